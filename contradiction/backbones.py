@@ -1,0 +1,104 @@
+"""What training starts from: a pre-trained encoder with a new head, or a small one with random weights."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from contradiction.errors import InputError
+from contradiction.recipes import Recipe, Scratch
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+
+def start(
+    recipe: Recipe, labels: tuple[str, ...], texts: Iterable[str]
+) -> tuple["PreTrainedModel", "PreTrainedTokenizerBase"]:
+    """The model and tokenizer that training starts from, in float32, with the label names in the configuration.
+
+    Args:
+        recipe: names the backbone, or the size of a small encoder.
+        labels: the names of the classes, by id.
+        texts: the training split's utterances; only read to make a tokenizer where there is no backbone.
+
+    Raises:
+        InputError: the backbone cannot be loaded.
+    """
+    names = {"id2label": dict(enumerate(labels)), "label2id": {label: index for index, label in enumerate(labels)}}
+    model, tokenizer = _pretrained(recipe, names) if recipe.backbone else _scratch(recipe, names, texts)
+    # Which utterances the checkpoint reads travels with it.
+    model.config.cdconv_view = recipe.view
+    return model, tokenizer
+
+
+def _limits(recipe: Recipe) -> dict[str, Any]:
+    # Handed over when the tokenizer is made, because only then are they saved with it.
+    return {"model_max_length": recipe.max_length, "truncation_side": "left"}
+
+
+def _pretrained(recipe: Recipe, names: dict[str, dict]) -> tuple["PreTrainedModel", "PreTrainedTokenizerBase"]:
+    import torch
+    from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
+
+    try:
+        config = AutoConfig.from_pretrained(recipe.backbone, num_labels=len(names["id2label"]), **names)
+        if recipe.dropout is not None:
+            for key in ("hidden_dropout_prob", "attention_probs_dropout_prob", "mlp_dropout", "attention_dropout"):
+                if hasattr(config, key):
+                    setattr(config, key, recipe.dropout)
+        tokenizer = AutoTokenizer.from_pretrained(recipe.backbone, **_limits(recipe))
+        # A backbone that was fine-tuned before brings a head of its own; one of another size is replaced.
+        model = AutoModelForSequenceClassification.from_pretrained(
+            recipe.backbone, config=config, dtype=torch.float32, ignore_mismatched_sizes=True
+        )
+    except (OSError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise InputError(
+            f"backbone {recipe.backbone!r}: neither a folder with an encoder nor one on the Hub that can be reached ({reason})"
+        ) from error
+    return model, tokenizer
+
+
+def _scratch(
+    recipe: Recipe, names: dict[str, dict], texts: Iterable[str]
+) -> tuple["PreTrainedModel", "PreTrainedTokenizerBase"]:
+    from transformers import BertConfig, BertForSequenceClassification
+
+    size = recipe.scratch or Scratch()
+    tokenizer = character_tokenizer(texts, size.vocabulary, **_limits(recipe))
+    dropout = 0.1 if recipe.dropout is None else recipe.dropout
+    config = BertConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=size.hidden_size,
+        num_hidden_layers=size.layers,
+        num_attention_heads=size.heads,
+        intermediate_size=4 * size.hidden_size,
+        max_position_embeddings=recipe.max_length,
+        hidden_dropout_prob=dropout,
+        attention_probs_dropout_prob=dropout,
+        pad_token_id=tokenizer.pad_token_id,
+        **names,
+    )
+    return BertForSequenceClassification(config), tokenizer
+
+
+def character_tokenizer(texts: Iterable[str], vocabulary: int, **kwargs: Any) -> "PreTrainedTokenizerBase":
+    """A BERT-style tokenizer learnt from texts: every Chinese character a token, other scripts as word pieces."""
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    special = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]", "mask_token": "[MASK]"}
+    learnt = Tokenizer(models.WordPiece(unk_token=special["unk_token"]))
+    learnt.normalizer = normalizers.BertNormalizer()
+    learnt.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    learnt.train_from_iterator(
+        texts,
+        trainers.WordPieceTrainer(
+            vocab_size=vocabulary, min_frequency=2, special_tokens=list(special.values()), show_progress=False
+        ),
+    )
+    border = {name: learnt.token_to_id(special[name]) for name in ("cls_token", "sep_token")}
+    learnt.post_processor = processors.BertProcessing(
+        (special["sep_token"], border["sep_token"]), (special["cls_token"], border["cls_token"])
+    )
+    inputs = ["input_ids", "token_type_ids", "attention_mask"]
+    return PreTrainedTokenizerFast(tokenizer_object=learnt, model_input_names=inputs, **special, **kwargs)

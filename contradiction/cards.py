@@ -1,0 +1,79 @@
+"""The cards, made from data and records by huggingface_hub's card tools; the prose lies in ``templates/``."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import cdconv
+from contradiction import results, statistics
+from contradiction.labels import CONFIGS, LABELS
+from contradiction.sources import Source
+
+if TYPE_CHECKING:
+    from datasets.info import DatasetInfosDict
+    from huggingface_hub import DatasetCard
+
+TEMPLATES = Path(__file__).with_name("templates")
+
+
+def data_set_card(source: Source, infos: "DatasetInfosDict") -> "DatasetCard":
+    """The card of a data repo; every figure in it is counted from the source, or read from a recorded run on it."""
+    from datasets.utils.metadata import MetadataConfigs
+    from huggingface_hub import DatasetCard, DatasetCardData
+
+    rows = cdconv.read_rows(source.path)
+    splits = {"": cdconv.official_split(rows), "-grouped": cdconv.grouped_split(rows)}
+    data = DatasetCardData(
+        pretty_name={"release": "CDConv", "sample": "CDConv sample"}.get(source.kind, "CDConv, from a file of your own"),
+        language=["zh"],
+        license={"release": cdconv.LICENSE, "sample": "cc0-1.0"}.get(source.kind, "unknown"),
+        size_categories=[_size_category(len(rows))],
+        task_categories=["text-classification"],
+        task_ids=["natural-language-inference"],
+        tags=["dialogue", "contradiction-detection", "consistency"],
+        source_datasets=["original"],
+    )
+    infos.to_dataset_card_data(data)
+    MetadataConfigs(
+        {
+            config: {
+                "data_files": [
+                    {"split": split, "path": f"{config}/{split}-*"} for split in ("train", "validation", "test")
+                ],
+                **({"default": True} if config == cdconv.CDConv.DEFAULT_CONFIG_NAME else {}),
+            }
+            for config in CONFIGS
+        }
+    ).to_dataset_card_data(data)
+    return DatasetCard.from_template(
+        data,
+        template_path=str(TEMPLATES / "data_set_card.md"),
+        source=source,
+        release={"url": cdconv.URL, "sha256": cdconv.SHA256, "homepage": cdconv.HOMEPAGE},
+        rows=len(rows),
+        examples=_examples(rows),
+        triggers=cdconv.TRIGGERS,
+        splits=statistics.split_sizes(splits),
+        leaks=statistics.leaks(splits),
+        tables=statistics.table3(rows),
+        baselines=results.baseline_table() if source.kind == "release" else None,
+        citation=cdconv.CITATION,
+    )
+
+
+def _examples(rows: list[cdconv.Row]) -> dict[str, cdconv.Row]:
+    """One row a category: the shortest that has room to show something."""
+    return {
+        name: min(
+            (row for row in rows if row["label"] == index and min(len(row[each]) for each in cdconv.UTTERANCES) >= 6),
+            key=lambda row: (sum(len(row[each]) for each in cdconv.UTTERANCES), row["id"]),
+            default=next((row for row in rows if row["label"] == index), None),
+        )
+        for index, name in enumerate(LABELS["4-class"])
+    }
+
+
+def _size_category(rows: int) -> str:
+    for limit, name in ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K")):
+        if rows < limit:
+            return name
+    return "n>100K"

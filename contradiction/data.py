@@ -1,0 +1,55 @@
+"""Reads the built data repo; everything downstream gets its rows here."""
+
+import hashlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from contradiction.errors import InputError
+from contradiction.labels import CONFIGS
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+SPLITS = ("train", "validation", "test")
+
+
+def load_split(data: str | Path, config: str, split: str) -> "Dataset":
+    """One split of one config.
+
+    Args:
+        data: the folder that ``cdconv data build`` wrote, or a Hub id.
+        config: for instance ``4-class``.
+        split: train, validation or test.
+
+    Raises:
+        InputError: there is no such config or split, or the folder is no data repo.
+    """
+    from datasets import load_dataset
+    from datasets.exceptions import DatasetsError
+
+    if config not in CONFIGS:
+        raise InputError(f"config {config!r}; there are {', '.join(CONFIGS)}")
+    if split not in SPLITS:
+        raise InputError(f"split {split!r}; there are {', '.join(SPLITS)}")
+    folder = Path(data)
+    if folder.is_dir() and not (folder / "README.md").is_file():
+        raise InputError(f"{data} is a folder without a data set card; `cdconv data build --out {data}` builds one")
+    if not folder.exists() and str(data).count("/") != 1:
+        raise InputError(f"{data}: no such folder; `cdconv data build --out {data}` builds it")
+    try:
+        return load_dataset(str(data), config, split=split)
+    except (DatasetsError, ValueError, OSError, ConnectionError) as error:
+        raise InputError(f"{data}: config {config!r} cannot be loaded ({_first_line(error)})") from error
+
+
+def fingerprint(*parts: "Dataset") -> str:
+    """A digest of ids, utterances and labels: equal exactly for equal rows in equal order, wherever they lie."""
+    digest = hashlib.sha256()
+    for part in parts:
+        for row in part.select_columns(["id", "u1", "b1", "u2", "b2", "label"]):
+            digest.update(repr(tuple(row.values())).encode("utf-8"))
+    return digest.hexdigest()[:16]
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -1,0 +1,144 @@
+"""The façade: chat messages in, verdicts out."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from contradiction.conversation import Turn, is_blank, read_turns
+from contradiction.errors import InputError
+from contradiction.labels import HISTORY, LABELS, NON_CONTRADICTION, task_with
+from contradiction.scoring import load_checkpoint, score
+from contradiction.views import VIEWS, model_input
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+Messages = Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a detector says of the last reply of a chat.
+
+    Attributes:
+        label: the most probable label; None where there was nothing to judge.
+        score: its probability; None likewise.
+        scores: the probability of every label, by name; empty likewise.
+        evidence: indices of the messages that the reply contradicts; only the label ``history`` has any.
+        checked: whether all of the text was read. A label on text that was not is a guess on the rest.
+        reason: why ``checked`` is false; else None.
+    """
+
+    label: str | None
+    score: float | None
+    scores: Mapping[str, float]
+    evidence: tuple[int, ...] = ()
+    checked: bool = True
+    reason: str | None = None
+
+    @property
+    def is_contradiction(self) -> bool | None:
+        """Whether the label is any of the contradictions; None where there was nothing to judge."""
+        return None if self.label is None else self.label != NON_CONTRADICTION
+
+
+class ContradictionDetector:
+    """A trained detector.
+
+    Args:
+        model: a sequence-classification model whose configuration carries the label names; it is set to evaluation mode.
+        tokenizer: its tokenizer.
+        view: the utterances it reads (a key of ``contradiction.views.VIEWS``); by default what its configuration says.
+        name: how messages name it.
+
+    Raises:
+        InputError: the label names or the view are unknown.
+    """
+
+    def __init__(
+        self, model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase", view: str | None = None, name: str = "model"
+    ) -> None:
+        self.labels = tuple(model.config.id2label[index] for index in range(model.config.num_labels))
+        task = task_with(self.labels)
+        if task is None:
+            known = "; ".join(", ".join(names) for names in LABELS.values())
+            raise InputError(f"{name}: its labels are {', '.join(self.labels)}; a detector's are one of: {known}")
+        view = view or getattr(model.config, "cdconv_view", None)
+        if view not in VIEWS:
+            raise InputError(
+                f"{name}: {'its configuration does not say which utterances it reads' if view is None else f'view {view!r}'}; "
+                f"views are {', '.join(VIEWS)}"
+            )
+        self.model, self.tokenizer, self.view, self.task, self.name = model.eval(), tokenizer, view, task, name
+
+    @classmethod
+    def from_pretrained(cls, name: str | Path, *, view: str | None = None, device: str | None = None) -> Self:
+        """Loads a detector from a folder or from the Hub.
+
+        Args:
+            name: folder or Hub id of a sequence-classification checkpoint.
+            view: the utterances it reads, for checkpoints whose configuration does not say.
+            device: for instance ``cpu`` or ``cuda:1``; by default a GPU where there is one.
+
+        Raises:
+            InputError: there is no such checkpoint, or it is no detector.
+        """
+        model, tokenizer = load_checkpoint(name, device)
+        return cls(model, tokenizer, view, str(name))
+
+    def __call__(self, messages: Messages) -> Verdict:
+        """Judges the last reply of one two-turn chat; see :meth:`batch`."""
+        return self.batch([messages])[0]
+
+    def batch(
+        self, chats: Sequence[Messages], *, batch_size: int = 32, on_batch: Callable[[int], Any] | None = None
+    ) -> list[Verdict]:
+        """Judges the last reply of each chat, batched by length; verdicts come in the order of the chats.
+
+        Args:
+            chats: lists of ``{"role", "content"}``: user, assistant, user, assistant.
+            batch_size: chats a forward pass.
+            on_batch: called with the number of chats done, after each forward pass.
+
+        Raises:
+            InputError: a chat is not usable; the message names it, the message in it, and what would be right.
+        """
+        conversations = [self._read(messages, number, len(chats)) for number, messages in enumerate(chats)]
+        judged = [number for number, turns in enumerate(conversations) if not is_blank(turns[-1].reply)]
+        inputs = [self.model_input(_utterances(conversations[number])) for number in judged]
+        scores = score(self.model, self.tokenizer, inputs, batch_size=batch_size, on_batch=on_batch)
+        verdicts = [Verdict(None, None, {}, checked=False, reason="the reply holds no words")] * len(chats)
+        for number, probabilities, cut in zip(judged, scores.probabilities, scores.tokens_cut, strict=True):
+            verdicts[number] = self._verdict(conversations[number], probabilities.tolist(), int(cut))
+        return verdicts
+
+    def model_input(self, utterances: Mapping[str, str]) -> dict[str, str]:
+        """What the checkpoint reads of ``u1, b1, u2, b2``: the input of a text-classification pipeline on it."""
+        return model_input(utterances, VIEWS[self.view], self.tokenizer)
+
+    def _read(self, messages: Messages, number: int, chats: int) -> list[Turn]:
+        try:
+            turns = read_turns(messages)
+            if len(turns) != 2:
+                raise InputError(f"messages has {len(messages)} messages; this version judges two turns: 4 messages")
+        except InputError as error:
+            raise InputError(f"chats[{number}]: {error}" if chats > 1 else str(error)) from None
+        return turns
+
+    def _verdict(self, turns: list[Turn], probabilities: list[float], cut: int) -> Verdict:
+        scores = dict(zip(self.labels, probabilities, strict=True))
+        label = max(scores, key=scores.__getitem__)
+        return Verdict(
+            label=label,
+            score=scores[label],
+            scores=scores,
+            evidence=(turns[0].reply_index,) if label == HISTORY else (),
+            checked=not cut,
+            reason=f"the first {cut} tokens of the text were not read: it is longer than the model" if cut else None,
+        )
+
+
+def _utterances(turns: list[Turn]) -> dict[str, str]:
+    first, second = turns
+    return {"u1": first.user, "b1": first.reply, "u2": second.user, "b2": second.reply}

@@ -1,0 +1,61 @@
+"""Writing so that nothing half-written is left under a final name."""
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Writes UTF-8 text under a temporary name beside ``path`` and renames it."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def write_json(path: str | Path, value: Mapping[str, Any]) -> None:
+    """Writes a JSON object, one key a line, Chinese as it is."""
+    lines = (f"{json.dumps(key)}: {json.dumps(each, ensure_ascii=False)}" for key, each in value.items())
+    write_text(path, "{\n" + ",\n".join(lines) + "\n}\n")
+
+
+def read_json(path: str | Path) -> dict[str, Any]:
+    """Reads a JSON object in UTF-8."""
+    return json.loads(Path(path).read_text(encoding="utf-8"))
+
+
+@contextmanager
+def new_folder(path: str | Path) -> Iterator[Path]:
+    """A temporary folder beside ``path`` that takes its place when the block ends well, and goes away when it does not."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent))
+    try:
+        partial.chmod(0o755)
+        yield partial
+        replace_folder(partial, path)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def replace_folder(new: Path, path: Path) -> None:
+    """Renames ``new`` to ``path``; what stood at ``path`` is removed only once the new one is there."""
+    old = path.with_name(f".{path.name}.{os.getpid()}.old")
+    if path.exists():
+        path.rename(old)
+    try:
+        new.rename(path)
+    except OSError:
+        if old.exists():
+            old.rename(path)
+        raise
+    shutil.rmtree(old, ignore_errors=True)

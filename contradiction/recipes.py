@@ -1,0 +1,126 @@
+"""A recipe is an experiment as a small TOML file: what is read, what is predicted, and how it is trained."""
+
+import tomllib
+from pathlib import Path
+from typing import Annotated, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from contradiction.errors import InputError
+from contradiction.labels import CONFIGS
+from contradiction.views import VIEWS
+
+FOLDER = Path(__file__).resolve().parents[1] / "models" / "recipes"
+
+RecipeT = TypeVar("RecipeT", bound="Recipe")
+Count = Annotated[int, Field(ge=1)]
+Share = Annotated[float, Field(ge=0, lt=1)]
+
+
+class Scratch(BaseModel):
+    """The size of a small BERT encoder trained from random weights, with a tokenizer made from the training split."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    hidden_size: Count = 128
+    layers: Count = 2
+    heads: Count = 4
+    vocabulary: Count = 6000
+
+    @model_validator(mode="after")
+    def _heads_divide(self) -> Self:
+        if self.hidden_size % self.heads:
+            raise ValueError(f"hidden_size {self.hidden_size} must be a multiple of heads {self.heads}")
+        return self
+
+
+class Recipe(BaseModel):
+    """One experiment. Exactly one of ``backbone`` and ``scratch`` is set.
+
+    The defaults are the paper's setup (section 5.3): AdamW, 5 epochs, batches of 32, a linear schedule with 10 % warm-up.
+
+    Attributes:
+        name: the file's name without ``.toml``.
+        view: which utterances are read, see ``contradiction.views``.
+        config: the data set config that is trained on.
+        backbone: Hub id or folder of a pre-trained encoder.
+        scratch: the size of an encoder trained from nothing instead.
+        epochs: passes over the training split.
+        batch_size: rows a step, over all processes together.
+        learning_rate: the peak rate, after warm-up.
+        warmup: the share of all steps in which the rate rises.
+        weight_decay: on all but biases and normalisation weights.
+        label_smoothing: the share of the target's mass that is spread over all classes.
+        dropout: replaces the backbone's own where given.
+        max_length: tokens read at most; longer inputs are cut from the left.
+        seed: of weights, data order and dropout.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    name: str
+    view: str
+    config: str
+    backbone: str | None = None
+    scratch: Scratch | None = None
+    epochs: Count = 5
+    batch_size: Count = 32
+    learning_rate: float = Field(5e-5, gt=0, allow_inf_nan=False)
+    warmup: Share = 0.1
+    weight_decay: float = Field(0.01, ge=0, allow_inf_nan=False)
+    label_smoothing: Share = 0.0
+    dropout: Share | None = None
+    max_length: int = Field(256, ge=8)
+    seed: int = Field(23, ge=0, lt=2**32)
+
+    @field_validator("view", "config")
+    @classmethod
+    def _known(cls, value: str, info: object) -> str:
+        allowed = VIEWS if getattr(info, "field_name", "") == "view" else CONFIGS
+        if value not in allowed:
+            raise ValueError(f"allowed are {', '.join(allowed)}")
+        return value
+
+    @model_validator(mode="after")
+    def _one_start(self) -> Self:
+        if (self.backbone is None) == (self.scratch is None):
+            raise ValueError("a recipe has either the key 'backbone' or the table [scratch]")
+        return self
+
+    def with_changes(self, *, backbone: str | None = None, seed: int | None = None) -> Self:
+        """The same recipe from another backbone or with another seed; None leaves a value as it is."""
+        values = self.model_dump()
+        if backbone is not None:
+            values |= {"backbone": backbone, "scratch": None}
+        if seed is not None:
+            values["seed"] = seed
+        return _validated(type(self), values, f"recipe {self.name}")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Reads a recipe from a path, or by its bare name from ``models/recipes``.
+
+        Raises:
+            InputError: no such file, not TOML, an unknown key, or a value out of range.
+        """
+        file = Path(path)
+        if not file.is_file():
+            file = FOLDER / f"{path}.toml"
+        if not file.is_file():
+            known = ", ".join(sorted(each.stem for each in FOLDER.glob("*.toml")))
+            raise InputError(f"{path}: no such recipe; give a TOML file or one of {known}")
+        try:
+            values = tomllib.loads(file.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise InputError(f"{file}: not a TOML file in UTF-8 ({error})") from None
+        return _validated(cls, {"name": file.stem, **values}, str(file))
+
+
+def _validated(cls: type[RecipeT], values: dict[str, object], where: str) -> RecipeT:
+    try:
+        return cls.model_validate(values)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key = ".".join(str(part) for part in first["loc"])
+        got = f" is {first['input']!r}" if key and first["type"] != "missing" else ""
+        raise InputError(f"{where}: {repr(key) + got + ': ' if key else ''}{first['msg']}") from None

@@ -1,0 +1,60 @@
+"""``run.json``: what a run was asked to do, with what, on what, and what came out of it."""
+
+import os
+import platform
+import subprocess
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from contradiction.files import read_json, write_json
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+NAME = "run.json"
+PACKAGES = ("torch", "transformers", "datasets", "accelerate", "tokenizers")
+
+
+def read(folder: str | Path) -> dict[str, Any]:
+    """The record of a model folder; empty where there is none."""
+    path = Path(folder) / NAME
+    return read_json(path) if path.is_file() else {}
+
+
+def write(folder: str | Path, *, request: dict[str, Any], progress: dict[str, Any], model: "PreTrainedModel") -> None:
+    """Writes the record of a finished run beside its checkpoint."""
+    write_json(
+        Path(folder) / NAME,
+        {
+            "request": request,
+            **progress,
+            "minutes": round(sum(each["seconds"] for each in progress["epochs"]) / 60, 1),
+            "parameters": model.num_parameters(),
+            "hardware": hardware(str(model.device)),
+            "versions": {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
+            "commit": commit(),
+        },
+    )
+
+
+def hardware(device: str) -> str:
+    """What it ran on, in words."""
+    if device.startswith("cuda"):
+        import torch
+
+        return torch.cuda.get_device_name()
+    return f"CPU, {os.cpu_count()} cores"
+
+
+def commit() -> str | None:
+    """The commit of the code, with a + where the tree had changes; None outside a checkout."""
+    folder = Path(__file__).resolve().parent
+    try:
+        found = subprocess.run(
+            ["git", "describe", "--always", "--abbrev=12", "--dirty=+", "--exclude=*"],
+            cwd=folder, capture_output=True, text=True, timeout=10,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return found.stdout.strip() or None

@@ -1,0 +1,120 @@
+"""The results that are kept: one JSON file an evaluation, with its predictions, and the tables made from them."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from contradiction.files import read_json, write_json
+from contradiction.labels import LABELS, task_of
+from contradiction.tables import Table, interval, percent
+
+FOLDER = Path(__file__).resolve().parents[1] / "models" / "results"
+RESAMPLES = 2000
+
+
+def evaluation(
+    *, name: str, config: str, split: str, data: str, ids: list[int], references: list[int], predictions: list[int],
+    **more: Any,
+) -> dict[str, Any]:  # fmt: skip
+    """What is kept of one evaluation.
+
+    Args:
+        name: of the detector or baseline.
+        config: data set config that was predicted.
+        split: of that config.
+        data: fingerprint of the split's rows.
+        ids: of the rows.
+        references: class ids.
+        predictions: class ids.
+        more: further entries, for instance the record of the run.
+
+    Returns:
+        The arguments and ``metrics``, with 95 % bootstrap intervals.
+    """
+    from evaluate_metric.evaluate_metric import score
+
+    metrics = score(references, predictions, task_of(config), bootstrap=RESAMPLES)
+    kept = {"name": name, "config": config, "split": split, "data": data, **more, "metrics": metrics}
+    return {**kept, "ids": ids, "references": references, "predictions": predictions}
+
+
+def keep(result: Mapping[str, Any], path: str | Path) -> None:
+    """Writes an evaluation."""
+    write_json(path, result)
+
+
+def kept(folder: str | Path = FOLDER) -> list[dict[str, Any]]:
+    """All evaluations of a folder, by file name."""
+    return [read_json(path) for path in sorted(Path(folder).glob("*.json"))]
+
+
+def class_table(result: Mapping[str, Any]) -> Table:
+    """Precision, recall, F1 and support of each class."""
+    metrics = result["metrics"]
+    body = [
+        (name, percent(one["precision"]), percent(one["recall"]), percent(one["f1"]), f"{one['support']:,}")
+        for name, one in metrics["per_class"].items()
+    ]
+    title = f"{result['name']}: {result['config']}, {result['split']} split, n = {metrics['n']:,}"
+    return Table(title, ("class", "precision", "recall", "F1", "support"), body)
+
+
+def score_table(results: list[Mapping[str, Any]], title: str) -> Table:
+    """Macro-F1 and accuracy with their 95 % intervals, one row a result; for 4-class also merged to 2-class."""
+    header = ["detector", "macro-F1", "95 % interval", "accuracy", "95 % interval"]
+    merged = any("two_class" in each["metrics"] for each in results)
+    body = []
+    for each in results:
+        cells = [each["name"], *_figures(each["metrics"])]
+        if merged:
+            cells += _figures(each["metrics"]["two_class"])[:2] if "two_class" in each["metrics"] else ["", ""]
+        body.append(cells)
+    return Table(title, header + (["merged to 2-class", "95 % interval"] if merged else []), body)
+
+
+def _figures(metrics: Mapping[str, Any]) -> list[str]:
+    bounds = metrics["interval"]
+    return [
+        percent(metrics["macro_f1"]),
+        interval(bounds["macro_f1"]),
+        percent(metrics["accuracy"]),
+        interval(bounds["accuracy"]),
+    ]
+
+
+def baselines(config: str, split: str, folder: str | Path = FOLDER, data: str | None = None) -> list[dict[str, Any]]:
+    """The kept artefact baselines of a config and split; with ``data``, only those measured on these very rows."""
+    return [
+        each
+        for each in kept(folder)
+        if each.get("kind") == "baseline"
+        and (each["config"], each["split"]) == (config, split)
+        and data in (None, each["data"])
+    ]
+
+
+def baseline_table(folder: str | Path = FOLDER) -> Table | None:
+    """Test macro-F1 of the artefact baselines on every config they were run on; None where none is kept."""
+    found = [each for each in kept(folder) if each.get("kind") == "baseline" and each["split"] == "test"]
+    if not found:
+        return None
+    configs = sorted({each["config"] for each in found}, key=lambda config: (config.endswith("grouped"), config))
+    names = list(dict.fromkeys(each["name"] for each in found))
+    scores = {(each["name"], each["config"]): each["metrics"] for each in found}
+    body = [
+        (name, *(f"{percent(one['macro_f1'])} ({interval(one['interval']['macro_f1'])})" for one in ones))
+        for name in names
+        if (ones := [scores[name, config] for config in configs if (name, config) in scores])
+    ]
+    return Table("Artefact baselines, test macro-F1", ("features", *configs), body)
+
+
+def majority(result: Mapping[str, Any]) -> str:
+    """The name of the most frequent reference class."""
+    supports = {name: one["support"] for name, one in result["metrics"]["per_class"].items()}
+    return max(supports, key=supports.__getitem__)
+
+
+def label_names(config: str) -> tuple[str, ...]:
+    """The label names of a config, by class id."""
+    return LABELS[task_of(config)]

@@ -1,0 +1,121 @@
+"""One checkpoint over many inputs: sorted by length, batched, cut from the left, probabilities in the order given."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from contradiction.errors import InputError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Probabilities, shape (inputs, classes), and how many tokens of each input were not read."""
+
+    probabilities: np.ndarray
+    tokens_cut: np.ndarray
+
+
+def load_checkpoint(name: str | Path, device: str | None = None) -> tuple["PreTrainedModel", "PreTrainedTokenizerBase"]:
+    """Loads a sequence-classification checkpoint in float32, in evaluation mode, and its tokenizer.
+
+    Raises:
+        InputError: the folder or Hub id holds no such checkpoint.
+    """
+    import torch
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    if Path(name).is_dir() and not (Path(name) / "config.json").is_file():
+        raise InputError(f"{name}: the folder holds no model (no config.json); `cdconv train` writes one")
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(str(name))
+        # float32 by name: a checkpoint saved in fp16 would load as fp16, which is slow and weak on a CPU.
+        model = AutoModelForSequenceClassification.from_pretrained(str(name), dtype=torch.float32)
+    except (OSError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise InputError(f"{name}: neither a model folder nor a model on the Hub that can be reached ({reason})") from error
+    return model.to(device or best_device()).eval(), tokenizer
+
+
+def best_device() -> str:
+    """``cuda`` where there is one, else ``cpu``."""
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def max_length_of(model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase") -> int:
+    """How many tokens the checkpoint reads: the tokenizer's limit, and never more than the positions it has."""
+    limit = int(tokenizer.model_max_length)
+    positions = getattr(model.config, "max_position_embeddings", None)
+    if positions:
+        # RoBERTa's positions start behind the padding index.
+        offset = model.config.pad_token_id + 1 if model.config.model_type in {"roberta", "xlm-roberta", "camembert"} else 0
+        limit = min(limit, positions - offset)
+    return limit
+
+
+def encode(
+    tokenizer: "PreTrainedTokenizerBase", inputs: Sequence[Mapping[str, str]], max_length: int
+) -> tuple[list[dict[str, list[int]]], np.ndarray]:
+    """Token ids and masks of each input, at most ``max_length`` tokens, cut from the left of the longer text; and how many
+    tokens each lost.
+    """
+    tokenizer.truncation_side = "left"
+
+    def tokenize(chosen: Sequence[Mapping[str, str]], **kwargs: Any) -> list[dict[str, list[int]]]:
+        texts = [each["text"] for each in chosen]
+        pairs = [each["text_pair"] for each in chosen] if "text_pair" in chosen[0] else None
+        batch = tokenizer(texts, pairs, verbose=False, **kwargs)
+        return [{key: values[index] for key, values in batch.items()} for index in range(len(chosen))]
+
+    # Whole first, to know what is lost; then the few that are too long once more, cut as a pipeline cuts them.
+    encoded = tokenize(inputs)
+    cut = np.maximum([len(each["input_ids"]) - max_length for each in encoded], 0)
+    for index in np.flatnonzero(cut):
+        encoded[index] = tokenize([inputs[index]], truncation=True, max_length=max_length)[0]
+    return encoded, cut
+
+
+def score(
+    model: "PreTrainedModel",
+    tokenizer: "PreTrainedTokenizerBase",
+    inputs: Sequence[Mapping[str, str]],
+    *,
+    batch_size: int = 32,
+    on_batch: Callable[[int], Any] | None = None,
+) -> Scores:
+    """Scores pipeline-style inputs.
+
+    Batches hold inputs of like length, so one input's probabilities may differ in the last bits (below 1e-6 in float32)
+    with the company it is in.
+
+    Args:
+        model: a classifier in evaluation mode.
+        tokenizer: its tokenizer.
+        inputs: dicts with ``text`` and, in all or none of them, ``text_pair``.
+        batch_size: inputs a forward pass.
+        on_batch: called with the number of inputs done, after each batch.
+    """
+    import torch
+
+    classes = model.config.num_labels
+    if not inputs:
+        return Scores(np.zeros((0, classes)), np.zeros(0, dtype=int))
+    encoded, cut = encode(tokenizer, inputs, max_length_of(model, tokenizer))
+    order = np.argsort([-len(each["input_ids"]) for each in encoded], kind="stable")
+    probabilities = np.empty((len(inputs), classes))
+    for start in range(0, len(order), batch_size):
+        chosen = order[start : start + batch_size]
+        batch = tokenizer.pad([encoded[index] for index in chosen], return_tensors="pt").to(model.device)
+        with torch.inference_mode():
+            logits = model(**batch).logits
+        probabilities[chosen] = torch.softmax(logits.float(), dim=-1).cpu().numpy()
+        if on_batch:
+            on_batch(len(chosen))
+    return Scores(probabilities, cut)

@@ -1,0 +1,61 @@
+"""Where the raw file comes from: a file, the pinned release, or the sample that is part of the package."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import cdconv
+from contradiction.errors import InputError
+
+SAMPLE = Path(__file__).with_name("sample.jsonl")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A verified raw file.
+
+    Attributes:
+        path: where it lies.
+        kind: ``release`` (byte for byte the published file), ``sample`` (the embedded one) or ``custom``.
+    """
+
+    path: Path
+    kind: str
+
+
+def find(source: str | None = None) -> Source:
+    """Finds and verifies the raw file.
+
+    Args:
+        source: a file, or ``sample``; by default ``$CDCONV_FILE``, else the pinned URL, and both must then be the
+            release, byte for byte.
+
+    Raises:
+        InputError: there is no such file, or none can be fetched.
+        cdconv.InvalidSourceError: a row is not valid.
+        cdconv.NonMatchingChecksumError: the file is not the release though it should be.
+    """
+    if source == "sample":
+        return Source(SAMPLE, "sample")
+    named = source or os.environ.get("CDCONV_FILE")
+    if named and not Path(named).is_file():
+        origin = "" if source else " (from $CDCONV_FILE)"
+        raise InputError(f"{named}{origin}: no such file; a source is a raw file of CDConv, or the word sample")
+    path = Path(named) if named else _download()
+    # Rows first: what they say is more precise than a checksum that does not match.
+    cdconv.read_rows(path)
+    if source is None:
+        cdconv.verify_checksum(path)
+    return Source(path, "release" if cdconv.sha256(path) == cdconv.SHA256 else "custom")
+
+
+def _download() -> Path:
+    from datasets import DownloadManager
+
+    try:
+        return Path(DownloadManager(dataset_name="cdconv").download(cdconv.URL))
+    except (OSError, ConnectionError, ValueError, RuntimeError) as error:
+        raise InputError(
+            f"the raw file can neither be found ($CDCONV_FILE is not set) nor fetched from {cdconv.URL} "
+            f"({type(error).__name__}); --source names a file, --source sample takes the embedded sample"
+        ) from error

@@ -1,0 +1,91 @@
+"""What is in the data: the paper's Table 3, and how far the splits overlap."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from statistics import mean
+
+import cdconv
+from contradiction.labels import LABELS
+from contradiction.tables import Table, percent
+
+TOTAL = "all"
+
+
+def table3(rows: Sequence[cdconv.Row]) -> list[Table]:
+    """The statistics of the paper's Table 3, counted from the rows, for each bot and in all.
+
+    Conversations by category, by persona (of history contradictions) and by trigger, the share of contradictions, and
+    the mean length of each utterance in characters.
+    """
+    sides = {bot: [row for row in rows if row["bot"] == bot] for bot in cdconv.BOTS} | {TOTAL: list(rows)}
+    return [
+        _counts("Conversations by category", sides, "label", LABELS["4-class"]),
+        _counts("History contradictions by persona", sides, "persona", LABELS["persona"]),
+        _triggers(rows),
+        Table(
+            "Mean length in characters",
+            ("utterance", *sides),
+            [
+                (column, *(f"{mean(len(row[column]) for row in side):.2f}" if side else "–" for side in sides.values()))
+                for column in cdconv.UTTERANCES
+            ],
+        ),
+    ]
+
+
+def _counts(title: str, sides: Mapping[str, list[cdconv.Row]], column: str, names: Sequence[str]) -> Table:
+    counts = {side: Counter(row[column] for row in rows if row[column] is not None) for side, rows in sides.items()}
+    body = [
+        (name, *(_share(count[index], count.total()) for count in counts.values())) for index, name in enumerate(names)
+    ]
+    return Table(title, (column, *sides), [*body, ("total", *(f"{count.total():,}" for count in counts.values()))])
+
+
+def _triggers(rows: Sequence[cdconv.Row]) -> Table:
+    names = LABELS["4-class"]
+    body = []
+    for trigger in cdconv.TRIGGERS.values():
+        count = Counter(row["label"] for row in rows if row["trigger"] == trigger)
+        contradictions = count.total() - count[cdconv.NON_CONTRADICTION]
+        share = percent(contradictions / count.total()) if count.total() else "–"
+        body.append((trigger, *(f"{count[index]:,}" for index in range(len(names))), f"{count.total():,}", share))
+    return Table("Conversations by trigger", ("trigger", *names, "total", "contradictions, %"), body)
+
+
+def _share(count: int, total: int) -> str:
+    return f"{count:,} ({percent(count / total)} %)" if total else "0"
+
+
+def split_sizes(splits: Mapping[str, Mapping[str, Sequence[cdconv.Row]]]) -> Table:
+    """Rows of each config and split, by label.
+
+    Args:
+        splits: ``{"": official, "-grouped": grouped}``, each as ``cdconv.official_split`` returns it.
+    """
+    body = []
+    for suffix, sides in splits.items():
+        for task, names in LABELS.items():
+            for side, rows in sides.items():
+                labels = Counter(label for row in rows if (label := cdconv.label_of(row, task)) is not None)
+                by_name = ", ".join(f"{name} {labels[index]:,}" for index, name in enumerate(names))
+                body.append((task + suffix, side, f"{labels.total():,}", by_name))
+    return Table("Configs and splits", ("config", "split", "rows", "labels"), body)
+
+
+def overlap(sides: Mapping[str, Sequence[cdconv.Row]], columns: Sequence[str], side: str = "test") -> float:
+    """The share of a split's rows whose ``columns`` stand, exactly equal, in a row of the training split."""
+    seen = {tuple(row[column] for column in columns) for row in sides["train"]}
+    return mean(tuple(row[column] for column in columns) in seen for row in sides[side])
+
+
+def leaks(splits: Mapping[str, Mapping[str, Sequence[cdconv.Row]]]) -> Table:
+    """How many test rows have their context, or its first utterance, in the training split."""
+    body = [
+        (
+            "grouped" if suffix else "official",
+            f"{percent(overlap(sides, ('u1', 'b1', 'u2')))} %",
+            f"{percent(overlap(sides, ('u1',)))} %",
+        )
+        for suffix, sides in splits.items()
+    ]
+    return Table("Test rows seen in training", ("split", "same u1, b1, u2", "same u1"), body)

@@ -1,0 +1,45 @@
+"""A table of text cells, shown in a terminal or written as Markdown."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+
+
+@dataclass(frozen=True)
+class Table:
+    """A title, a header and rows of cells; the first column is text, the others are numbers."""
+
+    title: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+    def markdown(self) -> str:
+        """The table in Markdown, without its title."""
+        rule = ["---", *["---:"] * (len(self.header) - 1)]
+        return "\n".join(f"| {' | '.join(cells)} |" for cells in (self.header, rule, *self.rows))
+
+    def rich(self) -> "RichTable":
+        """The table for a terminal."""
+        from rich import box
+        from rich.table import Table as RichTable
+
+        table = RichTable(title=self.title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+        for index, name in enumerate(self.header):
+            table.add_column(name, justify="right" if index else "left", no_wrap=True)
+        for cells in self.rows:
+            table.add_row(*cells)
+        return table
+
+
+def percent(value: float, digits: int = 1) -> str:
+    """A fraction as a percentage without its sign: 0.781 -> 78.1."""
+    return f"{100 * value:.{digits}f}"
+
+
+def interval(bounds: Sequence[float]) -> str:
+    """Two fractions as percentages: [0.76, 0.80] -> 76.0–80.0."""
+    low, high = bounds
+    return f"{percent(low)}–{percent(high)}"

@@ -1,0 +1,36 @@
+"""Which utterances a method reads (paper, section 5.1), and the one place that joins them into a model's input."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+# View -> the columns read, in order. The last one is `text_pair`, the others are joined into `text`.
+VIEWS: Mapping[str, tuple[str, ...]] = {
+    "sentence-pair": ("b1", "b2"),
+    "flatten": ("u1", "b1", "u2", "b2"),
+    "reply-only": ("b2",),
+    "context-only": ("u1", "b1", "u2"),
+}
+
+
+def model_input(
+    utterances: Mapping[str, str], columns: tuple[str, ...], tokenizer: "PreTrainedTokenizerBase"
+) -> dict[str, str]:
+    """The input of a text-classification pipeline: ``{"text": ..., "text_pair": ...}``.
+
+    The earlier utterances are joined by the tokenizer's separator token, the last is the pair; a view of one column has
+    no ``text_pair``. What looks like a special token inside an utterance is taken apart by a space, so that no message
+    can forge the border between two speakers.
+    """
+    separator = tokenizer.sep_token or tokenizer.eos_token or "\n"
+    special = [token for token in tokenizer.all_special_tokens if len(token) > 1]
+
+    def escape(text: str) -> str:
+        for token in special:
+            text = text.replace(token, f"{token[0]} {token[1:]}")
+        return text
+
+    *context, last = (escape(utterances[column]) for column in columns)
+    return {"text": separator.join(context), "text_pair": last} if context else {"text": last}
