@@ -29,8 +29,8 @@ HOMEPAGE = "https://github.com/thu-coai/CDConv"
 LICENSE = "cc-by-nc-4.0"
 VERSION = datasets.Version("1.0.0")
 DESCRIPTION = (
-    "11,660 two-turn Chinese conversations between a user and a chatbot, each labelled with whether the bot's last reply "
-    "contradicts itself, confuses the roles, or contradicts the history."
+    "11,660 two-turn Chinese conversations between a user and a chatbot, each labelled with whether the bot's last "
+    "reply contradicts itself, confuses the roles, or contradicts the history."
 )
 CITATION = """\
 @inproceedings{zheng-etal-2022-cdconv,
@@ -214,8 +214,8 @@ def verify_checksum(path: str | Path) -> None:
     found = sha256(path)
     if found != SHA256:
         raise NonMatchingChecksumError(
-            f"{path}: SHA-256 is {found}, but the released cdconv.txt has {SHA256}; the file is cut or changed. To build "
-            "from a file of your own in the same format, name it as the source"
+            f"{path}: SHA-256 is {found}, but the released cdconv.txt has {SHA256}; the file is cut or changed. To "
+            "build from a file of your own in the same format, name it as the source"
         )
 
 

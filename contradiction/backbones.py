@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
+# The two directions of the label names, as a model's configuration takes them.
+Names = dict[str, Any]
+
+
 def start(
     recipe: Recipe, labels: tuple[str, ...], texts: Iterable[str]
 ) -> tuple["PreTrainedModel", "PreTrainedTokenizerBase"]:
@@ -23,8 +27,11 @@ def start(
     Raises:
         InputError: the backbone cannot be loaded.
     """
-    names = {"id2label": dict(enumerate(labels)), "label2id": {label: index for index, label in enumerate(labels)}}
-    model, tokenizer = _pretrained(recipe, names) if recipe.backbone else _scratch(recipe, names, texts)
+    names: Names = {"id2label": dict(enumerate(labels)), "label2id": {label: id for id, label in enumerate(labels)}}
+    if recipe.backbone:
+        model, tokenizer = _pretrained(recipe.backbone, recipe, names)
+    else:
+        model, tokenizer = _scratch(recipe, names, texts)
     # Which utterances the checkpoint reads travels with it.
     model.config.cdconv_view = recipe.view
     return model, tokenizer
@@ -35,32 +42,30 @@ def _limits(recipe: Recipe) -> dict[str, Any]:
     return {"model_max_length": recipe.max_length, "truncation_side": "left"}
 
 
-def _pretrained(recipe: Recipe, names: dict[str, dict]) -> tuple["PreTrainedModel", "PreTrainedTokenizerBase"]:
+def _pretrained(backbone: str, recipe: Recipe, names: Names) -> tuple["PreTrainedModel", "PreTrainedTokenizerBase"]:
     import torch
     from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
 
     try:
-        config = AutoConfig.from_pretrained(recipe.backbone, num_labels=len(names["id2label"]), **names)
+        config = AutoConfig.from_pretrained(backbone, num_labels=len(names["id2label"]), **names)
         if recipe.dropout is not None:
             for key in ("hidden_dropout_prob", "attention_probs_dropout_prob", "mlp_dropout", "attention_dropout"):
                 if hasattr(config, key):
                     setattr(config, key, recipe.dropout)
-        tokenizer = AutoTokenizer.from_pretrained(recipe.backbone, **_limits(recipe))
+        tokenizer = AutoTokenizer.from_pretrained(backbone, **_limits(recipe))
         # A backbone that was fine-tuned before brings a head of its own; one of another size is replaced.
         model = AutoModelForSequenceClassification.from_pretrained(
-            recipe.backbone, config=config, dtype=torch.float32, ignore_mismatched_sizes=True
+            backbone, config=config, dtype=torch.float32, ignore_mismatched_sizes=True
         )
     except (OSError, ValueError) as error:
         reason = str(error).strip().splitlines()[0]
         raise InputError(
-            f"backbone {recipe.backbone!r}: neither a folder with an encoder nor one on the Hub that can be reached ({reason})"
+            f"backbone {backbone!r}: neither a folder with an encoder nor one on the Hub that can be reached ({reason})"
         ) from error
     return model, tokenizer
 
 
-def _scratch(
-    recipe: Recipe, names: dict[str, dict], texts: Iterable[str]
-) -> tuple["PreTrainedModel", "PreTrainedTokenizerBase"]:
+def _scratch(recipe: Recipe, names: Names, texts: Iterable[str]) -> tuple["PreTrainedModel", "PreTrainedTokenizerBase"]:
     from transformers import BertConfig, BertForSequenceClassification
 
     size = recipe.scratch or Scratch()
@@ -86,7 +91,13 @@ def character_tokenizer(texts: Iterable[str], vocabulary: int, **kwargs: Any) ->
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
     from transformers import PreTrainedTokenizerFast
 
-    special = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]", "mask_token": "[MASK]"}
+    special = {
+        "pad_token": "[PAD]",
+        "unk_token": "[UNK]",
+        "cls_token": "[CLS]",
+        "sep_token": "[SEP]",
+        "mask_token": "[MASK]",
+    }
     learnt = Tokenizer(models.WordPiece(unk_token=special["unk_token"]))
     learnt.normalizer = normalizers.BertNormalizer()
     learnt.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
@@ -96,9 +107,8 @@ def character_tokenizer(texts: Iterable[str], vocabulary: int, **kwargs: Any) ->
             vocab_size=vocabulary, min_frequency=2, special_tokens=list(special.values()), show_progress=False
         ),
     )
-    border = {name: learnt.token_to_id(special[name]) for name in ("cls_token", "sep_token")}
-    learnt.post_processor = processors.BertProcessing(
-        (special["sep_token"], border["sep_token"]), (special["cls_token"], border["cls_token"])
-    )
+    vocabulary_ids = learnt.get_vocab()
+    separator, first = ((special[name], vocabulary_ids[special[name]]) for name in ("sep_token", "cls_token"))
+    learnt.post_processor = processors.BertProcessing(separator, first)
     inputs = ["input_ids", "token_type_ids", "attention_mask"]
     return PreTrainedTokenizerFast(tokenizer_object=learnt, model_input_names=inputs, **special, **kwargs)

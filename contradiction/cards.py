@@ -7,6 +7,7 @@ import cdconv
 from contradiction import results, statistics
 from contradiction.labels import CONFIGS, LABELS
 from contradiction.sources import Source
+from contradiction.tables import Table
 
 if TYPE_CHECKING:
     from datasets.info import DatasetInfosDict
@@ -23,7 +24,9 @@ def data_set_card(source: Source, infos: "DatasetInfosDict") -> "DatasetCard":
     rows = cdconv.read_rows(source.path)
     splits = {"": cdconv.official_split(rows), "-grouped": cdconv.grouped_split(rows)}
     data = DatasetCardData(
-        pretty_name={"release": "CDConv", "sample": "CDConv sample"}.get(source.kind, "CDConv, from a file of your own"),
+        pretty_name={"release": "CDConv", "sample": "CDConv sample"}.get(
+            source.kind, "CDConv, from a file of your own"
+        ),
         language=["zh"],
         license={"release": cdconv.LICENSE, "sample": "cc0-1.0"}.get(source.kind, "unknown"),
         size_categories=[_size_category(len(rows))],
@@ -51,7 +54,7 @@ def data_set_card(source: Source, infos: "DatasetInfosDict") -> "DatasetCard":
         release={"url": cdconv.URL, "sha256": cdconv.SHA256, "homepage": cdconv.HOMEPAGE},
         rows=len(rows),
         examples=_examples(rows),
-        triggers=cdconv.TRIGGERS,
+        triggers=Table("", ("trigger", "in the raw file"), [(name, raw) for raw, name in cdconv.TRIGGERS.items()]),
         splits=statistics.split_sizes(splits),
         leaks=statistics.leaks(splits),
         tables=statistics.table3(rows),
@@ -60,13 +63,13 @@ def data_set_card(source: Source, infos: "DatasetInfosDict") -> "DatasetCard":
     )
 
 
-def _examples(rows: list[cdconv.Row]) -> dict[str, cdconv.Row]:
+def _examples(rows: list[cdconv.Row]) -> dict[str, cdconv.Row | None]:
     """One row a category: the shortest that has room to show something."""
     return {
         name: min(
             (row for row in rows if row["label"] == index and min(len(row[each]) for each in cdconv.UTTERANCES) >= 6),
             key=lambda row: (sum(len(row[each]) for each in cdconv.UTTERANCES), row["id"]),
-            default=next((row for row in rows if row["label"] == index), None),
+            default=None,
         )
         for index, name in enumerate(LABELS["4-class"])
     }
@@ -77,3 +80,28 @@ def _size_category(rows: int) -> str:
         if rows < limit:
             return name
     return "n>100K"
+
+
+def results_page(folder: str | Path = results.FOLDER) -> str:
+    """The page of results, made from the kept evaluations."""
+    import jinja2
+
+    found = [each for each in results.kept(folder) if each["kind"] == "detector"]
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for each in found:
+        groups.setdefault((each["config"], each["split"]), []).append(each)
+    tables = {
+        f"{config}, {split} split (n = {ones[0]['metrics']['n']:,})": results.score_table(
+            [*ones, *results.baselines(config, split, folder, ones[0]["data"])], ""
+        )
+        for (config, split), ones in sorted(groups.items())
+    }
+    template = (TEMPLATES / "results.md").read_text(encoding="utf-8")
+    environment = jinja2.Environment(keep_trailing_newline=True, trim_blocks=True, undefined=jinja2.StrictUndefined)
+    return environment.from_string(template).render(
+        tables=tables,
+        classes=[results.class_table(each) for each in found],
+        runs=results.run_table(found),
+        baselines=results.baseline_table(folder),
+        resamples=results.RESAMPLES,
+    )

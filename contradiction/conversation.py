@@ -39,9 +39,7 @@ def read_turns(messages: Sequence[Mapping[str, Any]]) -> list[Turn]:
         raise InputError(
             f"messages ends with messages[{len(contents) - 1}] by the user; the last one must be the assistant's reply"
         )
-    return [
-        Turn(contents[index], contents[index + 1], index, index + 1) for index in range(0, len(contents), 2)
-    ]
+    return [Turn(contents[index], contents[index + 1], index, index + 1) for index in range(0, len(contents), 2)]
 
 
 def _content(message: object, index: int) -> str:
@@ -55,14 +53,18 @@ def _content(message: object, index: int) -> str:
     if role not in ROLES:
         raise InputError(f"{where}: role {_short(role)}; allowed are {', '.join(ROLES)}")
     if role != expected:
-        raise InputError(f"{where}: role {role!r} where {expected!r} is due; user and assistant speak in turn, the user first")
+        raise InputError(
+            f"{where}: role {role!r} where {expected!r} is due; user and assistant speak in turn, the user first"
+        )
     content = message["content"]
     if not isinstance(content, str):
         raise InputError(f"{where}: content is a {type(content).__name__}; it must be text")
     try:
         content.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise InputError(f"{where}: content holds a lone surrogate at character {error.start}; it must be valid Unicode") from None
+        raise InputError(
+            f"{where}: content holds a lone surrogate at character {error.start}; it must be valid Unicode"
+        ) from None
     return content
 
 

@@ -1,6 +1,8 @@
 """Reads the built data repo; everything downstream gets its rows here."""
 
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,9 +39,24 @@ def load_split(data: str | Path, config: str, split: str) -> "Dataset":
     if not folder.exists() and str(data).count("/") != 1:
         raise InputError(f"{data}: no such folder; `cdconv data build --out {data}` builds it")
     try:
-        return load_dataset(str(data), config, split=split)
+        with quiet():
+            return load_dataset(str(data), config, split=split)
     except (DatasetsError, ValueError, OSError, ConnectionError) as error:
         raise InputError(f"{data}: config {config!r} cannot be loaded ({_first_line(error)})") from error
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keeps the bars of `datasets` off the terminal: the work is over before anyone could read them."""
+    from datasets import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
+
+    before = are_progress_bars_disabled()
+    disable_progress_bars()
+    try:
+        yield
+    finally:
+        if not before:
+            enable_progress_bars()
 
 
 def fingerprint(*parts: "Dataset") -> str:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import cdconv
 from contradiction import cards
+from contradiction.data import quiet
 from contradiction.errors import InputError
 from contradiction.files import new_folder
 from contradiction.sources import Source
@@ -18,27 +19,22 @@ def build(source: Source, out: str | Path) -> Path:
     Raises:
         InputError: ``out`` is something else than a data repo or an empty folder.
     """
-    from datasets import disable_progress_bars, enable_progress_bars
     from datasets.info import DatasetInfosDict
 
     out = Path(out)
     if out.exists() and not _replaceable(out):
         raise InputError(f"{out}: not a data repo, so it will not be replaced; name a new folder")
-    disable_progress_bars()
-    try:
-        with tempfile.TemporaryDirectory() as cache, new_folder(out) as folder:
-            infos = DatasetInfosDict()
-            for config in cdconv.CDConv.BUILDER_CONFIGS:
-                builder = cdconv.CDConv(cache_dir=cache, config_name=config.name, source=str(source.path))
-                builder.download_and_prepare()
-                for split, rows in builder.as_dataset().items():
-                    rows.to_parquet(folder / config.name / f"{split}-00000-of-00001.parquet")
-                info = builder.info
-                info.download_size = sum(file.stat().st_size for file in (folder / config.name).iterdir())
-                infos[config.name] = info
-            cards.data_set_card(source, infos).save(folder / "README.md")
-    finally:
-        enable_progress_bars()
+    with quiet(), tempfile.TemporaryDirectory() as cache, new_folder(out) as folder:
+        infos = DatasetInfosDict()
+        for config in cdconv.CDConv.BUILDER_CONFIGS:
+            builder = cdconv.CDConv(cache_dir=cache, config_name=config.name, source=str(source.path))
+            builder.download_and_prepare()
+            for split, rows in builder.as_dataset().items():
+                rows.to_parquet(folder / config.name / f"{split}-00000-of-00001.parquet")
+            info = builder.info
+            info.download_size = sum(file.stat().st_size for file in (folder / config.name).iterdir())
+            infos[config.name] = info
+        cards.data_set_card(source, infos).save(folder / "README.md")
     return out
 
 

@@ -47,7 +47,7 @@ class ContradictionDetector:
     """A trained detector.
 
     Args:
-        model: a sequence-classification model whose configuration carries the label names; it is set to evaluation mode.
+        model: a sequence-classification model whose configuration names the labels; it is set to evaluation mode.
         tokenizer: its tokenizer.
         view: the utterances it reads (a key of ``contradiction.views.VIEWS``); by default what its configuration says.
         name: how messages name it.
@@ -57,20 +57,24 @@ class ContradictionDetector:
     """
 
     def __init__(
-        self, model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase", view: str | None = None, name: str = "model"
+        self,
+        model: "PreTrainedModel",
+        tokenizer: "PreTrainedTokenizerBase",
+        view: str | None = None,
+        name: str = "model",
     ) -> None:
-        self.labels = tuple(model.config.id2label[index] for index in range(model.config.num_labels))
+        self.labels = tuple(name for _, name in sorted((model.config.id2label or {}).items()))
         task = task_with(self.labels)
         if task is None:
             known = "; ".join(", ".join(names) for names in LABELS.values())
             raise InputError(f"{name}: its labels are {', '.join(self.labels)}; a detector's are one of: {known}")
-        view = view or getattr(model.config, "cdconv_view", None)
+        view = view or str(getattr(model.config, "cdconv_view", ""))
         if view not in VIEWS:
-            raise InputError(
-                f"{name}: {'its configuration does not say which utterances it reads' if view is None else f'view {view!r}'}; "
-                f"views are {', '.join(VIEWS)}"
-            )
-        self.model, self.tokenizer, self.view, self.task, self.name = model.eval(), tokenizer, view, task, name
+            wrong = f"there is no view {view!r}" if view else "its configuration does not say which utterances it reads"
+            raise InputError(f"{name}: {wrong}; views are {', '.join(VIEWS)}")
+        self.model, self.tokenizer, self.name = model.eval(), tokenizer, name
+        self.task: str = task
+        self.view: str = view
 
     @classmethod
     def from_pretrained(cls, name: str | Path, *, view: str | None = None, device: str | None = None) -> Self:
@@ -104,7 +108,12 @@ class ContradictionDetector:
         Raises:
             InputError: a chat is not usable; the message names it, the message in it, and what would be right.
         """
-        conversations = [self._read(messages, number, len(chats)) for number, messages in enumerate(chats)]
+        conversations = []
+        for number, messages in enumerate(chats):
+            try:
+                conversations.append(_read(messages))
+            except InputError as error:
+                raise InputError(f"chats[{number}]: {error}" if len(chats) > 1 else str(error)) from None
         judged = [number for number, turns in enumerate(conversations) if not is_blank(turns[-1].reply)]
         inputs = [self.model_input(_utterances(conversations[number])) for number in judged]
         scores = score(self.model, self.tokenizer, inputs, batch_size=batch_size, on_batch=on_batch)
@@ -117,14 +126,9 @@ class ContradictionDetector:
         """What the checkpoint reads of ``u1, b1, u2, b2``: the input of a text-classification pipeline on it."""
         return model_input(utterances, VIEWS[self.view], self.tokenizer)
 
-    def _read(self, messages: Messages, number: int, chats: int) -> list[Turn]:
-        try:
-            turns = read_turns(messages)
-            if len(turns) != 2:
-                raise InputError(f"messages has {len(messages)} messages; this version judges two turns: 4 messages")
-        except InputError as error:
-            raise InputError(f"chats[{number}]: {error}" if chats > 1 else str(error)) from None
-        return turns
+    def check(self, messages: Messages) -> None:
+        """Raises InputError where :meth:`batch` would, without judging anything."""
+        _read(messages)
 
     def _verdict(self, turns: list[Turn], probabilities: list[float], cut: int) -> Verdict:
         scores = dict(zip(self.labels, probabilities, strict=True))
@@ -137,6 +141,13 @@ class ContradictionDetector:
             checked=not cut,
             reason=f"the first {cut} tokens of the text were not read: it is longer than the model" if cut else None,
         )
+
+
+def _read(messages: Messages) -> list[Turn]:
+    turns = read_turns(messages)
+    if len(turns) != 2:
+        raise InputError(f"messages holds {len(messages)} messages; a detector judges two turns, which are 4")
+    return turns
 
 
 def _utterances(turns: list[Turn]) -> dict[str, str]:

@@ -35,7 +35,7 @@ def read_json(path: str | Path) -> dict[str, Any]:
 
 @contextmanager
 def new_folder(path: str | Path) -> Iterator[Path]:
-    """A temporary folder beside ``path`` that takes its place when the block ends well, and goes away when it does not."""
+    """A temporary folder beside ``path``: takes its place when the block ends well, and goes away when it does not."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent))

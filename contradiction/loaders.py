@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 
 class EpochSampler(Sampler[int]):
-    """Length-grouped random order that depends on the seed and the epoch alone, so that a resumed run reads on where the
-    killed one stopped.
+    """Length-grouped random order that depends on the seed and the epoch alone.
+
+    So a resumed run reads the rows in the order in which the killed one would have.
     """
 
     def __init__(self, lengths: Sequence[int], batch_size: int, seed: int) -> None:
@@ -51,18 +52,19 @@ def encode_rows(
 
 def train_loader(
     examples: list[dict[str, Any]], tokenizer: "PreTrainedTokenizerBase", batch_size: int, seed: int
-) -> DataLoader:
-    """Batches for training; call ``loader.sampler.set_epoch`` before each pass."""
+) -> tuple[DataLoader, EpochSampler]:
+    """Batches for training, and the sampler that orders them: call its ``set_epoch`` before each pass."""
     sampler = EpochSampler([len(each["input_ids"]) for each in examples], batch_size, seed)
     # The loader's own generator: without it, a DataLoader draws from the global one, and dropout after a resume would
     # no longer be what it was.
-    return DataLoader(
-        examples,
+    loader: DataLoader = DataLoader(
+        examples,  # type: ignore[arg-type]  # a list is a data set to torch, but not to its stubs
         batch_size=batch_size,
         sampler=sampler,
         collate_fn=DataCollatorWithPadding(tokenizer),
         generator=Generator().manual_seed(seed),
     )
+    return loader, sampler
 
 
 def evaluation_loader(
@@ -71,5 +73,8 @@ def evaluation_loader(
     """Batches for evaluation, longest first."""
     examples = sorted(examples, key=lambda each: -len(each["input_ids"]))
     return DataLoader(
-        examples, batch_size=batch_size, collate_fn=DataCollatorWithPadding(tokenizer), generator=Generator()
+        examples,  # type: ignore[arg-type]  # as above
+        batch_size=batch_size,
+        collate_fn=DataCollatorWithPadding(tokenizer),
+        generator=Generator(),
     )

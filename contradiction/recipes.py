@@ -2,7 +2,7 @@
 
 import tomllib
 from pathlib import Path
-from typing import Annotated, Self, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -37,7 +37,7 @@ class Scratch(BaseModel):
 class Recipe(BaseModel):
     """One experiment. Exactly one of ``backbone`` and ``scratch`` is set.
 
-    The defaults are the paper's setup (section 5.3): AdamW, 5 epochs, batches of 32, a linear schedule with 10 % warm-up.
+    The defaults follow the paper (section 5.3): AdamW, 5 epochs, batches of 32, a linear schedule with 10 % warm-up.
 
     Attributes:
         name: the file's name without ``.toml``.
@@ -53,6 +53,8 @@ class Recipe(BaseModel):
         label_smoothing: the share of the target's mass that is spread over all classes.
         dropout: replaces the backbone's own where given.
         max_length: tokens read at most; longer inputs are cut from the left.
+        precision: of the arithmetic in a step: fp32, or bf16 or fp16 by autocast; weights stay in float32. On a CPU
+            that has bf16 instructions it more than doubles the speed.
         seed: of weights, data order and dropout.
     """
 
@@ -71,6 +73,7 @@ class Recipe(BaseModel):
     label_smoothing: Share = 0.0
     dropout: Share | None = None
     max_length: int = Field(256, ge=8)
+    precision: Literal["fp32", "bf16", "fp16"] = "fp32"
     seed: int = Field(23, ge=0, lt=2**32)
 
     @field_validator("view", "config")
@@ -87,13 +90,11 @@ class Recipe(BaseModel):
             raise ValueError("a recipe has either the key 'backbone' or the table [scratch]")
         return self
 
-    def with_changes(self, *, backbone: str | None = None, seed: int | None = None) -> Self:
-        """The same recipe from another backbone or with another seed; None leaves a value as it is."""
-        values = self.model_dump()
-        if backbone is not None:
-            values |= {"backbone": backbone, "scratch": None}
-        if seed is not None:
-            values["seed"] = seed
+    def with_changes(self, **changes: Any) -> Self:
+        """The same recipe with other values; None leaves one as it is, a backbone takes the place of ``scratch``."""
+        values = self.model_dump() | {key: value for key, value in changes.items() if value is not None}
+        if changes.get("backbone") is not None:
+            values["scratch"] = None
         return _validated(type(self), values, f"recipe {self.name}")
 
     @classmethod

@@ -1,11 +1,12 @@
 """The results that are kept: one JSON file an evaluation, with its predictions, and the tables made from them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from contradiction import record
 from contradiction.files import read_json, write_json
-from contradiction.labels import LABELS, task_of
+from contradiction.labels import task_of
 from contradiction.tables import Table, interval, percent
 
 FOLDER = Path(__file__).resolve().parents[1] / "models" / "results"
@@ -59,7 +60,7 @@ def class_table(result: Mapping[str, Any]) -> Table:
     return Table(title, ("class", "precision", "recall", "F1", "support"), body)
 
 
-def score_table(results: list[Mapping[str, Any]], title: str) -> Table:
+def score_table(results: Sequence[Mapping[str, Any]], title: str) -> Table:
     """Macro-F1 and accuracy with their 95 % intervals, one row a result; for 4-class also merged to 2-class."""
     header = ["detector", "macro-F1", "95 % interval", "accuracy", "95 % interval"]
     merged = any("two_class" in each["metrics"] for each in results)
@@ -109,12 +110,25 @@ def baseline_table(folder: str | Path = FOLDER) -> Table | None:
     return Table("Artefact baselines, test macro-F1", ("features", *configs), body)
 
 
-def majority(result: Mapping[str, Any]) -> str:
-    """The name of the most frequent reference class."""
-    supports = {name: one["support"] for name, one in result["metrics"]["per_class"].items()}
-    return max(supports, key=supports.__getitem__)
+def run_table(results: Sequence[Mapping[str, Any]]) -> Table:
+    """How each detector was trained: backbone, seed, size, best epoch, minutes and hardware, from its run's record."""
+    body = {}
+    for each in results:
+        if run := each["run"]:
+            recipe = run["request"]["recipe"]
+            body[each["name"]] = (
+                each["name"],
+                Path(recipe["backbone"]).name if recipe["backbone"] else "none, from scratch",
+                f"{run['parameters'] / 1e6:.1f} M",
+                str(recipe["seed"]),
+                f"{run['best_epoch']} of {recipe['epochs']}",
+                f"{run['minutes']:.0f}",
+                run["hardware"],
+            )
+    header = ("detector", "backbone", "parameters", "seed", "best epoch", "minutes", "hardware")
+    return Table("Runs", header, list(body.values()))
 
 
-def label_names(config: str) -> tuple[str, ...]:
-    """The label names of a config, by class id."""
-    return LABELS[task_of(config)]
+def trained_on(model: str | Path) -> str | None:
+    """The config that a model folder was trained on, from its record; None where there is none."""
+    return record.read(model).get("request", {}).get("recipe", {}).get("config")

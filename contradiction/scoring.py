@@ -38,7 +38,9 @@ def load_checkpoint(name: str | Path, device: str | None = None) -> tuple["PreTr
         model = AutoModelForSequenceClassification.from_pretrained(str(name), dtype=torch.float32)
     except (OSError, ValueError) as error:
         reason = str(error).strip().splitlines()[0]
-        raise InputError(f"{name}: neither a model folder nor a model on the Hub that can be reached ({reason})") from error
+        raise InputError(
+            f"{name}: neither a model folder nor a model on the Hub that can be reached ({reason})"
+        ) from error
     return model.to(device or best_device()).eval(), tokenizer
 
 
@@ -55,7 +57,9 @@ def max_length_of(model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase"
     positions = getattr(model.config, "max_position_embeddings", None)
     if positions:
         # RoBERTa's positions start behind the padding index.
-        offset = model.config.pad_token_id + 1 if model.config.model_type in {"roberta", "xlm-roberta", "camembert"} else 0
+        offset = (
+            model.config.pad_token_id + 1 if model.config.model_type in {"roberta", "xlm-roberta", "camembert"} else 0
+        )
         limit = min(limit, positions - offset)
     return limit
 
@@ -63,8 +67,9 @@ def max_length_of(model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase"
 def encode(
     tokenizer: "PreTrainedTokenizerBase", inputs: Sequence[Mapping[str, str]], max_length: int
 ) -> tuple[list[dict[str, list[int]]], np.ndarray]:
-    """Token ids and masks of each input, at most ``max_length`` tokens, cut from the left of the longer text; and how many
-    tokens each lost.
+    """Token ids and masks of each input, at most ``max_length`` tokens, and how many tokens each lost.
+
+    What is too long is cut from the left of the longer text.
     """
     tokenizer.truncation_side = "left"
 
@@ -77,7 +82,7 @@ def encode(
     # Whole first, to know what is lost; then the few that are too long once more, cut as a pipeline cuts them.
     encoded = tokenize(inputs)
     cut = np.maximum([len(each["input_ids"]) - max_length for each in encoded], 0)
-    for index in np.flatnonzero(cut):
+    for index in np.flatnonzero(cut).tolist():
         encoded[index] = tokenize([inputs[index]], truncation=True, max_length=max_length)[0]
     return encoded, cut
 
@@ -104,7 +109,7 @@ def score(
     """
     import torch
 
-    classes = model.config.num_labels
+    classes = len(model.config.id2label or ())
     if not inputs:
         return Scores(np.zeros((0, classes)), np.zeros(0, dtype=int))
     encoded, cut = encode(tokenizer, inputs, max_length_of(model, tokenizer))

@@ -16,6 +16,7 @@ import torch
 from accelerate import Accelerator, DataLoaderConfiguration
 from accelerate.utils import set_seed, tqdm
 from transformers import get_linear_schedule_with_warmup
+from transformers.utils.logging import disable_progress_bar
 
 from contradiction import files, record
 from contradiction.backbones import start
@@ -60,8 +61,9 @@ def train(recipe: Recipe, *, data: str | Path, out: str | Path, resume: bool = F
     out = Path(out)
     work = out.with_name(f"{out.name}.partial")
     accelerator = Accelerator(
+        mixed_precision="no" if recipe.precision == "fp32" else recipe.precision,
         # One batch of the recipe is one step, whatever the number of processes.
-        dataloader_config=DataLoaderConfiguration(split_batches=True)
+        dataloader_config=DataLoaderConfiguration(split_batches=True),
     )
     rows = {split: load_split(data, recipe.config, split) for split in ("train", "validation")}
     request = {"recipe": recipe.model_dump(), "data": fingerprint(*rows.values())}
@@ -72,17 +74,15 @@ def train(recipe: Recipe, *, data: str | Path, out: str | Path, resume: bool = F
     if accelerator.is_main_process:
         _claim(work, request, resume)
     accelerator.wait_for_everyone()
+    disable_progress_bar()  # of transformers: one bar is enough
 
     labels = LABELS[task_of(recipe.config)]
     set_seed(recipe.seed)
     texts = (row[column] for row in rows["train"] for column in ("u1", "b1", "u2", "b2"))
     model, tokenizer = start(recipe, labels, texts)
-    examples = {
-        split: encode_rows(part, recipe.view, tokenizer, recipe.max_length) for split, part in rows.items()
-    }
-    batches = train_loader(examples["train"], tokenizer, recipe.batch_size, recipe.seed)
+    examples = {split: encode_rows(part, recipe.view, tokenizer, recipe.max_length) for split, part in rows.items()}
+    batches, sampler = train_loader(examples["train"], tokenizer, recipe.batch_size, recipe.seed)
     checks = evaluation_loader(examples["validation"], tokenizer, recipe.batch_size)
-    sampler = batches.sampler
     optimizer = torch.optim.AdamW(_parameter_groups(model, recipe.weight_decay), lr=recipe.learning_rate)
     steps = recipe.epochs * len(batches)
     schedule = get_linear_schedule_with_warmup(optimizer, math.ceil(recipe.warmup * steps), steps)
@@ -139,7 +139,9 @@ def _one_epoch(
         logits = model(**batch).logits
         loss = torch.nn.functional.cross_entropy(logits, targets, label_smoothing=label_smoothing)
         if not torch.isfinite(loss):
-            raise InputError(f"the loss is {loss.item()} on the rows {numbers.tolist()}; a lower learning_rate may help")
+            raise InputError(
+                f"the loss is {loss.item()} on the rows {numbers.tolist()}; a lower learning_rate may help"
+            )
         accelerator.backward(loss)
         accelerator.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
@@ -168,7 +170,10 @@ def evaluate_epoch(
         predictions.append(chosen.cpu().numpy())
         references.append(targets.cpu().numpy())
     chosen = np.concatenate(predictions)
-    return {**score(np.concatenate(references).tolist(), chosen.tolist(), task), "collapsed": len(np.unique(chosen)) == 1}
+    return {
+        **score(np.concatenate(references).tolist(), chosen.tolist(), task),
+        "collapsed": len(np.unique(chosen)) == 1,
+    }
 
 
 def _parameter_groups(model: "PreTrainedModel", weight_decay: float) -> list[dict[str, Any]]:
@@ -184,7 +189,9 @@ def _claim(work: Path, request: dict[str, Any], resume: bool) -> None:
         if not resume:
             raise InputError(f"{work}: an unfinished run; --resume continues it, or remove it")
         if record.read(work).get("request") != request:
-            raise InputError(f"{work}: the unfinished run is of another recipe or other data; remove it, or name another folder")
+            raise InputError(
+                f"{work}: the unfinished run is of another recipe or other data; remove it, or name another folder"
+            )
         return
     with files.new_folder(work) as folder:
         files.write_json(folder / record.NAME, {"request": request})

@@ -1,9 +1,12 @@
 """The page of the metric's Space: paste labels, see the scores. `python app.py` serves it on this machine."""
 
 import re
+from typing import Any
 
 import gradio as gr
-from evaluate_metric import GROUPED, LABELS, compare, score
+
+# In the Space evaluate_metric.py lies beside this file; seen from the repository it is in a package of that name.
+from evaluate_metric import GROUPED, LABELS, compare, score  # type: ignore[attr-defined]
 
 EXAMPLE = {
     "task": "4-class",
@@ -14,7 +17,7 @@ EXAMPLE = {
 SUMMARY = ["labels", "figure", "value", "95 % low", "95 % high"]
 COMPARISON = ["labels", "figure", "predictions minus baseline", "95 % low", "95 % high", "p"]
 PER_CLASS = ["label", "precision", "recall", "F1", "support"]
-NAMES = {"accuracy": "accuracy", "macro_f1": "macro-F1"}
+FIGURES = {"accuracy": "accuracy", "macro_f1": "macro-F1"}
 
 Table = list[list[str | int | float]]
 
@@ -31,7 +34,7 @@ def parse_labels(text: str) -> list[int | str]:
 
 def evaluate_text(
     task: str, references: str, predictions: str, baseline: str, resamples: float
-) -> tuple[Table, Table, dict[str, object], Table]:
+) -> tuple[Table, Table, dict[str, Table | list[str]], Table]:
     """Scores pasted labels.
 
     Args:
@@ -39,49 +42,51 @@ def evaluate_text(
         references: labels as text, see `parse_labels`.
         predictions: labels as text, as many.
         baseline: labels of another detector as text, as many; empty for no comparison.
-        resamples: of the bootstrap, from 1.
+        resamples: of the bootstrap, a whole number from 1.
 
     Returns:
-        The rows of the four tables, in percent: summary, classes, confusion matrix (with its headers), comparison.
+        The four tables, in percent: scores, classes, confusion matrix (counts, with headers of its own), comparison.
 
     Raises:
         gr.Error: the input is not valid; the message is that of `score` or `compare`.
     """
-    columns = {"references": parse_labels(references), "predictions": parse_labels(predictions)}
-    versus = None
+    truth, ours, others = parse_labels(references), parse_labels(predictions), parse_labels(baseline)
     try:
-        result = score(**columns, task=task, bootstrap=int(resamples))
-        if others := parse_labels(baseline):
-            versus = compare(**columns, baseline_predictions=others, task=task, bootstrap=int(resamples))
+        result = score(truth, ours, task, bootstrap=int(resamples))
+        contrast = compare(truth, ours, others, task, bootstrap=int(resamples)) if others else {}
     except ValueError as error:
         raise gr.Error(str(error), title="These labels cannot be scored", print_exception=False) from None
-
-    own = task.removesuffix(GROUPED)
-    summary: Table = []
-    comparison: Table = []
-    for name, part in {own: result, "merged to 2-class": result.get("two_class")}.items():
-        for key, figure in NAMES.items() if part else ():
-            summary.append([name, figure, *map(_percent, [part[key], *part["interval"][key]])])
-    for name, part in {own: versus, "merged to 2-class": versus and versus.get("two_class")}.items():
-        for key, figure in NAMES.items() if part else ():
-            difference = f"{key}_difference"
-            p_value = part["p_value"] if key == "macro_f1" else part["mcnemar"]["p_value"]
-            values = map(_percent, [part[difference], *part["interval"][difference]])
-            comparison.append([name, figure, *values, round(p_value, 4)])
+    summary: Table = [
+        [name, figure, *_percents(part[key], *part["interval"][key])]
+        for name, part in _parts(task, result)
+        for key, figure in FIGURES.items()
+    ]
     classes: Table = [
-        [label, *map(_percent, [each["precision"], each["recall"], each["f1"]]), each["support"]]
+        [label, *_percents(each["precision"], each["recall"], each["f1"]), each["support"]]
         for label, each in result["per_class"].items()
     ]
     rows = zip(result["labels"], result["confusion_matrix"], strict=True)
-    confusion = {
+    confusion: dict[str, Table | list[str]] = {
         "headers": ["reference \\ prediction", *result["labels"]],
         "data": [[label, *counts] for label, counts in rows],
     }
+    comparison: Table = []
+    for name, part in _parts(task, contrast):
+        for key, figure in FIGURES.items():
+            ends = part["interval"][f"{key}_difference"]
+            p_value = (part if key == "macro_f1" else part["mcnemar"])["p_value"]
+            comparison.append([name, figure, *_percents(part[f"{key}_difference"], *ends), round(p_value, 4)])
     return summary, classes, confusion, comparison
 
 
-def _percent(fraction: float) -> float:
-    return round(100 * fraction, 1)
+def _parts(task: str, result: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """The result on its own labels and, where there is one, on the merged ones, each with its name."""
+    parts = [(task.removesuffix(GROUPED), result), ("merged to 2-class", result.get("two_class", {}))]
+    return [(name, part) for name, part in parts if part]
+
+
+def _percents(*fractions: float) -> list[float]:
+    return [round(100 * fraction, 1) for fraction in fractions]
 
 
 def build_page() -> gr.Blocks:
@@ -90,7 +95,8 @@ def build_page() -> gr.Blocks:
         gr.Markdown(
             "# CDConv metric\nAccuracy, macro-F1 and the figures of every class for contradictions in Chinese "
             "conversations. Paste class ids or label names, one a line or between commas. All values are in percent; "
-            "the low and high ends are the 95 % interval of the bootstrap."
+            "the low and high ends are the 95 % interval of the bootstrap. The p of a comparison is that of the paired "
+            "bootstrap for macro-F1, and of McNemar's exact test for accuracy."
         )
         task = gr.Dropdown([*LABELS, *(name + GROUPED for name in LABELS)], value=EXAMPLE["task"], label="Task")
         names = gr.Markdown(_describe(EXAMPLE["task"]))
@@ -104,12 +110,8 @@ def build_page() -> gr.Blocks:
         button = gr.Button("Score", variant="primary")
         summary = gr.Dataframe(headers=SUMMARY, label="Scores", interactive=False)
         classes = gr.Dataframe(headers=PER_CLASS, label="Classes", interactive=False)
-        confusion = gr.Dataframe(label="Confusion matrix (rows: references)", interactive=False)
-        comparison = gr.Dataframe(
-            headers=COMPARISON,
-            label="Comparison (p: paired bootstrap for macro-F1, exact McNemar for accuracy)",
-            interactive=False,
-        )
+        confusion = gr.Dataframe(label="Confusion matrix", interactive=False)
+        comparison = gr.Dataframe(headers=COMPARISON, label="Comparison", interactive=False)
         task.change(_describe, task, names, api_visibility="private")
         button.click(
             evaluate_text,

@@ -7,7 +7,7 @@ its own, so it imports nothing of this project, and one module a line, as the pa
 from collections import abc
 from dataclasses import dataclass
 from reprlib import repr as short
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import datasets
 import evaluate
@@ -84,9 +84,16 @@ Examples:
 Labels = abc.Iterable[int | str]
 
 
+class _Options(TypedDict, total=False):
+    bootstrap: int
+    seed: int
+    confidence_level: float
+    stratified: bool
+
+
 @dataclass(frozen=True)
 class _Bootstrap:
-    """How to resample rows; the fields are the public keywords of these names."""
+    """How to resample rows; the fields are the public keywords of these names, which `_Options` types."""
 
     bootstrap: int = 0
     seed: int = 0
@@ -249,7 +256,7 @@ def _is_integer(value: object) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
-def _ids(values: Labels | None, argument: str, task: str) -> list[int]:
+def _ids(values: object, argument: str, task: str) -> list[int]:
     listed = getattr(values, "tolist", lambda: values)()  # arrays, tensors and series hold scalars of their own
     if isinstance(listed, str | bytes | abc.Mapping | abc.Set) or not isinstance(listed, abc.Iterable):
         raise ValueError(f"{argument} is {short(values)}; allowed are lists or arrays of class ids or label names")
@@ -265,7 +272,7 @@ def _ids(values: Labels | None, argument: str, task: str) -> list[int]:
     return found
 
 
-def _columns(task: str, **columns: Labels | None) -> dict[str, list[int]]:
+def _columns(task: str, **columns: object) -> dict[str, list[int]]:
     """The ids of each column, once all are valid, equally long and not empty."""
     found = {argument: _ids(values, argument, task) for argument, values in columns.items()}
     if len({len(ids) for ids in found.values()}) > 1:
@@ -275,7 +282,7 @@ def _columns(task: str, **columns: Labels | None) -> dict[str, list[int]]:
     return found
 
 
-def _count(task: str, **columns: Labels | None) -> np.ndarray:
+def _count(task: str, **columns: object) -> np.ndarray:
     """How many rows fall into each cell; one axis a column, in the order given."""
     counts = np.zeros([len(LABELS[task])] * len(columns), dtype=np.int64)
     np.add.at(counts, tuple(_columns(task, **columns).values()), 1)
@@ -368,13 +375,15 @@ class CDConvMetric(evaluate.Metric):
     # evaluate's own encoding makes 1.7, True and "1" the class id 1 without a word. Labels are therefore checked before
     # it, all of them before any row is kept, and what it stores is always ids.
 
-    def add(self, *, prediction: int | str | None = None, reference: int | str | None = None, **row: Any) -> None:  # noqa: ANN401
+    def add(self, *, prediction: int | str | None = None, reference: int | str | None = None, **row: object) -> None:
         """Adds one row. Raises ValueError where a label is not one of the config's."""
         row = {"predictions": prediction, "references": reference, **row}  # combine() calls with the plural names
         labels = {name: _ids([row.pop(name)], name, self.task)[0] for name in self._feature_names()}
         super().add(**labels, **row)
 
-    def add_batch(self, *, predictions: Labels | None = None, references: Labels | None = None, **columns: Any) -> None:  # noqa: ANN401
+    def add_batch(
+        self, *, predictions: Labels | None = None, references: Labels | None = None, **columns: object
+    ) -> None:
         """Adds rows. Raises ValueError, and adds none, where the lists are not valid."""
         super().add_batch(**_columns(self.task, predictions=predictions, references=references), **columns)
 
@@ -384,7 +393,7 @@ class CDConvMetric(evaluate.Metric):
         predictions: Labels | None = None,
         references: Labels | None = None,
         baseline_predictions: Labels | None = None,
-        **options: Any,  # noqa: ANN401
+        **options: Unpack[_Options],
     ) -> dict[str, Any] | None:
         """Scores the rows given here and those added before. Raises ValueError, and keeps those, on invalid input."""
         _Bootstrap(**options)
@@ -393,16 +402,25 @@ class CDConvMetric(evaluate.Metric):
             columns = _columns(self.task, predictions=predictions, references=references)
         elif not len(self):
             raise ValueError("no rows to score: give predictions and references here, or add them before")
+        baseline = None
         if baseline_predictions is not None:
-            options["baseline_predictions"] = _ids(baseline_predictions, "baseline_predictions", self.task)
-            found, needed = len(options["baseline_predictions"]), len(self) + len(columns.get("references", ()))
-            if found != needed and self.num_process == 1:  # else this process holds only its share of the rows
-                raise ValueError(f"lengths differ: {needed} references and predictions, {found} baseline_predictions")
-        return super().compute(**columns, **options)
+            baseline = _ids(baseline_predictions, "baseline_predictions", self.task)
+            rows = len(self) + len(columns.get("references", ()))
+            if len(baseline) != rows and self.num_process == 1:  # else this process holds only its share of the rows
+                raise ValueError(
+                    f"lengths differ: {rows} references and predictions, {len(baseline)} baseline_predictions"
+                )
+        return super().compute(**columns, baseline_predictions=baseline, **options)
 
-    def _compute(self, *, baseline_predictions: Labels | None = None, **inputs: Any) -> dict[str, Any]:  # noqa: ANN401
-        result = score(task=self.task, **inputs)
+    def _compute(
+        self,
+        predictions: list[int],
+        references: list[int],
+        baseline_predictions: list[int] | None,
+        **options: Unpack[_Options],
+    ) -> dict[str, Any]:
+        result = score(references, predictions, self.task, **options)
         if baseline_predictions is not None:
-            inputs["bootstrap"] = inputs.get("bootstrap") or RESAMPLES
-            result["comparison"] = compare(baseline_predictions=baseline_predictions, task=self.task, **inputs)
+            options["bootstrap"] = options.get("bootstrap") or RESAMPLES
+            result["comparison"] = compare(references, predictions, baseline_predictions, self.task, **options)
         return result

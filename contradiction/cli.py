@@ -1,0 +1,288 @@
+"""The command line: parses, calls, prints. Heavy imports stand in the commands, so that ``--help`` answers at once."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from contradiction.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from contradiction.sources import Source
+
+app = typer.Typer(
+    help="Contradictions in Chinese conversations: data set, training, evaluation, detection.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+data_app = typer.Typer(help="Builds the data repo and shows what is in it.", no_args_is_help=True)
+app.add_typer(data_app, name="data")
+
+SourceOption = Annotated[
+    str | None,
+    typer.Option(help="A raw file of CDConv, or the word sample. [default: $CDCONV_FILE, else the pinned URL]"),
+]
+DataOption = Annotated[str, typer.Option(help="The data repo: a folder or a Hub id.")]
+
+
+def main() -> None:
+    """The entry point: an error that the user can mend is one line on stderr and exit code 2."""
+    try:
+        app()
+    except _mendable() as error:
+        _fail(error)
+    except KeyboardInterrupt:
+        typer.echo("cdconv: interrupted", err=True)
+        sys.exit(130)
+
+
+def _mendable() -> tuple[type[Exception], ...]:
+    errors: list[type[Exception]] = [InputError, OSError]
+    # Looked up only if loaded: an error of cdconv.py can only have been raised after its import.
+    if module := sys.modules.get("cdconv"):
+        errors += [module.InvalidSourceError, module.NonMatchingChecksumError]
+    return tuple(errors)
+
+
+def _fail(error: Exception) -> None:
+    typer.echo(f"cdconv: {' '.join(str(error).split())}", err=True)
+    sys.exit(2)
+
+
+def _print(*tables: object) -> None:
+    from rich.console import Console
+
+    # Wide enough for every table where the output is no terminal, so that nothing is cut in a file.
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    for table in tables:
+        console.print(table.rich() if hasattr(table, "rich") else table)
+
+
+def _find(source: str | None, fall_back: bool = False) -> "Source":
+    from contradiction import sources
+
+    try:
+        found = sources.find(source)
+    except InputError as error:
+        if not fall_back:
+            raise
+        typer.echo(f"cdconv: {error}", err=True)
+        found = sources.find("sample")
+    if found.kind == "sample":
+        typer.secho(
+            "NOTE: this is the embedded sample, written for this project, and not CDConv; its figures mean nothing "
+            "beyond showing the steps.", fg="yellow", bold=True, err=True,
+        )  # fmt: skip
+    elif found.kind == "custom":
+        typer.secho(
+            f"NOTE: {found.path} is not the released file; official figures do not apply.", fg="yellow", err=True
+        )
+    return found
+
+
+@data_app.command("build")
+def data_build(
+    source: SourceOption = None, out: Annotated[Path, typer.Option(help="The folder to write.")] = Path("cdconv")
+) -> None:
+    """Builds the data repo that `load_dataset("cdconv", "4-class")` reads."""
+    from contradiction import datarepo
+
+    found = _find(source)
+    typer.echo(f"{datarepo.build(found, out)}: six configs from {found.path}")
+
+
+@data_app.command("stats")
+def data_stats(source: SourceOption = None) -> None:
+    """Prints the paper's Table 3, the sizes of all configs and splits, and how far the splits overlap."""
+    import cdconv
+    from contradiction import statistics
+
+    rows = cdconv.read_rows(_find(source).path)
+    splits = {"": cdconv.official_split(rows), "-grouped": cdconv.grouped_split(rows)}
+    _print(*statistics.table3(rows), statistics.split_sizes(splits), statistics.leaks(splits))
+
+
+@app.command()
+def train(
+    recipe: Annotated[str, typer.Argument(help="A TOML file, or the name of one in models/recipes.")],
+    backbone: Annotated[
+        str | None, typer.Option(help="Folder or Hub id of an encoder, instead of the recipe's.")
+    ] = None,
+    data: DataOption = "cdconv",
+    seed: Annotated[int | None, typer.Option(help="Instead of the recipe's.")] = None,
+    precision: Annotated[str | None, typer.Option(help="fp32, bf16 or fp16, instead of the recipe's.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The model folder to write. [default: runs/RECIPE-seedN]")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an unfinished run; leave a finished one.")] = False,
+) -> None:
+    """Trains a detector; the checkpoint kept is the best on validation, the test split is not read."""
+    from contradiction.recipes import Recipe
+
+    chosen = Recipe.load(recipe).with_changes(backbone=backbone, seed=seed, precision=precision)
+    _train(chosen, data, out or Path("runs") / f"{chosen.name}-seed{chosen.seed}", resume)
+
+
+def _train(recipe: object, data: str, out: Path, resume: bool) -> None:
+    from contradiction.training import train as run
+
+    run(recipe, data=data, out=out, resume=resume)  # type: ignore[arg-type]
+    typer.echo(f"{out}: trained; `cdconv evaluate {out}` reads the test split")
+
+
+@app.command()
+def evaluate(
+    model: Annotated[str, typer.Argument(help="A model folder or Hub id.")],
+    data: DataOption = "cdconv",
+    config: Annotated[
+        str | None, typer.Option(help="A config of the data. [default: the one the model was trained on]")
+    ] = None,
+    split: Annotated[str, typer.Option(help="train, validation or test.")] = "test",
+    view: Annotated[str | None, typer.Option(help="The utterances to read, where the model does not say.")] = None,
+    json: Annotated[Path | None, typer.Option(help="Also write metrics and predictions to this file.")] = None,
+) -> None:
+    """Scores a detector, with 95 % bootstrap intervals, beside the kept artefact baselines on the same rows."""
+    from contradiction import results
+    from contradiction.detector import ContradictionDetector
+    from contradiction.evaluation import evaluate as run
+
+    detector = ContradictionDetector.from_pretrained(model, view=view)
+    config = config or results.trained_on(model) or detector.task
+    with _progress(f"evaluating {Path(model).name}") as bar:
+        task = bar.add_task("", total=None)
+        result = run(
+            detector, data=data, config=config, split=split,
+            on_start=lambda rows: bar.update(task, total=rows), on_batch=lambda done: bar.advance(task, done),
+        )  # fmt: skip
+    if json:
+        results.keep(result, json)
+    beside = [result, *results.baselines(config, split, data=result["data"])]
+    _print(results.class_table(result), results.score_table(beside, "With 95 % bootstrap intervals"))
+
+
+@app.command()
+def baselines(
+    data: DataOption = "cdconv",
+    config: Annotated[
+        list[str] | None, typer.Option(help="Configs to run. [default: 2- and 4-class, both splits]")
+    ] = None,
+    split: Annotated[str, typer.Option(help="The split to score.")] = "test",
+    out: Annotated[Path | None, typer.Option(help="Also keep the results in this folder.")] = None,
+) -> None:
+    """Runs the artefact baselines: TF-IDF of the reply alone, of the context without the reply, and of all."""
+    from contradiction import baselines as artefacts
+    from contradiction import results
+
+    for each in config or ["2-class", "4-class", "2-class-grouped", "4-class-grouped"]:
+        found = []
+        for result in artefacts.run(data, each, split):
+            found.append(result)
+            if out:
+                results.keep(result, out / f"tfidf-{result['view']}.{each}.{split}.json")
+        _print(results.score_table(found, f"{each}, {split} split, n = {found[0]['metrics']['n']:,}"))
+
+
+@app.command("results")
+def results_(
+    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("models/README.md"),
+    folder: Annotated[Path, typer.Option(help="The kept results.")] = Path("models/results"),
+) -> None:
+    """Writes the page of results from the kept results."""
+    from contradiction import cards, files
+
+    files.write_text(out, cards.results_page(folder))
+    typer.echo(f"{out}: written from {folder}")
+
+
+@app.command()
+def detect(
+    file: Annotated[str, typer.Argument(help='JSON lines of {"messages": [...]}, or - for standard input.')] = "-",
+    model: Annotated[str, typer.Option(help="A model folder or Hub id.")] = "runs/demo",
+    batch_size: Annotated[int, typer.Option(min=1, help="Chats a forward pass.")] = 32,
+) -> None:
+    """Judges the last reply of each chat: JSON lines in, a verdict a line out.
+
+    A line that cannot be judged is reported on stderr and the rest goes on; the exit code is then 1.
+    """
+    from contextlib import nullcontext
+
+    from contradiction.streams import detect_lines
+
+    with nullcontext(sys.stdin.buffer) if file == "-" else Path(file).open("rb") as lines:
+        from contradiction.detector import ContradictionDetector
+
+        detector = ContradictionDetector.from_pretrained(model)
+        failed: list[str] = []
+
+        def report(message: str) -> None:
+            failed.append(message)
+            typer.echo(f"cdconv: {message}", err=True)
+
+        where = "<stdin>" if file == "-" else file
+        for verdict in detect_lines(detector, lines, where, on_error=report, batch_size=batch_size):
+            typer.echo(verdict)
+    if failed:
+        raise typer.Exit(1)
+
+
+@app.command()
+def space(
+    model: Annotated[str, typer.Option(help="A model folder or Hub id.")] = "runs/demo",
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")] = 7860,
+) -> None:
+    """Starts the page in which anyone can try a detector."""
+    from contradiction.page import serve
+
+    serve(model, host=host, port=port)
+
+
+@app.command()
+def demo(
+    source: SourceOption = None,
+    backbone: Annotated[str | None, typer.Option(help="Folder or Hub id of an encoder to fine-tune.")] = None,
+    open_page: Annotated[bool, typer.Option("--open/--no-open", help="Open the page at the end.")] = True,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="The port of the page.")] = 7860,
+) -> None:
+    """The whole line: builds the data, trains, evaluates, and opens the page."""
+    from contradiction import datarepo
+    from contradiction.recipes import Recipe
+
+    found = _find(source, fall_back=source is None)
+    data, out = (
+        ("cdconv", Path("runs/demo"))
+        if found.kind == "release"
+        else (f"cdconv-{found.kind}", Path(f"runs/demo-{found.kind}"))
+    )
+    typer.secho("1. data set", bold=True)
+    typer.echo(f"{datarepo.build(found, data)}: six configs from {found.path}")
+    typer.secho("2. training", bold=True)
+    recipe = Recipe.load("flatten-4-class").with_changes(backbone=backbone) if backbone else Recipe.load("tiny")
+    if backbone:
+        out = out.with_name(f"{out.name}-{Path(backbone).name}")
+    else:
+        typer.echo(
+            "no backbone named, so a small encoder is trained from scratch: it shows the steps, not what is possible"
+        )
+    _train(recipe, data, out, resume=True)
+    typer.secho("3. evaluation", bold=True)
+    evaluate(str(out), data=data, config=None, split="test", view=None, json=None)
+    if open_page:
+        typer.secho("4. the page", bold=True)
+        space(str(out), port=port, host="127.0.0.1")
+
+
+def _progress(title: str) -> "Progress":
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    return Progress(
+        TextColumn(title),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )

@@ -1,0 +1,80 @@
+"""Scores a detector on a split of the data."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from contradiction import record
+from contradiction.data import fingerprint, load_split
+from contradiction.detector import ContradictionDetector
+from contradiction.errors import InputError
+from contradiction.labels import LABELS, merge, task_of
+from contradiction.results import evaluation
+from contradiction.scoring import score
+
+
+def evaluate(
+    detector: ContradictionDetector,
+    *,
+    data: str | Path,
+    config: str,
+    split: str = "test",
+    batch_size: int = 64,
+    on_start: Callable[[int], Any] | None = None,
+    on_batch: Callable[[int], Any] | None = None,
+) -> dict[str, Any]:
+    """Predicts a split and scores it with the metric.
+
+    A 4-class detector can be evaluated on a 2-class config: the probabilities of the three contradictions are summed.
+
+    Args:
+        detector: what to evaluate.
+        data: the data repo.
+        config: for instance ``4-class``.
+        split: of that config.
+        batch_size: conversations a forward pass.
+        on_start: called with the number of conversations.
+        on_batch: called with the number of conversations done, after each forward pass.
+
+    Returns:
+        What ``contradiction.results`` keeps: metrics with intervals, predictions, probabilities, the record of the run.
+
+    Raises:
+        InputError: the detector predicts other labels than the config has.
+    """
+    task = task_of(config)
+    if detector.task != task and (detector.task, task) != ("4-class", "2-class"):
+        raise InputError(f"{detector.name} predicts {', '.join(detector.labels)}; config {config!r} has other labels")
+    rows = load_split(data, config, split)
+    if on_start:
+        on_start(len(rows))
+    scores = score(
+        detector.model,
+        detector.tokenizer,
+        [detector.model_input(row) for row in rows],
+        batch_size=batch_size,
+        on_batch=on_batch,
+    )
+    probabilities = []
+    for each in scores.probabilities.tolist():
+        named = dict(zip(detector.labels, each, strict=True))
+        named = named if detector.task == task else merge(named)
+        probabilities.append([round(named[label], 5) for label in LABELS[task]])
+    return evaluation(
+        name=_name(detector.name),
+        config=config,
+        split=split,
+        data=fingerprint(rows),
+        ids=list(rows["id"]),
+        references=list(rows["label"]),
+        predictions=[max(range(len(each)), key=each.__getitem__) for each in probabilities],
+        kind="detector",
+        view=detector.view,
+        tokens_cut=int((scores.tokens_cut > 0).sum()),
+        run=record.read(detector.name),
+        probabilities=probabilities,
+    )
+
+
+def _name(model: str) -> str:
+    return Path(model).name if Path(model).is_dir() else model
