@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from datasets.info import DatasetInfosDict
     from huggingface_hub import DatasetCard
 
+# Lines of the released file that show a category well; the first and the last share their context.
+EXAMPLES = (275, 1617, 3936, 274)
 TEMPLATES = Path(__file__).with_name("templates")
 
 
@@ -47,13 +49,12 @@ def data_set_card(source: Source, infos: "DatasetInfosDict") -> "DatasetCard":
             for config in CONFIGS
         }
     ).to_dataset_card_data(data)
-    return DatasetCard.from_template(
-        data,
-        template_path=str(TEMPLATES / "data_set_card.md"),
+    body = render(
+        "data_set_card.md",
         source=source,
         release={"url": cdconv.URL, "sha256": cdconv.SHA256, "homepage": cdconv.HOMEPAGE},
         rows=len(rows),
-        examples=_examples(rows),
+        examples=_examples(rows, source.kind),
         triggers=Table("", ("trigger", "in the raw file"), [(name, raw) for raw, name in cdconv.TRIGGERS.items()]),
         splits=statistics.split_sizes(splits),
         leaks=statistics.leaks(splits),
@@ -61,18 +62,14 @@ def data_set_card(source: Source, infos: "DatasetInfosDict") -> "DatasetCard":
         baselines=results.baseline_table() if source.kind == "release" else None,
         citation=cdconv.CITATION,
     )
+    return DatasetCard(f"---\n{data.to_yaml()}\n---\n\n{body}")
 
 
-def _examples(rows: list[cdconv.Row]) -> dict[str, cdconv.Row | None]:
-    """One row a category: the shortest that has room to show something."""
-    return {
-        name: min(
-            (row for row in rows if row["label"] == index and min(len(row[each]) for each in cdconv.UTTERANCES) >= 6),
-            key=lambda row: (sum(len(row[each]) for each in cdconv.UTTERANCES), row["id"]),
-            default=None,
-        )
-        for index, name in enumerate(LABELS["4-class"])
-    }
+def _examples(rows: list[cdconv.Row], kind: str) -> list[tuple[str, cdconv.Row]]:
+    """One row a category, by label name: well-chosen ones of the release, else the first."""
+    labels = [row["label"] for row in rows]
+    chosen = EXAMPLES if kind == "release" else [labels.index(label) + 1 for label in sorted(set(labels))]
+    return [(LABELS["4-class"][labels[number - 1]], rows[number - 1]) for number in chosen]
 
 
 def _size_category(rows: int) -> str:
@@ -84,8 +81,6 @@ def _size_category(rows: int) -> str:
 
 def results_page(folder: str | Path = results.FOLDER) -> str:
     """The page of results, made from the kept evaluations."""
-    import jinja2
-
     found = [each for each in results.kept(folder) if each["kind"] == "detector"]
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for each in found:
@@ -96,12 +91,24 @@ def results_page(folder: str | Path = results.FOLDER) -> str:
         )
         for (config, split), ones in sorted(groups.items())
     }
-    template = (TEMPLATES / "results.md").read_text(encoding="utf-8")
-    environment = jinja2.Environment(keep_trailing_newline=True, trim_blocks=True, undefined=jinja2.StrictUndefined)
-    return environment.from_string(template).render(
+    return render(
+        "results.md",
         tables=tables,
         classes=[results.class_table(each) for each in found],
         runs=results.run_table(found),
         baselines=results.baseline_table(folder),
         resamples=results.RESAMPLES,
     )
+
+
+def render(template: str, **values: Any) -> str:
+    """Fills a template of ``templates/``; a name that it uses and nobody gives is an error."""
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    return environment.get_template(template).render(**values)
