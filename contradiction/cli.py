@@ -286,3 +286,7 @@ def _progress(title: str) -> "Progress":
         console=Console(stderr=True),
         transient=True,
     )
+
+
+if __name__ == "__main__":
+    main()

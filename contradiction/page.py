@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import socket
 from pathlib import Path
 
 from contradiction.detector import ContradictionDetector
@@ -14,8 +15,7 @@ def serve(model: str | Path, *, host: str, port: int) -> None:
     """Loads a detector and serves the page until interrupted.
 
     Raises:
-        InputError: the model cannot be loaded, gradio is not installed, or this is no checkout.
-        OSError: the port is taken.
+        InputError: gradio is not installed, this is no checkout, the address cannot be had, or the model not loaded.
     """
     # Gradio reads this when imported: a page on one's own machine tells nobody that it was started.
     os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
@@ -24,6 +24,17 @@ def serve(model: str | Path, *, host: str, port: int) -> None:
     spec = importlib.util.spec_from_file_location("cdconv_space", APP)
     if not APP.is_file() or spec is None or spec.loader is None:
         raise InputError(f"{APP}: no such file; the page is part of the repository, not of the installed package")
+    _check_address(host, port)
     app = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(app)
     app.launch(ContradictionDetector.from_pretrained(model), host=host, port=port)
+
+
+def _check_address(host: str, port: int) -> None:
+    # Before the model, which takes seconds to load, and in words: Gradio speaks of its own settings.
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        socket.create_server((host, port), family=family).close()
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise InputError(f"{host}:{port}: {reason}; --host and --port choose another address") from None

@@ -3,6 +3,8 @@
 import html
 import json
 import os
+from collections import defaultdict
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -10,62 +12,77 @@ import gradio as gr
 
 from contradiction import ContradictionDetector, Verdict
 from contradiction.errors import InputError
-from contradiction.labels import HISTORY, INTRA, LABELS, NON_CONTRADICTION, ROLE
-from contradiction.sources import SAMPLE
+from contradiction.labels import CONTRADICTION, HISTORY, INTRA, LABELS, NON_CONTRADICTION, ROLE
+from contradiction.views import VIEWS
 
 MODEL = os.environ.get("CDCONV_MODEL", "runs/demo")
-COLUMNS = ("u1", "b1", "u2", "b2")
+SPEAKERS = {"u1": "user", "b1": "assistant", "u2": "user", "b2": "assistant"}
 WAITING = 64  # requests in the queue; the next one is told to come back
 LONGEST = 2000  # characters of one utterance
 
 HEADLINES = {
     NON_CONTRADICTION: "No contradiction",
-    "contradiction": "The reply contradicts itself, its role, or the history",
+    CONTRADICTION: "Contradiction: with itself, with its role, or with the history",
     INTRA: "Intra-sentence: the reply contradicts itself",
     ROLE: "Role confusion: the reply takes the user's place",
     HISTORY: "History: the reply contradicts what the bot said before",
 }
 INTRODUCTION = """# Does the bot contradict itself?
-Write two turns of a Chinese chat, or pick an example. The detector judges the bot's **last** reply against all that was
-said before, with the four labels of [CDConv](https://aclanthology.org/2022.emnlp-main.2): no contradiction,
-*intra-sentence*, *role confusion*, *history*."""
-LIMITS = """Trained on two-turn chats with two Chinese chatbots of 2022; on other bots, longer chats or other languages
-its answers are guesses. Its mistakes are many: the model's card has the numbers. Not for commercial use (CC BY-NC
-4.0)."""
+Write two turns of a Chinese chat, or pick an example. The detector judges the bot's **last** reply. Its labels, from
+[CDConv](https://aclanthology.org/2022.emnlp-main.2): {labels}."""
+EXAMPLES = """### Examples
+Written for this project: the same two turns, and a reply of each category. The name says what a reply was written to
+be; the detector may see it otherwise."""
+LIMITS = """### Limits
+This page runs `{model}`, which reads {columns}. CDConv holds two-turn chats with two Chinese chatbots of 2022; on other
+bots, longer chats or other languages the answers are guesses. Mistakes are many: the model's card has the numbers.
+CDConv, and so what is trained on it, is not for commercial use (CC BY-NC 4.0)."""
 CSS = """
-.chat {display: flex; flex-direction: column; gap: .5rem}
-.chat p {margin: 0; padding: .5rem .8rem; border-radius: .9rem; max-width: 85%; line-height: 1.5}
-.chat .user {align-self: flex-end; background: var(--primary-100); color: #111}
-.chat .bot {align-self: flex-start; background: var(--neutral-200); color: #111}
+.chat {display: flex; flex-direction: column; gap: .9rem; padding: .25rem}
+.chat p {margin: 0; padding: .5rem .8rem; border-radius: .9rem; max-width: 88%; max-height: 16rem; overflow-y: auto;
+  line-height: 1.5; overflow-wrap: anywhere; white-space: pre-wrap; color: var(--body-text-color)}
+.chat small {display: block; font-size: .75rem; opacity: .75}
+.chat .user {align-self: flex-end; background: var(--primary-100)}
+.chat .bot {align-self: flex-start; background: var(--neutral-200)}
+.dark .chat .user {background: var(--primary-900)}
+.dark .chat .bot {background: var(--neutral-700)}
 .chat .clash {outline: 3px solid #dc2626}
 .chat .fine {outline: 3px solid #16a34a}
+.dark .chat .clash {outline-color: #f87171}
+.dark .chat .fine {outline-color: #4ade80}
+#chat:not(:has(.chat)), footer .divider {display: none}
+.examples .gallery {flex-direction: column; align-items: flex-start; text-align: left; font-size: var(--text-md)}
+.examples .label svg {display: none}
 """
+# Named, so that no font is fetched, and Chinese before the browser's own choice, which may be the Japanese glyphs.
+FONTS = ["system-ui", "PingFang SC", "Microsoft YaHei", "Noto Sans CJK SC", "sans-serif"]
+
+# On a phone the examples lie far below the verdict.
+SHOW_VERDICT = "() => document.getElementById('verdict').scrollIntoView({behavior: 'smooth', block: 'nearest'})"
 
 
-def examples() -> list[list[str]]:
-    """Conversations of the embedded sample: for each category in turn the first of a context, two rounds."""
-    rows = [json.loads(line) for line in SAMPLE.read_text(encoding="utf-8").splitlines()]
-    chosen: list[list[str]] = []
-    seen: set[str] = set()
-    for _ in range(2):
-        for label in range(len(LABELS["4-class"])):
-            row = next(row for row in rows if row["label"] == label and row["u1"] not in seen)
-            seen.add(row["u1"])
-            chosen.append([row[column] for column in COLUMNS])
-    return chosen
+def examples(contexts: int = 2) -> list[tuple[tuple[str, ...], dict[str, str]]]:
+    """The first contexts (u1, b1, u2) of the embedded sample that have a reply of each category, and these by name."""
+    names = LABELS["4-class"]
+    replies: dict[tuple[str, ...], dict[str, str]] = defaultdict(dict)
+    for line in (files("contradiction") / "sample.jsonl").read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        replies[row["u1"], row["b1"], row["u2"]].setdefault(names[row["label"]], row["b2"])
+    complete = [(context, found) for context, found in replies.items() if len(found) == len(names)]
+    return [(context, {name: found[name] for name in names}) for context, found in complete[:contexts]]
 
 
 def chat_html(messages: list[dict[str, str]], verdict: Verdict) -> str:
-    """The chat as bubbles; the judged reply and what it contradicts are outlined."""
-    marks = dict.fromkeys(verdict.evidence, "clash")
-    if verdict.is_contradiction is not None:
-        marks[len(messages) - 1] = "clash" if verdict.is_contradiction else "fine"
-    bubbles = (
-        f'<p class="{"user" if message["role"] == "user" else "bot"} {marks.get(index, "")}">'
-        f"{html.escape(message['content'])}</p>"
-        for index, message in enumerate(messages)
-    )
-    return f'<div class="chat">{"".join(bubbles)}</div>'
+    """The chat as bubbles; the judged reply and what it contradicts are outlined, and named for who sees no colour."""
+    marks = {index: ("clash", "contradicted") for index in verdict.evidence}
+    marks[len(messages) - 1] = ({True: "clash", False: "fine"}.get(verdict.is_contradiction, ""), "judged")  # type: ignore[arg-type]
+    bubbles = []
+    for index, (column, message) in enumerate(zip(SPEAKERS, messages, strict=True)):
+        speaker = "user" if message["role"] == "user" else "bot"
+        mark, note = marks.get(index, ("", ""))
+        caption = " · ".join(filter(None, (column, speaker, note)))
+        bubbles.append(f'<p class="{speaker} {mark}"><small>{caption}</small>{html.escape(message["content"])}</p>')
+    return f'<div class="chat" lang="zh-CN">{"".join(bubbles)}</div>'
 
 
 def headline(verdict: Verdict) -> str:
@@ -77,31 +94,34 @@ def headline(verdict: Verdict) -> str:
 
 
 def build(detector: ContradictionDetector) -> gr.Blocks:
-    """The page around a detector."""
+    """The page around a detector; its one public endpoint is /judge."""
+
+    def refuse(reason: str) -> gr.Error:
+        return gr.Error(reason, title="Not judged", print_exception=False)
 
     def judge(u1: str, b1: str, u2: str, b2: str) -> tuple[str, dict[str, float], str]:
         """Judges the reply b2 of the chat u1 b1 u2 b2: a headline, the probability of each label, the chat as HTML."""
-        roles = ("user", "assistant", "user", "assistant")
         messages: list[dict[str, Any]] = [
-            {"role": role, "content": (text or "").strip()} for role, text in zip(roles, (u1, b1, u2, b2), strict=True)
+            {"role": role, "content": (text or "").strip()}
+            for role, text in zip(SPEAKERS.values(), (u1, b1, u2, b2), strict=True)
         ]
-        for name, message in zip(COLUMNS, messages, strict=True):
+        for name, message in zip(SPEAKERS, messages, strict=True):
             if not message["content"]:
-                raise gr.Error(f"{name} is empty; all four utterances are needed", title="Not judged")
+                raise refuse(f"{name} is empty; all four utterances are needed")
             if len(message["content"]) > LONGEST:
-                raise gr.Error(f"{name} has more than {LONGEST} characters", title="Not judged")
+                raise refuse(f"{name} has {len(message['content']):,} characters; at most {LONGEST:,} are read")
         try:
             verdict = detector(messages)
         except InputError as error:
-            raise gr.Error(str(error), title="Not judged") from error
+            raise refuse(str(error)) from None
         return headline(verdict), dict(verdict.scores), chat_html(messages, verdict)
 
-    with gr.Blocks(title="CDConv: does the bot contradict itself?") as page:
-        gr.Markdown(INTRODUCTION)
+    with gr.Blocks(title="CDConv: does the bot contradict itself?", analytics_enabled=False) as page:
+        gr.Markdown(INTRODUCTION.format(labels=", ".join(f"*{label}*" for label in detector.labels)))
         with gr.Row():
             with gr.Column():
                 utterances = [
-                    gr.Textbox(label=label, max_length=LONGEST, lines=1)
+                    gr.Textbox(label=label, max_lines=6)
                     for label in (
                         "u1 · user · 用户",
                         "b1 · bot · 机器人",
@@ -111,31 +131,37 @@ def build(detector: ContradictionDetector) -> gr.Blocks:
                 ]
                 button = gr.Button("Judge the last reply", variant="primary")
             with gr.Column():
-                verdict = gr.Markdown("### The verdict appears here", elem_id="verdict")
-                scores = gr.Label(label="Probability of each label", num_top_classes=4)
-                chat = gr.HTML()
-        gr.Examples(examples(), utterances, label="Examples, written for this project", examples_per_page=8)
-        gr.Markdown(f"{LIMITS} Model: `{Path(detector.name).name}`.")
-        gr.on(
-            [button.click, utterances[-1].submit],
-            judge,
-            utterances,
-            [verdict, scores, chat],
-            api_name="judge",
-            concurrency_limit=2,
-        )
-    return page.queue(max_size=WAITING)
+                verdict = gr.Markdown("### The verdict appears here", label="Verdict", elem_id="verdict")
+                chat = gr.HTML(label="Chat", elem_id="chat")
+                scores = gr.Label(label="Probability of each label", show_heading=False, elem_id="scores")
+        outputs = [verdict, scores, chat]
+        gr.on([button.click, utterances[-1].submit], judge, utterances, outputs, api_name="judge")
+        gr.Markdown(EXAMPLES)
+        with gr.Row(elem_classes="examples"):
+            for context, replies in examples():
+                with gr.Column():
+                    shown = gr.Examples(
+                        [[*context, reply] for reply in replies.values()],
+                        utterances,
+                        outputs,
+                        judge,
+                        label=" → ".join(context),
+                        example_labels=[f"{name}: {reply}" for name, reply in replies.items()],
+                        run_on_click=True,
+                        cache_examples=False,
+                        api_visibility="private",
+                    )
+                    shown.dataset.click(js=SHOW_VERDICT)
+        gr.Markdown(LIMITS.format(model=Path(detector.name).name, columns=", ".join(VIEWS[detector.view])))
+    return page.queue(max_size=WAITING, default_concurrency_limit=2)
 
 
-def launch(detector: ContradictionDetector, **address: Any) -> None:
-    """Serves the page until interrupted; ``host`` and ``port`` are left to Gradio where not given."""
-    build(detector).launch(
-        server_name=address.get("host"),
-        server_port=address.get("port"),
-        css=CSS,
-        theme=gr.themes.Soft(),
-        footer_links=["api"],
+def launch(detector: ContradictionDetector, host: str | None = None, port: int | None = None) -> None:
+    """Serves the page until interrupted; what is not given is left to Gradio."""
+    theme = gr.themes.Soft(font=FONTS, font_mono=["ui-monospace", *FONTS[1:]]).set(
+        block_title_text_color="*primary_700", block_label_text_color="*primary_700"
     )
+    build(detector).launch(server_name=host, server_port=port, css=CSS, theme=theme, footer_links=["api"])
 
 
 if __name__ == "__main__":

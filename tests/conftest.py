@@ -1,0 +1,60 @@
+"""What all tests share: no network, Hugging Face caches of their own, and the data repos, each built once a session.
+
+A test that uses `release` or `release_repo` carries the marker `real_data` by itself, and is skipped where
+`$CDCONV_FILE` is not set.
+"""
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+
+# Before anything imports a Hugging Face library: they read these once. Without caches of its own, a test would be
+# answered from an earlier build, and hide that the present one is broken.
+CACHE = Path(tempfile.mkdtemp(prefix="cdconv-tests-"))
+for name in [name for name in os.environ if name.startswith("HF_") and name.endswith(("_CACHE", "_PATH", "_ENDPOINT"))]:
+    del os.environ[name]
+os.environ.update(HF_HUB_OFFLINE="1", HF_HOME=str(CACHE), HF_DATASETS_CACHE=str(CACHE / "datasets"))
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if "release" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.real_data)
+
+
+def pytest_unconfigure():
+    shutil.rmtree(CACHE, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def release() -> Path:
+    """The released raw file, from `$CDCONV_FILE`, verified; skips where that is not set."""
+    named = os.environ.get("CDCONV_FILE")
+    if not named:
+        pytest.skip("needs the released raw file: set CDCONV_FILE")
+    import cdconv
+
+    path = Path(named).resolve()
+    cdconv.verify_checksum(path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def sample_repo(tmp_path_factory) -> Path:
+    """The data repo of the embedded sample: a folder named `cdconv`. Copy it before you change it."""
+    return _build("sample", tmp_path_factory.mktemp("sample"))
+
+
+@pytest.fixture(scope="session")
+def release_repo(release, tmp_path_factory) -> Path:
+    """The data repo of the released file: a folder named `cdconv`. Copy it before you change it."""
+    return _build(str(release), tmp_path_factory.mktemp("release"))
+
+
+def _build(source: str, parent: Path) -> Path:
+    from contradiction import datarepo, sources
+
+    return datarepo.build(sources.find(source), parent / "cdconv")

@@ -1,0 +1,221 @@
+"""The façade: chats in, verdicts out; what it says of text that it did not read; and that a plain pipeline agrees."""
+
+import math
+import random
+
+import pytest
+from transformers import pipeline
+
+from contradiction.backbones import start
+from contradiction.conversation import is_blank, read_turns
+from contradiction.detector import ContradictionDetector, Verdict
+from contradiction.errors import InputError
+from contradiction.labels import LABELS
+from contradiction.recipes import Recipe
+
+CHAT = ("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
+
+
+def chat(*texts):
+    return [{"role": ("user", "assistant")[index % 2], "content": text} for index, text in enumerate(texts)]
+
+
+@pytest.fixture(scope="module", params=["4-class", "2-class"])
+def folder(request, sample_rows, tmp_path_factory):
+    """A tiny random model, saved as training saves one."""
+    recipe = Recipe(
+        name="random",
+        view="flatten",
+        config=request.param,
+        scratch={"hidden_size": 32, "layers": 2, "heads": 2, "vocabulary": 800},
+        max_length=64,
+    )
+    texts = (row[column] for row in sample_rows for column in ("u1", "b1", "u2", "b2"))
+    model, tokenizer = start(recipe, LABELS[request.param], texts)
+    # Random weights that tell inputs apart: with BERT's small initial weights all scores are nearly equal.
+    for parameter in model.parameters():
+        parameter.data.mul_(4)
+    path = tmp_path_factory.mktemp("models") / request.param
+    model.save_pretrained(path)
+    tokenizer.save_pretrained(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def detector(folder):
+    return ContradictionDetector.from_pretrained(folder)
+
+
+@pytest.fixture(scope="module")
+def chats(sample_rows):
+    return [chat(*(row[column] for column in ("u1", "b1", "u2", "b2"))) for row in sample_rows[:100]]
+
+
+def test_a_verdict_names_the_most_probable_label_and_all_scores(detector):
+    verdict = detector(chat(*CHAT))
+    assert tuple(verdict.scores) == LABELS[detector.task]
+    assert math.isclose(sum(verdict.scores.values()), 1, abs_tol=1e-6)
+    assert verdict.score == max(verdict.scores.values()) == verdict.scores[verdict.label]
+    assert (verdict.checked, verdict.reason) == (True, None)
+
+
+def test_the_pipeline_gives_what_the_facade_gives(folder, detector, chats):
+    classify = pipeline("text-classification", model=str(folder), top_k=None)
+    inputs = [
+        detector.model_input(dict(zip(("u1", "b1", "u2", "b2"), [m["content"] for m in each], strict=True)))
+        for each in chats
+    ]
+    for scores, verdict in zip(classify(inputs, truncation=True), detector.batch(chats), strict=True):
+        assert scores[0]["label"] == verdict.label
+        assert {each["label"]: each["score"] for each in scores} == pytest.approx(dict(verdict.scores), abs=1e-5)
+
+
+def test_the_pipeline_cuts_what_is_too_long_as_the_facade_does(folder, detector):
+    long = chat("很" * 50, "好" * 50, *CHAT[2:])
+    classify = pipeline("text-classification", model=str(folder), top_k=None)
+    texts = dict(zip(("u1", "b1", "u2", "b2"), [message["content"] for message in long], strict=True))
+    scores = classify([detector.model_input(texts)], truncation=True)[0]
+    verdict = detector(long)
+    assert {each["label"]: each["score"] for each in scores} == pytest.approx(dict(verdict.scores), abs=1e-5)
+
+
+def test_random_models_give_more_than_one_label(detector, chats):
+    # Else the tests that compare labels could not fail.
+    assert len({verdict.label for verdict in detector.batch(chats)}) > 1
+
+
+def test_a_chat_gets_the_same_verdict_whatever_batch_it_is_in(detector, chats):
+    alone = [detector(each) for each in chats[:20]]
+    order = list(range(len(chats)))
+    random.Random(0).shuffle(order)
+    shuffled = dict(zip(order, detector.batch([chats[index] for index in order], batch_size=7), strict=True))
+    for index, verdict in enumerate(alone):
+        assert shuffled[index].label == verdict.label
+        assert shuffled[index].scores == pytest.approx(verdict.scores, abs=1e-6)
+
+
+def test_history_points_at_the_message_that_the_reply_contradicts(detector, chats):
+    for verdict in detector.batch(chats):
+        assert verdict.evidence == ((1,) if verdict.label == "history" else ())
+
+
+@pytest.mark.parametrize("reply", ["", "   ", "。。。", "？！…", "\n\t", "\u200d"])
+def test_a_reply_without_words_is_not_judged_and_never_called_fine(detector, reply):
+    verdict = detector(chat(*CHAT[:3], reply))
+    assert (verdict.label, verdict.score, dict(verdict.scores)) == (None, None, {})
+    assert not verdict.checked
+    assert verdict.is_contradiction is None
+    assert "no words" in verdict.reason
+
+
+def test_text_that_was_not_read_is_said(detector):
+    verdict = detector(chat("很" * 100, *CHAT[1:]))
+    assert not verdict.checked
+    assert "tokens of the text were not read" in verdict.reason
+    # What was cut is the oldest: another beginning changes nothing.
+    assert detector(chat("好" + "很" * 99, *CHAT[1:])).scores == verdict.scores
+
+
+def test_a_text_of_a_million_characters_is_judged_and_said_to_be_cut(detector):
+    verdict = detector(chat(*CHAT[:3], "很" * 1_000_000))
+    assert not verdict.checked
+    assert verdict.label in LABELS[detector.task]
+
+
+def test_an_empty_list_of_chats_gives_an_empty_list(detector):
+    assert detector.batch([]) == []
+
+
+def test_progress_counts_every_chat_once(detector, chats):
+    done = []
+    detector.batch(chats, batch_size=16, on_batch=done.append)
+    assert sum(done) == len(chats)
+
+
+@pytest.mark.parametrize(
+    ("messages", "said"),
+    [
+        ("你好", "messages is a str"),
+        ({"role": "user"}, "messages is a dict"),
+        (None, "messages is a NoneType"),
+        ([], "messages is empty"),
+        (["你好"], "messages[0] is a str"),
+        ([{"role": "user"}], "messages[0] has no 'content'"),
+        ([{"content": "你好"}], "messages[0] has no 'role'"),
+        ([{"role": "bot", "content": "你好"}], "messages[0]: role 'bot'; allowed are user, assistant"),
+        ([{"role": "assistant", "content": "你好"}], "messages[0]: role 'assistant' where 'user' is due"),
+        ([{"role": ["user"], "content": "你好"}], "messages[0]: role ['user']"),
+        ([{"role": "user", "content": 3}], "messages[0]: content is a int"),
+        ([{"role": "user", "content": None}], "messages[0]: content is a NoneType"),
+        ([{"role": "user", "content": "\ud800"}], "messages[0]: content holds a lone surrogate at character 0"),
+        (chat(*CHAT[:3]), "messages ends with messages[2] by the user"),
+        (chat(*CHAT[:2]), "messages holds 2 messages; a detector judges two turns"),
+        (chat(*CHAT, *CHAT), "messages holds 8 messages; a detector judges two turns"),
+    ],
+)
+def test_a_wrong_chat_is_refused_by_place_and_value(detector, messages, said):
+    with pytest.raises(InputError) as error:
+        detector(messages)
+    assert said in str(error.value)
+    with pytest.raises(InputError, match=r"^chats\[1\]: "):
+        detector.batch([chat(*CHAT), messages])
+
+
+def test_turns_know_their_places():
+    [first, second] = read_turns(chat(*CHAT))
+    assert (first.user, first.reply, first.user_index, first.reply_index) == (*CHAT[:2], 0, 1)
+    assert (second.user, second.reply, second.user_index, second.reply_index) == (*CHAT[2:], 2, 3)
+
+
+def test_blank_is_what_says_nothing():
+    assert all(is_blank(text) for text in ("", " ", "……", "!?", "\u3000"))
+    assert not any(is_blank(text) for text in ("好", "a", "1", "😀", "+"))
+
+
+def test_a_model_without_a_view_is_refused_until_one_is_named(folder, tmp_path):
+    from contradiction.scoring import load_checkpoint
+
+    model, tokenizer = load_checkpoint(folder)
+    del model.config.cdconv_view
+    with pytest.raises(InputError, match="does not say which utterances it reads; views are sentence-pair, flatten"):
+        ContradictionDetector(model, tokenizer)
+    with pytest.raises(InputError, match="there is no view 'flat'"):
+        ContradictionDetector(model, tokenizer, view="flat")
+    assert ContradictionDetector(model, tokenizer, view="flatten").view == "flatten"
+
+
+def test_a_model_with_other_labels_is_refused(folder):
+    from contradiction.scoring import load_checkpoint
+
+    model, tokenizer = load_checkpoint(folder)
+    model.config.id2label = {index: f"LABEL_{index}" for index in range(model.config.num_labels)}
+    with pytest.raises(InputError, match="its labels are LABEL_0, LABEL_1"):
+        ContradictionDetector(model, tokenizer)
+
+
+def test_labels_are_found_by_name_not_by_place(folder):
+    from contradiction.scoring import load_checkpoint
+
+    model, tokenizer = load_checkpoint(folder)
+    straight = ContradictionDetector(model, tokenizer)(chat(*CHAT))
+    for parameter in (model.classifier.weight, model.classifier.bias):
+        parameter.data = parameter.data.flip(0)
+    names = [name for _, name in sorted(model.config.id2label.items())]
+    model.config.id2label = dict(enumerate(reversed(names)))
+    assert ContradictionDetector(model, tokenizer)(chat(*CHAT)).scores == pytest.approx(straight.scores, abs=1e-6)
+
+
+def test_a_folder_without_a_model_is_refused(tmp_path):
+    with pytest.raises(InputError, match="holds no model"):
+        ContradictionDetector.from_pretrained(tmp_path)
+    with pytest.raises(InputError, match="neither a model folder nor a model on the Hub"):
+        ContradictionDetector.from_pretrained(tmp_path / "nowhere")
+
+
+def test_a_model_in_training_mode_is_set_to_evaluation_mode(folder):
+    from contradiction.scoring import load_checkpoint
+
+    model, tokenizer = load_checkpoint(folder)
+    detector = ContradictionDetector(model.train(), tokenizer)
+    assert detector(chat(*CHAT)) == detector(chat(*CHAT))
+    assert isinstance(detector(chat(*CHAT)), Verdict)

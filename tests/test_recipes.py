@@ -1,0 +1,71 @@
+"""Recipes: every one in the repository loads, and a wrong one is refused in one clear sentence."""
+
+import pytest
+
+from contradiction.errors import InputError
+from contradiction.recipes import FOLDER, Recipe
+
+GOOD = 'view = "flatten"\nconfig = "4-class"\nbackbone = "some/encoder"\n'
+
+
+def write(folder, text, name="trial.toml"):
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.toml")), ids=lambda path: path.stem)
+def test_every_recipe_of_the_repository_loads_by_its_name(path):
+    recipe = Recipe.load(path.stem)
+    assert recipe == Recipe.load(path)
+    assert recipe.name == path.stem
+
+
+def test_the_defaults_are_the_papers_setup(tmp_path):
+    recipe = Recipe.load(write(tmp_path, GOOD))
+    assert (recipe.epochs, recipe.batch_size, recipe.warmup, recipe.learning_rate) == (5, 32, 0.1, 5e-5)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (GOOD + "epoch = 3", "'epoch'"),
+        (GOOD + "epochs = 0", "'epochs' is 0"),
+        (GOOD + "epochs = 2.5", "'epochs' is 2.5"),
+        (GOOD + "epochs = true", "'epochs' is True"),
+        (GOOD + 'learning_rate = "fast"', "'learning_rate' is 'fast'"),
+        (GOOD + "learning_rate = nan", "'learning_rate' is nan"),
+        (GOOD + "learning_rate = -1e-4", "'learning_rate' is -0.0001"),
+        (GOOD + "warmup = 1.0", "'warmup' is 1.0"),
+        (GOOD + 'precision = "int8"', "'precision' is 'int8'"),
+        (GOOD.replace("flatten", "hierarchical"), "sentence-pair"),
+        (GOOD.replace("4-class", "5-class"), "4-class-grouped"),
+        (GOOD.replace('view = "flatten"\n', ""), "'view'"),
+        (GOOD + "[scratch]\nlayers = 2", "either the key 'backbone' or the table [scratch]"),
+        ('view = "flatten"\nconfig = "4-class"\n', "either the key 'backbone' or the table [scratch]"),
+        ('view = "flatten"\nconfig = "4-class"\n[scratch]\nheads = 3', "multiple of heads 3"),
+        ('view = "flatten"\nconfig = "4-class"\n[scratch]\ndepth = 3', "'scratch.depth'"),
+        ("view = flatten", "not a TOML file"),
+    ],
+)
+def test_a_wrong_recipe_is_refused_by_file_key_and_value(tmp_path, text, said):
+    path = write(tmp_path, text)
+    with pytest.raises(InputError) as error:
+        Recipe.load(path)
+    assert str(path) in str(error.value)
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_an_unknown_name_lists_the_recipes_there_are():
+    with pytest.raises(InputError, match="no-such-recipe.*tiny"):
+        Recipe.load("no-such-recipe")
+
+
+def test_changes_are_checked_and_none_leaves_a_value_as_it_is():
+    tiny = Recipe.load("tiny")
+    assert tiny.with_changes(seed=None, backbone=None) == tiny
+    changed = tiny.with_changes(seed=42, backbone="some/encoder")
+    assert (changed.seed, changed.backbone, changed.scratch) == (42, "some/encoder", None)
+    with pytest.raises(InputError, match="'seed' is -1"):
+        tiny.with_changes(seed=-1)
