@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from contradiction.sources import Source
+    from contradiction.tables import Table
 
 app = typer.Typer(
     help="Contradictions in Chinese conversations: data set, training, evaluation, detection.",
@@ -53,13 +54,14 @@ def _fail(error: Exception) -> None:
     sys.exit(2)
 
 
-def _print(*tables: object) -> None:
+def _print(*tables: "Table") -> None:
     from rich.console import Console
 
     # Wide enough for every table where the output is no terminal, so that nothing is cut in a file.
     console = Console(width=None if sys.stdout.isatty() else 160)
     for table in tables:
-        console.print(table.rich() if hasattr(table, "rich") else table)
+        console.print(table.title, style="bold", highlight=False)
+        console.print(table.rich())
 
 
 def _find(source: str | None, fall_back: bool = False) -> "Source":
@@ -93,6 +95,22 @@ def data_build(
 
     found = _find(source)
     typer.echo(f"{datarepo.build(found, out)}: six configs from {found.path}")
+
+
+@data_app.command("nli")
+def data_nli(
+    train: Annotated[list[Path], typer.Option(help="Files of the training split: OCNLI, CMNLI or XNLI.")],
+    validation: Annotated[list[Path], typer.Option(help="Files of the validation split.")],
+    out: Annotated[Path, typer.Option(help="The folder to write.")] = Path("nli"),
+) -> None:
+    """Builds a data repo of Chinese NLI corpora, for the NLI stage before CDConv."""
+    from contradiction import nli
+
+    rows = nli.build(train, validation, out)
+    typer.echo(
+        f"{out}: {rows['train']:,} training and {rows['validation']:,} validation pairs; {rows['dropped']:,} training "
+        "pairs left out because they stand twice or in the validation split"
+    )
 
 
 @data_app.command("stats")
@@ -182,6 +200,19 @@ def baselines(
             if out:
                 results.keep(result, out / f"tfidf-{result['view']}.{each}.{split}.json")
         _print(results.score_table(found, f"{each}, {split} split, n = {found[0]['metrics']['n']:,}"))
+
+
+@app.command()
+def card(
+    model: Annotated[Path, typer.Argument(help="A model folder that `cdconv train` wrote.")],
+    results: Annotated[Path, typer.Option(help="Where the kept evaluations of it lie.")] = Path("models/results"),
+) -> None:
+    """Writes a model's card from the record of its run and the kept evaluations of that run."""
+    from contradiction import files, model_cards
+
+    found = model_cards.evaluations_of(model, results)
+    files.write_text(model / "README.md", str(model_cards.model_card(model, found)))
+    typer.echo(f"{model / 'README.md'}: written, with {len(found)} evaluations")
 
 
 @app.command("results")

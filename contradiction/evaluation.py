@@ -8,7 +8,7 @@ from contradiction import record
 from contradiction.data import fingerprint, load_split
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
-from contradiction.labels import LABELS, merge, task_of
+from contradiction.labels import CONTRADICTIONS, LABELS, merge, task_of
 from contradiction.results import evaluation
 from contradiction.scoring import score
 
@@ -25,7 +25,8 @@ def evaluate(
 ) -> dict[str, Any]:
     """Predicts a split and scores it with the metric.
 
-    A 4-class detector can be evaluated on a 2-class config: the probabilities of the three contradictions are summed.
+    A 4-class detector, or an NLI model, can be evaluated on a 2-class config: the probabilities of all its
+    contradictions are summed.
 
     Args:
         detector: what to evaluate.
@@ -43,7 +44,7 @@ def evaluate(
         InputError: the detector predicts other labels than the config has.
     """
     task = task_of(config)
-    if detector.task != task and (detector.task, task) != ("4-class", "2-class"):
+    if detector.task != task and (task != "2-class" or detector.task not in CONTRADICTIONS):
         raise InputError(f"{detector.name} predicts {', '.join(detector.labels)}; config {config!r} has other labels")
     rows = load_split(data, config, split)
     if on_start:
@@ -58,7 +59,7 @@ def evaluate(
     probabilities = []
     for each in scores.probabilities.tolist():
         named = dict(zip(detector.labels, each, strict=True))
-        named = named if detector.task == task else merge(named)
+        named = named if detector.task == task else merge(detector.task, named)
         probabilities.append([round(named[label], 5) for label in LABELS[task]])
     return evaluation(
         name=_name(detector.name),

@@ -1,7 +1,7 @@
 """The table of label names, and what follows from it. Everything is resolved by name.
 
 ``cdconv.py`` and ``evaluate_metric/evaluate_metric.py`` are published as files of their own and so carry a copy; a test
-holds the three equal.
+holds them equal.
 """
 
 from collections.abc import Iterable, Mapping
@@ -9,20 +9,33 @@ from collections.abc import Iterable, Mapping
 NON_CONTRADICTION = "non-contradiction"
 CONTRADICTION = "contradiction"
 INTRA, ROLE, HISTORY = "intra-sentence", "role-confusion", "history"
+CATEGORIES = (INTRA, ROLE, HISTORY)
 
 # Task -> label names; the position is the class id.
 LABELS: Mapping[str, tuple[str, ...]] = {
     "2-class": (NON_CONTRADICTION, CONTRADICTION),
-    "4-class": (NON_CONTRADICTION, INTRA, ROLE, HISTORY),
+    "4-class": (NON_CONTRADICTION, *CATEGORIES),
     "persona": ("unrelated", "attributes", "opinions", "experiences"),
+    "nli": ("entailment", "neutral", CONTRADICTION),
+}
+# Task -> the labels of it that are contradictions, where it can be merged to 2-class.
+CONTRADICTIONS: Mapping[str, tuple[str, ...]] = {
+    "2-class": (CONTRADICTION,),
+    "4-class": CATEGORIES,
+    "nli": (CONTRADICTION,),
 }
 GROUPED = "-grouped"
-CONFIGS = tuple(task + suffix for suffix in ("", GROUPED) for task in LABELS)
+NLI = "nli-"
+CONFIGS = (
+    *(task + suffix for suffix in ("", GROUPED) for task in ("2-class", "4-class", "persona")),
+    "nli",
+    f"{NLI}2-class",
+)
 
 
 def task_of(config: str) -> str:
-    """The task of a data set config: ``4-class-grouped`` -> ``4-class``."""
-    return config.removesuffix(GROUPED)
+    """The task of a data set config: ``4-class-grouped`` and ``nli-2-class`` -> ``4-class`` and ``2-class``."""
+    return config.removesuffix(GROUPED).removeprefix(NLI)
 
 
 def task_with(names: Iterable[str]) -> str | None:
@@ -31,7 +44,12 @@ def task_with(names: Iterable[str]) -> str | None:
     return next((task for task, labels in LABELS.items() if sorted(labels) == found), None)
 
 
-def merge(scores: Mapping[str, float]) -> dict[str, float]:
-    """4-class probabilities -> 2-class probabilities: those of the three contradictions are summed."""
-    fine = scores[NON_CONTRADICTION]
-    return {NON_CONTRADICTION: fine, CONTRADICTION: sum(scores[label] for label in (INTRA, ROLE, HISTORY))}
+def merge(task: str, scores: Mapping[str, float]) -> dict[str, float]:
+    """Probabilities of a task's labels -> 2-class probabilities: those of all contradictions are summed."""
+    clash = sum(scores[label] for label in CONTRADICTIONS[task])
+    return {NON_CONTRADICTION: sum(scores.values()) - clash, CONTRADICTION: clash}
+
+
+def merge_id(task: str, label: int) -> int:
+    """The class id of a task's class after the merge to 2-class."""
+    return LABELS["2-class"].index(CONTRADICTION if LABELS[task][label] in CONTRADICTIONS[task] else NON_CONTRADICTION)

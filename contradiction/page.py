@@ -36,5 +36,5 @@ def _check_address(host: str, port: int) -> None:
     try:
         socket.create_server((host, port), family=family).close()
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = (error.strerror or str(error)).partition(" (")[0].lower()  # in brackets stands the address once more
         raise InputError(f"{host}:{port}: {reason}; --host and --port choose another address") from None

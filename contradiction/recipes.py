@@ -50,7 +50,7 @@ class Recipe(BaseModel):
         learning_rate: the peak rate, after warm-up.
         warmup: the share of all steps in which the rate rises.
         weight_decay: on all but biases and normalisation weights.
-        label_smoothing: the share of the target's mass that is spread over all classes.
+        class_weights, logit_adjustment, focal, label_smoothing: see ``contradiction.losses``.
         dropout: replaces the backbone's own where given.
         max_length: tokens read at most; longer inputs are cut from the left.
         precision: of the arithmetic in a step: fp32, or bf16 or fp16 by autocast; weights stay in float32. On a CPU
@@ -70,6 +70,9 @@ class Recipe(BaseModel):
     learning_rate: float = Field(5e-5, gt=0, allow_inf_nan=False)
     warmup: Share = 0.1
     weight_decay: float = Field(0.01, ge=0, allow_inf_nan=False)
+    class_weights: Literal["balanced"] | None = None
+    logit_adjustment: float = Field(0.0, ge=0, allow_inf_nan=False)
+    focal: float = Field(0.0, ge=0, allow_inf_nan=False)
     label_smoothing: Share = 0.0
     dropout: Share | None = None
     max_length: int = Field(256, ge=8)

@@ -60,13 +60,21 @@ def class_table(result: Mapping[str, Any]) -> Table:
     return Table(title, ("class", "precision", "recall", "F1", "support"), body)
 
 
-def score_table(results: Sequence[Mapping[str, Any]], title: str) -> Table:
-    """Macro-F1 and accuracy with their 95 % intervals, one row a result; for 4-class also merged to 2-class."""
-    header = ["detector", "macro-F1", "95 % interval", "accuracy", "95 % interval"]
+def score_table(results: Sequence[Mapping[str, Any]], title: str, with_split: bool = False) -> Table:
+    """Macro-F1 and accuracy with their 95 % intervals, a row a result; 4-class ones also merged to 2-class."""
+    header = [
+        "detector",
+        *(["config", "split"] if with_split else []),
+        "macro-F1",
+        "95 % interval",
+        "accuracy",
+        "95 % interval",
+    ]
     merged = any("two_class" in each["metrics"] for each in results)
     body = []
     for each in results:
-        cells = [each["name"], *_figures(each["metrics"])]
+        place = [each["config"], each["split"]] if with_split else []
+        cells = [each["name"], *place, *_figures(each["metrics"])]
         if merged:
             cells += _figures(each["metrics"]["two_class"])[:2] if "two_class" in each["metrics"] else ["", ""]
         body.append(cells)

@@ -26,7 +26,7 @@ class Table:
         from rich import box
         from rich.table import Table as RichTable
 
-        table = RichTable(title=self.title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+        table = RichTable(box=box.SIMPLE_HEAD)
         for index, name in enumerate(self.header):
             table.add_column(name, justify="right" if index else "left", no_wrap=True)
         for cells in self.rows:

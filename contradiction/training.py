@@ -24,7 +24,10 @@ from contradiction.data import fingerprint, load_split
 from contradiction.errors import InputError
 from contradiction.labels import LABELS, task_of
 from contradiction.loaders import encode_rows, evaluation_loader, train_loader
+from contradiction.losses import Loss, loss_function
+from contradiction.model_cards import model_card
 from contradiction.recipes import Recipe
+from contradiction.views import VIEWS
 from evaluate_metric.evaluate_metric import score
 
 if TYPE_CHECKING:
@@ -78,12 +81,13 @@ def train(recipe: Recipe, *, data: str | Path, out: str | Path, resume: bool = F
 
     labels = LABELS[task_of(recipe.config)]
     set_seed(recipe.seed)
-    texts = (row[column] for row in rows["train"] for column in ("u1", "b1", "u2", "b2"))
+    texts = (row[column] for row in rows["train"] for column in VIEWS[recipe.view])
     model, tokenizer = start(recipe, labels, texts)
     examples = {split: encode_rows(part, recipe.view, tokenizer, recipe.max_length) for split, part in rows.items()}
     batches, sampler = train_loader(examples["train"], tokenizer, recipe.batch_size, recipe.seed)
     checks = evaluation_loader(examples["validation"], tokenizer, recipe.batch_size)
     optimizer = torch.optim.AdamW(_parameter_groups(model, recipe.weight_decay), lr=recipe.learning_rate)
+    loss_of = loss_function(recipe, np.bincount(rows["train"]["label"], minlength=len(labels)).tolist())
     steps = recipe.epochs * len(batches)
     schedule = get_linear_schedule_with_warmup(optimizer, math.ceil(recipe.warmup * steps), steps)
     model, optimizer, batches, checks, schedule = accelerator.prepare(model, optimizer, batches, checks, schedule)
@@ -101,7 +105,7 @@ def train(recipe: Recipe, *, data: str | Path, out: str | Path, resume: bool = F
         for epoch in range(len(progress.epochs), recipe.epochs):
             sampler.set_epoch(epoch)
             started = time.perf_counter()
-            loss = _one_epoch(accelerator, model, optimizer, schedule, batches, recipe.label_smoothing, bar)
+            loss = _one_epoch(accelerator, model, optimizer, schedule, batches, loss_of, bar)
             seconds = time.perf_counter() - started
             scores = evaluate_epoch(accelerator, model, checks, task_of(recipe.config))
             progress.epochs.append({"train_loss": loss, "seconds": round(seconds, 1), "validation": scores})
@@ -116,6 +120,7 @@ def train(recipe: Recipe, *, data: str | Path, out: str | Path, resume: bool = F
 
     if accelerator.is_main_process:
         record.write(work / "best", request=request, progress=asdict(progress), model=accelerator.unwrap_model(model))
+        model_card(work / "best", name=out.name).save(work / "best" / "README.md")
         files.replace_folder(work / "best", out)
         shutil.rmtree(work)
     accelerator.wait_for_everyone()
@@ -128,7 +133,7 @@ def _one_epoch(
     optimizer: torch.optim.Optimizer,
     schedule: Any,
     batches: "DataLoader",
-    label_smoothing: float,
+    loss_of: Loss,
     bar: tqdm,
 ) -> float:
     """One pass over the training split; the mean loss a row."""
@@ -137,7 +142,7 @@ def _one_epoch(
     for batch in batches:
         numbers, targets = batch.pop("id"), batch.pop("labels")
         logits = model(**batch).logits
-        loss = torch.nn.functional.cross_entropy(logits, targets, label_smoothing=label_smoothing)
+        loss = loss_of(logits, targets)
         if not torch.isfinite(loss):
             raise InputError(
                 f"the loss is {loss.item()} on the rows {numbers.tolist()}; a lower learning_rate may help"

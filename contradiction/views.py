@@ -12,6 +12,7 @@ VIEWS: Mapping[str, tuple[str, ...]] = {
     "flatten": ("u1", "b1", "u2", "b2"),
     "reply-only": ("b2",),
     "context-only": ("u1", "b1", "u2"),
+    "nli": ("premise", "hypothesis"),
 }
 
 

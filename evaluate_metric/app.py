@@ -17,6 +17,7 @@ EXAMPLE = {
 SUMMARY = ["labels", "figure", "value", "95 % low", "95 % high"]
 COMPARISON = ["labels", "figure", "predictions minus baseline", "95 % low", "95 % high", "p"]
 PER_CLASS = ["label", "precision", "recall", "F1", "support"]
+CORNER = "reference \\ prediction"
 FIGURES = {"accuracy": "accuracy", "macro_f1": "macro-F1"}
 
 Table = list[list[str | int | float]]
@@ -67,7 +68,7 @@ def evaluate_text(
     ]
     rows = zip(result["labels"], result["confusion_matrix"], strict=True)
     confusion: dict[str, Table | list[str]] = {
-        "headers": ["reference \\ prediction", *result["labels"]],
+        "headers": [CORNER, *result["labels"]],
         "data": [[label, *counts] for label, counts in rows],
     }
     comparison: Table = []
@@ -110,7 +111,7 @@ def build_page() -> gr.Blocks:
         button = gr.Button("Score", variant="primary")
         summary = gr.Dataframe(headers=SUMMARY, label="Scores", interactive=False)
         classes = gr.Dataframe(headers=PER_CLASS, label="Classes", interactive=False)
-        confusion = gr.Dataframe(label="Confusion matrix", interactive=False)
+        confusion = gr.Dataframe(headers=[CORNER], label="Confusion matrix", interactive=False)
         comparison = gr.Dataframe(headers=COMPARISON, label="Comparison", interactive=False)
         task.change(_describe, task, names, api_visibility="private")
         button.click(

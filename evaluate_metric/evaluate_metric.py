@@ -20,6 +20,7 @@ LABELS: dict[str, tuple[str, ...]] = {
     "2-class": ("non-contradiction", "contradiction"),
     "4-class": ("non-contradiction", "intra-sentence", "role-confusion", "history"),
     "persona": ("unrelated", "attributes", "opinions", "experiences"),
+    "nli": ("entailment", "neutral", "contradiction"),  # what a backbone is fine-tuned on before CDConv
 }
 # The data set has a twin of each config, split so that no first utterance is on two sides; its labels are the same.
 GROUPED = "-grouped"

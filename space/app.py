@@ -11,12 +11,18 @@ from typing import Any
 import gradio as gr
 
 from contradiction import ContradictionDetector, Verdict
+from contradiction.conversation import ROLES
 from contradiction.errors import InputError
 from contradiction.labels import CONTRADICTION, HISTORY, INTRA, LABELS, NON_CONTRADICTION, ROLE
 from contradiction.views import VIEWS
 
 MODEL = os.environ.get("CDCONV_MODEL", "runs/demo")
-SPEAKERS = {"u1": "user", "b1": "assistant", "u2": "user", "b2": "assistant"}
+BOXES = {
+    "u1": "u1 · user · 用户",
+    "b1": "b1 · bot · 机器人",
+    "u2": "u2 · user · 用户",
+    "b2": "b2 · bot · 机器人 (judged)",
+}
 WAITING = 64  # requests in the queue; the next one is told to come back
 LONGEST = 2000  # characters of one utterance
 
@@ -50,6 +56,7 @@ CSS = """
 .chat .fine {outline: 3px solid #16a34a}
 .dark .chat .clash {outline-color: #f87171}
 .dark .chat .fine {outline-color: #4ade80}
+#verdict {scroll-margin: .5rem}
 #chat:not(:has(.chat)), footer .divider {display: none}
 .examples .gallery {flex-direction: column; align-items: flex-start; text-align: left; font-size: var(--text-md)}
 .examples .label svg {display: none}
@@ -72,12 +79,20 @@ def examples(contexts: int = 2) -> list[tuple[tuple[str, ...], dict[str, str]]]:
     return [(context, {name: found[name] for name in names}) for context, found in complete[:contexts]]
 
 
+def check(name: str, text: str) -> None:
+    """Raises InputError for an utterance that the page does not take."""
+    if not text:
+        raise InputError(f"{name} is empty; all four utterances are needed")
+    if len(text) > LONGEST:
+        raise InputError(f"{name} has {len(text):,} characters; at most {LONGEST:,} are read")
+
+
 def chat_html(messages: list[dict[str, str]], verdict: Verdict) -> str:
     """The chat as bubbles; the judged reply and what it contradicts are outlined, and named for who sees no colour."""
     marks = {index: ("clash", "contradicted") for index in verdict.evidence}
-    marks[len(messages) - 1] = ({True: "clash", False: "fine"}.get(verdict.is_contradiction, ""), "judged")  # type: ignore[arg-type]
+    marks[len(messages) - 1] = ({True: "clash", False: "fine", None: ""}[verdict.is_contradiction], "judged")
     bubbles = []
-    for index, (column, message) in enumerate(zip(SPEAKERS, messages, strict=True)):
+    for index, (column, message) in enumerate(zip(BOXES, messages, strict=True)):
         speaker = "user" if message["role"] == "user" else "bot"
         mark, note = marks.get(index, ("", ""))
         caption = " · ".join(filter(None, (column, speaker, note)))
@@ -88,7 +103,7 @@ def chat_html(messages: list[dict[str, str]], verdict: Verdict) -> str:
 def headline(verdict: Verdict) -> str:
     """The verdict in one sentence, and what was not read."""
     if verdict.label is None or verdict.score is None:
-        return f"### Nothing to judge\n{verdict.reason}."
+        return f"### Nothing to judge\n{str(verdict.reason).capitalize()}."
     text = f"### {HEADLINES[verdict.label]} ({verdict.score:.0%})"
     return text if verdict.checked else f"{text}\n**Not all was checked:** {verdict.reason}."
 
@@ -96,51 +111,39 @@ def headline(verdict: Verdict) -> str:
 def build(detector: ContradictionDetector) -> gr.Blocks:
     """The page around a detector; its one public endpoint is /judge."""
 
-    def refuse(reason: str) -> gr.Error:
-        return gr.Error(reason, title="Not judged", print_exception=False)
-
     def judge(u1: str, b1: str, u2: str, b2: str) -> tuple[str, dict[str, float], str]:
         """Judges the reply b2 of the chat u1 b1 u2 b2: a headline, the probability of each label, the chat as HTML."""
         messages: list[dict[str, Any]] = [
             {"role": role, "content": (text or "").strip()}
-            for role, text in zip(SPEAKERS.values(), (u1, b1, u2, b2), strict=True)
+            for role, text in zip(ROLES * 2, (u1, b1, u2, b2), strict=True)
         ]
-        for name, message in zip(SPEAKERS, messages, strict=True):
-            if not message["content"]:
-                raise refuse(f"{name} is empty; all four utterances are needed")
-            if len(message["content"]) > LONGEST:
-                raise refuse(f"{name} has {len(message['content']):,} characters; at most {LONGEST:,} are read")
         try:
+            for name, message in zip(BOXES, messages, strict=True):
+                check(name, message["content"])
             verdict = detector(messages)
         except InputError as error:
-            raise refuse(str(error)) from None
+            raise gr.Error(str(error), print_exception=False) from None
         return headline(verdict), dict(verdict.scores), chat_html(messages, verdict)
 
     with gr.Blocks(title="CDConv: does the bot contradict itself?", analytics_enabled=False) as page:
         gr.Markdown(INTRODUCTION.format(labels=", ".join(f"*{label}*" for label in detector.labels)))
         with gr.Row():
             with gr.Column():
-                utterances = [
-                    gr.Textbox(label=label, max_lines=6)
-                    for label in (
-                        "u1 · user · 用户",
-                        "b1 · bot · 机器人",
-                        "u2 · user · 用户",
-                        "b2 · bot · 机器人 (judged)",
-                    )
-                ]
+                utterances = [gr.Textbox(label=label, max_lines=6) for label in BOXES.values()]
                 button = gr.Button("Judge the last reply", variant="primary")
             with gr.Column():
                 verdict = gr.Markdown("### The verdict appears here", label="Verdict", elem_id="verdict")
                 chat = gr.HTML(label="Chat", elem_id="chat")
                 scores = gr.Label(label="Probability of each label", show_heading=False, elem_id="scores")
         outputs = [verdict, scores, chat]
-        gr.on([button.click, utterances[-1].submit], judge, utterances, outputs, api_name="judge")
+        triggers = [button.click, utterances[-1].submit]
+        gr.on(triggers, judge, utterances, outputs, api_name="judge", show_progress_on=scores)
+        chat.change(js=SHOW_VERDICT)
         gr.Markdown(EXAMPLES)
         with gr.Row(elem_classes="examples"):
             for context, replies in examples():
                 with gr.Column():
-                    shown = gr.Examples(
+                    gr.Examples(
                         [[*context, reply] for reply in replies.values()],
                         utterances,
                         outputs,
@@ -151,15 +154,17 @@ def build(detector: ContradictionDetector) -> gr.Blocks:
                         cache_examples=False,
                         api_visibility="private",
                     )
-                    shown.dataset.click(js=SHOW_VERDICT)
         gr.Markdown(LIMITS.format(model=Path(detector.name).name, columns=", ".join(VIEWS[detector.view])))
     return page.queue(max_size=WAITING, default_concurrency_limit=2)
 
 
 def launch(detector: ContradictionDetector, host: str | None = None, port: int | None = None) -> None:
     """Serves the page until interrupted; what is not given is left to Gradio."""
-    theme = gr.themes.Soft(font=FONTS, font_mono=["ui-monospace", *FONTS[1:]]).set(
-        block_title_text_color="*primary_700", block_label_text_color="*primary_700"
+    theme = gr.themes.Soft(font=FONTS, font_mono=["ui-monospace", "monospace"]).set(
+        background_fill_primary="*neutral_50",  # Soft's own, which set() forgets
+        block_title_text_color="*primary_700",
+        block_label_text_color="*primary_700",
+        input_border_width="1px",
     )
     build(detector).launch(server_name=host, server_port=port, css=CSS, theme=theme, footer_links=["api"])
 

@@ -58,3 +58,12 @@ def _build(source: str, parent: Path) -> Path:
     from contradiction import datarepo, sources
 
     return datarepo.build(sources.find(source), parent / "cdconv")
+
+
+@pytest.fixture(scope="session")
+def sample_rows() -> list[dict]:
+    """The rows of the embedded sample, as `cdconv.read_rows` gives them."""
+    import cdconv
+    from contradiction.sources import SAMPLE
+
+    return cdconv.read_rows(SAMPLE)

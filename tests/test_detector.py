@@ -4,6 +4,7 @@ import math
 import random
 
 import pytest
+import torch
 from transformers import pipeline
 
 from contradiction.backbones import start
@@ -12,6 +13,7 @@ from contradiction.detector import ContradictionDetector, Verdict
 from contradiction.errors import InputError
 from contradiction.labels import LABELS
 from contradiction.recipes import Recipe
+from contradiction.views import VIEWS, model_input
 
 CHAT = ("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
 
@@ -32,9 +34,19 @@ def folder(request, sample_rows, tmp_path_factory):
     )
     texts = (row[column] for row in sample_rows for column in ("u1", "b1", "u2", "b2"))
     model, tokenizer = start(recipe, LABELS[request.param], texts)
-    # Random weights that tell inputs apart: with BERT's small initial weights all scores are nearly equal.
+    # Larger and centred, so that random weights tell inputs apart: as they are, all scores are nearly equal.
     for parameter in model.parameters():
         parameter.data.mul_(4)
+    rows = [model_input(row, VIEWS["flatten"], tokenizer) for row in sample_rows[:100]]
+    with torch.no_grad():
+        batch = tokenizer(
+            [row["text"] for row in rows],
+            [row["text_pair"] for row in rows],
+            padding=True,
+            truncation=True,
+            return_tensors="pt",
+        )
+        model.classifier.bias -= model.eval()(**batch).logits.mean(0)
     path = tmp_path_factory.mktemp("models") / request.param
     model.save_pretrained(path)
     tokenizer.save_pretrained(path)

@@ -1,7 +1,6 @@
 """Training: what a run leaves behind, and that a killed one ends as if nothing had happened."""
 
 import json
-
 import signal
 import subprocess
 import sys

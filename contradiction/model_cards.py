@@ -1,0 +1,132 @@
+"""The card of a model folder, made from the record of its run and the kept evaluations of it."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import cdconv
+from contradiction import record, results
+from contradiction.cards import render
+from contradiction.errors import InputError
+from contradiction.files import read_json
+from contradiction.labels import LABELS, task_of
+from contradiction.tables import percent
+from contradiction.views import VIEWS
+
+if TYPE_CHECKING:
+    from huggingface_hub import ModelCard
+
+SENTENCES = {
+    "2-class": "Says whether a chatbot's reply contradicts itself, its role, or the conversation.",
+    "4-class": "Says whether a chatbot's reply contradicts itself, its role, or the conversation, and which of these.",
+    "persona": "Says what about a chatbot its contradiction concerns.",
+    "nli": "Says whether a premise entails a hypothesis: a backbone to fine-tune on CDConv.",
+}
+EXAMPLE = {
+    "u1": "你养猫吗？", "b1": "养了一只橘猫", "u2": "它叫什么名字？", "b2": "我没养过猫呀",
+    "premise": "他养了一只橘猫", "hypothesis": "他没养过猫",
+}  # fmt: skip
+
+
+def evaluations_of(folder: str | Path, kept_in: str | Path = results.FOLDER) -> list[dict[str, Any]]:
+    """The kept evaluations of the very run that a model folder records."""
+    run = record.read(folder)
+    return [each for each in results.kept(kept_in) if run and each.get("run") == run]
+
+
+def model_card(
+    folder: str | Path, evaluations: Sequence[Mapping[str, Any]] = (), name: str | None = None
+) -> "ModelCard":
+    """The card of a trained model; every figure in it is from its record or its evaluations.
+
+    Args:
+        folder: the model folder.
+        evaluations: of this model, as ``contradiction.results`` keeps them.
+        name: of the model, by default the folder's.
+
+    Raises:
+        InputError: the folder has no record.
+    """
+    from huggingface_hub import ModelCard, ModelCardData
+
+    folder = Path(folder)
+    name = name or folder.name
+    run = record.read(folder)
+    if not run:
+        raise InputError(f"{folder}: no {record.NAME}; a card is made from the record that `cdconv train` writes")
+    recipe = run["request"]["recipe"]
+    task = task_of(recipe["config"])
+    data = ModelCardData(
+        model_name=name,
+        language="zh",
+        license=cdconv.LICENSE,
+        library_name="transformers",
+        pipeline_tag="text-classification",
+        base_model=recipe["backbone"] if _is_hub_id(recipe["backbone"]) else None,
+        datasets=["cdconv"] if task != "nli" else None,
+        metrics=["f1", "accuracy"],
+        tags=["contradiction-detection", "dialogue"],
+        eval_results=[one for each in evaluations for one in _eval_results(each)] or None,
+    )
+    separator, columns = _separator(folder), VIEWS[recipe["view"]]
+    *context, last = (EXAMPLE[column] for column in columns)
+    example = {"text": separator.join(context), "text_pair": last} if context else {"text": last}
+    beside = [
+        baseline
+        for each in evaluations
+        for baseline in results.baselines(each["config"], each["split"], data=each["data"])
+    ]
+    body = render(
+        "model_card.md",
+        name=name,
+        task_sentence=SENTENCES[task],
+        labels=", ".join(f"`{label}`" for label in LABELS[task]),
+        scores=results.score_table([*evaluations, *beside], "", with_split=True) if evaluations else None,
+        classes=[results.class_table(each) for each in evaluations],
+        validation=percent(run["best_macro_f1"]),
+        best_epoch=run["best_epoch"],
+        recipe=recipe,
+        origin=f"from {Path(recipe['backbone']).name}" if recipe["backbone"] else "from random weights",
+        parameters=run["parameters"],
+        minutes=f"{run['minutes']:.0f}",
+        hardware=run["hardware"],
+        columns=", ".join(columns),
+        separator=separator,
+        example=example,
+        citation=cdconv.CITATION,
+    )
+    return ModelCard(f"---\n{data.to_yaml()}\n---\n\n{body}")
+
+
+def _eval_results(evaluation: Mapping[str, Any]) -> list[Any]:
+    from huggingface_hub import EvalResult
+
+    metrics = evaluation["metrics"]
+    return [
+        EvalResult(
+            task_type="text-classification",
+            dataset_type="cdconv",
+            dataset_name="CDConv",
+            dataset_config=evaluation["config"],
+            dataset_split=evaluation["split"],
+            metric_type=kind,
+            metric_name=name,
+            metric_value=round(metrics[key], 4),
+        )
+        for kind, name, key in (("f1", "Macro-F1", "macro_f1"), ("accuracy", "Accuracy", "accuracy"))
+    ]
+
+
+def _is_hub_id(backbone: str | None) -> bool:
+    return (
+        backbone is not None
+        and backbone.count("/") == 1
+        and not backbone.startswith(".")
+        and not Path(backbone).exists()
+    )
+
+
+def _separator(folder: Path) -> str:
+    # From the file: a card is no reason to load a tokenizer.
+    saved = read_json(folder / "tokenizer_config.json")
+    return saved.get("sep_token") or saved.get("eos_token") or "\n"

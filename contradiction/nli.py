@@ -1,0 +1,143 @@
+"""Chinese NLI corpora in their public formats, as a data repo to fine-tune a backbone on first (paper, section 5.2).
+
+Premise and hypothesis with one of three labels: config ``nli`` keeps them, ``nli-2-class`` merges entailment and
+neutral to non-contradiction as the paper does.
+"""
+
+import csv
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from contradiction.errors import InputError
+from contradiction.files import new_folder
+from contradiction.labels import LABELS, merge_id
+
+# Each corpus in its own words: the columns of the two texts, and the names of the labels.
+TEXTS = (("sentence1", "sentence2"), ("text_a", "text_b"), ("premise", "hypothesis"))
+NAMES = {"蕴含": "entailment", "中立": "neutral", "矛盾": "contradiction"} | {name: name for name in LABELS["nli"]}
+NO_CONSENSUS = "-"  # the annotators did not agree; the authors of CDConv counted these as non-contradiction
+
+Pair = tuple[str, str, str]
+
+
+def read(path: str | Path) -> list[Pair]:
+    """Reads a corpus: OCNLI or CMNLI (JSON lines), a JSON list, or XNLI (tab-separated with a header).
+
+    Returns:
+        Premise, hypothesis and label name of each row; rows without consensus (label ``-``) are left out.
+
+    Raises:
+        InputError: no such file, or a row is not in one of these formats; the message names ``file:row``.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise InputError(f"{path}: no such file; an NLI corpus is a .json or .tsv file")
+    pairs = []
+    for number, row in enumerate(_rows(path), start=1):
+        columns = next((each for each in TEXTS if all(isinstance(row.get(name), str) for name in each)), None)
+        if columns is None:
+            known = " or ".join(" and ".join(each) for each in TEXTS)
+            raise InputError(f"{path}:{number}: has {', '.join(map(str, row))}; the texts must be in {known}")
+        label = row.get("label")
+        if label == NO_CONSENSUS:
+            continue
+        if label not in NAMES:
+            raise InputError(f"{path}:{number}: label {label!r}; allowed are {', '.join(NAMES)} and {NO_CONSENSUS}")
+        pairs.append((row[columns[0]], row[columns[1]], NAMES[label]))
+    return pairs
+
+
+def _rows(path: Path) -> Iterator[Mapping[str, Any]]:
+    try:
+        text = path.read_text(encoding="utf-8")
+        if path.suffix == ".tsv":
+            # Quotes are part of the text in XNLI, not of the format.
+            yield from csv.DictReader(text.splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE)
+        elif text.lstrip().startswith("["):
+            yield from json.loads(text)
+        else:
+            yield from map(json.loads, text.splitlines())
+    except (ValueError, csv.Error) as error:
+        raise InputError(
+            f"{path}: not UTF-8 text with a JSON object a line, a JSON list, or a .tsv ({error})"
+        ) from None
+
+
+def build(train: Iterable[str | Path], validation: Iterable[str | Path], out: str | Path) -> dict[str, int]:
+    """Writes the data repo of NLI corpora.
+
+    A training pair that also stands in the validation split, or a second time in the training split, is left out.
+
+    Args:
+        train: files of the training split.
+        validation: files of the validation split.
+        out: the folder; it must not exist yet.
+
+    Returns:
+        Rows of each split, and ``dropped``, the training pairs left out.
+
+    Raises:
+        InputError: a file is not valid, a split is empty, or ``out`` exists.
+    """
+    out = Path(out)
+    if out.exists():
+        raise InputError(f"{out}: exists already; remove it, or name another folder")
+    held_out = _distinct(validation, set())
+    seen = {pair[:2] for pair in held_out}
+    raw = [pair for path in train for pair in read(path)]
+    kept = _unseen(raw, seen)
+    for name, pairs in (("training", kept), ("validation", held_out)):
+        if not pairs:
+            raise InputError(f"the {name} split has no rows; name at least one file")
+    with new_folder(out) as folder:
+        for config in ("nli", "nli-2-class"):
+            for split, pairs in (("train", kept), ("validation", held_out)):
+                _write(pairs, config, folder / config / f"{split}.parquet")
+        (folder / "README.md").write_text(_card(), encoding="utf-8")
+    return {"train": len(kept), "validation": len(held_out), "dropped": len(raw) - len(kept)}
+
+
+def _distinct(paths: Iterable[str | Path], seen: set[tuple[str, str]]) -> list[Pair]:
+    return _unseen((pair for path in paths for pair in read(path)), seen)
+
+
+def _unseen(pairs: Iterable[Pair], seen: set[tuple[str, str]]) -> list[Pair]:
+    fresh = []
+    for pair in pairs:
+        if pair[:2] not in seen:
+            seen.add(pair[:2])
+            fresh.append(pair)
+    return fresh
+
+
+def _write(pairs: list[Pair], config: str, path: Path) -> None:
+    from datasets import ClassLabel, Dataset, Features, Value
+
+    names = LABELS["nli"] if config == "nli" else LABELS["2-class"]
+    ids = [LABELS["nli"].index(label) for _, _, label in pairs]
+    features = Features(
+        id=Value("int32"), premise=Value("string"), hypothesis=Value("string"), label=ClassLabel(names=list(names))
+    )
+    Dataset.from_dict(
+        {
+            "id": list(range(1, len(pairs) + 1)),
+            "premise": [premise for premise, _, _ in pairs],
+            "hypothesis": [hypothesis for _, hypothesis, _ in pairs],
+            "label": ids if config == "nli" else [merge_id("nli", each) for each in ids],
+        },
+        features=features,
+    ).to_parquet(path)
+
+
+def _card() -> str:
+    configs = "".join(
+        f"- config_name: {config}\n  data_files:\n"
+        + "".join(f"  - split: {split}\n    path: {config}/{split}.parquet\n" for split in ("train", "validation"))
+        for config in ("nli", "nli-2-class")
+    )
+    return (
+        f"---\nlanguage:\n- zh\nconfigs:\n{configs}---\n\n# Chinese NLI pairs\n\nBuilt by `cdconv data nli` for the "
+        "NLI stage before CDConv. The licences of the corpora it was built from apply.\n"
+    )

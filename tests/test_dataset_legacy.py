@@ -1,0 +1,158 @@
+"""The data set under an older `datasets`: `cdconv.py` as a loading script, and the Parquet folder.
+
+It runs in an environment of its own, `.venv-legacy` in the root of the checkout, which `make` makes from
+requirements-legacy.txt.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from datasets import load_dataset
+
+from contradiction.sources import SAMPLE
+
+pytestmark = pytest.mark.legacy
+
+ROOT = Path(__file__).parents[1]
+PYTHON = ROOT / ".venv-legacy" / "bin" / "python"
+CONFIGS = ["2-class", "4-class", "persona", "2-class-grouped", "4-class-grouped", "persona-grouped"]
+FEW = ["persona-grouped"]  # of the release, beside the default config: each takes a second or two
+NAMED = ("label", "trigger", "bot")
+
+# Runs there. It prints one JSON object a line: the versions, then each data set as names of classes and rows.
+SCRIPT = """
+import importlib.util, json, sys
+
+import datasets
+from datasets import load_dataset
+
+configs, source = json.loads(sys.argv[1]), sys.argv[2]
+datasets.disable_progress_bars()
+torch = importlib.util.find_spec("torch") is not None
+print(json.dumps({"datasets": datasets.__version__, "torch": torch}))
+
+
+def show(found):
+    print(json.dumps({
+        split: {
+            "config": side.config_name,
+            "types": {name: getattr(kind, "names", kind.dtype) for name, kind in side.features.items()},
+            "rows": side.to_list(),
+        }
+        for split, side in found.items()
+    }))
+
+
+given = {"source": source} if source else {}  # else $CDCONV_FILE
+for config in configs:
+    show(load_dataset("cdconv.py", config, trust_remote_code=True, **given))
+    show(load_dataset("cdconv", config))
+show(load_dataset("cdconv.py", trust_remote_code=True, **given))
+show(load_dataset("cdconv"))
+try:
+    load_dataset("cdconv.py", trust_remote_code=True, source="bad.txt")
+except Exception as error:
+    print(json.dumps([type(error).__name__, str(error)]))
+"""
+
+
+def run(repo, home, configs, source):
+    """What the older `datasets` reads in a folder that holds `cdconv.py`, the data repo `cdconv/`, and a bad file."""
+    if not PYTHON.is_file():
+        pytest.skip(f"needs {PYTHON.parents[1].name}, made by `make` from requirements-legacy.txt")
+    shutil.copytree(repo, home / "cdconv")
+    shutil.copy(ROOT / "cdconv.py", home)
+    lines = SAMPLE.read_text(encoding="utf-8").splitlines()
+    (home / "bad.txt").write_text(
+        "\n".join([*lines[:6], lines[6].replace('"label": ', '"label": 1')]), encoding="utf-8"
+    )
+    environment = {
+        name: value for name, value in os.environ.items() if name not in ("CDCONV_FILE", "HF_DATASETS_CACHE")
+    }
+    done = subprocess.run(
+        [PYTHON, "-c", SCRIPT, json.dumps(configs), source["source"]],
+        cwd=home,
+        env=environment | {"HF_HOME": str(home / "hf")} | source["environment"],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+    )
+    assert done.returncode == 0, done.stderr
+    versions, *loaded, error = map(json.loads, done.stdout.splitlines())
+    names = [*configs, None]
+    assert len(loaded) == 2 * len(names)
+    return {
+        "versions": versions,
+        "script": dict(zip(names, loaded[::2], strict=True)),
+        "folder": dict(zip(names, loaded[1::2], strict=True)),
+        "error": error,
+    }
+
+
+@pytest.fixture(scope="module")
+def sample(sample_repo, tmp_path_factory):
+    return run(sample_repo, tmp_path_factory.mktemp("legacy"), CONFIGS, {"source": str(SAMPLE), "environment": {}})
+
+
+@pytest.fixture(scope="module")
+def released(release, release_repo, tmp_path_factory):
+    environment = {"CDCONV_FILE": str(release)}
+    return run(release_repo, tmp_path_factory.mktemp("legacy"), FEW, {"source": "", "environment": environment})
+
+
+def now(repo, config, cache):
+    """What the present `datasets` reads, in the form in which SCRIPT prints it."""
+    return {
+        split: {
+            "config": side.config_name,
+            "types": {name: getattr(kind, "names", kind.dtype) for name, kind in side.features.items()},
+            "rows": side.to_list(),
+        }
+        for split, side in load_dataset(str(repo), config, cache_dir=str(cache)).items()
+    }
+
+
+def test_the_second_environment_is_old_and_free_of_torch(sample):
+    assert sample["versions"] == {"datasets": "3.6.0", "torch": False}
+
+
+@pytest.mark.parametrize("form", ["script", "folder"])
+@pytest.mark.parametrize("config", CONFIGS)
+def test_datasets_3_reads_the_rows_order_and_names_of_the_present_one(config, form, sample, sample_repo, tmp_path):
+    expected = now(sample_repo, config, tmp_path)
+    found = sample[form][config]
+    assert list(found) == ["train", "validation", "test"]
+    for split, side in expected.items():
+        types, rows = found[split]["types"], found[split]["rows"]
+        assert list(types.items()) == list(side["types"].items())
+        assert rows == side["rows"]
+        assert all(isinstance(types[column], list) for column in NAMED)
+
+
+@pytest.mark.parametrize("form", ["script", "folder"])
+def test_datasets_3_gives_4_class_without_a_name(form, sample):
+    found = sample[form][None]
+    assert found == sample[form]["4-class"]
+    assert found["test"]["types"]["label"] == ["non-contradiction", "intra-sentence", "role-confusion", "history"]
+    assert {side["config"].split("-source")[0] for side in found.values()} == {"4-class"}
+
+
+def test_the_loading_script_names_a_bad_row(sample):
+    kind, message = sample["error"]
+    assert kind == "InvalidSourceError"
+    assert "bad.txt:7: column 'label' is 1" in message
+
+
+@pytest.mark.parametrize("form", ["script", "folder"])
+@pytest.mark.parametrize("config", [*FEW, None])
+def test_datasets_3_reads_the_release_as_the_present_one_does(config, form, released, release_repo, tmp_path):
+    expected = now(release_repo, config, tmp_path)
+    found = released[form][config]
+    assert {split: side["rows"] for split, side in found.items()} == {
+        split: side["rows"] for split, side in expected.items()
+    }
+    assert found["train"]["types"] == expected["train"]["types"]

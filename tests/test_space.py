@@ -1,0 +1,394 @@
+"""The demo page and the metric's page, as real processes on 127.0.0.1, seen by a client and by a browser."""
+
+import importlib.util
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from urllib.parse import urlsplit
+
+import pytest
+
+from contradiction import ContradictionDetector, Verdict
+from contradiction.backbones import start
+from contradiction.labels import HISTORY, LABELS, NON_CONTRADICTION
+from contradiction.page import APP
+from contradiction.recipes import Recipe
+from contradiction.sources import SAMPLE
+
+ROOT = APP.parents[1]
+CHROMIUM = Path("/usr/bin/chromium")
+CDCONV = Path(sys.executable).with_name("cdconv")
+COLUMNS = ("u1", "b1", "u2", "b2")
+ROWS = [json.loads(line) for line in SAMPLE.read_text(encoding="utf-8").splitlines()]
+CHATS = [tuple(row[column] for column in COLUMNS) for row in ROWS]
+ENVIRONMENT = os.environ | {"GRADIO_ANALYTICS_ENABLED": "False", "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+
+browser_test = pytest.mark.browser
+
+
+def messages(utterances):
+    roles = ("user", "assistant", "user", "assistant")
+    return [{"role": role, "content": text} for role, text in zip(roles, utterances, strict=True)]
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]
+
+
+@contextmanager
+def served(command, port, log: Path, **environment):
+    """A page in a process of its own, from its first answer to its end by its own pid."""
+    url = f"http://127.0.0.1:{port}/"
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output, env=ENVIRONMENT | environment, cwd=ROOT)
+    try:
+        for _ in range(400):
+            assert process.poll() is None, log.read_text(encoding="utf-8")
+            try:
+                urllib.request.urlopen(url, timeout=5).close()
+                break
+            except OSError:
+                time.sleep(0.1)
+        else:
+            pytest.fail(f"no answer from {url}:\n{log.read_text(encoding='utf-8')}")
+        yield url
+    finally:
+        process.terminate()
+        process.wait(timeout=10)
+
+
+def random_model(folder: Path, task: str) -> Path:
+    """A tiny model with random weights; centred on the sample, or it would say the same of all chats."""
+    import torch
+
+    torch.manual_seed(5)
+    model, tokenizer = start(Recipe.load("tiny"), LABELS[task], (text for chat in CHATS for text in chat))
+    with torch.no_grad():
+        model.classifier.weight.mul_(60)
+        verdicts = ContradictionDetector(model, tokenizer).batch([messages(chat) for chat in CHATS])
+        logits = torch.tensor([[verdict.scores[label] for label in LABELS[task]] for verdict in verdicts]).log()
+        model.classifier.bias.sub_(logits.mean(0))
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return random_model(tmp_path_factory.mktemp("models") / "random-4-class", "4-class")
+
+
+@pytest.fixture(scope="module")
+def detector(model):
+    return ContradictionDetector.from_pretrained(model)
+
+
+@pytest.fixture(scope="module")
+def verdicts(detector):
+    """What the façade says of each chat of the sample."""
+    return dict(zip(CHATS, detector.batch([messages(chat) for chat in CHATS]), strict=True))
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory):
+    return tmp_path_factory.mktemp("logs") / "space.log"
+
+
+@pytest.fixture(scope="module")
+def url(model, log):
+    port = free_port()
+    with served([CDCONV, "space", "--model", model, "--port", str(port)], port, log) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def client(url):
+    from gradio_client import Client
+
+    return Client(url, verbose=False)
+
+
+@pytest.fixture(scope="module")
+def app() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("space_app", APP)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def probabilities(answer):
+    return {each["label"]: each["confidence"] for each in answer[1]["confidences"]}
+
+
+# The endpoint
+
+
+def test_the_only_public_endpoint_is_judge(client):
+    endpoints = client.view_api(return_format="dict", print_info=False)["named_endpoints"]
+    assert list(endpoints) == ["/judge"]
+    assert [each["parameter_name"] for each in endpoints["/judge"]["parameters"]] == list(COLUMNS)
+
+
+def test_twenty_calls_at_once_get_the_verdicts_of_the_facade(client, verdicts, app):
+    chats = CHATS[:: len(CHATS) // 20][:20]
+    with ThreadPoolExecutor(20) as pool:
+        answers = list(pool.map(lambda chat: client.predict(*chat, api_name="/judge"), chats))
+    assert len({verdicts[chat].label for chat in chats}) > 1
+    for chat, answer in zip(chats, answers, strict=True):
+        expected = verdicts[chat]
+        assert answer[1]["label"] == expected.label
+        assert probabilities(answer) == pytest.approx(expected.scores, abs=1e-5)
+        assert answer[0] == app.headline(expected)
+        assert all(text in answer[2] for text in chat)
+
+
+@pytest.mark.parametrize(
+    ("utterances", "message"),
+    [
+        (("", "b", "c", "d"), "u1 is empty; all four utterances are needed"),
+        (("a", "b", " \n　", "d"), "u2 is empty; all four utterances are needed"),
+        (("a", "b", "c", "好" * 2001), "b2 has 2,001 characters; at most 2,000 are read"),
+    ],
+)
+def test_an_unusable_utterance_is_one_clear_message(client, log, utterances, message):
+    from gradio_client.exceptions import AppError
+
+    with pytest.raises(AppError) as error:
+        client.predict(*utterances, api_name="/judge")
+    assert str(error.value).startswith(message)
+    assert "Traceback" not in log.read_text(encoding="utf-8")
+
+
+def test_two_thousand_characters_are_taken_and_the_page_says_what_was_not_read(client):
+    answer = client.predict("好" * 2000, "b", "c", "d", api_name="/judge")
+    assert "**Not all was checked:** the first " in answer[0]
+
+
+def test_a_reply_without_words_gets_no_verdict(client):
+    answer = client.predict("你好", "你好", "再见", "？！", api_name="/judge")
+    assert answer[0] == "### Nothing to judge\nThe reply holds no words."
+    assert not answer[1] or answer[1]["label"] is None
+    assert "clash" not in answer[2] and "fine" not in answer[2]
+
+
+# The parts of the page
+
+
+def test_each_context_of_the_examples_has_a_reply_of_each_category(app):
+    shown = app.examples()
+    assert len(shown) == 2
+    labels = {chat: LABELS["4-class"][row["label"]] for chat, row in zip(CHATS, ROWS, strict=True)}
+    for context, replies in shown:
+        assert tuple(replies) == LABELS["4-class"]
+        assert all(labels[*context, reply] == name for name, reply in replies.items())
+
+
+def test_the_judged_reply_and_what_it_contradicts_are_outlined_and_named(app):
+    chat = messages(("a", "b", "<b>c</b>", "d"))
+    history = app.chat_html(chat, Verdict(HISTORY, 0.9, {HISTORY: 0.9}, evidence=(1,)))
+    assert '<p class="bot clash"><small>b1 · bot · contradicted</small>b</p>' in history
+    assert '<p class="bot clash"><small>b2 · bot · judged</small>d</p>' in history
+    assert '<p class="user "><small>u2 · user</small>&lt;b&gt;c&lt;/b&gt;</p>' in history
+    fine = app.chat_html(chat, Verdict(NON_CONTRADICTION, 0.9, {NON_CONTRADICTION: 0.9}))
+    assert "clash" not in fine and fine.count("fine") == 1
+
+
+def test_every_label_of_a_detector_has_a_headline(app):
+    for label in {*LABELS["2-class"], *LABELS["4-class"]}:
+        assert app.headline(Verdict(label, 0.5, {label: 0.5})) == f"### {app.HEADLINES[label]} (50%)"
+
+
+def test_a_2_class_detector_gets_a_page_too(app, tmp_path):
+    from gradio_client import Client
+
+    detector = ContradictionDetector.from_pretrained(random_model(tmp_path / "random-2-class", "2-class"))
+    page = app.build(detector)
+    try:
+        _, url, _ = page.launch(server_name="127.0.0.1", server_port=free_port(), prevent_thread_lock=True, quiet=True)
+        answer = Client(url, verbose=False).predict(*CHATS[0], api_name="/judge")
+    finally:
+        page.close(verbose=False)
+    assert probabilities(answer) == pytest.approx(detector(messages(CHATS[0])).scores, abs=1e-5)
+    assert set(probabilities(answer)) == set(LABELS["2-class"])
+
+
+# The Space as a folder
+
+
+def test_the_card_of_the_space_names_the_versions_that_are_installed():
+    import gradio
+    from huggingface_hub import SpaceCard
+
+    card = SpaceCard.load(ROOT / "space" / "README.md").data
+    assert (card.sdk, card.sdk_version, card.license) == ("gradio", gradio.__version__, "apache-2.0")
+    assert (ROOT / "space" / card.app_file).is_file()
+    assert len(card.short_description) <= 60  # the Hub refuses more
+    pinned = (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()
+    assert set((ROOT / "space" / "requirements.txt").read_text(encoding="utf-8").split()) <= set(pinned)
+
+
+def test_the_page_needs_no_more_than_its_requirements(model):
+    others = dict.fromkeys("accelerate cdconv datasets evaluate pyarrow scipy sklearn".split())
+    code = (
+        f"import sys; sys.modules.update({others}); sys.path.insert(0, {str(APP.parent)!r}); "
+        f"import app; app.build(app.ContradictionDetector.from_pretrained({str(model)!r}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+# What can be mended is one line on stderr, and exit code 2
+
+
+def refused(*arguments, python=()) -> str:
+    command = [*(python or [CDCONV]), "space", *map(str, arguments)]
+    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=60, cwd=ROOT)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1 and done.stderr.startswith("cdconv: ")
+    return done.stderr.removeprefix("cdconv: ").strip()
+
+
+def test_a_taken_port_is_one_clear_line(model):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        message = refused("--model", model, "--port", port)
+    assert message == f"127.0.0.1:{port}: address already in use; --host and --port choose another address"
+
+
+def test_a_host_that_is_not_this_machine_is_one_clear_line(model):
+    message = refused("--model", model, "--host", "192.0.2.1", "--port", free_port())
+    assert message.endswith("cannot assign requested address; --host and --port choose another address")
+
+
+def test_a_missing_model_is_one_clear_line(tmp_path):
+    message = refused("--model", tmp_path, "--port", free_port())
+    assert message == f"{tmp_path}: the folder holds no model (no config.json); `cdconv train` writes one"
+
+
+def test_a_missing_gradio_is_one_clear_line(model):
+    code = "import sys; sys.modules['gradio'] = None; from contradiction.cli import main; main()"
+    message = refused("--model", model, "--port", free_port(), python=(sys.executable, "-c", code))
+    assert message == 'the page needs gradio: pip install "cdconv[space]"'
+
+
+# In the browser
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    if not CHROMIUM.exists():
+        pytest.skip(f"{CHROMIUM} is absent")
+    sync_api = pytest.importorskip("playwright.sync_api")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def tab(chromium):
+    """A fresh tab, which must not have spoken to another host nor complained by the end of the test."""
+    tab = chromium.new_page(viewport={"width": 1280, "height": 900})
+    tab.set_default_timeout(15_000)
+    hosts, complaints = set(), []
+    tab.on("request", lambda request: hosts.add(urlsplit(request.url).hostname))
+    tab.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    tab.on("pageerror", lambda error: complaints.append(str(error)))
+    tab.on("dialog", lambda dialog: (complaints.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+    yield tab
+    tab.close()
+    assert hosts - {None} == {"127.0.0.1"}  # None: data: URLs
+    assert complaints == []
+
+
+def box(tab, column):
+    return tab.get_by_label(f"{column} · ")
+
+
+def judge(tab, utterances):
+    for column, text in zip(COLUMNS, utterances, strict=True):
+        box(tab, column).fill(text)
+    tab.get_by_role("button", name="Judge the last reply").click()
+
+
+@browser_test
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_visitor_fills_four_boxes_and_reads_the_verdict(tab, url, verdicts, app, tmp_path, theme):
+    from PIL import Image
+
+    chat, verdict = next((chat, verdict) for chat, verdict in verdicts.items() if verdict.label == HISTORY)
+    tab.goto(f"{url}?__theme={theme}")
+    judge(tab, chat)
+    tab.locator("#verdict", has_text=app.HEADLINES[HISTORY]).wait_for()
+    assert f"({verdict.score:.0%})" in tab.locator("#verdict").inner_text()
+    assert [text.split("\n")[-1] for text in tab.locator(".chat p").all_inner_texts()] == list(chat)
+    assert tab.locator(".chat .clash small").all_inner_texts() == ["b1 · bot · contradicted", "b2 · bot · judged"]
+    shown = tab.locator("#scores").inner_text()
+    assert all(label in shown for label in LABELS["4-class"])
+    shot = tmp_path / f"{theme}.png"
+    tab.screenshot(path=shot)
+    with Image.open(shot) as image:
+        assert image.size == (1280, 900)
+        assert len(image.convert("RGB").getcolors(maxcolors=1 << 20)) > 100
+
+
+@browser_test
+def test_a_click_on_an_example_fills_the_boxes_and_judges_it(tab, url, verdicts, app):
+    tab.set_viewport_size({"width": 390, "height": 844})
+    tab.goto(url)
+    context, replies = app.examples()[1]
+    for label, reply in replies.items():
+        tab.get_by_role("button", name=f"{label}: {reply}").click()
+        tab.locator(".chat p", has_text=reply).wait_for()
+        assert [box(tab, column).input_value() for column in COLUMNS] == [*context, reply]
+        assert app.HEADLINES[verdicts[*context, reply].label] in tab.locator("#verdict").inner_text()
+    tab.wait_for_function("document.getElementById('verdict').getBoundingClientRect().top >= 0")  # scrolled to
+    assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+@browser_test
+def test_markup_in_an_utterance_is_shown_as_text(tab, url):
+    attack = "<img src=x onerror=\"alert('owned')\"><script>alert('owned')</script>"
+    tab.goto(url)
+    judge(tab, (attack, attack, attack, attack))
+    tab.locator(".chat p").first.wait_for()
+    assert all(text.endswith(attack) for text in tab.locator(".chat p").all_inner_texts())
+    assert tab.locator(".chat img, .chat script").count() == 0
+
+
+@browser_test
+def test_an_empty_box_is_told_to_the_visitor_and_enter_judges_once_it_is_filled(tab, url):
+    tab.goto(url)
+    judge(tab, (*CHATS[0][:3], ""))
+    tab.get_by_text("b2 is empty; all four utterances are needed").wait_for()
+    box(tab, "b2").fill(CHATS[0][3])
+    box(tab, "b2").press("Enter")
+    tab.locator(".chat p", has_text=CHATS[0][3]).wait_for()
+
+
+@browser_test
+def test_the_page_of_the_metric_scores_its_example(tab, tmp_path):
+    port = free_port()
+    command = [sys.executable, "evaluate_metric/app.py"]
+    address = {"GRADIO_SERVER_NAME": "127.0.0.1", "GRADIO_SERVER_PORT": str(port)}
+    with served(command, port, tmp_path / "metric.log", **address) as url:
+        tab.goto(url)
+        tab.get_by_role("button", name="Score").click()
+        tab.get_by_text("83.3").locator("visible=true").first.wait_for()  # the accuracy: five of six
+        tab.screenshot(path=tmp_path / "metric.png", full_page=True)
+        shown = tab.inner_text("body")
+        assert all(name in shown for name in ("macro-F1", "merged to 2-class", *LABELS["4-class"]))
+        tab.get_by_label("Predictions", exact=True).fill("0, 3")
+        tab.get_by_role("button", name="Score").click()
+        tab.get_by_text("lengths differ: 6 references, 2 predictions").wait_for()
+    assert "Traceback" not in (tmp_path / "metric.log").read_text(encoding="utf-8")
