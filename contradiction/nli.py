@@ -36,6 +36,8 @@ def read(path: str | Path) -> list[Pair]:
         raise InputError(f"{path}: no such file; an NLI corpus is a .json or .tsv file")
     pairs = []
     for number, row in enumerate(_rows(path), start=1):
+        if not isinstance(row, Mapping):
+            raise InputError(f"{path}:{number}: got a {type(row).__name__}; a row is one JSON object")
         columns = next((each for each in TEXTS if all(isinstance(row.get(name), str) for name in each)), None)
         if columns is None:
             known = " or ".join(" and ".join(each) for each in TEXTS)
@@ -49,7 +51,7 @@ def read(path: str | Path) -> list[Pair]:
     return pairs
 
 
-def _rows(path: Path) -> Iterator[Mapping[str, Any]]:
+def _rows(path: Path) -> Iterator[Any]:
     try:
         text = path.read_text(encoding="utf-8")
         if path.suffix == ".tsv":
@@ -60,9 +62,7 @@ def _rows(path: Path) -> Iterator[Mapping[str, Any]]:
         else:
             yield from map(json.loads, text.splitlines())
     except (ValueError, csv.Error) as error:
-        raise InputError(
-            f"{path}: not UTF-8 text with a JSON object a line, a JSON list, or a .tsv ({error})"
-        ) from None
+        raise InputError(f"{path}: neither JSON lines, nor a JSON list, nor a .tsv, in UTF-8 ({error})") from None
 
 
 def build(train: Iterable[str | Path], validation: Iterable[str | Path], out: str | Path) -> dict[str, int]:

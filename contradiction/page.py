@@ -25,9 +25,10 @@ def serve(model: str | Path, *, host: str, port: int) -> None:
     if not APP.is_file() or spec is None or spec.loader is None:
         raise InputError(f"{APP}: no such file; the page is part of the repository, not of the installed package")
     _check_address(host, port)
+    detector = ContradictionDetector.from_pretrained(model)
     app = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(app)
-    app.launch(ContradictionDetector.from_pretrained(model), host=host, port=port)
+    app.launch(detector, host=host, port=port)
 
 
 def _check_address(host: str, port: int) -> None:

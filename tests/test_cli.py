@@ -1,0 +1,198 @@
+"""The command line: answers at once, and tells a user's mistake in one line with exit code 2."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from contradiction import cli
+from contradiction.recipes import Recipe
+from contradiction.training import train
+
+CHAT = [
+    {"role": "user", "content": "你养猫吗？"},
+    {"role": "assistant", "content": "养了一只橘猫"},
+    {"role": "user", "content": "它叫什么名字？"},
+    {"role": "assistant", "content": "我没养过猫呀"},
+]
+
+
+@pytest.fixture(scope="module")
+def model(sample_repo, tmp_path_factory):
+    recipe = Recipe(
+        name="quick",
+        view="flatten",
+        config="4-class",
+        scratch={"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600},
+        epochs=1,
+    )
+    return train(recipe, data=sample_repo, out=tmp_path_factory.mktemp("models") / "quick")
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """Calls the command line in this process; gives exit code, stdout and stderr."""
+
+    def call(*arguments, stdin=b""):
+        monkeypatch.setattr(sys, "argv", ["cdconv", *map(str, arguments)])
+        monkeypatch.setattr(sys, "stdin", _Stdin(stdin))
+        with pytest.raises(SystemExit) as exit:
+            cli.main()
+        out = capsys.readouterr()
+        return exit.value.code or 0, out.out, out.err
+
+    return call
+
+
+class _Stdin:
+    def __init__(self, content):
+        from io import BytesIO
+
+        self.buffer = BytesIO(content)
+
+
+def line(messages=CHAT):
+    return json.dumps({"messages": messages}, ensure_ascii=False)
+
+
+def test_help_imports_nothing_heavy():
+    heavy = "torch transformers datasets evaluate gradio sklearn pyarrow".split()
+    code = (
+        "import sys; from contradiction.cli import app\n"
+        "try: app(['--help'])\nexcept SystemExit: pass\n"
+        f"print([name for name in {heavy} if name in sys.modules])"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert out.strip().endswith("[]")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["train", "no-such-recipe"], "no-such-recipe: no such recipe"),
+        (["train", "tiny", "--seed", "-1"], "'seed' is -1"),
+        (["train", "tiny", "--precision", "int8"], "'precision' is 'int8'"),
+        (["train", "tiny", "--data", "no/such/folder"], "no/such/folder: no such folder"),
+        (["evaluate", "no/such/model"], "no/such/model: neither a model folder nor a model on the Hub"),
+        (["detect", "no-such-file.jsonl"], "no-such-file.jsonl"),
+        (["detect", "-", "--model", "no/such/model"], "no/such/model: neither"),
+        (["space", "--model", "no/such/model"], "no/such/model: neither"),
+        (["card", "no/such/model"], "no/such/model: no run.json"),
+        (["data", "nli", "--train", "no.json", "--validation", "no.json"], "no.json: no such file"),
+        (["data", "build", "--source", "no.txt"], "no.txt: no such file"),
+    ],
+)
+def test_a_mistake_is_one_line_on_stderr_and_exit_code_2(run, arguments, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = run(*arguments)
+    assert (code, out) == (2, "")
+    assert said in err
+    assert err.startswith("cdconv: ")
+    assert err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unwritable_folder_is_one_line(run, sample_repo, tmp_path):
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    code, _, err = run("train", "tiny", "--data", sample_repo, "--out", tmp_path / "file" / "run")
+    assert code == 2
+    assert err.count("\n") == 1
+    assert str(tmp_path / "file") in err
+
+
+def test_detect_gives_a_verdict_a_line_in_order(run, model, tmp_path):
+    file = tmp_path / "chats.jsonl"
+    other = [*CHAT[:3], {"role": "assistant", "content": "。。。"}]
+    file.write_text("\n".join([line(), "", line(other), line()]) + "\n", encoding="utf-8")
+    code, out, err = run("detect", file, "--model", model)
+    first, second, third = map(json.loads, out.splitlines())
+    assert (code, err) == (0, "")
+    assert [each["line"] for each in (first, second, third)] == [1, 3, 4]
+    assert list(first) == ["line", "label", "score", "scores", "evidence", "checked", "reason"]
+    assert {**first, "line": 4} == third
+    assert (second["label"], second["checked"]) == (None, False)
+
+
+def test_detect_reads_standard_input(run, model):
+    code, out, _ = run("detect", "--model", model, stdin=line().encode())
+    assert code == 0
+    assert json.loads(out)["checked"] is True
+
+
+def test_a_bad_line_is_reported_by_number_and_the_rest_goes_on(run, model, tmp_path):
+    file = tmp_path / "chats.jsonl"
+    bad = ["{", "[]", '{"text": "你好"}', line(CHAT[:3]), '{"messages": [{"role": "user", "content": 3}]}', "\xff"]
+    lines = [line().encode(), *(each.encode("latin-1" if each == "\xff" else "utf-8") for each in bad), line().encode()]
+    file.write_bytes(b"\n".join(lines))
+    code, out, err = run("detect", file, "--model", model)
+    assert code == 1
+    assert [json.loads(each)["line"] for each in out.splitlines()] == [1, 8]
+    assert [each.split(": ")[1] for each in err.splitlines()] == [f"{file}:{number}" for number in range(2, 8)]
+
+
+def test_evaluate_prints_the_table_and_keeps_what_was_predicted(run, model, sample_repo, tmp_path):
+    kept = tmp_path / "kept.json"
+    code, out, _ = run("evaluate", model, "--data", sample_repo, "--json", kept)
+    result = json.loads(kept.read_text(encoding="utf-8"))
+    assert code == 0
+    assert f"{100 * result['metrics']['macro_f1']:.1f}" in out
+    assert all(name in out for name in ("non-contradiction", "intra-sentence", "role-confusion", "history"))
+    assert result["metrics"]["n"] == len(result["ids"]) == len(result["predictions"]) == len(result["probabilities"])
+    assert result["run"]["request"]["recipe"]["name"] == "quick"
+    from sklearn.metrics import f1_score
+
+    expected = f1_score(result["references"], result["predictions"], average="macro", labels=range(4), zero_division=0)
+    assert result["metrics"]["macro_f1"] == pytest.approx(expected)
+
+
+def test_a_4_class_detector_is_evaluated_on_2_classes_by_summing(run, model, sample_repo, tmp_path):
+    four, two = tmp_path / "four.json", tmp_path / "two.json"
+    run("evaluate", model, "--data", sample_repo, "--json", four)
+    run("evaluate", model, "--data", sample_repo, "--config", "2-class", "--json", two)
+    fine = json.loads(four.read_text(encoding="utf-8"))["probabilities"]
+    merged = json.loads(two.read_text(encoding="utf-8"))["probabilities"]
+    for (none, *rest), (no, yes) in zip(fine, merged, strict=True):
+        assert (no, yes) == pytest.approx((none, sum(rest)), abs=3e-5)
+
+
+def test_evaluate_refuses_a_config_with_other_labels(run, model, sample_repo):
+    code, _, err = run("evaluate", model, "--data", sample_repo, "--config", "persona")
+    assert code == 2
+    assert "config 'persona' has other labels" in err
+
+
+def test_baselines_are_kept_and_stand_beside_a_detector_on_the_same_rows(run, sample_repo, tmp_path):
+    from contradiction import results
+
+    code, out, _ = run("baselines", "--data", sample_repo, "--config", "4-class", "--out", tmp_path)
+    assert code == 0
+    assert [name in out for name in ("TF-IDF, reply only", "TF-IDF, context only", "TF-IDF, all")] == [True] * 3
+    found = results.baselines("4-class", "test", tmp_path)
+    assert len(found) == 3
+    assert results.baselines("4-class", "test", tmp_path, data="other rows") == []
+
+
+def test_a_card_says_what_was_measured_and_validates(run, model, sample_repo, tmp_path):
+    from huggingface_hub import ModelCard
+
+    kept = tmp_path / "quick.json"
+    run("evaluate", model, "--data", sample_repo, "--json", kept)
+    code, out, _ = run("card", model, "--results", tmp_path)
+    assert (code, "with 1 evaluations" in out) == (0, True)
+    card = ModelCard.load(model / "README.md")
+    result = json.loads(kept.read_text(encoding="utf-8"))
+    assert card.data.license == "cc-by-nc-4.0"
+    assert card.data.pipeline_tag == "text-classification"
+    assert card.data.eval_results[0].metric_value == round(result["metrics"]["macro_f1"], 4)
+    assert f"| {100 * result['metrics']['macro_f1']:.1f} |" in card.text
+
+
+def test_the_page_of_results_is_written_from_the_kept_evaluations(run, model, sample_repo, tmp_path):
+    kept = tmp_path / "kept" / "quick.json"
+    run("evaluate", model, "--data", sample_repo, "--json", kept)
+    page = tmp_path / "README.md"
+    code, _, _ = run("results", "--folder", kept.parent, "--out", page)
+    result = json.loads(kept.read_text(encoding="utf-8"))
+    assert code == 0
+    assert f"| quick | {100 * result['metrics']['macro_f1']:.1f} |" in page.read_text(encoding="utf-8")

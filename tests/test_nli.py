@@ -1,0 +1,128 @@
+"""NLI corpora: every public format is read alike, and nothing of the validation split is trained on."""
+
+import json
+
+import pytest
+from datasets import load_dataset
+
+from contradiction import nli
+from contradiction.errors import InputError
+from contradiction.labels import LABELS, merge, merge_id
+from contradiction.recipes import Recipe
+from contradiction.training import train
+
+PAIRS = [
+    ("他在吃饭", "他在吃东西", "entailment"),
+    ("他在吃饭", "他很饿", "neutral"),
+    ("他在吃饭", "他在睡觉", "contradiction"),
+]
+CHINESE = {"entailment": "蕴含", "neutral": "中立", "contradiction": "矛盾"}
+
+
+def ocnli(path, pairs=PAIRS):
+    rows = [{"sentence1": a, "sentence2": b, "label": label, "genre": "lit"} for a, b, label in pairs]
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def cmnli(path, pairs=PAIRS):
+    rows = [{"id": 0, "text_a": a, "text_b": b, "text_c": "", "label": CHINESE[label]} for a, b, label in pairs]
+    path.write_text(json.dumps(rows, ensure_ascii=False, indent=1), encoding="utf-8")
+    return path
+
+
+def xnli(path, pairs=PAIRS):
+    rows = [("text_a", "text_b", "label"), *pairs]
+    path.write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(("write", "name"), [(ocnli, "a.json"), (cmnli, "b.json"), (xnli, "c.tsv")])
+def test_every_format_gives_the_same_pairs(tmp_path, write, name):
+    assert nli.read(write(tmp_path / name)) == PAIRS
+
+
+def test_quotes_in_a_tsv_are_text(tmp_path):
+    pairs = [('"他说', "他没说", "neutral")]
+    assert nli.read(xnli(tmp_path / "a.tsv", pairs)) == pairs
+
+
+def test_rows_without_consensus_are_dropped(tmp_path):
+    assert nli.read(ocnli(tmp_path / "a.json", [*PAIRS, ("甲", "乙", "-")])) == PAIRS
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"sentence1": "甲", "sentence2": "乙", "label": "maybe"}', "a.json:1: label 'maybe'"),
+        ('{"sentence1": "甲", "label": "neutral"}', "a.json:1: has sentence1, label"),
+        ('{"sentence1": "甲", "sentence2": 3, "label": "neutral"}', "a.json:1: has"),
+        ("[1, 2]", "a.json:1: "),
+        ("{", "a.json: neither"),
+    ],
+)
+def test_a_wrong_row_is_refused_by_place(tmp_path, text, said):
+    path = tmp_path / "a.json"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(InputError) as error:
+        nli.read(path)
+    assert said in str(error.value)
+
+
+def test_a_validation_pair_is_never_trained_on(tmp_path):
+    more = [("她在跑步", "她在动", "entailment"), ("她在跑步", "她在动", "entailment")]
+    rows = nli.build(
+        [ocnli(tmp_path / "train.json", [*PAIRS, *more])], [cmnli(tmp_path / "dev.json", PAIRS)], tmp_path / "nli"
+    )
+    assert rows == {"train": 1, "validation": 3, "dropped": 4}
+
+
+def test_the_repo_keeps_three_labels_and_merges_them_to_two(tmp_path):
+    other = [(a + "呢", b, label) for a, b, label in PAIRS]
+    nli.build([ocnli(tmp_path / "train.json")], [ocnli(tmp_path / "dev.json", other)], tmp_path / "nli")
+    three = load_dataset(str(tmp_path / "nli"), "nli", split="train")
+    two = load_dataset(str(tmp_path / "nli"), "nli-2-class", split="train")
+    assert three.features["label"].names == list(LABELS["nli"])
+    assert [three.features["label"].int2str(label) for label in three["label"]] == [label for _, _, label in PAIRS]
+    assert [two.features["label"].int2str(label) for label in two["label"]] == [
+        "non-contradiction",
+        "non-contradiction",
+        "contradiction",
+    ]
+    with pytest.raises(InputError, match="exists already"):
+        nli.build([tmp_path / "train.json"], [tmp_path / "dev.json"], tmp_path / "nli")
+
+
+def test_an_empty_split_is_refused_and_leaves_nothing(tmp_path):
+    with pytest.raises(InputError, match="training split has no rows"):
+        nli.build([tmp_path / "dev.json"], [ocnli(tmp_path / "dev.json")], tmp_path / "nli")
+    assert not (tmp_path / "nli").exists()
+
+
+def test_merging_scores_and_merging_ids_agree():
+    for task in ("2-class", "4-class", "nli"):
+        for index, label in enumerate(LABELS[task]):
+            scores = {name: float(name == label) for name in LABELS[task]}
+            merged = merge(task, scores)
+            assert max(merged, key=merged.get) == LABELS["2-class"][merge_id(task, index)]
+            assert sum(merged.values()) == 1
+
+
+def test_an_nli_checkpoint_is_a_backbone_for_cdconv(tmp_path, sample_repo):
+    other = [(a + "呢", b, label) for a, b, label in PAIRS]
+    nli.build([ocnli(tmp_path / "train.json")], [ocnli(tmp_path / "dev.json", other)], tmp_path / "nli")
+    stage = Recipe(
+        name="stage",
+        view="nli",
+        config="nli",
+        scratch={"hidden_size": 16, "layers": 1, "heads": 2, "vocabulary": 200},
+        epochs=1,
+    )
+    backbone = train(stage, data=tmp_path / "nli", out=tmp_path / "stage")
+    recipe = Recipe(name="after", view="flatten", config="4-class", backbone=str(backbone), epochs=1)
+    after = train(recipe, data=sample_repo, out=tmp_path / "after")
+    from transformers import AutoConfig
+
+    config = AutoConfig.from_pretrained(after)
+    assert tuple(config.id2label[index] for index in range(4)) == LABELS["4-class"]  # the 3-way head is replaced
+    assert config.cdconv_view == "flatten"

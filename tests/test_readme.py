@@ -1,0 +1,91 @@
+"""The README: its code runs as printed, its commands exist, its links lead somewhere, its figures are the kept ones."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from contradiction import results
+from contradiction.cli import app
+from contradiction.recipes import Recipe
+from contradiction.tables import percent
+from contradiction.training import train
+
+ROOT = Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+CHINESE = (ROOT / "README.zh.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def checkout(sample_repo, tmp_path_factory):
+    """A folder as `make demo` leaves it: the data repo, the metric, a detector."""
+    folder = tmp_path_factory.mktemp("checkout")
+    for name in ("cdconv.py", "contradiction", "evaluate_metric"):
+        (folder / name).symlink_to(ROOT / name)
+    (folder / "cdconv").symlink_to(sample_repo)
+    recipe = Recipe(
+        name="quick",
+        view="flatten",
+        config="4-class",
+        scratch={"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600},
+        epochs=1,
+    )
+    train(recipe, data=sample_repo, out=folder / "runs" / "demo")
+    return folder
+
+
+def test_every_block_of_python_runs_as_printed(checkout):
+    blocks = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    assert len(blocks) == 4
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join(blocks)], cwd=checkout, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    reply, scores, verdict, labels = [line for line in done.stdout.splitlines() if line][-4:]
+    assert reply.endswith("['non-contradiction', 'intra-sentence', 'role-confusion', 'history']")
+    assert scores.startswith("0.25 [")  # one of four classes right; the merged accuracy is the other way round
+    assert verdict.startswith("Verdict(label='")
+    assert labels.count("'score'") == 4
+    # The façade and the pipeline say the same of the same chat.
+    assert re.search(r"label='([^']+)'", verdict).group(1) == re.search(r"'label': '([^']+)'", labels).group(1)
+
+
+@pytest.mark.parametrize("text", [README, CHINESE], ids=["README.md", "README.zh.md"])
+def test_every_command_named_exists(text):
+    import typer
+
+    known = typer.main.get_command(app)
+    for words in re.findall(r"`cdconv ([a-z]+(?: [a-z]+)?)", text):
+        command = known
+        for word in words.split():
+            if not hasattr(command, "commands"):
+                break
+            assert word in command.commands, f"cdconv {words}"
+            command = command.commands[word]
+
+
+@pytest.mark.parametrize("text", [README, CHINESE], ids=["README.md", "README.zh.md"])
+def test_every_link_into_the_repository_leads_somewhere(text):
+    links = [link for link in re.findall(r"\]\(([^)#]+)\)", text) if "://" not in link]
+    assert links
+    assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+@pytest.mark.parametrize("text", [README, CHINESE], ids=["README.md", "README.zh.md"])
+def test_the_figures_are_those_of_the_kept_results(text):
+    kept = {(each["name"], each["config"], each["split"]): each["metrics"] for each in results.kept()}
+    rows = re.findall(r"^\| ([^|]+?) \| (\d\d\.\d) \| (\d\d\.\d) \|$", text, flags=re.MULTILINE)
+    named = [row for row in rows if not row[0].startswith(("paper", "论文"))]
+    assert len(named) >= 3
+    for name, two, four in named:
+        fine = kept[name, "4-class", "test"]
+        coarse = kept.get((name, "2-class", "test"), fine.get("two_class"))
+        assert (percent(coarse["macro_f1"]), percent(fine["macro_f1"])) == (two, four), name
+
+
+def test_the_page_of_results_is_the_one_the_kept_results_give():
+    from contradiction import cards
+
+    assert (ROOT / "models" / "README.md").read_text(encoding="utf-8") == cards.results_page()
