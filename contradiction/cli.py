@@ -11,6 +11,7 @@ from contradiction.errors import InputError
 if TYPE_CHECKING:
     from rich.progress import Progress
 
+    from contradiction.recipes import Recipe
     from contradiction.sources import Source
     from contradiction.tables import Table
 
@@ -27,6 +28,7 @@ SourceOption = Annotated[
     str | None,
     typer.Option(help="A raw file of CDConv, or the word sample. [default: $CDCONV_FILE, else the pinned URL]"),
 ]
+ModelOption = Annotated[str, typer.Option(envvar="CDCONV_MODEL", help="A model folder or Hub id.")]
 DataOption = Annotated[str, typer.Option(help="The data repo: a folder or a Hub id.")]
 
 
@@ -130,7 +132,8 @@ def train(
     backbone: Annotated[
         str | None, typer.Option(help="Folder or Hub id of an encoder, instead of the recipe's.")
     ] = None,
-    data: DataOption = "cdconv",
+    data: ModelOption = Annotated[str, typer.Option(envvar="CDCONV_MODEL", help="A model folder or Hub id.")]
+DataOption = "cdconv",
     seed: Annotated[int | None, typer.Option(help="Instead of the recipe's.")] = None,
     precision: Annotated[str | None, typer.Option(help="fp32, bf16 or fp16, instead of the recipe's.")] = None,
     out: Annotated[Path | None, typer.Option(help="The model folder to write. [default: runs/RECIPE-seedN]")] = None,
@@ -143,17 +146,18 @@ def train(
     _train(chosen, data, out or Path("runs") / f"{chosen.name}-seed{chosen.seed}", resume)
 
 
-def _train(recipe: object, data: str, out: Path, resume: bool) -> None:
+def _train(recipe: "Recipe", data: str, out: Path, resume: bool) -> None:
     from contradiction.training import train as run
 
-    run(recipe, data=data, out=out, resume=resume)  # type: ignore[arg-type]
+    run(recipe, data=data, out=out, resume=resume)
     typer.echo(f"{out}: trained; `cdconv evaluate {out}` reads the test split")
 
 
 @app.command()
 def evaluate(
     model: Annotated[str, typer.Argument(help="A model folder or Hub id.")],
-    data: DataOption = "cdconv",
+    data: ModelOption = Annotated[str, typer.Option(envvar="CDCONV_MODEL", help="A model folder or Hub id.")]
+DataOption = "cdconv",
     config: Annotated[
         str | None, typer.Option(help="A config of the data. [default: the one the model was trained on]")
     ] = None,
@@ -182,7 +186,8 @@ def evaluate(
 
 @app.command()
 def baselines(
-    data: DataOption = "cdconv",
+    data: ModelOption = Annotated[str, typer.Option(envvar="CDCONV_MODEL", help="A model folder or Hub id.")]
+DataOption = "cdconv",
     config: Annotated[
         list[str] | None, typer.Option(help="Configs to run. [default: 2- and 4-class, both splits]")
     ] = None,
@@ -230,7 +235,7 @@ def results_(
 @app.command()
 def detect(
     file: Annotated[str, typer.Argument(help='JSON lines of {"messages": [...]}, or - for standard input.')] = "-",
-    model: Annotated[str, typer.Option(help="A model folder or Hub id.")] = "runs/demo",
+    model: ModelOption = "runs/demo",
     batch_size: Annotated[int, typer.Option(min=1, help="Chats a forward pass.")] = 32,
 ) -> None:
     """Judges the last reply of each chat: JSON lines in, a verdict a line out.
@@ -260,7 +265,7 @@ def detect(
 
 @app.command()
 def space(
-    model: Annotated[str, typer.Option(help="A model folder or Hub id.")] = "runs/demo",
+    model: ModelOption = "runs/demo",
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")] = 7860,
 ) -> None:
@@ -297,12 +302,25 @@ def demo(
         typer.echo(
             "no backbone named, so a small encoder is trained from scratch: it shows the steps, not what is possible"
         )
+    _set_aside_another_run(out, recipe, data)
     _train(recipe, data, out, resume=True)
     typer.secho("3. evaluation", bold=True)
     evaluate(str(out), data=data, config=None, split="test", view=None, json=None)
     if open_page:
         typer.secho("4. the page", bold=True)
         space(str(out), port=port, host="127.0.0.1")
+
+
+def _set_aside_another_run(out: Path, recipe: "Recipe", data: str) -> None:
+    """Renames a run of another recipe or other data, so that the demo can use its name and nothing is lost."""
+    from contradiction import record
+    from contradiction.training import request
+
+    for place in (out, out.with_name(f"{out.name}.partial")):
+        if place.exists() and record.read(place).get("request") != request(recipe, data):
+            number = next(n for n in range(1, 10_000) if not place.with_name(f"{place.name}.{n}").exists())
+            place.rename(place.with_name(f"{place.name}.{number}"))
+            typer.echo(f"{place}: of another recipe or other data, now {place.name}.{number}")
 
 
 def _progress(title: str) -> "Progress":

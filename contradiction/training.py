@@ -31,6 +31,7 @@ from contradiction.views import VIEWS
 from evaluate_metric.evaluate_metric import score
 
 if TYPE_CHECKING:
+    from datasets import Dataset
     from torch.utils.data import DataLoader
     from transformers import PreTrainedModel
 
@@ -68,14 +69,14 @@ def train(recipe: Recipe, *, data: str | Path, out: str | Path, resume: bool = F
         # One batch of the recipe is one step, whatever the number of processes.
         dataloader_config=DataLoaderConfiguration(split_batches=True),
     )
-    rows = {split: load_split(data, recipe.config, split) for split in ("train", "validation")}
-    request = {"recipe": recipe.model_dump(), "data": fingerprint(*rows.values())}
+    rows = _read(recipe, data)
+    asked = {"recipe": recipe.model_dump(), "data": fingerprint(*rows.values())}
     if out.exists():
-        if resume and record.read(out).get("request") == request:
+        if resume and record.read(out).get("request") == asked:
             return out
         raise InputError(f"{out}: exists already; remove it, or name another folder")
     if accelerator.is_main_process:
-        _claim(work, request, resume)
+        _claim(work, asked, resume)
     accelerator.wait_for_everyone()
     disable_progress_bar()  # of transformers: one bar is enough
 
@@ -119,12 +120,21 @@ def train(recipe: Recipe, *, data: str | Path, out: str | Path, resume: bool = F
             _keep_state(accelerator, work, progress)
 
     if accelerator.is_main_process:
-        record.write(work / "best", request=request, progress=asdict(progress), model=accelerator.unwrap_model(model))
+        record.write(work / "best", request=asked, progress=asdict(progress), model=accelerator.unwrap_model(model))
         model_card(work / "best", name=out.name).save(work / "best" / "README.md")
         files.replace_folder(work / "best", out)
         shutil.rmtree(work)
     accelerator.wait_for_everyone()
     return out
+
+
+def request(recipe: Recipe, data: str | Path) -> dict[str, Any]:
+    """What a run is asked to do, as its record keeps it: two runs with equal requests end with equal weights."""
+    return {"recipe": recipe.model_dump(), "data": fingerprint(*_read(recipe, data).values())}
+
+
+def _read(recipe: Recipe, data: str | Path) -> dict[str, "Dataset"]:
+    return {split: load_split(data, recipe.config, split) for split in ("train", "validation")}
 
 
 def _one_epoch(

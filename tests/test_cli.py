@@ -77,7 +77,7 @@ def test_help_imports_nothing_heavy():
         (["evaluate", "no/such/model"], "no/such/model: neither a model folder nor a model on the Hub"),
         (["detect", "no-such-file.jsonl"], "no-such-file.jsonl"),
         (["detect", "-", "--model", "no/such/model"], "no/such/model: neither"),
-        (["space", "--model", "no/such/model"], "no/such/model: neither"),
+        (["space", "--model", "no/such/model", "--port", "17860"], "no/such/model: neither"),
         (["card", "no/such/model"], "no/such/model: no run.json"),
         (["data", "nli", "--train", "no.json", "--validation", "no.json"], "no.json: no such file"),
         (["data", "build", "--source", "no.txt"], "no.txt: no such file"),

@@ -90,14 +90,10 @@ def model(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def detector(model):
-    return ContradictionDetector.from_pretrained(model)
-
-
-@pytest.fixture(scope="module")
-def verdicts(detector):
-    """What the façade says of each chat of the sample."""
-    return dict(zip(CHATS, detector.batch([messages(chat) for chat in CHATS]), strict=True))
+def facade(model):
+    """What the façade says of a chat; one by one, because batching moves the last bits, and this head is steep."""
+    detector = ContradictionDetector.from_pretrained(model)
+    return lambda chat: detector(messages(chat))
 
 
 @pytest.fixture(scope="module")
@@ -141,13 +137,13 @@ def test_the_only_public_endpoint_is_judge(client):
     assert [each["parameter_name"] for each in endpoints["/judge"]["parameters"]] == list(COLUMNS)
 
 
-def test_twenty_calls_at_once_get_the_verdicts_of_the_facade(client, verdicts, app):
+def test_twenty_calls_at_once_get_the_verdicts_of_the_facade(client, facade, app):
     chats = CHATS[:: len(CHATS) // 20][:20]
     with ThreadPoolExecutor(20) as pool:
         answers = list(pool.map(lambda chat: client.predict(*chat, api_name="/judge"), chats))
-    assert len({verdicts[chat].label for chat in chats}) > 1
+    assert {facade(chat).label for chat in chats} == set(LABELS["4-class"])
     for chat, answer in zip(chats, answers, strict=True):
-        expected = verdicts[chat]
+        expected = facade(chat)
         assert answer[1]["label"] == expected.label
         assert probabilities(answer) == pytest.approx(expected.scores, abs=1e-5)
         assert answer[0] == app.headline(expected)
@@ -325,10 +321,10 @@ def judge(tab, utterances):
 
 @browser_test
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_a_visitor_fills_four_boxes_and_reads_the_verdict(tab, url, verdicts, app, tmp_path, theme):
+def test_a_visitor_fills_four_boxes_and_reads_the_verdict(tab, url, facade, app, tmp_path, theme):
     from PIL import Image
 
-    chat, verdict = next((chat, verdict) for chat, verdict in verdicts.items() if verdict.label == HISTORY)
+    chat, verdict = next((chat, verdict) for chat in CHATS if (verdict := facade(chat)).label == HISTORY)
     tab.goto(f"{url}?__theme={theme}")
     judge(tab, chat)
     tab.locator("#verdict", has_text=app.HEADLINES[HISTORY]).wait_for()
@@ -345,7 +341,7 @@ def test_a_visitor_fills_four_boxes_and_reads_the_verdict(tab, url, verdicts, ap
 
 
 @browser_test
-def test_a_click_on_an_example_fills_the_boxes_and_judges_it(tab, url, verdicts, app):
+def test_a_click_on_an_example_fills_the_boxes_and_judges_it(tab, url, facade, app):
     tab.set_viewport_size({"width": 390, "height": 844})
     tab.goto(url)
     context, replies = app.examples()[1]
@@ -353,7 +349,7 @@ def test_a_click_on_an_example_fills_the_boxes_and_judges_it(tab, url, verdicts,
         tab.get_by_role("button", name=f"{label}: {reply}").click()
         tab.locator(".chat p", has_text=reply).wait_for()
         assert [box(tab, column).input_value() for column in COLUMNS] == [*context, reply]
-        assert app.HEADLINES[verdicts[*context, reply].label] in tab.locator("#verdict").inner_text()
+        assert app.HEADLINES[facade((*context, reply)).label] in tab.locator("#verdict").inner_text()
     tab.wait_for_function("document.getElementById('verdict').getBoundingClientRect().top >= 0")  # scrolled to
     assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
 

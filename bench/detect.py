@@ -1,0 +1,63 @@
+"""How fast a detector judges, beside what one would run instead: a plain text-classification pipeline.
+
+    .venv/bin/python bench/detect.py runs/demo --rows 256 --rounds 5
+
+Every way judges the same conversations, in turn within each round, so that a machine that slows down slows all of them.
+What counts is the ratio to the first; the medians over the rounds are printed.
+"""
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+
+from transformers import pipeline
+
+import cdconv
+from contradiction import ContradictionDetector
+from contradiction.sources import SAMPLE
+
+
+def main() -> None:
+    """Parses the arguments, measures, prints a table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("model", help="a model folder or Hub id")
+    parser.add_argument("--rows", type=int, default=256, help="conversations, from the embedded sample, repeated")
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+
+    detector = ContradictionDetector.from_pretrained(options.model, device="cpu")
+    classify = pipeline("text-classification", model=detector.model, tokenizer=detector.tokenizer, device="cpu")
+    sample = cdconv.read_rows(SAMPLE)
+    rows = [sample[index % len(sample)] for index in range(options.rows)]
+    chats = [
+        [
+            {"role": role, "content": row[column]}
+            for role, column in zip(("user", "assistant") * 2, cdconv.UTTERANCES, strict=True)
+        ]
+        for row in rows
+    ]
+    inputs = [detector.model_input(row) for row in rows]
+    ways: dict[str, Callable[[], object]] = {
+        "pipeline, one by one": lambda: [classify(each, truncation=True) for each in inputs],
+        "pipeline, batch_size=32": lambda: classify(inputs, batch_size=32, truncation=True),
+        "detector, one by one": lambda: [detector(each) for each in chats],
+        "detector.batch": lambda: detector.batch(chats),
+    }
+    for way in ways.values():
+        way()
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(options.rounds):
+        for name, way in ways.items():
+            started = time.perf_counter()
+            way()
+            seconds[name].append(time.perf_counter() - started)
+    first = next(iter(seconds.values()))
+    print(f"{options.rows} conversations, {options.rounds} rounds, {options.model}")
+    for name, each in seconds.items():
+        ratio = statistics.median(a / b for a, b in zip(first, each, strict=True))
+        print(f"{name:26} {options.rows / statistics.median(each):8.0f} conversations/s   {ratio:5.2f} x")
+
+
+if __name__ == "__main__":
+    main()
