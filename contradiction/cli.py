@@ -11,6 +11,7 @@ from contradiction.errors import InputError
 if TYPE_CHECKING:
     from rich.progress import Progress
 
+    from contradiction.publishing import Upload
     from contradiction.recipes import Recipe
     from contradiction.sources import Source
     from contradiction.tables import Table
@@ -23,6 +24,8 @@ app = typer.Typer(
 )
 data_app = typer.Typer(help="Builds the data repo and shows what is in it.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
+push_app = typer.Typer(help="Publishes on the Hugging Face Hub, each in one commit.", no_args_is_help=True)
+app.add_typer(push_app, name="push")
 
 SourceOption = Annotated[
     str | None,
@@ -30,6 +33,9 @@ SourceOption = Annotated[
 ]
 ModelOption = Annotated[str, typer.Option(envvar="CDCONV_MODEL", help="A model folder or Hub id.")]
 DataOption = Annotated[str, typer.Option(help="The data repo: a folder or a Hub id.")]
+RepoOption = Annotated[str, typer.Option(help="The repo to publish in, user/name; made if it is not there.")]
+PrivateOption = Annotated[bool, typer.Option("--private", help="So that nobody else sees it.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="List what would be sent, and send nothing.")]
 
 
 def main() -> None:
@@ -132,8 +138,7 @@ def train(
     backbone: Annotated[
         str | None, typer.Option(help="Folder or Hub id of an encoder, instead of the recipe's.")
     ] = None,
-    data: ModelOption = Annotated[str, typer.Option(envvar="CDCONV_MODEL", help="A model folder or Hub id.")]
-DataOption = "cdconv",
+    data: DataOption = "cdconv",
     seed: Annotated[int | None, typer.Option(help="Instead of the recipe's.")] = None,
     precision: Annotated[str | None, typer.Option(help="fp32, bf16 or fp16, instead of the recipe's.")] = None,
     out: Annotated[Path | None, typer.Option(help="The model folder to write. [default: runs/RECIPE-seedN]")] = None,
@@ -147,8 +152,10 @@ DataOption = "cdconv",
 
 
 def _train(recipe: "Recipe", data: str, out: Path, resume: bool) -> None:
-    from contradiction.training import train as run
+    from contradiction import stages, training
+    from contradiction.views import HIERARCHICAL
 
+    run = stages.train if recipe.view == HIERARCHICAL else training.train
     run(recipe, data=data, out=out, resume=resume)
     typer.echo(f"{out}: trained; `cdconv evaluate {out}` reads the test split")
 
@@ -156,8 +163,7 @@ def _train(recipe: "Recipe", data: str, out: Path, resume: bool) -> None:
 @app.command()
 def evaluate(
     model: Annotated[str, typer.Argument(help="A model folder or Hub id.")],
-    data: ModelOption = Annotated[str, typer.Option(envvar="CDCONV_MODEL", help="A model folder or Hub id.")]
-DataOption = "cdconv",
+    data: DataOption = "cdconv",
     config: Annotated[
         str | None, typer.Option(help="A config of the data. [default: the one the model was trained on]")
     ] = None,
@@ -186,8 +192,7 @@ DataOption = "cdconv",
 
 @app.command()
 def baselines(
-    data: ModelOption = Annotated[str, typer.Option(envvar="CDCONV_MODEL", help="A model folder or Hub id.")]
-DataOption = "cdconv",
+    data: DataOption = "cdconv",
     config: Annotated[
         list[str] | None, typer.Option(help="Configs to run. [default: 2- and 4-class, both splits]")
     ] = None,
@@ -273,6 +278,70 @@ def space(
     from contradiction.page import serve
 
     serve(model, host=host, port=port)
+
+
+@push_app.command("dataset")
+def push_dataset(
+    repo_id: RepoOption,
+    folder: Annotated[Path, typer.Option(help="A data repo that `cdconv data build` wrote.")] = Path("cdconv"),
+    any_data: Annotated[bool, typer.Option("--any-data", help="Also what its card says is not CDConv.")] = False,
+    private: PrivateOption = False,
+    dry_run: DryRunOption = False,
+) -> None:
+    """Publishes a data repo."""
+    from contradiction import publishing
+
+    _push(publishing.data_set(folder, any_data=any_data), repo_id, private, dry_run)
+
+
+@push_app.command("model")
+def push_model(
+    folder: Annotated[Path, typer.Argument(help="A model folder that `cdconv train` wrote.")],
+    repo_id: RepoOption,
+    private: PrivateOption = False,
+    dry_run: DryRunOption = False,
+) -> None:
+    """Publishes a model with its card."""
+    from contradiction import publishing
+
+    _push(publishing.model(folder), repo_id, private, dry_run)
+
+
+@push_app.command("metric")
+def push_metric(repo_id: RepoOption, private: PrivateOption = False, dry_run: DryRunOption = False) -> None:
+    """Publishes the metric as the Space that `evaluate.load("user/evaluate_metric")` reads."""
+    from contradiction import publishing
+
+    _push(publishing.metric(repo_id), repo_id, private, dry_run)
+
+
+@push_app.command("space")
+def push_space(
+    repo_id: RepoOption,
+    model: Annotated[str | None, typer.Option(help="The Hub id of its detector.")] = None,
+    private: PrivateOption = False,
+    dry_run: DryRunOption = False,
+) -> None:
+    """Publishes the page as a Space."""
+    from contradiction import publishing
+
+    _push(publishing.space(model), repo_id, private, dry_run)
+    if model is None:
+        typer.echo("cdconv: no --model, so the Space shows the detector that its variable CDCONV_MODEL names", err=True)
+
+
+def _push(upload: "Upload", repo_id: str, private: bool, dry_run: bool) -> None:
+    from contradiction import publishing
+
+    if dry_run:
+        publishing.check_repo_id(repo_id)
+        sizes = upload.sizes()
+        for name, size in sizes.items():
+            typer.echo(f"{size:>14,}  {name}")
+        typer.echo(f"{sum(sizes.values()):>14,}  in {len(sizes)} files to the {upload.repo_type} {repo_id}; none sent")
+        return
+    published = publishing.push(upload, repo_id, private=private)
+    typer.echo(published.url if published.changed else f"{published.url}: nothing has changed")
 
 
 @app.command()

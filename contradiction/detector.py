@@ -3,11 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from contradiction.conversation import Turn, is_blank, read_turns
 from contradiction.errors import InputError
-from contradiction.labels import HISTORY, LABELS, NON_CONTRADICTION, task_with
+from contradiction.labels import CONTRADICTIONS, HISTORY, LABELS, is_contradiction, merge, task_with
 from contradiction.scoring import load_checkpoint, score
 from contradiction.views import VIEWS, model_input
 
@@ -22,7 +22,7 @@ class Verdict:
     """What a detector says of the last reply of a chat.
 
     Attributes:
-        label: the most probable label; None where there was nothing to judge.
+        label: the label decided on, for most detectors the most probable; None where there was nothing to judge.
         score: its probability; None likewise.
         scores: the probability of every label, by name; empty likewise.
         evidence: indices of the messages that the reply contradicts; only the label ``history`` has any.
@@ -40,7 +40,24 @@ class Verdict:
     @property
     def is_contradiction(self) -> bool | None:
         """Whether the label is any of the contradictions; None where there was nothing to judge."""
-        return None if self.label is None else self.label != NON_CONTRADICTION
+        return None if self.label is None else is_contradiction(self.label)
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What a detector makes of one row of utterances.
+
+    Attributes:
+        label: the label decided.
+        merged: the label decided among the two of ``2-class``; None for labels that cannot be merged.
+        scores: the probability of every label, by name.
+        tokens_cut: how many tokens were not read.
+    """
+
+    label: str
+    merged: str | None
+    scores: Mapping[str, float]
+    tokens_cut: int
 
 
 class ContradictionDetector:
@@ -77,17 +94,23 @@ class ContradictionDetector:
         self.view: str = view
 
     @classmethod
-    def from_pretrained(cls, name: str | Path, *, view: str | None = None, device: str | None = None) -> Self:
+    def from_pretrained(
+        cls, name: str | Path, *, view: str | None = None, device: str | None = None
+    ) -> "ContradictionDetector":
         """Loads a detector from a folder or from the Hub.
 
         Args:
-            name: folder or Hub id of a sequence-classification checkpoint.
+            name: folder or Hub id of a sequence-classification checkpoint, or the folder of a hierarchical detector.
             view: the utterances it reads, for checkpoints whose configuration does not say.
             device: for instance ``cpu`` or ``cuda:1``; by default a GPU where there is one.
 
         Raises:
             InputError: there is no such checkpoint, or it is no detector.
         """
+        if (Path(name) / "stages.json").is_file():
+            from contradiction.hierarchy import HierarchicalDetector
+
+            return HierarchicalDetector.load(name, device)
         model, tokenizer = load_checkpoint(name, device)
         return cls(model, tokenizer, view, str(name))
 
@@ -115,32 +138,55 @@ class ContradictionDetector:
             except InputError as error:
                 raise InputError(f"chats[{number}]: {error}" if len(chats) > 1 else str(error)) from None
         judged = [number for number, turns in enumerate(conversations) if not is_blank(turns[-1].reply)]
-        inputs = [self.model_input(_utterances(conversations[number])) for number in judged]
-        scores = score(self.model, self.tokenizer, inputs, batch_size=batch_size, on_batch=on_batch)
+        rows = [_utterances(conversations[number]) for number in judged]
         verdicts = [Verdict(None, None, {}, checked=False, reason="the reply holds no words")] * len(chats)
-        for number, probabilities, cut in zip(judged, scores.probabilities, scores.tokens_cut, strict=True):
-            verdicts[number] = self._verdict(conversations[number], probabilities.tolist(), int(cut))
+        for number, judgement in zip(judged, self.judge(rows, batch_size=batch_size, on_batch=on_batch), strict=True):
+            verdicts[number] = _verdict(conversations[number], judgement)
         return verdicts
+
+    def judge(
+        self,
+        rows: Sequence[Mapping[str, str]],
+        *,
+        batch_size: int = 32,
+        on_batch: Callable[[int], Any] | None = None,
+    ) -> list[Judgement]:
+        """Judges the reply of each row of utterances, ``u1``, ``b1``, ``u2``, ``b2`` as in the data set."""
+        inputs = [self.model_input(row) for row in rows]
+        scores = score(self.model, self.tokenizer, inputs, batch_size=batch_size, on_batch=on_batch)
+        return [
+            self._judgement(dict(zip(self.labels, probabilities, strict=True)), cut)
+            for probabilities, cut in zip(scores.probabilities.tolist(), scores.tokens_cut.tolist(), strict=True)
+        ]
 
     def model_input(self, utterances: Mapping[str, str]) -> dict[str, str]:
         """What the checkpoint reads of ``u1, b1, u2, b2``: the input of a text-classification pipeline on it."""
         return model_input(utterances, VIEWS[self.view], self.tokenizer)
 
+    def _judgement(self, scores: dict[str, float], cut: int) -> Judgement:
+        merged = merge(self.task, scores) if self.task in CONTRADICTIONS else None
+        return Judgement(
+            label=max(scores, key=scores.__getitem__),
+            merged=max(merged, key=merged.__getitem__) if merged else None,
+            scores=scores,
+            tokens_cut=cut,
+        )
+
     def check(self, messages: Messages) -> None:
         """Raises InputError where :meth:`batch` would, without judging anything."""
         _read(messages)
 
-    def _verdict(self, turns: list[Turn], probabilities: list[float], cut: int) -> Verdict:
-        scores = dict(zip(self.labels, probabilities, strict=True))
-        label = max(scores, key=scores.__getitem__)
-        return Verdict(
-            label=label,
-            score=scores[label],
-            scores=scores,
-            evidence=(turns[0].reply_index,) if label == HISTORY else (),
-            checked=not cut,
-            reason=f"the first {cut} tokens of the text were not read: it is longer than the model" if cut else None,
-        )
+
+def _verdict(turns: list[Turn], judgement: Judgement) -> Verdict:
+    cut = judgement.tokens_cut
+    return Verdict(
+        label=judgement.label,
+        score=judgement.scores[judgement.label],
+        scores=judgement.scores,
+        evidence=(turns[0].reply_index,) if judgement.label == HISTORY else (),
+        checked=not cut,
+        reason=f"the first {cut} tokens of the text were not read: it is longer than the model" if cut else None,
+    )
 
 
 def _read(messages: Messages) -> list[Turn]:

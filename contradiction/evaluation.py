@@ -10,7 +10,6 @@ from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.labels import CONTRADICTIONS, LABELS, merge, task_of
 from contradiction.results import evaluation
-from contradiction.scoring import score
 
 
 def evaluate(
@@ -26,7 +25,7 @@ def evaluate(
     """Predicts a split and scores it with the metric.
 
     A 4-class detector, or an NLI model, can be evaluated on a 2-class config: the probabilities of all its
-    contradictions are summed.
+    contradictions are summed; a hierarchical one calls a contradiction where any stage fires.
 
     Args:
         detector: what to evaluate.
@@ -49,18 +48,10 @@ def evaluate(
     rows = load_split(data, config, split)
     if on_start:
         on_start(len(rows))
-    scores = score(
-        detector.model,
-        detector.tokenizer,
-        [detector.model_input(row) for row in rows],
-        batch_size=batch_size,
-        on_batch=on_batch,
-    )
-    probabilities = []
-    for each in scores.probabilities.tolist():
-        named = dict(zip(detector.labels, each, strict=True))
-        named = named if detector.task == task else merge(detector.task, named)
-        probabilities.append([round(named[label], 5) for label in LABELS[task]])
+    judgements = detector.judge(list(rows), batch_size=batch_size, on_batch=on_batch)
+    merged = detector.task != task
+    decided = [str(each.merged) if merged else each.label for each in judgements]
+    scores = [merge(detector.task, each.scores) if merged else each.scores for each in judgements]
     return evaluation(
         name=_name(detector.name),
         config=config,
@@ -68,12 +59,12 @@ def evaluate(
         data=fingerprint(rows),
         ids=list(rows["id"]),
         references=list(rows["label"]),
-        predictions=[max(range(len(each)), key=each.__getitem__) for each in probabilities],
+        predictions=[LABELS[task].index(label) for label in decided],
         kind="detector",
         view=detector.view,
-        tokens_cut=int((scores.tokens_cut > 0).sum()),
+        cut=sum(each.tokens_cut > 0 for each in judgements),
         run=record.read(detector.name),
-        probabilities=probabilities,
+        probabilities=[[round(each[label], 5) for label in LABELS[task]] for each in scores],
     )
 
 

@@ -23,7 +23,11 @@ CONTRADICTIONS: Mapping[str, tuple[str, ...]] = {
     "2-class": (CONTRADICTION,),
     "4-class": CATEGORIES,
     "nli": (CONTRADICTION,),
+    **{category: (category,) for category in CATEGORIES},
 }
+# The stages of the hierarchical method in their order: each tells one category from all other rows.
+OTHER = "other"
+STAGES: Mapping[str, tuple[str, ...]] = {category: (OTHER, category) for category in CATEGORIES}
 GROUPED = "-grouped"
 NLI = "nli-"
 CONFIGS = (
@@ -39,9 +43,14 @@ def task_of(config: str) -> str:
 
 
 def task_with(names: Iterable[str]) -> str | None:
-    """The task that has exactly these label names, in any order; None if there is none."""
+    """The task or stage that has exactly these label names, in any order; None if there is none."""
     found = sorted(names)
-    return next((task for task, labels in LABELS.items() if sorted(labels) == found), None)
+    return next((task for task, labels in {**LABELS, **STAGES}.items() if sorted(labels) == found), None)
+
+
+def is_contradiction(label: str) -> bool:
+    """Whether a label is a contradiction of any kind."""
+    return label == CONTRADICTION or label in CATEGORIES
 
 
 def merge(task: str, scores: Mapping[str, float]) -> dict[str, float]:

@@ -8,6 +8,7 @@ from torch.utils.data import DataLoader, Sampler
 from transformers import DataCollatorWithPadding
 from transformers.trainer_pt_utils import LengthGroupedSampler
 
+from contradiction.recipes import Recipe
 from contradiction.scoring import encode
 from contradiction.views import VIEWS, model_input
 
@@ -38,15 +39,17 @@ class EpochSampler(Sampler[int]):
         return iter(LengthGroupedSampler(self.batch_size, lengths=self.lengths, generator=generator))
 
 
-def encode_rows(
-    rows: "Dataset", view: str, tokenizer: "PreTrainedTokenizerBase", max_length: int
-) -> list[dict[str, Any]]:
-    """Each row's token ids and masks with its ``labels`` and ``id``."""
-    inputs = [model_input(row, VIEWS[view], tokenizer) for row in rows]
-    encoded, _ = encode(tokenizer, inputs, max_length)
+def encode_rows(rows: "Dataset", recipe: Recipe, tokenizer: "PreTrainedTokenizerBase") -> list[dict[str, Any]]:
+    """Each row's token ids and masks with its ``labels`` (the class id) and ``id``."""
+    inputs = [model_input(row, VIEWS[recipe.view], tokenizer) for row in rows]
+    encoded, _ = encode(tokenizer, inputs, recipe.max_length)
+    labels = rows["label"]
+    if recipe.target:
+        target = rows.features["label"].str2int(recipe.target)
+        labels = [int(label == target) for label in labels]
     return [
         {**tokens, "labels": label, "id": number}
-        for tokens, label, number in zip(encoded, rows["label"], rows["id"], strict=True)
+        for tokens, label, number in zip(encoded, labels, rows["id"], strict=True)
     ]
 
 

@@ -68,7 +68,11 @@ def model_card(
         tags=["contradiction-detection", "dialogue"],
         eval_results=[one for each in evaluations for one in _eval_results(each)] or None,
     )
-    separator, columns = _separator(folder), VIEWS[recipe["view"]]
+    # A hierarchical model is three checkpoints; its last stage reads all and stands for them in the example.
+    stages = run.get("stages", {})
+    checkpoint = list(stages)[-1] if stages else ""
+    columns = VIEWS[checkpoint or recipe["view"]]
+    separator = _separator(folder / checkpoint)
     *context, last = (EXAMPLE[column] for column in columns)
     example = {"text": separator.join(context), "text_pair": last} if context else {"text": last}
     beside = [
@@ -83,8 +87,12 @@ def model_card(
         labels=", ".join(f"`{label}`" for label in LABELS[task]),
         scores=results.score_table([*evaluations, *beside], "", with_split=True) if evaluations else None,
         classes=[results.class_table(each) for each in evaluations],
-        validation=percent(run["best_macro_f1"]),
-        best_epoch=run["best_epoch"],
+        chosen=[
+            (name, percent(each["best_macro_f1"]), each["best_epoch"])
+            for name, each in (stages or {recipe["view"]: run}).items()
+        ],
+        checkpoint="/".join(filter(None, (name, checkpoint))),
+        stages=list(stages),
         recipe=recipe,
         origin=f"from {Path(recipe['backbone']).name}" if recipe["backbone"] else "from random weights",
         parameters=run["parameters"],

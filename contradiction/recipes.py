@@ -4,11 +4,11 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from contradiction.errors import InputError
-from contradiction.labels import CONFIGS
-from contradiction.views import VIEWS
+from contradiction.labels import CATEGORIES, CONFIGS, LABELS, STAGES, task_of
+from contradiction.views import HIERARCHICAL, VIEWS
 
 FOLDER = Path(__file__).resolve().parents[1] / "models" / "recipes"
 
@@ -41,8 +41,10 @@ class Recipe(BaseModel):
 
     Attributes:
         name: the file's name without ``.toml``.
-        view: which utterances are read, see ``contradiction.views``.
+        view: which utterances are read, see ``contradiction.views``; ``hierarchical`` trains one detector for each of
+            the categories, each on the view of its name.
         config: the data set config that is trained on.
+        target: a category to tell from all other rows, instead of predicting all labels of the config.
         backbone: Hub id or folder of a pre-trained encoder.
         scratch: the size of an encoder trained from nothing instead.
         epochs: passes over the training split.
@@ -63,6 +65,7 @@ class Recipe(BaseModel):
     name: str
     view: str
     config: str
+    target: str | None = None
     backbone: str | None = None
     scratch: Scratch | None = None
     epochs: Count = 5
@@ -79,13 +82,32 @@ class Recipe(BaseModel):
     precision: Literal["fp32", "bf16", "fp16"] = "fp32"
     seed: int = Field(23, ge=0, lt=2**32)
 
-    @field_validator("view", "config")
+    @field_validator("view", "config", "target")
     @classmethod
-    def _known(cls, value: str, info: object) -> str:
-        allowed = VIEWS if getattr(info, "field_name", "") == "view" else CONFIGS
+    def _known(cls, value: str | None, info: ValidationInfo) -> str | None:
+        allowed = {"view": (*VIEWS, HIERARCHICAL), "config": CONFIGS, "target": (None, *CATEGORIES)}[
+            str(info.field_name)
+        ]
         if value not in allowed:
-            raise ValueError(f"allowed are {', '.join(allowed)}")
+            raise ValueError(f"allowed are {', '.join(filter(None, allowed))}")
         return value
+
+    @model_validator(mode="after")
+    def _has_categories(self) -> Self:
+        if (self.target or self.view == HIERARCHICAL) and task_of(self.config) != "4-class":
+            raise ValueError(
+                f"config {self.config!r} has no categories to target; allowed are 4-class, 4-class-grouped"
+            )
+        return self
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The names of the labels that are predicted, by class id."""
+        return STAGES[self.target] if self.target else LABELS[task_of(self.config)]
+
+    def stages(self) -> list[Self]:
+        """The recipes that a hierarchical recipe stands for, in the order in which the stages decide."""
+        return [self.with_changes(name=f"{self.name}/{stage}", view=stage, target=stage) for stage in STAGES]
 
     @model_validator(mode="after")
     def _one_start(self) -> Self:

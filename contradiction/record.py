@@ -3,6 +3,7 @@
 import os
 import platform
 import subprocess
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,14 +25,28 @@ def read(folder: str | Path) -> dict[str, Any]:
 
 def write(folder: str | Path, *, request: dict[str, Any], progress: dict[str, Any], model: "PreTrainedModel") -> None:
     """Writes the record of a finished run beside its checkpoint."""
+    minutes = sum(each["seconds"] for each in progress["epochs"]) / 60
+    _write(folder, request, progress, minutes, model.num_parameters(), hardware(str(model.device)))
+
+
+def write_stages(folder: str | Path, *, request: dict[str, Any], stages: Sequence[str]) -> None:
+    """Writes the record of a hierarchical model from those of its stages, which are sub-folders."""
+    runs = {stage: read(Path(folder) / stage) for stage in stages}
+    minutes, parameters = (sum(run[key] for run in runs.values()) for key in ("minutes", "parameters"))
+    _write(folder, request, {"stages": runs}, minutes, parameters, runs[stages[0]]["hardware"])
+
+
+def _write(
+    folder: str | Path, request: dict[str, Any], result: dict[str, Any], minutes: float, parameters: int, hardware: str
+) -> None:
     write_json(
         Path(folder) / NAME,
         {
             "request": request,
-            **progress,
-            "minutes": round(sum(each["seconds"] for each in progress["epochs"]) / 60, 1),
-            "parameters": model.num_parameters(),
-            "hardware": hardware(str(model.device)),
+            **result,
+            "minutes": round(minutes, 1),
+            "parameters": parameters,
+            "hardware": hardware,
             "versions": {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
             "commit": commit(),
         },

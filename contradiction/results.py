@@ -129,7 +129,7 @@ def run_table(results: Sequence[Mapping[str, Any]]) -> Table:
                 Path(recipe["backbone"]).name if recipe["backbone"] else "none, from scratch",
                 f"{run['parameters'] / 1e6:.1f} M",
                 str(recipe["seed"]),
-                f"{run['best_epoch']} of {recipe['epochs']}",
+                "each stage's" if "stages" in run else f"{run['best_epoch']} of {recipe['epochs']}",
                 f"{run['minutes']:.0f}",
                 run["hardware"],
             )

@@ -22,7 +22,7 @@ from contradiction import files, record
 from contradiction.backbones import start
 from contradiction.data import fingerprint, load_split
 from contradiction.errors import InputError
-from contradiction.labels import LABELS, task_of
+from contradiction.labels import task_of
 from contradiction.loaders import encode_rows, evaluation_loader, train_loader
 from contradiction.losses import Loss, loss_function
 from contradiction.model_cards import model_card
@@ -76,19 +76,20 @@ def train(recipe: Recipe, *, data: str | Path, out: str | Path, resume: bool = F
             return out
         raise InputError(f"{out}: exists already; remove it, or name another folder")
     if accelerator.is_main_process:
-        _claim(work, asked, resume)
+        claim(work, asked, resume)
     accelerator.wait_for_everyone()
     disable_progress_bar()  # of transformers: one bar is enough
 
-    labels = LABELS[task_of(recipe.config)]
     set_seed(recipe.seed)
     texts = (row[column] for row in rows["train"] for column in VIEWS[recipe.view])
-    model, tokenizer = start(recipe, labels, texts)
-    examples = {split: encode_rows(part, recipe.view, tokenizer, recipe.max_length) for split, part in rows.items()}
+    model, tokenizer = start(recipe, recipe.labels, texts)
+    examples = {split: encode_rows(part, recipe, tokenizer) for split, part in rows.items()}
     batches, sampler = train_loader(examples["train"], tokenizer, recipe.batch_size, recipe.seed)
     checks = evaluation_loader(examples["validation"], tokenizer, recipe.batch_size)
     optimizer = torch.optim.AdamW(_parameter_groups(model, recipe.weight_decay), lr=recipe.learning_rate)
-    loss_of = loss_function(recipe, np.bincount(rows["train"]["label"], minlength=len(labels)).tolist())
+    loss_of = loss_function(
+        recipe, np.bincount([each["labels"] for each in examples["train"]], minlength=len(recipe.labels)).tolist()
+    )
     steps = recipe.epochs * len(batches)
     schedule = get_linear_schedule_with_warmup(optimizer, math.ceil(recipe.warmup * steps), steps)
     model, optimizer, batches, checks, schedule = accelerator.prepare(model, optimizer, batches, checks, schedule)
@@ -108,7 +109,7 @@ def train(recipe: Recipe, *, data: str | Path, out: str | Path, resume: bool = F
             started = time.perf_counter()
             loss = _one_epoch(accelerator, model, optimizer, schedule, batches, loss_of, bar)
             seconds = time.perf_counter() - started
-            scores = evaluate_epoch(accelerator, model, checks, task_of(recipe.config))
+            scores = evaluate_epoch(accelerator, model, checks, "2-class" if recipe.target else task_of(recipe.config))
             progress.epochs.append({"train_loss": loss, "seconds": round(seconds, 1), "validation": scores})
             bar.write(_summary(epoch, recipe.epochs, loss, scores))
             if scores["macro_f1"] > progress.best_macro_f1:
@@ -198,9 +199,14 @@ def _parameter_groups(model: "PreTrainedModel", weight_decay: float) -> list[dic
     return [{"params": weights, "weight_decay": weight_decay}, {"params": vectors, "weight_decay": 0.0}]
 
 
-def _claim(work: Path, request: dict[str, Any], resume: bool) -> None:
-    """Makes the working folder of a run, or checks that the one there belongs to this run."""
-    if (work / "state").is_dir():  # without a state there is nothing to lose
+def claim(work: Path, request: dict[str, Any], resume: bool) -> None:
+    """Makes the working folder of a run, or checks that the one there belongs to this run.
+
+    Raises:
+        InputError: the folder holds an unfinished run, and it is not to be resumed or is another.
+    """
+    # Without the state of an epoch, or a finished stage, there is nothing to lose.
+    if any(work.glob("**/state")) or any(work.glob(f"*/{record.NAME}")):
         if not resume:
             raise InputError(f"{work}: an unfinished run; --resume continues it, or remove it")
         if record.read(work).get("request") != request:

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from contradiction.labels import HISTORY, INTRA, ROLE
+
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
@@ -10,10 +12,18 @@ if TYPE_CHECKING:
 VIEWS: Mapping[str, tuple[str, ...]] = {
     "sentence-pair": ("b1", "b2"),
     "flatten": ("u1", "b1", "u2", "b2"),
+    # What each stage of the hierarchical method reads: the less, the nearer the clash.
+    INTRA: ("u2", "b2"),
+    ROLE: ("b1", "u2", "b2"),
+    HISTORY: ("u1", "b1", "u2", "b2"),
     "reply-only": ("b2",),
     "context-only": ("u1", "b1", "u2"),
     "nli": ("premise", "hypothesis"),
 }
+
+
+# The view of a recipe, and of a model folder, that holds one checkpoint a stage.
+HIERARCHICAL = "hierarchical"
 
 
 def model_input(

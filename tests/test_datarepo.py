@@ -702,6 +702,7 @@ def test_build_says_what_it_made_and_that_the_sample_is_not_cdconv(sample_repo, 
     ("source", "parts"),
     [
         ("nowhere.txt", ["nowhere.txt: no such file"]),
+        ("no\nwhere.txt", ["no where.txt: no such file"]),
         ("bad.txt", ["bad.txt:6: column 'method' is 'short'; allowed are '短句'"]),
         ("few.txt", ["few.txt: 4 lines; at least 5 are needed"]),
         ("binary.txt", ["binary.txt:1: not a line of UTF-8 JSON"]),
@@ -825,3 +826,15 @@ def test_overlap_is_the_share_of_rows_whose_columns_all_match():
     assert statistics.overlap(sides, ("u1",)) == 0.75
     assert statistics.overlap(sides, ("u1", "b1")) == 0.5
     assert statistics.overlap(sides, ("u1",), "validation") == 0
+
+
+def test_the_leak_is_counted_over_the_whole_context_and_over_its_first_utterance():
+    train = [{"u1": "a", "b1": "b", "u2": "c"}]
+    test = [
+        *train,
+        {"u1": "a", "b1": "b", "u2": "x"},
+        {"u1": "a", "b1": "x", "u2": "c"},
+        {"u1": "x", "b1": "b", "u2": "c"},
+    ]
+    sides = {"train": train, "test": test}
+    assert statistics.leaks({"": sides}).rows == [("official", "25.0 %", "75.0 %")]

@@ -1,0 +1,294 @@
+"""What a Hub repo holds, checked before anything is sent, and sent there in one commit."""
+
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from contradiction import record
+from contradiction.errors import InputError
+from contradiction.files import read_json
+from contradiction.hierarchy import FILE as STAGES_FILE
+from contradiction.page import APP
+
+if TYPE_CHECKING:
+    from huggingface_hub import RepoCard
+
+ROOT = APP.parents[1]
+CARD = "README.md"
+METRIC = "evaluate_metric"
+RELEASE = "CDConv"  # the pretty_name of the released file's card; the sample and other files have other names
+MODEL_VARIABLE = "CDCONV_MODEL"
+LEFT_OUT = (".partial", ".old", ".pyc", ".lock", ".tmp")
+LOG_IN = "`hf auth login` stores one that may write"
+
+
+@dataclass(frozen=True)
+class Upload:
+    """What goes to one repo.
+
+    Attributes:
+        repo_type: ``model``, ``dataset`` or ``space``.
+        files: what to send, by the path in the repo.
+        card: the repo's card, which is one of the files.
+        message: of the commit.
+        variables: of a Space.
+    """
+
+    repo_type: str
+    files: Mapping[str, Path | bytes]
+    card: "RepoCard"
+    message: str
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+    def sizes(self) -> dict[str, int]:
+        """The bytes of each file, by its path in the repo."""
+        return {
+            name: len(content) if isinstance(content, bytes) else content.stat().st_size
+            for name, content in self.files.items()
+        }
+
+
+@dataclass(frozen=True)
+class Published:
+    """Where an upload lies, and whether it changed what lay there."""
+
+    url: str
+    changed: bool
+
+
+def model(folder: str | Path) -> Upload:
+    """The model repo of a folder: a checkpoint with its tokenizer, or one a stage, and a card.
+
+    Raises:
+        InputError: the folder is not that.
+    """
+    from huggingface_hub import ModelCard
+
+    folder = _existing(folder)
+    for place in _checkpoints(folder):
+        _demand(place, "config.json", "a model's configuration; `cdconv train` writes one")
+        _demand(place, "tokenizer_config.json", "its tokenizer's configuration; `cdconv train` writes one")
+        if not [*place.glob("*.safetensors"), *place.glob("pytorch_model*.bin")]:
+            raise InputError(f"{place}: no weights (*.safetensors)")
+    card = _card(folder, ModelCard, "`cdconv card` writes it")
+    return Upload("model", _files(folder), card, f"{folder.resolve().name}: checkpoint and card")
+
+
+def _checkpoints(folder: Path) -> list[Path]:
+    if not (folder / STAGES_FILE).is_file():
+        return [folder]
+    try:
+        return [folder / str(stage) for stage in read_json(folder / STAGES_FILE)["stages"]]
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{folder / STAGES_FILE}: does not name the stages ({error!r})") from None
+
+
+def data_set(folder: str | Path = "cdconv", *, any_data: bool = False) -> Upload:
+    """The data repo of a folder that ``cdconv data build`` wrote: Parquet for every config, and the card.
+
+    Args:
+        folder: the data repo.
+        any_data: also where the card says that this is not the released CDConv.
+
+    Raises:
+        InputError: the folder is not a data repo, or not CDConv.
+    """
+    from huggingface_hub import DatasetCard
+
+    folder = _existing(folder)
+    card = _card(folder, DatasetCard, "`cdconv data build` writes it")
+    files = _files(folder)
+    if scripts := [name for name in files if name.endswith(".py")]:
+        raise InputError(f"{folder / scripts[0]}: a data repo holds no code; `datasets` refuses one that does")
+    configs = _data_files(folder, card.data.to_dict().get("configs"))
+    for config, patterns in configs.items():
+        for pattern in patterns:
+            if not any(name.endswith(".parquet") and fnmatchcase(name, pattern) for name in files):
+                raise InputError(f"{folder}: no Parquet at {pattern}, which the card names for the config {config!r}")
+    name = card.data.get("pretty_name") or f"{folder.resolve().name}, without a pretty_name"
+    if name != RELEASE and not any_data:
+        raise InputError(
+            f"{folder}: its card calls it {name!r}, which is not {RELEASE}; --any-data publishes it as what it is"
+        )
+    return Upload("dataset", files, card, f"{name}: {len(configs)} configs in Parquet, and the card")
+
+
+def _data_files(folder: Path, configs: Any) -> dict[str, list[str]]:
+    """The patterns of each config; a card may say anything, so whatever has another shape is refused."""
+    try:
+        found = {str(each["config_name"]): [str(part["path"]) for part in each["data_files"]] for each in configs}
+    except (TypeError, KeyError):
+        found = {}
+    if not found:
+        raise InputError(f"{folder / CARD}: names no configs with their data_files; `cdconv data build` writes them")
+    return found
+
+
+def metric(repo_id: str) -> Upload:
+    """The metric's Space.
+
+    Raises:
+        InputError: the repo has another name than the metric's file, where ``evaluate.load`` would not find it.
+    """
+    from huggingface_hub import SpaceCard
+
+    if repo_id.rpartition("/")[2] != METRIC:
+        raise InputError(f"{repo_id}: evaluate.load looks for a file named like the repo, so it must be USER/{METRIC}")
+    folder = _of_checkout(ROOT / METRIC)
+    return Upload("space", _files(folder), _card(folder, SpaceCard), "The metric of CDConv, and its page")
+
+
+def space(model: str | None = None) -> Upload:
+    """The demo page's Space: the page, and the library beside it.
+
+    Args:
+        model: the Hub id of its detector; by default what the Space's variable CDCONV_MODEL says already.
+
+    Raises:
+        InputError: this is no checkout, or the model is not a Hub id.
+    """
+    from huggingface_hub import SpaceCard
+
+    folder = _of_checkout(APP.parent)
+    package = Path(__file__).parent
+    files = _files(folder) | {f"{package.name}/{name}": path for name, path in _files(package).items()}
+    card = _card(folder, SpaceCard)
+    if model is None:
+        return Upload("space", files, card, "The demo page of CDConv")
+    check_repo_id(model)
+    if Path(model).is_dir():
+        raise InputError(f"{model}: a folder here, where a Space cannot see it; `cdconv push model` gives it a Hub id")
+    card.data["models"] = [model]  # what links the two on the Hub; the variable is what the page reads
+    files[CARD] = str(card).encode()
+    return Upload("space", files, card, f"The demo page of CDConv, with {model}", {MODEL_VARIABLE: model})
+
+
+def check_repo_id(repo_id: str) -> None:
+    """Raises InputError for what is no ``user/name``."""
+    from huggingface_hub.utils import HFValidationError, validate_repo_id
+
+    if repo_id.count("/") != 1:
+        raise InputError(f"{repo_id}: a Hub id has the form user/name")
+    try:
+        validate_repo_id(repo_id)
+    except HFValidationError as error:
+        raise InputError(f"{repo_id}: not a Hub id. {error}") from None
+
+
+def push(upload: Upload, repo_id: str, *, private: bool = False) -> Published:
+    """Sends an upload in one commit, into a new repo where there is none.
+
+    What lies in the repo under other paths stays. A push of what is there already makes no commit.
+
+    Args:
+        upload: what to send.
+        repo_id: where to, ``user/name``.
+        private: whether nobody else may see it.
+
+    Raises:
+        InputError: the Hub cannot be reached, does not know the user, or refuses; nothing is then half there.
+    """
+    from huggingface_hub import CommitOperationAdd, HfApi, get_token
+    from huggingface_hub.errors import HTTPError
+    from huggingface_hub.utils import disable_progress_bars
+
+    check_repo_id(repo_id)
+    if not sys.stderr.isatty():
+        disable_progress_bars()
+    api = HfApi(library_name="cdconv")
+    repo_type = upload.repo_type
+    code = record.commit()
+    try:
+        if get_token() is None:
+            raise InputError(f"{repo_id}: no token to publish with; {LOG_IN}")
+        upload.card.validate(repo_type)  # before there is a repo that would stay empty
+        sdk = "gradio" if repo_type == "space" else None
+        # None, not False: what a new repo is by default is the organisation's to say.
+        url = api.create_repo(repo_id, repo_type=repo_type, private=private or None, exist_ok=True, space_sdk=sdk)
+        before = api.repo_info(repo_id, repo_type=repo_type)
+        if private and not before.private:
+            raise InputError(f"{repo_id}: exists and is public; make it private in its settings, then push again")
+        for key, value in upload.variables.items():
+            api.add_space_variable(repo_id, key, value)
+        commit = api.create_commit(
+            repo_id,
+            [CommitOperationAdd(name, content) for name, content in upload.files.items()],
+            repo_type=repo_type,
+            commit_message=upload.message,
+            commit_description=f"Pushed from commit {code}" if code else None,
+        )
+    except InputError:
+        raise
+    # RuntimeError: what went wrong while a large file was sent. ValueError: a card that the Hub refuses.
+    except (HTTPError, OSError, RuntimeError, ValueError) as error:
+        _refuse(error, repo_id)
+    return Published(str(url), commit.oid != before.sha)
+
+
+def _refuse(error: Exception, repo_id: str) -> NoReturn:
+    from huggingface_hub.errors import HfHubHTTPError, HTTPError, OfflineModeIsEnabled
+
+    cause = error.__cause__ if isinstance(error, RuntimeError) and error.__cause__ else error
+    if isinstance(cause, HfHubHTTPError):
+        status = cause.response.status_code
+        said = cause.server_message or " ".join(str(cause).split())
+        words = {
+            401: f"the Hub does not know this token; {LOG_IN}",
+            403: f"this token may not write there; {LOG_IN} ({said})",
+        }.get(status, f"the Hub refused ({status}: {said})")
+    elif isinstance(cause, OfflineModeIsEnabled):
+        words = "the offline mode is on; unset HF_HUB_OFFLINE to publish"
+    elif isinstance(cause, (HTTPError, OSError)):
+        words = (
+            f"the connection to the Hub failed ({type(cause).__name__}: {cause}); push again: what is there already is "
+            "not sent twice"
+        )
+    else:
+        words = f"the Hub refused ({cause})"
+    raise InputError(f"{repo_id}: {words}") from error
+
+
+def _files(folder: Path) -> dict[str, Path | bytes]:
+    """All files, but caches, what is hidden, and what is not finished."""
+    paths: Iterable[Path] = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {path.relative_to(folder).as_posix(): path for path in paths if _wanted(path.relative_to(folder))}
+
+
+def _wanted(path: Path) -> bool:
+    return not any(part.startswith(".") or part == "__pycache__" or part.endswith(LEFT_OUT) for part in path.parts)
+
+
+def _card(folder: Path, kind: type["RepoCard"], origin: str = "a repo has a card") -> "RepoCard":
+    from yaml import YAMLError
+
+    path = folder / CARD
+    _demand(folder, CARD, f"the card; {origin}")
+    try:
+        text = path.read_text(encoding="utf-8")
+        # Asked here, because the library takes a card without metadata for an empty one.
+        if not text.startswith("---\n"):
+            raise ValueError("it does not begin with metadata between lines of ---")
+        return kind(text)
+    # TypeError: metadata of a wrong shape, such as eval results without a metric.
+    except (YAMLError, ValueError, TypeError) as error:
+        raise InputError(f"{path}: not a valid card ({error})") from error
+
+
+def _existing(folder: str | Path) -> Path:
+    if not Path(folder).is_dir():
+        raise InputError(f"{folder}: no such folder")
+    return Path(folder)
+
+
+def _of_checkout(folder: Path) -> Path:
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder; it is part of the repository, not of the installed package")
+    return folder
+
+
+def _demand(folder: Path, name: str, what: str) -> None:
+    if not (folder / name).is_file():
+        raise InputError(f"{folder}: no {name} ({what})")

@@ -1,0 +1,305 @@
+"""A small Hub on 127.0.0.1, with its state in memory: as much of the protocol as the Hugging Face libraries use.
+
+    with Hub() as hub:
+        ...  # clients in other processes, with the environment variables of hub.environment
+        hub.repos["model", "user/name"].commits
+
+Written after what the clients send. It has one user, `user`, whose token is `TOKEN`.
+"""
+
+import base64
+import hashlib
+import json
+import re
+import threading
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import unquote, urlsplit
+
+TOKEN = "hf_token_of_user"
+LICENSES = {"apache-2.0", "cc-by-nc-4.0", "cc0-1.0", "unknown"}
+LARGE = (".parquet", ".safetensors")
+PREFIX = {"model": "", "dataset": "datasets/", "space": "spaces/"}
+REPO = r"(?P<id>[^/]+/[^/]+)"
+
+
+@dataclass
+class Commit:
+    title: str
+    files: dict[str, bytes]
+    sha: str = ""
+
+    def __post_init__(self):
+        names = json.dumps([self.title, {name: etag(name, content) for name, content in self.files.items()}])
+        self.sha = hashlib.sha1(names.encode()).hexdigest()
+
+
+@dataclass
+class Repo:
+    private: bool
+    commits: list[Commit]
+    variables: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        return self.commits[-1].files
+
+
+def etag(name: str, content: bytes) -> str:
+    """What the Hub calls a file's oid: SHA-256 of a large one, git's hash of any other."""
+    if name.endswith(LARGE):
+        return hashlib.sha256(content).hexdigest()
+    return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
+
+
+class Hub:
+    """The server.
+
+    Attributes:
+        repos: by kind and id.
+        requests: method and path of each request, in order.
+        drop: the connection is dropped half-way through the body of each request whose path matches this pattern.
+    """
+
+    def __init__(self):
+        self.repos: dict[tuple[str, str], Repo] = {}
+        self.large: dict[str, bytes] = {}
+        self.requests: list[tuple[str, str]] = []
+        self.drop: str | None = None
+        hub = self
+
+        class Bound(Handler):
+            pass
+
+        Bound.hub = hub
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Bound)
+        self.server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        self.environment = {"HF_ENDPOINT": self.url, "HF_TOKEN": TOKEN, "HF_HUB_DISABLE_XET": "1"}
+
+    def __enter__(self):
+        self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.server.server_close()
+        self.thread.join(timeout=10)
+
+
+class Refusal(Exception):
+    def __init__(self, status: int, message: str, code: str = ""):
+        super().__init__(message)
+        self.status, self.code = status, code
+
+
+class Handler(BaseHTTPRequestHandler):
+    hub: Hub
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def handle_any(self):
+        self.path = unquote(urlsplit(self.path).path)
+        self.hub.requests.append((self.command, self.path))
+        try:
+            body = self.body()
+        except ConnectionAbortedError:
+            self.close_connection = True
+            self.connection.close()
+            return
+        try:
+            for pattern, route in ROUTES:
+                if found := re.fullmatch(pattern, f"{self.command} {self.path}"):
+                    return route(self, body, **found.groupdict())
+            raise Refusal(404, f"no route for {self.command} {self.path}")
+        except Refusal as refusal:
+            headers = {"X-Error-Message": str(refusal)} | ({"X-Error-Code": refusal.code} if refusal.code else {})
+            self.answer({"error": str(refusal)}, refusal.status, headers)
+
+    do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = handle_any
+
+    def body(self) -> bytes:
+        if self.headers.get("Transfer-Encoding") == "chunked":
+            parts = []
+            while size := int(self.rfile.readline(), 16):
+                parts.append(self.rfile.read(size))
+                self.rfile.readline()
+            self.rfile.readline()
+            return b"".join(parts)
+        length = int(self.headers.get("Content-Length", 0))
+        if self.hub.drop and re.search(self.hub.drop, self.path):
+            self.rfile.read(length // 2)
+            raise ConnectionAbortedError
+        return self.rfile.read(length)
+
+    def answer(self, content, status=200, headers=None):
+        data = content if isinstance(content, bytes) else json.dumps(content).encode()
+        self.send_response(status)
+        sent = {"Content-Length": str(len(data)), "Content-Type": "application/json"} | (headers or {})
+        for name, value in sent.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(data)
+
+    def log_message(self, *_):
+        pass
+
+    # What a request may do, and to what.
+
+    def authorize(self):
+        if self.headers.get("Authorization") != f"Bearer {TOKEN}":
+            raise Refusal(401, "Invalid username or password.")
+
+    def repo(self, kind: str, id: str) -> Repo:
+        found = self.hub.repos.get((kind, id))
+        if found is None or (found.private and self.headers.get("Authorization") != f"Bearer {TOKEN}"):
+            raise Refusal(404, "Repository not found", "RepoNotFound")
+        return found
+
+    def commit_at(self, kind: str, id: str, revision: str | None) -> Commit:
+        commits = self.repo(kind, id).commits
+        for commit in reversed(commits):
+            if revision in (None, "main", commit.sha):
+                return commit
+        raise Refusal(404, f"Invalid rev id: {revision}", "RevisionNotFound")
+
+    # The routes.
+
+    def create(self, body):
+        self.authorize()
+        asked = json.loads(body)
+        kind, id = asked.get("type", "model"), f"{asked['organization'] or 'user'}/{asked['name']}"
+        if asked["organization"] not in (None, "user"):
+            raise Refusal(403, f"You don't have the rights to create a {kind} under the namespace")
+        url = {"url": f"{self.hub.url}/{PREFIX[kind]}{id}"}
+        if (kind, id) in self.hub.repos:
+            return self.answer(url, 409)
+        first = Commit("initial commit", {".gitattributes": b"*.parquet filter=lfs diff=lfs merge=lfs -text\n"})
+        self.hub.repos[kind, id] = Repo(asked.get("visibility") == "private", [first])
+        self.answer(url)
+
+    def validate_yaml(self, body):
+        content = json.loads(body)["content"]
+        found = re.search(r"^license: *(\S+)$", content, re.M)
+        errors = [{"message": '"license" is not valid'}] if found and found[1] not in LICENSES else []
+        if errors and self.headers.get("Accept") == "text/plain":
+            return self.answer(f"- Error: {errors[0]['message']}".encode(), 400, {"Content-Type": "text/plain"})
+        self.answer({"errors": errors, "warnings": []}, 400 if errors else 200)
+
+    def preupload(self, body, kind, id, revision):
+        self.authorize()
+        there = self.commit_at(kind, id, revision).files
+        names = [file["path"] for file in json.loads(body)["files"]]
+        modes = {name: "lfs" if name.endswith(LARGE) else "regular" for name in names}
+        oids = {name: etag(name, there[name]) if name in there else None for name in names}
+        answer = [{"path": n, "uploadMode": modes[n], "shouldIgnore": False, "oid": oids[n]} for n in names]
+        self.answer({"files": answer})
+
+    def commit(self, body, kind, id, revision):
+        self.authorize()
+        repo = self.repo(kind, id)
+        lines = [json.loads(line) for line in body.splitlines()]
+        files = dict(repo.files)
+        for line in lines[1:]:
+            value = line["value"]
+            if line["key"] == "file":
+                files[value["path"]] = base64.b64decode(value["content"])
+            elif line["key"] == "lfsFile":
+                files[value["path"]] = self.hub.large[value["oid"]]
+            else:
+                raise Refusal(400, f"{line['key']} is not supported here")
+        repo.commits.append(Commit(lines[0]["value"]["summary"], files))
+        sha = repo.commits[-1].sha
+        self.answer({"success": True, "commitOid": sha, "commitUrl": f"{self.hub.url}/{PREFIX[kind]}{id}/commit/{sha}"})
+
+    def variables(self, body, id):
+        self.authorize()
+        variables = self.repo("space", id).variables
+        asked = json.loads(body)
+        variables[asked["key"]] = asked["value"]
+        self.answer({key: {"value": value} for key, value in variables.items()})
+
+    def large_files(self, body, prefix, id):
+        self.authorize()
+        objects = []
+        for each in json.loads(body)["objects"]:
+            upload = {"upload": {"href": f"{self.hub.url}/large/{each['oid']}"}}
+            objects.append(each if each["oid"] in self.hub.large else each | {"actions": upload})
+        self.answer({"transfer": "basic", "objects": objects})
+
+    def put_large(self, body, oid):
+        if hashlib.sha256(body).hexdigest() != oid:
+            raise Refusal(400, "the content has another SHA-256")
+        self.hub.large[oid] = body
+        self.answer({})
+
+    def info(self, body, kind, id, revision=None):
+        commit = self.commit_at(kind, id, revision)
+        self.answer({
+            "id": id, "sha": commit.sha, "private": self.repo(kind, id).private, "tags": [], "downloads": 0, "likes": 0,
+            "siblings": [{"rfilename": name} for name in commit.files], "gated": False, "disabled": False,
+        })  # fmt: skip
+
+    def tree(self, body, kind, id, revision, folder=None):
+        files = self.commit_at(kind, id, revision).files
+        inside = f"{folder}/" if folder else ""
+        found, folders = [], set()
+        for name in (name for name in files if name.startswith(inside)):
+            head, slash, _ = name.removeprefix(inside).partition("/")
+            if slash and inside + head not in folders:
+                folders.add(inside + head)
+                found.append({"type": "directory", "path": inside + head, "oid": "0" * 40, "size": 0})
+            if not slash or "recursive" in self.requestline:
+                found.append(self.entry(name, files[name]))
+        if folder and not found:
+            raise Refusal(404, f"{folder} does not exist", "EntryNotFound")
+        self.answer(found)
+
+    def paths_info(self, body, kind, id, revision):
+        files = self.commit_at(kind, id, revision).files
+        found = [self.entry(name, files[name]) for name in json.loads(body)["paths"] if name in files]
+        self.answer(found)
+
+    def entry(self, name, content):
+        entry = {"type": "file", "path": name, "size": len(content), "oid": etag(name, content)}
+        if name.endswith(LARGE):
+            entry["lfs"] = {"oid": etag(name, content), "size": len(content), "pointerSize": 134}
+        return entry
+
+    def resolve(self, body, prefix, id, revision, name):
+        kind = next(kind for kind, each in PREFIX.items() if each == (prefix or ""))
+        commit = self.commit_at(kind, id, revision)
+        if name not in commit.files:
+            raise Refusal(404, "Entry not found", "EntryNotFound")
+        content = commit.files[name]
+        headers = {
+            "X-Repo-Commit": commit.sha,
+            "ETag": f'"{etag(name, content)}"',
+            "Accept-Ranges": "bytes",
+            "Content-Type": "application/octet-stream",
+        }
+        if asked := re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", "")):
+            start, end = int(asked[1]), min(int(asked[2] or len(content)), len(content) - 1)
+            headers["Content-Range"] = f"bytes {start}-{end}/{len(content)}"
+            return self.answer(content[start : end + 1], 206, headers)
+        self.answer(content, 200, headers)
+
+
+API = rf"/api/(?P<kind>model|dataset|space)s/{REPO}"
+FILES = rf"/(?P<prefix>datasets/|spaces/)?{REPO}"
+ROUTES = [
+    (r"POST /api/repos/create", Handler.create),
+    (r"POST /api/validate-yaml", Handler.validate_yaml),
+    (rf"POST {API}/preupload/(?P<revision>[^/]+)", Handler.preupload),
+    (rf"POST {API}/commit/(?P<revision>[^/]+)", Handler.commit),
+    (rf"POST /api/spaces/{REPO}/variables", Handler.variables),
+    (rf"POST {FILES}\.git/info/lfs/objects/batch", Handler.large_files),
+    (r"PUT /large/(?P<oid>[0-9a-f]+)", Handler.put_large),
+    (rf"GET {API}", Handler.info),
+    (rf"GET {API}/revision/(?P<revision>[^/]+)", Handler.info),
+    (rf"GET {API}/tree/(?P<revision>[^/]+)(?:/(?P<folder>.+))?", Handler.tree),
+    (rf"POST {API}/paths-info/(?P<revision>[^/]+)", Handler.paths_info),
+    (rf"(?:GET|HEAD) {FILES}/resolve/(?P<revision>[^/]+)/(?P<name>.+)", Handler.resolve),
+]

@@ -1,0 +1,158 @@
+"""The hierarchical method: three stages trained, kept as one folder, and asked in order."""
+
+import json
+
+import pytest
+from transformers import pipeline
+
+from contradiction import stages
+from contradiction.detector import ContradictionDetector, Judgement
+from contradiction.errors import InputError
+from contradiction.evaluation import evaluate
+from contradiction.hierarchy import HierarchicalDetector
+from contradiction.labels import LABELS, STAGES
+from contradiction.recipes import Recipe
+from contradiction.training import train
+
+QUICK = Recipe(
+    name="quick",
+    view="hierarchical",
+    config="4-class",
+    scratch={"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600},
+    epochs=2,
+    learning_rate=3e-3,
+    class_weights="balanced",
+)
+CHAT = [
+    {"role": ("user", "assistant")[index % 2], "content": text}
+    for index, text in enumerate(("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀"))
+]
+
+
+@pytest.fixture(scope="module")
+def folder(sample_repo, tmp_path_factory):
+    return stages.train(QUICK, data=sample_repo, out=tmp_path_factory.mktemp("models") / "hierarchy")
+
+
+@pytest.fixture(scope="module")
+def detector(folder):
+    return ContradictionDetector.from_pretrained(folder)
+
+
+def judged(category, fires):
+    other, name = STAGES[category]
+    return Judgement(name if fires > 0.5 else other, None, {other: 1 - fires, name: fires}, 0)
+
+
+def decide(detector, *fires):
+    return detector._decide([judged(category, each) for category, each in zip(STAGES, fires, strict=True)])
+
+
+def test_stages_read_the_views_of_the_paper():
+    assert [(each.view, each.target) for each in QUICK.stages()] == [
+        ("intra-sentence", "intra-sentence"),
+        ("role-confusion", "role-confusion"),
+        ("history", "history"),
+    ]
+    from contradiction.views import VIEWS
+
+    assert [VIEWS[each.view] for each in QUICK.stages()] == [
+        ("u2", "b2"),
+        ("b1", "u2", "b2"),
+        ("u1", "b1", "u2", "b2"),
+    ]
+
+
+def test_the_folder_holds_a_plain_checkpoint_a_stage(folder):
+    assert json.loads((folder / "stages.json").read_text(encoding="utf-8")) == {"stages": list(STAGES)}
+    for stage, labels in STAGES.items():
+        classify = pipeline("text-classification", model=str(folder / stage), top_k=None)
+        found = classify([{"text": "它叫什么名字？", "text_pair": "我没养过猫呀"}])[0]
+        assert sorted(each["label"] for each in found) == sorted(labels)
+
+
+def test_from_pretrained_knows_a_hierarchy_by_its_file(detector):
+    assert isinstance(detector, HierarchicalDetector)
+    verdict = detector(CHAT)
+    assert tuple(verdict.scores) == LABELS["4-class"]
+    assert sum(verdict.scores.values()) == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("fires", "label"),
+    [
+        ((0.1, 0.1, 0.1), "non-contradiction"),
+        ((0.9, 0.9, 0.9), "intra-sentence"),
+        ((0.1, 0.9, 0.9), "role-confusion"),
+        ((0.1, 0.1, 0.9), "history"),
+        ((0.6, 0.99, 0.99), "intra-sentence"),
+    ],
+)
+def test_the_first_stage_that_fires_names_the_category(detector, fires, label):
+    found = decide(detector, *fires)
+    assert found.label == label
+    assert found.merged == ("non-contradiction" if label == "non-contradiction" else "contradiction")
+
+
+def test_probabilities_are_those_of_the_chain(detector):
+    found = decide(detector, 0.2, 0.5, 0.25)
+    assert dict(found.scores) == pytest.approx(
+        {"non-contradiction": 0.3, "intra-sentence": 0.2, "role-confusion": 0.4, "history": 0.1}
+    )
+
+
+def test_each_stage_is_trained_on_its_category_against_all_others(folder):
+    record = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    for stage, each in record["stages"].items():
+        supports = {name: one["support"] for name, one in each["epochs"][0]["validation"]["per_class"].items()}
+        assert supports["contradiction"] < supports["non-contradiction"], stage
+    assert record["parameters"] == sum(each["parameters"] for each in record["stages"].values())
+
+
+def test_it_is_evaluated_like_any_detector_and_merged_by_any_stage_fired(detector, sample_repo):
+    four = evaluate(detector, data=sample_repo, config="4-class")
+    two = evaluate(detector, data=sample_repo, config="2-class")
+    assert two["predictions"] == [int(label > 0) for label in four["predictions"]]
+    assert four["metrics"]["two_class"]["macro_f1"] == two["metrics"]["macro_f1"]
+
+
+def test_a_run_cut_between_stages_goes_on_with_the_next(folder, sample_repo, tmp_path, monkeypatch):
+    done = []
+
+    def stop_at_the_second(recipe, **more):
+        if len(done) == 1:
+            raise RuntimeError
+        done.append(recipe.view)
+        return train(recipe, **more)
+
+    monkeypatch.setattr(stages.training, "train", stop_at_the_second)
+    out = tmp_path / "hierarchy"
+    with pytest.raises(RuntimeError):
+        stages.train(QUICK, data=sample_repo, out=out)
+    assert not out.exists()
+    with pytest.raises(InputError, match="an unfinished run; --resume"):
+        stages.train(QUICK, data=sample_repo, out=out)
+    monkeypatch.setattr(stages.training, "train", train)
+    stages.train(QUICK, data=sample_repo, out=out, resume=True)
+    for stage in STAGES:
+        weights = [(each / stage / "model.safetensors").read_bytes() for each in (out, folder)]
+        assert weights[0] == weights[1]
+
+
+def test_the_card_says_that_there_are_three_stages(folder):
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    assert "hierarchical: intra-sentence, role-confusion, history" in card
+
+
+def test_wrong_stages_are_refused(folder, tmp_path):
+    (tmp_path / "stages.json").write_text("[]", encoding="utf-8")
+    with pytest.raises(InputError, match=r"stages.json: must be"):
+        ContradictionDetector.from_pretrained(tmp_path)
+    history = ContradictionDetector.from_pretrained(folder / "history")
+    with pytest.raises(InputError, match="its stages are history, history; there must be one for each category"):
+        HierarchicalDetector([history, history])
+
+
+def test_only_four_classes_have_stages():
+    with pytest.raises(InputError, match="config '2-class' has no categories to target"):
+        QUICK.with_changes(config="2-class")
