@@ -115,7 +115,7 @@ def read_rows(path: str | Path) -> list[Row]:
 def _read_row(line: bytes, number: int, where: str) -> Row:
     try:
         raw = json.loads(line.decode("utf-8"))
-    except ValueError as error:  # bad UTF-8 and bad JSON are both ValueErrors
+    except (ValueError, RecursionError) as error:  # bad UTF-8, bad JSON, JSON nested without end
         raise InvalidSourceError(f"{where}: not a line of UTF-8 JSON ({error})") from None
     if not isinstance(raw, dict):
         raise InvalidSourceError(f"{where}: got a {type(raw).__name__}; a line is one JSON object")
@@ -284,11 +284,15 @@ class CDConv(datasets.GeneratorBasedBuilder):
         rows = read_rows(path)
         if self.config.source is None:
             verify_checksum(path)
-        split = grouped_split if self.config.grouped else official_split
+        sides = grouped_split(rows) if self.config.grouped else official_split(rows)
+        for name, side in sides.items():
+            if all(label_of(row, self.config.task) is None for row in side):
+                raise InvalidSourceError(
+                    f"{path}: config {self.config.name!r} has no rows in its {name} split; every split of every config "
+                    "needs one"
+                )
         # A tuple, because lists are cut into shards.
-        return [
-            datasets.SplitGenerator(name=name, gen_kwargs={"rows": tuple(side)}) for name, side in split(rows).items()
-        ]
+        return [datasets.SplitGenerator(name=name, gen_kwargs={"rows": tuple(side)}) for name, side in sides.items()]
 
     def _generate_examples(self, rows: Sequence[Row]) -> Iterator[tuple[int, Row]]:
         for row in rows:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import cdconv
 from contradiction import results, statistics
-from contradiction.labels import CONFIGS, LABELS
+from contradiction.labels import LABELS
 from contradiction.sources import Source
 from contradiction.tables import Table
 
@@ -46,7 +46,7 @@ def data_set_card(source: Source, infos: "DatasetInfosDict") -> "DatasetCard":
                 ],
                 **({"default": True} if config == cdconv.CDConv.DEFAULT_CONFIG_NAME else {}),
             }
-            for config in CONFIGS
+            for config in infos
         }
     ).to_dataset_card_data(data)
     body = render(

@@ -22,6 +22,8 @@ def build(source: Source, out: str | Path) -> Path:
     from datasets.info import DatasetInfosDict
 
     out = Path(out)
+    if not out.name or out.resolve() == Path.cwd():
+        raise InputError(f"{out}: the folder you are in cannot be replaced; name one inside it, as cdconv")
     if out.exists() and not _replaceable(out):
         raise InputError(f"{out}: not a data repo, so it will not be replaced; name a new folder")
     with quiet(), tempfile.TemporaryDirectory() as cache, new_folder(out) as folder:
@@ -42,4 +44,5 @@ def _replaceable(path: Path) -> bool:
     if not path.is_dir():
         return False
     card = path / "README.md"
-    return not any(path.iterdir()) or (card.is_file() and "dataset_info:" in card.read_text(encoding="utf-8"))
+    # As bytes: whatever lies there is somebody's, and need not be UTF-8.
+    return not any(path.iterdir()) or (card.is_file() and b"dataset_info:" in card.read_bytes())

@@ -262,16 +262,16 @@ def _wanted(path: Path) -> bool:
 
 
 def _card(folder: Path, kind: type["RepoCard"], origin: str = "a repo has a card") -> "RepoCard":
+    from huggingface_hub import metadata_load
     from yaml import YAMLError
 
     path = folder / CARD
     _demand(folder, CARD, f"the card; {origin}")
     try:
-        text = path.read_text(encoding="utf-8")
-        # Asked here, because the library takes a card without metadata for an empty one.
-        if not text.startswith("---\n"):
-            raise ValueError("it does not begin with metadata between lines of ---")
-        return kind(text)
+        # Asked here, because the library takes a card without metadata for one whose metadata are empty.
+        if not metadata_load(path):
+            raise ValueError("it does not begin with metadata between two lines of ---")
+        return kind(path.read_text(encoding="utf-8"))
     # TypeError: metadata of a wrong shape, such as eval results without a metric.
     except (YAMLError, ValueError, TypeError) as error:
         raise InputError(f"{path}: not a valid card ({error})") from error

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import cdconv
+from contradiction.data import quiet
 from contradiction.errors import InputError
 
 SAMPLE = Path(__file__).with_name("sample.jsonl")
@@ -42,19 +43,26 @@ def find(source: str | None = None) -> Source:
         origin = "" if source else " (from $CDCONV_FILE)"
         raise InputError(f"{named}{origin}: no such file; a source is a raw file of CDConv, or the word sample")
     path = Path(named) if named else _download()
-    # Rows first: what they say is more precise than a checksum that does not match.
-    cdconv.read_rows(path)
-    if source is None:
-        cdconv.verify_checksum(path)
+    try:
+        # Rows first: what they say is more precise than a checksum that does not match.
+        cdconv.read_rows(path)
+        if source is None:
+            cdconv.verify_checksum(path)
+    except (cdconv.InvalidSourceError, cdconv.NonMatchingChecksumError):
+        if not named:
+            path.unlink()  # a bad download; kept, it would be found again instead of fetched
+        raise
     return Source(path, "release" if cdconv.sha256(path) == cdconv.SHA256 else "custom")
 
 
 def _download() -> Path:
+    from aiohttp import ClientError
     from datasets import DownloadManager
 
     try:
-        return Path(DownloadManager(dataset_name="cdconv").download(cdconv.URL))
-    except (OSError, ConnectionError, ValueError, RuntimeError) as error:
+        with quiet():
+            return Path(DownloadManager(dataset_name="cdconv").download(cdconv.URL))
+    except (OSError, ValueError, RuntimeError, ClientError) as error:
         raise InputError(
             f"the raw file can neither be found ($CDCONV_FILE is not set) nor fetched from {cdconv.URL} "
             f"({type(error).__name__}); --source names a file, --source sample takes the embedded sample"

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from statistics import mean
 
 import cdconv
-from contradiction.labels import LABELS
 from contradiction.tables import Table, percent
 
 TOTAL = "all"
@@ -19,8 +18,8 @@ def table3(rows: Sequence[cdconv.Row]) -> list[Table]:
     """
     sides = {bot: [row for row in rows if row["bot"] == bot] for bot in cdconv.BOTS} | {TOTAL: list(rows)}
     return [
-        _counts("Conversations by category", sides, "label", LABELS["4-class"]),
-        _counts("History contradictions by persona", sides, "persona", LABELS["persona"]),
+        _counts("Conversations by category", sides, "label", cdconv.LABELS["4-class"]),
+        _counts("History contradictions by persona", sides, "persona", cdconv.LABELS["persona"]),
         _triggers(rows),
         Table(
             "Mean length in characters",
@@ -42,7 +41,7 @@ def _counts(title: str, sides: Mapping[str, list[cdconv.Row]], column: str, name
 
 
 def _triggers(rows: Sequence[cdconv.Row]) -> Table:
-    names = LABELS["4-class"]
+    names = cdconv.LABELS["4-class"]
     body = []
     for trigger in cdconv.TRIGGERS.values():
         count = Counter(row["label"] for row in rows if row["trigger"] == trigger)
@@ -64,7 +63,7 @@ def split_sizes(splits: Mapping[str, Mapping[str, Sequence[cdconv.Row]]]) -> Tab
     """
     body = []
     for suffix, sides in splits.items():
-        for task, names in LABELS.items():
+        for task, names in cdconv.LABELS.items():
             for side, rows in sides.items():
                 labels = Counter(label for row in rows if (label := cdconv.label_of(row, task)) is not None)
                 by_name = ", ".join(f"{name} {labels[index]:,}" for index, name in enumerate(names))

@@ -222,6 +222,7 @@ def _keep_state(accelerator: Accelerator, work: Path, progress: Progress) -> Non
     """Saves all that the next epoch depends on, under a temporary name, then renames it."""
     fresh = work / ".state.partial"
     accelerator.save_state(str(fresh))
+    accelerator.wait_for_everyone()  # each process has written its random state
     if accelerator.is_main_process:
         files.write_json(fresh / "progress.json", asdict(progress))
         files.replace_folder(fresh, work / "state")

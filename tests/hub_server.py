@@ -66,14 +66,8 @@ class Hub:
         self.large: dict[str, bytes] = {}
         self.requests: list[tuple[str, str]] = []
         self.drop: str | None = None
-        hub = self
-
-        class Bound(Handler):
-            pass
-
-        Bound.hub = hub
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Bound)
-        self.server.daemon_threads = True
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.hub = self
         self.url = f"http://127.0.0.1:{self.server.server_port}"
         self.environment = {"HF_ENDPOINT": self.url, "HF_TOKEN": TOKEN, "HF_HUB_DISABLE_XET": "1"}
 
@@ -95,9 +89,11 @@ class Refusal(Exception):
 
 
 class Handler(BaseHTTPRequestHandler):
-    hub: Hub
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
+
+    @property
+    def hub(self) -> Hub:
+        return self.server.hub
 
     def handle_any(self):
         self.path = unquote(urlsplit(self.path).path)
@@ -111,6 +107,7 @@ class Handler(BaseHTTPRequestHandler):
         try:
             for pattern, route in ROUTES:
                 if found := re.fullmatch(pattern, f"{self.command} {self.path}"):
+                    print(pattern, self.requestline, self.headers.get("Range"), file=open("/tmp/pt/routes","a"))
                     return route(self, body, **found.groupdict())
             raise Refusal(404, f"no route for {self.command} {self.path}")
         except Refusal as refusal:
@@ -120,13 +117,7 @@ class Handler(BaseHTTPRequestHandler):
     do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = handle_any
 
     def body(self) -> bytes:
-        if self.headers.get("Transfer-Encoding") == "chunked":
-            parts = []
-            while size := int(self.rfile.readline(), 16):
-                parts.append(self.rfile.read(size))
-                self.rfile.readline()
-            self.rfile.readline()
-            return b"".join(parts)
+        assert not self.headers.get("Transfer-Encoding"),"chunked"
         length = int(self.headers.get("Content-Length", 0))
         if self.hub.drop and re.search(self.hub.drop, self.path):
             self.rfile.read(length // 2)

@@ -38,7 +38,7 @@ def test_the_defaults_are_the_papers_setup(tmp_path):
         (GOOD + "learning_rate = -1e-4", "'learning_rate' is -0.0001"),
         (GOOD + "warmup = 1.0", "'warmup' is 1.0"),
         (GOOD + 'precision = "int8"', "'precision' is 'int8'"),
-        (GOOD.replace("flatten", "hierarchical"), "sentence-pair"),
+        (GOOD.replace("flatten", "layered"), "sentence-pair"),
         (GOOD.replace("4-class", "5-class"), "4-class-grouped"),
         (GOOD.replace('view = "flatten"\n', ""), "'view'"),
         (GOOD + "[scratch]\nlayers = 2", "either the key 'backbone' or the table [scratch]"),

@@ -176,3 +176,43 @@ def test_a_missing_backbone_is_one_clear_sentence(sample_repo, tmp_path):
             data=sample_repo,
             out=tmp_path / "run",
         )
+
+
+def test_two_processes_learn_what_one_learns(sample_repo, tmp_path):
+    # Without dropout, whose masks differ from process to process, the loss curves must agree.
+    recipe = tmp_path / "quick.toml"
+    recipe.write_text(
+        'view = "flatten"\nconfig = "4-class"\nepochs = 2\nlearning_rate = 3e-3\ndropout = 0.0\n'
+        "[scratch]\nhidden_size = 32\nlayers = 1\nheads = 2\nvocabulary = 600\n",
+        encoding="utf-8",
+    )
+    one = train(Recipe.load(recipe), data=sample_repo, out=tmp_path / "one")
+    launch = [
+        sys.executable,
+        "-m",
+        "accelerate.commands.launch",
+        "--cpu",
+        "--num_processes",
+        "2",
+        "--main_process_port",
+        "0",
+    ]
+    command = [
+        "-m",
+        "contradiction.cli",
+        "train",
+        str(recipe),
+        "--data",
+        str(sample_repo),
+        "--out",
+        str(tmp_path / "two"),
+    ]
+    done = subprocess.run([*launch, *command], capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr[-2000:]
+    single, double = (
+        json.loads((folder / "run.json").read_text(encoding="utf-8"))["epochs"] for folder in (one, tmp_path / "two")
+    )
+    for alone, together in zip(single, double, strict=True):
+        assert together["train_loss"] == pytest.approx(alone["train_loss"], abs=1e-4)
+        assert together["validation"]["n"] == alone["validation"]["n"]
+        assert together["validation"]["macro_f1"] == pytest.approx(alone["validation"]["macro_f1"], abs=0.02)
