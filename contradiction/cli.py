@@ -342,6 +342,8 @@ def _push(upload: "Upload", repo_id: str, private: bool, dry_run: bool) -> None:
         return
     published = publishing.push(upload, repo_id, private=private)
     typer.echo(published.url if published.changed else f"{published.url}: nothing has changed")
+    for key, value in published.not_set.items():
+        typer.echo(f"cdconv: this Hub sets no variables; set {key} to {value} in the settings of the Space", err=True)
 
 
 @app.command()
@@ -374,7 +376,9 @@ def demo(
     _set_aside_another_run(out, recipe, data)
     _train(recipe, data, out, resume=True)
     typer.secho("3. evaluation", bold=True)
-    evaluate(str(out), data=data, config=None, split="test", view=None, json=None)
+    kept = out.with_name(f"{out.name}.results")
+    evaluate(str(out), data=data, config=None, split="test", view=None, json=kept / "test.json")
+    card(out, results=kept)
     if open_page:
         typer.secho("4. the page", bold=True)
         space(str(out), port=port, host="127.0.0.1")

@@ -14,7 +14,7 @@ from contradiction.hierarchy import FILE as STAGES_FILE
 from contradiction.page import APP
 
 if TYPE_CHECKING:
-    from huggingface_hub import RepoCard
+    from huggingface_hub import HfApi, RepoCard
 
 ROOT = APP.parents[1]
 CARD = "README.md"
@@ -53,10 +53,17 @@ class Upload:
 
 @dataclass(frozen=True)
 class Published:
-    """Where an upload lies, and whether it changed what lay there."""
+    """What became of an upload.
+
+    Attributes:
+        url: of the repo.
+        changed: whether there was anything to commit.
+        not_set: variables of a Space that its Hub does not take.
+    """
 
     url: str
     changed: bool
+    not_set: Mapping[str, str]
 
 
 def model(folder: str | Path) -> Upload:
@@ -211,8 +218,7 @@ def push(upload: Upload, repo_id: str, *, private: bool = False) -> Published:
         before = api.repo_info(repo_id, repo_type=repo_type)
         if private and not before.private:
             raise InputError(f"{repo_id}: exists and is public; make it private in its settings, then push again")
-        for key, value in upload.variables.items():
-            api.add_space_variable(repo_id, key, value)
+        not_set = {key: value for key, value in upload.variables.items() if not _set(api, repo_id, key, value)}
         commit = api.create_commit(
             repo_id,
             [CommitOperationAdd(name, content) for name, content in upload.files.items()],
@@ -225,7 +231,20 @@ def push(upload: Upload, repo_id: str, *, private: bool = False) -> Published:
     # RuntimeError: what went wrong while a large file was sent. ValueError: a card that the Hub refuses.
     except (HTTPError, OSError, RuntimeError, ValueError) as error:
         _refuse(error, repo_id)
-    return Published(str(url), commit.oid != before.sha)
+    return Published(str(url), commit.oid != before.sha, not_set)
+
+
+def _set(api: "HfApi", repo_id: str, key: str, value: str) -> bool:
+    """Sets a variable of a Space; False on a Hub that has no variables, as some mirrors."""
+    from huggingface_hub.errors import HfHubHTTPError
+
+    try:
+        api.add_space_variable(repo_id, key, value)
+    except HfHubHTTPError as error:
+        if error.response.status_code not in (404, 405, 501):
+            raise
+        return False
+    return True
 
 
 def _refuse(error: Exception, repo_id: str) -> NoReturn:

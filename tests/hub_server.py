@@ -58,14 +58,15 @@ class Hub:
     Attributes:
         repos: by kind and id.
         requests: method and path of each request, in order.
-        drop: the connection is dropped half-way through the body of each request whose path matches this pattern.
+        drop: the connection is dropped half-way through the body of a request whose path matches this pattern.
+        lack: a request whose path matches this pattern has no route.
     """
 
     def __init__(self):
         self.repos: dict[tuple[str, str], Repo] = {}
         self.large: dict[str, bytes] = {}
         self.requests: list[tuple[str, str]] = []
-        self.drop: str | None = None
+        self.drop = self.lack = r"(?!)"  # nothing
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.hub = self
         self.url = f"http://127.0.0.1:{self.server.server_port}"
@@ -98,37 +99,28 @@ class Handler(BaseHTTPRequestHandler):
     def handle_any(self):
         self.path = unquote(urlsplit(self.path).path)
         self.hub.requests.append((self.command, self.path))
-        try:
-            body = self.body()
-        except ConnectionAbortedError:
+        length = int(self.headers.get("Content-Length", 0))
+        if re.search(self.hub.drop, self.path):
+            self.rfile.read(length // 2)
             self.close_connection = True
-            self.connection.close()
-            return
+            return self.connection.close()
+        body = self.rfile.read(length)
+        routes = [] if re.search(self.hub.lack, self.path) else ROUTES
         try:
-            for pattern, route in ROUTES:
+            for pattern, route in routes:
                 if found := re.fullmatch(pattern, f"{self.command} {self.path}"):
-                    print(pattern, self.requestline, self.headers.get("Range"), file=open("/tmp/pt/routes","a"))
                     return route(self, body, **found.groupdict())
             raise Refusal(404, f"no route for {self.command} {self.path}")
         except Refusal as refusal:
             headers = {"X-Error-Message": str(refusal)} | ({"X-Error-Code": refusal.code} if refusal.code else {})
             self.answer({"error": str(refusal)}, refusal.status, headers)
 
-    do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = handle_any
-
-    def body(self) -> bytes:
-        assert not self.headers.get("Transfer-Encoding"),"chunked"
-        length = int(self.headers.get("Content-Length", 0))
-        if self.hub.drop and re.search(self.hub.drop, self.path):
-            self.rfile.read(length // 2)
-            raise ConnectionAbortedError
-        return self.rfile.read(length)
+    do_GET = do_HEAD = do_POST = do_PUT = handle_any
 
     def answer(self, content, status=200, headers=None):
         data = content if isinstance(content, bytes) else json.dumps(content).encode()
         self.send_response(status)
-        sent = {"Content-Length": str(len(data)), "Content-Type": "application/json"} | (headers or {})
-        for name, value in sent.items():
+        for name, value in {"Content-Length": str(len(data)), **(headers or {})}.items():
             self.send_header(name, value)
         self.end_headers()
         if self.command != "HEAD":
@@ -139,19 +131,22 @@ class Handler(BaseHTTPRequestHandler):
 
     # What a request may do, and to what.
 
+    @property
+    def known(self) -> bool:
+        return self.headers.get("Authorization") == f"Bearer {TOKEN}"
+
     def authorize(self):
-        if self.headers.get("Authorization") != f"Bearer {TOKEN}":
+        if not self.known:
             raise Refusal(401, "Invalid username or password.")
 
     def repo(self, kind: str, id: str) -> Repo:
         found = self.hub.repos.get((kind, id))
-        if found is None or (found.private and self.headers.get("Authorization") != f"Bearer {TOKEN}"):
+        if found is None or (found.private and not self.known):
             raise Refusal(404, "Repository not found", "RepoNotFound")
         return found
 
     def commit_at(self, kind: str, id: str, revision: str | None) -> Commit:
-        commits = self.repo(kind, id).commits
-        for commit in reversed(commits):
+        for commit in reversed(self.repo(kind, id).commits):
             if revision in (None, "main", commit.sha):
                 return commit
         raise Refusal(404, f"Invalid rev id: {revision}", "RevisionNotFound")
@@ -176,7 +171,7 @@ class Handler(BaseHTTPRequestHandler):
         found = re.search(r"^license: *(\S+)$", content, re.M)
         errors = [{"message": '"license" is not valid'}] if found and found[1] not in LICENSES else []
         if errors and self.headers.get("Accept") == "text/plain":
-            return self.answer(f"- Error: {errors[0]['message']}".encode(), 400, {"Content-Type": "text/plain"})
+            return self.answer(f"- Error: {errors[0]['message']}".encode(), 400)
         self.answer({"errors": errors, "warnings": []}, 400 if errors else 200)
 
     def preupload(self, body, kind, id, revision):
@@ -242,15 +237,10 @@ class Handler(BaseHTTPRequestHandler):
             if slash and inside + head not in folders:
                 folders.add(inside + head)
                 found.append({"type": "directory", "path": inside + head, "oid": "0" * 40, "size": 0})
-            if not slash or "recursive" in self.requestline:
+            if not slash or "recursive=true" in self.requestline:
                 found.append(self.entry(name, files[name]))
         if folder and not found:
             raise Refusal(404, f"{folder} does not exist", "EntryNotFound")
-        self.answer(found)
-
-    def paths_info(self, body, kind, id, revision):
-        files = self.commit_at(kind, id, revision).files
-        found = [self.entry(name, files[name]) for name in json.loads(body)["paths"] if name in files]
         self.answer(found)
 
     def entry(self, name, content):
@@ -265,12 +255,7 @@ class Handler(BaseHTTPRequestHandler):
         if name not in commit.files:
             raise Refusal(404, "Entry not found", "EntryNotFound")
         content = commit.files[name]
-        headers = {
-            "X-Repo-Commit": commit.sha,
-            "ETag": f'"{etag(name, content)}"',
-            "Accept-Ranges": "bytes",
-            "Content-Type": "application/octet-stream",
-        }
+        headers = {"X-Repo-Commit": commit.sha, "ETag": f'"{etag(name, content)}"', "Accept-Ranges": "bytes"}
         if asked := re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", "")):
             start, end = int(asked[1]), min(int(asked[2] or len(content)), len(content) - 1)
             headers["Content-Range"] = f"bytes {start}-{end}/{len(content)}"
@@ -291,6 +276,5 @@ ROUTES = [
     (rf"GET {API}", Handler.info),
     (rf"GET {API}/revision/(?P<revision>[^/]+)", Handler.info),
     (rf"GET {API}/tree/(?P<revision>[^/]+)(?:/(?P<folder>.+))?", Handler.tree),
-    (rf"POST {API}/paths-info/(?P<revision>[^/]+)", Handler.paths_info),
     (rf"(?:GET|HEAD) {FILES}/resolve/(?P<revision>[^/]+)/(?P<name>.+)", Handler.resolve),
 ]

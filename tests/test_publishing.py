@@ -208,6 +208,14 @@ def test_the_space_knows_its_detector_by_variable_and_by_card(published):
     assert card.text == own.text
 
 
+def test_a_hub_without_variables_gets_the_space_and_the_user_is_told_what_to_set(hub, tmp_path):
+    hub.lack = "/variables"
+    answer = push(hub, tmp_path, "space", "--model", "user/tiny")
+    assert (answer.returncode, answer.stdout) == (0, f"{hub.url}/spaces/user/name\n")
+    assert "set CDCONV_MODEL to user/tiny in the settings of the Space" in answer.stderr
+    assert len(hub.repos["space", "user/name"].commits) == 2
+
+
 # Pushing again, in private, or into trouble.
 
 
@@ -267,7 +275,7 @@ def test_a_connection_that_breaks_during_an_upload_leaves_no_commit(hub, model, 
         push(hub, tmp_path, "model", model, before=NO_WAITING), "the connection to the Hub failed", "push again"
     )
     assert [commit.title for commit in hub.repos["model", "user/name"].commits] == ["initial commit"]
-    hub.drop = None
+    hub.drop = r"(?!)"
     assert push(hub, tmp_path, "model", model).returncode == 0
     assert len(hub.repos["model", "user/name"].commits) == 2
 
