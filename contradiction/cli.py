@@ -1,5 +1,6 @@
 """The command line: parses, calls, prints. Heavy imports stand in the commands, so that ``--help`` answers at once."""
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -78,7 +79,7 @@ def _find(source: str | None, fall_back: bool = False) -> "Source":
     try:
         found = sources.find(source)
     except InputError as error:
-        if not fall_back:
+        if not fall_back or os.environ.get("CDCONV_FILE"):  # who names a file does not want another
             raise
         typer.echo(f"cdconv: {error}", err=True)
         found = sources.find("sample")
