@@ -1,9 +1,11 @@
 """What training starts from: a pre-trained encoder with a new head, or a small one with random weights."""
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contradiction.errors import InputError
+from contradiction.quiet import no_model_bars
 from contradiction.recipes import Recipe, Scratch
 
 if TYPE_CHECKING:
@@ -54,9 +56,10 @@ def _pretrained(backbone: str, recipe: Recipe, names: Names) -> tuple["PreTraine
                     setattr(config, key, recipe.dropout)
         tokenizer = AutoTokenizer.from_pretrained(backbone, **_limits(recipe))
         # A backbone that was fine-tuned before brings a head of its own; one of another size is replaced.
-        model = AutoModelForSequenceClassification.from_pretrained(
-            backbone, config=config, dtype=torch.float32, ignore_mismatched_sizes=True
-        )
+        with no_model_bars(quiet=Path(backbone).is_dir()):
+            model = AutoModelForSequenceClassification.from_pretrained(
+                backbone, config=config, dtype=torch.float32, ignore_mismatched_sizes=True
+            )
     except (OSError, ValueError) as error:
         reason = str(error).strip().splitlines()[0]
         raise InputError(

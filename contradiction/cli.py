@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from contradiction.cli_push import app as push_app
 from contradiction.errors import InputError
+from contradiction.terminal import progress, show
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
-
-    from contradiction.publishing import Upload
     from contradiction.recipes import Recipe
     from contradiction.sources import Source
-    from contradiction.tables import Table
 
 app = typer.Typer(
     help="Contradictions in Chinese conversations: data set, training, evaluation, detection.",
@@ -25,7 +23,6 @@ app = typer.Typer(
 )
 data_app = typer.Typer(help="Builds the data repo and shows what is in it.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
-push_app = typer.Typer(help="Publishes on the Hugging Face Hub, each in one commit.", no_args_is_help=True)
 app.add_typer(push_app, name="push")
 
 SourceOption = Annotated[
@@ -34,9 +31,6 @@ SourceOption = Annotated[
 ]
 ModelOption = Annotated[str, typer.Option(envvar="CDCONV_MODEL", help="A model folder or Hub id.")]
 DataOption = Annotated[str, typer.Option(help="The data repo: a folder or a Hub id.")]
-RepoOption = Annotated[str, typer.Option(help="The repo to publish in, user/name; made if it is not there.")]
-PrivateOption = Annotated[bool, typer.Option("--private", help="So that nobody else sees it.")]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="List what would be sent, and send nothing.")]
 
 
 def main() -> None:
@@ -61,16 +55,6 @@ def _mendable() -> tuple[type[Exception], ...]:
 def _fail(error: Exception) -> None:
     typer.echo(f"cdconv: {' '.join(str(error).split())}", err=True)
     sys.exit(2)
-
-
-def _print(*tables: "Table") -> None:
-    from rich.console import Console
-
-    # Wide enough for every table where the output is no terminal, so that nothing is cut in a file.
-    console = Console(width=None if sys.stdout.isatty() else 160)
-    for table in tables:
-        console.print(table.title, style="bold", highlight=False)
-        console.print(table.rich())
 
 
 def _find(source: str | None, fall_back: bool = False) -> "Source":
@@ -130,7 +114,7 @@ def data_stats(source: SourceOption = None) -> None:
 
     rows = cdconv.read_rows(_find(source).path)
     splits = {"": cdconv.official_split(rows), "-grouped": cdconv.grouped_split(rows)}
-    _print(*statistics.table3(rows), statistics.split_sizes(splits), statistics.leaks(splits))
+    show(*statistics.table3(rows), statistics.split_sizes(splits), statistics.leaks(splits))
 
 
 @app.command()
@@ -179,7 +163,7 @@ def evaluate(
 
     detector = ContradictionDetector.from_pretrained(model, view=view)
     config = config or results.trained_on(model) or detector.task
-    with _progress(f"evaluating {Path(model).name}") as bar:
+    with progress(f"evaluating {Path(model).name}") as bar:
         task = bar.add_task("", total=None)
         result = run(
             detector, data=data, config=config, split=split,
@@ -188,7 +172,7 @@ def evaluate(
     if json:
         results.keep(result, json)
     beside = [result, *results.baselines(config, split, data=result["data"])]
-    _print(results.class_table(result), results.score_table(beside, "With 95 % bootstrap intervals"))
+    show(results.class_table(result), results.score_table(beside, "With 95 % bootstrap intervals"))
 
 
 @app.command()
@@ -210,7 +194,7 @@ def baselines(
             found.append(result)
             if out:
                 results.keep(result, out / f"tfidf-{result['view']}.{each}.{split}.json")
-        _print(results.score_table(found, f"{each}, {split} split, n = {found[0]['metrics']['n']:,}"))
+        show(results.score_table(found, f"{each}, {split} split, n = {found[0]['metrics']['n']:,}"))
 
 
 @app.command()
@@ -281,72 +265,6 @@ def space(
     serve(model, host=host, port=port)
 
 
-@push_app.command("dataset")
-def push_dataset(
-    repo_id: RepoOption,
-    folder: Annotated[Path, typer.Option(help="A data repo that `cdconv data build` wrote.")] = Path("cdconv"),
-    any_data: Annotated[bool, typer.Option("--any-data", help="Also what its card says is not CDConv.")] = False,
-    private: PrivateOption = False,
-    dry_run: DryRunOption = False,
-) -> None:
-    """Publishes a data repo."""
-    from contradiction import publishing
-
-    _push(publishing.data_set(folder, any_data=any_data), repo_id, private, dry_run)
-
-
-@push_app.command("model")
-def push_model(
-    folder: Annotated[Path, typer.Argument(help="A model folder that `cdconv train` wrote.")],
-    repo_id: RepoOption,
-    private: PrivateOption = False,
-    dry_run: DryRunOption = False,
-) -> None:
-    """Publishes a model with its card."""
-    from contradiction import publishing
-
-    _push(publishing.model(folder), repo_id, private, dry_run)
-
-
-@push_app.command("metric")
-def push_metric(repo_id: RepoOption, private: PrivateOption = False, dry_run: DryRunOption = False) -> None:
-    """Publishes the metric as the Space that `evaluate.load("user/evaluate_metric")` reads."""
-    from contradiction import publishing
-
-    _push(publishing.metric(repo_id), repo_id, private, dry_run)
-
-
-@push_app.command("space")
-def push_space(
-    repo_id: RepoOption,
-    model: Annotated[str | None, typer.Option(help="The Hub id of its detector.")] = None,
-    private: PrivateOption = False,
-    dry_run: DryRunOption = False,
-) -> None:
-    """Publishes the page as a Space."""
-    from contradiction import publishing
-
-    _push(publishing.space(model), repo_id, private, dry_run)
-    if model is None:
-        typer.echo("cdconv: no --model, so the Space shows the detector that its variable CDCONV_MODEL names", err=True)
-
-
-def _push(upload: "Upload", repo_id: str, private: bool, dry_run: bool) -> None:
-    from contradiction import publishing
-
-    if dry_run:
-        publishing.check_repo_id(repo_id)
-        sizes = upload.sizes()
-        for name, size in sizes.items():
-            typer.echo(f"{size:>14,}  {name}")
-        typer.echo(f"{sum(sizes.values()):>14,}  in {len(sizes)} files to the {upload.repo_type} {repo_id}; none sent")
-        return
-    published = publishing.push(upload, repo_id, private=private)
-    typer.echo(published.url if published.changed else f"{published.url}: nothing has changed")
-    for key, value in published.not_set.items():
-        typer.echo(f"cdconv: this Hub sets no variables; set {key} to {value} in the settings of the Space", err=True)
-
-
 @app.command()
 def demo(
     source: SourceOption = None,
@@ -395,20 +313,6 @@ def _set_aside_another_run(out: Path, recipe: "Recipe", data: str) -> None:
             number = next(n for n in range(1, 10_000) if not place.with_name(f"{place.name}.{n}").exists())
             place.rename(place.with_name(f"{place.name}.{number}"))
             typer.echo(f"{place}: of another recipe or other data, now {place.name}.{number}")
-
-
-def _progress(title: str) -> "Progress":
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    return Progress(
-        TextColumn(title),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    )
 
 
 if __name__ == "__main__":

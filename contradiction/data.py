@@ -1,13 +1,12 @@
 """Reads the built data repo; everything downstream gets its rows here."""
 
 import hashlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from contradiction.errors import InputError
 from contradiction.labels import CONFIGS
+from contradiction.quiet import no_data_bars
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -39,24 +38,10 @@ def load_split(data: str | Path, config: str, split: str) -> "Dataset":
     if not folder.exists() and str(data).count("/") != 1:
         raise InputError(f"{data}: no such folder; `cdconv data build --out {data}` builds it")
     try:
-        with quiet():
+        with no_data_bars():
             return load_dataset(str(data), config, split=split)
     except (DatasetsError, ValueError, OSError, ConnectionError) as error:
         raise InputError(f"{data}: config {config!r} cannot be loaded ({_first_line(error)})") from error
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Keeps the bars of `datasets` off the terminal: the work is over before anyone could read them."""
-    from datasets import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
-
-    before = are_progress_bars_disabled()
-    disable_progress_bars()
-    try:
-        yield
-    finally:
-        if not before:
-            enable_progress_bars()
 
 
 def fingerprint(*parts: "Dataset") -> str:

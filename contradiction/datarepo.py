@@ -5,9 +5,9 @@ from pathlib import Path
 
 import cdconv
 from contradiction import cards
-from contradiction.data import quiet
 from contradiction.errors import InputError
 from contradiction.files import new_folder
+from contradiction.quiet import no_data_bars
 from contradiction.sources import Source
 
 
@@ -26,7 +26,7 @@ def build(source: Source, out: str | Path) -> Path:
         raise InputError(f"{out}: the folder you are in cannot be replaced; name one inside it, as cdconv")
     if out.exists() and not _replaceable(out):
         raise InputError(f"{out}: not a data repo, so it will not be replaced; name a new folder")
-    with quiet(), tempfile.TemporaryDirectory() as cache, new_folder(out) as folder:
+    with no_data_bars(), tempfile.TemporaryDirectory() as cache, new_folder(out) as folder:
         infos = DatasetInfosDict()
         for config in cdconv.CDConv.BUILDER_CONFIGS:
             builder = cdconv.CDConv(cache_dir=cache, config_name=config.name, source=str(source.path))

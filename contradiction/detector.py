@@ -100,17 +100,17 @@ class ContradictionDetector:
         """Loads a detector from a folder or from the Hub.
 
         Args:
-            name: folder or Hub id of a sequence-classification checkpoint, or the folder of a hierarchical detector.
+            name: folder or Hub id of a sequence-classification checkpoint, or of a hierarchical detector.
             view: the utterances it reads, for checkpoints whose configuration does not say.
             device: for instance ``cpu`` or ``cuda:1``; by default a GPU where there is one.
 
         Raises:
             InputError: there is no such checkpoint, or it is no detector.
         """
-        if (Path(name) / "stages.json").is_file():
-            from contradiction.hierarchy import HierarchicalDetector
+        from contradiction.hierarchy import HierarchicalDetector, folder_of
 
-            return HierarchicalDetector.load(name, device)
+        if folder := folder_of(name):
+            return HierarchicalDetector.load(folder, device)
         model, tokenizer = load_checkpoint(name, device)
         return cls(model, tokenizer, view, str(name))
 

@@ -13,6 +13,21 @@ from contradiction.views import HIERARCHICAL
 FILE = "stages.json"
 
 
+def folder_of(name: str | Path) -> Path | None:
+    """The folder of a hierarchical detector, fetched where ``name`` is a Hub id; None where it is none."""
+    folder = Path(name)
+    if folder.is_dir():
+        return folder if (folder / FILE).is_file() else None
+    from huggingface_hub import hf_hub_download, snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    try:
+        hf_hub_download(str(name), FILE)
+    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError):
+        return None  # no such file or no such repo: what it then is, loading it as a checkpoint says
+    return Path(snapshot_download(str(name)))
+
+
 class HierarchicalDetector(ContradictionDetector):
     """Detectors of one category each, in the order in which they decide.
 

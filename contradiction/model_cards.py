@@ -94,7 +94,7 @@ def model_card(
         checkpoint="/".join(filter(None, (name, checkpoint))),
         stages=list(stages),
         recipe=recipe,
-        origin=f"from {Path(recipe['backbone']).name}" if recipe["backbone"] else "from random weights",
+        origin=f"from {results.backbone_name(recipe)}" if recipe["backbone"] else "from random weights",
         parameters=run["parameters"],
         minutes=f"{run['minutes']:.0f}",
         hardware=run["hardware"],

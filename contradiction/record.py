@@ -64,7 +64,9 @@ def hardware(device: str) -> str:
 
 def commit() -> str | None:
     """The commit of the code, with a + where the tree had changes; None outside a checkout."""
-    folder = Path(__file__).resolve().parent
+    folder = Path(__file__).resolve().parents[1]
+    if not (folder / ".git").exists():  # installed somewhere inside another repository
+        return None
     try:
         found = subprocess.run(
             ["git", "describe", "--always", "--abbrev=12", "--dirty=+", "--exclude=*"],

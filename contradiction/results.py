@@ -126,7 +126,7 @@ def run_table(results: Sequence[Mapping[str, Any]]) -> Table:
             recipe = run["request"]["recipe"]
             body[each["name"]] = (
                 each["name"],
-                Path(recipe["backbone"]).name if recipe["backbone"] else "none, from scratch",
+                backbone_name(recipe) or "none, from scratch",
                 f"{run['parameters'] / 1e6:.1f} M",
                 str(recipe["seed"]),
                 "each stage's" if "stages" in run else f"{run['best_epoch']} of {recipe['epochs']}",
@@ -135,6 +135,11 @@ def run_table(results: Sequence[Mapping[str, Any]]) -> Table:
             )
     header = ("detector", "backbone", "parameters", "seed", "best epoch", "minutes", "hardware")
     return Table("Runs", header, list(body.values()))
+
+
+def backbone_name(recipe: Mapping[str, Any]) -> str | None:
+    """The short name of a recorded recipe's backbone; None where it started from random weights."""
+    return Path(recipe["backbone"]).name.partition("@")[0] if recipe["backbone"] else None
 
 
 def trained_on(model: str | Path) -> str | None:

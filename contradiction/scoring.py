@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from contradiction.errors import InputError
+from contradiction.quiet import no_model_bars
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -33,9 +34,10 @@ def load_checkpoint(name: str | Path, device: str | None = None) -> tuple["PreTr
     if Path(name).is_dir() and not (Path(name) / "config.json").is_file():
         raise InputError(f"{name}: the folder holds no model (no config.json); `cdconv train` writes one")
     try:
-        tokenizer = AutoTokenizer.from_pretrained(str(name))
-        # float32 by name: a checkpoint saved in fp16 would load as fp16, which is slow and weak on a CPU.
-        model = AutoModelForSequenceClassification.from_pretrained(str(name), dtype=torch.float32)
+        with no_model_bars(quiet=Path(name).is_dir()):
+            tokenizer = AutoTokenizer.from_pretrained(str(name))
+            # float32 by name: a checkpoint saved in fp16 would load as fp16, which is slow and weak on a CPU.
+            model = AutoModelForSequenceClassification.from_pretrained(str(name), dtype=torch.float32)
     except (OSError, ValueError) as error:
         reason = str(error).strip().splitlines()[0]
         raise InputError(

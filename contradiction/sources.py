@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import cdconv
-from contradiction.data import quiet
 from contradiction.errors import InputError
+from contradiction.quiet import no_data_bars
 
 SAMPLE = Path(__file__).with_name("sample.jsonl")
 
@@ -60,7 +60,7 @@ def _download() -> Path:
     from datasets import DownloadManager
 
     try:
-        with quiet():
+        with no_data_bars():
             return Path(DownloadManager(dataset_name="cdconv").download(cdconv.URL))
     except (OSError, ValueError, RuntimeError, ClientError) as error:
         raise InputError(

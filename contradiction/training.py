@@ -4,6 +4,7 @@ While a run goes on, everything lies in ``<out>.partial``: the best checkpoint s
 epoch to resume from. Only a finished run is renamed to ``<out>``, so a folder of that name is always a whole model.
 """
 
+import hashlib
 import math
 import shutil
 import time
@@ -16,7 +17,6 @@ import torch
 from accelerate import Accelerator, DataLoaderConfiguration
 from accelerate.utils import set_seed, tqdm
 from transformers import get_linear_schedule_with_warmup
-from transformers.utils.logging import disable_progress_bar
 
 from contradiction import files, record
 from contradiction.backbones import start
@@ -26,6 +26,7 @@ from contradiction.labels import task_of
 from contradiction.loaders import encode_rows, evaluation_loader, train_loader
 from contradiction.losses import Loss, loss_function
 from contradiction.model_cards import model_card
+from contradiction.quiet import no_model_bars
 from contradiction.recipes import Recipe
 from contradiction.views import VIEWS
 from evaluate_metric.evaluate_metric import score
@@ -70,7 +71,7 @@ def train(recipe: Recipe, *, data: str | Path, out: str | Path, resume: bool = F
         dataloader_config=DataLoaderConfiguration(split_batches=True),
     )
     rows = _read(recipe, data)
-    asked = {"recipe": recipe.model_dump(), "data": fingerprint(*rows.values())}
+    asked = _request(recipe, rows)
     if out.exists():
         if resume and record.read(out).get("request") == asked:
             return out
@@ -78,7 +79,6 @@ def train(recipe: Recipe, *, data: str | Path, out: str | Path, resume: bool = F
     if accelerator.is_main_process:
         claim(work, asked, resume)
     accelerator.wait_for_everyone()
-    disable_progress_bar()  # of transformers: one bar is enough
 
     set_seed(recipe.seed)
     texts = (row[column] for row in rows["train"] for column in VIEWS[recipe.view])
@@ -115,7 +115,7 @@ def train(recipe: Recipe, *, data: str | Path, out: str | Path, resume: bool = F
             if scores["macro_f1"] > progress.best_macro_f1:
                 progress.best_macro_f1, progress.best_epoch = scores["macro_f1"], epoch + 1
                 if accelerator.is_main_process:
-                    with files.new_folder(work / "best") as folder:
+                    with files.new_folder(work / "best") as folder, no_model_bars():
                         accelerator.unwrap_model(model).save_pretrained(folder)
                         tokenizer.save_pretrained(folder)
             _keep_state(accelerator, work, progress)
@@ -131,7 +131,19 @@ def train(recipe: Recipe, *, data: str | Path, out: str | Path, resume: bool = F
 
 def request(recipe: Recipe, data: str | Path) -> dict[str, Any]:
     """What a run is asked to do, as its record keeps it: two runs with equal requests end with equal weights."""
-    return {"recipe": recipe.model_dump(), "data": fingerprint(*_read(recipe, data).values())}
+    return _request(recipe, _read(recipe, data))
+
+
+def _request(recipe: Recipe, rows: dict[str, "Dataset"]) -> dict[str, Any]:
+    values = recipe.model_dump()
+    backbone = Path(recipe.backbone or "")
+    if recipe.backbone and backbone.is_dir():
+        # By what it is, not by where it lies on one machine.
+        weights = b"".join(
+            sorted(hashlib.sha256(file.read_bytes()).digest() for file in backbone.glob("*.safetensors"))
+        )
+        values["backbone"] = f"{backbone.resolve().name}@{hashlib.sha256(weights).hexdigest()[:12]}"
+    return {"recipe": values, "data": fingerprint(*rows.values())}
 
 
 def _read(recipe: Recipe, data: str | Path) -> dict[str, "Dataset"]:

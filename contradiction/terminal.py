@@ -1,0 +1,35 @@
+"""What the commands show: tables, and a bar for long work."""
+
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from contradiction.tables import Table
+
+
+def show(*tables: "Table") -> None:
+    """Prints tables under their titles."""
+    from rich.console import Console
+
+    # Wide enough for every table where the output is no terminal, so that nothing is cut in a file.
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    for table in tables:
+        console.print(table.title, style="bold", highlight=False)
+        console.print(table.rich())
+
+
+def progress(title: str) -> "Progress":
+    """A bar with the time left, on stderr; it goes away when the work is done."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    return Progress(
+        TextColumn(title),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
