@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pytest
 from hub_server import Hub
+from transformers import BertForSequenceClassification
 
 from contradiction import publishing
 from contradiction.errors import InputError
 from contradiction.files import write_json
-from contradiction.labels import LABELS
+from contradiction.labels import LABELS, STAGES
 from contradiction.recipes import Recipe
 from contradiction.training import train
 
@@ -27,6 +28,7 @@ NEVER = ("HF_HUB_OFFLINE", "HF_TOKEN", "HF_DATASETS_CACHE", "CDCONV_MODEL")
 REPOS = {
     ("dataset", "user/cdconv"): "datasets/user/cdconv",
     ("model", "user/tiny"): "user/tiny",
+    ("model", "user/stages"): "user/stages",
     ("space", "user/evaluate_metric"): "spaces/user/evaluate_metric",
     ("space", "user/page"): "spaces/user/page",
 }
@@ -45,6 +47,20 @@ def model(sample_repo, tmp_path_factory):
     return train(recipe, data=sample_repo, out=tmp_path_factory.mktemp("models") / "quick")
 
 
+@pytest.fixture(scope="module")
+def hierarchy(model, tmp_path_factory):
+    """A hierarchical model whose stages are the tiny one with other labels."""
+    folder = tmp_path_factory.mktemp("models") / "hierarchy"
+    for stage, labels in STAGES.items():
+        place = shutil.copytree(model, folder / stage)
+        stand_in = BertForSequenceClassification.from_pretrained(place, num_labels=2, ignore_mismatched_sizes=True)
+        stand_in.config.id2label = dict(enumerate(labels))
+        stand_in.save_pretrained(place)
+    (folder / "stages.json").write_text(json.dumps({"stages": list(STAGES)}), encoding="utf-8")
+    shutil.copy(model / "README.md", folder)
+    return folder
+
+
 @pytest.fixture
 def hub():
     with Hub() as hub:
@@ -52,18 +68,19 @@ def hub():
 
 
 @pytest.fixture(scope="module")
-def published(model, sample_repo, tmp_path_factory):
+def published(model, hierarchy, sample_repo, tmp_path_factory):
     """A Hub to which all four kinds were pushed, and what that printed; tests do not change it."""
     with Hub() as hub:
         home = tmp_path_factory.mktemp("home")
         printed = {
             "user/cdconv": push(hub, home, "dataset", "--folder", sample_repo, "--any-data", repo="user/cdconv"),
             "user/tiny": push(hub, home, "model", model, repo="user/tiny"),
+            "user/stages": push(hub, home, "model", hierarchy, repo="user/stages"),
             "user/evaluate_metric": push(hub, home, "metric", repo="user/evaluate_metric"),
             "user/page": push(hub, home, "space", "--model", "user/tiny", repo="user/page"),
         }
         hub.printed = {id: answer.stdout for id, answer in printed.items()}
-        assert [answer.stderr for answer in printed.values()] == [""] * 4
+        assert [answer.stderr for answer in printed.values()] == [""] * len(printed)
         yield hub
 
 
@@ -156,6 +173,17 @@ print(json.dumps([scores, verdicts]))""")
     assert pushed_verdict == local_verdict
     assert {each["label"]: each["score"] for each in pushed} == pytest.approx(pushed_verdict[1], abs=1e-6)
     assert set(pushed_verdict[1]) == set(LABELS["4-class"])
+
+
+def test_a_hierarchical_detector_is_found_by_its_hub_id(client, hierarchy):
+    found = client(f"""
+import json
+from contradiction import ContradictionDetector
+chat = [{{"role": ("user", "assistant")[i % 2], "content": text}} for i, text in enumerate("甲乙丙丁")]
+detectors = [ContradictionDetector.from_pretrained(name) for name in ("user/stages", {str(hierarchy)!r})]
+print(json.dumps([type(detectors[0]).__name__, *(detector(chat).scores for detector in detectors)]))""")
+    assert found[0] == "HierarchicalDetector"
+    assert found[1] == found[2]
 
 
 def test_evaluate_loads_the_pushed_metric(client):
