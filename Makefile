@@ -29,5 +29,6 @@ lint: setup
 .venv-legacy/.ready: requirements-legacy.txt
 	-$(PYTHON) -m venv .venv-legacy && .venv-legacy/bin/pip install --quiet --disable-pip-version-check -r $< && touch $@
 
+# What can be made again in minutes; trained models stay.
 clean:
-	rm -rf .venv .venv-legacy cdconv cdconv-sample runs
+	rm -rf .venv .venv-legacy cdconv cdconv-sample

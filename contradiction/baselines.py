@@ -9,10 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from contradiction.data import fingerprint, load_split
+from contradiction.errors import InputError
+from contradiction.labels import CONFIGS, NLI
 from contradiction.results import evaluation
 from contradiction.views import VIEWS
 
 FEATURES = {"reply-only": "TF-IDF, reply only", "context-only": "TF-IDF, context only", "flatten": "TF-IDF, all"}
+
+
+CONVERSATIONS = tuple(config for config in CONFIGS if config != "nli" and not config.startswith(NLI))
 
 
 def run(data: str | Path, config: str, split: str = "test") -> Iterator[dict[str, Any]]:
@@ -25,6 +30,9 @@ def run(data: str | Path, config: str, split: str = "test") -> Iterator[dict[str
         config: for instance ``4-class``.
         split: the split to score.
 
+    Raises:
+        InputError: no such config of conversations.
+
     Yields:
         One evaluation for each part of the conversation, as ``contradiction.results`` keeps it.
     """
@@ -32,6 +40,8 @@ def run(data: str | Path, config: str, split: str = "test") -> Iterator[dict[str
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
 
+    if config not in CONVERSATIONS:
+        raise InputError(f"config {config!r} holds no conversations; there are {', '.join(CONVERSATIONS)}")
     train, test = load_split(data, config, "train"), load_split(data, config, split)
     for view, name in FEATURES.items():
         model = make_pipeline(

@@ -81,7 +81,7 @@ def _size_category(rows: int) -> str:
 
 def results_page(folder: str | Path = results.FOLDER) -> str:
     """The page of results, made from the kept evaluations."""
-    found = [each for each in results.kept(folder) if each["kind"] == "detector"]
+    found = [each for each in results.kept(folder) if each.get("kind") == "detector"]
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for each in found:
         groups.setdefault((each["config"], each["split"]), []).append(each)

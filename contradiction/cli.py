@@ -3,7 +3,7 @@
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -25,9 +25,11 @@ data_app = typer.Typer(help="Builds the data repo and shows what is in it.", no_
 app.add_typer(data_app, name="data")
 app.add_typer(push_app, name="push")
 
+DEMO = "runs/demo"  # where `make demo` leaves its detector
+
 SourceOption = Annotated[
     str | None,
-    typer.Option(help="A raw file of CDConv, or the word sample. [default: $CDCONV_FILE, else the pinned URL]"),
+    typer.Option(help="A raw file of CDConv, or the word sample. By default $CDCONV_FILE, else the pinned URL."),
 ]
 ModelOption = Annotated[str, typer.Option(envvar="CDCONV_MODEL", help="A model folder or Hub id.")]
 DataOption = Annotated[str, typer.Option(help="The data repo: a folder or a Hub id.")]
@@ -36,12 +38,16 @@ DataOption = Annotated[str, typer.Option(help="The data repo: a folder or a Hub 
 def main() -> None:
     """The entry point: an error that the user can mend is one line on stderr and exit code 2."""
     try:
-        app()
-    except _mendable() as error:
-        _fail(error)
-    except KeyboardInterrupt:
+        sys.exit(app(standalone_mode=False))
+    except (typer.Abort, KeyboardInterrupt):
         typer.echo("cdconv: interrupted", err=True)
         sys.exit(130)
+    except typer.TyperException as error:
+        if type(error).__name__ == "NoArgsIsHelpError":  # the help has been shown, and is all there is to say
+            sys.exit(2)
+        _fail(str(error))
+    except _mendable() as error:
+        _fail(str(error))
 
 
 def _mendable() -> tuple[type[Exception], ...]:
@@ -52,8 +58,8 @@ def _mendable() -> tuple[type[Exception], ...]:
     return tuple(errors)
 
 
-def _fail(error: Exception) -> None:
-    typer.echo(f"cdconv: {' '.join(str(error).split())}", err=True)
+def _fail(message: str) -> NoReturn:
+    typer.echo(f"cdconv: {' '.join(message.split())}", err=True)
     sys.exit(2)
 
 
@@ -126,7 +132,7 @@ def train(
     data: DataOption = "cdconv",
     seed: Annotated[int | None, typer.Option(help="Instead of the recipe's.")] = None,
     precision: Annotated[str | None, typer.Option(help="fp32, bf16 or fp16, instead of the recipe's.")] = None,
-    out: Annotated[Path | None, typer.Option(help="The model folder to write. [default: runs/RECIPE-seedN]")] = None,
+    out: Annotated[Path | None, typer.Option(help="The model folder to write. By default runs/RECIPE-seedN.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an unfinished run; leave a finished one.")] = False,
 ) -> None:
     """Trains a detector; the checkpoint kept is the best on validation, the test split is not read."""
@@ -142,7 +148,11 @@ def _train(recipe: "Recipe", data: str, out: Path, resume: bool) -> None:
 
     run = stages.train if recipe.view == HIERARCHICAL else training.train
     run(recipe, data=data, out=out, resume=resume)
-    typer.echo(f"{out}: trained; `cdconv evaluate {out}` reads the test split")
+    if recipe.view != "nli":
+        where = "" if data == "cdconv" else f" --data {data}"
+        typer.echo(f"{out}: trained; next: cdconv evaluate {out}{where}")
+    else:
+        typer.echo(f"{out}: trained; next: cdconv train RECIPE --backbone {out}")
 
 
 @app.command()
@@ -150,7 +160,7 @@ def evaluate(
     model: Annotated[str, typer.Argument(help="A model folder or Hub id.")],
     data: DataOption = "cdconv",
     config: Annotated[
-        str | None, typer.Option(help="A config of the data. [default: the one the model was trained on]")
+        str | None, typer.Option(help="A config of the data. By default the one that the model was trained on.")
     ] = None,
     split: Annotated[str, typer.Option(help="train, validation or test.")] = "test",
     view: Annotated[str | None, typer.Option(help="The utterances to read, where the model does not say.")] = None,
@@ -179,7 +189,7 @@ def evaluate(
 def baselines(
     data: DataOption = "cdconv",
     config: Annotated[
-        list[str] | None, typer.Option(help="Configs to run. [default: 2- and 4-class, both splits]")
+        list[str] | None, typer.Option(help="Configs to run. By default 2- and 4-class, both splits.")
     ] = None,
     split: Annotated[str, typer.Option(help="The split to score.")] = "test",
     out: Annotated[Path | None, typer.Option(help="Also keep the results in this folder.")] = None,
@@ -222,10 +232,16 @@ def results_(
     typer.echo(f"{out}: written from {folder}")
 
 
+def _demand_model(model: str) -> None:
+    # Else the default would be taken for a Hub id.
+    if model == DEMO and not Path(model).exists():
+        raise InputError(f"{model}: no detector there yet; `make demo` trains one, or --model names another")
+
+
 @app.command()
 def detect(
     file: Annotated[str, typer.Argument(help='JSON lines of {"messages": [...]}, or - for standard input.')] = "-",
-    model: ModelOption = "runs/demo",
+    model: ModelOption = DEMO,
     batch_size: Annotated[int, typer.Option(min=1, help="Chats a forward pass.")] = 32,
 ) -> None:
     """Judges the last reply of each chat: JSON lines in, a verdict a line out.
@@ -234,9 +250,12 @@ def detect(
     """
     from contextlib import nullcontext
 
+    _demand_model(model)
     from contradiction.streams import detect_lines
 
-    with nullcontext(sys.stdin.buffer) if file == "-" else Path(file).open("rb") as lines:
+    # Both can be read as far as anything has arrived, which BinaryIO does not promise.
+    opened: Any = nullcontext(sys.stdin.buffer) if file == "-" else Path(file).open("rb")
+    with opened as lines:
         from contradiction.detector import ContradictionDetector
 
         detector = ContradictionDetector.from_pretrained(model)
@@ -255,13 +274,14 @@ def detect(
 
 @app.command()
 def space(
-    model: ModelOption = "runs/demo",
+    model: ModelOption = DEMO,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")] = 7860,
 ) -> None:
     """Starts the page in which anyone can try a detector."""
     from contradiction.page import serve
 
+    _demand_model(model)
     serve(model, host=host, port=port)
 
 
@@ -278,9 +298,7 @@ def demo(
 
     found = _find(source, fall_back=source is None)
     data, out = (
-        ("cdconv", Path("runs/demo"))
-        if found.kind == "release"
-        else (f"cdconv-{found.kind}", Path(f"runs/demo-{found.kind}"))
+        ("cdconv", Path(DEMO)) if found.kind == "release" else (f"cdconv-{found.kind}", Path(f"{DEMO}-{found.kind}"))
     )
     typer.secho("1. data set", bold=True)
     typer.echo(f"{datarepo.build(found, data)}: six configs from {found.path}")

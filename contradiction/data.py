@@ -44,6 +44,14 @@ def load_split(data: str | Path, config: str, split: str) -> "Dataset":
         raise InputError(f"{data}: config {config!r} cannot be loaded ({_first_line(error)})") from error
 
 
+def name_of(data: str | Path) -> str:
+    """What a data repo's card calls it (``CDConv``, ``CDConv sample``, ...); its path or id where it says nothing."""
+    from huggingface_hub import DatasetCard
+
+    card = DatasetCard.load(Path(data) / "README.md" if Path(data).is_dir() else str(data))
+    return str(card.data.get("pretty_name") or data)
+
+
 def fingerprint(*parts: "Dataset") -> str:
     """A digest of all columns: equal exactly for equal rows in equal order, wherever they lie."""
     digest = hashlib.sha256()

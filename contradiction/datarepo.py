@@ -43,6 +43,10 @@ def build(source: Source, out: str | Path) -> Path:
 def _replaceable(path: Path) -> bool:
     if not path.is_dir():
         return False
-    card = path / "README.md"
-    # As bytes: whatever lies there is somebody's, and need not be UTF-8.
-    return not any(path.iterdir()) or (card.is_file() and b"dataset_info:" in card.read_bytes())
+    # A card, and nothing but Parquet in folders named like configs: anything else is somebody's work.
+    configs = {config.name for config in cdconv.CDConv.BUILDER_CONFIGS}
+    inside = [file.relative_to(path) for file in path.rglob("*") if not file.is_dir()]
+    return all(
+        file == Path("README.md") or (len(file.parts) == 2 and file.parts[0] in configs and file.suffix == ".parquet")
+        for file in inside
+    )

@@ -1,5 +1,6 @@
 """The façade: chat messages in, verdicts out."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from contradiction.conversation import Turn, is_blank, read_turns
 from contradiction.errors import InputError
-from contradiction.labels import CONTRADICTIONS, HISTORY, LABELS, is_contradiction, merge, task_with
+from contradiction.labels import CONTRADICTIONS, HISTORY, LABELS, NON_CONTRADICTION, is_contradiction, merge, task_with
 from contradiction.scoring import load_checkpoint, score
-from contradiction.views import VIEWS, model_input
+from contradiction.views import CONVERSATION, VIEWS, model_input
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -25,8 +26,10 @@ class Verdict:
         label: the label decided on, for most detectors the most probable; None where there was nothing to judge.
         score: its probability; None likewise.
         scores: the probability of every label, by name; empty likewise.
-        evidence: indices of the messages that the reply contradicts; only the label ``history`` has any.
-        checked: whether all of the text was read. A label on text that was not is a guess on the rest.
+        evidence: indices of the messages that the reply contradicts; only the label ``history`` has any, and only
+            where ``checked`` is true.
+        checked: whether all was read of the utterances that the detector's view reads. A label on text that was not
+            read is a guess on the rest.
         reason: why ``checked`` is false; else None.
     """
 
@@ -39,8 +42,10 @@ class Verdict:
 
     @property
     def is_contradiction(self) -> bool | None:
-        """Whether the label is any of the contradictions; None where there was nothing to judge."""
-        return None if self.label is None else is_contradiction(self.label)
+        """Whether the reply contradicts anything; None where the label does not say."""
+        if self.label == NON_CONTRADICTION:
+            return False
+        return True if self.label and is_contradiction(self.label) else None
 
 
 @dataclass(frozen=True)
@@ -48,20 +53,97 @@ class Judgement:
     """What a detector makes of one row of utterances.
 
     Attributes:
-        label: the label decided.
-        merged: the label decided among the two of ``2-class``; None for labels that cannot be merged.
+        label: the label decided on.
+        merged: the label decided on among the two of ``2-class``; None for labels that cannot be merged.
         scores: the probability of every label, by name.
-        tokens_cut: how many tokens were not read.
+        unread: what was not read, in words; None where all was.
     """
 
     label: str
     merged: str | None
     scores: Mapping[str, float]
-    tokens_cut: int
+    unread: str | None
 
 
-class ContradictionDetector:
-    """A trained detector.
+class Detector(ABC):
+    """What all detectors share: it turns chats into rows of utterances, and judgements of these into verdicts.
+
+    Attributes:
+        name: how messages name it.
+        task: a key of ``contradiction.labels.LABELS``, or the category of a single stage.
+        labels: the names of its labels.
+        columns: the utterances that it reads.
+    """
+
+    name: str
+    task: str
+    labels: tuple[str, ...]
+    columns: tuple[str, ...]
+
+    @abstractmethod
+    def judge(
+        self,
+        rows: Sequence[Mapping[str, str]],
+        *,
+        batch_size: int = 32,
+        on_batch: Callable[[int], Any] | None = None,
+    ) -> list[Judgement]:
+        """Judges rows of utterances, named as in the data set.
+
+        Args:
+            rows: dicts that hold at least ``columns``.
+            batch_size: rows a forward pass.
+            on_batch: called with the number of rows done, after each forward pass.
+        """
+
+    @abstractmethod
+    def knows(self, text: str) -> bool:
+        """Whether the model has a token of its own for any part of a text; else it reads nothing but "unknown"."""
+
+    def __call__(self, messages: Messages) -> Verdict:
+        """Judges the last reply of one two-turn chat; see :meth:`batch`."""
+        return self.batch([messages])[0]
+
+    def batch(
+        self, chats: Sequence[Messages], *, batch_size: int = 32, on_batch: Callable[[int], Any] | None = None
+    ) -> list[Verdict]:
+        """Judges the last reply of each chat, batched by length; verdicts come in the order of the chats.
+
+        Args:
+            chats: lists of ``{"role", "content"}``: user, assistant, user, assistant.
+            batch_size: chats a forward pass.
+            on_batch: called with the number of chats done, after each forward pass.
+
+        Raises:
+            InputError: a chat is not usable (the message names it, the message in it, and what would be right), or
+                this model does not judge replies.
+        """
+        reply = CONVERSATION[-1]
+        if reply not in self.columns or not set(self.columns) <= set(CONVERSATION):
+            raise InputError(f"{self.name} reads {', '.join(self.columns)}; it does not judge the reply of a chat")
+        conversations = []
+        for number, messages in enumerate(chats):
+            try:
+                conversations.append(two_turns(messages))
+            except InputError as error:
+                raise InputError(f"chats[{number}]: {error}" if len(chats) > 1 else str(error)) from None
+        rows = [dict(zip(CONVERSATION, _texts(turns), strict=True)) for turns in conversations]
+        nothing = [self._nothing_to_judge(row[reply]) for row in rows]
+        judged = [number for number, reason in enumerate(nothing) if reason is None]
+        verdicts = [Verdict(None, None, {}, checked=False, reason=reason) for reason in nothing]
+        judgements = self.judge([rows[number] for number in judged], batch_size=batch_size, on_batch=on_batch)
+        for number, judgement in zip(judged, judgements, strict=True):
+            verdicts[number] = _verdict(conversations[number], judgement)
+        return verdicts
+
+    def _nothing_to_judge(self, reply: str) -> str | None:
+        if is_blank(reply):
+            return "the reply holds no words"
+        return None if self.knows(reply) else "the reply holds no word that the model knows"
+
+
+class ContradictionDetector(Detector):
+    """A detector of one checkpoint.
 
     Args:
         model: a sequence-classification model whose configuration names the labels; it is set to evaluation mode.
@@ -80,7 +162,7 @@ class ContradictionDetector:
         view: str | None = None,
         name: str = "model",
     ) -> None:
-        self.labels = tuple(name for _, name in sorted((model.config.id2label or {}).items()))
+        self.labels = tuple(label for _, label in sorted((model.config.id2label or {}).items()))
         task = task_with(self.labels)
         if task is None:
             known = "; ".join(", ".join(names) for names in LABELS.values())
@@ -89,18 +171,15 @@ class ContradictionDetector:
         if view not in VIEWS:
             wrong = f"there is no view {view!r}" if view else "its configuration does not say which utterances it reads"
             raise InputError(f"{name}: {wrong}; views are {', '.join(VIEWS)}")
-        self.model, self.tokenizer, self.name = model.eval(), tokenizer, name
-        self.task: str = task
-        self.view: str = view
+        self.model, self.tokenizer, self.name, self.task = model.eval(), tokenizer, name, task
+        self.columns = VIEWS[view]
 
-    @classmethod
-    def from_pretrained(
-        cls, name: str | Path, *, view: str | None = None, device: str | None = None
-    ) -> "ContradictionDetector":
-        """Loads a detector from a folder or from the Hub.
+    @staticmethod
+    def from_pretrained(name: str | Path, *, view: str | None = None, device: str | None = None) -> Detector:
+        """Loads a detector from a folder or from the Hub: of one checkpoint, or a hierarchical one.
 
         Args:
-            name: folder or Hub id of a sequence-classification checkpoint, or of a hierarchical detector.
+            name: folder or Hub id.
             view: the utterances it reads, for checkpoints whose configuration does not say.
             device: for instance ``cpu`` or ``cuda:1``; by default a GPU where there is one.
 
@@ -110,39 +189,11 @@ class ContradictionDetector:
         from contradiction.hierarchy import HierarchicalDetector, folder_of
 
         if folder := folder_of(name):
+            if view is not None:
+                raise InputError(f"{name}: hierarchical, each stage reads a view of its own; leave the view out")
             return HierarchicalDetector.load(folder, device)
         model, tokenizer = load_checkpoint(name, device)
-        return cls(model, tokenizer, view, str(name))
-
-    def __call__(self, messages: Messages) -> Verdict:
-        """Judges the last reply of one two-turn chat; see :meth:`batch`."""
-        return self.batch([messages])[0]
-
-    def batch(
-        self, chats: Sequence[Messages], *, batch_size: int = 32, on_batch: Callable[[int], Any] | None = None
-    ) -> list[Verdict]:
-        """Judges the last reply of each chat, batched by length; verdicts come in the order of the chats.
-
-        Args:
-            chats: lists of ``{"role", "content"}``: user, assistant, user, assistant.
-            batch_size: chats a forward pass.
-            on_batch: called with the number of chats done, after each forward pass.
-
-        Raises:
-            InputError: a chat is not usable; the message names it, the message in it, and what would be right.
-        """
-        conversations = []
-        for number, messages in enumerate(chats):
-            try:
-                conversations.append(_read(messages))
-            except InputError as error:
-                raise InputError(f"chats[{number}]: {error}" if len(chats) > 1 else str(error)) from None
-        judged = [number for number, turns in enumerate(conversations) if not is_blank(turns[-1].reply)]
-        rows = [_utterances(conversations[number]) for number in judged]
-        verdicts = [Verdict(None, None, {}, checked=False, reason="the reply holds no words")] * len(chats)
-        for number, judgement in zip(judged, self.judge(rows, batch_size=batch_size, on_batch=on_batch), strict=True):
-            verdicts[number] = _verdict(conversations[number], judgement)
-        return verdicts
+        return ContradictionDetector(model, tokenizer, view, str(name))
 
     def judge(
         self,
@@ -151,51 +202,57 @@ class ContradictionDetector:
         batch_size: int = 32,
         on_batch: Callable[[int], Any] | None = None,
     ) -> list[Judgement]:
-        """Judges the reply of each row of utterances, ``u1``, ``b1``, ``u2``, ``b2`` as in the data set."""
+        """Judges rows of utterances; see :meth:`Detector.judge`."""
         inputs = [self.model_input(row) for row in rows]
         scores = score(self.model, self.tokenizer, inputs, batch_size=batch_size, on_batch=on_batch)
         return [
-            self._judgement(dict(zip(self.labels, probabilities, strict=True)), cut)
-            for probabilities, cut in zip(scores.probabilities.tolist(), scores.tokens_cut.tolist(), strict=True)
+            self._judgement(dict(zip(self.labels, probabilities, strict=True)), unread)
+            for probabilities, unread in zip(scores.probabilities.tolist(), scores.unread, strict=True)
         ]
 
-    def model_input(self, utterances: Mapping[str, str]) -> dict[str, str]:
-        """What the checkpoint reads of ``u1, b1, u2, b2``: the input of a text-classification pipeline on it."""
-        return model_input(utterances, VIEWS[self.view], self.tokenizer)
+    def knows(self, text: str) -> bool:
+        """Whether the model has a token of its own for any part of a text."""
+        ids = self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
+        return any(each != self.tokenizer.unk_token_id for each in ids)
 
-    def _judgement(self, scores: dict[str, float], cut: int) -> Judgement:
+    def model_input(self, utterances: Mapping[str, str]) -> dict[str, str]:
+        """What the checkpoint reads of a row: the input of a text-classification pipeline on it."""
+        return model_input(utterances, self.columns, self.tokenizer)
+
+    def _judgement(self, scores: dict[str, float], unread: str | None) -> Judgement:
         merged = merge(self.task, scores) if self.task in CONTRADICTIONS else None
         return Judgement(
             label=max(scores, key=scores.__getitem__),
             merged=max(merged, key=merged.__getitem__) if merged else None,
             scores=scores,
-            tokens_cut=cut,
+            unread=unread,
         )
 
-    def check(self, messages: Messages) -> None:
-        """Raises InputError where :meth:`batch` would, without judging anything."""
-        _read(messages)
 
+def two_turns(messages: Messages) -> list[Turn]:
+    """The turns of a chat that a detector can judge.
 
-def _verdict(turns: list[Turn], judgement: Judgement) -> Verdict:
-    cut = judgement.tokens_cut
-    return Verdict(
-        label=judgement.label,
-        score=judgement.scores[judgement.label],
-        scores=judgement.scores,
-        evidence=(turns[0].reply_index,) if judgement.label == HISTORY else (),
-        checked=not cut,
-        reason=f"the first {cut} tokens of the text were not read: it is longer than the model" if cut else None,
-    )
-
-
-def _read(messages: Messages) -> list[Turn]:
+    Raises:
+        InputError: it is no chat, or not one of two turns.
+    """
     turns = read_turns(messages)
     if len(turns) != 2:
         raise InputError(f"messages holds {len(messages)} messages; a detector judges two turns, which are 4")
     return turns
 
 
-def _utterances(turns: list[Turn]) -> dict[str, str]:
-    first, second = turns
-    return {"u1": first.user, "b1": first.reply, "u2": second.user, "b2": second.reply}
+def _texts(turns: list[Turn]) -> list[str]:
+    return [text for turn in turns for text in (turn.user, turn.reply)]
+
+
+def _verdict(turns: list[Turn], judgement: Judgement) -> Verdict:
+    # Without all of the text nobody knows which message it was.
+    known = judgement.label == HISTORY and judgement.unread is None
+    return Verdict(
+        label=judgement.label,
+        score=judgement.scores[judgement.label],
+        scores=judgement.scores,
+        evidence=(turns[0].reply_index,) if known else (),
+        checked=judgement.unread is None,
+        reason=judgement.unread,
+    )

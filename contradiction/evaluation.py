@@ -6,14 +6,14 @@ from typing import Any
 
 from contradiction import record
 from contradiction.data import fingerprint, load_split
-from contradiction.detector import ContradictionDetector
+from contradiction.detector import Detector
 from contradiction.errors import InputError
 from contradiction.labels import CONTRADICTIONS, LABELS, merge, task_of
 from contradiction.results import evaluation
 
 
 def evaluate(
-    detector: ContradictionDetector,
+    detector: Detector,
     *,
     data: str | Path,
     config: str,
@@ -46,6 +46,11 @@ def evaluate(
     if detector.task != task and (task != "2-class" or detector.task not in CONTRADICTIONS):
         raise InputError(f"{detector.name} predicts {', '.join(detector.labels)}; config {config!r} has other labels")
     rows = load_split(data, config, split)
+    if missing := [column for column in detector.columns if column not in rows.column_names]:
+        raise InputError(
+            f"{detector.name} reads {', '.join(detector.columns)}, but config {config!r} has no {', '.join(missing)}; "
+            "another view can be named"
+        )
     if on_start:
         on_start(len(rows))
     judgements = detector.judge(list(rows), batch_size=batch_size, on_batch=on_batch)
@@ -61,8 +66,8 @@ def evaluate(
         references=list(rows["label"]),
         predictions=[LABELS[task].index(label) for label in decided],
         kind="detector",
-        view=detector.view,
-        cut=sum(each.tokens_cut > 0 for each in judgements),
+        columns=detector.columns,
+        cut=sum(each.unread is not None for each in judgements),
         run=record.read(detector.name),
         probabilities=[[round(each[label], 5) for label in LABELS[task]] for each in scores],
     )

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from contradiction.errors import InputError
+
 
 def write_text(path: str | Path, text: str) -> None:
     """Writes UTF-8 text under a temporary name beside ``path`` and renames it."""
@@ -29,8 +31,14 @@ def write_json(path: str | Path, value: Mapping[str, Any]) -> None:
 
 
 def read_json(path: str | Path) -> dict[str, Any]:
-    """Reads a JSON object in UTF-8."""
-    return json.loads(Path(path).read_text(encoding="utf-8"))
+    """Reads a JSON object in UTF-8; raises InputError, naming the file, where it is none."""
+    try:
+        value = json.loads(Path(path).read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise InputError(f"{path}: not JSON in UTF-8 ({error})") from None
+    if not isinstance(value, dict):
+        raise InputError(f"{path}: holds a {type(value).__name__}; it must be a JSON object")
+    return value
 
 
 @contextmanager

@@ -55,19 +55,18 @@ def encode_rows(rows: "Dataset", recipe: Recipe, tokenizer: "PreTrainedTokenizer
 
 def train_loader(
     examples: list[dict[str, Any]], tokenizer: "PreTrainedTokenizerBase", batch_size: int, seed: int
-) -> tuple[DataLoader, EpochSampler]:
-    """Batches for training, and the sampler that orders them: call its ``set_epoch`` before each pass."""
-    sampler = EpochSampler([len(each["input_ids"]) for each in examples], batch_size, seed)
+) -> DataLoader:
+    """Batches for training; the order depends on the epoch that the prepared loader's ``set_epoch`` is told."""
+    lengths = [len(each["input_ids"]) for each in examples]
     # The loader's own generator: without it, a DataLoader draws from the global one, and dropout after a resume would
     # no longer be what it was.
-    loader: DataLoader = DataLoader(
+    return DataLoader(
         examples,  # type: ignore[arg-type]  # a list is a data set to torch, but not to its stubs
         batch_size=batch_size,
-        sampler=sampler,
+        sampler=EpochSampler(lengths, batch_size, seed),
         collate_fn=DataCollatorWithPadding(tokenizer),
         generator=Generator().manual_seed(seed),
     )
-    return loader, sampler
 
 
 def evaluation_loader(

@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import cdconv
-from contradiction import record, results
+from contradiction import nli, record, results
 from contradiction.cards import render
 from contradiction.errors import InputError
 from contradiction.files import read_json
 from contradiction.labels import LABELS, task_of
 from contradiction.tables import percent
-from contradiction.views import VIEWS
+from contradiction.views import CONVERSATION, VIEWS
 
 if TYPE_CHECKING:
     from huggingface_hub import ModelCard
@@ -22,6 +22,8 @@ SENTENCES = {
     "persona": "Says what about a chatbot its contradiction concerns.",
     "nli": "Says whether a premise entails a hypothesis: a backbone to fine-tune on CDConv.",
 }
+# By the name of the training data: NLI weights follow OCNLI, which CDConv's licence equals.
+LICENSES = {"CDConv": cdconv.LICENSE, nli.NAME: cdconv.LICENSE, "CDConv sample": "cc0-1.0"}
 EXAMPLE = {
     "u1": "你养猫吗？", "b1": "养了一只橘猫", "u2": "它叫什么名字？", "b2": "我没养过猫呀",
     "premise": "他养了一只橘猫", "hypothesis": "他没养过猫",
@@ -56,14 +58,15 @@ def model_card(
         raise InputError(f"{folder}: no {record.NAME}; a card is made from the record that `cdconv train` writes")
     recipe = run["request"]["recipe"]
     task = task_of(recipe["config"])
+    data_name = run["request"]["data_name"]
     data = ModelCardData(
         model_name=name,
         language="zh",
-        license=cdconv.LICENSE,
+        license=LICENSES.get(data_name, "other"),
         library_name="transformers",
         pipeline_tag="text-classification",
         base_model=recipe["backbone"] if _is_hub_id(recipe["backbone"]) else None,
-        datasets=["cdconv"] if task != "nli" else None,
+        datasets=["cdconv"] if data_name == "CDConv" else None,
         metrics=["f1", "accuracy"],
         tags=["contradiction-detection", "dialogue"],
         eval_results=[one for each in evaluations for one in _eval_results(each)] or None,
@@ -86,6 +89,7 @@ def model_card(
         task_sentence=SENTENCES[task],
         labels=", ".join(f"`{label}`" for label in LABELS[task]),
         scores=results.score_table([*evaluations, *beside], "", with_split=True) if evaluations else None,
+        baselines=bool(beside),
         classes=[results.class_table(each) for each in evaluations],
         chosen=[
             (name, percent(each["best_macro_f1"]), each["best_epoch"])
@@ -94,9 +98,11 @@ def model_card(
         checkpoint="/".join(filter(None, (name, checkpoint))),
         stages=list(stages),
         recipe=recipe,
-        origin=f"from {results.backbone_name(recipe)}" if recipe["backbone"] else "from random weights",
+        data_name=data_name,
+        judges=columns[-1:] == CONVERSATION[-1:],
+        origin=f"fine-tuned from {results.backbone_name(recipe)}" if recipe["backbone"] else "from random weights",
         parameters=run["parameters"],
-        minutes=f"{run['minutes']:.0f}",
+        minutes=f"{run['minutes']:.0f} minutes" if run["minutes"] >= 2 else f"{60 * run['minutes']:.0f} seconds",
         hardware=run["hardware"],
         columns=", ".join(columns),
         separator=separator,

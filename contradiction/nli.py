@@ -4,7 +4,6 @@ Premise and hypothesis with one of three labels: config ``nli`` keeps them, ``nl
 neutral to non-contradiction as the paper does.
 """
 
-import csv
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -17,6 +16,7 @@ from contradiction.labels import LABELS, merge_id
 # Each corpus in its own words: the columns of the two texts, and the names of the labels.
 TEXTS = (("sentence1", "sentence2"), ("text_a", "text_b"), ("premise", "hypothesis"))
 NAMES = {"蕴含": "entailment", "中立": "neutral", "矛盾": "contradiction"} | {name: name for name in LABELS["nli"]}
+NAME = "Chinese NLI pairs"
 NO_CONSENSUS = "-"  # the annotators did not agree; the authors of CDConv counted these as non-contradiction
 
 Pair = tuple[str, str, str]
@@ -35,34 +35,47 @@ def read(path: str | Path) -> list[Pair]:
     if not path.is_file():
         raise InputError(f"{path}: no such file; an NLI corpus is a .json or .tsv file")
     pairs = []
-    for number, row in enumerate(_rows(path), start=1):
+    for where, row in _rows(path):
         if not isinstance(row, Mapping):
-            raise InputError(f"{path}:{number}: got a {type(row).__name__}; a row is one JSON object")
+            raise InputError(f"{where}: got a {type(row).__name__}; a row is one JSON object")
         columns = next((each for each in TEXTS if all(isinstance(row.get(name), str) for name in each)), None)
         if columns is None:
             known = " or ".join(" and ".join(each) for each in TEXTS)
-            raise InputError(f"{path}:{number}: has {', '.join(map(str, row))}; the texts must be in {known}")
+            raise InputError(f"{where}: has {', '.join(map(str, row))}; the texts must be in {known}")
         label = row.get("label")
         if label == NO_CONSENSUS:
             continue
-        if label not in NAMES:
-            raise InputError(f"{path}:{number}: label {label!r}; allowed are {', '.join(NAMES)} and {NO_CONSENSUS}")
+        if not isinstance(label, str) or label not in NAMES:
+            raise InputError(f"{where}: label {label!r}; allowed are {', '.join(NAMES)} and {NO_CONSENSUS}")
         pairs.append((row[columns[0]], row[columns[1]], NAMES[label]))
     return pairs
 
 
-def _rows(path: Path) -> Iterator[Any]:
+def _rows(path: Path) -> Iterator[tuple[str, Any]]:
+    """Each row with its place. Lines end with a line feed alone: other separators may stand inside a text."""
     try:
-        text = path.read_text(encoding="utf-8")
-        if path.suffix == ".tsv":
-            # Quotes are part of the text in XNLI, not of the format.
-            yield from csv.DictReader(text.splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE)
-        elif text.lstrip().startswith("["):
-            yield from json.loads(text)
+        text = path.read_text(encoding="utf-8-sig")
+    except ValueError as error:
+        raise InputError(f"{path}: not UTF-8 ({error})") from None
+    if path.suffix == ".tsv":
+        header, *lines = (line.rstrip("\r").split("\t") for line in text.rstrip("\n").split("\n"))
+        for number, cells in enumerate(lines, start=2):
+            # Quotes are part of the text in XNLI, not of the format, so this is no CSV.
+            yield f"{path}:{number}", dict(zip(header, cells, strict=False))
+        return
+    whole = text.lstrip().startswith("[")
+    parts = [text] if whole else text.split("\n")
+    for number, part in enumerate(parts, start=1):
+        if not part.strip():
+            continue
+        try:
+            found = json.loads(part)
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{path}:{number}: neither JSON lines, nor a JSON list, nor a .tsv ({error})") from None
+        if whole:
+            yield from ((f"{path}:row {row}", each) for row, each in enumerate(found, start=1))
         else:
-            yield from map(json.loads, text.splitlines())
-    except (ValueError, csv.Error) as error:
-        raise InputError(f"{path}: neither JSON lines, nor a JSON list, nor a .tsv, in UTF-8 ({error})") from None
+            yield f"{path}:{number}", found
 
 
 def build(train: Iterable[str | Path], validation: Iterable[str | Path], out: str | Path) -> dict[str, int]:
@@ -138,6 +151,6 @@ def _card() -> str:
         for config in ("nli", "nli-2-class")
     )
     return (
-        f"---\nlanguage:\n- zh\nconfigs:\n{configs}---\n\n# Chinese NLI pairs\n\nBuilt by `cdconv data nli` for the "
-        "NLI stage before CDConv. The licences of the corpora it was built from apply.\n"
+        f"---\npretty_name: {NAME}\nlanguage:\n- zh\nconfigs:\n{configs}---\n\n# {NAME}\n\nBuilt by `cdconv data nli` "
+        "for the NLI stage before CDConv. The licences of the corpora it was built from apply.\n"
     )

@@ -26,6 +26,10 @@ def serve(model: str | Path, *, host: str, port: int) -> None:
         raise InputError(f"{APP}: no such file; the page is part of the repository, not of the installed package")
     _check_address(host, port)
     detector = ContradictionDetector.from_pretrained(model)
+    if detector.task not in ("2-class", "4-class"):
+        raise InputError(
+            f"{model}: its labels are {', '.join(detector.labels)}; the page shows 2-class and 4-class ones"
+        )
     app = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(app)
     app.launch(detector, host=host, port=port)

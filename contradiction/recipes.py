@@ -93,7 +93,11 @@ class Recipe(BaseModel):
         return value
 
     @model_validator(mode="after")
-    def _has_categories(self) -> Self:
+    def _view_fits_config(self) -> Self:
+        if (self.view == "nli") != self.config.startswith("nli"):
+            raise ValueError(
+                f"view {self.view!r} does not read config {self.config!r}; the view nli goes with nli configs"
+            )
         if (self.target or self.view == HIERARCHICAL) and task_of(self.config) != "4-class":
             raise ValueError(
                 f"config {self.config!r} has no categories to target; allowed are 4-class, 4-class-grouped"

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,10 +17,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Scores:
-    """Probabilities, shape (inputs, classes), and how many tokens of each input were not read."""
+    """Probabilities, shape (inputs, classes), and for each input what was not read, in words, or None."""
 
     probabilities: np.ndarray
-    tokens_cut: np.ndarray
+    unread: list[str | None]
 
 
 def load_checkpoint(name: str | Path, device: str | None = None) -> tuple["PreTrainedModel", "PreTrainedTokenizerBase"]:
@@ -66,14 +67,18 @@ def max_length_of(model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase"
     return limit
 
 
+# A fast tokenizer keeps its truncation as a setting of its own, so that two threads on it would cut each other's texts.
+_TOKENIZING = Lock()
+
+
 def encode(
     tokenizer: "PreTrainedTokenizerBase", inputs: Sequence[Mapping[str, str]], max_length: int
-) -> tuple[list[dict[str, list[int]]], np.ndarray]:
-    """Token ids and masks of each input, at most ``max_length`` tokens, and how many tokens each lost.
+) -> tuple[list[dict[str, list[int]]], list[str | None]]:
+    """Token ids and masks of each input, at most ``max_length`` tokens; and what of each was not read, in words.
 
-    What is too long is cut from the left of the longer text.
+    What is too long is cut from the left: the earlier utterances first, and the reply only where it alone is too long.
+    Safe to call from several threads.
     """
-    tokenizer.truncation_side = "left"
 
     def tokenize(chosen: Sequence[Mapping[str, str]], **kwargs: Any) -> list[dict[str, list[int]]]:
         texts = [each["text"] for each in chosen]
@@ -81,12 +86,25 @@ def encode(
         batch = tokenizer(texts, pairs, verbose=False, **kwargs)
         return [{key: values[index] for key, values in batch.items()} for index in range(len(chosen))]
 
-    # Whole first, to know what is lost; then the few that are too long once more, cut as a pipeline cuts them.
-    encoded = tokenize(inputs)
-    cut = np.maximum([len(each["input_ids"]) - max_length for each in encoded], 0)
-    for index in np.flatnonzero(cut).tolist():
-        encoded[index] = tokenize([inputs[index]], truncation=True, max_length=max_length)[0]
-    return encoded, cut
+    def cut(one: Mapping[str, str], tokens: int) -> tuple[dict[str, list[int]], str]:
+        last = one.get("text_pair", one["text"])
+        reply = len(tokenizer(last, add_special_tokens=False, verbose=False)["input_ids"])
+        fits = "text_pair" in one and reply + tokenizer.num_special_tokens_to_add(pair=True) < max_length
+        how = "only_first" if fits else "longest_first"
+        said = "of the history" if fits else "of the history and of the reply"
+        return (
+            tokenize([one], truncation=how, max_length=max_length)[0],
+            f"the first {tokens - max_length} tokens {said} were not read: the model reads at most {max_length}",
+        )
+
+    unread: list[str | None] = [None] * len(inputs)
+    with _TOKENIZING:
+        tokenizer.truncation_side = "left"
+        encoded = tokenize(inputs)  # whole first, to know what would be lost
+        for index, one in enumerate(encoded):
+            if (tokens := len(one["input_ids"])) > max_length:
+                encoded[index], unread[index] = cut(inputs[index], tokens)
+    return encoded, unread
 
 
 def score(
@@ -113,8 +131,8 @@ def score(
 
     classes = len(model.config.id2label or ())
     if not inputs:
-        return Scores(np.zeros((0, classes)), np.zeros(0, dtype=int))
-    encoded, cut = encode(tokenizer, inputs, max_length_of(model, tokenizer))
+        return Scores(np.zeros((0, classes)), [])
+    encoded, unread = encode(tokenizer, inputs, max_length_of(model, tokenizer))
     order = np.argsort([-len(each["input_ids"]) for each in encoded], kind="stable")
     probabilities = np.empty((len(inputs), classes))
     for start in range(0, len(order), batch_size):
@@ -125,4 +143,4 @@ def score(
         probabilities[chosen] = torch.softmax(logits.float(), dim=-1).cpu().numpy()
         if on_batch:
             on_batch(len(chosen))
-    return Scores(probabilities, cut)
+    return Scores(probabilities, unread)

@@ -1,20 +1,29 @@
 """JSON lines of chats in, one verdict a line out, in the same order."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from codecs import BOM_UTF8
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
-from itertools import islice
-from typing import Any, BinaryIO
+from itertools import count
+from typing import Any, Protocol
 
-from contradiction.detector import ContradictionDetector, Verdict
+from contradiction.detector import Detector, Verdict, two_turns
 from contradiction.errors import InputError
 
-CHUNK = 512  # lines read ahead: enough for batches of like length, few enough to answer soon
+
+class Stream(Protocol):
+    """A buffered binary file, or standard input's buffer."""
+
+    def read1(self, size: int, /) -> bytes:
+        """What has arrived, at most ``size`` bytes; waits only where there is nothing, and is empty at the end."""
+
+
+AT_ONCE = 1 << 18  # bytes: enough for batches of like length, few enough to answer soon
 
 
 def detect_lines(
-    detector: ContradictionDetector,
-    lines: BinaryIO | Iterable[bytes],
+    detector: Detector,
+    stream: Stream,
     where: str,
     *,
     on_error: Callable[[str], Any],
@@ -22,9 +31,11 @@ def detect_lines(
 ) -> Iterator[str]:
     """Judges JSON lines of ``{"messages": [...]}``.
 
+    What has arrived is judged at once, so that a pipe is answered line by line and a file in large batches.
+
     Args:
         detector: what judges.
-        lines: UTF-8 bytes, a line each; blank lines are passed over.
+        stream: UTF-8, a chat a line; blank lines are passed over.
         where: the name of the input, for messages.
         on_error: called with one line of text for each line that cannot be judged; the rest goes on.
         batch_size: chats a forward pass.
@@ -32,20 +43,36 @@ def detect_lines(
     Yields:
         A JSON object for each good line: its number (from 1) as ``line``, then the fields of the verdict.
     """
-    numbered = enumerate(lines, start=1)
-    while chunk := list(islice(numbered, CHUNK)):
+    numbers = count(1)
+    for lines in _arrived(stream):
         chats: dict[int, Any] = {}
-        for number, line in chunk:
+        for line, number in zip(lines, numbers, strict=False):
+            if number == 1:
+                line = line.removeprefix(BOM_UTF8)
             if not line.strip():
                 continue
             try:
-                chats[number] = _messages(line)
-                detector.check(chats[number])
+                messages = _messages(line)
+                two_turns(messages)
+                chats[number] = messages
             except InputError as error:
-                chats.pop(number, None)
                 on_error(f"{where}:{number}: {error}")
-        for number, verdict in zip(chats, detector.batch(list(chats.values()), batch_size=batch_size), strict=True):
-            yield to_json(verdict, line=number)
+        for place, verdict in zip(chats, detector.batch(list(chats.values()), batch_size=batch_size), strict=True):
+            yield to_json(verdict, line=place)
+
+
+def _arrived(stream: Stream) -> Iterator[list[bytes]]:
+    """The whole lines that can be read without waiting, again and again until the end."""
+    rest: list[bytes] = []
+    while part := stream.read1(AT_ONCE):
+        head, newline, tail = part.rpartition(b"\n")
+        if newline:
+            yield b"".join([*rest, head]).split(b"\n")
+            rest = [tail]
+        else:
+            rest.append(part)
+    if last := b"".join(rest):
+        yield [last]
 
 
 def to_json(verdict: Verdict, **more: Any) -> str:

@@ -20,7 +20,7 @@ from transformers import get_linear_schedule_with_warmup
 
 from contradiction import files, record
 from contradiction.backbones import start
-from contradiction.data import fingerprint, load_split
+from contradiction.data import fingerprint, load_split, name_of
 from contradiction.errors import InputError
 from contradiction.labels import task_of
 from contradiction.loaders import encode_rows, evaluation_loader, train_loader
@@ -71,7 +71,7 @@ def train(recipe: Recipe, *, data: str | Path, out: str | Path, resume: bool = F
         dataloader_config=DataLoaderConfiguration(split_batches=True),
     )
     rows = _read(recipe, data)
-    asked = _request(recipe, rows)
+    asked = _request(recipe, data, rows)
     if out.exists():
         if resume and record.read(out).get("request") == asked:
             return out
@@ -84,7 +84,7 @@ def train(recipe: Recipe, *, data: str | Path, out: str | Path, resume: bool = F
     texts = (row[column] for row in rows["train"] for column in VIEWS[recipe.view])
     model, tokenizer = start(recipe, recipe.labels, texts)
     examples = {split: encode_rows(part, recipe, tokenizer) for split, part in rows.items()}
-    batches, sampler = train_loader(examples["train"], tokenizer, recipe.batch_size, recipe.seed)
+    batches = train_loader(examples["train"], tokenizer, recipe.batch_size, recipe.seed)
     checks = evaluation_loader(examples["validation"], tokenizer, recipe.batch_size)
     optimizer = torch.optim.AdamW(_parameter_groups(model, recipe.weight_decay), lr=recipe.learning_rate)
     loss_of = loss_function(
@@ -105,7 +105,8 @@ def train(recipe: Recipe, *, data: str | Path, out: str | Path, resume: bool = F
     )
     with bar:
         for epoch in range(len(progress.epochs), recipe.epochs):
-            sampler.set_epoch(epoch)
+            # Of the prepared loader, which counts the passes itself, from 0 after a resume, and tells the sampler.
+            batches.set_epoch(epoch)
             started = time.perf_counter()
             loss = _one_epoch(accelerator, model, optimizer, schedule, batches, loss_of, bar)
             seconds = time.perf_counter() - started
@@ -131,10 +132,10 @@ def train(recipe: Recipe, *, data: str | Path, out: str | Path, resume: bool = F
 
 def request(recipe: Recipe, data: str | Path) -> dict[str, Any]:
     """What a run is asked to do, as its record keeps it: two runs with equal requests end with equal weights."""
-    return _request(recipe, _read(recipe, data))
+    return _request(recipe, data, _read(recipe, data))
 
 
-def _request(recipe: Recipe, rows: dict[str, "Dataset"]) -> dict[str, Any]:
+def _request(recipe: Recipe, data: str | Path, rows: dict[str, "Dataset"]) -> dict[str, Any]:
     values = recipe.model_dump()
     backbone = Path(recipe.backbone or "")
     if recipe.backbone and backbone.is_dir():
@@ -143,7 +144,7 @@ def _request(recipe: Recipe, rows: dict[str, "Dataset"]) -> dict[str, Any]:
             sorted(hashlib.sha256(file.read_bytes()).digest() for file in backbone.glob("*.safetensors"))
         )
         values["backbone"] = f"{backbone.resolve().name}@{hashlib.sha256(weights).hexdigest()[:12]}"
-    return {"recipe": values, "data": fingerprint(*rows.values())}
+    return {"recipe": values, "data": fingerprint(*rows.values()), "data_name": name_of(data)}
 
 
 def _read(recipe: Recipe, data: str | Path) -> dict[str, "Dataset"]:

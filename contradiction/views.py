@@ -8,14 +8,17 @@ from contradiction.labels import HISTORY, INTRA, ROLE
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
+# The utterances of a row in their order; the last is the reply that is judged.
+CONVERSATION = ("u1", "b1", "u2", "b2")
+
 # View -> the columns read, in order. The last one is `text_pair`, the others are joined into `text`.
 VIEWS: Mapping[str, tuple[str, ...]] = {
     "sentence-pair": ("b1", "b2"),
-    "flatten": ("u1", "b1", "u2", "b2"),
+    "flatten": CONVERSATION,
     # What each stage of the hierarchical method reads: the less, the nearer the clash.
     INTRA: ("u2", "b2"),
     ROLE: ("b1", "u2", "b2"),
-    HISTORY: ("u1", "b1", "u2", "b2"),
+    HISTORY: CONVERSATION,
     "reply-only": ("b2",),
     "context-only": ("u1", "b1", "u2"),
     "nli": ("premise", "hypothesis"),

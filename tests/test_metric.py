@@ -324,7 +324,10 @@ NAMES_4 = "0-3 or 'non-contradiction', 'intra-sentence', 'role-confusion', 'hist
         ({"references": None}, "references is None; allowed are lists or arrays"),
         ({"predictions": [0, 1]}, "lengths differ: 4 references, 2 predictions"),
         ({"references": [], "predictions": []}, "references and predictions are empty; at least one row is needed"),
-        ({"task": "3-class"}, "the task is '3-class'; allowed are '2-class', '4-class', 'persona', 'nli', each also with"),
+        (
+            {"task": "3-class"},
+            "the task is '3-class'; allowed are '2-class', '4-class', 'persona', 'nli', each also with",
+        ),
         ({"task": None}, "the task is None; allowed are"),
         ({"bootstrap": -1}, "bootstrap is -1; allowed are whole numbers from 0"),
         ({"bootstrap": 10.0}, "bootstrap is 10.0; allowed"),
