@@ -1,5 +1,6 @@
 """The cards, made from data and records by huggingface_hub's card tools; the prose lies in ``templates/``."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +19,14 @@ EXAMPLES = (275, 1617, 3936, 274)
 TEMPLATES = Path(__file__).with_name("templates")
 
 
-def data_set_card(source: Source, infos: "DatasetInfosDict") -> "DatasetCard":
-    """The card of a data repo; every figure in it is counted from the source, or read from a recorded run on it."""
+def data_set_card(source: Source, infos: "DatasetInfosDict", files: Mapping[str, Mapping[str, str]]) -> "DatasetCard":
+    """The card of a data repo; every figure in it is counted from the source, or read from a recorded run on it.
+
+    Args:
+        source: the raw file.
+        infos: what `datasets` says of each config.
+        files: config -> split -> path in the repo.
+    """
     from datasets.utils.metadata import MetadataConfigs
     from huggingface_hub import DatasetCard, DatasetCardData
 
@@ -41,12 +48,10 @@ def data_set_card(source: Source, infos: "DatasetInfosDict") -> "DatasetCard":
     MetadataConfigs(
         {
             config: {
-                "data_files": [
-                    {"split": split, "path": f"{config}/{split}-*"} for split in ("train", "validation", "test")
-                ],
+                "data_files": [{"split": split, "path": path} for split, path in paths.items()],
                 **({"default": True} if config == cdconv.CDConv.DEFAULT_CONFIG_NAME else {}),
             }
-            for config in infos
+            for config, paths in files.items()
         }
     ).to_dataset_card_data(data)
     body = render(

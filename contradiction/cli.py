@@ -25,6 +25,7 @@ data_app = typer.Typer(help="Builds the data repo and shows what is in it.", no_
 app.add_typer(data_app, name="data")
 app.add_typer(push_app, name="push")
 
+INTERRUPTED = 130
 DEMO = "runs/demo"  # where `make demo` leaves its detector
 
 SourceOption = Annotated[
@@ -38,10 +39,10 @@ DataOption = Annotated[str, typer.Option(help="The data repo: a folder or a Hub 
 def main() -> None:
     """The entry point: an error that the user can mend is one line on stderr and exit code 2."""
     try:
-        sys.exit(app(standalone_mode=False))
-    except (typer.Abort, KeyboardInterrupt):
-        typer.echo("cdconv: interrupted", err=True)
-        sys.exit(130)
+        code = app(standalone_mode=False)
+        if code == INTERRUPTED:  # what Typer makes of Ctrl-C
+            typer.echo("cdconv: interrupted", err=True)
+        sys.exit(code)
     except typer.TyperException as error:
         if type(error).__name__ == "NoArgsIsHelpError":  # the help has been shown, and is all there is to say
             sys.exit(2)

@@ -44,6 +44,19 @@ def load_split(data: str | Path, config: str, split: str) -> "Dataset":
         raise InputError(f"{data}: config {config!r} cannot be loaded ({_first_line(error)})") from error
 
 
+def write_split(rows: "Dataset", folder: str | Path, split: str) -> str:
+    """Writes a split as Parquet; gives the file's name, which holds a digest of the content.
+
+    `datasets` caches a local folder by what its card says, the names of the files included, and not by what is in them:
+    under one name, a folder that was built anew would be answered with the old rows.
+    """
+    folder = Path(folder)
+    partial = folder / f"{split}.parquet"
+    rows.to_parquet(partial)
+    digest = hashlib.sha256(partial.read_bytes()).hexdigest()[:16]
+    return partial.rename(folder / f"{split}-00000-of-00001-{digest}.parquet").name
+
+
 def name_of(data: str | Path) -> str:
     """What a data repo's card calls it (``CDConv``, ``CDConv sample``, ...); its path or id where it says nothing."""
     from huggingface_hub import DatasetCard

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import cdconv
 from contradiction import cards
+from contradiction.data import write_split
 from contradiction.errors import InputError
 from contradiction.files import new_folder
 from contradiction.quiet import no_data_bars
@@ -27,16 +28,18 @@ def build(source: Source, out: str | Path) -> Path:
     if out.exists() and not _replaceable(out):
         raise InputError(f"{out}: not a data repo, so it will not be replaced; name a new folder")
     with no_data_bars(), tempfile.TemporaryDirectory() as cache, new_folder(out) as folder:
-        infos = DatasetInfosDict()
+        infos, files = DatasetInfosDict(), {}
         for config in cdconv.CDConv.BUILDER_CONFIGS:
             builder = cdconv.CDConv(cache_dir=cache, config_name=config.name, source=str(source.path))
             builder.download_and_prepare()
-            for split, rows in builder.as_dataset().items():
-                rows.to_parquet(folder / config.name / f"{split}-00000-of-00001.parquet")
+            files[config.name] = {
+                split: f"{config.name}/{write_split(rows, folder / config.name, split)}"
+                for split, rows in builder.as_dataset().items()
+            }
             info = builder.info
             info.download_size = sum(file.stat().st_size for file in (folder / config.name).iterdir())
             infos[config.name] = info
-        cards.data_set_card(source, infos).save(folder / "README.md")
+        cards.data_set_card(source, infos, files).save(folder / "README.md")
     return out
 
 

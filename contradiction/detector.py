@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from contradiction.conversation import Turn, is_blank, read_turns
 from contradiction.errors import InputError
 from contradiction.labels import CONTRADICTIONS, HISTORY, LABELS, NON_CONTRADICTION, is_contradiction, merge, task_with
-from contradiction.scoring import load_checkpoint, score
+from contradiction.scoring import knows, load_checkpoint, score
 from contradiction.views import CONVERSATION, VIEWS, model_input
 
 if TYPE_CHECKING:
@@ -212,8 +212,7 @@ class ContradictionDetector(Detector):
 
     def knows(self, text: str) -> bool:
         """Whether the model has a token of its own for any part of a text."""
-        ids = self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
-        return any(each != self.tokenizer.unk_token_id for each in ids)
+        return knows(self.tokenizer, text)
 
     def model_input(self, utterances: Mapping[str, str]) -> dict[str, str]:
         """What the checkpoint reads of a row: the input of a text-classification pipeline on it."""

@@ -7,11 +7,16 @@ neutral to non-contradiction as the paper does.
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from contradiction.data import write_split
 from contradiction.errors import InputError
 from contradiction.files import new_folder
 from contradiction.labels import LABELS, merge_id
+from contradiction.quiet import no_data_bars
+
+if TYPE_CHECKING:
+    from datasets import Dataset
 
 # Each corpus in its own words: the columns of the two texts, and the names of the labels.
 TEXTS = (("sentence1", "sentence2"), ("text_a", "text_b"), ("premise", "hypothesis"))
@@ -104,11 +109,15 @@ def build(train: Iterable[str | Path], validation: Iterable[str | Path], out: st
     for name, pairs in (("training", kept), ("validation", held_out)):
         if not pairs:
             raise InputError(f"the {name} split has no rows; name at least one file")
-    with new_folder(out) as folder:
-        for config in ("nli", "nli-2-class"):
-            for split, pairs in (("train", kept), ("validation", held_out)):
-                _write(pairs, config, folder / config / f"{split}.parquet")
-        (folder / "README.md").write_text(_card(), encoding="utf-8")
+    with no_data_bars(), new_folder(out) as folder:
+        files = {
+            config: {
+                split: f"{config}/{write_split(_rows_of(pairs, config), folder / config, split)}"
+                for split, pairs in (("train", kept), ("validation", held_out))
+            }
+            for config in ("nli", "nli-2-class")
+        }
+        (folder / "README.md").write_text(_card(files), encoding="utf-8")
     return {"train": len(kept), "validation": len(held_out), "dropped": len(raw) - len(kept)}
 
 
@@ -125,7 +134,7 @@ def _unseen(pairs: Iterable[Pair], seen: set[tuple[str, str]]) -> list[Pair]:
     return fresh
 
 
-def _write(pairs: list[Pair], config: str, path: Path) -> None:
+def _rows_of(pairs: list[Pair], config: str) -> "Dataset":
     from datasets import ClassLabel, Dataset, Features, Value
 
     names = LABELS["nli"] if config == "nli" else LABELS["2-class"]
@@ -133,7 +142,7 @@ def _write(pairs: list[Pair], config: str, path: Path) -> None:
     features = Features(
         id=Value("int32"), premise=Value("string"), hypothesis=Value("string"), label=ClassLabel(names=list(names))
     )
-    Dataset.from_dict(
+    return Dataset.from_dict(
         {
             "id": list(range(1, len(pairs) + 1)),
             "premise": [premise for premise, _, _ in pairs],
@@ -141,14 +150,14 @@ def _write(pairs: list[Pair], config: str, path: Path) -> None:
             "label": ids if config == "nli" else [merge_id("nli", each) for each in ids],
         },
         features=features,
-    ).to_parquet(path)
+    )
 
 
-def _card() -> str:
+def _card(files: Mapping[str, Mapping[str, str]]) -> str:
     configs = "".join(
         f"- config_name: {config}\n  data_files:\n"
-        + "".join(f"  - split: {split}\n    path: {config}/{split}.parquet\n" for split in ("train", "validation"))
-        for config in ("nli", "nli-2-class")
+        + "".join(f"  - split: {split}\n    path: {path}\n" for split, path in paths.items())
+        for config, paths in files.items()
     )
     return (
         f"---\npretty_name: {NAME}\nlanguage:\n- zh\nconfigs:\n{configs}---\n\n# {NAME}\n\nBuilt by `cdconv data nli` "

@@ -71,6 +71,13 @@ def max_length_of(model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase"
 _TOKENIZING = Lock()
 
 
+def knows(tokenizer: "PreTrainedTokenizerBase", text: str) -> bool:
+    """Whether any token of a text is not the unknown one."""
+    with _TOKENIZING:
+        ids = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
+    return any(each != tokenizer.unk_token_id for each in ids)
+
+
 def encode(
     tokenizer: "PreTrainedTokenizerBase", inputs: Sequence[Mapping[str, str]], max_length: int
 ) -> tuple[list[dict[str, list[int]]], list[str | None]]:

@@ -75,10 +75,14 @@ def test_help_imports_nothing_heavy():
         (["train", "tiny", "--precision", "int8"], "'precision' is 'int8'"),
         (["train", "tiny", "--data", "no/such/folder"], "no/such/folder: no such folder"),
         (["evaluate", "no/such/model"], "no/such/model: neither a model folder nor a model on the Hub"),
-        (["detect", "no-such-file.jsonl"], "no-such-file.jsonl"),
+        (["detect", "no-such-file.jsonl", "--model", "some/model"], "no-such-file.jsonl"),
         (["detect", "-", "--model", "no/such/model"], "no/such/model: neither"),
         (["space", "--model", "no/such/model", "--port", "17860"], "no/such/model: neither"),
         (["card", "no/such/model"], "no/such/model: no run.json"),
+        (["detect"], "runs/demo: no detector there yet"),
+        (["detect", "--bogus"], "No such option: --bogus"),
+        (["train"], "Missing parameter: recipe"),
+        (["baselines", "--config", "nli"], "config 'nli' holds no conversations"),
         (["data", "nli", "--train", "no.json", "--validation", "no.json"], "no.json: no such file"),
         (["data", "build", "--source", "no.txt"], "no.txt: no such file"),
     ],
@@ -182,7 +186,6 @@ def test_a_card_says_what_was_measured_and_validates(run, model, sample_repo, tm
     assert (code, "with 1 evaluations" in out) == (0, True)
     card = ModelCard.load(model / "README.md")
     result = json.loads(kept.read_text(encoding="utf-8"))
-    assert card.data.license == "cc-by-nc-4.0"
     assert card.data.pipeline_tag == "text-classification"
     assert card.data.eval_results[0].metric_value == round(result["metrics"]["macro_f1"], 4)
     assert f"| {100 * result['metrics']['macro_f1']:.1f} |" in card.text
@@ -196,3 +199,86 @@ def test_the_page_of_results_is_written_from_the_kept_evaluations(run, model, sa
     result = json.loads(kept.read_text(encoding="utf-8"))
     assert code == 0
     assert f"| quick | {100 * result['metrics']['macro_f1']:.1f} |" in page.read_text(encoding="utf-8")
+
+
+def test_a_byte_order_mark_does_not_cost_the_first_line(run, model, tmp_path):
+    file = tmp_path / "chats.jsonl"
+    file.write_bytes(b"\xef\xbb\xbf" + line().encode() + b"\r\n")
+    code, out, _ = run("detect", file, "--model", model)
+    assert (code, json.loads(out)["line"]) == (0, 1)
+
+
+def test_a_live_pipe_is_answered_line_by_line(model):
+    command = [sys.executable, "-m", "contradiction.cli", "detect", "--model", str(model)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        for number in (1, 2):
+            process.stdin.write(line().encode() + b"\n")
+            process.stdin.flush()
+            assert json.loads(process.stdout.readline())["line"] == number  # hangs unless it answers before the end
+        process.stdin.close()
+    assert process.returncode == 0
+
+
+def test_lines_that_arrive_in_pieces_are_put_together(model):
+    from io import BytesIO
+
+    from contradiction.streams import _arrived
+
+    class Slow(BytesIO):
+        def read1(self, size):
+            return super().read1(3)
+
+    content = b"one\ntwo two\n\nthree"
+    assert [each for lines in _arrived(Slow(content)) for each in lines] == content.split(b"\n")
+
+
+def test_a_broken_record_is_one_line(run, model, sample_repo, tmp_path):
+    import shutil
+
+    broken = shutil.copytree(model, tmp_path / "broken")
+    (broken / "run.json").write_text("{", encoding="utf-8")
+    for arguments in (["card", broken], ["evaluate", broken, "--data", sample_repo]):
+        code, _, err = run(*arguments)
+        assert code == 2
+        assert f"{broken / 'run.json'}: not JSON" in err
+
+
+def test_the_card_of_a_model_trained_on_the_sample_says_so(model):
+    card = (model / "README.md").read_text(encoding="utf-8")
+    assert "license: cc0-1.0" in card
+    assert "Trained on the small sample" in card
+    assert "63.7" not in card
+    assert "datasets:" not in card.split("---")[1]
+
+
+def test_a_folder_that_is_not_only_a_data_repo_is_never_replaced(run, sample_repo, tmp_path):
+    import shutil
+
+    mine = shutil.copytree(sample_repo, tmp_path / "mine")
+    (mine / "notes.txt").write_text("years of work", encoding="utf-8")
+    code, _, err = run("data", "build", "--source", "sample", "--out", mine)
+    assert (code, "not a data repo" in err) == (2, True)
+    assert (mine / "notes.txt").read_text(encoding="utf-8") == "years of work"
+
+
+def test_an_nli_model_needs_a_view_to_be_tried_on_conversations(run, sample_repo, tmp_path):
+    from contradiction import nli
+
+    pairs = [("他在吃饭", "他在吃东西", "entailment"), ("他在吃饭", "他在睡觉", "contradiction")]
+    for name in ("train", "dev"):
+        rows = [{"sentence1": name + a, "sentence2": b, "label": label} for a, b, label in pairs]
+        (tmp_path / f"{name}.json").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    nli.build([tmp_path / "train.json"], [tmp_path / "dev.json"], tmp_path / "nli")
+    scratch = {"hidden_size": 16, "layers": 1, "heads": 2, "vocabulary": 200}
+    stage = train(
+        Recipe(name="stage", view="nli", config="nli", scratch=scratch, epochs=1),
+        data=tmp_path / "nli",
+        out=tmp_path / "stage",
+    )
+    code, _, err = run("evaluate", stage, "--data", sample_repo, "--config", "2-class")
+    assert (code, "reads premise, hypothesis, but config '2-class' has no premise" in err) == (2, True)
+    code, out, _ = run("evaluate", stage, "--data", sample_repo, "--config", "2-class", "--view", "sentence-pair")
+    assert (code, "non-contradiction" in out) == (0, True)
+    code, out, err = run("detect", "--model", stage, stdin=line().encode())
+    assert (code, out) == (2, "")
+    assert "does not judge the reply of a chat" in err

@@ -2,6 +2,8 @@
 
 import math
 import random
+import re
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -108,7 +110,7 @@ def test_a_chat_gets_the_same_verdict_whatever_batch_it_is_in(detector, chats):
 
 def test_history_points_at_the_message_that_the_reply_contradicts(detector, chats):
     for verdict in detector.batch(chats):
-        assert verdict.evidence == ((1,) if verdict.label == "history" else ())
+        assert verdict.evidence == ((1,) if verdict.label == "history" and verdict.checked else ())
 
 
 @pytest.mark.parametrize("reply", ["", "   ", "。。。", "？！…", "\n\t", "\u200d"])
@@ -120,18 +122,62 @@ def test_a_reply_without_words_is_not_judged_and_never_called_fine(detector, rep
     assert "no words" in verdict.reason
 
 
+@pytest.mark.parametrize("reply", ["Привет", "\u0301\u0301a\u0301", "𠮷龘"])
+def test_a_reply_of_which_the_model_knows_no_part_is_not_judged(detector, reply):
+    verdict = detector(chat(*CHAT[:3], reply))
+    assert (verdict.label, verdict.checked) == (None, False)
+    assert "no word that the model knows" in verdict.reason
+
+
 def test_text_that_was_not_read_is_said(detector):
     verdict = detector(chat("很" * 100, *CHAT[1:]))
     assert not verdict.checked
-    assert "tokens of the text were not read" in verdict.reason
+    assert re.fullmatch(
+        r"the first \d+ tokens of the history were not read: the model reads at most 64", verdict.reason
+    )
     # What was cut is the oldest: another beginning changes nothing.
     assert detector(chat("好" + "很" * 99, *CHAT[1:])).scores == verdict.scores
+
+
+def test_the_reply_is_kept_whole_where_it_fits(detector):
+    long = "很" * 50
+    verdict = detector(chat("好" * 60, *CHAT[1:3], long))
+    assert "of the history were not read" in verdict.reason
+    # A change of the reply's first character is seen, so it was read.
+    assert detector(chat("好" * 60, *CHAT[1:3], "我" + long[1:])).scores != verdict.scores
+
+
+def test_a_reply_that_is_too_long_itself_is_said_to_be_cut(detector):
+    assert "of the history and of the reply were not read" in detector(chat(*CHAT[:3], "很" * 100)).reason
+
+
+def test_no_message_is_named_as_contradicted_when_not_all_was_read(detector, chats):
+    cut = [[{"role": "user", "content": "很" * 100}, *each[1:]] for each in chats]
+    assert {verdict.evidence for verdict in detector.batch(cut)} == {()}
 
 
 def test_a_text_of_a_million_characters_is_judged_and_said_to_be_cut(detector):
     verdict = detector(chat(*CHAT[:3], "很" * 1_000_000))
     assert not verdict.checked
     assert verdict.label in LABELS[detector.task]
+
+
+def test_threads_do_not_cut_each_others_texts(detector, chats):
+    work = [chat("很" * (50 + index), *CHAT[1:]) if index % 2 else chats[index] for index in range(40)]
+    alone = [detector(each) for each in work]
+    with ThreadPoolExecutor(4) as pool:
+        for verdict, expected in zip(pool.map(detector, work * 3), alone * 3, strict=True):
+            assert (verdict.checked, verdict.reason) == (expected.checked, expected.reason)
+            assert verdict.scores == pytest.approx(expected.scores, abs=1e-6)
+
+
+@pytest.mark.parametrize("view", ["context-only", "nli"])
+def test_what_does_not_read_the_reply_judges_no_chats(folder, view):
+    from contradiction.scoring import load_checkpoint
+
+    detector = ContradictionDetector(*load_checkpoint(folder), view=view)
+    with pytest.raises(InputError, match="it does not judge the reply of a chat"):
+        detector(chat(*CHAT))
 
 
 def test_an_empty_list_of_chats_gives_an_empty_list(detector):
@@ -193,7 +239,7 @@ def test_a_model_without_a_view_is_refused_until_one_is_named(folder, tmp_path):
         ContradictionDetector(model, tokenizer)
     with pytest.raises(InputError, match="there is no view 'flat'"):
         ContradictionDetector(model, tokenizer, view="flat")
-    assert ContradictionDetector(model, tokenizer, view="flatten").view == "flatten"
+    assert ContradictionDetector(model, tokenizer, view="sentence-pair").columns == ("b1", "b2")
 
 
 def test_a_model_with_other_labels_is_refused(folder):

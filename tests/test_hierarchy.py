@@ -41,7 +41,7 @@ def detector(folder):
 
 def judged(category, fires):
     other, name = STAGES[category]
-    return Judgement(name if fires > 0.5 else other, None, {other: 1 - fires, name: fires}, 0)
+    return Judgement(name if fires > 0.5 else other, None, {other: 1 - fires, name: fires}, None)
 
 
 def decide(detector, *fires):
@@ -94,10 +94,18 @@ def test_the_first_stage_that_fires_names_the_category(detector, fires, label):
     assert found.merged == ("non-contradiction" if label == "non-contradiction" else "contradiction")
 
 
-def test_probabilities_are_those_of_the_chain(detector):
-    found = decide(detector, 0.2, 0.5, 0.25)
+def test_a_contradiction_is_more_likely_than_not_exactly_where_a_stage_fires(detector):
+    for fires in [(0.2, 0.4, 0.1), (0.2, 0.6, 0.1), (0.49, 0.49, 0.49), (0.1, 0.1, 0.51)]:
+        found = decide(detector, *fires)
+        assert sum(found.scores.values()) == pytest.approx(1)
+        assert found.scores["non-contradiction"] == pytest.approx(1 - max(fires))
+        assert (found.scores["non-contradiction"] < 0.5) == (found.merged == "contradiction")
+
+
+def test_categories_share_the_probability_in_proportion_to_their_stages(detector):
+    found = decide(detector, 0.2, 0.6, 0.2)
     assert dict(found.scores) == pytest.approx(
-        {"non-contradiction": 0.3, "intra-sentence": 0.2, "role-confusion": 0.4, "history": 0.1}
+        {"non-contradiction": 0.4, "intra-sentence": 0.12, "role-confusion": 0.36, "history": 0.12}
     )
 
 
@@ -146,8 +154,13 @@ def test_the_card_says_that_there_are_three_stages(folder):
 
 def test_wrong_stages_are_refused(folder, tmp_path):
     (tmp_path / "stages.json").write_text("[]", encoding="utf-8")
+    with pytest.raises(InputError, match=r"stages.json: holds a list"):
+        ContradictionDetector.from_pretrained(tmp_path)
+    (tmp_path / "stages.json").write_text('{"stages": [1]}', encoding="utf-8")
     with pytest.raises(InputError, match=r"stages.json: must be"):
         ContradictionDetector.from_pretrained(tmp_path)
+    with pytest.raises(InputError, match="each stage reads a view of its own"):
+        ContradictionDetector.from_pretrained(folder, view="flatten")
     history = ContradictionDetector.from_pretrained(folder / "history")
     with pytest.raises(InputError, match="its stages are history, history; there must be one for each category"):
         HierarchicalDetector([history, history])

@@ -57,8 +57,9 @@ def test_rows_without_consensus_are_dropped(tmp_path):
         ('{"sentence1": "甲", "sentence2": "乙", "label": "maybe"}', "a.json:1: label 'maybe'"),
         ('{"sentence1": "甲", "label": "neutral"}', "a.json:1: has sentence1, label"),
         ('{"sentence1": "甲", "sentence2": 3, "label": "neutral"}', "a.json:1: has"),
-        ("[1, 2]", "a.json:1: "),
-        ("{", "a.json: neither"),
+        ('{"sentence1": "甲", "sentence2": "乙", "label": ["neutral"]}', "a.json:1: label ['neutral']"),
+        ("[1, 2]", "a.json:row 1: got a int"),
+        ('{"sentence1": "甲", "sentence2": "乙", "label": "neutral"}\n{', "a.json:2: neither"),
     ],
 )
 def test_a_wrong_row_is_refused_by_place(tmp_path, text, said):
@@ -126,3 +127,8 @@ def test_an_nli_checkpoint_is_a_backbone_for_cdconv(tmp_path, sample_repo):
     config = AutoConfig.from_pretrained(after)
     assert tuple(config.id2label[index] for index in range(4)) == LABELS["4-class"]  # the 3-way head is replaced
     assert config.cdconv_view == "flatten"
+
+
+def test_a_line_separator_inside_a_text_is_text(tmp_path):
+    pairs = [("他在\u2028吃饭", "他在吃东西", "entailment")]
+    assert nli.read(ocnli(tmp_path / "a.json", pairs)) == pairs

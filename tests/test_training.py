@@ -1,6 +1,7 @@
 """Training: what a run leaves behind, and that a killed one ends as if nothing had happened."""
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,7 +22,21 @@ QUICK = Recipe(
     scratch={"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600},
     epochs=3,
     learning_rate=3e-3,
+    class_weights="balanced",
 )
+TOML = (
+    'view = "flatten"\nconfig = "4-class"\nepochs = 3\nlearning_rate = 3e-3\nclass_weights = "balanced"\n'
+    "[scratch]\nhidden_size = 32\nlayers = 1\nheads = 2\nvocabulary = 600\n"
+)
+
+
+def record(folder):
+    return json.loads((folder / "run.json").read_text(encoding="utf-8"))
+
+
+def curve(folder):
+    """What a run went through: it must agree to the last bit, also where the checkpoint kept is an early one."""
+    return [(each["train_loss"], each["validation"]) for each in record(folder)["epochs"]]
 
 
 @pytest.fixture(scope="module")
@@ -45,14 +60,15 @@ def test_a_run_leaves_a_plain_checkpoint_with_label_names(finished):
 
 
 def test_the_record_says_what_was_run_on_what_and_what_came_of_it(finished):
-    record = json.loads((finished / "run.json").read_text(encoding="utf-8"))
-    assert record["request"]["recipe"] == QUICK.model_dump()
-    assert len(record["epochs"]) == 3
-    scores = [each["validation"]["macro_f1"] for each in record["epochs"]]
-    assert record["best_macro_f1"] == max(scores)
-    assert record["best_epoch"] == scores.index(max(scores)) + 1
-    assert record["versions"]["torch"].startswith("2.")
-    assert record["epochs"][2]["train_loss"] < record["epochs"][0]["train_loss"]
+    run = record(finished)
+    assert run["request"]["recipe"] == QUICK.model_dump()
+    assert run["request"]["data_name"] == "CDConv sample"
+    assert len(run["epochs"]) == 3
+    scores = [each["validation"]["macro_f1"] for each in run["epochs"]]
+    assert run["best_macro_f1"] == max(scores)
+    assert run["best_epoch"] == scores.index(max(scores)) + 1
+    assert run["versions"]["torch"].startswith("2.")
+    assert run["epochs"][2]["train_loss"] < run["epochs"][0]["train_loss"]
 
 
 def test_the_checkpoint_kept_is_the_best_one_not_the_last(sample_repo, tmp_path, monkeypatch):
@@ -82,11 +98,7 @@ def test_the_same_seed_gives_the_same_bytes_and_another_does_not(finished, sampl
 
 def test_a_killed_process_resumed_gives_the_bytes_of_an_uninterrupted_run(finished, sample_repo, tmp_path):
     recipe = tmp_path / "quick.toml"
-    recipe.write_text(
-        'view = "flatten"\nconfig = "4-class"\nepochs = 3\nlearning_rate = 3e-3\n'
-        "[scratch]\nhidden_size = 32\nlayers = 1\nheads = 2\nvocabulary = 600\n",
-        encoding="utf-8",
-    )
+    recipe.write_text(TOML, encoding="utf-8")
     out = tmp_path / "killed"
     state = tmp_path / "killed.partial" / "state"
     command = [sys.executable, "-m", "contradiction.cli", "train", str(recipe), "--data", str(sample_repo)]
@@ -106,28 +118,36 @@ def test_a_killed_process_resumed_gives_the_bytes_of_an_uninterrupted_run(finish
     with pytest.raises(InputError, match="an unfinished run; --resume"):
         train(Recipe.load(recipe), data=sample_repo, out=out)
     train(Recipe.load(recipe), data=sample_repo, out=out, resume=True)
+    assert curve(out) == curve(finished)
     assert (out / "model.safetensors").read_bytes() == (finished / "model.safetensors").read_bytes()
     assert not state.parent.exists()
 
 
-def test_a_run_that_fails_leaves_its_state_and_resumes(finished, sample_repo, tmp_path, monkeypatch):
+def test_a_run_that_fails_resumes_to_the_weights_of_its_last_epoch(sample_repo, tmp_path, monkeypatch):
     real = training.evaluate_epoch
     calls = []
 
-    def fail_in_the_second_epoch(*arguments):
+    def better_each_time(*arguments):
+        # So that the weights kept are those of the last epoch, long after the failure.
         calls.append(1)
-        if len(calls) == 2:
+        if len(calls) == fails_at:
             raise OSError(28, "No space left on device")
-        return real(*arguments)
+        return {**real(*arguments), "macro_f1": len(calls) / 10}
 
-    monkeypatch.setattr(training, "evaluate_epoch", fail_in_the_second_epoch)
-    out = tmp_path / "run"
-    with pytest.raises(OSError, match="No space left"):
-        train(QUICK, data=sample_repo, out=out)
-    assert not out.exists()
-    train(QUICK, data=sample_repo, out=out, resume=True)
-    assert len(calls) == 4, "the first epoch must not be run again"
-    assert (out / "model.safetensors").read_bytes() == (finished / "model.safetensors").read_bytes()
+    monkeypatch.setattr(training, "evaluate_epoch", better_each_time)
+    fails_at = 0
+    whole = train(QUICK, data=sample_repo, out=tmp_path / "whole")
+    assert record(whole)["best_epoch"] == 3
+    for fails_at in (2, 3):
+        calls.clear()
+        out = tmp_path / f"failed-{fails_at}"
+        with pytest.raises(OSError, match="No space left"):
+            train(QUICK, data=sample_repo, out=out)
+        assert not out.exists()
+        train(QUICK, data=sample_repo, out=out, resume=True)
+        assert len(calls) == 4, "finished epochs must not be run again"
+        assert record(out)["best_epoch"] == 3
+        assert (out / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
 
 
 def test_a_finished_run_is_left_alone_by_resume_and_never_overwritten(finished, sample_repo):
@@ -150,8 +170,7 @@ def test_a_loss_that_is_not_finite_stops_with_the_rows(sample_repo, tmp_path):
 def test_a_collapse_onto_one_class_is_recorded(sample_repo, tmp_path):
     still = QUICK.with_changes(learning_rate=1e-12, epochs=1)
     out = train(still, data=sample_repo, out=tmp_path / "still")
-    record = json.loads((out / "run.json").read_text(encoding="utf-8"))
-    assert record["epochs"][0]["validation"]["collapsed"]
+    assert record(out)["epochs"][0]["validation"]["collapsed"]
 
 
 def test_training_does_not_read_the_test_split(sample_repo, tmp_path, monkeypatch):
@@ -209,10 +228,38 @@ def test_two_processes_learn_what_one_learns(sample_repo, tmp_path):
     ]
     done = subprocess.run([*launch, *command], capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr[-2000:]
-    single, double = (
-        json.loads((folder / "run.json").read_text(encoding="utf-8"))["epochs"] for folder in (one, tmp_path / "two")
-    )
+    single, double = (record(folder)["epochs"] for folder in (one, tmp_path / "two"))
     for alone, together in zip(single, double, strict=True):
         assert together["train_loss"] == pytest.approx(alone["train_loss"], abs=1e-4)
         assert together["validation"]["n"] == alone["validation"]["n"]
         assert together["validation"]["macro_f1"] == pytest.approx(alone["validation"]["macro_f1"], abs=0.02)
+
+
+def test_a_backbone_is_recorded_by_what_it_is_not_by_where_it_lies(finished, sample_repo, tmp_path):
+    recipe = QUICK.with_changes(backbone=str(finished), epochs=1)
+    out = train(recipe, data=sample_repo, out=tmp_path / "run")
+    recorded = record(out)["request"]["recipe"]["backbone"]
+    assert recorded.startswith("finished@")
+    assert str(finished.parent) not in (out / "run.json").read_text(encoding="utf-8")
+    (tmp_path / "elsewhere").mkdir()
+    moved = shutil.copytree(finished, tmp_path / "elsewhere" / "finished")
+    again = recipe.with_changes(backbone=str(moved))
+    assert train(again, data=sample_repo, out=out, resume=True) == out
+
+
+def test_ctrl_c_is_said_in_one_line_and_leaves_nothing_half_written(sample_repo, tmp_path):
+    recipe = tmp_path / "long.toml"
+    recipe.write_text(TOML.replace("epochs = 3", "epochs = 500"), encoding="utf-8")
+    command = [sys.executable, "-m", "contradiction.cli", "train", str(recipe), "--data", str(sample_repo)]
+    process = subprocess.Popen([*command, "--out", str(tmp_path / "run")], stderr=subprocess.PIPE, text=True)
+    try:
+        until = time.monotonic() + 60
+        while not (tmp_path / "run.partial" / "state").is_dir() and time.monotonic() < until:
+            time.sleep(0.01)
+    finally:
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=60)[1]
+    assert process.returncode == 130
+    assert said.rstrip().endswith("cdconv: interrupted")
+    assert "Traceback" not in said
+    assert not (tmp_path / "run").exists()

@@ -51,9 +51,9 @@ def test_a_tokenizer_without_a_separator_gets_a_line_break():
 
 def test_what_is_too_long_is_cut_from_the_left_and_counted(tokenizer):
     row = {**ROW, "u1": "你" * 100}
-    [encoded], cut = encode(tokenizer, [model_input(row, VIEWS["flatten"], tokenizer)], 20)
+    [encoded], [unread] = encode(tokenizer, [model_input(row, VIEWS["flatten"], tokenizer)], 20)
     assert len(encoded["input_ids"]) == 20
     whole = tokenizer(*model_input(row, VIEWS["flatten"], tokenizer).values())["input_ids"]
-    assert cut.tolist() == [len(whole) - 20]
+    assert f"the first {len(whole) - 20} tokens of the history were not read" in unread
     kept = tokenizer.decode(encoded["input_ids"], skip_special_tokens=True).replace(" ", "")
     assert kept.endswith("我很好你多大我三岁")
