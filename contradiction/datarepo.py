@@ -48,6 +48,10 @@ def _replaceable(path: Path) -> bool:
         return False
     # A card, and nothing but Parquet in folders named like configs: anything else is somebody's work.
     configs = {config.name for config in cdconv.CDConv.BUILDER_CONFIGS}
+    card = path / "README.md"
+    # As bytes: whatever lies there is somebody's, and need not be UTF-8.
+    if card.is_file() and b"dataset_info:" not in card.read_bytes():
+        return False
     inside = [file.relative_to(path) for file in path.rglob("*") if not file.is_dir()]
     return all(
         file == Path("README.md") or (len(file.parts) == 2 and file.parts[0] in configs and file.suffix == ".parquet")

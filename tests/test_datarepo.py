@@ -123,10 +123,28 @@ def table_rows(body):
 
 
 def test_repo_holds_a_card_and_parquet_and_no_code(repo):
-    assert set(contents(repo)) == {
+    plain = {re.sub(r"-[0-9a-f]{16}\.parquet$", ".parquet", name) for name in contents(repo)}
+    assert plain == {
         "README.md",
         *(f"{config}/{split}-00000-of-00001.parquet" for config in CONFIGS for split in SPLITS),
     }
+
+
+def test_files_are_named_by_their_content(repo):
+    for file in repo.rglob("*.parquet"):
+        assert file.stem.endswith("-" + hashlib.sha256(file.read_bytes()).hexdigest()[:16])
+
+
+def test_a_repo_built_anew_is_never_answered_with_the_old_rows(tmp_path):
+    """`datasets` caches a local folder by its card alone; here even the sizes of all splits stay the same."""
+    rows = SAMPLE.read_text(encoding="utf-8").splitlines(keepends=True)
+    source, out = tmp_path / "own.jsonl", tmp_path / "cdconv"
+    seen = []
+    for mark in "甲乙":
+        source.write_text("".join(row.replace('"b2": "', f'"b2": "{mark}') for row in rows), encoding="utf-8")
+        datarepo.build(sources.find(str(source)), out)
+        seen.append(load_dataset(str(out), "4-class", split="test")["b2"][0][0])
+    assert seen == ["甲", "乙"]
 
 
 @pytest.mark.parametrize("config", CONFIGS)
@@ -222,7 +240,11 @@ def test_a_built_folder_is_as_open_as_any_other(sample_repo):
 def test_card_lists_every_config_with_its_files_and_the_default(repo):
     front, _ = header(repo)
     assert {each["config_name"]: each["data_files"] for each in front["configs"]} == {
-        config: [{"split": split, "path": f"{config}/{split}-*"} for split in SPLITS] for config in CONFIGS
+        config: [
+            {"split": split, "path": str(next((repo / config).glob(f"{split}-*")).relative_to(repo))}
+            for split in SPLITS
+        ]
+        for config in CONFIGS
     }
     assert [each["config_name"] for each in front["configs"] if each.get("default")] == ["4-class"]
 

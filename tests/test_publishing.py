@@ -291,7 +291,7 @@ def test_who_cannot_publish_is_told_in_one_line_what_to_do(hub, tmp_path, variab
 def test_a_card_that_the_hub_refuses_makes_no_repo(hub, model, tmp_path):
     folder = shutil.copytree(model, tmp_path / "model")
     card = folder / "README.md"
-    card.write_text(card.read_text("utf-8").replace("cc-by-nc-4.0", "mine"), encoding="utf-8")
+    card.write_text(card.read_text("utf-8").replace("cc0-1.0", "mine"), encoding="utf-8")
     assert_refused(push(hub, tmp_path, "model", folder), "user/name", '"license" is not valid')
     assert hub.repos == {}
 

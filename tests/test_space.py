@@ -168,7 +168,7 @@ def test_an_unusable_utterance_is_one_clear_message(client, log, utterances, mes
 
 
 def test_two_thousand_characters_are_taken_and_the_page_says_what_was_not_read(client):
-    answer = client.predict("好" * 2000, "b", "c", "d", api_name="/judge")
+    answer = client.predict("好" * 2000, "好", "好", "你好", api_name="/judge")
     assert "**Not all was checked:** the first " in answer[0]
 
 
