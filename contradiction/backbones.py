@@ -1,5 +1,6 @@
 """What training starts from: a pre-trained encoder with a new head, or a small one with random weights."""
 
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -90,28 +91,35 @@ def _scratch(recipe: Recipe, names: Names, texts: Iterable[str]) -> tuple["PreTr
 
 
 def character_tokenizer(texts: Iterable[str], vocabulary: int, **kwargs: Any) -> "PreTrainedTokenizerBase":
-    """A BERT-style tokenizer learnt from texts: every Chinese character a token, other scripts as word pieces."""
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+    """A BERT-style tokenizer made from texts: one token a character, for those seen at least twice.
+
+    Counted here rather than by the trainers of `tokenizers`, whose ids differ from run to run for the same texts.
+
+    Args:
+        texts: what the characters are counted in.
+        vocabulary: tokens at most, special ones included; the most frequent characters are kept.
+        kwargs: handed to the tokenizer.
+    """
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
     from transformers import PreTrainedTokenizerFast
 
-    special = {
-        "pad_token": "[PAD]",
-        "unk_token": "[UNK]",
-        "cls_token": "[CLS]",
-        "sep_token": "[SEP]",
-        "mask_token": "[MASK]",
-    }
-    learnt = Tokenizer(models.WordPiece(unk_token=special["unk_token"]))
-    learnt.normalizer = normalizers.BertNormalizer()
-    learnt.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    learnt.train_from_iterator(
-        texts,
-        trainers.WordPieceTrainer(
-            vocab_size=vocabulary, min_frequency=2, special_tokens=list(special.values()), show_progress=False
-        ),
+    normalizer, splitter = normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer()
+    counts: Counter[str] = Counter()
+    for text in texts:
+        for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(text)):
+            # A Chinese character is a word of its own; in other scripts ## marks all but the first of a word.
+            counts.update([word[0], *(f"##{character}" for character in word[1:])])
+    special = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
+    seen = sorted((token for token, count in counts.items() if count > 1), key=lambda token: (-counts[token], token))
+    ids = {token: index for index, token in enumerate([*special.values(), *seen][:vocabulary])}
+    made = Tokenizer(models.WordPiece(ids, unk_token=special["unk"]))
+    made.normalizer, made.pre_tokenizer = normalizer, splitter
+    made.post_processor = processors.BertProcessing(
+        (special["sep"], ids[special["sep"]]), (special["cls"], ids[special["cls"]])
     )
-    vocabulary_ids = learnt.get_vocab()
-    separator, first = ((special[name], vocabulary_ids[special[name]]) for name in ("sep_token", "cls_token"))
-    learnt.post_processor = processors.BertProcessing(separator, first)
-    inputs = ["input_ids", "token_type_ids", "attention_mask"]
-    return PreTrainedTokenizerFast(tokenizer_object=learnt, model_input_names=inputs, **special, **kwargs)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=made,
+        model_input_names=["input_ids", "token_type_ids", "attention_mask"],
+        **{f"{name}_token": token for name, token in special.items()},
+        **kwargs,
+    )

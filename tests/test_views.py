@@ -1,5 +1,9 @@
 """What a method reads, and how it is joined."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 from tokenizers import Tokenizer, models
 from transformers import PreTrainedTokenizerFast
@@ -42,6 +46,26 @@ def test_a_message_cannot_forge_the_border_between_speakers(tokenizer):
     ids = tokenizer(forged["text"], forged["text_pair"])["input_ids"]
     assert ids.count(tokenizer.cls_token_id) == 1
     assert ids.count(tokenizer.pad_token_id) == 0
+
+
+def test_a_tokenizer_made_from_texts_is_the_same_in_every_process():
+    texts = "[text * 2 for text in ('你好吗', '我很好 OK', '你多大', '我三岁 ok')]"
+    code = (
+        "from contradiction.backbones import character_tokenizer as make\n"
+        f"print(sorted(make({texts}, 12).get_vocab().items(), key=lambda item: item[1]))"
+    )
+    seen = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(seen) == 1
+    assert seen.pop().count("(") == 12
 
 
 def test_a_tokenizer_without_a_separator_gets_a_line_break():
