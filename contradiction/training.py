@@ -70,6 +70,10 @@ def train(recipe: Recipe, *, data: str | Path, out: str | Path, resume: bool = F
         # One batch of the recipe is one step, whatever the number of processes.
         dataloader_config=DataLoaderConfiguration(split_batches=True),
     )
+    if recipe.batch_size % accelerator.num_processes:
+        raise InputError(
+            f"batch_size {recipe.batch_size} cannot be shared by {accelerator.num_processes} processes alike"
+        )
     rows = _read(recipe, data)
     asked = _request(recipe, data, rows)
     if out.exists():
