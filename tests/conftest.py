@@ -67,3 +67,19 @@ def sample_rows() -> list[dict]:
     from contradiction.sources import SAMPLE
 
     return cdconv.read_rows(SAMPLE)
+
+
+@pytest.fixture(scope="session")
+def quick_model(sample_repo, tmp_path_factory) -> Path:
+    """A tiny 4-class model folder named `quick`, trained for one epoch on the sample. Copy it before you change it."""
+    from contradiction.recipes import Recipe
+    from contradiction.training import train
+
+    recipe = Recipe(
+        name="quick",
+        view="flatten",
+        config="4-class",
+        scratch={"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600},
+        epochs=1,
+    )
+    return train(recipe, data=sample_repo, out=tmp_path_factory.mktemp("models") / "quick")

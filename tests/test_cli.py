@@ -1,6 +1,7 @@
 """The command line: answers at once, and tells a user's mistake in one line with exit code 2."""
 
 import json
+import shutil
 import subprocess
 import sys
 
@@ -19,15 +20,8 @@ CHAT = [
 
 
 @pytest.fixture(scope="module")
-def model(sample_repo, tmp_path_factory):
-    recipe = Recipe(
-        name="quick",
-        view="flatten",
-        config="4-class",
-        scratch={"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600},
-        epochs=1,
-    )
-    return train(recipe, data=sample_repo, out=tmp_path_factory.mktemp("models") / "quick")
+def model(quick_model, tmp_path_factory):
+    return shutil.copytree(quick_model, tmp_path_factory.mktemp("models") / "quick")
 
 
 @pytest.fixture
@@ -233,8 +227,6 @@ def test_lines_that_arrive_in_pieces_are_put_together(model):
 
 
 def test_a_broken_record_is_one_line(run, model, sample_repo, tmp_path):
-    import shutil
-
     broken = shutil.copytree(model, tmp_path / "broken")
     (broken / "run.json").write_text("{", encoding="utf-8")
     for arguments in (["card", broken], ["evaluate", broken, "--data", sample_repo]):
@@ -252,8 +244,6 @@ def test_the_card_of_a_model_trained_on_the_sample_says_so(model):
 
 
 def test_a_folder_that_is_not_only_a_data_repo_is_never_replaced(run, sample_repo, tmp_path):
-    import shutil
-
     mine = shutil.copytree(sample_repo, tmp_path / "mine")
     (mine / "notes.txt").write_text("years of work", encoding="utf-8")
     code, _, err = run("data", "build", "--source", "sample", "--out", mine)

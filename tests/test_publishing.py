@@ -19,8 +19,6 @@ from contradiction import publishing
 from contradiction.errors import InputError
 from contradiction.files import write_json
 from contradiction.labels import LABELS, STAGES
-from contradiction.recipes import Recipe
-from contradiction.training import train
 
 ROOT = publishing.ROOT
 CDCONV = Path(sys.executable).with_name("cdconv")
@@ -36,15 +34,8 @@ NO_WAITING = "import time; time.sleep = lambda seconds: None\n"  # the library w
 
 
 @pytest.fixture(scope="module")
-def model(sample_repo, tmp_path_factory):
-    recipe = Recipe(
-        name="quick",
-        view="flatten",
-        config="4-class",
-        scratch={"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600},
-        epochs=1,
-    )
-    return train(recipe, data=sample_repo, out=tmp_path_factory.mktemp("models") / "quick")
+def model(quick_model):
+    return quick_model
 
 
 @pytest.fixture(scope="module")
