@@ -9,7 +9,7 @@ from contradiction import nli, record, results
 from contradiction.cards import render
 from contradiction.errors import InputError
 from contradiction.files import read_json
-from contradiction.labels import LABELS, task_of
+from contradiction.labels import LABELS, STAGES, task_of
 from contradiction.tables import percent
 from contradiction.views import CONVERSATION, VIEWS
 
@@ -30,6 +30,9 @@ EXAMPLE = {
 }  # fmt: skip
 
 
+STAGE_SENTENCE = "Tells {} from all other replies: one stage of a hierarchical detector."
+
+
 def evaluations_of(folder: str | Path, kept_in: str | Path = results.FOLDER) -> list[dict[str, Any]]:
     """The kept evaluations of the very run that a model folder records."""
     run = record.read(folder)
@@ -47,17 +50,23 @@ def model_card(
         name: of the model, by default the folder's.
 
     Raises:
-        InputError: the folder has no record.
+        InputError: the folder has no record of a finished run.
     """
-    from huggingface_hub import ModelCard, ModelCardData
-
     folder = Path(folder)
-    name = name or folder.name
     run = record.read(folder)
     if not run:
         raise InputError(f"{folder}: no {record.NAME}; a card is made from the record that `cdconv train` writes")
+    try:
+        return _card(folder, run, evaluations, name or folder.name)
+    except KeyError as error:
+        raise InputError(f"{folder / record.NAME}: has no {error}; it is not the record of a finished run") from error
+
+
+def _card(folder: Path, run: dict[str, Any], evaluations: Sequence[Mapping[str, Any]], name: str) -> "ModelCard":
+    from huggingface_hub import ModelCard, ModelCardData
+
     recipe = run["request"]["recipe"]
-    task = task_of(recipe["config"])
+    task, target = task_of(recipe["config"]), recipe.get("target")
     data_name = run["request"]["data_name"]
     data = ModelCardData(
         model_name=name,
@@ -86,8 +95,8 @@ def model_card(
     body = render(
         "model_card.md",
         name=name,
-        task_sentence=SENTENCES[task],
-        labels=", ".join(f"`{label}`" for label in LABELS[task]),
+        task_sentence=STAGE_SENTENCE.format(target) if target else SENTENCES[task],
+        labels=", ".join(f"`{label}`" for label in (STAGES[target] if target else LABELS[task])),
         scores=results.score_table([*evaluations, *beside], "", with_split=True) if evaluations else None,
         baselines=bool(beside),
         classes=[results.class_table(each) for each in evaluations],

@@ -6,7 +6,7 @@ from typing import Any
 import gradio as gr
 
 # In the Space evaluate_metric.py lies beside this file; seen from the repository it is in a package of that name.
-from evaluate_metric import GROUPED, LABELS, compare, score  # type: ignore[attr-defined]
+from evaluate_metric import GROUPED, LABELS, compare, score  # type: ignore[attr-defined]  # so mypy sees the package
 
 EXAMPLE = {
     "task": "4-class",

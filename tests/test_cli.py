@@ -235,6 +235,15 @@ def test_a_broken_record_is_one_line(run, model, sample_repo, tmp_path):
         assert f"{broken / 'run.json'}: not JSON" in err
 
 
+def test_the_record_of_an_unfinished_run_makes_no_card(run, model, tmp_path):
+    unfinished = shutil.copytree(model, tmp_path / "unfinished")
+    record = json.loads((unfinished / "run.json").read_text(encoding="utf-8"))
+    (unfinished / "run.json").write_text(json.dumps({"request": record["request"]}), encoding="utf-8")
+    code, _, err = run("card", unfinished)
+    assert code == 2
+    assert "it is not the record of a finished run" in err
+
+
 def test_the_card_of_a_model_trained_on_the_sample_says_so(model):
     card = (model / "README.md").read_text(encoding="utf-8")
     assert "license: cc0-1.0" in card

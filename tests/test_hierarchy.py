@@ -150,6 +150,9 @@ def test_a_run_cut_between_stages_goes_on_with_the_next(folder, sample_repo, tmp
 def test_the_card_says_that_there_are_three_stages(folder):
     card = (folder / "README.md").read_text(encoding="utf-8")
     assert "hierarchical: intra-sentence, role-confusion, history" in card
+    stage = (folder / "history" / "README.md").read_text(encoding="utf-8")
+    assert "Tells history from all other replies" in stage
+    assert "the output is one of `other`, `history`." in stage
 
 
 def test_wrong_stages_are_refused(folder, tmp_path):
