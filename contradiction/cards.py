@@ -5,12 +5,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import cdconv
-from contradiction import results, statistics
+from contradiction import checklists, results, statistics
 from contradiction.labels import LABELS
 from contradiction.sources import Source
 from contradiction.tables import Table
 
 if TYPE_CHECKING:
+    from datasets import Dataset
     from datasets.info import DatasetInfosDict
     from huggingface_hub import DatasetCard
 
@@ -19,13 +20,19 @@ EXAMPLES = (275, 1617, 3936, 274)
 TEMPLATES = Path(__file__).with_name("templates")
 
 
-def data_set_card(source: Source, infos: "DatasetInfosDict", files: Mapping[str, Mapping[str, str]]) -> "DatasetCard":
+def data_set_card(
+    source: Source,
+    infos: "DatasetInfosDict",
+    files: Mapping[str, Mapping[str, str]],
+    made: Mapping[str, "Dataset"],
+) -> "DatasetCard":
     """The card of a data repo; every figure in it is counted from the source, or read from a recorded run on it.
 
     Args:
         source: the raw file.
         infos: what `datasets` says of each config.
         files: config -> split -> path in the repo.
+        made: the checklists, by config; empty where there are none.
     """
     from datasets.utils.metadata import MetadataConfigs
     from huggingface_hub import DatasetCard, DatasetCardData
@@ -63,6 +70,7 @@ def data_set_card(source: Source, infos: "DatasetInfosDict", files: Mapping[str,
         triggers=Table("", ("trigger", "in the raw file"), [(name, raw) for raw, name in cdconv.TRIGGERS.items()]),
         splits=statistics.split_sizes(splits),
         leaks=statistics.leaks(splits),
+        checklists=checklists.sizes(made) if made else None,
         tables=statistics.table3(rows),
         baselines=results.baseline_table() if source.kind == "release" else None,
         citation=cdconv.CITATION,

@@ -88,13 +88,18 @@ def _find(source: str | None, fall_back: bool = False) -> "Source":
 
 @data_app.command("build")
 def data_build(
-    source: SourceOption = None, out: Annotated[Path, typer.Option(help="The folder to write.")] = Path("cdconv")
+    source: SourceOption = None,
+    out: Annotated[Path, typer.Option(help="The folder to write.")] = Path("cdconv"),
+    checklists: Annotated[
+        bool, typer.Option("--checklists", help="Also test rows with turns added, and taken away.")
+    ] = False,
 ) -> None:
     """Builds the data repo that `load_dataset("cdconv", "4-class")` reads."""
     from contradiction import datarepo
 
     found = _find(source)
-    typer.echo(f"{datarepo.build(found, out)}: six configs from {found.path}")
+    made = "six configs and four checklists" if checklists else "six configs"
+    typer.echo(f"{datarepo.build(found, out, with_checklists=checklists)}: {made} from {found.path}")
 
 
 @data_app.command("nli")

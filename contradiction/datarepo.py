@@ -2,23 +2,33 @@
 
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import cdconv
-from contradiction import cards
+from contradiction import cards, checklists
 from contradiction.data import write_split
 from contradiction.errors import InputError
 from contradiction.files import new_folder
 from contradiction.quiet import no_data_bars
 from contradiction.sources import Source
 
+if TYPE_CHECKING:
+    from datasets import Dataset, DatasetInfo
 
-def build(source: Source, out: str | Path) -> Path:
+
+def build(source: Source, out: str | Path, with_checklists: bool = False) -> Path:
     """Writes the data repo that ``load_dataset(out, config)`` reads.
 
     The folder appears under its name only when it is whole; one that was built before is replaced.
 
+    Args:
+        source: the raw file.
+        out: the folder.
+        with_checklists: also the configs of ``contradiction.checklists``.
+
     Raises:
-        InputError: ``out`` is something else than a data repo or an empty folder.
+        InputError: ``out`` is something else than a data repo or an empty folder, or the source is too small for
+            checklists.
     """
     from datasets.info import DatasetInfosDict
 
@@ -39,15 +49,35 @@ def build(source: Source, out: str | Path) -> Path:
             info = builder.info
             info.download_size = sum(file.stat().st_size for file in (folder / config.name).iterdir())
             infos[config.name] = info
-        cards.data_set_card(source, infos, files).save(folder / "README.md")
+        made = _checklists(source) if with_checklists else {}
+        for name, rows in made.items():
+            path = folder / name / write_split(rows, folder / name, checklists.SPLIT)
+            files[name] = {checklists.SPLIT: f"{name}/{path.name}"}
+            infos[name] = _info(rows, path.stat().st_size)
+        cards.data_set_card(source, infos, files, made).save(folder / "README.md")
     return out
+
+
+def _checklists(source: Source) -> dict[str, "Dataset"]:
+    rows = cdconv.read_rows(source.path)
+    return checklists.build({"": cdconv.official_split(rows), "-grouped": cdconv.grouped_split(rows)})
+
+
+def _info(rows: "Dataset", download_size: int) -> "DatasetInfo":
+    """What the builder writes down of its configs, for rows that were not made by it."""
+    from datasets import SplitDict, SplitInfo
+
+    info, size = rows.info.copy(), rows.data.nbytes
+    info.splits = SplitDict({checklists.SPLIT: SplitInfo(checklists.SPLIT, num_bytes=size, num_examples=len(rows))})
+    info.download_size, info.dataset_size = download_size, size
+    return info
 
 
 def _replaceable(path: Path) -> bool:
     if not path.is_dir():
         return False
     # A card, and nothing but Parquet in folders named like configs: anything else is somebody's work.
-    configs = {config.name for config in cdconv.CDConv.BUILDER_CONFIGS}
+    configs = {*(config.name for config in cdconv.CDConv.BUILDER_CONFIGS), *checklists.CONFIGS}
     card = path / "README.md"
     # As bytes: whatever lies there is somebody's, and need not be UTF-8.
     if card.is_file() and b"dataset_info:" not in card.read_bytes():
