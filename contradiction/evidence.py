@@ -1,0 +1,221 @@
+"""Whether a detector finds what a reply contradicts, and whether it says so where nothing is left to contradict.
+
+After Nie et al. (ACL 2021), section 5: precision, recall and F1 of the evidence, and the strict accuracy, for which
+label and evidence must both be right; by the number of inserted turns, this is how a detector bears long chats.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from scipy.stats import binomtest
+
+from contradiction.errors import InputError
+from contradiction.labels import CONTRADICTION, HISTORY, LABELS, NON_CONTRADICTION, is_contradiction
+from contradiction.tables import Table, interval, percent
+
+TASK = "4-class"
+# What is counted of each row; every figure is a ratio of sums of these.
+COLUMNS = (
+    "rows", "history", "hits", "predicted", "gold", "all_hits", "all_predicted", "all_gold",
+    "right", "strict", "two_class_right", "two_class_strict",
+)  # fmt: skip
+PRECISION, RECALL, F1 = "precision", "recall", "f1"
+
+
+def score_evidence(
+    references: Sequence[str],
+    predictions: Sequence[str],
+    evidence: Sequence[Iterable[int]],
+    predicted_evidence: Sequence[Iterable[int]],
+    *,
+    merged: Sequence[str] | None = None,
+    ids: Sequence[int] | None = None,
+    groups: Sequence[int] | None = None,
+    bootstrap: int = 0,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """Scores labels and evidence together. All sequences hold one entry a row; a ratio of 0 / 0 is 0.
+
+    Args:
+        references: label names of ``4-class``.
+        predictions: label names of ``4-class``.
+        evidence: indices of the messages that the reply contradicts; none but for history.
+        predicted_evidence: likewise.
+        merged: label names of ``2-class``, where a detector decides on them apart; by default merged predictions.
+        ids: rows of one id are drawn together by the bootstrap, as the versions of one conversation must be.
+        groups: for instance how many turns were inserted; each is also scored alone.
+        bootstrap: number of resamples of the 95 % intervals; 0 for none.
+        seed: of the resamples.
+
+    Returns:
+        ``n`` and ``history`` (rows, and those of the reference history);
+        ``evidence``: precision, recall, f1 (fractions), over all indices in rows of the reference history;
+        ``evidence_everywhere``: the same over all rows, so that evidence named in others counts as wrong;
+        ``accuracy``, ``strict_accuracy`` (label right, and evidence exactly right), and both in ``two_class``;
+        with bootstrap ``interval``: the bounds of each under the same names (those of two_class as
+        ``two_class_accuracy`` and ``two_class_strict_accuracy``, of evidence as ``evidence_f1``, ...), and how they
+        were drawn; with groups ``groups``: all this for each, by its number as a string, in order.
+
+    Raises:
+        InputError: lengths differ, there are no rows, or a label has no such name.
+    """
+    given = {
+        "references": references, "predictions": predictions, "evidence": evidence,
+        "predicted_evidence": predicted_evidence, "merged": merged, "ids": ids, "groups": groups,
+    }  # fmt: skip
+    _check_lengths(given)
+    _check_names("references", references, TASK)
+    _check_names("predictions", predictions, TASK)
+    merged = [_merge(label) for label in predictions] if merged is None else merged
+    _check_names("merged", merged, "2-class")
+    counts = np.array(
+        [_count(*row) for row in zip(references, predictions, merged, evidence, predicted_evidence, strict=True)]
+    )
+    clusters = np.arange(len(counts)) if ids is None else np.unique(np.asarray(ids), return_inverse=True)[1]
+    result = _report(counts, clusters, bootstrap, seed)
+    if groups is not None:
+        each = np.asarray(groups)
+        result["groups"] = {
+            str(group): _report(counts[each == group], clusters[each == group], bootstrap, seed)
+            for group in np.unique(each).tolist()
+        }
+    return result
+
+
+def false_alarms(origins: Sequence[str], predictions: Sequence[str], forms: Sequence[str]) -> dict[str, Any]:
+    """How often a reply is still called a contradiction once what it contradicted is gone (checklist ``rct``).
+
+    Args:
+        origins: label names of ``4-class`` that the rows had before; only those of history count.
+        predictions: label names of ``4-class``, on the rows without that turn.
+        forms: ``removed`` or ``replaced``, for each row.
+
+    Returns:
+        By form: ``n`` (rows that were history), ``history`` and ``contradiction`` (the share of them with that
+        prediction, any contradiction in the latter), and ``interval`` (the 95 % Wilson interval of both).
+
+    Raises:
+        InputError: lengths differ, there are no rows, or a label has no such name.
+    """
+    _check_lengths({"origins": origins, "predictions": predictions, "forms": forms})
+    _check_names("origins", origins, TASK)
+    _check_names("predictions", predictions, TASK)
+    result = {}
+    for form in dict.fromkeys(forms):
+        said = [
+            label
+            for origin, label, its in zip(origins, predictions, forms, strict=True)
+            if origin == HISTORY and its == form
+        ]
+        alarms = {HISTORY: said.count(HISTORY), CONTRADICTION: sum(map(is_contradiction, said))}
+        result[form] = {
+            "n": len(said),
+            **{name: count / len(said) if said else 0.0 for name, count in alarms.items()},
+            "interval": {name: _wilson(count, len(said)) for name, count in alarms.items()},
+        }
+    return result
+
+
+def table(result: Mapping[str, Any], title: str = "", group: str = "inserted") -> Table:
+    """The figures of ``score_evidence``, with intervals where it drew them, a row a group and one for all."""
+    header = (group, "rows", "history", "precision", "recall", "F1", "strict", "strict, 2-class")
+    body = [
+        (name, f"{each['n']:,}", f"{each['history']:,}", *_cells(each))
+        for name, each in (*result.get("groups", {}).items(), ("all", result))
+    ]
+    return Table(title, header, body)
+
+
+def _cells(result: Mapping[str, Any]) -> list[str]:
+    values = {f"evidence_{name}": value for name, value in result["evidence"].items()} | {
+        "strict_accuracy": result["strict_accuracy"],
+        "two_class_strict_accuracy": result["two_class"]["strict_accuracy"],
+    }
+    bounds = result.get("interval")
+    return [percent(value) + (f" ({interval(bounds[name])})" if bounds else "") for name, value in values.items()]
+
+
+def _count(
+    reference: str, prediction: str, merged: str, evidence: Iterable[int], predicted: Iterable[int]
+) -> tuple[int, ...]:
+    """What ``COLUMNS`` names, of one row."""
+    gold, found = set(evidence), set(predicted)
+    sizes = (len(gold & found), len(found), len(gold))
+    history = reference == HISTORY
+    exact, right, right_merged = gold == found, reference == prediction, _merge(reference) == merged
+    return (
+        1, history, *(size * history for size in sizes), *sizes,
+        right, right and exact, right_merged, right_merged and exact,
+    )  # fmt: skip
+
+
+def _report(counts: np.ndarray, clusters: np.ndarray, bootstrap: int, seed: int) -> dict[str, Any]:
+    """The figures of rows (rows, columns) that belong to clusters (rows)."""
+    from evaluate_metric.evaluate_metric import _Bootstrap  # the one place that resamples
+
+    total = counts.sum(axis=0)
+    figures = {name: float(value) for name, value in _figures(total).items()}
+    two_class, within, everywhere = "two_class_", "evidence_", "evidence_everywhere_"
+    result: dict[str, Any] = {
+        "n": int(total[COLUMNS.index("rows")]),
+        "history": int(total[COLUMNS.index("history")]),
+        "evidence": {name: figures[within + name] for name in (PRECISION, RECALL, F1)},
+        "evidence_everywhere": {name: figures[everywhere + name] for name in (PRECISION, RECALL, F1)},
+        "accuracy": figures["accuracy"],
+        "strict_accuracy": figures["strict_accuracy"],
+        "two_class": {name: figures[two_class + name] for name in ("accuracy", "strict_accuracy")},
+    }
+    if bootstrap:
+        resampling = _Bootstrap(bootstrap, seed)
+        members = np.unique(clusters, return_inverse=True)[1]
+        sums = np.zeros((members.max() + 1, len(COLUMNS)), dtype=np.int64)
+        np.add.at(sums, members, counts)
+        # Clusters with equal sums are interchangeable: to draw them is to draw how many there are of each kind.
+        kinds, sizes = np.unique(sums, axis=0, return_counts=True)
+        result["interval"] = resampling.interval(_figures(resampling.draw(sizes) @ kinds))
+    return result
+
+
+def _figures(sums: np.ndarray) -> dict[str, np.ndarray]:
+    """Every figure of sums (..., columns), each of shape (...)."""
+    column = dict(zip(COLUMNS, np.moveaxis(sums, -1, 0), strict=True))
+    figures = {
+        "accuracy": _ratio(column["right"], column["rows"]),
+        "strict_accuracy": _ratio(column["strict"], column["rows"]),
+        "two_class_accuracy": _ratio(column["two_class_right"], column["rows"]),
+        "two_class_strict_accuracy": _ratio(column["two_class_strict"], column["rows"]),
+    }
+    for name, of in (("evidence", ""), ("evidence_everywhere", "all_")):
+        hits, predicted, gold = (column[of + each] for each in ("hits", "predicted", "gold"))
+        figures[f"{name}_{PRECISION}"] = _ratio(hits, predicted)
+        figures[f"{name}_{RECALL}"] = _ratio(hits, gold)
+        figures[f"{name}_{F1}"] = _ratio(2 * hits, predicted + gold)
+    return figures
+
+
+def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    return np.divide(part, whole, out=np.zeros(np.shape(part)), where=np.asarray(whole) > 0)
+
+
+def _merge(label: str) -> str:
+    return CONTRADICTION if is_contradiction(label) else NON_CONTRADICTION
+
+
+def _wilson(count: int, n: int) -> list[float]:
+    bounds = binomtest(count, n).proportion_ci(method="wilson") if n else (0.0, 1.0)
+    return [float(bound) for bound in bounds]
+
+
+def _check_lengths(columns: Mapping[str, Sequence[Any] | None]) -> None:
+    lengths = {name: len(values) for name, values in columns.items() if values is not None}
+    if len(set(lengths.values())) > 1:
+        raise InputError("lengths differ: " + ", ".join(f"{length} {name}" for name, length in lengths.items()))
+    if 0 in lengths.values():
+        raise InputError(f"{', '.join(lengths)} are empty; at least one row is needed")
+
+
+def _check_names(argument: str, labels: Sequence[str], task: str) -> None:
+    for index, label in enumerate(labels):
+        if label not in LABELS[task]:
+            raise InputError(f"{argument}[{index}] is {label!r}; allowed are {', '.join(LABELS[task])}")
