@@ -1,6 +1,8 @@
 """Rows -> batches: tokenised once, padded to the longest of the batch, batches of like length."""
 
+import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from torch import Generator
@@ -8,6 +10,7 @@ from torch.utils.data import DataLoader, Sampler
 from transformers import DataCollatorWithPadding
 from transformers.trainer_pt_utils import LengthGroupedSampler
 
+from contradiction.errors import InputError
 from contradiction.recipes import Recipe
 from contradiction.scoring import encode
 from contradiction.views import VIEWS, model_input
@@ -15,6 +18,62 @@ from contradiction.views import VIEWS, model_input
 if TYPE_CHECKING:
     from datasets import Dataset
     from transformers import PreTrainedTokenizerBase
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How an epoch falls into steps, the parts of a step, and the shares of a part that processes read.
+
+    Attributes:
+        rows: of the training split.
+        batch_size: rows a step.
+        accumulate: parts a step.
+        processes: that share each part alike.
+        process: this one's number, from 0.
+
+    Raises:
+        InputError: a part cannot be shared alike.
+    """
+
+    rows: int
+    batch_size: int
+    accumulate: int = 1
+    processes: int = 1
+    process: int = 0
+
+    def __post_init__(self) -> None:
+        if self.part % self.processes:
+            parts = f" in {self.accumulate} parts" if self.accumulate > 1 else ""
+            raise InputError(
+                f"batch_size {self.batch_size}{parts} cannot be shared by {self.processes} processes alike"
+            )
+
+    @property
+    def part(self) -> int:
+        """Rows a part."""
+        return self.batch_size // self.accumulate
+
+    @property
+    def steps(self) -> int:
+        """Steps an epoch; the last may have fewer rows."""
+        return math.ceil(self.rows / self.batch_size)
+
+    def real_rows(self, part: int) -> int:
+        """Rows of a part, over all processes."""
+        return min(self.part, self.rows - part * self.part)
+
+    def own_rows(self, part: int, read: int) -> int:
+        """How many of the rows that this process read are real; the others fill up the last part, and come last."""
+        return max(0, min(read, self.real_rows(part) - self.process * read))
+
+    def scale(self, part: int) -> float:
+        """What a loss summed over the real rows is to be multiplied by before ``accelerator.backward``.
+
+        Accelerate divides by the parts of a step and averages over processes, as if all were alike. This undoes it and
+        makes the step's gradient that of the mean loss a row, also where the last step is a short one.
+        """
+        step = part // self.accumulate
+        return self.accumulate * self.processes / min(self.batch_size, self.rows - step * self.batch_size)
 
 
 class EpochSampler(Sampler[int]):
@@ -42,7 +101,7 @@ class EpochSampler(Sampler[int]):
 def encode_rows(rows: "Dataset", recipe: Recipe, tokenizer: "PreTrainedTokenizerBase") -> list[dict[str, Any]]:
     """Each row's token ids and masks with its ``labels`` (the class id) and ``id``."""
     inputs = [model_input(row, VIEWS[recipe.view], tokenizer) for row in rows]
-    encoded, _ = encode(tokenizer, inputs, recipe.max_length)
+    encoded, _ = encode(tokenizer, inputs, min(recipe.max_length, tokenizer.model_max_length))
     labels = rows["label"]
     if recipe.target:
         target = rows.features["label"].str2int(recipe.target)
@@ -54,16 +113,19 @@ def encode_rows(rows: "Dataset", recipe: Recipe, tokenizer: "PreTrainedTokenizer
 
 
 def train_loader(
-    examples: list[dict[str, Any]], tokenizer: "PreTrainedTokenizerBase", batch_size: int, seed: int
+    examples: list[dict[str, Any]], tokenizer: "PreTrainedTokenizerBase", layout: Layout, seed: int
 ) -> DataLoader:
-    """Batches for training; the order depends on the epoch that the prepared loader's ``set_epoch`` is told."""
+    """The parts of all steps; the order depends on the epoch that the prepared loader's ``set_epoch`` is told.
+
+    Rows of like length come together a step, and not a part, so that the order is the same for any ``accumulate``.
+    """
     lengths = [len(each["input_ids"]) for each in examples]
     # The loader's own generator: without it, a DataLoader draws from the global one, and dropout after a resume would
     # no longer be what it was.
     return DataLoader(
         examples,  # type: ignore[arg-type]  # a list is a data set to torch, but not to its stubs
-        batch_size=batch_size,
-        sampler=EpochSampler(lengths, batch_size, seed),
+        batch_size=layout.part,
+        sampler=EpochSampler(lengths, layout.batch_size, seed),
         collate_fn=DataCollatorWithPadding(tokenizer),
         generator=Generator().manual_seed(seed),
     )

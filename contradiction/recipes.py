@@ -15,6 +15,10 @@ FOLDER = Path(__file__).resolve().parents[1] / "models" / "recipes"
 RecipeT = TypeVar("RecipeT", bound="Recipe")
 Count = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(ge=0, lt=1)]
+Strength = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+# Options that came after runs had been recorded: see Recipe.recorded.
+LATER = ("accumulate", "r_drop", "fgm", "ema", "layer_decay", "patience")
 
 
 class Scratch(BaseModel):
@@ -48,11 +52,16 @@ class Recipe(BaseModel):
         backbone: Hub id or folder of a pre-trained encoder.
         scratch: the size of an encoder trained from nothing instead.
         epochs: passes over the training split.
+        patience: epochs without a better validation macro-F1 after which the run ends early; by default it never does.
         batch_size: rows a step, over all processes together.
+        accumulate: a step reads its rows in so many parts, which takes less memory and gives the same gradient.
         learning_rate: the peak rate, after warm-up.
         warmup: the share of all steps in which the rate rises.
         weight_decay: on all but biases and normalisation weights.
-        class_weights, logit_adjustment, focal, label_smoothing: see ``contradiction.losses``.
+        layer_decay: each layer learns at so much of the rate of the one above it, see ``contradiction.optimizers``.
+        class_weights, logit_adjustment, focal, label_smoothing, r_drop: see ``contradiction.losses``.
+        fgm: the length of an adversarial move of the embeddings, see ``contradiction.regularizers``.
+        ema: the decay of a moving average of the weights; then the averaged ones are validated and kept.
         dropout: replaces the backbone's own where given.
         max_length: tokens read at most; longer inputs are cut from the left.
         precision: of the arithmetic in a step: fp32, or bf16 or fp16 by autocast; weights stay in float32. On a CPU
@@ -69,14 +78,20 @@ class Recipe(BaseModel):
     backbone: str | None = None
     scratch: Scratch | None = None
     epochs: Count = 5
+    patience: Count | None = None
     batch_size: Count = 32
+    accumulate: Count = 1
     learning_rate: float = Field(5e-5, gt=0, allow_inf_nan=False)
     warmup: Share = 0.1
     weight_decay: float = Field(0.01, ge=0, allow_inf_nan=False)
+    layer_decay: float = Field(1.0, gt=0, le=1)
     class_weights: Literal["balanced"] | None = None
-    logit_adjustment: float = Field(0.0, ge=0, allow_inf_nan=False)
-    focal: float = Field(0.0, ge=0, allow_inf_nan=False)
+    logit_adjustment: Strength = 0.0
+    focal: Strength = 0.0
     label_smoothing: Share = 0.0
+    r_drop: Strength = 0.0
+    fgm: Strength = 0.0
+    ema: Share = 0.0
     dropout: Share | None = None
     max_length: int = Field(256, ge=8)
     precision: Literal["fp32", "bf16", "fp16"] = "fp32"
@@ -103,6 +118,27 @@ class Recipe(BaseModel):
                 f"config {self.config!r} has no categories to target; allowed are 4-class, 4-class-grouped"
             )
         return self
+
+    @model_validator(mode="after")
+    def _parts_divide(self) -> Self:
+        if self.batch_size % self.accumulate:
+            raise ValueError(f"batch_size {self.batch_size} must be a multiple of accumulate {self.accumulate}")
+        return self
+
+    @model_validator(mode="after")
+    def _r_drop_needs_dropout(self) -> Self:
+        if self.r_drop and self.dropout == 0:
+            raise ValueError("r_drop compares two passes under dropout; with dropout 0 they are equal")
+        return self
+
+    def recorded(self) -> dict[str, Any]:
+        """The values as a run's record keeps them.
+
+        Options that came later stand there only where they are used, so that records of earlier runs still compare.
+        """
+        defaults = {name: field.default for name, field in type(self).model_fields.items()}
+        values = self.model_dump()
+        return {key: value for key, value in values.items() if key not in LATER or value != defaults[key]}
 
     @property
     def labels(self) -> tuple[str, ...]:

@@ -2,7 +2,10 @@
 
 from pathlib import Path
 
-from contradiction import files, record, training
+from accelerate import PartialState
+
+from contradiction import files, record, tracking, training
+from contradiction.checkpoints import writing
 from contradiction.errors import InputError
 from contradiction.hierarchy import FILE
 from contradiction.labels import STAGES
@@ -10,23 +13,41 @@ from contradiction.model_cards import model_card
 from contradiction.recipes import Recipe
 
 
-def train(recipe: Recipe, *, data: str | Path, out: str | Path, resume: bool = False) -> Path:
+def train(
+    recipe: Recipe,
+    *,
+    data: str | Path,
+    out: str | Path,
+    resume: bool = False,
+    save_steps: int | None = None,
+    track: str | None = None,
+    deterministic: bool = False,
+) -> Path:
     """Trains the stages one after the other; see :func:`contradiction.training.train`, whose arguments it takes.
 
     The folder holds a plain checkpoint a stage, ``stages.json`` with their order, and ``run.json`` with their records.
     """
     out = Path(out)
     work = out.with_name(f"{out.name}.partial")
+    processes = PartialState()  # of which the main one alone writes
     asked = training.request(recipe, data)
     if out.exists():
         if resume and record.read(out).get("request") == asked:
             return out
         raise InputError(f"{out}: exists already; remove it, or name another folder")
-    training.claim(work, asked, resume)
+    if processes.is_main_process:
+        training.claim(work, asked, resume)
+    processes.wait_for_everyone()
     for stage in recipe.stages():
-        training.train(stage, data=data, out=work / stage.view, resume=True)
-    files.write_json(work / FILE, {"stages": list(STAGES)})
-    record.write_stages(work, request=asked, stages=tuple(STAGES))
-    model_card(work, name=out.name).save(work / "README.md")
-    work.rename(out)
+        training.train(
+            stage, data=data, out=work / stage.view, resume=True, save_steps=save_steps, track=track,
+            logs=tracking.folder_of(out) / stage.view, deterministic=deterministic,
+        )  # fmt: skip
+    if processes.is_main_process:
+        with writing(work):
+            files.write_json(work / FILE, {"stages": list(STAGES)})
+            record.write_stages(work, request=asked, stages=tuple(STAGES))
+            model_card(work, name=out.name).save(work / "README.md")
+            work.rename(out)
+    processes.wait_for_everyone()
     return out

@@ -1,33 +1,38 @@
 """Trains a detector from a recipe on `accelerate`: the loop, from rows to a model folder.
 
-While a run goes on, everything lies in ``<out>.partial``: the best checkpoint so far, and the state after the last full
-epoch to resume from. Only a finished run is renamed to ``<out>``, so a folder of that name is always a whole model.
+While a run goes on, everything lies in ``<out>.partial``: the best checkpoint so far, and the state to resume from.
+Only a finished run is renamed to ``<out>``, so a folder of that name is always a whole model.
 """
 
 import hashlib
 import math
 import shutil
 import time
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from accelerate import Accelerator, DataLoaderConfiguration
-from accelerate.utils import set_seed, tqdm
+from accelerate.utils import ProjectConfiguration, gather_object, set_seed, tqdm
 from transformers import get_linear_schedule_with_warmup
 
-from contradiction import files, record
+from contradiction import files, record, tracking
 from contradiction.backbones import start
+from contradiction.checkpoints import Position, Progress, keep, restore, writing
 from contradiction.data import fingerprint, load_split, name_of
+from contradiction.determinism import deterministic as only_deterministic
 from contradiction.errors import InputError
 from contradiction.labels import task_of
-from contradiction.loaders import encode_rows, evaluation_loader, train_loader
-from contradiction.losses import Loss, loss_function
+from contradiction.loaders import Layout, encode_rows, evaluation_loader, train_loader
+from contradiction.losses import Objective, objective
 from contradiction.model_cards import model_card
+from contradiction.optimizers import adamw
 from contradiction.quiet import no_model_bars
 from contradiction.recipes import Recipe
+from contradiction.regularizers import AdversarialEmbeddings, averaged, weight_average
 from contradiction.views import VIEWS
 from evaluate_metric.evaluate_metric import score
 
@@ -37,16 +42,17 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
-@dataclass
-class Progress:
-    """What a run has reached: one entry an epoch, and the best validation macro-F1 with its epoch (from 1)."""
-
-    epochs: list[dict[str, Any]] = field(default_factory=list)
-    best_epoch: int = 0
-    best_macro_f1: float = -1.0
-
-
-def train(recipe: Recipe, *, data: str | Path, out: str | Path, resume: bool = False) -> Path:
+def train(
+    recipe: Recipe,
+    *,
+    data: str | Path,
+    out: str | Path,
+    resume: bool = False,
+    save_steps: int | None = None,
+    track: str | None = None,
+    logs: str | Path | None = None,
+    deterministic: bool = False,
+) -> Path:
     """Trains a detector and writes it as a model folder.
 
     The checkpoint kept is the one with the best macro-F1 on the validation split; the test split is not read.
@@ -56,25 +62,32 @@ def train(recipe: Recipe, *, data: str | Path, out: str | Path, resume: bool = F
         data: the data repo, a folder or Hub id.
         out: the model folder to write: checkpoint, tokenizer, and ``run.json``, the record of the run.
         resume: continue an unfinished run of the same recipe and data; a finished one is left as it is.
+        save_steps: also keep the state inside an epoch, every so many steps; by default only after each epoch.
+        track: an experiment tracker of accelerate, for instance ``tensorboard``.
+        logs: where a tracker that writes files puts them, by default ``<out>.tracking``.
+        deterministic: see ``contradiction.determinism``.
 
     Returns:
         ``out``.
 
     Raises:
-        InputError: ``out`` is taken, the run to resume is another, or the loss stopped being finite.
+        InputError: ``out`` is taken, the run to resume is another, the loss stopped being finite, the disk is full, or
+            the tracker is not there.
     """
     out = Path(out)
     work = out.with_name(f"{out.name}.partial")
     accelerator = Accelerator(
         mixed_precision="no" if recipe.precision == "fp32" else recipe.precision,
+        gradient_accumulation_steps=recipe.accumulate,
         # One batch of the recipe is one step, whatever the number of processes.
         dataloader_config=DataLoaderConfiguration(split_batches=True),
+        log_with=tracking.check(track) if track else None,
+        project_config=ProjectConfiguration(logging_dir=str(logs or tracking.folder_of(out))),
     )
-    if recipe.batch_size % accelerator.num_processes:
-        raise InputError(
-            f"batch_size {recipe.batch_size} cannot be shared by {accelerator.num_processes} processes alike"
-        )
     rows = _read(recipe, data)
+    layout = Layout(
+        len(rows["train"]), recipe.batch_size, recipe.accumulate, accelerator.num_processes, accelerator.process_index
+    )
     asked = _request(recipe, data, rows)
     if out.exists():
         if resume and record.read(out).get("request") == asked:
@@ -84,54 +97,112 @@ def train(recipe: Recipe, *, data: str | Path, out: str | Path, resume: bool = F
         claim(work, asked, resume)
     accelerator.wait_for_everyone()
 
-    set_seed(recipe.seed)
+    with only_deterministic(deterministic), tracking.tracking(accelerator, recipe.recorded(), out.name) as tracker:
+        set_seed(recipe.seed)
+        run = _prepare(accelerator, recipe, rows, layout)
+        progress = _run(run, recipe, work, save_steps, tracker)
+
+    if accelerator.is_main_process:
+        with writing(work):
+            result = {**asdict(progress), "stopped_early": len(progress.epochs) < recipe.epochs}
+            result |= {"deterministic": deterministic}
+            record.write(work / "best", request=asked, progress=result, model=accelerator.unwrap_model(run.model))
+            _complete(work / "best", out.name, rows["validation"])
+            files.replace_folder(work / "best", out)
+        shutil.rmtree(work)
+    accelerator.wait_for_everyone()
+    return out
+
+
+def _complete(folder: Path, name: str, validation: "Dataset") -> None:
+    """Adds to a model folder what is made from the checkpoint in it.
+
+    The checkpoint is the final one, its record is written, and ``validation`` holds the rows that it was chosen on.
+    Only the main process is here. A run that is killed here comes here again on resume.
+    """
+    model_card(folder, name=name).save(folder / "README.md")
+
+
+@dataclass
+class _Run:
+    """What the loop works with; all but ``layout`` and ``loss_of`` has been prepared by the accelerator."""
+
+    accelerator: Accelerator
+    model: "PreTrainedModel"
+    optimizer: torch.optim.Optimizer
+    schedule: Any
+    parts: Any
+    checks: "DataLoader"
+    layout: Layout
+    loss_of: Objective
+    tokenizer: Any
+    average: Any = None
+    adversary: AdversarialEmbeddings | None = None
+
+
+def _prepare(accelerator: Accelerator, recipe: Recipe, rows: dict[str, "Dataset"], layout: Layout) -> _Run:
     texts = (row[column] for row in rows["train"] for column in VIEWS[recipe.view])
     model, tokenizer = start(recipe, recipe.labels, texts)
     examples = {split: encode_rows(part, recipe, tokenizer) for split, part in rows.items()}
-    batches = train_loader(examples["train"], tokenizer, recipe.batch_size, recipe.seed)
+    parts = train_loader(examples["train"], tokenizer, layout, recipe.seed)
     checks = evaluation_loader(examples["validation"], tokenizer, recipe.batch_size)
-    optimizer = torch.optim.AdamW(_parameter_groups(model, recipe.weight_decay), lr=recipe.learning_rate)
-    loss_of = loss_function(
-        recipe, np.bincount([each["labels"] for each in examples["train"]], minlength=len(recipe.labels)).tolist()
-    )
-    steps = recipe.epochs * len(batches)
+    optimizer = adamw(model, recipe)
+    counts = np.bincount([each["labels"] for each in examples["train"]], minlength=len(recipe.labels)).tolist()
+    steps = recipe.epochs * layout.steps
     schedule = get_linear_schedule_with_warmup(optimizer, math.ceil(recipe.warmup * steps), steps)
-    model, optimizer, batches, checks, schedule = accelerator.prepare(model, optimizer, batches, checks, schedule)
-    progress = _restore(accelerator, work)
+    # Both before the accelerator wraps the model.
+    average = weight_average(model, recipe.ema, accelerator.device) if recipe.ema else None
+    adversary = AdversarialEmbeddings(model, recipe.fgm) if recipe.fgm else None
+    if average:
+        accelerator.register_for_checkpointing(average)
+    model, optimizer, parts, checks, schedule = accelerator.prepare(model, optimizer, parts, checks, schedule)
+    return _Run(
+        accelerator, model, optimizer, schedule, parts, checks, layout, objective(recipe, counts), tokenizer,
+        average, adversary,
+    )  # fmt: skip
 
+
+def _run(run: _Run, recipe: Recipe, work: Path, save_steps: int | None, tracker: tracking.Tracker) -> Progress:
+    """The epochs that are left, each trained, validated and kept; what the whole run came to."""
+    progress, position = restore(run.accelerator, work)
+    model = run.accelerator.unwrap_model(run.model)
+    rows, part = run.layout.rows, run.layout.part
     bar = tqdm(
-        total=recipe.epochs * len(examples["train"]),
-        initial=len(progress.epochs) * len(examples["train"]),
+        total=recipe.epochs * rows,
+        initial=len(progress.epochs) * rows + min(position.parts * part, rows),
         desc=f"training {recipe.name}",
         unit="row",
         dynamic_ncols=True,
         mininterval=1,
     )
-    with bar:
-        for epoch in range(len(progress.epochs), recipe.epochs):
-            # Of the prepared loader, which counts the passes itself, from 0 after a resume, and tells the sampler.
-            batches.set_epoch(epoch)
-            started = time.perf_counter()
-            loss = _one_epoch(accelerator, model, optimizer, schedule, batches, loss_of, bar)
-            seconds = time.perf_counter() - started
-            scores = evaluate_epoch(accelerator, model, checks, "2-class" if recipe.target else task_of(recipe.config))
-            progress.epochs.append({"train_loss": loss, "seconds": round(seconds, 1), "validation": scores})
-            bar.write(_summary(epoch, recipe.epochs, loss, scores))
-            if scores["macro_f1"] > progress.best_macro_f1:
-                progress.best_macro_f1, progress.best_epoch = scores["macro_f1"], epoch + 1
-                if accelerator.is_main_process:
-                    with files.new_folder(work / "best") as folder, no_model_bars():
-                        accelerator.unwrap_model(model).save_pretrained(folder)
-                        tokenizer.save_pretrained(folder)
-            _keep_state(accelerator, work, progress)
 
-    if accelerator.is_main_process:
-        record.write(work / "best", request=asked, progress=asdict(progress), model=accelerator.unwrap_model(model))
-        model_card(work / "best", name=out.name).save(work / "best" / "README.md")
-        files.replace_folder(work / "best", out)
-        shutil.rmtree(work)
-    accelerator.wait_for_everyone()
-    return out
+    def after_step(step: int, now: Position) -> None:
+        # The end of an epoch is kept once it has been validated.
+        if save_steps and step % save_steps == 0 and now.parts < len(run.parts):
+            keep(run.accelerator, work, progress, now)
+
+    with bar:
+        while not progress.over(recipe.epochs, recipe.patience):
+            epoch = len(progress.epochs)
+            loss = _one_epoch(run, epoch, position, bar, tracker, after_step)
+            with averaged(model, run.average):
+                scores = evaluate_epoch(
+                    run.accelerator, run.model, run.checks, "2-class" if recipe.target else task_of(recipe.config)
+                )
+                progress.epochs.append(
+                    {"train_loss": loss, "seconds": round(position.seconds, 1), "validation": scores}
+                )
+                bar.write(_summary(epoch, recipe.epochs, loss, scores))
+                tracker.epoch((epoch + 1) * run.layout.steps, loss, scores)
+                if scores["macro_f1"] > progress.best_macro_f1:
+                    progress.best_macro_f1, progress.best_epoch = scores["macro_f1"], epoch + 1
+                    if run.accelerator.is_main_process:
+                        with writing(work), files.new_folder(work / "best") as folder, no_model_bars():
+                            model.save_pretrained(folder)
+                            run.tokenizer.save_pretrained(folder)
+            keep(run.accelerator, work, progress)
+            position = Position()
+    return progress
 
 
 def request(recipe: Recipe, data: str | Path) -> dict[str, Any]:
@@ -140,7 +211,7 @@ def request(recipe: Recipe, data: str | Path) -> dict[str, Any]:
 
 
 def _request(recipe: Recipe, data: str | Path, rows: dict[str, "Dataset"]) -> dict[str, Any]:
-    values = recipe.model_dump()
+    values = recipe.recorded()
     backbone = Path(recipe.backbone or "")
     if recipe.backbone and backbone.is_dir():
         # By what it is, not by where it lies on one machine.
@@ -156,35 +227,57 @@ def _read(recipe: Recipe, data: str | Path) -> dict[str, "Dataset"]:
 
 
 def _one_epoch(
-    accelerator: Accelerator,
-    model: "PreTrainedModel",
-    optimizer: torch.optim.Optimizer,
-    schedule: Any,
-    batches: "DataLoader",
-    loss_of: Loss,
+    run: _Run,
+    epoch: int,
+    position: Position,
     bar: tqdm,
+    tracker: tracking.Tracker,
+    after_step: Callable[[int, Position], None],
 ) -> float:
-    """One pass over the training split; the mean loss a row."""
-    model.train()
-    total = torch.zeros(2, device=accelerator.device)
-    for batch in batches:
+    """The rest of a pass over the training split from ``position`` on, which moves along; the mean loss a row."""
+    accelerator, layout = run.accelerator, run.layout
+    run.model.train()
+    # Of the prepared loader, which counts the passes itself, from 0 after a resume, and tells the sampler. One that
+    # skips does not tell it on several processes, but reads from the same sampler.
+    run.parts.set_epoch(epoch)
+    parts = accelerator.skip_first_batches(run.parts, position.parts) if position.parts else run.parts
+    before = time.perf_counter() - position.seconds
+    for batch in parts:
         numbers, targets = batch.pop("id"), batch.pop("labels")
-        logits = model(**batch).logits
-        loss = loss_of(logits, targets)
-        if not torch.isfinite(loss):
-            raise InputError(
-                f"the loss is {loss.item()} on the rows {numbers.tolist()}; a lower learning_rate may help"
-            )
-        accelerator.backward(loss)
-        accelerator.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        schedule.step()
-        optimizer.zero_grad()
-        total += torch.stack([loss.detach() * len(targets), torch.tensor(float(len(targets)), device=loss.device)])
-        bar.set_postfix(loss=f"{loss.item():.3f}", lr=f"{schedule.get_last_lr()[0]:.1e}", refresh=False)
-        bar.update(len(targets) * accelerator.num_processes)
-    summed, rows = accelerator.reduce(total, reduction="sum").tolist()
-    return summed / rows
+        step = 1 + position.parts // layout.accumulate  # of this epoch
+        own, scale = layout.own_rows(position.parts, len(targets)), layout.scale(position.parts)
+        with accelerator.accumulate(run.model):
+            loss = run.loss_of(run.model, batch, targets)[:own].sum()
+            value = loss.item()
+            if not math.isfinite(value):
+                raise InputError(
+                    f"step {step} of epoch {epoch + 1}: the loss is {value} on the rows {numbers.tolist()}; a lower "
+                    "learning_rate may help"
+                )
+            accelerator.backward(scale * loss)
+            if run.adversary:
+                with run.adversary.attack():
+                    accelerator.backward(scale * run.loss_of(run.model, batch, targets)[:own].sum())
+            if accelerator.sync_gradients:
+                accelerator.clip_grad_norm_(run.model.parameters(), 1.0)
+            run.optimizer.step()
+            run.schedule.step()
+            run.optimizer.zero_grad()
+        position.loss += value
+        position.rows += own
+        bar.update(layout.real_rows(position.parts))
+        position.parts += 1
+        position.seconds = time.perf_counter() - before
+        if accelerator.sync_gradients:
+            if run.average:
+                run.average.update_parameters(accelerator.unwrap_model(run.model))
+            mean, rate = value / max(own, 1), run.schedule.get_last_lr()[-1]
+            bar.set_postfix(loss=f"{mean:.3f}", lr=f"{rate:.1e}", refresh=False)
+            tracker.step(epoch * layout.steps + step, mean, rate)
+            after_step(step, position)
+    # Python's numbers, in the order of the processes: the same to the bit whether or not the epoch was interrupted.
+    sums = gather_object([(position.loss, position.rows)])
+    return sum(loss for loss, _ in sums) / sum(rows for _, rows in sums)
 
 
 def evaluate_epoch(
@@ -209,13 +302,6 @@ def evaluate_epoch(
     }
 
 
-def _parameter_groups(model: "PreTrainedModel", weight_decay: float) -> list[dict[str, Any]]:
-    # Vectors are biases and normalisation weights; decay is for matrices.
-    weights = [each for each in model.parameters() if each.ndim > 1]
-    vectors = [each for each in model.parameters() if each.ndim <= 1]
-    return [{"params": weights, "weight_decay": weight_decay}, {"params": vectors, "weight_decay": 0.0}]
-
-
 def claim(work: Path, request: dict[str, Any], resume: bool) -> None:
     """Makes the working folder of a run, or checks that the one there belongs to this run.
 
@@ -233,25 +319,6 @@ def claim(work: Path, request: dict[str, Any], resume: bool) -> None:
         return
     with files.new_folder(work) as folder:
         files.write_json(folder / record.NAME, {"request": request})
-
-
-def _keep_state(accelerator: Accelerator, work: Path, progress: Progress) -> None:
-    """Saves all that the next epoch depends on, under a temporary name, then renames it."""
-    fresh = work / ".state.partial"
-    accelerator.save_state(str(fresh))
-    accelerator.wait_for_everyone()  # each process has written its random state
-    if accelerator.is_main_process:
-        files.write_json(fresh / "progress.json", asdict(progress))
-        files.replace_folder(fresh, work / "state")
-    accelerator.wait_for_everyone()
-
-
-def _restore(accelerator: Accelerator, work: Path) -> Progress:
-    state = work / "state"
-    if not state.is_dir():
-        return Progress()
-    accelerator.load_state(str(state))
-    return Progress(**files.read_json(state / "progress.json"))
 
 
 def _summary(epoch: int, epochs: int, loss: float, scores: dict[str, Any]) -> str:

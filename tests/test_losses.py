@@ -13,7 +13,7 @@ COUNTS = [70, 5, 10, 15]
 
 def loss_with(**options):
     recipe = Recipe(name="trial", view="flatten", config="4-class", backbone="some/encoder", **options)
-    return loss_function(recipe, COUNTS)
+    return lambda logits, targets: loss_function(recipe, COUNTS)(logits, targets).mean()
 
 
 @pytest.fixture

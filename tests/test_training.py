@@ -61,7 +61,7 @@ def test_a_run_leaves_a_plain_checkpoint_with_label_names(finished):
 
 def test_the_record_says_what_was_run_on_what_and_what_came_of_it(finished):
     run = record(finished)
-    assert run["request"]["recipe"] == QUICK.model_dump()
+    assert run["request"]["recipe"] == QUICK.recorded()
     assert run["request"]["data_name"] == "CDConv sample"
     assert len(run["epochs"]) == 3
     scores = [each["validation"]["macro_f1"] for each in run["epochs"]]
@@ -162,7 +162,7 @@ def test_a_finished_run_is_left_alone_by_resume_and_never_overwritten(finished, 
 
 def test_a_loss_that_is_not_finite_stops_with_the_rows(sample_repo, tmp_path):
     wild = QUICK.with_changes(learning_rate=1e30)
-    with pytest.raises(InputError, match=r"the loss is (nan|inf) on the rows \[\d+"):
+    with pytest.raises(InputError, match=r"step \d+ of epoch \d+: the loss is (nan|inf) on the rows \[\d+"):
         train(wild, data=sample_repo, out=tmp_path / "wild")
     assert not (tmp_path / "wild").exists()
 

@@ -1,0 +1,91 @@
+"""Sends a run's curves to an experiment tracker, through accelerate's own interface."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from contradiction.errors import InputError
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
+
+PROJECT = "cdconv"
+EVERY = 10  # steps between two entries of loss and rate
+# Trackers that accelerate knows, and the packages to install where their names differ.
+PACKAGES = {"comet_ml": "comet-ml"}
+
+
+def check(name: str) -> str:
+    """The tracker's name, if it can be used.
+
+    Raises:
+        InputError: accelerate knows no such tracker, or its package is not installed.
+    """
+    from accelerate.tracking import get_available_trackers
+    from accelerate.utils import LoggerType
+
+    known = sorted(str(each) for each in LoggerType if each != LoggerType.ALL)
+    if name not in known:
+        raise InputError(f"--track {name}: no such tracker; there are {', '.join(known)}")
+    if name not in map(str, get_available_trackers()):
+        raise InputError(f"--track {name}: its package is not installed; pip install {PACKAGES.get(name, name)}")
+    return name
+
+
+class Tracker:
+    """Takes losses a step and scores an epoch; without a tracker chosen it does nothing.
+
+    Args:
+        accelerator: made with ``log_with``, or without.
+    """
+
+    def __init__(self, accelerator: "Accelerator") -> None:
+        self.accelerator = accelerator
+        self.losses: list[float] = []
+
+    def step(self, number: int, loss: float, rate: float) -> None:
+        """Every ``EVERY`` steps: the mean loss a row since the last entry (of the main process), and the rate."""
+        self.losses.append(loss)
+        if number % EVERY == 0:
+            values = {"train/loss": sum(self.losses) / len(self.losses), "train/learning_rate": rate}
+            self.accelerator.log(values, step=number)
+            self.losses.clear()
+
+    def epoch(self, number: int, train_loss: float, scores: Mapping[str, Any]) -> None:
+        """The scores on the validation split after step ``number``, and the mean loss of the whole epoch."""
+        values = {f"validation/{name}": scores[name] for name in ("macro_f1", "accuracy")}
+        self.accelerator.log({"train/epoch_loss": train_loss, **values}, step=number)
+
+
+@contextmanager
+def tracking(accelerator: "Accelerator", config: Mapping[str, Any], run: str) -> Iterator[Tracker]:
+    """Opens the accelerator's trackers for a run named ``run``, and closes them however the block ends.
+
+    Args:
+        accelerator: names the trackers.
+        config: the recipe's values; nested ones get names with a dot, those not set are left out.
+        run: the run's name, where the tracker takes one.
+    """
+    if accelerator.log_with:
+        names = {"wandb": {"name": run}, "trackio": {"name": run}}
+        accelerator.init_trackers(PROJECT, config=dict(_flat(config)), init_kwargs=names)
+    try:
+        yield Tracker(accelerator)
+    finally:
+        # Not accelerator.end_training, which also ends the process group, and the next stage needs that.
+        for each in accelerator.trackers:
+            each.finish()
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{name}.")
+        elif value is not None:
+            yield f"{prefix}{name}", value
+
+
+def folder_of(out: Path) -> Path:
+    """Where trackers that write files put them: beside the model folder, which is published as it is."""
+    return out.with_name(f"{out.name}.tracking")
