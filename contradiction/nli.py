@@ -22,25 +22,30 @@ if TYPE_CHECKING:
 TEXTS = (("sentence1", "sentence2"), ("text_a", "text_b"), ("premise", "hypothesis"))
 NAMES = {"蕴含": "entailment", "中立": "neutral", "矛盾": "contradiction"} | {name: name for name in LABELS["nli"]}
 NAME = "Chinese NLI pairs"
+SUFFIXES = (".json", ".jsonl", ".tsv", ".txt")
 NO_CONSENSUS = "-"  # the annotators did not agree; the authors of CDConv counted these as non-contradiction
 
 Pair = tuple[str, str, str]
 
 
-def read(path: str | Path) -> list[Pair]:
-    """Reads a corpus: OCNLI or CMNLI (JSON lines), a JSON list, or XNLI (tab-separated with a header).
+def read(corpus: str | Path, split: str = "train") -> list[Pair]:
+    """Reads a corpus from a file or a data repo.
+
+    Args:
+        corpus: a file of OCNLI or CMNLI (JSON lines), a JSON list, or XNLI (tab-separated with a header); or a data
+            repo, by its Hub id or folder, as ``ID``, ``ID:CONFIG`` or ``ID:CONFIG:SPLIT``: for instance
+            ``clue/clue:ocnli``, ``clue/clue:cmnli`` or ``facebook/xnli:zh``.
+        split: of a data repo, where the corpus does not name one.
 
     Returns:
-        Premise, hypothesis and label name of each row; rows without consensus (label ``-``) are left out.
+        Premise, hypothesis and label name of each row; rows without consensus (label ``-``, or -1 in a data repo) are
+        left out.
 
     Raises:
-        InputError: no such file, or a row is not in one of these formats; the message names ``file:row``.
+        InputError: there is no such file or repo, or a row is not in one of these formats; the message names the place.
     """
-    path = Path(path)
-    if not path.is_file():
-        raise InputError(f"{path}: no such file; an NLI corpus is a .json or .tsv file")
     pairs = []
-    for where, row in _rows(path):
+    for where, row in _rows(Path(corpus)) if _is_file(corpus) else _repo_rows(str(corpus), split):
         if not isinstance(row, Mapping):
             raise InputError(f"{where}: got a {type(row).__name__}; a row is one JSON object")
         columns = next((each for each in TEXTS if all(isinstance(row.get(name), str) for name in each)), None)
@@ -54,6 +59,34 @@ def read(path: str | Path) -> list[Pair]:
             raise InputError(f"{where}: label {label!r}; allowed are {', '.join(NAMES)} and {NO_CONSENSUS}")
         pairs.append((row[columns[0]], row[columns[1]], NAMES[label]))
     return pairs
+
+
+def _is_file(corpus: str | Path) -> bool:
+    path = Path(corpus)
+    if not path.is_file() and path.suffix in SUFFIXES:
+        raise InputError(f"{corpus}: no such file; an NLI corpus is a .json or .tsv file, or ID:CONFIG of a data repo")
+    return path.is_file()
+
+
+def _repo_rows(corpus: str, split: str) -> Iterator[tuple[str, Any]]:
+    """Each row with its place, the label by its name."""
+    from datasets import ClassLabel, load_dataset
+    from datasets.exceptions import DatasetsError
+
+    repo, _, rest = corpus.partition(":")
+    config, _, named = rest.partition(":")
+    if not Path(repo).is_dir() and repo.count("/") != 1:
+        raise InputError(f"{corpus}: no such file or folder, and no Hub id, which would be OWNER/NAME:CONFIG")
+    try:
+        with no_data_bars():
+            rows = load_dataset(repo, config or None, split=named or split)
+    except (DatasetsError, ValueError, OSError) as error:
+        raise InputError(f"{corpus}: cannot be loaded ({str(error).strip().splitlines()[0]})") from error
+    label = rows.features.get("label")
+    for number, row in enumerate(rows, start=1):
+        if isinstance(label, ClassLabel):
+            row["label"] = NO_CONSENSUS if row["label"] < 0 else label.int2str(row["label"])
+        yield f"{corpus}:row {number}", row
 
 
 def _rows(path: Path) -> Iterator[tuple[str, Any]]:
@@ -89,26 +122,26 @@ def build(train: Iterable[str | Path], validation: Iterable[str | Path], out: st
     A training pair that also stands in the validation split, or a second time in the training split, is left out.
 
     Args:
-        train: files of the training split.
-        validation: files of the validation split.
+        train: corpora of the training split, see :func:`read`.
+        validation: corpora of the validation split.
         out: the folder; it must not exist yet.
 
     Returns:
         Rows of each split, and ``dropped``, the training pairs left out.
 
     Raises:
-        InputError: a file is not valid, a split is empty, or ``out`` exists.
+        InputError: a corpus is not valid, a split is empty, or ``out`` exists.
     """
     out = Path(out)
     if out.exists():
         raise InputError(f"{out}: exists already; remove it, or name another folder")
-    held_out = _distinct(validation, set())
+    held_out = _unseen((pair for corpus in validation for pair in read(corpus, "validation")), set())
     seen = {pair[:2] for pair in held_out}
-    raw = [pair for path in train for pair in read(path)]
+    raw = [pair for corpus in train for pair in read(corpus, "train")]
     kept = _unseen(raw, seen)
     for name, pairs in (("training", kept), ("validation", held_out)):
         if not pairs:
-            raise InputError(f"the {name} split has no rows; name at least one file")
+            raise InputError(f"the {name} split has no rows; name at least one corpus")
     with no_data_bars(), new_folder(out) as folder:
         files = {
             config: {
@@ -119,10 +152,6 @@ def build(train: Iterable[str | Path], validation: Iterable[str | Path], out: st
         }
         (folder / "README.md").write_text(_card(files), encoding="utf-8")
     return {"train": len(kept), "validation": len(held_out), "dropped": len(raw) - len(kept)}
-
-
-def _distinct(paths: Iterable[str | Path], seen: set[tuple[str, str]]) -> list[Pair]:
-    return _unseen((pair for path in paths for pair in read(path)), seen)
 
 
 def _unseen(pairs: Iterable[Pair], seen: set[tuple[str, str]]) -> list[Pair]:

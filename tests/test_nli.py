@@ -3,11 +3,11 @@
 import json
 
 import pytest
-from datasets import load_dataset
+from datasets import ClassLabel, Dataset, DatasetDict, Features, Value, load_dataset
 
 from contradiction import nli
 from contradiction.errors import InputError
-from contradiction.labels import LABELS, merge, merge_id
+from contradiction.labels import LABELS, merge, merge_id, task_of
 from contradiction.recipes import Recipe
 from contradiction.training import train
 
@@ -40,6 +40,59 @@ def xnli(path, pairs=PAIRS):
 @pytest.mark.parametrize(("write", "name"), [(ocnli, "a.json"), (cmnli, "b.json"), (xnli, "c.tsv")])
 def test_every_format_gives_the_same_pairs(tmp_path, write, name):
     assert nli.read(write(tmp_path / name)) == PAIRS
+
+
+def hub_repo(folder, config, texts, names, pairs=PAIRS, unlabelled=0):
+    """A Parquet repo with the columns and the order of label names that the Hub's own has."""
+    rows = [(a, b, names.index(label)) for a, b, label in pairs] + [("甲", "乙", -1)] * unlabelled
+    features = Features({texts[0]: Value("string"), texts[1]: Value("string"), "label": ClassLabel(names=names)})
+    columns = dict(zip([*texts, "label"], zip(*rows, strict=True), strict=True))
+    made = Dataset.from_dict({name: list(values) for name, values in columns.items()}, features=features)
+    parts = DatasetDict({"train": made, "validation": made.select([0])})
+    for split, part in parts.items():
+        part.to_parquet(folder / config / f"{split}.parquet")
+    files = "".join(f"  - split: {split}\n    path: {config}/{split}.parquet\n" for split in parts)
+    (folder / "README.md").write_text(f"---\nconfigs:\n- config_name: {config}\n  data_files:\n{files}---\n", "utf-8")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("config", "texts", "names"),
+    [
+        ("ocnli", ("sentence1", "sentence2"), ["neutral", "entailment", "contradiction"]),  # clue/clue
+        ("zh", ("premise", "hypothesis"), ["entailment", "neutral", "contradiction"]),  # facebook/xnli
+    ],
+)
+def test_a_data_repo_is_read_by_the_names_of_its_labels(tmp_path, config, texts, names):
+    repo = hub_repo(tmp_path / "repo", config, texts, names, unlabelled=2)
+    assert nli.read(f"{repo}:{config}") == PAIRS
+    assert nli.read(f"{repo}:{config}", "validation") == nli.read(f"{repo}:{config}:validation") == PAIRS[:1]
+
+
+def test_files_and_data_repos_go_together(tmp_path):
+    repo = hub_repo(tmp_path / "repo", "zh", ("premise", "hypothesis"), list(LABELS["nli"]))
+    more = ocnli(tmp_path / "a.json", [("她在跑步", "她在动", "entailment")])
+    rows = nli.build([f"{repo}:zh", more], [f"{repo}:zh"], tmp_path / "nli")
+    assert rows == {"train": 3, "validation": 1, "dropped": 1}
+
+
+@pytest.mark.parametrize(
+    ("corpus", "said"),
+    [
+        ("nowhere.json", "nowhere.json: no such file"),
+        ("ocnli/train.json", "ocnli/train.json: no such file"),
+        ("nowhere", "nowhere: no such file or folder, and no Hub id"),
+        ("some/repo:ocnli", "some/repo:ocnli: cannot be loaded"),  # offline
+        ("{repo}:cmnli", "repo:cmnli: cannot be loaded"),
+        ("{repo}:zh:test", "repo:zh:test: cannot be loaded"),
+    ],
+)
+def test_a_corpus_that_is_not_there_is_named(tmp_path, corpus, said):
+    repo = hub_repo(tmp_path / "repo", "zh", ("premise", "hypothesis"), list(LABELS["nli"]))
+    with pytest.raises(InputError) as error:
+        nli.read(corpus.format(repo=repo))
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
 
 
 def test_quotes_in_a_tsv_are_text(tmp_path):
@@ -109,13 +162,14 @@ def test_merging_scores_and_merging_ids_agree():
             assert sum(merged.values()) == 1
 
 
-def test_an_nli_checkpoint_is_a_backbone_for_cdconv(tmp_path, sample_repo):
+@pytest.mark.parametrize("config", ["nli", "nli-2-class"])
+def test_an_nli_checkpoint_of_three_labels_or_two_is_a_backbone_for_cdconv(tmp_path, sample_repo, config):
     other = [(a + "呢", b, label) for a, b, label in PAIRS]
     nli.build([ocnli(tmp_path / "train.json")], [ocnli(tmp_path / "dev.json", other)], tmp_path / "nli")
     stage = Recipe(
         name="stage",
         view="nli",
-        config="nli",
+        config=config,
         scratch={"hidden_size": 16, "layers": 1, "heads": 2, "vocabulary": 200},
         epochs=1,
     )
@@ -124,9 +178,10 @@ def test_an_nli_checkpoint_is_a_backbone_for_cdconv(tmp_path, sample_repo):
     after = train(recipe, data=sample_repo, out=tmp_path / "after")
     from transformers import AutoConfig
 
-    config = AutoConfig.from_pretrained(after)
-    assert tuple(config.id2label[index] for index in range(4)) == LABELS["4-class"]  # the 3-way head is replaced
-    assert config.cdconv_view == "flatten"
+    assert tuple(AutoConfig.from_pretrained(backbone).id2label.values()) == LABELS[task_of(config)]
+    made = AutoConfig.from_pretrained(after)
+    assert tuple(made.id2label[index] for index in range(4)) == LABELS["4-class"]  # the head is replaced
+    assert made.cdconv_view == "flatten"
 
 
 def test_a_line_separator_inside_a_text_is_text(tmp_path):
