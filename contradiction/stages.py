@@ -5,7 +5,7 @@ from pathlib import Path
 from accelerate import PartialState
 
 from contradiction import files, record, tracking, training
-from contradiction.checkpoints import writing
+from contradiction.state import writing
 from contradiction.errors import InputError
 from contradiction.hierarchy import FILE
 from contradiction.labels import STAGES

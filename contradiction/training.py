@@ -21,7 +21,7 @@ from transformers import get_linear_schedule_with_warmup
 
 from contradiction import files, record, tracking
 from contradiction.backbones import start
-from contradiction.checkpoints import Position, Progress, keep, restore, writing
+from contradiction.state import Position, Progress, keep, restore, writing
 from contradiction.data import fingerprint, load_split, name_of
 from contradiction.determinism import deterministic as only_deterministic
 from contradiction.errors import InputError
