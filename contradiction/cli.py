@@ -104,11 +104,18 @@ def data_build(
 
 @data_app.command("nli")
 def data_nli(
-    train: Annotated[list[Path], typer.Option(help="Files of the training split: OCNLI, CMNLI or XNLI.")],
-    validation: Annotated[list[Path], typer.Option(help="Files of the validation split.")],
+    train: Annotated[
+        list[str],
+        typer.Option(help="Corpora of the training split: OCNLI, CMNLI or XNLI files, or ID:CONFIG on the Hub."),
+    ],
+    validation: Annotated[list[str], typer.Option(help="Corpora of the validation split.")],
     out: Annotated[Path, typer.Option(help="The folder to write.")] = Path("nli"),
 ) -> None:
-    """Builds a data repo of Chinese NLI corpora, for the NLI stage before CDConv."""
+    """Builds a data repo of Chinese NLI corpora, for the NLI stage before CDConv.
+
+    From the Hub: clue/clue:ocnli, clue/clue:cmnli, facebook/xnli:zh; by default its split of the same name, another as
+    ID:CONFIG:SPLIT.
+    """
     from contradiction import nli
 
     rows = nli.build(train, validation, out)
@@ -140,20 +147,35 @@ def train(
     precision: Annotated[str | None, typer.Option(help="fp32, bf16 or fp16, instead of the recipe's.")] = None,
     out: Annotated[Path | None, typer.Option(help="The model folder to write. By default runs/RECIPE-seedN.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an unfinished run; leave a finished one.")] = False,
+    save_steps: Annotated[
+        int | None, typer.Option(min=1, help="Also keep the state inside an epoch, every so many steps, for --resume.")
+    ] = None,
+    track: Annotated[
+        str | None, typer.Option(help="Send curves to tensorboard, trackio, wandb or another of accelerate's trackers.")
+    ] = None,
+    deterministic: Annotated[
+        bool,
+        typer.Option(
+            "--deterministic",
+            help="On a GPU, the same bytes from run to run, but slower. A CPU gives them anyway; another number of "
+            "processes never does.",
+        ),
+    ] = False,
 ) -> None:
     """Trains a detector; the checkpoint kept is the best on validation, the test split is not read."""
     from contradiction.recipes import Recipe
 
     chosen = Recipe.load(recipe).with_changes(backbone=backbone, seed=seed, precision=precision)
-    _train(chosen, data, out or Path("runs") / f"{chosen.name}-seed{chosen.seed}", resume)
+    out = out or Path("runs") / f"{chosen.name}-seed{chosen.seed}"
+    _train(chosen, data, out, resume=resume, save_steps=save_steps, track=track, deterministic=deterministic)
 
 
-def _train(recipe: "Recipe", data: str, out: Path, resume: bool) -> None:
+def _train(recipe: "Recipe", data: str, out: Path, **options: Any) -> None:
     from contradiction import stages, training
     from contradiction.views import HIERARCHICAL
 
     run = stages.train if recipe.view == HIERARCHICAL else training.train
-    run(recipe, data=data, out=out, resume=resume)
+    run(recipe, data=data, out=out, **options)
     if recipe.view != "nli":
         where = "" if data == "cdconv" else f" --data {data}"
         typer.echo(f"{out}: trained; next: cdconv evaluate {out}{where}")
