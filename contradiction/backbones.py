@@ -2,15 +2,17 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contradiction.errors import InputError
+from contradiction.positions import first_position, positions_of
 from contradiction.quiet import no_model_bars
 from contradiction.recipes import Recipe, Scratch
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 
 # The two directions of the label names, as a model's configuration takes them.
@@ -40,9 +42,9 @@ def start(
     return model, tokenizer
 
 
-def _limits(recipe: Recipe) -> dict[str, Any]:
+def _limits(tokens: int) -> dict[str, Any]:
     # Handed over when the tokenizer is made, because only then are they saved with it.
-    return {"model_max_length": recipe.max_length, "truncation_side": "left"}
+    return {"model_max_length": tokens, "truncation_side": "left"}
 
 
 def _pretrained(backbone: str, recipe: Recipe, names: Names) -> tuple["PreTrainedModel", "PreTrainedTokenizerBase"]:
@@ -50,30 +52,98 @@ def _pretrained(backbone: str, recipe: Recipe, names: Names) -> tuple["PreTraine
     from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
 
     try:
-        config = AutoConfig.from_pretrained(backbone, num_labels=len(names["id2label"]), **names)
+        config = AutoConfig.from_pretrained(backbone)
+        # A head that was trained for other labels says something else, also where it happens to fit.
+        other_head = _classifies(config) and config.id2label != names["id2label"]
+        config.num_labels = len(names["id2label"])
+        config.id2label, config.label2id, config.problem_type = names["id2label"], names["label2id"], None
         if recipe.dropout is not None:
-            for key in ("hidden_dropout_prob", "attention_probs_dropout_prob", "mlp_dropout", "attention_dropout"):
-                if hasattr(config, key):
-                    setattr(config, key, recipe.dropout)
-        tokenizer = AutoTokenizer.from_pretrained(backbone, **_limits(recipe))
-        # A backbone that was fine-tuned before brings a head of its own; one of another size is replaced.
+            _set_dropout(config, recipe.dropout)
         with no_model_bars(quiet=Path(backbone).is_dir()):
-            model = AutoModelForSequenceClassification.from_pretrained(
-                backbone, config=config, dtype=torch.float32, ignore_mismatched_sizes=True
+            model, loading = AutoModelForSequenceClassification.from_pretrained(
+                backbone, config=config, dtype=torch.float32, ignore_mismatched_sizes=True, output_loading_info=True
             )
+        tokens = min(recipe.max_length, positions_of(model) or recipe.max_length)
+        tokenizer = AutoTokenizer.from_pretrained(backbone, **_limits(tokens))
     except (OSError, ValueError) as error:
         reason = str(error).strip().splitlines()[0]
         raise InputError(
             f"backbone {backbone!r}: neither a folder with an encoder nor one on the Hub that can be reached ({reason})"
         ) from error
+    if other_head and _head(model) - set(loading["missing_keys"]) - {key for key, *_ in loading["mismatched_keys"]}:
+        model = _with_fresh_head(model)
+    _complete(tokenizer, model, backbone)
     return model, tokenizer
+
+
+def _classifies(config: "PreTrainedConfig") -> bool:
+    return any(name.endswith("ForSequenceClassification") for name in config.architectures or ())
+
+
+def _set_dropout(config: "PreTrainedConfig", rate: float) -> None:
+    """Sets all rates of dropout that a configuration states; the kinds of models name them differently."""
+    for key, value in config.to_dict().items():
+        if ("dropout" in key or "pdrop" in key) and isinstance(value, int | float) and not isinstance(value, bool):
+            setattr(config, key, rate)
+
+
+def _head(model: "PreTrainedModel") -> set[str]:
+    return {name for name, _ in model.named_parameters() if not name.startswith(f"{model.base_model_prefix}.")}
+
+
+def _with_fresh_head(model: "PreTrainedModel") -> "PreTrainedModel":
+    fresh = type(model)(model.config)
+    fresh.base_model.load_state_dict(model.base_model.state_dict())
+    return fresh
+
+
+def _complete(tokenizer: "PreTrainedTokenizerBase", model: "PreTrainedModel", backbone: str) -> None:
+    """Gives a tokenizer what reading a pair of texts in batches needs and not every backbone brings.
+
+    That is: a separator and a padding token, a border between the two texts, the attention mask, and token type ids
+    only for models that have more than one type. All of it is saved with the tokenizer.
+
+    Raises:
+        InputError: the tokenizer puts no border between two texts and cannot be told to.
+    """
+    from tokenizers import processors
+
+    if tokenizer.sep_token is None:
+        tokenizer.add_special_tokens({"sep_token": tokenizer.eos_token or "[SEP]"})
+    if tokenizer.pad_token is None:
+        tokenizer.add_special_tokens({"pad_token": "[PAD]"})
+        if first_position(model) == 0:  # else the positions are counted with it
+            model.config.pad_token_id = tokenizer.pad_token_id
+    if model.config.pad_token_id is None:
+        model.config.pad_token_id = tokenizer.pad_token_id
+    if len(tokenizer) > model.get_input_embeddings().num_embeddings:
+        model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
+    # XLM-R, for one, has embeddings for a single type: a second would be out of range.
+    known = model.config.to_dict().get("type_vocab_size", 2)
+    types = known > 1 and "token_type_ids" in signature(model.forward).parameters
+    left_out = {"attention_mask"} if types else {"attention_mask", "token_type_ids"}
+    kept = [name for name in tokenizer.model_input_names if name not in left_out]
+    tokenizer.model_input_names = [*kept, "attention_mask"]
+    if tokenizer.num_special_tokens_to_add(pair=True) == tokenizer.num_special_tokens_to_add(pair=False):
+        if not tokenizer.is_fast:
+            raise InputError(
+                f"backbone {backbone!r}: its tokenizer puts nothing between two texts; one with a "
+                "tokenizer.json is needed"
+            )
+        first, last = tokenizer.cls_token or tokenizer.bos_token, tokenizer.sep_token
+        single = [*([first] if first else []), "$A", last]
+        tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
+            single=single,
+            pair=[*single, "$B:1", f"{last}:1"],
+            special_tokens=[(token, tokenizer.convert_tokens_to_ids(token)) for token in {first, last} if token],
+        )
 
 
 def _scratch(recipe: Recipe, names: Names, texts: Iterable[str]) -> tuple["PreTrainedModel", "PreTrainedTokenizerBase"]:
     from transformers import BertConfig, BertForSequenceClassification
 
     size = recipe.scratch or Scratch()
-    tokenizer = character_tokenizer(texts, size.vocabulary, **_limits(recipe))
+    tokenizer = character_tokenizer(texts, size.vocabulary, **_limits(recipe.max_length))
     dropout = 0.1 if recipe.dropout is None else recipe.dropout
     config = BertConfig(
         vocab_size=len(tokenizer),

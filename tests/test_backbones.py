@@ -1,0 +1,246 @@
+"""Backbones: whatever encoder `transformers` knows trains, stays a plain checkpoint, and scores alike everywhere."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, PreTrainedTokenizerFast, pipeline
+
+from contradiction import ContradictionDetector
+from contradiction.backbones import start
+from contradiction.errors import InputError
+from contradiction.labels import LABELS
+from contradiction.recipes import Recipe
+from contradiction.training import train
+from contradiction.views import CONVERSATION
+
+POSITIONS = 128
+
+
+def word_piece(texts, special, template=True, **kwargs):
+    """BERT's kind: a piece a character."""
+    characters = sorted(set("".join(texts)) - {" "})
+    pieces = [*special.values(), *characters, *(f"##{each}" for each in characters)]
+    made = Tokenizer(
+        models.WordPiece({piece: i for i, piece in enumerate(dict.fromkeys(pieces))}, unk_token=special["unk"])
+    )
+    made.normalizer, made.pre_tokenizer = normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer()
+    return _tokenizer(made, special, template, **kwargs)
+
+
+def byte_pairs(texts, special, template=True, **kwargs):
+    """RoBERTa's and GPT-2's kind: bytes, and the pairs of bytes seen most."""
+    splitter = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    words = [word for text in texts for word, _ in splitter.pre_tokenize_str(text)]
+    pairs = Counter(pair for word in words for pair in zip(word, word[1:], strict=False))
+    merges = sorted(pairs, key=lambda pair: (-pairs[pair], pair))[:200]
+    pieces = [*special.values(), *sorted(splitter.alphabet()), *(a + b for a, b in merges)]
+    made = Tokenizer(models.BPE({piece: i for i, piece in enumerate(dict.fromkeys(pieces))}, merges))
+    made.pre_tokenizer = splitter
+    return _tokenizer(made, special, template, **kwargs)
+
+
+def unigram(texts, special, template=True, **kwargs):
+    """XLM-R's and DeBERTa's kind: characters and pairs of them with log probabilities."""
+    counts = Counter(
+        piece
+        for text in (each.replace(" ", "") for each in texts)
+        for piece in (*text, *map("".join, zip(text, text[1:], strict=False)))
+    )
+    pieces = sorted(counts, key=lambda piece: (-counts[piece], piece))
+    scored = [("▁", -2.0), *((piece, float(np.log(counts[piece] / counts.total()))) for piece in pieces)]
+    made = Tokenizer(
+        models.Unigram([*((token, 0.0) for token in special.values()), *scored], unk_id=list(special).index("unk"))
+    )
+    made.pre_tokenizer = pre_tokenizers.Metaspace()
+    return _tokenizer(made, special, template, **kwargs)
+
+
+def _tokenizer(made, special, template, **kwargs):
+    if template:
+        first, last = special.get("cls") or special["bos"], special.get("sep") or special["eos"]
+        middle = [last, last] if first == "<s>" else [last]
+        made.post_processor = processors.TemplateProcessing(
+            single=[first, "$A", last],
+            pair=[first, "$A", *middle, "$B:1", f"{last}:1"],
+            special_tokens=[(token, made.token_to_id(token)) for token in (first, last)],
+        )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=made, **{f"{name}_token": token for name, token in special.items()}, **kwargs
+    )
+
+
+BERT = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
+ROBERTA = {"bos": "<s>", "pad": "<pad>", "eos": "</s>", "unk": "<unk>", "mask": "<mask>", "cls": "<s>", "sep": "</s>"}
+DEBERTA = {"relative_attention": True, "position_buckets": 8, "pos_att_type": ["p2c", "c2p"], "type_vocab_size": 0}
+SIZES = {
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 32,
+    "max_position_embeddings": POSITIONS,
+}
+FOUR = LABELS["4-class"]
+
+# Name -> the kind of model, what its configuration says beside the sizes, its tokenizer, and what that one lacks.
+TYPES = {"model_input_names": ["input_ids", "token_type_ids", "attention_mask"]}
+FAMILIES = {
+    "bert": ("bert", {}, word_piece, BERT, TYPES),
+    "roberta": ("roberta", {"type_vocab_size": 1}, byte_pairs, ROBERTA, {}),
+    "ernie": ("ernie", {"use_task_id": True}, word_piece, BERT, TYPES),
+    "xlm-roberta": ("xlm-roberta", {"type_vocab_size": 1}, unigram, ROBERTA, TYPES),
+    "electra": ("electra", {"embedding_size": 8}, word_piece, BERT, TYPES),
+    "deberta-v2": ("deberta-v2", DEBERTA, unigram, BERT, TYPES),
+    "modernbert": ("modernbert", {"global_attn_every_n_layers": 2, "local_attention": 8}, byte_pairs, BERT, {}),
+    "albert": ("albert", {"embedding_size": 8}, unigram, BERT, TYPES),
+    "distilbert": ("distilbert", {"dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 32}, word_piece, BERT, TYPES),
+    "mpnet": ("mpnet", {}, word_piece, ROBERTA, {}),
+    "without a border": ("bert", {}, word_piece, BERT, TYPES | {"template": False}),
+    "without special tokens": ("bert", {}, word_piece, {"unk": "[UNK]"}, {"template": False}),
+    "without a mask": ("bert", {}, word_piece, BERT, {"model_input_names": ["input_ids"]}),
+    "gpt2": ("gpt2", {}, byte_pairs, {"eos": "<|endoftext|>"}, {"template": False}),
+}
+
+
+def backbone(family, texts, folder, classes=None, **changes):
+    """Writes a tiny encoder with random weights, or a classifier of `classes`, and its tokenizer."""
+    kind, config, tokenizer_of, special, options = FAMILIES[family]
+    tokenizer = tokenizer_of(texts, special, **options)
+    ids = {
+        f"{name}_token_id": tokenizer.convert_tokens_to_ids(special[name]) if name in special else None
+        for name in ("pad", "bos", "eos")
+    }
+    made = AutoConfig.for_model(kind, **(SIZES | {"vocab_size": len(tokenizer)} | ids | config | changes))
+    torch.manual_seed(5)
+    if classes:
+        made.id2label, made.label2id = dict(enumerate(classes)), {label: index for index, label in enumerate(classes)}
+    (AutoModelForSequenceClassification if classes else AutoModel).from_config(made).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return str(folder)
+
+
+def recipe(backbone, **changes):
+    values = {"name": "any", "view": "flatten", "config": "4-class", "epochs": 1, "batch_size": 64}
+    return Recipe(**values | {"learning_rate": 1e-3, "backbone": backbone} | changes)
+
+
+def chat(*texts):
+    return [{"role": ("user", "assistant")[i % 2], "content": text} for i, text in enumerate(texts)]
+
+
+@pytest.fixture(scope="module")
+def texts(sample_rows):
+    return [row[column] for row in sample_rows for column in CONVERSATION]
+
+
+@pytest.fixture(scope="module")
+def chats(sample_rows):
+    return [chat(*(row[column] for column in CONVERSATION)) for row in sample_rows[:8]]
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def trained(request, texts, sample_repo, tmp_path_factory):
+    """A detector of each family, trained for an epoch by the project's own loop."""
+    folder = tmp_path_factory.mktemp("backbones")
+    return train(recipe(backbone(request.param, texts, folder / "in")), data=sample_repo, out=folder / "out")
+
+
+@pytest.fixture(scope="module")
+def detector(trained):
+    return ContradictionDetector.from_pretrained(trained)
+
+
+def test_the_pipeline_alone_gives_the_scores_that_the_detector_gives(trained, detector, sample_rows, chats):
+    inputs = [detector.model_input(row) for row in sample_rows[: len(chats)]]
+    theirs = pipeline("text-classification", model=str(trained), top_k=None)(inputs, truncation=True)
+    for verdict, scores in zip(detector.batch(chats), theirs, strict=True):
+        assert verdict.checked
+        assert verdict.scores == pytest.approx({each["label"]: each["score"] for each in scores}, abs=1e-6)
+
+
+def test_padding_does_not_change_scores(detector, chats):
+    short = chat("好", "好", "好", "好的")
+    for one, verdict in zip([short, *chats], detector.batch([short, *chats]), strict=True):
+        assert verdict.scores == pytest.approx(detector(one).scores, abs=1e-6)
+
+
+def test_what_is_too_long_is_cut_from_the_left_and_said(detector):
+    tail = "一" * POSITIONS
+
+    def judged(first, last):
+        return detector(chat(first + tail, "好", "你是几月", last))
+
+    verdict = judged("生日", "好的")
+    assert not verdict.checked
+    assert "of the history were not read" in verdict.reason
+    assert judged("庆祝", "好的").scores == verdict.scores
+    assert judged("生日", "蛋糕").scores != verdict.scores
+
+
+def test_the_reply_is_set_apart_from_what_came_before(detector):
+    tokenizer = detector.tokenizer
+    pair, run = tokenizer("生日", "蛋糕")["input_ids"], tokenizer("生日蛋糕")["input_ids"]
+    assert pair.count(tokenizer.sep_token_id) > run.count(tokenizer.sep_token_id)
+
+
+def test_a_tokenizer_says_how_much_the_model_reads(detector):
+    model = detector.model
+    behind = model.config.pad_token_id + 1 if model.config.model_type in ("roberta", "xlm-roberta", "mpnet") else 0
+    assert detector.tokenizer.model_max_length == POSITIONS - behind
+    tokens = torch.full((1, POSITIONS - behind), detector.tokenizer.sep_token_id)
+    assert torch.isfinite(model(tokens, attention_mask=torch.ones_like(tokens)).logits).all()
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta"])
+def test_rows_longer_than_the_model_reads_are_trained_on(family, texts, sample_repo, tmp_path):
+    short = recipe(backbone(family, texts, tmp_path / "in", max_position_embeddings=24))
+    detector = ContradictionDetector.from_pretrained(train(short, data=sample_repo, out=tmp_path / "out"))
+    assert detector.tokenizer.model_max_length in (24, 22)
+    assert not detector(chat("你是几月份生的", "我是十二月生的", "你的生日是几月", "我的生日是十二月")).checked
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta", "gpt2"])
+@pytest.mark.parametrize("classes", [("entailment", "neutral", "contradiction"), ("a", "b", "c", "d")])
+def test_a_head_for_other_labels_is_not_kept(family, classes, texts, tmp_path):
+    folder = backbone(family, texts, tmp_path, classes)
+    before, (after, _) = AutoModelForSequenceClassification.from_pretrained(folder), start(recipe(folder), FOUR, [])
+    assert tuple(after.config.id2label.values()) == FOUR
+    encoder, head = after.base_model_prefix, dict(before.named_parameters())
+    for name, weights in after.named_parameters():
+        same = weights.shape == head[name].shape and torch.equal(weights, head[name])
+        # The embedding of a token that the tokenizer lacked is new; a bias starts at zero in any head.
+        if name.startswith(f"{encoder}.") and "wte" not in name:
+            assert same, name
+        elif weights.ndim > 1 and "wte" not in name:
+            assert not same, name
+
+
+def test_a_head_for_the_same_labels_is_kept(texts, tmp_path):
+    folder = backbone("roberta", texts, tmp_path, FOUR)
+    before, (after, _) = AutoModelForSequenceClassification.from_pretrained(folder), start(recipe(folder), FOUR, [])
+    for (name, old), new in zip(before.named_parameters(), after.parameters(), strict=True):
+        assert torch.equal(old, new), name
+
+
+@pytest.mark.parametrize("family", ["bert", "albert", "distilbert", "modernbert", "deberta-v2", "gpt2"])
+@pytest.mark.parametrize("rate", [0.0, 0.5])
+def test_a_recipes_dropout_replaces_all_of_the_backbones(family, rate, texts, tmp_path):
+    model, tokenizer = start(recipe(backbone(family, texts, tmp_path), dropout=rate), FOUR, [])
+    batch = tokenizer(["你是几月"], ["生日"], return_tensors="pt")
+    with torch.no_grad():
+        once, again = (model.train()(**batch).logits for _ in range(2))
+    assert torch.equal(once, again) == (rate == 0.0)
+
+
+def test_a_reply_of_unknown_characters_is_not_judged_by_a_unigram_model(texts, tmp_path):
+    model, tokenizer = start(recipe(backbone("xlm-roberta", texts, tmp_path)), FOUR, [])
+    verdict = ContradictionDetector(model, tokenizer)(chat("你好", "你好", "你好", "☃☄"))
+    assert verdict.reason == "the reply holds no word that the model knows"
+
+
+def test_what_is_no_encoder_is_one_clear_error(tmp_path):
+    (tmp_path / "config.json").write_text('{"model_type": "vit"}', encoding="utf-8")
+    with pytest.raises(InputError, match=r"^backbone .*: neither a folder with an encoder nor one on the Hub"):
+        start(recipe(str(tmp_path)), FOUR, [])
