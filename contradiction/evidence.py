@@ -117,6 +117,15 @@ def false_alarms(origins: Sequence[str], predictions: Sequence[str], forms: Sequ
     return result
 
 
+def turns_of(evidence: Iterable[Iterable[int]]) -> list[set[int]]:
+    """Indices of messages -> of turns, in chats of user and assistant in turn.
+
+    A detector that reads turns names the reply of one; where the user's message in it is what was contradicted, it has
+    found the right turn and not the right message.
+    """
+    return [{index // 2 for index in indices} for indices in evidence]
+
+
 def table(result: Mapping[str, Any], title: str = "", group: str = "inserted") -> Table:
     """The figures of ``score_evidence``, with intervals where it drew them, a row a group and one for all."""
     header = (group, "rows", "history", "precision", "recall", "F1", "strict", "strict, 2-class")

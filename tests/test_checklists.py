@@ -1,0 +1,335 @@
+"""The checklists: what is changed of a test row, and what is not; what the card says of them; how they load."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import yaml
+from datasets import ClassLabel, List, Value, get_dataset_config_names, load_dataset
+from datasets.info import DatasetInfosDict
+from huggingface_hub import DatasetCard, DatasetCardData
+
+from contradiction import datarepo, sources
+from contradiction.conversation import read_turns
+from contradiction.data import fingerprint
+from contradiction.errors import InputError
+from contradiction.sources import SAMPLE
+
+ROOT = Path(__file__).parents[1]
+LEGACY = ROOT / ".venv-legacy" / "bin" / "python"
+NAMES = ["non-contradiction", "intra-sentence", "role-confusion", "history"]
+NONE, INTRA, ROLE, HISTORY = range(4)
+A2T, RCT = ["4-class-a2t", "4-class-a2t-grouped"], ["4-class-rct", "4-class-rct-grouped"]
+CONFIGS = [*A2T, *RCT]
+# Rows of the release by config and label: those of the test split five times, or twice without role confusion.
+COUNTS = {
+    "4-class-a2t": [5 * 1484, 5 * 106, 5 * 153, 5 * 589],
+    "4-class-a2t-grouped": [5 * 1462, 5 * 106, 5 * 153, 5 * 612],
+    "4-class-rct": [2 * (1484 + 589), 2 * 106, 0, 0],
+    "4-class-rct-grouped": [2 * (1462 + 612), 2 * 106, 0, 0],
+}
+# Of all their cells: a published test set must not change with a version of Python or of a library.
+DIGESTS = {
+    "4-class-a2t": "46917f3fa4b54c4e",
+    "4-class-a2t-grouped": "30e46590ce00159b",
+    "4-class-rct": "179e2fff0cd0b075",
+    "4-class-rct-grouped": "9bdaff18b3001a7c",
+}
+
+
+@pytest.fixture(scope="module", params=["sample", pytest.param("release", marks=pytest.mark.real_data)])
+def kind(request):
+    return request.param
+
+
+def only(kind):
+    """Runs a test on one of the two repos."""
+    marks = pytest.mark.real_data if kind == "release" else ()
+    return pytest.mark.parametrize("kind", [pytest.param(kind, marks=marks)], indirect=True, scope="module")
+
+
+@pytest.fixture(scope="module")
+def lines(kind, request):
+    path = SAMPLE if kind == "sample" else request.getfixturevalue("release")
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.fixture(scope="module")
+def plain(kind, request):
+    """The data repo without checklists."""
+    return request.getfixturevalue(f"{kind}_repo")
+
+
+@pytest.fixture(scope="module")
+def repo(kind, request, tmp_path_factory):
+    """The data repo with checklists. Copy it before you change it."""
+    source = "sample" if kind == "sample" else str(request.getfixturevalue("release"))
+    folder = tmp_path_factory.mktemp("checklists") / "cdconv"
+    return datarepo.build(sources.find(source), folder, with_checklists=True)
+
+
+@pytest.fixture(scope="module")
+def loaded(repo, tmp_path_factory):
+    """All checklists by config, from a cache of their own, with the recorded sizes checked."""
+    cache = str(tmp_path_factory.mktemp("cache"))
+    splits = {
+        config: load_dataset(str(repo), config, cache_dir=cache, verification_mode="all_checks") for config in CONFIGS
+    }
+    assert all(list(each) == ["test"] for each in splits.values())
+    return {config: each["test"] for config, each in splits.items()}
+
+
+@pytest.fixture(scope="module")
+def tests(plain, tmp_path_factory):
+    """The test split that each checklist is made from: the lines of the raw file, by id, in order."""
+    cache = str(tmp_path_factory.mktemp("cache"))
+    return {
+        config: list(load_dataset(str(plain), re.sub("-a2t|-rct", "", config), split="test", cache_dir=cache)["id"])
+        for config in CONFIGS
+    }
+
+
+def contents(folder):
+    """Every file below a folder, with its bytes."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def header(repo):
+    """The card's YAML, and its body."""
+    _, front, body = (repo / "README.md").read_text(encoding="utf-8").split("---\n", 2)
+    return yaml.safe_load(front), body
+
+
+def said(row):
+    """The texts of a row's messages, once it has been seen to be a chat that a detector takes."""
+    assert len(read_turns(row["messages"])) == len(row["messages"]) // 2
+    assert [each["role"] for each in row["messages"]] == ["user", "assistant"] * (len(row["messages"]) // 2)
+    return [each["content"] for each in row["messages"]]
+
+
+def first_turns(ids, lines):
+    """First turn -> bots that had it, in a test split."""
+    found = {}
+    for number in ids:
+        line = lines[number - 1]
+        found.setdefault((line["u1"], line["b1"]), set()).add(line["model"])
+    return found
+
+
+# --- turns added ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("config", A2T)
+def test_every_test_row_stands_there_five_times_with_its_turns_and_label_untouched(config, loaded, tests, lines):
+    rows = loaded[config].to_list()
+    assert [(row["id"], row["inserted"]) for row in rows] == [(id_, n) for id_ in tests[config] for n in range(1, 6)]
+    for row in rows:
+        line, texts = lines[row["id"] - 1], said(row)
+        assert texts[:2] + texts[-2:] == [line[column] for column in ("u1", "b1", "u2", "b2")]
+        assert row["label"] == line["label"]
+        assert len(texts) == 4 + 2 * row["inserted"]
+
+
+@pytest.mark.parametrize("config", A2T)
+def test_what_is_inserted_are_first_turns_of_other_conversations_with_the_same_bot(config, loaded, tests, lines):
+    known = first_turns(tests[config], lines)
+    for row in loaded[config].to_list():
+        line, texts = lines[row["id"] - 1], said(row)
+        inserted = list(zip(texts[2:-2:2], texts[3:-2:2], strict=True))
+        assert all(line["model"] in known[turn] for turn in inserted)
+        users = [user for user, _ in inserted]
+        assert len({*users, line["u1"]}) == row["inserted"] + 1
+        own = {line[column] for column in ("u1", "b1", "u2", "b2")}
+        assert own.isdisjoint(texts[2:-2])
+
+
+@pytest.mark.parametrize("config", A2T)
+def test_a_row_with_more_turns_is_the_row_with_fewer_and_one_more(config, loaded):
+    rows = loaded[config].to_list()
+    for before, after in zip(rows, rows[1:], strict=False):
+        if before["id"] == after["id"]:
+            assert said(after)[: 2 + 2 * before["inserted"]] == said(before)[:-2]
+
+
+@pytest.mark.parametrize("config", A2T)
+def test_evidence_is_the_message_that_is_contradicted(config, loaded, lines):
+    told = {"设问-user", "设问-user-v2"}  # there the bot was asked what the user had told
+    seen = Counter()
+    for row in loaded[config].to_list():
+        line = lines[row["id"] - 1]
+        texts = [row["messages"][index]["content"] for index in row["evidence"]]
+        column = "u1" if line["method"] in told else "b1"
+        assert texts == ([line[column]] if line["label"] == HISTORY else [])
+        seen[len(texts), column] += 1
+    assert seen[1, "u1"] > 0 < seen[1, "b1"]
+
+
+def test_different_rows_are_given_different_turns(loaded):
+    turns = Counter(said(row)[2] for row in loaded["4-class-a2t"].to_list() if row["inserted"] == 1)
+    assert len(turns) > turns.total() / 5
+    assert turns.most_common(1)[0][1] < turns.total() / 5
+
+
+# --- the first turn taken away --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("config", RCT)
+def test_without_its_first_turn_a_row_of_history_contradicts_nothing(config, loaded, tests, lines):
+    rows = loaded[config].to_list()
+    wanted = [number for number in tests[config] if lines[number - 1]["label"] != ROLE]
+    assert [(row["id"], row["form"]) for row in rows] == [(id_, form) for id_ in wanted for form in (0, 1)]
+    for row in rows:
+        line = lines[row["id"] - 1]
+        assert row["origin"] == line["label"]
+        assert row["label"] == {NONE: NONE, INTRA: INTRA, HISTORY: NONE}[line["label"]]
+        assert said(row)[-2:] == [line["u2"], line["b2"]]
+        assert len(row["messages"]) == (2 if row["form"] == 0 else 4)
+
+
+@pytest.mark.parametrize("config", RCT)
+def test_the_turn_in_its_place_is_the_first_of_those_inserted(config, loaded):
+    added = {row["id"]: said(row)[2:4] for row in loaded[config.replace("rct", "a2t")] if row["inserted"] == 1}
+    replaced = [row for row in loaded[config].to_list() if row["form"] == 1]
+    assert replaced
+    assert all(said(row)[:2] == added[row["id"]] for row in replaced)
+
+
+# --- as published ---------------------------------------------------------------------------------------------------
+
+
+def test_types_of_columns(loaded):
+    messages = List({"role": Value("string"), "content": Value("string")})
+    label = ClassLabel(names=NAMES)
+    for config in A2T:
+        assert list(loaded[config].features.items()) == [
+            ("id", Value("int32")),
+            ("messages", messages),
+            ("inserted", Value("int8")),
+            ("label", label),
+            ("evidence", List(Value("int8"))),
+        ]
+    for config in RCT:
+        assert list(loaded[config].features.items()) == [
+            ("id", Value("int32")),
+            ("messages", messages),
+            ("form", ClassLabel(names=["removed", "replaced"])),
+            ("label", label),
+            ("origin", label),
+        ]
+
+
+@only("release")
+@pytest.mark.parametrize("config", CONFIGS)
+def test_release_counts_and_rows_of(config, loaded):
+    assert [Counter(loaded[config]["label"])[label] for label in range(4)] == COUNTS[config]
+    assert fingerprint(loaded[config]) == DIGESTS[config]
+
+
+def test_the_other_configs_are_those_of_a_build_without(repo, plain):
+    kept = {name: found for name, found in contents(repo).items() if name.split("/")[0] not in CONFIGS}
+    without = contents(plain)
+    card, card_without = kept.pop("README.md"), without.pop("README.md")
+    assert kept == without
+    assert b"hecklist" not in card_without
+    assert b"a2t" not in card_without
+    # And the card says of them what it said.
+    assert set(card_without.decode("utf-8").splitlines()) <= set(card.decode("utf-8").splitlines())
+
+
+def test_a_build_without_replaces_one_with_and_the_other_way_round(tmp_path):
+    out = tmp_path / "cdconv"
+    sample = sources.find("sample")
+    both = {}
+    for with_checklists in (True, False, True):
+        datarepo.build(sample, out, with_checklists)
+        found = contents(out)
+        assert both.setdefault(with_checklists, found) == found
+        assert list(tmp_path.iterdir()) == [out]
+    assert {name.split("/")[0] for name in both[True]} - {name.split("/")[0] for name in both[False]} == set(CONFIGS)
+
+
+def test_the_command_builds_the_same_bytes_in_another_process(sample_repo, tmp_path):
+    """Sets and dicts are ordered by another seed there."""
+    done = subprocess.run(
+        [sys.executable, "-m", "contradiction.cli", "data", "build", "--source", "sample", "--checklists"],
+        cwd=tmp_path, capture_output=True, text=True, env=os.environ | {"PYTHONHASHSEED": "7", "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"cdconv: six configs and four checklists from {SAMPLE}\n"
+    here = datarepo.build(sources.find("sample"), tmp_path / "here", with_checklists=True)
+    assert contents(tmp_path / "cdconv") == contents(here)
+
+
+def test_card_lists_them_with_their_files_sizes_and_string_class_keys(repo, loaded):
+    front, body = header(repo)
+    data = DatasetCardData(**front)
+    assert yaml.safe_load(data.to_yaml()) == front
+    assert DatasetCard.load(repo / "README.md").data.to_dict() == front
+    files = {each["config_name"]: each["data_files"] for each in front["configs"]}
+    infos = DatasetInfosDict.from_dataset_card_data(data)
+    raw = {each["config_name"]: each for each in front["dataset_info"]}
+    for config in CONFIGS:
+        (path,) = (repo / config).iterdir()
+        assert re.fullmatch(r"test-00000-of-00001-[0-9a-f]{16}\.parquet", path.name)
+        assert files[config] == [{"split": "test", "path": f"{config}/{path.name}"}]
+        assert infos[config].features == loaded[config].features
+        assert infos[config].splits["test"].num_examples == len(loaded[config])
+        assert raw[config]["download_size"] == path.stat().st_size
+        label = next(each for each in raw[config]["features"] if each["name"] == "label")
+        assert label["dtype"]["class_label"]["names"] == {str(number): name for number, name in enumerate(NAMES)}
+        count = Counter(loaded[config]["label"])
+        by_name = ", ".join(f"{name} {count[number]:,}" for number, name in enumerate(NAMES))
+        assert f"| {config} | test | {len(loaded[config]):,} | {by_name} |" in body.splitlines()
+    assert [each["config_name"] for each in front["configs"] if each.get("default")] == ["4-class"]
+
+
+@only("sample")
+def test_bare_name_loads_beside_the_module_and_streams(repo, loaded, tmp_path, monkeypatch):
+    shutil.copytree(repo, tmp_path / "cdconv")
+    shutil.copy(ROOT / "cdconv.py", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert set(CONFIGS) < set(get_dataset_config_names("cdconv"))
+    for config in (A2T[0], RCT[0]):
+        found = load_dataset("cdconv", config, split="test", cache_dir=str(tmp_path / "cache"))
+        assert found.to_list() == loaded[config].to_list()
+        streamed = load_dataset("cdconv", config, split="test", streaming=True)
+        assert list(streamed.take(12)) == found.to_list()[:12]
+
+
+@only("sample")
+@pytest.mark.legacy
+@pytest.mark.skipif(not LEGACY.exists(), reason="needs .venv-legacy, made by `make` from requirements-legacy.txt")
+def test_an_older_datasets_reads_them_too(repo, loaded, tmp_path):
+    script = (
+        "import json, datasets; datasets.disable_progress_bars()\n"
+        f"rows = datasets.load_dataset({str(repo)!r}, '4-class-a2t', split='test')\n"
+        "print(json.dumps([datasets.__version__, rows.features['label'].names, rows.to_list()]))"
+    )
+    done = subprocess.run(
+        [LEGACY, "-c", script], capture_output=True, text=True, encoding="utf-8",
+        env={name: value for name, value in os.environ.items() if name != "HF_DATASETS_CACHE"}
+        | {"HF_HOME": str(tmp_path)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    version, names, rows = json.loads(done.stdout)
+    assert version.startswith("3.")
+    assert names == NAMES
+    assert rows == loaded["4-class-a2t"].to_list()
+
+
+@pytest.mark.filterwarnings("ignore:The least populated class")
+def test_too_few_conversations_are_refused_in_words_and_nothing_is_left(tmp_path):
+    sample = [json.loads(line) for line in SAMPLE.read_text(encoding="utf-8").splitlines()]
+    source = tmp_path / "small.txt"
+    source.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in sample[:48]), encoding="utf-8")
+    found = sources.find(str(source))
+    with pytest.raises(InputError, match=r"the test split has \d other conversations with .* checklists need 5"):
+        datarepo.build(found, tmp_path / "cdconv", with_checklists=True)
+    assert list(tmp_path.iterdir()) == [source]
+    datarepo.build(found, tmp_path / "cdconv")  # without them it is large enough
