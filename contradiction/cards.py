@@ -123,5 +123,6 @@ def render(template: str, **values: Any) -> str:
         keep_trailing_newline=True,
         trim_blocks=True,
         undefined=jinja2.StrictUndefined,
+        autoescape=jinja2.select_autoescape(),  # in .html only: utterances are anybody's text
     )
     return environment.get_template(template).render(**values)

@@ -1,0 +1,56 @@
+"""The command ``cdconv analyze``."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from contradiction.errors import InputError
+from contradiction.terminal import progress
+
+
+def analyze(
+    source: Annotated[str, typer.Argument(help="A model folder or Hub id, or a kept evaluation (a JSON file).")],
+    out: Annotated[Path, typer.Option(help="The folder to write.")],
+    data: Annotated[str, typer.Option(help="The data repo: a folder or a Hub id.")] = "cdconv",
+    config: Annotated[
+        str | None, typer.Option(help="A config of the data. By default the one that the model was trained on.")
+    ] = None,
+    split: Annotated[str | None, typer.Option(help="train, validation or test. By default test.")] = None,
+    view: Annotated[str | None, typer.Option(help="The utterances to read, where the model does not say.")] = None,
+    results: Annotated[Path, typer.Option(help="Where the kept artefact baselines lie.")] = Path("models/results"),
+) -> None:
+    """Shows where a detector fails: slices, calibration, thresholds, errors, as a page, plots and tables.
+
+    A kept evaluation is analysed without a model; the evaluation.json that this command leaves is one.
+    """
+    from contradiction import analysis_page
+    from contradiction.analysis import analyse
+    from contradiction.analysis_material import read_kept
+
+    analysis_page.check_place(out)
+    if Path(source).is_file():
+        result = read_kept(source)
+        for name, said, kept in (("config", config, result["config"]), ("split", split, result["split"])):
+            if said not in (None, kept):
+                raise InputError(f"{source}: keeps an evaluation on {name} {kept!r}, not {said!r}; leave --{name} out")
+        if view is not None:
+            raise InputError(f"{source}: a kept evaluation has been made with a view already; leave --view out")
+    else:
+        result = _measure(source, data, config, split or "test", view)
+    page = analysis_page.write(analyse(result, data, results), out) / analysis_page.PAGE
+    typer.echo(f"{page}: written, with tables and plots beside it")
+
+
+def _measure(model: str, data: str, config: str | None, split: str, view: str | None) -> dict[str, Any]:
+    from contradiction import results
+    from contradiction.analysis import measure
+    from contradiction.detector import ContradictionDetector
+
+    detector = ContradictionDetector.from_pretrained(model, view=view)
+    with progress(f"analysing {Path(model).name}") as bar:
+        task = bar.add_task("", total=None)
+        return measure(
+            detector, data=data, config=config or results.trained_on(model) or detector.task, split=split,
+            on_start=lambda rows: bar.update(task, total=rows), on_batch=lambda done: bar.advance(task, done),
+        )  # fmt: skip
