@@ -1,0 +1,148 @@
+"""The command ``cdconv reproduce``."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from contradiction.errors import InputError
+from contradiction.terminal import show
+
+if TYPE_CHECKING:
+    from contradiction.reproduction import Cell
+
+Done = Mapping[str, dict[str, Any]]
+
+
+def reproduce(
+    table: Annotated[str, typer.Argument(help="table4 (methods) or table5 (with and without an NLI stage).")],
+    backbone: Annotated[str | None, typer.Option(help="Folder or Hub id, instead of the recipes'.")] = None,
+    nli: Annotated[list[str] | None, typer.Option(help="For table5: an NLI checkpoint; can be repeated.")] = None,
+    seeds: Annotated[str, typer.Option(help="Separated by commas.")] = "23,42,133,233",
+    methods: Annotated[str, typer.Option(help="Separated by commas.")] = "sentence-pair,flatten,hierarchical",
+    configs: Annotated[str, typer.Option(help="Separated by commas; also 4-class-grouped …")] = "4-class,2-class",
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="key=value: a recipe value for all cells, as epochs=3; repeatable."),
+    ] = None,
+    data: Annotated[str, typer.Option(help="The data repo: a folder or a Hub id.")] = "cdconv",
+    out: Annotated[Path | None, typer.Option(help="The folder of the table. By default runs/TABLE.")] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume/--no-resume", help="Skip finished cells, go on with unfinished ones.")
+    ] = True,
+    shard: Annotated[str, typer.Option(help="i/n: only every n-th cell from the i-th, for several machines.")] = "1/1",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="List the cells and the time they take; run none.")
+    ] = False,
+    only_table: Annotated[bool, typer.Option("--only-table", help="Write the table from what is there.")] = False,
+    drop_weights: Annotated[
+        bool, typer.Option("--drop-weights", help="Remove a finished cell's weights; predictions stay.")
+    ] = False,
+) -> None:
+    """Reruns a table of the paper on any backbone: all cells one after the other, then the table with tests.
+
+    A killed run goes on where it stopped. A cell that fails is reported on stderr and the rest goes on; exit code 1.
+    """
+    from contradiction import reproduction
+
+    folder = out or Path("runs") / table
+    cells = reproduction.cells(
+        table, data=data, methods=_words(methods), configs=_words(configs), seeds=_seeds(seeds), backbone=backbone,
+        nli=nli or [], values=reproduction.values_of(set_ or []),
+    )  # fmt: skip
+    mine = reproduction.shard(cells, shard)
+    there = {(cell.method, cell.config) for cell in cells}
+    for method in _words(methods):
+        if left_out := [config for config in _words(configs) if (method, config) not in there]:
+            typer.echo(f"cdconv: {method} is not trained on {', '.join(left_out)}, only merged to it", err=True)
+    if dry_run:
+        _show_plan(mine, reproduction.finished(mine, folder), data, folder)
+        return
+    failed = 0 if only_table else _run(cells, mine, data, folder, resume, drop_weights)
+    _write_table(table, cells, data, folder, count_baselines=not only_table)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def _seeds(text: str) -> list[int]:
+    try:
+        return [int(word) for word in _words(text)]
+    except ValueError:
+        raise InputError(f"seeds {text!r}: must be whole numbers separated by commas, for instance 23,42") from None
+
+
+def _run(
+    cells: Sequence["Cell"], mine: Sequence["Cell"], data: str, folder: Path, resume: bool, drop_weights: bool
+) -> int:
+    """Runs what is not finished; gives how many cells failed."""
+    from contradiction import reproduction, timing
+
+    reproduction.check_free(mine, folder, resume)
+    done = reproduction.finished(cells, folder)
+    todo = [cell for cell in mine if cell.name not in done]
+    if len(todo) < len(mine):
+        typer.echo(f"{len(mine) - len(todo)} of {len(mine)} cells are finished already", err=True)
+    failed = 0
+    for number, cell in enumerate(todo):
+        minutes = timing.estimate(cells, reproduction.finished(cells, folder))
+        left = f"; {timing.duration(sum(minutes[each.name] for each in todo[number:]))} left" if minutes else ""
+        typer.secho(f"cell {number + 1} of {len(todo)}: {cell.name}{left}", bold=True, err=True)
+        try:
+            reproduction.run(cell, data=data, out=folder, drop_weights=drop_weights)
+        # Whatever it is, from a full disk to a GPU's memory: it must not cost the hours that the other cells take.
+        except Exception as error:
+            failed += 1
+            said = " ".join(str(error).split()) or "no reason given"
+            kind = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
+            typer.echo(f"cdconv: {cell.name} failed: {kind}{said}", err=True)
+    if failed:
+        typer.echo(f"cdconv: {failed} of {len(todo)} cells failed; the same command tries them again", err=True)
+    return failed
+
+
+def _show_plan(cells: Sequence["Cell"], done: Done, data: str, folder: Path) -> None:
+    from contradiction import timing
+    from contradiction.tables import Table
+
+    todo = [cell for cell in cells if cell.name not in done]
+    minutes, source = timing.estimate(cells, done), "as the finished cells took on this hardware"
+    if minutes is None and todo:
+        minutes, source = timing.measured(todo, data), f"from {timing.STEPS} measured steps a method on this machine"
+    body = []
+    for cell in cells:
+        if cell.name in done:
+            state, took = "finished", ""
+        else:
+            partial = cell.model(folder).with_name(f"{cell.name}.partial")
+            state = "unfinished, will go on" if partial.exists() or cell.model(folder).exists() else "to do"
+            took = f"{(minutes or {})[cell.name]:.1f}"
+        body.append((cell.name, state, took))
+    show(Table(f"{len(cells)} cells, {len(done)} finished", ("cell", "state", "minutes"), body))
+    if todo:
+        total = timing.duration(sum((minutes or {})[cell.name] for cell in todo))
+        typer.echo(f"training: {total}, {source} ({timing.hardware()}); evaluation comes on top")
+
+
+def _write_table(table: str, cells: Sequence["Cell"], data: str, folder: Path, count_baselines: bool) -> None:
+    from contradiction import reproduction, reproduction_table
+
+    done = reproduction.finished(cells, folder)
+    if not done:
+        typer.echo(f"cdconv: {folder}: no cell is finished, so there is no table yet", err=True)
+        return
+    beside = {
+        config: reproduction.baselines(config, data, folder, count_baselines)
+        for config in reproduction_table.configs_of(cells)
+    }
+    panels = reproduction_table.panels(table, cells, done, beside)
+    for panel in panels:
+        show(reproduction_table.score_table(panel))
+        if tests := reproduction_table.contrast_table(panel):
+            show(tests)
+    written = reproduction_table.write(folder, table, cells, done, panels)
+    typer.echo(f"{', '.join(map(str, written))}: written, {len(done)} of {len(cells)} cells")

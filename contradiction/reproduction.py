@@ -1,0 +1,331 @@
+"""The paper's tables 4 and 5 as a grid of cells: what each trains, which are finished, and the run of one."""
+
+import shutil
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from contradiction import record, results
+from contradiction.errors import InputError
+from contradiction.labels import task_of
+from contradiction.recipes import Recipe
+from contradiction.views import HIERARCHICAL, VIEWS
+
+if TYPE_CHECKING:
+    from contradiction.detector import ContradictionDetector
+
+# Method -> the label sets that it is trained on -> the recipe in models/recipes that says how.
+METHODS: Mapping[str, Mapping[str, str]] = {
+    "sentence-pair": {"2-class": "sentence-pair-2-class", "4-class": "sentence-pair-4-class"},
+    "flatten": {"2-class": "flatten-2-class", "4-class": "flatten-4-class"},
+    "hierarchical": {"4-class": "hierarchical-4-class"},
+}
+TABLES = {"table4": "The paper's Table 4: methods", "table5": "The paper's Table 5: the influence of an NLI stage"}
+SEEDS = (23, 42, 133, 233)
+# What the grid itself varies, so that --set may not.
+VARIED = {
+    "name": "is the method's",
+    "view": "is the method's; --methods chooses",
+    "target": "is the method's",
+    "config": "is chosen by --configs",
+    "seed": "is chosen by --seeds",
+    "backbone": "is chosen by --backbone",
+    "scratch": "has no place here: the grid starts from a backbone",
+}
+SPLITS = ("validation", "test")  # the test split last: its evaluation says that a cell is finished
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of the grid.
+
+    Attributes:
+        method: a key of ``METHODS``.
+        start: the short name of the checkpoint that it starts from.
+        nli: whether that is a checkpoint of an NLI stage.
+        trained: False for zero-shot: the NLI checkpoint is asked as it is.
+        recipe: what is trained; of a zero-shot cell the view, the config and the checkpoint.
+        request: what the run's record will say that it was asked to do.
+        test: the fingerprint of the test split.
+    """
+
+    method: str
+    start: str
+    nli: bool
+    trained: bool
+    recipe: Recipe
+    request: Mapping[str, Any]
+    test: str
+
+    @property
+    def config(self) -> str:
+        """The data set config that is predicted."""
+        return self.recipe.config
+
+    @property
+    def seed(self) -> int | None:
+        """The seed; None where nothing is drawn."""
+        return self.recipe.seed if self.trained else None
+
+    @property
+    def name(self) -> str:
+        """The name of its files."""
+        if not self.trained:
+            return f"zero-shot-{self.method}-{self.config}-{self.start}"
+        return f"{self.method}-{self.config}-{self.start}-seed{self.seed}"
+
+    def model(self, out: Path) -> Path:
+        """Its model folder."""
+        return out / "models" / self.name
+
+    def evaluation(self, out: Path, split: str) -> Path:
+        """The file of its evaluation."""
+        return out / f"{self.name}.{split}.json"
+
+
+def cells(
+    table: str,
+    *,
+    data: str | Path,
+    methods: Sequence[str] = tuple(METHODS),
+    configs: Sequence[str] = ("4-class", "2-class"),
+    seeds: Sequence[int] = SEEDS,
+    backbone: str | None = None,
+    nli: Sequence[str] = (),
+    values: Mapping[str, Any] | None = None,
+) -> list[Cell]:
+    """The cells of a table.
+
+    A method that cannot be trained on a config (the hierarchical one on 2-class) has no cell there.
+
+    Args:
+        table: ``table4``, or ``table5``, which has a zero-shot cell a plain method on 2-class configs, and every other
+            cell twice: from the backbone and from each NLI checkpoint.
+        data: the data repo.
+        methods: keys of ``METHODS``.
+        configs: of two or four classes, also grouped.
+        seeds: of the runs.
+        backbone: folder or Hub id, instead of the recipes'.
+        nli: NLI checkpoints, for ``table5``.
+        values: recipe values for all cells.
+
+    Raises:
+        InputError: an argument is none of the allowed, or leaves no cell.
+    """
+    _check(table, methods, configs, seeds, nli)
+    starts = [(backbone, False), *((each, True) for each in nli)]
+    found: list[Cell] = []
+    for config in configs:
+        for method in methods:
+            if not (name := METHODS[method].get(task_of(config))):
+                continue
+            for checkpoint, is_nli in starts:
+                recipe = Recipe.load(name).with_changes(config=config, backbone=checkpoint, **(values or {}))
+                found += _cells(method, is_nli, recipe, seeds, data)
+    if not found:
+        only = "; ".join(f"{method} is trained on {', '.join(METHODS[method])}" for method in methods)
+        raise InputError(f"no cell is left: the configs are {', '.join(configs)}, but {only}")
+    _check_names(found)
+    return found
+
+
+def _check(
+    table: str, methods: Sequence[str], configs: Sequence[str], seeds: Sequence[int], nli: Sequence[str]
+) -> None:
+    tasks = {task for each in METHODS.values() for task in each}
+    for kind, given, allowed in (
+        ("table", [table], list(TABLES)),
+        ("method", methods, list(METHODS)),
+        ("config", configs, [f"{task}{end}" for task in sorted(tasks) for end in ("", "-grouped")]),
+    ):
+        if not given:
+            raise InputError(f"no {kind} is named; there are {', '.join(allowed)}")
+        if wrong := [each for each in given if each not in allowed]:
+            raise InputError(f"{kind} {wrong[0]!r}; there are {', '.join(allowed)}")
+        if len(set(given)) < len(given):
+            raise InputError(f"a {kind} is named twice in {', '.join(given)}")
+    if not seeds or len(set(seeds)) < len(seeds):
+        raise InputError(f"the seeds are {', '.join(map(str, seeds)) or 'none'}; give at least one, each once")
+    if (table == "table5") != bool(nli):
+        raise InputError(
+            "table5 compares with an NLI stage: --nli names its checkpoint, a folder or a Hub id"
+            if table == "table5"
+            else f"{table} has no NLI stage to compare with; --backbone starts all cells from an NLI checkpoint"
+        )
+
+
+def _check_names(found: Iterable[Cell]) -> None:
+    starts: dict[str, set[str]] = {}
+    for cell in found:
+        starts.setdefault(cell.start, set()).add(str(cell.recipe.backbone))
+    for start, places in starts.items():
+        if len(places) > 1:
+            raise InputError(f"{' and '.join(sorted(places))} have the same name, {start}; rename one of them")
+
+
+def _cells(method: str, nli: bool, recipe: Recipe, seeds: Sequence[int], data: str | Path) -> list[Cell]:
+    """A cell a seed; before them the zero-shot cell, where an NLI checkpoint can be asked as it is."""
+    from contradiction import training
+    from contradiction.data import fingerprint, load_split
+
+    # Once for all seeds, because to read and hash data and backbone takes a while.
+    request = training.request(recipe, data)
+    test = fingerprint(load_split(data, recipe.config, "test"))
+    start = Path(str(recipe.backbone)).resolve().name
+    found = []
+    if nli and recipe.view in VIEWS and task_of(recipe.config) == "2-class":
+        asked = {"zero_shot": recipe.view, "backbone": request["recipe"]["backbone"]}
+        found.append(Cell(method, start, nli, False, recipe, asked, test))
+    for seed in seeds:
+        asked = {**request, "recipe": {**request["recipe"], "seed": seed}}
+        found.append(Cell(method, start, nli, True, recipe.with_changes(seed=seed), asked, test))
+    return found
+
+
+def values_of(pairs: Iterable[str]) -> dict[str, Any]:
+    """Recipe values from ``key=value``, the value as in TOML, where a word needs no quotes.
+
+    Raises:
+        InputError: not of that form, or a key that the grid itself varies.
+    """
+    values: dict[str, Any] = {}
+    for pair in pairs:
+        key, found, value = (part.strip() for part in pair.partition("="))
+        if not (key and found and value):
+            raise InputError(f"{pair!r}: must be key=value, for instance epochs=3")
+        if key in VARIED:
+            raise InputError(f"{pair!r}: {key} {VARIED[key]}")
+        try:
+            values[key] = tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError:
+            values[key] = value
+    return values
+
+
+def shard(all_cells: Sequence[Cell], part: str) -> list[Cell]:
+    """Every n-th cell from the i-th, for ``i/n`` with i from 1; the n shards together are the whole."""
+    numbers = part.split("/")
+    if (
+        len(numbers) != 2
+        or not all(each.isdecimal() for each in numbers)
+        or not 1 <= int(numbers[0]) <= int(numbers[1])
+    ):
+        raise InputError(f"shard {part!r}: must be i/n with i from 1 to n, for instance 1/3")
+    first, step = map(int, numbers)
+    return list(all_cells[first - 1 :: step])
+
+
+def finished(all_cells: Iterable[Cell], out: str | Path) -> dict[str, dict[str, Any]]:
+    """The kept test evaluation of each finished cell, by the cell's name, whatever the file in ``out`` is called."""
+    found = [each for each in results.kept(out) if each.get("split") == "test"]
+    return {cell.name: kept for cell in all_cells for kept in found if _is_of(kept, cell)}
+
+
+def _is_of(kept: Mapping[str, Any], cell: Cell) -> bool:
+    asked = kept.get("request") or (kept.get("run") or {}).get("request")
+    return (kept.get("config"), kept.get("data")) == (cell.config, cell.test) and same_request(asked, cell.request)
+
+
+def same_request(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> bool:
+    """Whether two records ask for the same run: names are for people, and what a record does not say is the default."""
+    return bool(one and other) and _essence(one) == _essence(other)
+
+
+def _essence(request: Mapping[str, Any] | None) -> dict[str, Any]:
+    recipe = (request or {}).get("recipe", {})
+    defaults = {name: each.default for name, each in Recipe.model_fields.items() if not each.is_required()}
+    return {**(request or {}), "recipe": {**(defaults if recipe else {}), **recipe, "name": None}}
+
+
+def check_free(all_cells: Iterable[Cell], out: Path, resume: bool) -> None:
+    """Makes sure that nothing of another run is in the way of cells that are not finished.
+
+    Raises:
+        InputError: there is, or there is anything of theirs though ``resume`` is false.
+    """
+    done = finished(all_cells, out)
+    for cell in all_cells:
+        folder = cell.model(out)
+        evaluation = cell.evaluation(out, "test")
+        there = [place for place in (folder, folder.with_name(f"{folder.name}.partial"), evaluation) if place.exists()]
+        if not resume and (there or cell.name in done):
+            raise InputError(f"{out}: holds {cell.name} already; --resume goes on with it, or name another --out")
+        for place in there:
+            if place == evaluation:
+                other = cell.name not in done
+            else:
+                other = not same_request(record.read(place).get("request"), cell.request)
+            if other:
+                raise InputError(f"{place}: of another recipe or other data; remove it, or name another --out")
+
+
+def run(cell: Cell, *, data: str | Path, out: str | Path, drop_weights: bool = False) -> None:
+    """Trains a cell, goes on where a killed run of it stopped, and keeps its evaluations on validation and test.
+
+    Args:
+        cell: what to run.
+        data: the data repo.
+        out: the folder of the table.
+        drop_weights: remove the trained weights at the end; the predictions stay.
+    """
+    from contradiction import stages, training
+    from contradiction.detector import ContradictionDetector
+    from contradiction.evaluation import evaluate
+
+    out = Path(out)
+    folder = cell.model(out)
+    if cell.trained:
+        train = stages.train if cell.recipe.view == HIERARCHICAL else training.train
+        train(cell.recipe, data=data, out=folder, resume=True)
+        detector = ContradictionDetector.from_pretrained(folder)
+    else:
+        detector = zero_shot(str(cell.recipe.backbone), cell.recipe.view)
+    for split in SPLITS:
+        kept = evaluate(detector, data=data, config=cell.config, split=split)
+        if not cell.trained:  # the record beside the weights is that of the NLI stage
+            kept = {**kept, "name": cell.name, "request": cell.request}
+        results.keep(kept, cell.evaluation(out, split))
+    if drop_weights and cell.trained:
+        shutil.rmtree(folder)
+
+
+def zero_shot(model: str, view: str) -> "ContradictionDetector":
+    """An NLI checkpoint as a detector of two classes: a contradiction where it gives that more than one half.
+
+    Raises:
+        InputError: there is no such checkpoint, or its labels are not those of NLI.
+    """
+    from contradiction.checkpoint import CheckpointClassifier
+    from contradiction.detector import ContradictionDetector
+    from contradiction.scoring import load_checkpoint
+
+    loaded, tokenizer = load_checkpoint(model)
+    # Public NLI checkpoints write their labels in capitals as often as not.
+    loaded.config.id2label = {int(index): label.lower() for index, label in (loaded.config.id2label or {}).items()}
+    detector = ContradictionDetector(CheckpointClassifier(loaded, tokenizer, view, model))
+    if detector.task not in ("nli", "2-class"):
+        raise InputError(f"{model}: its labels are {', '.join(detector.labels)}; an NLI checkpoint is needed")
+    return detector
+
+
+def baselines(config: str, data: str | Path, out: str | Path, count: bool) -> list[dict[str, Any]]:
+    """The artefact baselines on a config's test split: the published ones, else those in ``out``.
+
+    Where neither are of these very rows they are counted and kept in ``out``, if ``count`` says so.
+    """
+    from contradiction import baselines as artefacts
+    from contradiction.data import fingerprint, load_split
+
+    rows = fingerprint(load_split(data, config, "test"))
+    for folder in (results.FOLDER, out):
+        if found := results.baselines(config, "test", folder, rows):
+            return found
+    if not count:
+        return []
+    found = []
+    for result in artefacts.run(data, config):
+        results.keep(result, Path(out) / f"tfidf-{result['view']}.{config}.test.json")
+        found.append(result)
+    return found

@@ -1,0 +1,107 @@
+"""How long the cells of a grid take: from the records of finished ones on this hardware, else from a few steps."""
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from contradiction import record
+from contradiction.recipes import Recipe
+from contradiction.reproduction import Cell
+from contradiction.views import HIERARCHICAL
+
+STEPS = 3
+
+
+def trainings(cell: Cell) -> int:
+    """How many checkpoints are trained for a cell."""
+    if not cell.trained:
+        return 0
+    return len(cell.recipe.stages()) if cell.recipe.view == HIERARCHICAL else 1
+
+
+def estimate(cells: Iterable[Cell], done: Mapping[str, Mapping[str, Any]]) -> dict[str, float] | None:
+    """The minutes of training of each cell, by its name, from the records of finished ones on this hardware.
+
+    A method with no finished cell is taken to train a checkpoint in the time of the others. None where no cell that is
+    finished was trained on such hardware. Evaluation comes on top.
+    """
+    cells = list(cells)
+    here = hardware()
+    known: dict[str, list[float]] = {}
+    for cell in cells:
+        run = done.get(cell.name, {}).get("run", {})
+        if cell.trained and run.get("hardware") == here:
+            known.setdefault(cell.method, []).append(run["minutes"] / trainings(cell))
+    if not known:
+        return None
+    any_method = fmean(fmean(minutes) for minutes in known.values())
+    return {
+        cell.name: trainings(cell) * (fmean(known[cell.method]) if cell.method in known else any_method)
+        for cell in cells
+    }
+
+
+def measured(cells: Sequence[Cell], data: str | Path) -> dict[str, float]:
+    """The same from a few steps on this machine with each cell's own backbone, where nothing was recorded."""
+    found: dict[tuple[str, str], float] = {}
+    for cell in cells:
+        if cell.trained and (cell.method, cell.start) not in found:
+            recipes = cell.recipe.stages() if cell.recipe.view == HIERARCHICAL else [cell.recipe]
+            found[cell.method, cell.start] = sum(measure(each, data) for each in recipes)
+    return {cell.name: found.get((cell.method, cell.start), 0.0) if cell.trained else 0.0 for cell in cells}
+
+
+def measure(recipe: Recipe, data: str | Path) -> float:
+    """The minutes that a recipe's training would take here, from a few plain steps on rows of short to long.
+
+    Raises:
+        InputError: the backbone cannot be loaded.
+    """
+    import torch
+    from accelerate import Accelerator
+    from transformers import DataCollatorWithPadding
+
+    from contradiction.backbones import start
+    from contradiction.data import load_split
+    from contradiction.loaders import encode_rows
+
+    rows = load_split(data, recipe.config, "train")
+    model, tokenizer = start(recipe, recipe.labels, [])
+    examples = sorted(encode_rows(rows, recipe, tokenizer), key=lambda each: len(each["input_ids"]))
+    accelerator = Accelerator(mixed_precision="no" if recipe.precision == "fp32" else recipe.precision)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=recipe.learning_rate)
+    model, optimizer = accelerator.prepare(model, optimizer)
+    model.train()
+    collate = DataCollatorWithPadding(tokenizer)
+    seconds = []
+    for step in range(STEPS + 1):  # the first warms up
+        # Batches hold rows of like length: one from the middle of each part of them.
+        middle = int((max(step, 1) - 0.5) / STEPS * len(examples))
+        first = max(0, min(middle - recipe.batch_size // 2, len(examples) - recipe.batch_size))
+        chosen = examples[first : first + recipe.batch_size]
+        batch = collate([{key: value for key, value in each.items() if key != "id"} for each in chosen])
+        started = time.perf_counter()
+        loss = model(**{key: value.to(accelerator.device) for key, value in batch.items()}).loss
+        accelerator.backward(loss)
+        optimizer.step()
+        optimizer.zero_grad()
+        loss.item()  # waits for the device
+        seconds.append((time.perf_counter() - started) / len(chosen))
+    return fmean(seconds[1:]) * len(examples) * recipe.epochs / 60
+
+
+def hardware() -> str:
+    """What a run on this machine records as its hardware."""
+    from contradiction.scoring import best_device
+
+    return record.hardware(best_device())
+
+
+def duration(minutes: float) -> str:
+    """Minutes in words: 0.4 -> ``under a minute``, 59.6 -> ``about 60 min``, 135 -> ``about 2 h 15 min``."""
+    whole = round(minutes)
+    if whole < 1:
+        return "under a minute"
+    return f"about {whole} min" if whole < 61 else f"about {whole // 60} h {whole % 60:02} min"
