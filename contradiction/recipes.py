@@ -17,9 +17,6 @@ Count = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 Strength = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
-# Options that came after runs had been recorded: see Recipe.recorded.
-LATER = ("accumulate", "r_drop", "fgm", "ema", "layer_decay", "patience")
-
 
 class Scratch(BaseModel):
     """The size of a small BERT encoder trained from random weights, with a tokenizer made from the training split."""
@@ -130,15 +127,6 @@ class Recipe(BaseModel):
         if self.r_drop and self.dropout == 0:
             raise ValueError("r_drop compares two passes under dropout; with dropout 0 they are equal")
         return self
-
-    def recorded(self) -> dict[str, Any]:
-        """The values as a run's record keeps them.
-
-        Options that came later stand there only where they are used, so that records of earlier runs still compare.
-        """
-        defaults = {name: field.default for name, field in type(self).model_fields.items()}
-        values = self.model_dump()
-        return {key: value for key, value in values.items() if key not in LATER or value != defaults[key]}
 
     @property
     def labels(self) -> tuple[str, ...]:

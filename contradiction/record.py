@@ -8,7 +8,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydantic import ValidationError
+
 from contradiction.files import read_json, write_json
+from contradiction.recipes import Recipe
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -21,6 +24,18 @@ def read(folder: str | Path) -> dict[str, Any]:
     """The record of a model folder; empty where there is none."""
     path = Path(folder) / NAME
     return read_json(path) if path.is_file() else {}
+
+
+def request(folder: str | Path) -> dict[str, Any] | None:
+    """What the run of a folder was asked to do; None where nothing is recorded.
+
+    Options that recipes have got since it was recorded stand there with their defaults, so that requests compare.
+    """
+    found = read(folder).get("request")
+    try:
+        return {**found, "recipe": Recipe.model_validate(found["recipe"]).model_dump()} if found else None
+    except (KeyError, ValidationError):  # of a version whose recipes had other keys: then it is another request
+        return found
 
 
 def write(folder: str | Path, *, request: dict[str, Any], progress: dict[str, Any], model: "PreTrainedModel") -> None:

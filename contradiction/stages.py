@@ -5,12 +5,12 @@ from pathlib import Path
 from accelerate import PartialState
 
 from contradiction import files, record, tracking, training
-from contradiction.state import writing
 from contradiction.errors import InputError
 from contradiction.hierarchy import FILE
 from contradiction.labels import STAGES
 from contradiction.model_cards import model_card
 from contradiction.recipes import Recipe
+from contradiction.state import writing
 
 
 def train(
@@ -32,7 +32,7 @@ def train(
     processes = PartialState()  # of which the main one alone writes
     asked = training.request(recipe, data)
     if out.exists():
-        if resume and record.read(out).get("request") == asked:
+        if resume and record.request(out) == asked:
             return out
         raise InputError(f"{out}: exists already; remove it, or name another folder")
     if processes.is_main_process:

@@ -21,7 +21,6 @@ from transformers import get_linear_schedule_with_warmup
 
 from contradiction import files, record, tracking
 from contradiction.backbones import start
-from contradiction.state import Position, Progress, keep, restore, writing
 from contradiction.data import fingerprint, load_split, name_of
 from contradiction.determinism import deterministic as only_deterministic
 from contradiction.errors import InputError
@@ -33,6 +32,7 @@ from contradiction.optimizers import adamw
 from contradiction.quiet import no_model_bars
 from contradiction.recipes import Recipe
 from contradiction.regularizers import AdversarialEmbeddings, averaged, weight_average
+from contradiction.state import Position, Progress, keep, restore, writing
 from contradiction.views import VIEWS
 from evaluate_metric.evaluate_metric import score
 
@@ -90,14 +90,14 @@ def train(
     )
     asked = _request(recipe, data, rows)
     if out.exists():
-        if resume and record.read(out).get("request") == asked:
+        if resume and record.request(out) == asked:
             return out
         raise InputError(f"{out}: exists already; remove it, or name another folder")
     if accelerator.is_main_process:
         claim(work, asked, resume)
     accelerator.wait_for_everyone()
 
-    with only_deterministic(deterministic), tracking.tracking(accelerator, recipe.recorded(), out.name) as tracker:
+    with only_deterministic(deterministic), tracking.tracking(accelerator, recipe.model_dump(), out.name) as tracker:
         set_seed(recipe.seed)
         run = _prepare(accelerator, recipe, rows, layout)
         progress = _run(run, recipe, work, save_steps, tracker)
@@ -211,7 +211,7 @@ def request(recipe: Recipe, data: str | Path) -> dict[str, Any]:
 
 
 def _request(recipe: Recipe, data: str | Path, rows: dict[str, "Dataset"]) -> dict[str, Any]:
-    values = recipe.recorded()
+    values = recipe.model_dump()
     backbone = Path(recipe.backbone or "")
     if recipe.backbone and backbone.is_dir():
         # By what it is, not by where it lies on one machine.
@@ -312,7 +312,7 @@ def claim(work: Path, request: dict[str, Any], resume: bool) -> None:
     if any(work.glob("**/state")) or any(work.glob(f"*/{record.NAME}")):
         if not resume:
             raise InputError(f"{work}: an unfinished run; --resume continues it, or remove it")
-        if record.read(work).get("request") != request:
+        if record.request(work) != request:
             raise InputError(
                 f"{work}: the unfinished run is of another recipe or other data; remove it, or name another folder"
             )
