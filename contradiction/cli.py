@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from contradiction.cli_analyze import analyze
 from contradiction.cli_push import app as push_app
 from contradiction.errors import InputError
 from contradiction.terminal import progress, show
@@ -24,6 +25,7 @@ app = typer.Typer(
 data_app = typer.Typer(help="Builds the data repo and shows what is in it.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
 app.add_typer(push_app, name="push")
+app.command()(analyze)
 
 INTERRUPTED = 130
 DEMO = "runs/demo"  # where `make demo` leaves its detector
