@@ -19,6 +19,9 @@ from contradiction.errors import InputError
 if TYPE_CHECKING:
     from accelerate import Accelerator
 
+# torch.save raises a bare RuntimeError when the disk is full; these stand in its words.
+TORCH_CANNOT_WRITE = ("inline_container", "PytorchStreamWriter", "iostream error")
+
 
 @dataclass
 class Progress:
@@ -108,8 +111,7 @@ def writing(folder: Path) -> Iterator[None]:
     except (OSError, SafetensorError) as error:
         raise _unwritable(folder, error) from error
     except RuntimeError as error:
-        # What torch's own zip writer raises, by the name of its source file.
-        if "inline_container" not in str(error) and "PytorchStreamWriter" not in str(error):
+        if not any(sign in str(error) for sign in TORCH_CANNOT_WRITE):
             raise
         raise _unwritable(folder, error) from error
 

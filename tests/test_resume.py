@@ -1,0 +1,185 @@
+"""A run that is stopped at any step, by whatever, goes on to the bytes of an uninterrupted one."""
+
+import contextlib
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import save_file
+
+from contradiction import files, training
+from contradiction.errors import InputError
+from contradiction.recipes import Recipe
+from contradiction.state import writing
+from contradiction.tracking import Tracker
+from contradiction.training import train
+
+# Everything at once that has a state of its own or draws random numbers.
+TOML = (
+    'view = "flatten"\nconfig = "4-class"\nepochs = 2\nbatch_size = 16\naccumulate = 2\nlearning_rate = 3e-3\n'
+    'class_weights = "balanced"\nema = 0.9\nr_drop = 1.0\nfgm = 0.5\nlayer_decay = 0.9\npatience = 2\n'
+    "[scratch]\nhidden_size = 32\nlayers = 1\nheads = 2\nvocabulary = 600\n"
+)
+STEPS = 18  # an epoch: 288 rows
+
+
+@pytest.fixture(scope="module")
+def recipe(tmp_path_factory):
+    path = tmp_path_factory.mktemp("recipes") / "all.toml"
+    path.write_text(TOML, encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def whole(recipe, sample_repo, tmp_path_factory):
+    return train(Recipe.load(recipe), data=sample_repo, out=tmp_path_factory.mktemp("runs") / "whole")
+
+
+def curve(folder):
+    epochs = json.loads((folder / "run.json").read_text(encoding="utf-8"))["epochs"]
+    return [(each["train_loss"], each["validation"]) for each in epochs]
+
+
+def assert_same(folder, whole):
+    assert curve(folder) == curve(whole)
+    assert (folder / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+
+
+def test_a_process_killed_inside_an_epoch_goes_on_to_the_same_bytes(recipe, whole, sample_repo, tmp_path):
+    out = tmp_path / "killed"
+    state = tmp_path / "killed.partial" / "state"
+    command = [sys.executable, "-m", "contradiction.cli", "train", str(recipe), "--data", str(sample_repo)]
+    process = subprocess.Popen([*command, "--out", str(out), "--save-steps", "3"], stderr=subprocess.DEVNULL)
+    try:
+        until = time.monotonic() + 60
+        while not (state / "position-0.json").is_file() and process.poll() is None and time.monotonic() < until:
+            time.sleep(0.002)
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    position = json.loads((state / "position-0.json").read_text(encoding="utf-8"))
+    assert position["parts"] % 6 == 0
+    assert 0 < position["parts"] < 2 * STEPS
+    train(Recipe.load(recipe), data=sample_repo, out=out, resume=True)
+    assert_same(out, whole)
+
+
+@pytest.mark.parametrize("stops", [(1,), (7, 16), (STEPS, STEPS + 1, 2 * STEPS)])
+def test_a_run_stopped_after_any_step_goes_on_to_the_same_bytes(
+    recipe, whole, sample_repo, tmp_path, monkeypatch, stops
+):
+    real, reached = Tracker.step, []
+
+    def stopping(self, number, *rest):
+        reached.append(number)
+        if number in stops and reached.count(number) == 1:
+            raise KeyboardInterrupt
+        real(self, number, *rest)
+
+    monkeypatch.setattr(Tracker, "step", stopping)
+    out = tmp_path / "run"
+    for number in range(len(stops)):
+        with pytest.raises(KeyboardInterrupt):
+            train(Recipe.load(recipe), data=sample_repo, out=out, resume=number > 0, save_steps=5)
+    train(Recipe.load(recipe), data=sample_repo, out=out, resume=True, save_steps=4)
+    assert_same(out, whole)
+    lost = len(reached) - 2 * STEPS
+    assert lost <= 5 * len(stops), "more was run again than the steps since the last state"
+
+
+def test_a_state_is_not_resumed_by_another_number_of_processes(recipe, sample_repo, tmp_path, monkeypatch):
+    monkeypatch.setattr(training, "evaluate_epoch", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        train(Recipe.load(recipe), data=sample_repo, out=tmp_path / "run", save_steps=5)
+    progress = tmp_path / "run.partial" / "state" / "progress.json"
+    values = json.loads(progress.read_text(encoding="utf-8"))
+    assert values["processes"] == 1
+    progress.write_text(json.dumps({**values, "processes": 2}), encoding="utf-8")
+    with pytest.raises(InputError, match="kept by 2 processes, not to be resumed by 1"):
+        train(Recipe.load(recipe), data=sample_repo, out=tmp_path / "run", resume=True)
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 4 MB, and what makes it larger."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+
+    def mount(options):
+        return subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)], capture_output=True, text=True
+        )
+
+    try:
+        done = mount("size=4m")
+    except OSError as error:
+        pytest.skip(f"no mount command here: {error}")
+    if done.returncode:
+        pytest.skip(f"mounting a small file system is not permitted here: {done.stderr.strip()}")
+    yield folder, lambda: mount("remount,size=20m")
+    # Lazily: a failed write may leave a file open until the garbage is collected.
+    subprocess.run(["umount", "-l", str(folder)], check=True, timeout=20)
+
+
+def fill(folder):
+    """Leaves no room on the file system of a folder."""
+    with (folder / "else").open("ab", buffering=0) as file, contextlib.suppress(OSError):
+        while file.write(b"0" * 4096):
+            pass
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda path: save_file({"weights": np.zeros(10_000)}, path),
+        lambda path: torch.save({"weights": torch.zeros(100)}, path),
+        lambda path: torch.save({"weights": torch.zeros(1_000_000)}, path),
+        lambda path: files.write_json(path, {"text": "0" * 10_000}),
+    ],
+    ids=["safetensors", "torch, small", "torch, large", "text"],
+)
+def test_whatever_writes_to_a_full_disk_says_so_alike(small_disk, write):
+    folder, _ = small_disk
+    fill(folder)
+    with (
+        pytest.raises(InputError, match=r"disk: cannot be written, 0 MB are free \(.+\); .* make room"),
+        writing(folder),
+    ):
+        write(folder / "file")
+
+
+def test_other_errors_while_writing_stay_what_they_are(tmp_path):
+    with pytest.raises(RuntimeError, match="out of memory") as error, writing(tmp_path):
+        raise RuntimeError("out of memory")
+    assert not isinstance(error.value, InputError)
+
+
+def test_a_full_disk_is_said_in_one_line_and_loses_no_finished_epoch(
+    recipe, whole, sample_repo, small_disk, monkeypatch
+):
+    folder, enlarge = small_disk
+    # Once the first epoch is kept, something else takes the room that is left.
+    real = training.keep
+
+    def then_the_disk_fills_up(*arguments):
+        real(*arguments)
+        fill(folder)
+
+    monkeypatch.setattr(training, "keep", then_the_disk_fills_up)
+    with pytest.raises(InputError, match=r"run\.partial: cannot be written, .* make room, then --resume") as error:
+        train(Recipe.load(recipe), data=sample_repo, out=folder / "run")
+    assert "\n" not in str(error.value)
+    work = folder / "run.partial"
+    assert not list(work.rglob("*.partial")), "what was half written takes room"
+    assert len(json.loads((work / "state" / "progress.json").read_text(encoding="utf-8"))["epochs"]) == 1
+    monkeypatch.setattr(training, "keep", real)
+    with pytest.raises(InputError, match="cannot be written"):  # as long as the disk is full, and still nothing is lost
+        train(Recipe.load(recipe), data=sample_repo, out=folder / "run", resume=True)
+    enlarge()
+    train(Recipe.load(recipe), data=sample_repo, out=folder / "run", resume=True)
+    assert_same(folder / "run", whole)

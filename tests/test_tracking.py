@@ -1,0 +1,81 @@
+"""Trackers: a real event file, read back; and a clear line where a tracker is not there."""
+
+import struct
+
+import pytest
+from tensorboardX.proto.event_pb2 import Event
+
+from contradiction import tracking
+from contradiction.errors import InputError
+from contradiction.recipes import Recipe
+from contradiction.training import train
+
+QUICK = Recipe(
+    name="quick",
+    view="flatten",
+    config="4-class",
+    scratch={"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600},
+    epochs=2,
+    batch_size=16,
+)
+
+
+def scalars(folder):
+    """All scalars in the event files below a folder: tag -> [(step, value)]."""
+    found = {}  # a record is its length in 8 bytes, a check in 4, the event, a check in 4
+    for path in sorted(folder.rglob("events.out.tfevents.*")):
+        data, place = path.read_bytes(), 0
+        while place < len(data):
+            (length,) = struct.unpack_from("<Q", data, place)
+            event = Event.FromString(data[place + 12 : place + 12 + length])
+            place += 16 + length
+            for value in event.summary.value:
+                if value.HasField("simple_value"):
+                    found.setdefault(value.tag, []).append((event.step, value.simple_value))
+    return found
+
+
+def test_the_curves_of_a_run_are_in_the_trackers_file(sample_repo, tmp_path):
+    from contradiction import record
+
+    out = train(QUICK, data=sample_repo, out=tmp_path / "run", track="tensorboard")
+    found = scalars(tmp_path / "run.tracking")
+    epochs = record.read(out)["epochs"]
+    steps = 18  # an epoch: 288 rows of 16
+    for tag, values in (
+        ("train/epoch_loss", [each["train_loss"] for each in epochs]),
+        ("validation/macro_f1", [each["validation"]["macro_f1"] for each in epochs]),
+        ("validation/accuracy", [each["validation"]["accuracy"] for each in epochs]),
+    ):
+        assert [step for step, _ in found[tag]] == [steps, 2 * steps]
+        assert [value for _, value in found[tag]] == pytest.approx(values, rel=1e-5)
+    assert [step for step, _ in found["train/loss"]] == [10, 20, 30]
+    assert all(0.5 < value < 3 for _, value in found["train/loss"])
+    # The linear schedule: 4 of 36 steps of warm-up, then down to zero.
+    expected = [5e-5 * (36 - step) / 32 for step in (10, 20, 30)]
+    assert [value for _, value in found["train/learning_rate"]] == pytest.approx(expected, rel=1e-4)
+    assert not list(out.rglob("events.*")), "the model folder is published as it is"
+
+
+def test_tracking_changes_nothing_in_the_model(sample_repo, tmp_path):
+    quick = QUICK.with_changes(epochs=1)
+    plain = train(quick, data=sample_repo, out=tmp_path / "plain")
+    tracked = train(quick, data=sample_repo, out=tmp_path / "tracked", track="tensorboard")
+    assert (plain / "model.safetensors").read_bytes() == (tracked / "model.safetensors").read_bytes()
+
+
+def test_an_unknown_tracker_is_refused_before_anything_is_done(sample_repo, tmp_path):
+    with pytest.raises(InputError, match="--track notebook: no such tracker; there are .*tensorboard.*wandb"):
+        train(QUICK, data=sample_repo, out=tmp_path / "run", track="notebook")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_tracker_that_is_not_installed_names_its_package():
+    from accelerate.tracking import get_available_trackers
+
+    missing = [name for name in ("comet_ml", "clearml", "swanlab") if name not in map(str, get_available_trackers())]
+    assert missing
+    for name in missing:
+        package = name.replace("_", "-")
+        with pytest.raises(InputError, match=f"--track {name}: its package is not installed; pip install {package}$"):
+            tracking.check(name)
