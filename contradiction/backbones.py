@@ -116,7 +116,7 @@ def _complete(tokenizer: "PreTrainedTokenizerBase", model: "PreTrainedModel", ba
             model.config.pad_token_id = tokenizer.pad_token_id
     if model.config.pad_token_id is None:
         model.config.pad_token_id = tokenizer.pad_token_id
-    if len(tokenizer) > model.get_input_embeddings().num_embeddings:
+    if len(tokenizer) > model.config.vocab_size:
         model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
     # XLM-R, for one, has embeddings for a single type: a second would be out of range.
     known = model.config.to_dict().get("type_vocab_size", 2)

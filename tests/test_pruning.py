@@ -1,0 +1,282 @@
+"""Pruning: a smaller vocabulary, the same pieces and the same hidden states for the texts of the corpus."""
+
+import json
+import random
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForMaskedLM,
+    AutoTokenizer,
+    PreTrainedTokenizerFast,
+)
+from typer.testing import CliRunner
+
+from contradiction.cli_backbone import app
+from contradiction.corpus import read_texts
+from contradiction.errors import InputError
+from contradiction.pruning import prune
+
+LETTERS = "你我他养猫狗吃饭喝茶abcde"
+OTHERS = "いろはжщ"  # of other languages: what pruning is to remove
+WITHOUT_PIECE = "☃"  # a character that has no piece at all
+CORPUS = ["你养猫吗", "我养狗", "他吃饭 abc", "喝茶喝茶 de", "你☃我", "ab 喝茶 ☃", "c"]
+SPECIAL = ["<s>", "<pad>", "</s>", "<unk>"]
+BERT = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+
+
+def words(letters, count):
+    chosen = random.Random(7)
+    return sorted({"".join(chosen.choices(letters, k=chosen.randint(2, 4))) for _ in range(count)})
+
+
+def unigram():
+    """XLM-R's kind, <mask> last as there. Scores in steps, so that many paths of pieces weigh the same."""
+    chosen = random.Random(3)
+    seen = ["喝茶", "养猫", "养狗", "吃饭", "▁喝茶"]
+    longer = [*words(LETTERS, 300), *words(OTHERS, 100), *(f"▁{each}" for each in LETTERS)]
+    pieces = [each for each in [*LETTERS, "吗", *OTHERS, *longer] if each not in seen]
+    scored = [(piece, -1.0 - chosen.randint(0, 12) / 2) for piece in pieces]
+    likely = [(piece, -1.5) for piece in seen]
+    table = [*((token, 0.0) for token in SPECIAL), ("▁", -2.0), *scored, *likely, ("<mask>", 0.0)]
+    made = Tokenizer(models.Unigram(table, unk_id=3))
+    made.normalizer = normalizers.NFKC()
+    made.pre_tokenizer = pre_tokenizers.Metaspace()
+    made.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", pair="<s> $A </s> </s> $B </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
+    )
+    names = {"bos": "<s>", "pad": "<pad>", "eos": "</s>", "unk": "<unk>", "cls": "<s>", "sep": "</s>", "mask": "<mask>"}
+    return fast(made, names)
+
+
+def word_piece(splitter=None):
+    """BERT's kind. By default words are split at blanks alone, so that Chinese ones have several pieces, too."""
+    longer = [*words(LETTERS, 200), *words(OTHERS, 100)]
+    pieces = [*OTHERS, *LETTERS, *longer]
+    table = [*pieces[:20], *BERT, *pieces[20:], "吗", *(f"##{piece}" for piece in [*pieces, "吗"] if piece != "c")]
+    made = Tokenizer(models.WordPiece({piece: id for id, piece in enumerate(table)}, unk_token="[UNK]"))
+    made.normalizer = normalizers.BertNormalizer(handle_chinese_chars=False)
+    made.pre_tokenizer = splitter or pre_tokenizers.WhitespaceSplit()
+    ids = {token: made.token_to_id(token) for token in BERT}
+    made.post_processor = processors.BertProcessing(("[SEP]", ids["[SEP]"]), ("[CLS]", ids["[CLS]"]))
+    return fast(made, {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"})
+
+
+def fast(made, names):
+    return PreTrainedTokenizerFast(
+        tokenizer_object=made, model_max_length=40, **{f"{name}_token": token for name, token in names.items()}
+    )
+
+
+def pieces_of(tokenizer, text):
+    # From ids: `tokenize` shows what is unknown as the text that it stands for.
+    return tokenizer.convert_ids_to_tokens(tokenizer(text, add_special_tokens=False)["input_ids"])
+
+
+def write(folder, kind, tokenizer, auto=AutoModel, dtype=torch.float32):
+    ids = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in ("pad", "bos", "eos")}
+    config = AutoConfig.for_model(
+        kind,
+        vocab_size=len(tokenizer) + 3,  # as where rows are padded to a round number
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=44,
+        **ids,
+    )
+    torch.manual_seed(1)
+    auto.from_config(config).to(dtype).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return str(folder)
+
+
+KINDS = {"unigram": ("xlm-roberta", unigram), "word-piece": ("bert", word_piece)}
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def pair(request, tmp_path_factory):
+    """A backbone and what pruning makes of it."""
+    folder = tmp_path_factory.mktemp("pruning")
+    kind, tokenizer_of = KINDS[request.param]
+    before = write(folder / "before", kind, tokenizer_of())
+    return before, str(folder / "after"), prune(before, lambda: CORPUS, folder / "after")
+
+
+@pytest.fixture(scope="module")
+def tokenizers(pair):
+    return tuple(AutoTokenizer.from_pretrained(folder) for folder in pair[:2])
+
+
+def test_the_vocabulary_is_smaller_and_holds_no_other_language(pair, tokenizers):
+    before, after = tokenizers
+    assert len(after) < len(before) / 3
+    assert set(after.get_vocab()) < set(before.get_vocab())
+    assert not [piece for piece in after.get_vocab() if set(piece) & set(OTHERS)]
+    config = AutoConfig.from_pretrained(pair[1])
+    assert config.vocab_size == len(after) == pair[2].after.pieces
+    assert AutoModel.from_pretrained(pair[1]).get_input_embeddings().weight.shape[0] == len(after)
+
+
+def test_special_tokens_keep_their_names_and_places(pair, tokenizers):
+    before, after = tokenizers
+    assert after.special_tokens_map == before.special_tokens_map
+    config = AutoConfig.from_pretrained(pair[1])
+    assert config.pad_token_id == after.pad_token_id != after.unk_token_id
+    text = ("你养猫吗", "我养狗")
+    assert after.convert_ids_to_tokens(after(*text)["input_ids"]) == before.convert_ids_to_tokens(
+        before(*text)["input_ids"]
+    )
+    assert after.mask_token_id in after(f"你{after.mask_token}")["input_ids"]
+    assert (after.model_max_length, after.padding_side) == (40, "right")
+
+
+def test_texts_of_the_corpus_fall_into_the_same_pieces_and_hidden_states(pair, tokenizers):
+    models_ = [AutoModel.from_pretrained(folder).eval() for folder in pair[:2]]
+    assert pair[2].texts == pair[2].unchanged == len(CORPUS)
+    states = []
+    for tokenizer, model in zip(tokenizers, models_, strict=True):
+        batch = tokenizer(CORPUS, padding=True, return_tensors="pt")
+        pieces = [tokenizer.convert_ids_to_tokens(ids) for ids in batch["input_ids"]]
+        with torch.inference_mode():
+            states.append((pieces, model(**batch).last_hidden_state))
+    assert states[0][0] == states[1][0]
+    assert torch.equal(states[0][1], states[1][1])
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(text=st.text(alphabet="".join(sorted(set("".join(CORPUS)) - {"c"})), max_size=30))
+def test_other_texts_over_the_corpus_characters_become_unknown_nowhere_else(tokenizers, text):
+    before, after = (pieces_of(tokenizer, text) for tokenizer in tokenizers)
+    unknown = tokenizers[0].unk_token
+    assert (unknown in after) == (WITHOUT_PIECE in text) == (unknown in before)
+    if unknown not in after:
+        surface = ["".join(pieces).replace("##", "") for pieces in (before, after)]
+        assert surface[0] == surface[1]
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data(), kind=st.sampled_from(sorted(KINDS)))
+def test_whatever_the_corpus_is_its_texts_keep_their_pieces(tmp_path_factory, data, kind):
+    alphabet = LETTERS + WITHOUT_PIECE + "吗 ж"
+    corpus = data.draw(st.lists(st.text(alphabet=alphabet, min_size=1, max_size=25), min_size=1, max_size=12))
+    folder = tmp_path_factory.mktemp("any")
+    model, tokenizer_of = KINDS[kind]
+    done = prune(write(folder / "in", model, tokenizer_of()), lambda: corpus, folder / "out")
+    assert done.unchanged == len(corpus)
+
+
+def test_output_embeddings_are_cut_alike_and_the_dtype_stays(tmp_path):
+    before = write(tmp_path / "in", "xlm-roberta", unigram(), AutoModelForMaskedLM, torch.float16)
+    prune(before, lambda: CORPUS, tmp_path / "out")
+    logits = []
+    for folder in (before, tmp_path / "out"):
+        model, tokenizer = AutoModelForMaskedLM.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
+        assert model.dtype == torch.float16
+        assert model.get_output_embeddings().weight is model.get_input_embeddings().weight
+        batch = tokenizer("你养<mask>吗", return_tensors="pt")
+        with torch.inference_mode():
+            scores = model.float()(**batch).logits[0]
+        logits.append({piece: scores[:, id] for piece, id in tokenizer.get_vocab().items()})
+    assert 0 < len(logits[1]) < len(logits[0])
+    for piece, scores in logits[1].items():
+        torch.testing.assert_close(scores, logits[0][piece], rtol=0, atol=1e-6)
+
+
+def test_weights_that_the_checkpoint_lacks_are_not_made_up(tmp_path):
+    from safetensors.torch import load_file, save_file
+
+    before = write(tmp_path / "in", "bert", word_piece())
+    weights = load_file(tmp_path / "in" / "model.safetensors")
+    save_file(
+        {k: v for k, v in weights.items() if "pooler" not in k}, tmp_path / "in" / "model.safetensors", {"format": "pt"}
+    )
+    prune(before, lambda: CORPUS, tmp_path / "out")
+    after = load_file(tmp_path / "out" / "model.safetensors")
+    assert set(after) == {name for name in weights if "pooler" not in name}
+
+
+def test_keep_and_min_count_keep_the_most_used(tmp_path):
+    before = write(tmp_path / "in", "xlm-roberta", unigram())
+    corpus = [*["喝茶喝茶"] * 9, *CORPUS]
+    all_of = prune(before, lambda: corpus, tmp_path / "all")
+    kept = prune(before, lambda: corpus, tmp_path / "kept", keep=all_of.after.pieces - 3)
+    often = prune(before, lambda: corpus, tmp_path / "often", min_count=5)
+    assert kept.after.pieces == all_of.after.pieces - 3
+    assert often.after.pieces < all_of.after.pieces
+    for done, name in ((kept, "kept"), (often, "often")):
+        tokenizers = [AutoTokenizer.from_pretrained(folder) for folder in (before, tmp_path / name)]
+        assert pieces_of(tokenizers[0], "喝茶喝茶") == pieces_of(tokenizers[1], "喝茶喝茶")
+        same = [pieces_of(tokenizers[0], text) == pieces_of(tokenizers[1], text) for text in corpus]
+        assert done.unchanged == sum(same) < len(corpus)
+
+
+def byte_pairs():
+    pieces = sorted(pre_tokenizers.ByteLevel.alphabet())
+    made = Tokenizer(models.BPE({piece: id for id, piece in enumerate(["<unk>", *pieces])}, []))
+    return fast(made, {"unk": "<unk>", "pad": "<unk>"})
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"keep": 3}, r"^keep is 3; special tokens and single characters of the corpus alone take \d+ pieces$"),
+        ({"keep": 300, "min_count": 2}, "^either keep or min_count"),
+        ({"corpus": list}, "^the corpus holds no text$"),
+        ({"backbone": "no/such"}, "^backbone 'no/such': no tokenizer that can be loaded"),
+        ({"backbone": "bpe"}, "of the kind BPE; those of Unigram and WordPiece can be cut$"),
+        ({"out": "in"}, "exists already; remove it, or name another folder$"),
+    ],
+)
+def test_what_cannot_be_pruned_is_one_clear_error(options, message, tmp_path):
+    given = {"backbone": "in", "corpus": lambda: CORPUS, "out": "out"} | options
+    folder = write(tmp_path / "in", "bert", word_piece())
+    if given["backbone"] == "bpe":
+        folder = write(tmp_path / "bpe", "bert", byte_pairs())
+    backbone = folder if given.pop("backbone") != "no/such" else "no/such"
+    with pytest.raises(InputError, match=message):
+        prune(backbone, given.pop("corpus"), tmp_path / given.pop("out"), **given)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_corpus_is_text_json_lines_or_a_data_repo(tmp_path, sample_repo, sample_rows):
+    (tmp_path / "a.txt").write_text("你好\n\n{不是\n", encoding="utf-8")
+    lines = [{"messages": [{"role": "user", "content": "甲"}], "n": 1}, {"b": {"c": "乙\n丙"}, "d": None}]
+    (tmp_path / "b.any").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    files = [tmp_path / "a.txt", tmp_path / "b.any"]
+    assert list(read_texts(files)) == ["你好", "{不是", "user", "甲", "乙\n丙"]
+    texts = list(read_texts([sample_repo]))
+    assert {row[column] for row in sample_rows for column in ("u1", "b1", "u2", "b2")} <= set(texts)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.jsonl", b'{"a": "b"}\nnot\n', r"a\.jsonl:2: no JSON object, as the lines before are$"),
+        ("a.txt", "你好".encode("gbk"), r"a\.txt: not a text file in UTF-8 \(.* at byte 0\)$"),
+        ("b.txt", None, r"b\.txt: cannot be read \(No such file or directory\)"),
+    ],
+)
+def test_a_corpus_that_cannot_be_read_is_one_clear_error(name, content, message, tmp_path):
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        list(read_texts([tmp_path / name]))
+
+
+def test_the_command_prints_what_it_saved(tmp_path):
+    before = write(tmp_path / "in", "bert", word_piece(pre_tokenizers.BertPreTokenizer()))
+    (tmp_path / "corpus.txt").write_text("\n".join(CORPUS), encoding="utf-8")
+    options = ["--corpus", str(tmp_path / "corpus.txt"), "--out", str(tmp_path / "out")]
+    result = CliRunner().invoke(app, ["prune", before, *options])
+    assert result.exit_code == 0, result.output
+    record = json.loads((tmp_path / "out" / "prune.json").read_text(encoding="utf-8"))
+    assert record["backbone"] == "in"
+    assert record["texts"] == {"all": len(CORPUS), "unchanged": len(CORPUS)}
+    assert f"after {record['pieces']['after']} " in " ".join(result.output.split())
+    assert f"{len(CORPUS)} of {len(CORPUS)} texts are tokenised as before" in result.output
