@@ -27,7 +27,7 @@ def main() -> None:
     options = parser.parse_args()
 
     detector = ContradictionDetector.from_pretrained(options.model, device="cpu")
-    classify = pipeline("text-classification", model=detector.model, tokenizer=detector.tokenizer, device="cpu")
+    classify = pipeline("text-classification", model=detector.classifier.model, tokenizer=detector.classifier.tokenizer, device="cpu")
     sample = cdconv.read_rows(SAMPLE)
     rows = [sample[index % len(sample)] for index in range(options.rows)]
     chats = [
@@ -37,7 +37,7 @@ def main() -> None:
         ]
         for row in rows
     ]
-    inputs = [detector.model_input(row) for row in rows]
+    inputs = [detector.classifier.model_input(row) for row in rows]
     ways: dict[str, Callable[[], object]] = {
         "pipeline, one by one": lambda: [classify(each, truncation=True) for each in inputs],
         "pipeline, batch_size=32": lambda: classify(inputs, batch_size=32, truncation=True),

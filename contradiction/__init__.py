@@ -7,7 +7,8 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from contradiction.detector import ContradictionDetector, Verdict
+    from contradiction.detector import ContradictionDetector
+    from contradiction.verdict import Verdict
 
 __all__ = ["ContradictionDetector", "Verdict"]
 __version__ = "0.1.0"
@@ -16,7 +17,7 @@ __version__ = "0.1.0"
 def __getattr__(name: str) -> Any:
     # Late, so that `import contradiction.labels` and `cdconv --help` do not pay for torch.
     if name in __all__:
-        from contradiction import detector
+        from contradiction import detector, verdict
 
-        return getattr(detector, name)
+        return getattr(verdict if name == "Verdict" else detector, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

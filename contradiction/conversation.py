@@ -1,5 +1,6 @@
-"""Chat messages <-> turns, and what counts as a usable chat."""
+"""Chat messages <-> turns, and what counts as a usable chat and as text that can be judged."""
 
+import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,25 +8,51 @@ from typing import Any
 
 from contradiction.errors import InputError
 
-ROLES = ("user", "assistant")
+USER, ASSISTANT = "user", "assistant"
+INSTRUCTIONS = ("system", "developer")  # not said by either side, and so not read
+ROLES = (USER, ASSISTANT, *INSTRUCTIONS)
 MESSAGE = '{"role": "user" or "assistant", "content": text}'
+TEXT_PARTS = ("text", "input_text", "output_text")
+
+Messages = Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
 class Turn:
-    """A user message and the reply to it, with their positions in the chat."""
+    """What the user said and the reply to it; several messages in a row by one side are one utterance.
+
+    Attributes:
+        user: the user's text, empty where the assistant spoke first.
+        reply: the assistant's text.
+        user_messages: indices in the chat of the messages that make up ``user``.
+        reply_messages: likewise of ``reply``.
+        unread: what of these messages is no text, in words; None where all is.
+    """
 
     user: str
     reply: str
-    user_index: int
-    reply_index: int
+    user_messages: tuple[int, ...]
+    reply_messages: tuple[int, ...]
+    unread: str | None = None
 
 
-def read_turns(messages: Sequence[Mapping[str, Any]]) -> list[Turn]:
-    """Cuts a chat into turns.
+@dataclass(frozen=True)
+class Utterance:
+    """One message, as text."""
+
+    role: str
+    text: str
+    unread: str | None = None
+
+
+def read_turns(messages: Messages) -> list[Turn]:
+    """Cuts a chat of any length into turns.
+
+    System messages are passed over, and so is what the user says after the last reply.
 
     Args:
-        messages: dicts with ``role`` (user, then assistant, in turn) and ``content``.
+        messages: dicts with ``role`` (user, assistant, system or developer) and ``content`` (text, or a list of parts,
+            of which those of text are read).
 
     Raises:
         InputError: it is no such list; the message names the index, what stands there, and what would be right.
@@ -34,43 +61,100 @@ def read_turns(messages: Sequence[Mapping[str, Any]]) -> list[Turn]:
         raise InputError(f"messages is a {type(messages).__name__}; it must be a list of {MESSAGE}")
     if not messages:
         raise InputError(f"messages is empty; it must be a list of {MESSAGE}")
-    contents = [_content(message, index) for index, message in enumerate(messages)]
-    if len(contents) % 2:
-        raise InputError(
-            f"messages ends with messages[{len(contents) - 1}] by the user; the last one must be the assistant's reply"
-        )
-    return [Turn(contents[index], contents[index + 1], index, index + 1) for index in range(0, len(contents), 2)]
+    turns: list[Turn] = []
+    for index, message in enumerate(messages):
+        add_message(turns, read_message(message, f"messages[{index}]"), index)
+    if turns and not turns[-1].reply_messages:
+        turns.pop()
+    return turns
 
 
-def _content(message: object, index: int) -> str:
-    where = f"messages[{index}]"
+def add_message(turns: list[Turn], said: Utterance, index: int) -> None:
+    """Takes the next message into the turns of a chat; the last of them may so still lack its reply."""
+    if said.role in INSTRUCTIONS:
+        return
+    last = turns[-1] if turns else None
+    if last is None or (said.role == USER and last.reply_messages):
+        last = Turn("", "", (), ())
+        turns.append(last)
+    unread = last.unread or said.unread
+    if said.role == USER:
+        turns[-1] = Turn(_join(last.user, said.text), "", (*last.user_messages, index), (), unread)
+    else:
+        reply = _join(last.reply, said.text)
+        turns[-1] = Turn(last.user, reply, last.user_messages, (*last.reply_messages, index), unread)
+
+
+def _join(before: str, text: str) -> str:
+    return f"{before}\n{text}" if before and text else before or text
+
+
+def read_message(message: object, where: str) -> Utterance:
+    """Checks one message.
+
+    Raises:
+        InputError: it is none; the message begins with ``where``.
+    """
     if not isinstance(message, Mapping):
         raise InputError(f"{where} is a {type(message).__name__}; it must be {MESSAGE}")
     for key in ("role", "content"):
         if key not in message:
             raise InputError(f"{where} has no {key!r}; it must be {MESSAGE}")
-    role, expected = message["role"], ROLES[index % 2]
+    role, content = message["role"], message["content"]
     if role not in ROLES:
         raise InputError(f"{where}: role {_short(role)}; allowed are {', '.join(ROLES)}")
-    if role != expected:
-        raise InputError(
-            f"{where}: role {role!r} where {expected!r} is due; user and assistant speak in turn, the user first"
-        )
-    content = message["content"]
-    if not isinstance(content, str):
-        raise InputError(f"{where}: content is a {type(content).__name__}; it must be text")
+    if isinstance(content, str):
+        return Utterance(role, _valid(content, where))
+    if isinstance(content, Sequence) and not isinstance(content, bytes | bytearray):
+        return _from_parts(role, content, where)
+    raise InputError(f"{where}: content is a {type(content).__name__}; it must be text, or a list of parts")
+
+
+def _from_parts(role: str, parts: Sequence[object], where: str) -> Utterance:
+    texts, others = [], []
+    for number, part in enumerate(parts):
+        place = f"{where}: content[{number}]"
+        if isinstance(part, str):
+            texts.append(_valid(part, place))
+            continue
+        if not isinstance(part, Mapping) or not isinstance(part.get("type"), str):
+            raise InputError(f'{place} is {_short(part)}; a part must be {{"type": "text", "text": text}}')
+        if part["type"] not in TEXT_PARTS:
+            others.append(_short(part["type"]))
+        elif isinstance(part.get("text"), str):
+            texts.append(_valid(part["text"], place))
+        else:
+            raise InputError(f"{place}: its text is {_short(part.get('text'))}; it must be text")
+    unread = f"{where} holds what is no text and was not read: {', '.join(dict.fromkeys(others))}" if others else None
+    return Utterance(role, "\n".join(texts), unread)
+
+
+def _valid(text: str, where: str) -> str:
     try:
-        content.encode("utf-8")
+        text.encode("utf-8")
     except UnicodeEncodeError as error:
         raise InputError(
             f"{where}: content holds a lone surrogate at character {error.start}; it must be valid Unicode"
         ) from None
-    return content
+    return text
 
 
 def is_blank(text: str) -> bool:
     """Whether a text says nothing: no letter, digit or symbol, only spaces, punctuation and control characters."""
     return all(unicodedata.category(character)[0] in "ZPC" for character in text)
+
+
+# A Han character is about a word of its own, as is a character of the scripts that write syllables; of other scripts it
+# is the run of letters.
+_HAN = "\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_SYLLABLES = "\u3040-\u30ff\uac00-\ud7af\u0e00-\u0e7f"
+_WORDS = re.compile(rf"[{_HAN}]|[{_SYLLABLES}]|[^\W\d_{_HAN}{_SYLLABLES}]+")
+
+
+def is_chinese(text: str) -> bool:
+    """Whether at least half of the words are Han characters; true of text without any letter, such as a number."""
+    words = _WORDS.findall(text)
+    return 2 * sum(bool(re.match(f"[{_HAN}]", word)) for word in words) >= len(words)
 
 
 def _short(value: object) -> str:

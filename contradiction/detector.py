@@ -1,257 +1,242 @@
 """The façade: chat messages in, verdicts out."""
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
-from contradiction.conversation import Turn, is_blank, read_turns
+from contradiction.checkpoint import CheckpointClassifier
+from contradiction.classifier import Classifier, Judgement, OnBatch
+from contradiction.conversation import Messages, Turn, is_blank, is_chinese, read_turns
+from contradiction.decision import Settings
 from contradiction.errors import InputError
-from contradiction.labels import CONTRADICTIONS, HISTORY, LABELS, NON_CONTRADICTION, is_contradiction, merge, task_with
-from contradiction.scoring import knows, load_checkpoint, score
-from contradiction.views import CONVERSATION, VIEWS, model_input
+from contradiction.hierarchy import HierarchicalClassifier, folder_of
+from contradiction.labels import CATEGORIES, CONTRADICTION, CONTRADICTIONS, HISTORY, is_contradiction
+from contradiction.verdict import Clash, Verdict
+from contradiction.views import CONVERSATION, Row
+from contradiction.windows import STRUCTURED, UNSTRUCTURED, Window, windows
 
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
-
-Messages = Sequence[Mapping[str, Any]]
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What a detector says of the last reply of a chat.
-
-    Attributes:
-        label: the label decided on, for most detectors the most probable; None where there was nothing to judge.
-        score: its probability; None likewise.
-        scores: the probability of every label, by name; empty likewise.
-        evidence: indices of the messages that the reply contradicts; only the label ``history`` has any, and only
-            where ``checked`` is true.
-        checked: whether all was read of the utterances that the detector's view reads. A label on text that was not
-            read is a guess on the rest.
-        reason: why ``checked`` is false; else None.
-    """
-
-    label: str | None
-    score: float | None
-    scores: Mapping[str, float]
-    evidence: tuple[int, ...] = ()
-    checked: bool = True
-    reason: str | None = None
-
-    @property
-    def is_contradiction(self) -> bool | None:
-        """Whether the reply contradicts anything; None where the label does not say."""
-        if self.label == NON_CONTRADICTION:
-            return False
-        return True if self.label and is_contradiction(self.label) else None
+# Windows that are held at once: enough that batches hold inputs of like length, few enough for small memories.
+AT_ONCE = 8192
 
 
 @dataclass(frozen=True)
-class Judgement:
-    """What a detector makes of one row of utterances.
+class Case:
+    """One reply to judge.
 
     Attributes:
-        label: the label decided on.
-        merged: the label decided on among the two of ``2-class``; None for labels that cannot be merged.
-        scores: the probability of every label, by name.
-        unread: what was not read, in words; None where all was.
+        turns: of its chat.
+        place: of its turn among them.
+        windows: in which it is read, the nearest last; empty where there is nothing to judge.
+        nothing: why there is nothing to judge; else None.
     """
 
-    label: str
-    merged: str | None
-    scores: Mapping[str, float]
-    unread: str | None
+    turns: Sequence[Turn]
+    place: int
+    windows: Sequence[Window] = ()
+    nothing: str | None = None
 
 
-class Detector(ABC):
-    """What all detectors share: it turns chats into rows of utterances, and judgements of these into verdicts.
-
-    Attributes:
-        name: how messages name it.
-        task: a key of ``contradiction.labels.LABELS``, or the category of a single stage.
-        labels: the names of its labels.
-        columns: the utterances that it reads.
-    """
-
-    name: str
-    task: str
-    labels: tuple[str, ...]
-    columns: tuple[str, ...]
-
-    @abstractmethod
-    def judge(
-        self,
-        rows: Sequence[Mapping[str, str]],
-        *,
-        batch_size: int = 32,
-        on_batch: Callable[[int], Any] | None = None,
-    ) -> list[Judgement]:
-        """Judges rows of utterances, named as in the data set.
-
-        Args:
-            rows: dicts that hold at least ``columns``.
-            batch_size: rows a forward pass.
-            on_batch: called with the number of rows done, after each forward pass.
-        """
-
-    @abstractmethod
-    def knows(self, text: str) -> bool:
-        """Whether the model has a token of its own for any part of a text; else it reads nothing but "unknown"."""
-
-    def __call__(self, messages: Messages) -> Verdict:
-        """Judges the last reply of one two-turn chat; see :meth:`batch`."""
-        return self.batch([messages])[0]
-
-    def batch(
-        self, chats: Sequence[Messages], *, batch_size: int = 32, on_batch: Callable[[int], Any] | None = None
-    ) -> list[Verdict]:
-        """Judges the last reply of each chat, batched by length; verdicts come in the order of the chats.
-
-        Args:
-            chats: lists of ``{"role", "content"}``: user, assistant, user, assistant.
-            batch_size: chats a forward pass.
-            on_batch: called with the number of chats done, after each forward pass.
-
-        Raises:
-            InputError: a chat is not usable (the message names it, the message in it, and what would be right), or
-                this model does not judge replies.
-        """
-        reply = CONVERSATION[-1]
-        if reply not in self.columns or not set(self.columns) <= set(CONVERSATION):
-            raise InputError(f"{self.name} reads {', '.join(self.columns)}; it does not judge the reply of a chat")
-        conversations = []
-        for number, messages in enumerate(chats):
-            try:
-                conversations.append(two_turns(messages))
-            except InputError as error:
-                raise InputError(f"chats[{number}]: {error}" if len(chats) > 1 else str(error)) from None
-        rows = [dict(zip(CONVERSATION, _texts(turns), strict=True)) for turns in conversations]
-        nothing = [self._nothing_to_judge(row[reply]) for row in rows]
-        judged = [number for number, reason in enumerate(nothing) if reason is None]
-        verdicts = [Verdict(None, None, {}, checked=False, reason=reason) for reason in nothing]
-        judgements = self.judge([rows[number] for number in judged], batch_size=batch_size, on_batch=on_batch)
-        for number, judgement in zip(judged, judgements, strict=True):
-            verdicts[number] = _verdict(conversations[number], judgement)
-        return verdicts
-
-    def _nothing_to_judge(self, reply: str) -> str | None:
-        if is_blank(reply):
-            return "the reply holds no words"
-        return None if self.knows(reply) else "the reply holds no word that the model knows"
-
-
-class ContradictionDetector(Detector):
-    """A detector of one checkpoint.
+class ContradictionDetector:
+    """A trained model with its decision rule, over chats of any length.
 
     Args:
-        model: a sequence-classification model whose configuration names the labels; it is set to evaluation mode.
-        tokenizer: its tokenizer.
-        view: the utterances it reads (a key of ``contradiction.views.VIEWS``); by default what its configuration says.
-        name: how messages name it.
+        classifier: what judges rows of two turns.
+        settings: what the operator sets.
 
     Raises:
-        InputError: the label names or the view are unknown.
+        InputError: the settings ask for what this classifier cannot give.
     """
 
-    def __init__(
-        self,
-        model: "PreTrainedModel",
-        tokenizer: "PreTrainedTokenizerBase",
-        view: str | None = None,
-        name: str = "model",
-    ) -> None:
-        self.labels = tuple(label for _, label in sorted((model.config.id2label or {}).items()))
-        task = task_with(self.labels)
-        if task is None:
-            known = "; ".join(", ".join(names) for names in LABELS.values())
-            raise InputError(f"{name}: its labels are {', '.join(self.labels)}; a detector's are one of: {known}")
-        view = view or str(getattr(model.config, "cdconv_view", ""))
-        if view not in VIEWS:
-            wrong = f"there is no view {view!r}" if view else "its configuration does not say which utterances it reads"
-            raise InputError(f"{name}: {wrong}; views are {', '.join(VIEWS)}")
-        self.model, self.tokenizer, self.name, self.task = model.eval(), tokenizer, name, task
-        self.columns = VIEWS[view]
+    def __init__(self, classifier: Classifier, settings: Settings | None = None) -> None:
+        self.classifier = classifier
+        self.settings = settings or Settings()
+        self.name, self.task, self.labels, self.columns = (
+            classifier.name, classifier.task, classifier.labels, classifier.columns,
+        )  # fmt: skip
+        rule = classifier.rule
+        self._limit = self.settings.limit(rule, self.name)
+        self.settings.correct(dict.fromkeys(self.labels, 1 / len(self.labels)), self.task, rule)  # says what is missing
+        if self.settings.reading == UNSTRUCTURED and "u1" not in self.columns:
+            raise InputError(
+                f"{self.name} reads {', '.join(self.columns)}; the unstructured reading needs u1 among them"
+            )
 
-    @staticmethod
-    def from_pretrained(name: str | Path, *, view: str | None = None, device: str | None = None) -> Detector:
+    @classmethod
+    def from_pretrained(
+        cls, name: str | Path, *, view: str | None = None, device: str | None = None, **settings: Any
+    ) -> Self:
         """Loads a detector from a folder or from the Hub: of one checkpoint, or a hierarchical one.
 
         Args:
             name: folder or Hub id.
             view: the utterances it reads, for checkpoints whose configuration does not say.
             device: for instance ``cpu`` or ``cuda:1``; by default a GPU where there is one.
+            settings: see ``contradiction.decision.Settings``.
 
         Raises:
-            InputError: there is no such checkpoint, or it is no detector.
+            InputError: there is no such checkpoint, it is no detector, or a setting is wrong.
         """
-        from contradiction.hierarchy import HierarchicalDetector, folder_of
-
+        wanted = Settings(**settings)
         if folder := folder_of(name):
             if view is not None:
                 raise InputError(f"{name}: hierarchical, each stage reads a view of its own; leave the view out")
-            return HierarchicalDetector.load(folder, device)
-        model, tokenizer = load_checkpoint(name, device)
-        return ContradictionDetector(model, tokenizer, view, str(name))
+            return cls(HierarchicalClassifier.load(folder, device=device), wanted)
+        return cls(CheckpointClassifier.load(name, view=view, device=device), wanted)
 
-    def judge(
-        self,
-        rows: Sequence[Mapping[str, str]],
-        *,
-        batch_size: int = 32,
-        on_batch: Callable[[int], Any] | None = None,
-    ) -> list[Judgement]:
-        """Judges rows of utterances; see :meth:`Detector.judge`."""
-        inputs = [self.model_input(row) for row in rows]
-        scores = score(self.model, self.tokenizer, inputs, batch_size=batch_size, on_batch=on_batch)
-        return [
-            self._judgement(dict(zip(self.labels, probabilities, strict=True)), unread)
-            for probabilities, unread in zip(scores.probabilities.tolist(), scores.unread, strict=True)
-        ]
+    def with_settings(self, **settings: Any) -> Self:
+        """The same detector, with other settings; those not named stay as they are."""
+        return type(self)(self.classifier, replace(self.settings, **settings))
 
-    def knows(self, text: str) -> bool:
-        """Whether the model has a token of its own for any part of a text."""
-        return knows(self.tokenizer, text)
+    def __call__(self, messages: Messages) -> Verdict:
+        """Judges the last reply of one chat; see :meth:`batch`."""
+        return self.batch([messages])[0]
 
-    def model_input(self, utterances: Mapping[str, str]) -> dict[str, str]:
-        """What the checkpoint reads of a row: the input of a text-classification pipeline on it."""
-        return model_input(utterances, self.columns, self.tokenizer)
+    def batch(
+        self, chats: Sequence[Messages], *, batch_size: int = 32, on_batch: OnBatch | None = None
+    ) -> list[Verdict]:
+        """Judges the last reply of each chat, batched by length; verdicts come in the order of the chats.
 
-    def _judgement(self, scores: dict[str, float], unread: str | None) -> Judgement:
-        merged = merge(self.task, scores) if self.task in CONTRADICTIONS else None
-        return Judgement(
-            label=max(scores, key=scores.__getitem__),
-            merged=max(merged, key=merged.__getitem__) if merged else None,
+        Args:
+            chats: lists of ``{"role", "content"}``; see ``contradiction.conversation.read_turns``.
+            batch_size: windows a forward pass.
+            on_batch: called with the number of windows done, after each forward pass.
+
+        Raises:
+            InputError: a chat is not usable (the message names it, the message in it, and what would be right), or
+                this model does not judge replies.
+        """
+        cases = [self._last(turns) for turns in self._read(chats)]
+        return list(self._judge(cases, batch_size, on_batch))
+
+    def scan(self, messages: Messages, *, batch_size: int = 32, on_batch: OnBatch | None = None) -> list[Verdict]:
+        """Judges every reply of one chat, in order; see :meth:`batch`."""
+        return self.scan_batch([messages], batch_size=batch_size, on_batch=on_batch)[0]
+
+    def scan_batch(
+        self, chats: Sequence[Messages], *, batch_size: int = 32, on_batch: OnBatch | None = None
+    ) -> list[list[Verdict]]:
+        """Judges every reply of each chat, all in one stream of batches; see :meth:`batch`."""
+        read = self._read(chats)
+        cases = (self._case(turns, place) for turns in read for place in range(len(turns)))
+        verdicts = self._judge(cases, batch_size, on_batch)
+        return [list(islice(verdicts, len(turns))) for turns in read]
+
+    def judge_turn(self, turns: Sequence[Turn], place: int) -> Verdict:
+        """Judges the reply of one turn against the turns before it."""
+        self._demand_reply()
+        return next(self._judge([self._case(turns, place)], batch_size=32))
+
+    def judge(self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None) -> list[Judgement]:
+        """Judges rows of the data set by the classifier's own rule; settings do not count."""
+        return self.classifier.judge(rows, batch_size=batch_size, on_batch=on_batch)
+
+    def _read(self, chats: Sequence[Messages]) -> list[list[Turn]]:
+        self._demand_reply()
+        read = []
+        for number, messages in enumerate(chats):
+            try:
+                read.append(read_turns(messages))
+            except InputError as error:
+                raise InputError(f"chats[{number}]: {error}" if len(chats) > 1 else str(error)) from None
+        return read
+
+    def _demand_reply(self) -> None:
+        reply = CONVERSATION[-1]
+        if reply not in self.columns or not set(self.columns) <= set(CONVERSATION):
+            raise InputError(f"{self.name} reads {', '.join(self.columns)}; it does not judge the reply of a chat")
+
+    def _last(self, turns: list[Turn]) -> Case:
+        if not turns:
+            return Case((), 0, nothing="the chat holds no message by the assistant")
+        return self._case(turns, len(turns) - 1)
+
+    def _case(self, turns: Sequence[Turn], place: int) -> Case:
+        reply = turns[place].reply
+        if is_blank(reply):
+            nothing = "the reply holds no words"
+        elif not self.classifier.knows(reply):
+            nothing = "the reply holds no word that the model knows"
+        elif not is_chinese(reply):
+            nothing = "the reply is not in Chinese, the language that the model was trained on"
+        else:
+            return Case(turns, place, windows(turns, place, self.settings.reading, self.settings.max_turns))
+        return Case(turns, place, nothing=nothing)
+
+    def _judge(
+        self, cases: Sequence[Case] | Iterator[Case], batch_size: int, on_batch: OnBatch | None = None
+    ) -> Iterator[Verdict]:
+        for part in _parts(cases):
+            rows = [window.row for case in part for window in case.windows]
+            readings = iter(self.classifier.read(rows, batch_size=batch_size, on_batch=on_batch))
+            for case in part:
+                found = list(islice(readings, len(case.windows)))
+                yield self._verdict(case, [each.fires for each in found], [each.unread for each in found])
+
+    def _verdict(self, case: Case, fires: list, unread: list[str | None]) -> Verdict:
+        reply = case.turns[case.place].reply_messages if case.turns else ()
+        if case.nothing:
+            return Verdict(None, None, {}, checked=False, reason=case.nothing, reply=reply)
+        alone = not case.windows[-1].row["b1"]
+        together = self.classifier.alone(fires[0]) if alone else self.classifier.combine(fires)
+        if together is None:
+            reason = "nothing was said before the reply that it could contradict, and the model judges nothing else"
+            return Verdict(None, None, {}, checked=False, reason=reason, reply=reply)
+        label, scores = self._decide(together)
+        clashes = [] if alone else self._clashes(case, fires, unread)
+        # Pairs of replies show what clashes even where the labels do not tell categories.
+        told = label == HISTORY or (label == CONTRADICTION and self.settings.reading == STRUCTURED)
+        best = clashes[0].messages if clashes and told else ()
+        sure = 0.5 if self._limit is None else self._limit
+        reasons = [*dict.fromkeys(filter(None, (*unread, self._not_read(case))))]
+        return Verdict(
+            label=label,
+            score=scores[label],
             scores=scores,
-            unread=unread,
+            evidence=best,
+            checked=not reasons,
+            reason="; ".join(reasons) or None,
+            reply=reply,
+            further=tuple(each for each in clashes[1:] if each.score >= sure) if best else (),
         )
 
+    def _decide(self, fires: Any) -> tuple[str, dict[str, float]]:
+        rule, settings = self.classifier.rule, self.settings
+        scores = settings.correct(self.classifier.scores(fires), self.task, rule)
+        allowed = [name for name in self.labels if name not in CATEGORIES or name in settings.categories]
+        if self._limit is None or self.task not in CONTRADICTIONS:
+            return self.classifier.label(fires, rule, allowed), scores
+        kinds = [name for name in allowed if name in CONTRADICTIONS[self.task]]
+        if sum(scores[name] for name in kinds) >= self._limit and kinds:
+            return max(kinds, key=scores.__getitem__), scores
+        return next(name for name in self.labels if not is_contradiction(name)), scores
 
-def two_turns(messages: Messages) -> list[Turn]:
-    """The turns of a chat that a detector can judge.
+    def _clashes(self, case: Case, fires: list, unread: list[str | None]) -> list[Clash]:
+        """The earlier replies, the most likely contradicted one first; of windows that were not read whole, none."""
+        found = []
+        for window, each, lost in zip(case.windows, fires, unread, strict=True):
+            if window.turn is not None and lost is None:
+                score = self.settings.at_prior(self.classifier.clash(each), self.classifier.rule)
+                found.append(Clash(case.turns[window.turn].reply_messages, score))
+        return sorted(found, key=lambda clash: -clash.score)
 
-    Raises:
-        InputError: it is no chat, or not one of two turns.
-    """
-    turns = read_turns(messages)
-    if len(turns) != 2:
-        raise InputError(f"messages holds {len(messages)} messages; a detector judges two turns, which are 4")
-    return turns
+    def _not_read(self, case: Case) -> str | None:
+        bound = self.settings.max_turns
+        if bound is not None and case.place > bound:
+            return f"of {case.place} earlier turns only the last {bound} were read, as max_turns asks"
+        return next((turn.unread for turn in case.turns[: case.place + 1] if turn.unread), None)
 
 
-def _texts(turns: list[Turn]) -> list[str]:
-    return [text for turn in turns for text in (turn.user, turn.reply)]
-
-
-def _verdict(turns: list[Turn], judgement: Judgement) -> Verdict:
-    # Without all of the text nobody knows which message it was.
-    known = judgement.label == HISTORY and judgement.unread is None
-    return Verdict(
-        label=judgement.label,
-        score=judgement.scores[judgement.label],
-        scores=judgement.scores,
-        evidence=(turns[0].reply_index,) if known else (),
-        checked=judgement.unread is None,
-        reason=judgement.unread,
-    )
+def _parts(cases: Sequence[Case] | Iterator[Case]) -> Iterator[list[Case]]:
+    """The cases in parts of about ``AT_ONCE`` windows."""
+    part: list[Case] = []
+    held = 0
+    for case in cases:
+        part.append(case)
+        held += len(case.windows)
+        if held >= AT_ONCE:
+            yield part
+            part, held = [], 0
+    if part:
+        yield part

@@ -6,14 +6,14 @@ from typing import Any
 
 from contradiction import record
 from contradiction.data import fingerprint, load_split
-from contradiction.detector import Detector
+from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.labels import CONTRADICTIONS, LABELS, merge, task_of
 from contradiction.results import evaluation
 
 
 def evaluate(
-    detector: Detector,
+    detector: ContradictionDetector,
     *,
     data: str | Path,
     config: str,
@@ -25,7 +25,8 @@ def evaluate(
     """Predicts a split and scores it with the metric.
 
     A 4-class detector, or an NLI model, can be evaluated on a 2-class config: the probabilities of all its
-    contradictions are summed; a hierarchical one calls a contradiction where any stage fires.
+    contradictions are summed; a hierarchical one calls a contradiction where any stage fires. Labels are those of the
+    detector's decision rule, with those of the most probable label beside them.
 
     Args:
         detector: what to evaluate.
@@ -56,6 +57,7 @@ def evaluate(
     judgements = detector.judge(list(rows), batch_size=batch_size, on_batch=on_batch)
     merged = detector.task != task
     decided = [str(each.merged) if merged else each.label for each in judgements]
+    plain = [str(each.plain_merged) if merged else each.plain for each in judgements]
     scores = [merge(detector.task, each.scores) if merged else each.scores for each in judgements]
     return evaluation(
         name=_name(detector.name),
@@ -65,6 +67,7 @@ def evaluate(
         ids=list(rows["id"]),
         references=list(rows["label"]),
         predictions=[LABELS[task].index(label) for label in decided],
+        plain=[LABELS[task].index(label) for label in plain],
         kind="detector",
         columns=detector.columns,
         cut=sum(each.unread is not None for each in judgements),

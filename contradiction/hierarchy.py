@@ -1,15 +1,19 @@
-"""The hierarchical method (paper, section 5.1): a detector for each category; the first that fires decides."""
+"""The hierarchical method (paper, section 5.1): a classifier for each category; the first that fires decides."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
-from contradiction.detector import ContradictionDetector, Detector, Judgement
+import numpy as np
+
+from contradiction.checkpoint import CheckpointClassifier
+from contradiction.classifier import Classifier, OnBatch, Reading
+from contradiction.decision import Rule
 from contradiction.errors import InputError
 from contradiction.files import read_json
-from contradiction.labels import CONTRADICTION, LABELS, NON_CONTRADICTION, OTHER, STAGES
-from contradiction.scoring import load_checkpoint
-from contradiction.views import CONVERSATION
+from contradiction.hub import fetched
+from contradiction.labels import HISTORY, INTRA, LABELS, NON_CONTRADICTION, STAGES
+from contradiction.views import CONVERSATION, Row
 
 FILE = "stages.json"
 
@@ -19,31 +23,29 @@ def folder_of(name: str | Path) -> Path | None:
     folder = Path(name)
     if folder.is_dir():
         return folder if (folder / FILE).is_file() else None
-    from huggingface_hub import hf_hub_download, snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+    if fetched(str(name), FILE) is None:
+        return None
+    from huggingface_hub import snapshot_download
 
-    try:
-        hf_hub_download(str(name), FILE)
-    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError):
-        return None  # no such file or no such repo: what it then is, loading it as a checkpoint says
     return Path(snapshot_download(str(name)))
 
 
-class HierarchicalDetector(Detector):
-    """Detectors of one category each, in the order in which they decide.
+class HierarchicalClassifier(Classifier):
+    """Classifiers of one category each, in the order in which they decide.
 
     The first stage that gives its category more than one half names it; a later one is then not heard. The probability
     of a contradiction is that of the surest stage, so that it exceeds one half exactly where a stage fires, and is
     shared among the categories in proportion to their stages. The category decided on may so not be the most probable.
 
     Args:
-        stages: detectors, each of which tells one category from all other rows.
+        stages: classifiers, each of which tells one category from all other rows.
         name: how messages name it.
+        rule: its decision rule; of the stages' own rules only the temperature counts.
     """
 
-    def __init__(self, stages: Sequence[ContradictionDetector], name: str = "model") -> None:
+    def __init__(self, stages: Sequence[CheckpointClassifier], name: str = "model", rule: Rule | None = None) -> None:
         self.stages = tuple(stages)
-        self.name, self.task, self.labels = name, "4-class", LABELS["4-class"]
+        self.name, self.task, self.labels, self.rule = name, "4-class", LABELS["4-class"], rule or Rule()
         read = {column for stage in self.stages for column in stage.columns}
         self.columns = tuple(column for column in CONVERSATION if column in read)
         tasks = [stage.task for stage in self.stages]
@@ -51,7 +53,7 @@ class HierarchicalDetector(Detector):
             raise InputError(f"{name}: its stages are {', '.join(tasks)}; there must be one for each category")
 
     @classmethod
-    def load(cls, folder: str | Path, device: str | None = None) -> Self:
+    def load(cls, folder: str | Path, *, device: str | None = None) -> Self:
         """Loads the stages that a folder's ``stages.json`` names.
 
         Raises:
@@ -61,38 +63,52 @@ class HierarchicalDetector(Detector):
         names = read_json(folder / FILE).get("stages")
         if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
             raise InputError(f'{folder / FILE}: must be {{"stages": [folder, ...]}}')
-        return cls(
-            [ContradictionDetector(*load_checkpoint(folder / name, device), name=name) for name in names], str(folder)
-        )
+        stages = [CheckpointClassifier.load(folder / name, device=device) for name in names]
+        return cls(stages, str(folder), Rule.load(folder))
 
-    def judge(
-        self,
-        rows: Sequence[Mapping[str, str]],
-        *,
-        batch_size: int = 32,
-        on_batch: Callable[[int], Any] | None = None,
-    ) -> list[Judgement]:
-        """Judges rows by all stages; see :meth:`Detector.judge`. Progress is that of the last stage."""
+    def read(self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None) -> list[Reading]:
+        """Reads rows by all stages; see :meth:`Classifier.read`. Progress is that of the last stage."""
         heard = [
-            stage.judge(rows, batch_size=batch_size, on_batch=on_batch if stage is self.stages[-1] else None)
+            stage.read(rows, batch_size=batch_size, on_batch=on_batch if stage is self.stages[-1] else None)
             for stage in self.stages
         ]
-        return [self._decide(each) for each in zip(*heard, strict=True)]
+        return [
+            Reading(
+                {stage.task: each.fires[stage.task] for stage, each in zip(self.stages, row, strict=True)},
+                next((each.unread for each in row if each.unread), None),
+            )
+            for row in zip(*heard, strict=True)
+        ]
 
     def knows(self, text: str) -> bool:
         """Whether the stages' tokenizer, which is the same for all, has a token for any part of a text."""
         return self.stages[0].knows(text)
 
-    def _decide(self, heard: Sequence[Judgement]) -> Judgement:
-        fires = {stage.task: each.scores[stage.task] for stage, each in zip(self.stages, heard, strict=True)}
-        label = next((each.label for each in heard if each.label != OTHER), None)
+    def clash(self, fires: Mapping[str, float]) -> float:
+        """What the history stage says."""
+        return fires[HISTORY]
+
+    def combine(self, windows: Sequence[Mapping[str, float]]) -> Mapping[str, float]:
+        """The stages of the reply and of the speaker from the nearest window, history from the surest one."""
+        return {**windows[-1], HISTORY: max(each[HISTORY] for each in windows)}
+
+    def alone(self, fires: Mapping[str, float]) -> Mapping[str, float] | None:
+        """Only the stage of the reply is heard."""
+        return {stage: each if stage == INTRA else 0.0 for stage, each in fires.items()}
+
+    def scores(self, fires: Mapping[str, float]) -> dict[str, float]:
+        """The probability of every label."""
         surest, total = max(fires.values()), sum(fires.values())
-        scores = {
-            name: 1 - surest if name == NON_CONTRADICTION else surest * fires[name] / total for name in self.labels
+        return {
+            name: 1 - surest if name == NON_CONTRADICTION else surest * fires[name] / total if total else 0.0
+            for name in self.labels
         }
-        return Judgement(
-            label=label or NON_CONTRADICTION,
-            merged=CONTRADICTION if label else NON_CONTRADICTION,
-            scores=scores,
-            unread=next((each.unread for each in heard if each.unread), None),
-        )
+
+    def label(self, fires: Mapping[str, float], rule: Rule, allowed: Sequence[str] = ()) -> str:
+        """The category of the first stage that fires, after the rule's offsets."""
+        for stage in self.stages:
+            chance = min(max(fires[stage.task], 1e-12), 1 - 1e-12)
+            odds = np.log(chance / (1 - chance)) + rule.offsets.get(stage.task, 0.0)
+            if odds >= 0 and (not allowed or stage.task in allowed):
+                return stage.task
+        return NON_CONTRADICTION

@@ -15,7 +15,7 @@ RESAMPLES = 2000
 
 def evaluation(
     *, name: str, config: str, split: str, data: str, ids: list[int], references: list[int], predictions: list[int],
-    **more: Any,
+    plain: list[int] | None = None, **more: Any,
 ) -> dict[str, Any]:  # fmt: skip
     """What is kept of one evaluation.
 
@@ -27,6 +27,7 @@ def evaluation(
         ids: of the rows.
         references: class ids.
         predictions: class ids.
+        plain: class ids without the detector's decision rule; kept, with metrics of their own, where they differ.
         more: further entries, for instance the record of the run.
 
     Returns:
@@ -36,6 +37,9 @@ def evaluation(
 
     metrics = score(references, predictions, task_of(config), bootstrap=RESAMPLES)
     kept = {"name": name, "config": config, "split": split, "data": data, **more, "metrics": metrics}
+    if plain is not None and plain != predictions:
+        beside = score(references, plain, task_of(config), bootstrap=RESAMPLES)
+        kept["plain"] = {"metrics": beside, "predictions": plain}
     return {**kept, "ids": ids, "references": references, "predictions": predictions}
 
 
@@ -61,7 +65,10 @@ def class_table(result: Mapping[str, Any]) -> Table:
 
 
 def score_table(results: Sequence[Mapping[str, Any]], title: str, with_split: bool = False) -> Table:
-    """Macro-F1 and accuracy with their 95 % intervals, a row a result; 4-class ones also merged to 2-class."""
+    """Macro-F1 and accuracy with their 95 % intervals, a row a result; 4-class ones also merged to 2-class.
+
+    A detector whose decision rule changes labels has a second row, without it.
+    """
     header = [
         "detector",
         *(["config", "split"] if with_split else []),
@@ -70,6 +77,7 @@ def score_table(results: Sequence[Mapping[str, Any]], title: str, with_split: bo
         "accuracy",
         "95 % interval",
     ]
+    results = [row for each in results for row in (each, _without_rule(each)) if row]
     merged = any("two_class" in each["metrics"] for each in results)
     body = []
     for each in results:
@@ -79,6 +87,12 @@ def score_table(results: Sequence[Mapping[str, Any]], title: str, with_split: bo
             cells += _figures(each["metrics"]["two_class"])[:2] if "two_class" in each["metrics"] else ["", ""]
         body.append(cells)
     return Table(title, header + (["merged to 2-class", "95 % interval"] if merged else []), body)
+
+
+def _without_rule(result: Mapping[str, Any]) -> dict[str, Any] | None:
+    if "plain" not in result:
+        return None
+    return {**result, **result["plain"], "name": f"{result['name']}, without its decision rule"}
 
 
 def _figures(metrics: Mapping[str, Any]) -> list[str]:

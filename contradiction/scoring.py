@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from contradiction.errors import InputError
+from contradiction.positions import positions_of
 from contradiction.quiet import no_model_bars
 
 if TYPE_CHECKING:
@@ -17,10 +18,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Scores:
-    """Probabilities, shape (inputs, classes), and for each input what was not read, in words, or None."""
+    """Logits, shape (inputs, classes), and for each input what was not read, in words, or None."""
 
-    probabilities: np.ndarray
+    logits: np.ndarray
     unread: list[str | None]
+
+    def at(self, temperature: float = 1.0) -> np.ndarray:
+        """Probabilities at a temperature, shape (inputs, classes)."""
+        from scipy.special import softmax
+
+        return softmax(self.logits / temperature, axis=1)
 
 
 def load_checkpoint(name: str | Path, device: str | None = None) -> tuple["PreTrainedModel", "PreTrainedTokenizerBase"]:
@@ -57,14 +64,7 @@ def best_device() -> str:
 def max_length_of(model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase") -> int:
     """How many tokens the checkpoint reads: the tokenizer's limit, and never more than the positions it has."""
     limit = int(tokenizer.model_max_length)
-    positions = getattr(model.config, "max_position_embeddings", None)
-    if positions:
-        # RoBERTa's positions start behind the padding index.
-        offset = (
-            model.config.pad_token_id + 1 if model.config.model_type in {"roberta", "xlm-roberta", "camembert"} else 0
-        )
-        limit = min(limit, positions - offset)
-    return limit
+    return min(limit, positions_of(model) or limit)
 
 
 # A fast tokenizer keeps its truncation as a setting of its own, so that two threads on it would cut each other's texts.
@@ -75,7 +75,8 @@ def knows(tokenizer: "PreTrainedTokenizerBase", text: str) -> bool:
     """Whether any token of a text is not the unknown one."""
     with _TOKENIZING:
         ids = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
-    return any(each != tokenizer.unk_token_id for each in ids)
+        # The mark of a word's start (▁, in Unigram tokenizers) also stands before what is unknown.
+        return any(each != tokenizer.unk_token_id and tokenizer.convert_ids_to_tokens(each) != "▁" for each in ids)
 
 
 def encode(
@@ -124,8 +125,8 @@ def score(
 ) -> Scores:
     """Scores pipeline-style inputs.
 
-    Batches hold inputs of like length, so one input's probabilities may differ in the last bits (below 1e-6 in float32)
-    with the company it is in.
+    Inputs that stand more than once are read once. Batches hold inputs of like length, so one input's probabilities may
+    differ in the last bits (below 1e-6 in float32) with the company it is in.
 
     Args:
         model: a classifier in evaluation mode.
@@ -139,15 +140,21 @@ def score(
     classes = len(model.config.id2label or ())
     if not inputs:
         return Scores(np.zeros((0, classes)), [])
-    encoded, unread = encode(tokenizer, inputs, max_length_of(model, tokenizer))
+    keys = [(each["text"], each.get("text_pair")) for each in inputs]
+    places: dict[tuple[str, str | None], int] = {}
+    for key in keys:
+        places.setdefault(key, len(places))
+    where = np.array([places[key] for key in keys])
+    distinct = [inputs[index] for index in np.unique(where, return_index=True)[1]]
+    encoded, unread = encode(tokenizer, distinct, max_length_of(model, tokenizer))
+    copies = np.bincount(where)
     order = np.argsort([-len(each["input_ids"]) for each in encoded], kind="stable")
-    probabilities = np.empty((len(inputs), classes))
+    logits = np.empty((len(distinct), classes))
     for start in range(0, len(order), batch_size):
         chosen = order[start : start + batch_size]
         batch = tokenizer.pad([encoded[index] for index in chosen], return_tensors="pt").to(model.device)
         with torch.inference_mode():
-            logits = model(**batch).logits
-        probabilities[chosen] = torch.softmax(logits.float(), dim=-1).cpu().numpy()
+            logits[chosen] = model(**batch).logits.float().cpu().numpy()
         if on_batch:
-            on_batch(len(chosen))
-    return Scores(probabilities, unread)
+            on_batch(int(copies[chosen].sum()))
+    return Scores(logits[where], [unread[place] for place in where])

@@ -7,8 +7,10 @@ from dataclasses import asdict
 from itertools import count
 from typing import Any, Protocol
 
-from contradiction.detector import Detector, Verdict, two_turns
+from contradiction.conversation import read_turns
+from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
+from contradiction.verdict import Verdict
 
 
 class Stream(Protocol):
@@ -22,7 +24,7 @@ AT_ONCE = 1 << 18  # bytes: enough for batches of like length, few enough to ans
 
 
 def detect_lines(
-    detector: Detector,
+    detector: ContradictionDetector,
     stream: Stream,
     where: str,
     *,
@@ -53,7 +55,7 @@ def detect_lines(
                 continue
             try:
                 messages = _messages(line)
-                two_turns(messages)
+                read_turns(messages)
                 chats[number] = messages
             except InputError as error:
                 on_error(f"{where}:{number}: {error}")

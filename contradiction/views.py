@@ -8,6 +8,9 @@ from contradiction.labels import HISTORY, INTRA, ROLE
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
+# The utterances of a row by column name; a column may hold several.
+Row = Mapping[str, str | tuple[str, ...]]
+
 # The utterances of a row in their order; the last is the reply that is judged.
 CONVERSATION = ("u1", "b1", "u2", "b2")
 
@@ -29,14 +32,12 @@ VIEWS: Mapping[str, tuple[str, ...]] = {
 HIERARCHICAL = "hierarchical"
 
 
-def model_input(
-    utterances: Mapping[str, str], columns: tuple[str, ...], tokenizer: "PreTrainedTokenizerBase"
-) -> dict[str, str]:
+def model_input(utterances: Row, columns: tuple[str, ...], tokenizer: "PreTrainedTokenizerBase") -> dict[str, str]:
     """The input of a text-classification pipeline: ``{"text": ..., "text_pair": ...}``.
 
-    The earlier utterances are joined by the tokenizer's separator token, the last is the pair; a view of one column has
-    no ``text_pair``. What looks like a special token inside an utterance is taken apart by a space, so that no message
-    can forge the border between two speakers.
+    The earlier utterances are joined by the tokenizer's separator token, empty ones left out; the last is the pair; a
+    view of one column has no ``text_pair``. What looks like a special token inside an utterance is taken apart by a
+    space, so that no message can forge the border between two speakers.
     """
     separator = tokenizer.sep_token or tokenizer.eos_token or "\n"
     special = [token for token in tokenizer.all_special_tokens if len(token) > 1]
@@ -46,5 +47,6 @@ def model_input(
             text = text.replace(token, f"{token[0]} {token[1:]}")
         return text
 
-    *context, last = (escape(utterances[column]) for column in columns)
-    return {"text": separator.join(context), "text_pair": last} if context else {"text": last}
+    texts = (utterances[column] for column in columns)
+    *context, last = (escape(text) for each in texts for text in ((each,) if isinstance(each, str) else each))
+    return {"text": separator.join(filter(None, context)), "text_pair": last} if context else {"text": last}

@@ -12,7 +12,6 @@ import gradio as gr
 
 from contradiction import ContradictionDetector, Verdict
 from contradiction.conversation import ROLES
-from contradiction.detector import Detector
 from contradiction.errors import InputError
 from contradiction.labels import CONTRADICTION, HISTORY, INTRA, LABELS, NON_CONTRADICTION, ROLE
 
@@ -108,7 +107,7 @@ def headline(verdict: Verdict) -> str:
     return text if verdict.checked else f"{text}\n**Not all was checked:** {verdict.reason}."
 
 
-def build(detector: Detector) -> gr.Blocks:
+def build(detector: ContradictionDetector) -> gr.Blocks:
     """The page around a detector; its one public endpoint is /judge."""
 
     def judge(u1: str, b1: str, u2: str, b2: str) -> tuple[str, dict[str, float], str]:
@@ -158,7 +157,7 @@ def build(detector: Detector) -> gr.Blocks:
     return page.queue(max_size=WAITING, default_concurrency_limit=2)
 
 
-def launch(detector: Detector, host: str | None = None, port: int | None = None) -> None:
+def launch(detector: ContradictionDetector, host: str | None = None, port: int | None = None) -> None:
     """Serves the page until interrupted; what is not given is left to Gradio."""
     theme = gr.themes.Soft(font=FONTS, font_mono=["ui-monospace", "monospace"]).set(
         background_fill_primary="*neutral_50",  # Soft's own, which set() forgets

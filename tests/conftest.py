@@ -7,6 +7,7 @@ A test that uses `release` or `release_repo` carries the marker `real_data` by i
 import os
 import shutil
 import tempfile
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -83,3 +84,37 @@ def quick_model(sample_repo, tmp_path_factory) -> Path:
         epochs=1,
     )
     return train(recipe, data=sample_repo, out=tmp_path_factory.mktemp("models") / "quick")
+
+
+@pytest.fixture(scope="session")
+def random_model(sample_rows, tmp_path_factory):
+    """Task -> the folder of a tiny random model for it, saved as training saves one. Copy it before you change it."""
+    return cache(lambda task: _random_model(task, sample_rows, tmp_path_factory.mktemp("models") / task))
+
+
+def _random_model(task: str, rows: list[dict], path: Path) -> Path:
+    import torch
+
+    from contradiction.backbones import start
+    from contradiction.recipes import Recipe
+    from contradiction.views import CONVERSATION, VIEWS, model_input
+
+    recipe = Recipe(
+        name="random",
+        view="flatten",
+        config=task,
+        scratch={"hidden_size": 32, "layers": 2, "heads": 2, "vocabulary": 800},
+        max_length=64,
+    )
+    model, tokenizer = start(recipe, recipe.labels, (row[column] for row in rows for column in CONVERSATION))
+    # Larger and centred, so that random weights tell inputs apart: as they are, all scores are nearly equal.
+    for parameter in model.parameters():
+        parameter.data.mul_(4)
+    inputs = [model_input(row, VIEWS["flatten"], tokenizer) for row in rows[:100]]
+    texts, pairs = [each["text"] for each in inputs], [each["text_pair"] for each in inputs]
+    with torch.no_grad():
+        batch = tokenizer(texts, pairs, padding=True, truncation=True, return_tensors="pt")
+        model.classifier.bias -= model.eval()(**batch).logits.mean(0)
+    model.save_pretrained(path)
+    tokenizer.save_pretrained(path)
+    return path

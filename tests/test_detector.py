@@ -6,16 +6,14 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-import torch
 from transformers import pipeline
 
-from contradiction.backbones import start
+from contradiction.checkpoint import CheckpointClassifier
 from contradiction.conversation import is_blank, read_turns
-from contradiction.detector import ContradictionDetector, Verdict
+from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.labels import LABELS
-from contradiction.recipes import Recipe
-from contradiction.views import VIEWS, model_input
+from contradiction.verdict import Verdict
 
 CHAT = ("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
 
@@ -25,34 +23,8 @@ def chat(*texts):
 
 
 @pytest.fixture(scope="module", params=["4-class", "2-class"])
-def folder(request, sample_rows, tmp_path_factory):
-    """A tiny random model, saved as training saves one."""
-    recipe = Recipe(
-        name="random",
-        view="flatten",
-        config=request.param,
-        scratch={"hidden_size": 32, "layers": 2, "heads": 2, "vocabulary": 800},
-        max_length=64,
-    )
-    texts = (row[column] for row in sample_rows for column in ("u1", "b1", "u2", "b2"))
-    model, tokenizer = start(recipe, LABELS[request.param], texts)
-    # Larger and centred, so that random weights tell inputs apart: as they are, all scores are nearly equal.
-    for parameter in model.parameters():
-        parameter.data.mul_(4)
-    rows = [model_input(row, VIEWS["flatten"], tokenizer) for row in sample_rows[:100]]
-    with torch.no_grad():
-        batch = tokenizer(
-            [row["text"] for row in rows],
-            [row["text_pair"] for row in rows],
-            padding=True,
-            truncation=True,
-            return_tensors="pt",
-        )
-        model.classifier.bias -= model.eval()(**batch).logits.mean(0)
-    path = tmp_path_factory.mktemp("models") / request.param
-    model.save_pretrained(path)
-    tokenizer.save_pretrained(path)
-    return path
+def folder(request, random_model):
+    return random_model(request.param)
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +48,7 @@ def test_a_verdict_names_the_most_probable_label_and_all_scores(detector):
 def test_the_pipeline_gives_what_the_facade_gives(folder, detector, chats):
     classify = pipeline("text-classification", model=str(folder), top_k=None)
     inputs = [
-        detector.model_input(dict(zip(("u1", "b1", "u2", "b2"), [m["content"] for m in each], strict=True)))
+        detector.classifier.model_input(dict(zip(("u1", "b1", "u2", "b2"), [m["content"] for m in each], strict=True)))
         for each in chats
     ]
     for scores, verdict in zip(classify(inputs, truncation=True), detector.batch(chats), strict=True):
@@ -88,7 +60,7 @@ def test_the_pipeline_cuts_what_is_too_long_as_the_facade_does(folder, detector)
     long = chat("很" * 50, "好" * 50, *CHAT[2:])
     classify = pipeline("text-classification", model=str(folder), top_k=None)
     texts = dict(zip(("u1", "b1", "u2", "b2"), [message["content"] for message in long], strict=True))
-    scores = classify([detector.model_input(texts)], truncation=True)[0]
+    scores = classify([detector.classifier.model_input(texts)], truncation=True)[0]
     verdict = detector(long)
     assert {each["label"]: each["score"] for each in scores} == pytest.approx(dict(verdict.scores), abs=1e-5)
 
@@ -175,7 +147,7 @@ def test_threads_do_not_cut_each_others_texts(detector, chats):
 def test_what_does_not_read_the_reply_judges_no_chats(folder, view):
     from contradiction.scoring import load_checkpoint
 
-    detector = ContradictionDetector(*load_checkpoint(folder), view=view)
+    detector = ContradictionDetector(CheckpointClassifier(*load_checkpoint(folder), view=view))
     with pytest.raises(InputError, match="it does not judge the reply of a chat"):
         detector(chat(*CHAT))
 
@@ -200,15 +172,15 @@ def test_progress_counts_every_chat_once(detector, chats):
         (["你好"], "messages[0] is a str"),
         ([{"role": "user"}], "messages[0] has no 'content'"),
         ([{"content": "你好"}], "messages[0] has no 'role'"),
-        ([{"role": "bot", "content": "你好"}], "messages[0]: role 'bot'; allowed are user, assistant"),
-        ([{"role": "assistant", "content": "你好"}], "messages[0]: role 'assistant' where 'user' is due"),
+        ([{"role": "bot", "content": "你好"}], "messages[0]: role 'bot'; allowed are user, assistant, system"),
         ([{"role": ["user"], "content": "你好"}], "messages[0]: role ['user']"),
         ([{"role": "user", "content": 3}], "messages[0]: content is a int"),
         ([{"role": "user", "content": None}], "messages[0]: content is a NoneType"),
         ([{"role": "user", "content": "\ud800"}], "messages[0]: content holds a lone surrogate at character 0"),
-        (chat(*CHAT[:3]), "messages ends with messages[2] by the user"),
-        (chat(*CHAT[:2]), "messages holds 2 messages; a detector judges two turns"),
-        (chat(*CHAT, *CHAT), "messages holds 8 messages; a detector judges two turns"),
+        ([*chat(*CHAT), 7], "messages[4] is a int"),
+        ([{"role": "user", "content": [3]}], "messages[0]: content[0] is 3; a part must be"),
+        ([{"role": "user", "content": [{"type": "text"}]}], "messages[0]: content[0]: its text is None"),
+        ([{"role": "user", "content": ["\ud800"]}], "messages[0]: content[0]: content holds a lone surrogate"),
     ],
 )
 def test_a_wrong_chat_is_refused_by_place_and_value(detector, messages, said):
@@ -221,8 +193,8 @@ def test_a_wrong_chat_is_refused_by_place_and_value(detector, messages, said):
 
 def test_turns_know_their_places():
     [first, second] = read_turns(chat(*CHAT))
-    assert (first.user, first.reply, first.user_index, first.reply_index) == (*CHAT[:2], 0, 1)
-    assert (second.user, second.reply, second.user_index, second.reply_index) == (*CHAT[2:], 2, 3)
+    assert (first.user, first.reply, first.user_messages, first.reply_messages) == (*CHAT[:2], (0,), (1,))
+    assert (second.user, second.reply, second.user_messages, second.reply_messages) == (*CHAT[2:], (2,), (3,))
 
 
 def test_blank_is_what_says_nothing():
@@ -236,10 +208,10 @@ def test_a_model_without_a_view_is_refused_until_one_is_named(folder, tmp_path):
     model, tokenizer = load_checkpoint(folder)
     del model.config.cdconv_view
     with pytest.raises(InputError, match="does not say which utterances it reads; views are sentence-pair, flatten"):
-        ContradictionDetector(model, tokenizer)
+        CheckpointClassifier(model, tokenizer)
     with pytest.raises(InputError, match="there is no view 'flat'"):
-        ContradictionDetector(model, tokenizer, view="flat")
-    assert ContradictionDetector(model, tokenizer, view="sentence-pair").columns == ("b1", "b2")
+        CheckpointClassifier(model, tokenizer, view="flat")
+    assert CheckpointClassifier(model, tokenizer, view="sentence-pair").columns == ("b1", "b2")
 
 
 def test_a_model_with_other_labels_is_refused(folder):
@@ -248,19 +220,21 @@ def test_a_model_with_other_labels_is_refused(folder):
     model, tokenizer = load_checkpoint(folder)
     model.config.id2label = {index: f"LABEL_{index}" for index in range(model.config.num_labels)}
     with pytest.raises(InputError, match="its labels are LABEL_0, LABEL_1"):
-        ContradictionDetector(model, tokenizer)
+        CheckpointClassifier(model, tokenizer)
 
 
 def test_labels_are_found_by_name_not_by_place(folder):
     from contradiction.scoring import load_checkpoint
 
     model, tokenizer = load_checkpoint(folder)
-    straight = ContradictionDetector(model, tokenizer)(chat(*CHAT))
+    straight = ContradictionDetector(CheckpointClassifier(model, tokenizer))(chat(*CHAT))
     for parameter in (model.classifier.weight, model.classifier.bias):
         parameter.data = parameter.data.flip(0)
     names = [name for _, name in sorted(model.config.id2label.items())]
     model.config.id2label = dict(enumerate(reversed(names)))
-    assert ContradictionDetector(model, tokenizer)(chat(*CHAT)).scores == pytest.approx(straight.scores, abs=1e-6)
+    assert ContradictionDetector(CheckpointClassifier(model, tokenizer))(chat(*CHAT)).scores == pytest.approx(
+        straight.scores, abs=1e-6
+    )
 
 
 def test_a_folder_without_a_model_is_refused(tmp_path):
@@ -274,6 +248,6 @@ def test_a_model_in_training_mode_is_set_to_evaluation_mode(folder):
     from contradiction.scoring import load_checkpoint
 
     model, tokenizer = load_checkpoint(folder)
-    detector = ContradictionDetector(model.train(), tokenizer)
+    detector = ContradictionDetector(CheckpointClassifier(model.train(), tokenizer))
     assert detector(chat(*CHAT)) == detector(chat(*CHAT))
     assert isinstance(detector(chat(*CHAT)), Verdict)

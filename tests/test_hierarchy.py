@@ -6,10 +6,12 @@ import pytest
 from transformers import pipeline
 
 from contradiction import stages
-from contradiction.detector import ContradictionDetector, Judgement
+from contradiction.classifier import Judgement
+from contradiction.decision import Rule
+from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation import evaluate
-from contradiction.hierarchy import HierarchicalDetector
+from contradiction.hierarchy import HierarchicalClassifier
 from contradiction.labels import LABELS, STAGES
 from contradiction.recipes import Recipe
 from contradiction.training import train
@@ -39,13 +41,10 @@ def detector(folder):
     return ContradictionDetector.from_pretrained(folder)
 
 
-def judged(category, fires):
-    other, name = STAGES[category]
-    return Judgement(name if fires > 0.5 else other, None, {other: 1 - fires, name: fires}, None)
-
-
-def decide(detector, *fires):
-    return detector._decide([judged(category, each) for category, each in zip(STAGES, fires, strict=True)])
+def decide(detector, *fires, rule=None):
+    fires = dict(zip(STAGES, fires, strict=True))
+    classifier, rule = detector.classifier, rule or Rule()
+    return Judgement(classifier.label(fires, rule), "", classifier.scores(fires), merged=classifier.merged(fires, rule))
 
 
 def test_stages_read_the_views_of_the_paper():
@@ -72,7 +71,7 @@ def test_the_folder_holds_a_plain_checkpoint_a_stage(folder):
 
 
 def test_from_pretrained_knows_a_hierarchy_by_its_file(detector):
-    assert isinstance(detector, HierarchicalDetector)
+    assert isinstance(detector.classifier, HierarchicalClassifier)
     verdict = detector(CHAT)
     assert tuple(verdict.scores) == LABELS["4-class"]
     assert sum(verdict.scores.values()) == pytest.approx(1)
@@ -166,7 +165,7 @@ def test_wrong_stages_are_refused(folder, tmp_path):
         ContradictionDetector.from_pretrained(folder, view="flatten")
     history = ContradictionDetector.from_pretrained(folder / "history")
     with pytest.raises(InputError, match="its stages are history, history; there must be one for each category"):
-        HierarchicalDetector([history, history])
+        HierarchicalClassifier([history.classifier, history.classifier])
 
 
 def test_only_four_classes_have_stages():

@@ -172,8 +172,8 @@ import json
 from contradiction import ContradictionDetector
 chat = [{{"role": ("user", "assistant")[i % 2], "content": text}} for i, text in enumerate("甲乙丙丁")]
 detectors = [ContradictionDetector.from_pretrained(name) for name in ("user/stages", {str(hierarchy)!r})]
-print(json.dumps([type(detectors[0]).__name__, *(detector(chat).scores for detector in detectors)]))""")
-    assert found[0] == "HierarchicalDetector"
+print(json.dumps([type(detectors[0].classifier).__name__, *(detector(chat).scores for detector in detectors)]))""")
+    assert found[0] == "HierarchicalClassifier"
     assert found[1] == found[2]
 
 

@@ -1,0 +1,195 @@
+"""Chooses a detector's decision rule on the validation split."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax, logit, softmax
+
+from contradiction.checkpoint import CheckpointClassifier
+from contradiction.classifier import OnBatch
+from contradiction.data import load_split
+from contradiction.decision import Point, Rule
+from contradiction.errors import InputError
+from contradiction.hierarchy import HierarchicalClassifier, folder_of
+from contradiction.labels import CONTRADICTIONS, LABELS, NON_CONTRADICTION, STAGES, is_contradiction, task_of
+
+POINTS = 200  # of the kept curve at most: enough to place a threshold to half a point of recall
+CALLED = 20  # rows that a point of the curve rests on at least
+OFFSETS = sorted(
+    np.arange(-4, 4.001, 0.1).round(1).tolist(), key=abs
+)  # nearest to none first: the smallest change wins
+
+
+def calibrate(
+    folder: str | Path,
+    *,
+    data: str | Path,
+    config: str,
+    on_start: Callable[[int], object] | None = None,
+    on_batch: OnBatch | None = None,
+) -> Rule:
+    """Chooses the decision rule of a model folder on the validation split, and writes it there.
+
+    Args:
+        folder: a detector of one checkpoint, a stage of a hierarchical one, or a hierarchical one.
+        data: the data repo.
+        config: of the data, with the detector's labels.
+        on_start: called with the number of conversations.
+        on_batch: called with the number of conversations done, after each forward pass.
+
+    Raises:
+        InputError: the detector predicts other labels than the config has.
+    """
+    rows = load_split(data, config, "validation")
+    if on_start:
+        on_start(len(rows))
+    names = [LABELS[task_of(config)][label] for label in rows["label"]]
+    if folder_of(folder):
+        hierarchy = HierarchicalClassifier.load(folder)
+        readings = hierarchy.read(list(rows), on_batch=on_batch)
+        fires = np.array([[each.fires[stage] for stage in STAGES] for each in readings])
+        rule, clash = fit_stages(fires, _ids(names, (NON_CONTRADICTION, *STAGES), folder)), fires.max(axis=1)
+    else:
+        one = CheckpointClassifier.load(folder)
+        if one.task in STAGES:
+            other = next(name for name in one.labels if name != one.task)
+            names = [name if name == one.task else other for name in names]
+        logits = one.logits(list(rows), on_batch=on_batch)
+        rule = fit(logits, _ids(names, one.labels, folder), one.labels)
+        clashing = [name in CONTRADICTIONS.get(one.task, ()) for name in one.labels]
+        clash = softmax(logits / rule.temperature, axis=1)[:, clashing].sum(axis=1)
+    rule = with_curve(rule, clash, np.array([is_contradiction(name) for name in names]))
+    rule.save(folder)
+    return rule
+
+
+def _ids(names: Sequence[str], labels: Sequence[str], folder: str | Path) -> np.ndarray:
+    if other := set(names) - set(labels):
+        raise InputError(f"{folder} predicts {', '.join(labels)}; the data has {', '.join(sorted(other))}")
+    return np.array([labels.index(name) for name in names])
+
+
+def fit(logits: np.ndarray, references: np.ndarray, labels: Sequence[str]) -> Rule:
+    """Temperature and, for more than two labels, offsets of one checkpoint.
+
+    Args:
+        logits: shape (rows, classes).
+        references: class ids, shape (rows,).
+        labels: names by class id.
+    """
+    temperature = round(fit_temperature(logits, references), 4)
+    if len(labels) == 2:
+        return Rule(temperature=temperature)
+    logs = log_softmax(logits / temperature, axis=1)
+    offsets = fit_offsets(lambda offsets: np.argmax(logs + offsets, axis=1), references, len(labels))
+    return Rule(temperature=temperature, offsets=dict(zip(labels, offsets, strict=True)))
+
+
+def fit_stages(fires: np.ndarray, references: np.ndarray) -> Rule:
+    """Offsets of a hierarchical detector.
+
+    Args:
+        fires: probability that each stage gives its category, shape (rows, stages), in the order in which they decide.
+        references: 0 for none, else 1 and the number of the stage, shape (rows,).
+    """
+    odds = logit(np.clip(fires, 1e-12, 1 - 1e-12))
+
+    def decide(offsets: np.ndarray) -> np.ndarray:
+        fired = odds + offsets[1:] >= 0
+        return np.where(fired.any(axis=1), fired.argmax(axis=1) + 1, 0)
+
+    offsets = fit_offsets(decide, references, 1 + fires.shape[1])
+    return Rule(offsets=dict(zip((NON_CONTRADICTION, *STAGES), offsets, strict=True)))
+
+
+def fit_temperature(logits: np.ndarray, references: np.ndarray) -> float:
+    """The temperature with the least negative log-likelihood.
+
+    Args:
+        logits: shape (rows, classes).
+        references: class ids, shape (rows,).
+    """
+
+    def loss(log_temperature: float) -> float:
+        chosen = log_softmax(logits / np.exp(log_temperature), axis=1)[np.arange(len(references)), references]
+        return -float(chosen.mean())
+
+    return float(np.exp(minimize_scalar(loss, bounds=(-3, 3), method="bounded").x))
+
+
+def fit_offsets(
+    decide: Callable[[np.ndarray], np.ndarray], references: np.ndarray, classes: int, rounds: int = 4
+) -> list[float]:
+    """Offsets with which a decision has the best macro-F1, by coordinate ascent; the first class has 0.
+
+    Args:
+        decide: offsets, shape (classes,), to predicted class ids, shape (rows,).
+        references: class ids, shape (rows,).
+        classes: how many.
+        rounds: passes over the classes at most.
+    """
+    offsets = np.zeros(classes)
+    best = _macro_f1(decide(offsets), references, classes)
+    for _ in range(rounds):
+        before = best
+        for index in range(1, classes):
+            tries = [np.where(np.arange(classes) == index, each, offsets) for each in OFFSETS]
+            found = [_macro_f1(decide(each), references, classes) for each in tries]
+            if max(found) > best:
+                best, offsets = max(found), tries[int(np.argmax(found))]
+        if best == before:
+            break
+    return offsets.tolist()
+
+
+def with_curve(rule: Rule, clash: np.ndarray, is_clash: np.ndarray) -> Rule:
+    """The rule with what follows from the probabilities of a contradiction: the cut, the prior, the curve.
+
+    Args:
+        rule: what is known so far.
+        clash: probability of a contradiction, shape (rows,).
+        is_clash: whether each row is one, shape (rows,).
+    """
+    if is_clash.all() or not is_clash.any():  # rows of one kind show nothing
+        return rule
+    prior = round(float(is_clash.mean()), 5)
+    return replace(rule, cut=fit_cut(clash, is_clash), prior=prior, curve=curve_of(clash, is_clash))
+
+
+def fit_cut(clash: np.ndarray, is_clash: np.ndarray) -> float:
+    """The probability from which calling a contradiction gives the best 2-class macro-F1; see :func:`with_curve`."""
+    grid = np.array(sorted(np.linspace(0.01, 0.99, 99), key=lambda each: abs(each - 0.5)))
+    found = [_macro_f1((clash >= each).astype(int), is_clash.astype(int), 2) for each in grid]
+    return float(round(grid[int(np.argmax(found))], 2))
+
+
+def curve_of(clash: np.ndarray, is_clash: np.ndarray) -> tuple[Point, ...]:
+    """Recall and false alarms by threshold, from the highest threshold down; see :func:`with_curve`.
+
+    Points at which fewer than ``CALLED`` rows are called are left out, and half a false alarm is added to those seen,
+    so that a precision is never promised on a handful of rows.
+    """
+    from sklearn.metrics import roc_curve
+
+    false_alarms, recall, thresholds = roc_curve(is_clash, clash, drop_intermediate=True)
+    others, clashes = (~is_clash).sum(), is_clash.sum()
+    enough = np.flatnonzero((false_alarms * others + recall * clashes).round() >= CALLED)
+    if not len(enough):
+        return ()
+    chosen = enough[np.unique(np.linspace(0, len(enough) - 1, POINTS).round().astype(int))]
+    # Rounded down, so that the row that gave a threshold still reaches it.
+    floor = np.floor(thresholds * 1e6) / 1e6
+    seen = (false_alarms * others + 0.5) / (others + 1)
+    return tuple(
+        Point(float(floor[each]), round(float(recall[each]), 5), round(float(seen[each]), 5)) for each in chosen
+    )
+
+
+def _macro_f1(predictions: np.ndarray, references: np.ndarray, classes: int) -> float:
+    """Macro-F1 without the metric's tables: the searches call it thousands of times."""
+    table = np.bincount(references * classes + predictions, minlength=classes * classes).reshape(classes, classes)
+    sums = table.sum(0) + table.sum(1)
+    return float(np.divide(2 * np.diag(table), sums, out=np.zeros(classes), where=sums > 0).mean())

@@ -1,0 +1,189 @@
+"""From probabilities to labels: the rule that a detector carries, chosen on validation, and what an operator sets."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Self
+
+from contradiction.errors import InputError
+from contradiction.files import read_json, write_json
+from contradiction.labels import CATEGORIES, CONTRADICTIONS
+from contradiction.windows import WINDOWED, check_reading
+
+FILE = "decision.json"
+_ASKED = re.compile(r"\s*precision\s*>=\s*(\d*\.?\d+)\s*")
+
+
+@dataclass(frozen=True)
+class Point:
+    """What a threshold on the probability of a contradiction gives on the validation split.
+
+    Attributes:
+        threshold: replies from this probability on are called contradictions.
+        recall: the share of contradictions that are called.
+        false_alarms: the share of other replies that are called.
+    """
+
+    threshold: float
+    recall: float
+    false_alarms: float
+
+    def precision(self, prior: float) -> float:
+        """The share of called replies that are contradictions, where ``prior`` of all replies are."""
+        true, false = prior * self.recall, (1 - prior) * self.false_alarms
+        return true / (true + false) if true + false else 0.0
+
+
+@dataclass(frozen=True)
+class Rule:
+    """The decision rule of a detector, all of it chosen on the validation split.
+
+    Attributes:
+        temperature: divides the logits (Guo et al., 2017, *On calibration of modern neural networks*, section 4.2).
+        offsets: label -> what is added to its log-probability before the most probable label is taken, or to the
+            log-odds of its stage before the first that fires is taken, so that macro-F1 is best; others have 0.
+        cut: the probability of a contradiction from which a reply is one, where only two labels are asked for.
+        prior: the share of contradictions among the rows that the probabilities were fitted to.
+        curve: from the highest threshold down; empty where it was never measured.
+    """
+
+    temperature: float = 1.0
+    offsets: Mapping[str, float] = field(default_factory=dict)
+    cut: float = 0.5
+    prior: float | None = None
+    curve: tuple[Point, ...] = ()
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """The rule in a model folder; the plain one, the most probable label, where there is none.
+
+        Raises:
+            InputError: the file does not hold a rule.
+        """
+        path = Path(folder) / FILE
+        if not path.is_file():
+            return cls()
+        values = read_json(path)
+        try:
+            curve = tuple(Point(*map(float, each)) for each in values["curve"])
+            return cls(**{**values, "curve": curve})
+        except (TypeError, KeyError, ValueError):
+            raise InputError(f"{path}: holds no decision rule; `cdconv calibrate` writes one") from None
+
+    def save(self, folder: str | Path) -> None:
+        """Writes the rule into a model folder."""
+        curve = [[each.threshold, each.recall, each.false_alarms] for each in self.curve]
+        write_json(Path(folder) / FILE, {**asdict(self), "curve": curve})
+
+    @property
+    def plain(self) -> Self:
+        """The same without what was chosen for a metric: the most probable label."""
+        return replace(self, offsets={}, cut=0.5)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What an operator sets; the defaults leave a detector's own rule as it is.
+
+    Attributes:
+        threshold: the probability of a contradiction from which a reply is called one; or ``"precision>=0.8"``: the
+            lowest threshold that had this precision on the validation split, corrected for ``prior``.
+        prior: the share of replies that are contradictions in one's own traffic; it corrects the probabilities.
+        categories: the contradictions that are called; the others count as none.
+        reading: how earlier turns are read, see ``contradiction.windows``.
+        max_turns: earlier turns that a reply is read against at most; the verdict says where there were more.
+    """
+
+    threshold: float | str | None = None
+    prior: float | None = None
+    categories: tuple[str, ...] = CATEGORIES
+    reading: str = WINDOWED
+    max_turns: int | None = None
+
+    def __post_init__(self) -> None:
+        check_reading(self.reading)
+        if isinstance(self.threshold, str):
+            object.__setattr__(self, "threshold", _number(self.threshold))
+        elif self.threshold is not None and not 0 <= self.threshold <= 1:
+            raise InputError(f"threshold {self.threshold}; it must be a probability from 0 to 1")
+        if self.prior is not None and not 0 < self.prior < 1:
+            raise InputError(f"prior {self.prior}; it must be a share between 0 and 1")
+        if self.max_turns is not None and self.max_turns < 1:
+            raise InputError(f"max_turns {self.max_turns}; it must be 1 or more")
+        object.__setattr__(self, "categories", tuple(self.categories))
+        if unknown := [name for name in self.categories if name not in CATEGORIES]:
+            raise InputError(f"category {unknown[0]!r}; allowed are {', '.join(CATEGORIES)}")
+        if not self.categories:
+            raise InputError(f"categories is empty; name at least one of {', '.join(CATEGORIES)}")
+
+    def limit(self, rule: Rule, name: str = "the detector") -> float | None:
+        """The threshold as a number, on the scale of the corrected probabilities; None where none is set.
+
+        Raises:
+            InputError: a precision is asked for that was never reached, or none was measured.
+        """
+        if not isinstance(self.threshold, str):
+            return 0.5 if self.threshold is None and self.prior is not None else self.threshold
+        asked = float(_ASKED.fullmatch(self.threshold)[1])  # type: ignore[index]  # checked when it was set
+        if not rule.curve or rule.prior is None:
+            raise InputError(f"{name}: no precision was measured for it; `cdconv calibrate` does, or give a number")
+        if set(self.categories) != set(CATEGORIES):
+            raise InputError(
+                f"threshold {self.threshold}: precision was measured with all categories; give a number instead"
+            )
+        prior = rule.prior if self.prior is None else self.prior
+        reached = [point for point in rule.curve if point.precision(prior) >= asked]
+        if not reached:
+            best = max(rule.curve, key=lambda point: point.precision(prior))
+            raise InputError(
+                f"{name}: precision {asked} was not reached at a prior of {prior:.3g}; the best was "
+                f"{best.precision(prior):.2f}, at recall {best.recall:.2f}"
+            )
+        return self.at_prior(max(reached, key=lambda point: point.recall).threshold, rule)
+
+    def correct(self, scores: Mapping[str, float], task: str, rule: Rule) -> dict[str, float]:
+        """The probabilities at the operator's prior: each odds times the ratio of the odds of the priors.
+
+        Source: Saerens et al., 2002, *Adjusting the outputs of a classifier to new a priori probabilities*, eq. 2.4.
+
+        Raises:
+            InputError: the share of contradictions that the probabilities were fitted to is not known.
+        """
+        if self.prior is None:
+            return dict(scores)
+        if rule.prior is None:
+            raise InputError("a prior can only correct calibrated probabilities; `cdconv calibrate` fits them")
+        clash = min(sum(scores[name] for name in CONTRADICTIONS[task]), 1.0)
+        after = self.at_prior(clash, rule)
+        return {
+            name: each * (after / clash if clash else 0.0)
+            if name in CONTRADICTIONS[task]
+            else (each * (1 - after) / (1 - clash) if clash < 1 else 1 - after)
+            for name, each in scores.items()
+        }
+
+    def at_prior(self, probability: float, rule: Rule) -> float:
+        """The probability of one contradiction at the operator's prior; as it is where none is set."""
+        if self.prior is None or rule.prior is None:
+            return probability
+        return _at_prior(probability, rule.prior, self.prior)
+
+
+def _number(threshold: str) -> float | str:
+    if found := _ASKED.fullmatch(threshold):
+        if not 0 < float(found[1]) <= 1:
+            raise InputError(f"threshold {threshold!r}: a precision is above 0 and at most 1")
+        return threshold
+    try:
+        value = float(threshold)
+    except ValueError:
+        value = float("nan")
+    if not 0 <= value <= 1:
+        raise InputError(f"threshold {threshold!r}; it must be a probability from 0 to 1, or like precision>=0.8")
+    return value
+
+
+def _at_prior(probability: float, before: float, after: float) -> float:
+    up, down = probability * after / before, (1 - probability) * (1 - after) / (1 - before)
+    return up / (up + down)

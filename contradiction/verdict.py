@@ -1,0 +1,53 @@
+"""What a detector says of a reply."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from contradiction.labels import NON_CONTRADICTION, is_contradiction
+
+
+@dataclass(frozen=True)
+class Clash:
+    """An earlier reply that the judged one contradicts.
+
+    Attributes:
+        messages: its indices in the chat.
+        score: the probability that it is contradicted.
+    """
+
+    messages: tuple[int, ...]
+    score: float
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a detector says of one reply of a chat.
+
+    Attributes:
+        label: the label decided on; None where there was nothing to judge.
+        score: its probability; None likewise.
+        scores: the probability of every label, by name; empty likewise.
+        evidence: indices of the messages that the reply contradicts: those of the earlier reply with the highest
+            probability of a contradiction of the history. Empty for other labels, and where that window was not read
+            whole.
+        checked: whether all was read that bears on the reply. A label on text that was not read is a guess on the rest.
+        reason: why ``checked`` is false; else None.
+        reply: indices of the messages that were judged.
+        further: other earlier replies that are contradicted at least as likely as is asked for, surest first.
+    """
+
+    label: str | None
+    score: float | None
+    scores: Mapping[str, float]
+    evidence: tuple[int, ...] = ()
+    checked: bool = True
+    reason: str | None = None
+    reply: tuple[int, ...] = ()
+    further: tuple[Clash, ...] = ()
+
+    @property
+    def is_contradiction(self) -> bool | None:
+        """Whether the reply contradicts anything; None where the label does not say."""
+        if self.label == NON_CONTRADICTION:
+            return False
+        return True if self.label and is_contradiction(self.label) else None

@@ -1,0 +1,68 @@
+"""Longer chats as rows of two turns: which earlier turns a reply is read against."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from contradiction.conversation import Turn, is_blank
+from contradiction.errors import InputError
+from contradiction.views import CONVERSATION, Row
+
+WINDOWED, STRUCTURED, UNSTRUCTURED = "windowed", "structured", "unstructured"
+READINGS = (WINDOWED, STRUCTURED, UNSTRUCTURED)
+
+
+@dataclass(frozen=True)
+class Window:
+    """One row for a classifier.
+
+    Attributes:
+        row: the four utterances by name.
+        turn: position in the chat of the earlier turn in the window; None where there is none, or more than one.
+    """
+
+    row: Row
+    turn: int | None
+
+
+def windows(turns: Sequence[Turn], place: int, reading: str = WINDOWED, max_turns: int | None = None) -> list[Window]:
+    """The windows in which the reply of ``turns[place]`` is read, the nearest earlier turn last.
+
+    - *windowed*: each earlier turn with the turn judged, (u_k, b_k, u_n, b_n): what a two-turn detector was trained on.
+    - *structured*: each earlier reply with the reply judged, (b_k, b_n), the users' utterances left empty (DECODE, Nie
+      et al., 2021, section 4.2).
+    - *unstructured*: the whole history in one row (the same section); what is too long is cut from the left.
+
+    Earlier replies without words cannot be contradicted and are left out. Without any earlier reply there is one
+    window, of the user's last utterance and the reply alone.
+
+    Args:
+        turns: of the chat.
+        place: of the turn that is judged.
+        reading: one of ``READINGS``.
+        max_turns: earlier turns that are read at most, counted from the reply back; None reads all.
+    """
+    judged = turns[place]
+    first = 0 if max_turns is None else max(0, place - max_turns)
+    earlier = [number for number in range(first, place) if not is_blank(turns[number].reply)]
+    if not earlier:
+        return [Window(_row("", "", judged.user, judged.reply), None)]
+    if reading == UNSTRUCTURED:
+        *before, last = [text for number in earlier for text in (turns[number].user, turns[number].reply)]
+        turn = earlier[0] if len(earlier) == 1 else None
+        return [Window(_row(tuple(before), last, judged.user, judged.reply), turn)]
+    if reading == STRUCTURED:
+        return [Window(_row("", turns[number].reply, "", judged.reply), number) for number in earlier]
+    return [
+        Window(_row(turns[number].user, turns[number].reply, judged.user, judged.reply), number) for number in earlier
+    ]
+
+
+def _row(*utterances: str | tuple[str, ...]) -> Row:
+    return dict(zip(CONVERSATION, utterances, strict=True))
+
+
+def check_reading(reading: str) -> str:
+    """The reading; raises InputError where there is none of this name."""
+    if reading not in READINGS:
+        raise InputError(f"reading {reading!r}; allowed are {', '.join(READINGS)}")
+    return reading

@@ -1,0 +1,248 @@
+"""Chats of any length: which windows are read, how they are put together, and what the verdict says of them."""
+
+import math
+
+import pytest
+
+from contradiction.checkpoint import CheckpointClassifier
+from contradiction.conversation import is_chinese, read_turns
+from contradiction.detector import ContradictionDetector
+from contradiction.errors import InputError
+from contradiction.labels import HISTORY, INTRA, LABELS, NON_CONTRADICTION
+from contradiction.windows import windows
+
+
+def chat(*texts):
+    return [{"role": ("user", "assistant")[index % 2], "content": text} for index, text in enumerate(texts)]
+
+
+@pytest.fixture(scope="module")
+def detector(random_model):
+    return ContradictionDetector.from_pretrained(random_model("4-class"))
+
+
+@pytest.fixture(scope="module")
+def two_class(random_model):
+    return ContradictionDetector.from_pretrained(random_model("2-class"))
+
+
+@pytest.fixture(scope="module")
+def long(sample_rows):
+    """A chat of 24 short messages made of the sample's first turns, each of another context."""
+    seen = {row["u1"]: row for row in sample_rows if len(row["u1"] + row["b1"]) < 24}
+    return chat(*(text for row in list(seen.values())[:12] for text in (row["u1"], row["b1"])))
+
+
+def spoken(*pairs):
+    return [{"role": role, "content": text} for role, text in pairs]
+
+
+def test_messages_in_a_row_by_one_side_are_one_utterance():
+    messages = spoken(
+        ("system", "你是客服"), ("assistant", "你好"), ("user", "在吗"), ("user", "问个事"), ("assistant", "在"),
+        ("assistant", "请说"), ("user", "算了"),
+    )  # fmt: skip
+    first, second = read_turns(messages)
+    assert (first.user, first.reply, first.user_messages, first.reply_messages) == ("", "你好", (), (1,))
+    assert (second.user, second.reply) == ("在吗\n问个事", "在\n请说")
+    assert (second.user_messages, second.reply_messages) == ((2, 3), (4, 5))
+
+
+def test_the_text_parts_of_a_message_are_read_and_the_others_named(detector):
+    parts = [
+        {"type": "text", "text": "你养"},
+        {"type": "image_url", "image_url": {}},
+        {"type": "text", "text": "猫吗？"},
+    ]
+    messages = [{"role": "user", "content": parts}, *chat("", "养了一只橘猫", "叫什么？", "我没养过猫呀")[1:]]
+    verdict = detector(messages)
+    assert not verdict.checked
+    assert verdict.reason == "messages[0] holds what is no text and was not read: 'image_url'"
+    assert verdict.scores == detector(chat("你养\n猫吗？", *[m["content"] for m in messages[1:]])).scores
+
+
+def test_windowed_reads_each_earlier_turn_with_the_turn_judged():
+    turns = read_turns(chat(*"甲乙丙丁戊己"))
+    assert [(tuple(each.row.values()), each.turn) for each in windows(turns, 2)] == [
+        (("甲", "乙", "戊", "己"), 0),
+        (("丙", "丁", "戊", "己"), 1),
+    ]
+    assert [each.turn for each in windows(turns, 2, max_turns=1)] == [1]
+
+
+def test_structured_reads_pairs_of_replies_and_unstructured_all_at_once():
+    turns = read_turns(chat(*"甲乙丙丁戊己"))
+    assert [tuple(each.row.values()) for each in windows(turns, 2, "structured")] == [
+        ("", "乙", "", "己"),
+        ("", "丁", "", "己"),
+    ]
+    [whole] = windows(turns, 2, "unstructured")
+    assert tuple(whole.row.values()) == (("甲", "乙", "丙"), "丁", "戊", "己")
+    assert whole.turn is None
+
+
+def test_earlier_replies_without_words_are_left_out():
+    turns = read_turns(chat("甲", "乙", "丙", "……", "戊", "己"))
+    assert [each.turn for each in windows(turns, 2)] == [0]
+
+
+def test_the_whole_history_is_one_text_with_a_separator_between_utterances(detector):
+    turns = read_turns(chat(*"甲乙丙丁戊己"))
+    [whole] = windows(turns, 2, "unstructured")
+    separator = detector.classifier.tokenizer.sep_token
+    assert detector.classifier.model_input(whole.row) == {"text": separator.join("甲乙丙丁戊"), "text_pair": "己"}
+
+
+def test_a_long_chat_is_put_together_from_its_windows(detector, long):
+    turns = read_turns(long)
+    place = len(turns) - 1
+    read = detector.classifier.read([each.row for each in windows(turns, place)])
+    history = [each.fires[HISTORY] for each in read]
+    nearest = read[-1].fires
+    verdict = detector(long)
+    assert verdict.scores[HISTORY] == pytest.approx(max(history), abs=1e-6)
+    assert max(history) > history[-1] + 0.005, "else the maximum is not told from the nearest"
+    assert math.isclose(sum(verdict.scores.values()), 1, abs_tol=1e-6)
+    # What is not history is shared as in the nearest window.
+    assert verdict.scores[INTRA] / verdict.scores[NON_CONTRADICTION] == pytest.approx(
+        nearest[INTRA] / nearest[NON_CONTRADICTION], rel=1e-4
+    )
+    assert verdict.reply == (23,)
+
+
+def test_evidence_is_the_surest_window_and_the_others_above_the_threshold_follow(detector, long):
+    sure = detector.with_settings(threshold=0.0, categories=[HISTORY])
+    verdict = sure(long)
+    assert verdict.label == HISTORY
+    turns = read_turns(long)
+    read = detector.classifier.read([each.row for each in windows(turns, len(turns) - 1)])
+    order = sorted(range(len(read)), key=lambda number: -read[number].fires[HISTORY])
+    assert verdict.evidence == turns[order[0]].reply_messages
+    assert [each.messages for each in verdict.further] == [turns[number].reply_messages for number in order[1:]]
+    floor = read[order[2]].fires[HISTORY] - 1e-6
+    assert len(detector.with_settings(threshold=floor, categories=[HISTORY])(long).further) == 2
+
+
+def test_a_two_class_detector_names_evidence_only_where_it_reads_pairs(two_class, long):
+    assert two_class.with_settings(threshold=0.0)(long).evidence == ()
+    [index] = two_class.with_settings(threshold=0.0, reading="structured")(long).evidence
+    assert index % 2 == 1
+
+
+def test_scan_judges_every_reply_as_if_it_were_the_last(detector, long):
+    verdicts = detector.scan(long)
+    assert [each.reply for each in verdicts] == [(index,) for index in range(1, 24, 2)]
+    for index, verdict in zip(range(1, 24, 2), verdicts, strict=True):
+        alone = detector(long[: index + 1])
+        assert (verdict.label, verdict.evidence, verdict.reply) == (alone.label, alone.evidence, alone.reply)
+        assert verdict.scores == pytest.approx(alone.scores, abs=1e-6)
+
+
+def test_many_chats_are_scanned_as_one_by_one(detector, long):
+    chats = [long[:6], long[2:20], long[:1], long]
+    together = detector.scan_batch(chats, batch_size=5)
+    assert [len(each) for each in together] == [3, 9, 0, 12]
+    for messages, verdicts in zip(chats, together, strict=True):
+        for one, other in zip(detector.scan(messages), verdicts, strict=True):
+            assert one.label == other.label
+            assert one.scores == pytest.approx(other.scores, abs=1e-6)
+
+
+def test_windows_are_held_in_parts(detector, long, monkeypatch):
+    whole = detector.scan(long)
+    monkeypatch.setattr("contradiction.detector.AT_ONCE", 5)
+    for one, other in zip(whole, detector.scan(long), strict=True):
+        assert one.scores == pytest.approx(other.scores, abs=1e-6)
+
+
+def test_the_first_reply_is_judged_for_a_clash_within_it_alone(detector):
+    verdict = detector(chat("你养猫吗？", "我养猫，我从来没养过猫"))
+    assert verdict.label in (NON_CONTRADICTION, INTRA)
+    assert [name for name, each in verdict.scores.items() if each] == [NON_CONTRADICTION, INTRA]
+    assert verdict.checked
+
+
+def test_a_two_class_detector_says_that_it_cannot_judge_the_first_reply(two_class):
+    verdict = two_class(chat("你养猫吗？", "我养猫，我从来没养过猫"))
+    assert (verdict.label, verdict.checked) == (None, False)
+    assert "nothing was said before the reply" in verdict.reason
+
+
+def test_a_chat_without_a_reply_has_nothing_to_judge(detector):
+    verdict = detector([{"role": "user", "content": "在吗"}])
+    assert (verdict.label, verdict.checked, verdict.reply) == (None, False, ())
+    assert verdict.reason == "the chat holds no message by the assistant"
+
+
+def test_max_turns_bounds_what_is_read_and_says_so(detector, long):
+    verdict = detector.with_settings(max_turns=3)(long)
+    assert not verdict.checked
+    assert verdict.reason == "of 11 earlier turns only the last 3 were read, as max_turns asks"
+    assert verdict.scores == pytest.approx(detector(long[-8:]).scores, abs=1e-6)
+    assert detector.with_settings(max_turns=11)(long).checked
+
+
+def test_a_history_too_long_for_one_input_is_cut_and_said(detector, long):
+    verdict = detector.with_settings(reading="unstructured")(long)
+    assert "of the history were not read: the model reads at most 64" in verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("text", "chinese"),
+    [
+        ("我没养过猫", True),
+        ("我用Python写API", True),
+        ("18", True),
+        ("😀", True),
+        ("I have no cat", False),
+        ("私は猫を飼っていません", False),
+        ("고양이를 키우지 않아요", False),
+        ("ok好", True),
+    ],
+)
+def test_language_is_told_by_words(text, chinese):
+    assert is_chinese(text) == chinese
+
+
+def test_a_reply_in_another_language_is_never_called_fine(detector):
+    verdict = detector(chat("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "no cat at all, sorry, 我"))
+    assert (verdict.label, verdict.checked) == (None, False)
+    assert "not in Chinese" in verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"reading": "whole"}, "reading 'whole'; allowed are windowed, structured, unstructured"),
+        ({"max_turns": 0}, "max_turns 0; it must be 1 or more"),
+        ({"threshold": 1.5}, "threshold 1.5; it must be a probability"),
+        ({"threshold": "precision>80"}, "threshold 'precision>80'; it must be a probability from 0 to 1, or like"),
+        ({"threshold": "precision>=0.8"}, "no precision was measured for it"),
+        ({"prior": 0}, "prior 0; it must be a share between 0 and 1"),
+        ({"prior": 0.03}, "a prior can only correct calibrated probabilities"),
+        ({"categories": ["histories"]}, "category 'histories'; allowed are intra-sentence"),
+        ({"categories": []}, "categories is empty"),
+    ],
+)
+def test_a_wrong_setting_is_refused(detector, settings, said):
+    with pytest.raises(InputError) as error:
+        detector.with_settings(**settings)
+    assert said in str(error.value)
+
+
+def test_a_model_that_reads_two_replies_cannot_read_unstructured(random_model):
+    classifier = CheckpointClassifier.load(random_model("4-class"), view="sentence-pair")
+    with pytest.raises(InputError, match="the unstructured reading needs u1"):
+        ContradictionDetector(classifier).with_settings(reading="unstructured")
+    verdict = ContradictionDetector(classifier)(chat("你好", "你好呀"))
+    assert (verdict.label, verdict.checked) == (None, False)
+
+
+def test_categories_that_are_off_are_never_called(detector, long):
+    only = detector.with_settings(categories=[INTRA])
+    assert {each.label for each in only.scan(long)} <= {NON_CONTRADICTION, INTRA}
+    assert {each.label for each in detector.scan(long)} - {NON_CONTRADICTION, INTRA}, "else it could not fail"
+
+
+def test_label_names_are_those_of_the_task(detector, two_class):
+    assert (detector.labels, two_class.labels) == (LABELS["4-class"], LABELS["2-class"])
