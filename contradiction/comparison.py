@@ -2,12 +2,10 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil
 from statistics import fmean, stdev
 from typing import Any
 
 from contradiction.labels import merge_id, task_of
-from contradiction.results import RESAMPLES
 
 
 @dataclass(frozen=True)
@@ -85,14 +83,10 @@ class Contrast:
 
 def run_of(kept: Mapping[str, Any]) -> Run:
     """The run of a kept evaluation: its most probable labels, as in the paper, and not those of a fitted rule."""
-    from evaluate_metric.evaluate_metric import score
-
     recipe = (kept.get("run") or {}).get("request", {}).get("recipe", {})
     seed = None if kept.get("request") else recipe.get("seed")
-    metrics, predictions = kept["metrics"], kept.get("plain", kept["predictions"])
-    if predictions != kept["predictions"]:
-        metrics = score(kept["references"], predictions, task_of(kept["config"]), bootstrap=RESAMPLES)
-    return Run(seed, kept["ids"], kept["references"], predictions, metrics)
+    plain = {**kept, **kept.get("plain", {})}
+    return Run(seed, kept["ids"], kept["references"], plain["predictions"], plain["metrics"])
 
 
 def merged_run_of(kept: Mapping[str, Any]) -> Run:
@@ -135,9 +129,9 @@ def _contrast(line: Line, against: Line, task: str, bootstrap: int) -> dict[str,
 def combined(tests: Sequence[tuple[float, float]]) -> float:
     """One two-sided p-value from the differences and two-sided p-values of several seeds.
 
-    In each direction, K / k times the k-th smallest of the K one-sided p-values, k being more than half of K; then twice
-    the smaller of the two. So most seeds must agree, also on which is better. Seeds are tested on the same rows and
-    depend on each other; the rule is valid however they do (Rüger, 1978, *Das maximale Signifikanzniveau des Tests:
+    In each direction, K / k times the k-th smallest of the K one-sided p-values, k being more than half of K; then
+    twice the smaller of the two. So most seeds must agree, also on which is better. Seeds are tested on the same rows
+    and depend on each other; the rule is valid however they do (Rüger, 1978, *Das maximale Signifikanzniveau des Tests:
     "Lehne H0 ab, wenn k unter n gegebenen Tests zur Ablehnung führen"*, Metrika 25). A single seed keeps its p-value.
     """
     k = len(tests) // 2 + 1

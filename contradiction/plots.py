@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from contradiction.reproduction_table import Panel
 
 # Of Okabe and Ito's palette, which colour-blind people can tell apart.
-COLOURS = {"trained": "#0072B2", "merged": "#56B4E9", "zero-shot": "#009E73", "baseline": "#777777", "paper": "#D55E00"}
+COLOURS = {"trained": "#0072B2", "merged": "#56B4E9", "zero-shot": "#009E73", "baseline": "#74787F", "paper": "#D55E00"}
 MEANINGS = {
     "trained": "trained on these labels",
     "merged": "trained on four classes, merged",

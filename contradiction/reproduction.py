@@ -321,7 +321,7 @@ def baselines(config: str, data: str | Path, out: str | Path, count: bool) -> li
     rows = fingerprint(load_split(data, config, "test"))
     for folder in (results.FOLDER, out):
         if found := results.baselines(config, "test", folder, rows):
-            return found
+            return sorted(found, key=lambda each: list(artefacts.FEATURES).index(each["view"]))
     if not count:
         return []
     found = []

@@ -1,0 +1,498 @@
+"""The grid of the paper's tables: what is run, what is skipped, and that the table says what the predictions say."""
+
+import csv
+import json
+import os
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from sklearn.metrics import f1_score
+
+from contradiction import cli, comparison, reproduction, timing
+from contradiction.detector import ContradictionDetector
+from contradiction.errors import InputError
+from contradiction.evaluation import evaluate
+from contradiction.files import read_json
+from contradiction.recipes import Recipe
+from contradiction.results import keep
+from contradiction.training import train
+from contradiction.views import CONVERSATION
+from evaluate_metric.evaluate_metric import compare
+
+SIZE = {"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600}
+VALUES = {"epochs": 1, "learning_rate": 0.01, "class_weights": "balanced"}
+SET = [word for key, value in VALUES.items() for word in ("--set", f"{key}={value}")]
+
+
+@pytest.fixture(scope="module")
+def encoders(sample_rows, tmp_path_factory):
+    """Folders of a tiny encoder without a head, and of a tiny NLI checkpoint with labels in capitals."""
+    import torch
+
+    from contradiction.backbones import start
+
+    parent = tmp_path_factory.mktemp("encoders")
+    texts = [row[column] for row in sample_rows for column in CONVERSATION]
+    labels = ("CONTRADICTION", "NEUTRAL", "ENTAILMENT")
+    torch.manual_seed(0)
+    model, tokenizer = start(Recipe(name="tiny", view="nli", config="nli", scratch=SIZE), labels, texts)
+    for parameter in model.parameters():  # larger and centred, so that random weights tell inputs apart
+        parameter.data.mul_(4)
+    with torch.no_grad():
+        batch = tokenizer(texts[:200], padding=True, return_tensors="pt")
+        model.classifier.bias -= model.eval()(**batch).logits.mean(0)
+        for parameter in model.classifier.parameters():
+            parameter.mul_(20)
+    model.save_pretrained(parent / "tiny-nli")
+    model.config.num_labels = 2  # as an encoder that was never fine-tuned says: LABEL_0, LABEL_1
+    model.bert.save_pretrained(parent / "tiny")
+    for name in ("tiny", "tiny-nli"):
+        tokenizer.save_pretrained(parent / name)
+    return parent
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """Calls `cdconv reproduce` in this process; gives exit code, stdout and stderr."""
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["cdconv", "reproduce", *map(str, arguments)])
+        with pytest.raises(SystemExit) as exit:
+            cli.main()
+        out = capsys.readouterr()
+        return exit.value.code or 0, out.out, out.err
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def options(encoders, sample_repo):
+    return ["--data", sample_repo, "--backbone", encoders / "tiny", *SET]
+
+
+@pytest.fixture(scope="module")
+def grid(options, tmp_path_factory):
+    """The folder of a finished table 4: three methods, two seeds, both label sets."""
+    out = tmp_path_factory.mktemp("grid") / "table4"
+    command = ["reproduce", "table4", "--seeds", "23,42", "--out", out, *options]
+    assert not cli.app([*map(str, command)], standalone_mode=False)
+    return out
+
+
+@pytest.fixture(scope="module")
+def cells(encoders, sample_repo):
+    return reproduction.cells(
+        "table4", data=sample_repo, seeds=(23, 42), backbone=str(encoders / "tiny"), values=VALUES
+    )
+
+
+def times(folder):
+    return {
+        path: path.stat().st_mtime_ns for path in Path(folder).rglob("*") if path.suffix in (".json", ".safetensors")
+    }
+
+
+def predictions(folder, name):
+    return read_json(folder / f"{name}.test.json")["predictions"]
+
+
+def markdown_row(folder, title, name):
+    """The cells of a method's line in a section of table.md."""
+    section = (folder / "table.md").read_text(encoding="utf-8").split(f"## {title},")[1]
+    line = next(line for line in section.splitlines() if line.startswith(f"| {name} |"))
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def test_the_grid_holds_each_method_on_the_labels_it_is_trained_on(cells):
+    assert [cell.name for cell in cells] == [
+        f"{method}-{config}-tiny-seed{seed}"
+        for config, methods in (
+            ("4-class", ("sentence-pair", "flatten", "hierarchical")),
+            ("2-class", ("sentence-pair", "flatten")),
+        )
+        for method in methods
+        for seed in (23, 42)
+    ]
+
+
+def test_a_cell_is_the_recipe_file_with_the_values_asked_for(cells, encoders):
+    for cell in cells:
+        recipe = Recipe.load(f"{cell.method}-{cell.config}")
+        assert cell.recipe == recipe.with_changes(backbone=str(encoders / "tiny"), seed=cell.seed, **VALUES)
+
+
+def test_grouped_configs_take_the_recipe_of_their_labels(sample_repo, encoders):
+    found = reproduction.cells(
+        "table4", data=sample_repo, methods=["flatten"], configs=["4-class-grouped"], seeds=[1],
+        backbone=str(encoders / "tiny"),
+    )  # fmt: skip
+    assert [(cell.name, cell.recipe.view) for cell in found] == [("flatten-4-class-grouped-tiny-seed1", "flatten")]
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3, 10, 11])
+def test_the_shards_together_are_the_whole_and_share_nothing(cells, parts):
+    shards = [reproduction.shard(cells, f"{part}/{parts}") for part in range(1, parts + 1)]
+    names = [cell.name for shard in shards for cell in shard]
+    assert sorted(names) == sorted(cell.name for cell in cells)
+    assert max(map(len, shards)) - min(map(len, shards)) <= 1
+
+
+def test_values_are_read_as_toml_and_words_need_no_quotes():
+    found = reproduction.values_of(["epochs=3", "precision = bf16", "learning_rate=1e-4", 'class_weights="balanced"'])
+    assert found == {"epochs": 3, "precision": "bf16", "learning_rate": 1e-4, "class_weights": "balanced"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["table6"], "table 'table6'; there are table4, table5"),
+        (["table4", "--methods", "flat"], "method 'flat'; there are sentence-pair, flatten, hierarchical"),
+        (["table4", "--methods", ","], "no method is named"),
+        (["table4", "--methods", "flatten,flatten"], "a method is named twice"),
+        (["table4", "--configs", "persona"], "config 'persona'; there are 2-class"),
+        (["table4", "--seeds", "1,x"], "seeds '1,x': must be whole numbers"),
+        (["table4", "--seeds", "1,1"], "the seeds are 1, 1; give at least one, each once"),
+        (["table4", "--seeds", "-1"], "'seed' is -1"),
+        (["table4", "--shard", "3/2"], "shard '3/2': must be i/n"),
+        (["table4", "--set", "epochs"], "'epochs': must be key=value"),
+        (["table4", "--set", "seed=3"], "seed is chosen by --seeds"),
+        (["table4", "--set", "epoch=3"], "'epoch' is 3"),
+        (["table4", "--nli", "x"], "table4 has no NLI stage to compare with"),
+        (["table5"], "--nli names its checkpoint"),
+        (["table4", "--methods", "hierarchical", "--configs", "2-class"], "no cell is left"),
+        (["table4", "--data", "no/such/folder"], "no/such/folder: no such folder"),
+    ],
+)
+def test_a_users_mistake_is_one_line_and_leaves_nothing(run, options, tmp_path, arguments, said):
+    out = tmp_path / "out"
+    code, _, err = run(*options, "--out", out, *arguments)
+    assert (code, err.count("\n")) == (2, 1)
+    assert said in err
+    assert not out.exists()
+
+
+def test_the_table_says_what_the_predictions_say(grid):
+    for config, method in [("4-class", "hierarchical"), ("2-class", "flatten"), ("4-class", "sentence-pair")]:
+        kept = [read_json(grid / f"{method}-{config}-tiny-seed{seed}.test.json") for seed in (23, 42)]
+        row = markdown_row(grid, config, method)
+        classes = range(len(kept[0]["metrics"]["labels"]))
+        each = [
+            f1_score(one["references"], one["predictions"], labels=classes, average=None, zero_division=0)
+            for one in kept
+        ]
+        macro = [100 * scores.mean() for scores in each]
+        assert row[1] == f"{statistics.mean(macro):.1f} ± {statistics.stdev(macro):.1f}"
+        for column, scores in enumerate(zip(*each, strict=True), start=3):
+            assert row[column] == f"{100 * statistics.mean(scores):.1f} ± {100 * statistics.stdev(scores):.1f}"
+        bounds = [one["metrics"]["interval"]["macro_f1"] for one in kept]
+        low, high = (100 * statistics.mean(bound) for bound in zip(*bounds, strict=True))
+        assert row[2] == f"{low:.1f}–{high:.1f}"
+        assert row[-1] == "2 of 2"
+
+
+def test_merged_lines_are_four_class_labels_merged(grid):
+    kept = [read_json(grid / f"hierarchical-4-class-tiny-seed{seed}.test.json") for seed in (23, 42)]
+    merged = [
+        100 * f1_score([x > 0 for x in one["references"]], [x > 0 for x in one["predictions"]], average="macro")
+        for one in kept
+    ]
+    row = markdown_row(grid, "2-class", "hierarchical, 4-class merged")
+    assert row[1] == f"{statistics.mean(merged):.1f} ± {statistics.stdev(merged):.1f}"
+
+
+def test_the_csv_holds_every_line_and_figure(grid):
+    with (grid / "table.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    lines = {(row["config"], row["method"], row["kind"]) for row in rows}
+    assert {kind for config, method, kind in lines if (config, method) == ("2-class", "hierarchical")} == {"merged"}
+    assert len([line for line in lines if line[2] == "baseline"]) == 6
+    kept = read_json(grid / "tfidf-flatten.4-class.test.json")["metrics"]
+    one = next(
+        row for row in rows
+        if (row["config"], row["method"], row["figure"]) == ("4-class", "TF-IDF, all", "macro_f1")
+    )  # fmt: skip
+    assert float(one["mean"]) == pytest.approx(kept["macro_f1"], abs=1e-6)
+    assert float(one["low"]) == pytest.approx(kept["interval"]["macro_f1"][0], abs=1e-6)
+
+
+def test_each_seed_is_tested_by_the_metric_and_the_tests_of_a_config_are_corrected_together(grid):
+    rows = {}
+    for method in ("flatten", "hierarchical"):
+        tests = []
+        for seed in (23, 42):
+            ours, theirs = (
+                read_json(grid / f"{name}-4-class-tiny-seed{seed}.test.json") for name in (method, "sentence-pair")
+            )
+            result = compare(ours["references"], ours["predictions"], theirs["predictions"])
+            tests.append((result["macro_f1_difference"], result["p_value"]))
+        row = markdown_row(grid, "4-class", f"{method} – sentence-pair")
+        assert row[1] == f"{100 * statistics.mean(difference for difference, _ in tests):+.1f}"
+        assert row[3] == f"{comparison.combined(tests):.3f}"
+        rows[method] = row
+    third = markdown_row(grid, "4-class", "flatten – hierarchical")
+    found = [(row[3], row[4]) for row in (*rows.values(), third)]
+    smallest = min(found)
+    assert float(smallest[1]) == pytest.approx(min(1, 3 * float(smallest[0])), abs=0.0016)
+
+
+def test_a_second_run_trains_nothing_and_writes_the_same_table(grid, run, options):
+    before, table = times(grid), (grid / "table.md").read_bytes()
+    code, out, err = run("table4", *options, "--seeds", "23,42", "--out", grid)
+    assert (code, times(grid)) == (0, before)
+    assert "10 of 10 cells are finished already" in err
+    assert (grid / "table.md").read_bytes() == table
+    assert "written, 10 of 10 cells" in out
+
+
+def test_a_dry_run_trains_nothing_and_measures(run, options, tmp_path):
+    out = tmp_path / "out"
+    code, said, _ = run("table4", *options, "--seeds", "23", "--configs", "4-class", "--out", out, "--dry-run")
+    assert code == 0
+    assert not out.exists()
+    assert "3 cells, 0 finished" in said
+    assert said.count("to do") == 3
+    assert "from 3 measured steps a method on this machine (CPU" in said
+
+
+def test_a_dry_run_reckons_with_what_finished_cells_took(grid, run, options, tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    shutil.copy(grid / "flatten-4-class-tiny-seed23.test.json", out)
+    code, said, _ = run("table4", *options, "--seeds", "23", "--configs", "4-class", "--out", out, "--dry-run")
+    assert (code, [path.name for path in out.iterdir()]) == (0, ["flatten-4-class-tiny-seed23.test.json"])
+    assert "3 cells, 1 finished" in said
+    assert "as the finished cells took on this hardware" in said
+
+
+def test_a_method_without_records_trains_a_checkpoint_in_the_time_of_the_others(cells):
+    four = [cell for cell in cells if cell.config == "4-class"]
+    run = {"minutes": 6.0, "hardware": timing.hardware()}
+    minutes = timing.estimate(four, {"flatten-4-class-tiny-seed23": {"run": run}})
+    assert minutes["flatten-4-class-tiny-seed42"] == 6
+    assert minutes["sentence-pair-4-class-tiny-seed42"] == 6
+    assert minutes["hierarchical-4-class-tiny-seed42"] == 18
+    elsewhere = {"run": {**run, "hardware": "another machine"}}
+    assert timing.estimate(four, {"flatten-4-class-tiny-seed23": elsewhere}) is None
+
+
+@pytest.mark.parametrize(
+    ("minutes", "words"),
+    [(0.4, "under a minute"), (59.6, "about 60 min"), (60.6, "about 1 h 01 min"), (135, "about 2 h 15 min")],
+)
+def test_durations_are_words(minutes, words):
+    assert timing.duration(minutes) == words
+
+
+def test_an_evaluation_of_the_same_run_counts_under_any_name_and_another_does_not(
+    grid, cells, encoders, sample_repo, tmp_path
+):
+    cell = next(cell for cell in cells if cell.name == "flatten-2-class-tiny-seed42")
+    for epochs in (1, 2):
+        recipe = cell.recipe.with_changes(name="mine", epochs=epochs)
+        folder = train(recipe, data=sample_repo, out=tmp_path / f"model{epochs}")
+        kept = evaluate(ContradictionDetector.from_pretrained(folder), data=sample_repo, config="2-class")
+        keep(kept, tmp_path / str(epochs) / "some name.json")
+    assert reproduction.finished(cells, tmp_path / "2") == {}
+    found = reproduction.finished(cells, tmp_path / "1")
+    assert list(found) == [cell.name]
+    # The grid is nothing but such runs: the same predictions come out of it.
+    assert found[cell.name]["predictions"] == predictions(grid, cell.name)
+
+
+def test_requests_of_records_from_before_an_option_still_compare():
+    recipe = Recipe.load("flatten-4-class").model_dump()
+    older = {key: value for key, value in recipe.items() if key not in ("focal", "precision")}
+    one, other = ({"recipe": each, "data": "x"} for each in (recipe, older))
+    assert reproduction.same_request(one, other)
+    assert not reproduction.same_request(one, {**other, "recipe": {**older, "focal": 2.0}})
+    assert not reproduction.same_request(one, {**other, "data": "y"})
+    assert not reproduction.same_request({}, {})
+
+
+def test_shards_on_two_machines_make_the_same_table_as_one(grid, run, options, tmp_path):
+    few = [*options, "--seeds", "42", "--configs", "4-class", "--methods", "sentence-pair,flatten"]
+    both = tmp_path / "both"
+    both.mkdir()
+    for part in (1, 2):
+        out = tmp_path / str(part)
+        assert run("table4", *few, "--out", out, "--shard", f"{part}/2", "--drop-weights")[0] == 0
+        assert len(list(out.glob("*seed42.test.json"))) == 1
+        assert list((out / "models").iterdir()) == []
+        for file in out.glob("*.json"):
+            shutil.copy(file, both)
+    whole = shutil.copytree(grid, tmp_path / "whole")
+    for folder in (both, whole):
+        code, said, _ = run("table4", *few, "--out", folder, "--only-table")
+        assert (code, "2 of 2 cells" in said) == (0, True)
+    for name in ("table.md", "table.csv"):
+        tables = [
+            # Minutes are measured, and differ.
+            (folder / name).read_text(encoding="utf-8").partition("## Runs")[0]
+            for folder in (both, whole)
+        ]
+        assert tables[0] == tables[1]
+
+
+def test_a_killed_grid_goes_on_where_it_stopped(grid, run, options, tmp_path):
+    out = tmp_path / "out"
+    few = [*options, "--seeds", "23", "--configs", "4-class", "--methods", "flatten,hierarchical", "--out", out]
+    command = [sys.executable, "-m", "contradiction.cli", "reproduce", "table4", *few]
+    killed = subprocess.Popen(list(map(str, command)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    stage = out / "models" / "hierarchical-4-class-tiny-seed23.partial" / "intra-sentence" / "run.json"
+    deadline = time.monotonic() + 120
+    while not stage.exists() and killed.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.005)
+    os.kill(killed.pid, signal.SIGKILL)
+    assert killed.wait() == -signal.SIGKILL
+    assert stage.exists()
+    assert not (out / "hierarchical-4-class-tiny-seed23.test.json").exists()
+    kept = {path: when for path, when in times(out).items() if "flatten" in path.name or path == stage}
+    assert len(kept) == 3
+
+    code, _, err = run("table4", *few)
+    assert code == 0
+    assert "1 of 2 cells are finished already" in err
+    after = times(out)
+    assert all(after[path] == when for path, when in kept.items() if path != stage)
+    assert after[out / "models" / "hierarchical-4-class-tiny-seed23" / "intra-sentence" / "run.json"] == kept[stage]
+    for name in ("flatten-4-class-tiny-seed23", "hierarchical-4-class-tiny-seed23"):
+        assert predictions(out, name) == predictions(grid, name)
+
+
+def test_what_another_run_left_is_never_overwritten(grid, run, options):
+    before = times(grid)
+    code, _, err = run("table4", *options, "--seeds", "23", "--set", "epochs=2", "--out", grid)
+    assert (code, err.count("\n")) == (2, 1 + 1)  # the first line says where hierarchical is not trained
+    assert "of another recipe or other data; remove it, or name another --out" in err
+    code, _, err = run("table4", *options, "--seeds", "23", "--no-resume", "--out", grid)
+    assert code == 2
+    assert "holds sentence-pair-4-class-tiny-seed23 already" in err
+    assert times(grid) == before
+
+
+def test_a_failing_cell_is_one_line_and_the_rest_goes_on(run, options, encoders, sample_repo, sample_rows, tmp_path):
+    """Table 5, where one of two NLI checkpoints has no NLI head: it trains, but cannot be asked as it is."""
+    headless = shutil.copytree(encoders / "tiny", tmp_path / "headless")
+    out = tmp_path / "out"
+    code, said, err = run(
+        "table5", *options, "--seeds", "23", "--configs", "2-class", "--methods", "sentence-pair", "--out", out,
+        "--nli", encoders / "tiny-nli", "--nli", headless,
+    )  # fmt: skip
+    assert code == 1
+    failures = [line for line in err.splitlines() if "failed: " in line]
+    assert len(failures) == 1
+    assert failures[0].startswith("cdconv: zero-shot-sentence-pair-2-class-headless failed: ")
+    assert "its labels are label_0, label_1" in failures[0]
+    assert "written, 4 of 5 cells" in said
+    assert "Missing: zero-shot-sentence-pair-2-class-headless." in (out / "table.md").read_text(encoding="utf-8")
+    for line in ("from tiny", "from tiny-nli", "from headless"):
+        assert markdown_row(out, "2-class", f"sentence-pair {line}")[-1] == "1 of 1"
+    assert markdown_row(out, "2-class", "sentence-pair from tiny-nli – sentence-pair from tiny")[-1] == "1"
+
+
+def test_zero_shot_is_the_probability_of_a_contradiction_of_the_nli_checkpoint(encoders, sample_repo):
+    from transformers import pipeline
+
+    from contradiction.data import load_split
+
+    rows = load_split(sample_repo, "2-class", "test")
+    classify = pipeline("text-classification", model=str(encoders / "tiny-nli"), top_k=None)
+    separator = classify.tokenizer.sep_token
+    for view, columns in (("sentence-pair", ["b1"]), ("flatten", ["u1", "b1", "u2"])):
+        detector = reproduction.zero_shot(str(encoders / "tiny-nli"), view)
+        found = evaluate(detector, data=sample_repo, config="2-class")["predictions"]
+        inputs = [{"text": separator.join(row[c] for c in columns), "text_pair": row["b2"]} for row in rows]
+        expected = [
+            int(next(each["score"] for each in scores if each["label"] == "CONTRADICTION") >= 0.5)
+            for scores in classify(inputs)
+        ]
+        assert found == expected
+        assert 0 < sum(found) < len(found)
+
+
+def test_a_rule_fitted_afterwards_does_not_count(grid):
+    kept = read_json(grid / "flatten-2-class-tiny-seed23.test.json")
+    kept.pop("plain", None)
+    ruled = {
+        **kept,
+        "predictions": [1] * len(kept["ids"]),
+        "plain": {key: kept[key] for key in ("metrics", "predictions")},
+    }
+    assert comparison.run_of(ruled) == comparison.run_of(kept)
+
+
+def test_holm_by_hand():
+    assert comparison.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert comparison.holm([0.5, 0.9]) == [1.0, 1.0]
+    assert comparison.holm([]) == []
+
+
+@pytest.mark.parametrize(
+    ("tests", "p"),
+    [
+        ([(0.02, 0.04)], 0.04),
+        ([(-0.02, 0.04)], 0.04),
+        ([(0.0, 1.0)], 1.0),
+        # One-sided 0.005, 0.01, 0.02, 0.4: K / k = 4 / 3 times the third, twice.
+        ([(0.1, 0.01), (0.1, 0.02), (0.1, 0.04), (0.1, 0.8)], 2 * 4 / 3 * 0.02),
+        # Sure in both directions is sure of nothing.
+        ([(0.1, 0.001), (-0.1, 0.001)], 1.0),
+        ([(0.1, 0.001), (0.1, 0.003)], 0.003),
+    ],
+)
+def test_the_p_values_of_seeds_are_combined_by_direction(tests, p):
+    assert comparison.combined(tests) == pytest.approx(p)
+
+
+def test_only_runs_of_one_seed_on_the_same_rows_are_compared():
+    def line(name, *runs):
+        return comparison.Line(name, name, "x", "trained", tuple(comparison.Run(*each, {}) for each in runs), 2)
+
+    rows, references = list(range(40)), [0, 1] * 20
+    ours = line("ours", (1, rows, references, references), (2, rows, references, references))
+    theirs = line("theirs", (2, rows, references, [0] * 40), (3, rows, references, references))
+    others = line("others", (1, rows[::-1], references, references))
+    found = comparison.contrasts([(ours, theirs), (ours, others)], "2-class", 200)
+    assert [(each.line, each.against, each.seeds) for each in found] == [("ours", "theirs", 1)]
+    assert found[0].difference == pytest.approx(1 - 1 / 3)
+    assert found[0].p_value == pytest.approx(2 / 201)
+
+
+def test_the_plot_shows_the_kinds_that_there_are(grid, encoders, sample_repo, cells, tmp_path):
+    from PIL import Image
+
+    from contradiction import plots, reproduction_table
+
+    def colours(path):
+        with Image.open(path) as image:
+            drawn = {colour for _, colour in image.convert("RGB").getcolors(1 << 24)}
+        return {kind for kind, colour in plots.COLOURS.items() if tuple(bytes.fromhex(colour[1:])) in drawn}
+
+    assert colours(grid / "table.png") == {"trained", "merged", "baseline"}
+    # The paper's figure stands only beside results on the paper's data.
+    done = reproduction.finished(cells, grid)
+    official = [_renamed(cell) for cell in cells]
+    panels = reproduction_table.panels("table4", official, done, {}, bootstrap=10)
+    assert [panel.paper for panel in panels] == [("paper: hierarchical", 0.781), ("paper: hierarchical", 0.593)]
+    plots.method_plot(panels, "title", tmp_path / "plot.png")
+    assert colours(tmp_path / "plot.png") == {"trained", "merged", "paper"}
+
+
+def _renamed(cell):
+    from dataclasses import replace
+
+    return replace(cell, request={**cell.request, "data_name": "CDConv"})
+
+
+def test_json_of_other_kinds_in_the_folder_is_left_alone(cells, tmp_path):
+    (tmp_path / "notes.json").write_text(json.dumps({"name": "mine"}), encoding="utf-8")
+    assert reproduction.finished(cells, tmp_path) == {}
+    (tmp_path / "cut.json").write_text('{"name": ', encoding="utf-8")
+    with pytest.raises(InputError, match="cut.json: not JSON"):
+        reproduction.finished(cells, tmp_path)
