@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from contradiction.cli_analyze import analyze
+from contradiction.cli_backbone import app as backbone_app
 from contradiction.cli_push import app as push_app
+from contradiction.cli_reproduce import reproduce
 from contradiction.errors import InputError
 from contradiction.terminal import progress, show
 
@@ -25,7 +27,9 @@ app = typer.Typer(
 data_app = typer.Typer(help="Builds the data repo and shows what is in it.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
 app.add_typer(push_app, name="push")
+app.add_typer(backbone_app, name="backbone")
 app.command()(analyze)
+app.command()(reproduce)
 
 INTERRUPTED = 130
 DEMO = "runs/demo"  # where `make demo` leaves its detector
@@ -357,7 +361,7 @@ def _set_aside_another_run(out: Path, recipe: "Recipe", data: str) -> None:
     from contradiction.training import request
 
     for place in (out, out.with_name(f"{out.name}.partial")):
-        if place.exists() and record.read(place).get("request") != request(recipe, data):
+        if place.exists() and record.request(place) != request(recipe, data):
             number = next(n for n in range(1, 10_000) if not place.with_name(f"{place.name}.{n}").exists())
             place.rename(place.with_name(f"{place.name}.{number}"))
             typer.echo(f"{place}: of another recipe or other data, now {place.name}.{number}")
