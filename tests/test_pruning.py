@@ -171,6 +171,41 @@ def test_whatever_the_corpus_is_its_texts_keep_their_pieces(tmp_path_factory, da
     assert done.unchanged == len(corpus)
 
 
+def test_a_word_that_was_unknown_stays_unknown(tmp_path):
+    # "ab" is taken first, then nothing fits. Without "ab" it would be "a", "##bc".
+    table = [*BERT, "a", "ab", "x", "##bc", *OTHERS]
+    made = Tokenizer(models.WordPiece({piece: id for id, piece in enumerate(table)}, unk_token="[UNK]"))
+    made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    before = write(tmp_path / "in", "bert", fast(made, {"pad": "[PAD]", "unk": "[UNK]"}))
+    assert prune(before, lambda: ["abc", "xbc"], tmp_path / "out").unchanged == 2
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out")
+    assert pieces_of(tokenizer, "abc xbc") == ["[UNK]", "x", "##bc"]
+
+
+def test_what_an_unknown_character_costs_stays(tmp_path):
+    # x has no piece of its own: "xy", "z" costs 40, unknown and "yz" 46. Without the least probable piece, 31.
+    scored = [("▁", -2.0), ("y", -20.0), ("z", -20.0), ("xy", -20.0), ("yz", -1.0), ("жж", -35.0)]
+    made = Tokenizer(models.Unigram([*((token, 0.0) for token in SPECIAL), *scored], unk_id=3))
+    made.pre_tokenizer = pre_tokenizers.Metaspace()
+    before = write(tmp_path / "in", "bert", fast(made, {"pad": "<pad>", "unk": "<unk>"}))
+    assert prune(before, lambda: ["xyz", "yz"], tmp_path / "out").unchanged == 2
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out")
+    assert pieces_of(tokenizer, "xyz") == ["▁", "xy", "z"]
+
+
+def test_positions_that_are_counted_from_the_padding_stay(tmp_path):
+    table = [("ж", -3.0), *((token, 0.0) for token in SPECIAL), ("▁", -2.0), *((each, -3.0) for each in LETTERS)]
+    made = Tokenizer(models.Unigram(table, unk_id=4))
+    before = write(tmp_path / "in", "xlm-roberta", fast(made, {"pad": "<pad>", "unk": "<unk>"}))
+    prune(before, lambda: ["你我他"], tmp_path / "out")
+    states = []
+    for folder in (before, tmp_path / "out"):
+        tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
+        with torch.inference_mode():
+            states.append(model(**tokenizer("你我他", return_tensors="pt")).last_hidden_state)
+    assert torch.equal(*states)
+
+
 def test_output_embeddings_are_cut_alike_and_the_dtype_stays(tmp_path):
     before = write(tmp_path / "in", "xlm-roberta", unigram(), AutoModelForMaskedLM, torch.float16)
     prune(before, lambda: CORPUS, tmp_path / "out")
