@@ -16,6 +16,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from contradiction import training
 from contradiction.errors import InputError
+from contradiction.loaders import Layout
 from contradiction.recipes import Recipe
 from contradiction.training import train
 
@@ -395,3 +396,26 @@ def test_the_deterministic_switch_holds_while_training_and_changes_nothing_on_a_
     assert record(out)["deterministic"] is True
     assert record(finished)["deterministic"] is False
     assert (out / "model.safetensors").read_bytes() == (finished / "model.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("rows", "parts", "processes"), [(288, 1, 1), (288, 8, 1), (288, 2, 2), (281, 4, 5), (3, 4, 2)]
+)
+def test_the_rows_of_a_step_weigh_alike_however_it_is_shared(rows, parts, processes):
+    layouts = [Layout(rows, 40, parts, processes, process) for process in range(processes)]
+    read = 40 // parts // processes  # accelerate fills up the last part, so that all processes read as many
+    weights = [0.0] * layouts[0].steps
+    real = 0
+    for part in range(-(-rows // layouts[0].part)):
+        for layout in layouts:
+            own = layout.own_rows(part, read)
+            real += own
+            # Accelerate divides by the parts and averages over the processes.
+            weights[part // parts] += own * layout.scale(part) / parts / processes
+    assert real == rows
+    assert weights == pytest.approx([1.0] * len(weights))  # each step is the mean over its rows
+
+
+def test_a_part_that_processes_cannot_share_alike_is_refused():
+    with pytest.raises(InputError, match="batch_size 32 in 8 parts cannot be shared by 3 processes alike"):
+        Layout(100, 32, accumulate=8, processes=3)
