@@ -88,11 +88,33 @@ def read_kept(path: str | Path) -> dict[str, Any]:
     check_task(str(result["config"]))
     if "probabilities" not in result:
         raise InputError(f"{path}: keeps no probabilities; `cdconv evaluate MODEL --json FILE` writes them")
-    rows = len(result["ids"])
-    for key in ("references", "predictions", "probabilities", "without_first_turn"):
-        if len(result.get(key) or result["ids"]) != rows:
-            raise InputError(f"{path}: {len(result[key])} {key} for {rows} ids; the file is cut or changed")
+    _check_lists(path, result)
     return result
+
+
+def _check_lists(path: str | Path, result: Mapping[str, Any]) -> None:
+    labels, rows = LABELS[task_of(result["config"])], result["ids"]
+    for key in ("ids", "references", "predictions", "probabilities", "without_first_turn"):
+        values = result.get(key)
+        if key == "without_first_turn" and values is None:
+            continue
+        if not isinstance(values, list) or not isinstance(rows, list) or len(values) != len(rows):
+            raise InputError(f"{path}: {key} must be a list of as many values as there are ids; the file is changed")
+        if key == "probabilities":
+            wrong = [each for each in values if not _are_probabilities(each, len(labels))]
+        else:
+            most = None if key == "ids" else len(labels) - 1
+            wrong = [each for each in values if type(each) is not int or each < 0 or (most is not None and each > most)]
+        if wrong:
+            raise InputError(f"{path}: {key} holds {wrong[0]!r}; the file is changed")
+
+
+def _are_probabilities(values: object, labels: int) -> bool:
+    return (
+        isinstance(values, list)
+        and len(values) == labels
+        and all(isinstance(each, int | float) and 0 <= each <= 1 for each in values)  # which NaN is not either
+    )
 
 
 def check_task(config: str) -> None:

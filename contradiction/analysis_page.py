@@ -9,12 +9,14 @@ from typing import Any
 
 from contradiction.analysis import Analysis
 from contradiction.analysis_errors import ENOUGH, WORST
+from contradiction.analysis_material import TASKS
 from contradiction.analysis_plots import LOOKS, drawings, png
 from contradiction.analysis_scores import BINS, FEW, IN_USE
 from contradiction.analysis_slices import Records
 from contradiction.cards import render
 from contradiction.errors import InputError
 from contradiction.files import new_folder, write_json, write_text
+from contradiction.labels import GROUPED, task_of
 from contradiction.results import RESAMPLES
 from contradiction.tables import Table, interval, percent
 
@@ -78,6 +80,7 @@ def page(analysis: Analysis, images: Mapping[str, Mapping[str, str]]) -> str:
         split=result["split"],
         n=len(material.rows),
         kept=KEPT,
+        trained_on=_other_split(result),
         key_figures=_key_figures(analysis),
         images=images,
         classes=_classes(analysis),
@@ -104,6 +107,14 @@ def page(analysis: Analysis, images: Mapping[str, Mapping[str, str]]) -> str:
         run=result.get("run") or {},
         columns=", ".join(result.get("columns") or ()),
     )
+
+
+def _other_split(result: Mapping[str, Any]) -> str | None:
+    """The config trained on, where its training split may hold rows of the one that was scored; else None."""
+    trained = ((result.get("run") or {}).get("request") or {}).get("recipe", {}).get("config")
+    if trained and task_of(trained) in TASKS and trained.endswith(GROUPED) != result["config"].endswith(GROUPED):
+        return str(trained)
+    return None
 
 
 def _key_figures(analysis: Analysis) -> list[tuple[str, str, str]]:

@@ -142,14 +142,12 @@ def confusion(analysis: Analysis, look: Look) -> "Figure":
     counts = np.array([[record[label] for label in labels] for record in analysis.confusion])
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     figure, axes = _axes(1.7 + 0.62 * len(labels))
-    axes.imshow(
-        shares, cmap=LinearSegmentedColormap.from_list("", [look.surface, look.first]), vmin=0, vmax=1, aspect="auto"
-    )
-    strong = "#ffffff" if look is LOOKS["light"] else "#0d1117"
+    colours = LinearSegmentedColormap.from_list("", [look.surface, look.first])
+    axes.imshow(shares, cmap=colours, vmin=0, vmax=1, aspect="auto")
     for (row, column), count in np.ndenumerate(counts):
         text = f"{count:,}\n{percent(shares[row, column], 0)} %"
         axes.text(
-            column, row, text, ha="center", va="center", color=strong if shares[row, column] > 0.5 else look.ink,
+            column, row, text, ha="center", va="center", color=readable_on(colours(shares[row, column])[:3]),
             fontweight="bold" if row == column else "normal",
         )  # fmt: skip
     short = [label.replace("-", "-\n", 1) for label in labels]
@@ -162,6 +160,13 @@ def confusion(analysis: Analysis, look: Look) -> "Figure":
     accuracy = analysis.material.result["metrics"]["accuracy"]
     _title(figure, f"Accuracy {percent(accuracy)} %: rows, and share of their label")
     return figure
+
+
+def readable_on(colour: Sequence[float]) -> str:
+    """Near-black or white, whichever has more contrast, as WCAG counts it, on a colour of red, green, blue from 0 to 1."""
+    parts = [each / 12.92 if each <= 0.04045 else ((each + 0.055) / 1.055) ** 2.4 for each in colour]
+    luminance = 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
+    return "#0d1117" if luminance > 0.18 else "#ffffff"  # about where black and white are equally far
 
 
 def slices(analysis: Analysis, look: Look, prefix: str) -> "Figure":

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_rgb
 from sklearn.calibration import calibration_curve
 from sklearn.metrics import precision_recall_curve
 
@@ -16,7 +17,7 @@ from contradiction.analysis import analyse, measure
 from contradiction.analysis_errors import errors, kinds
 from contradiction.analysis_material import Material, load, read_kept
 from contradiction.analysis_page import check_place, page, standing, write
-from contradiction.analysis_plots import drawings
+from contradiction.analysis_plots import LOOKS, drawings, png, readable_on
 from contradiction.analysis_scores import (
     brier,
     calibration_error,
@@ -295,6 +296,13 @@ def test_a_kind_is_described_by_its_counts():
 # From a model to the page
 
 
+@pytest.mark.parametrize(
+    ("colour", "letters"), [("#ffffff", "#0d1117"), ("#0072b2", "#ffffff"), ("#56b4e9", "#0d1117")]
+)
+def test_letters_are_readable_on_their_ground(colour, letters):
+    assert readable_on(to_rgb(colour)) == letters
+
+
 @pytest.fixture(scope="module")
 def kept(quick_model, sample_repo):
     detector = ContradictionDetector.from_pretrained(quick_model)
@@ -396,6 +404,35 @@ def test_an_evaluation_without_the_removal_test_says_so(quick_model, sample_repo
     assert "it cannot be had without the detector" in html
 
 
+@pytest.mark.parametrize("case", ["perfect", "one label", "always as sure"])
+def test_extreme_detectors_have_a_page_too(kept, sample_repo, case):
+    none = [0] * len(kept["ids"])
+    change = {
+        "perfect": {"predictions": kept["references"], "probabilities": np.eye(4)[kept["references"]].tolist()},
+        "one label": {"predictions": none, "without_first_turn": none},
+        "always as sure": {"probabilities": [[0.25] * 4] * len(none)},
+    }[case]
+    analysis = analyse({**kept, **change}, sample_repo)
+    images = {name: {scheme: "" for scheme in LOOKS} for name in drawings(analysis)}
+    html = page(analysis, images)
+    assert all(png(draw, analysis, LOOKS["light"]).startswith(b"\x89PNG") for draw in drawings(analysis).values())
+    assert "nan" not in html
+    if case == "perfect":
+        assert (analysis.errors, analysis.calibration_error, analysis.brier) == ([], 0, 0)
+    if case == "always as sure":
+        share = np.mean(np.array(kept["references"]) != 0)
+        assert analysis.calibration_error == pytest.approx(abs(0.75 - share))
+        assert analysis.average_precision == pytest.approx(share)
+
+
+def test_a_detector_trained_on_the_other_split_is_called_so(kept, sample_repo):
+    analysis = analyse(kept, sample_repo)
+    assert "Trained on" not in page(analysis, {})
+    recipe = {**kept["run"]["request"]["recipe"], "config": "2-class-grouped"}
+    other = {**kept, "run": {**kept["run"], "request": {**kept["run"]["request"], "recipe": recipe}}}
+    assert "Trained on 2-class-grouped</strong>" in page(analyse(other, sample_repo), {})
+
+
 def test_a_detector_that_reads_no_first_turn_is_not_asked(quick_model, sample_repo):
     detector = ContradictionDetector.from_pretrained(quick_model, view="reply-only")
     result = measure(detector, data=sample_repo, config="4-class")
@@ -415,10 +452,16 @@ def test_other_rows_are_refused(kept, sample_repo):
         ({"ids": None}, "no kept evaluation, it has no ids"),
         ({"config": "persona"}, "tells no contradictions from other replies"),
         ({"config": "nli"}, "tells no contradictions from other replies"),
-        ({"predictions": [0]}, "1 predictions for"),
+        ({"predictions": [0]}, "predictions must be a list of as many values as there are ids"),
+        ({"ids": 7}, "ids must be a list"),
+        ({"predictions": lambda kept: [4, *kept["predictions"][1:]]}, "predictions holds 4"),
+        ({"without_first_turn": lambda kept: ["history"] * len(kept["ids"])}, "without_first_turn holds 'history'"),
+        ({"probabilities": lambda kept: [[0.5, 0.5]] * len(kept["ids"])}, r"probabilities holds \[0.5, 0.5\]"),
+        ({"probabilities": lambda kept: [[float("nan"), 0, 0, 1]] * len(kept["ids"])}, r"probabilities holds \[nan"),
     ],
 )
 def test_a_file_that_cannot_be_analysed_is_refused(kept, tmp_path, change, said):
+    change = {key: value(kept) if callable(value) else value for key, value in change.items()}
     changed = {key: value for key, value in {**kept, **change}.items() if value is not None}
     write_json(tmp_path / "kept.json", changed)
     with pytest.raises(InputError, match=said):
