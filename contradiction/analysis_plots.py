@@ -163,7 +163,7 @@ def confusion(analysis: Analysis, look: Look) -> "Figure":
 
 
 def readable_on(colour: Sequence[float]) -> str:
-    """Near-black or white, whichever has more contrast, as WCAG counts it, on a colour of red, green, blue from 0 to 1."""
+    """Near-black or white, whichever has more contrast (WCAG) on a colour: red, green and blue from 0 to 1."""
     parts = [each / 12.92 if each <= 0.04045 else ((each + 0.055) / 1.055) ** 2.4 for each in colour]
     luminance = 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
     return "#0d1117" if luminance > 0.18 else "#ffffff"  # about where black and white are equally far
