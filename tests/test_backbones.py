@@ -10,6 +10,7 @@ from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassificati
 
 from contradiction import ContradictionDetector
 from contradiction.backbones import start
+from contradiction.checkpoint import CheckpointClassifier
 from contradiction.errors import InputError
 from contradiction.labels import LABELS
 from contradiction.recipes import Recipe
@@ -153,17 +154,20 @@ def detector(trained):
 
 
 def test_the_pipeline_alone_gives_the_scores_that_the_detector_gives(trained, detector, sample_rows, chats):
-    inputs = [detector.model_input(row) for row in sample_rows[: len(chats)]]
+    inputs = [detector.classifier.model_input(row) for row in sample_rows[: len(chats)]]
     theirs = pipeline("text-classification", model=str(trained), top_k=None)(inputs, truncation=True)
     for verdict, scores in zip(detector.batch(chats), theirs, strict=True):
         assert verdict.checked
-        assert verdict.scores == pytest.approx({each["label"]: each["score"] for each in scores}, abs=1e-6)
+        # The detector's are calibrated by a temperature, which a pipeline knows nothing of.
+        tempered = {each["label"]: each["score"] ** (1 / detector.classifier.rule.temperature) for each in scores}
+        expected = {label: each / sum(tempered.values()) for label, each in tempered.items()}
+        assert verdict.scores == pytest.approx(expected, abs=1e-5)
 
 
 def test_padding_does_not_change_scores(detector, chats):
     short = chat("好", "好", "好", "好的")
     for one, verdict in zip([short, *chats], detector.batch([short, *chats]), strict=True):
-        assert verdict.scores == pytest.approx(detector(one).scores, abs=1e-6)
+        assert verdict.scores == pytest.approx(detector(one).scores, abs=1e-5)
 
 
 def test_what_is_too_long_is_cut_from_the_left_and_said(detector):
@@ -180,16 +184,16 @@ def test_what_is_too_long_is_cut_from_the_left_and_said(detector):
 
 
 def test_the_reply_is_set_apart_from_what_came_before(detector):
-    tokenizer = detector.tokenizer
+    tokenizer = detector.classifier.tokenizer
     pair, run = tokenizer("生日", "蛋糕")["input_ids"], tokenizer("生日蛋糕")["input_ids"]
     assert pair.count(tokenizer.sep_token_id) > run.count(tokenizer.sep_token_id)
 
 
 def test_a_tokenizer_says_how_much_the_model_reads(detector):
-    model = detector.model
+    model = detector.classifier.model
     behind = model.config.pad_token_id + 1 if model.config.model_type in ("roberta", "xlm-roberta", "mpnet") else 0
-    assert detector.tokenizer.model_max_length == POSITIONS - behind
-    tokens = torch.full((1, POSITIONS - behind), detector.tokenizer.sep_token_id)
+    assert detector.classifier.tokenizer.model_max_length == POSITIONS - behind
+    tokens = torch.full((1, POSITIONS - behind), detector.classifier.tokenizer.sep_token_id)
     assert torch.isfinite(model(tokens, attention_mask=torch.ones_like(tokens)).logits).all()
 
 
@@ -197,7 +201,7 @@ def test_a_tokenizer_says_how_much_the_model_reads(detector):
 def test_rows_longer_than_the_model_reads_are_trained_on(family, texts, sample_repo, tmp_path):
     short = recipe(backbone(family, texts, tmp_path / "in", max_position_embeddings=24))
     detector = ContradictionDetector.from_pretrained(train(short, data=sample_repo, out=tmp_path / "out"))
-    assert detector.tokenizer.model_max_length in (24, 22)
+    assert detector.classifier.tokenizer.model_max_length in (24, 22)
     assert not detector(chat("你是几月份生的", "我是十二月生的", "你的生日是几月", "我的生日是十二月")).checked
 
 
@@ -236,7 +240,7 @@ def test_a_recipes_dropout_replaces_all_of_the_backbones(family, rate, texts, tm
 
 def test_a_reply_of_unknown_characters_is_not_judged_by_a_unigram_model(texts, tmp_path):
     model, tokenizer = start(recipe(backbone("xlm-roberta", texts, tmp_path)), FOUR, [])
-    verdict = ContradictionDetector(model, tokenizer)(chat("你好", "你好", "你好", "☃☄"))
+    verdict = ContradictionDetector(CheckpointClassifier(model, tokenizer))(chat("你好", "你好", "你好", "☃☄"))
     assert verdict.reason == "the reply holds no word that the model knows"
 
 
