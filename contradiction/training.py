@@ -76,14 +76,7 @@ def train(
     """
     out = Path(out)
     work = out.with_name(f"{out.name}.partial")
-    accelerator = Accelerator(
-        mixed_precision="no" if recipe.precision == "fp32" else recipe.precision,
-        gradient_accumulation_steps=recipe.accumulate,
-        # One batch of the recipe is one step, whatever the number of processes.
-        dataloader_config=DataLoaderConfiguration(split_batches=True),
-        log_with=tracking.check(track) if track else None,
-        project_config=ProjectConfiguration(logging_dir=str(logs or tracking.folder_of(out))),
-    )
+    accelerator = _accelerator(recipe, track, Path(logs or tracking.folder_of(out)))
     rows = _read(recipe, data)
     layout = Layout(
         len(rows["train"]), recipe.batch_size, recipe.accumulate, accelerator.num_processes, accelerator.process_index
@@ -112,6 +105,22 @@ def train(
         shutil.rmtree(work)
     accelerator.wait_for_everyone()
     return out
+
+
+def _accelerator(recipe: Recipe, track: str | None, logs: Path) -> Accelerator:
+    try:
+        return Accelerator(
+            mixed_precision="no" if recipe.precision == "fp32" else recipe.precision,
+            gradient_accumulation_steps=recipe.accumulate,
+            # One batch of the recipe is one step, whatever the number of processes.
+            dataloader_config=DataLoaderConfiguration(split_batches=True),
+            log_with=tracking.check(track) if track else None,
+            project_config=ProjectConfiguration(logging_dir=str(logs)),
+        )
+    except InputError:
+        raise
+    except ValueError as error:  # accelerate allows one precision a process, and not every device has each
+        raise InputError(f"precision {recipe.precision!r} cannot be used here: {error}") from error
 
 
 def _complete(folder: Path, name: str, validation: "Dataset") -> None:

@@ -419,3 +419,9 @@ def test_the_rows_of_a_step_weigh_alike_however_it_is_shared(rows, parts, proces
 def test_a_part_that_processes_cannot_share_alike_is_refused():
     with pytest.raises(InputError, match="batch_size 32 in 8 parts cannot be shared by 3 processes alike"):
         Layout(100, 32, accumulate=8, processes=3)
+
+
+def test_a_second_precision_in_one_process_is_one_clear_sentence(finished, sample_repo, tmp_path):
+    with pytest.raises(InputError, match="precision 'bf16' cannot be used here: .*already been initialized"):
+        train(QUICK.with_changes(precision="bf16"), data=sample_repo, out=tmp_path / "run")
+    assert not list(tmp_path.iterdir())
