@@ -90,7 +90,11 @@ def _run(
     failed = 0
     for number, cell in enumerate(todo):
         minutes = timing.estimate(cells, reproduction.finished(cells, folder))
-        left = f"; {timing.duration(sum(minutes[each.name] for each in todo[number:]))} left" if minutes else ""
+        left = (
+            f"; {timing.duration(sum(minutes[each.name] for each in todo[number:]))} of training left"
+            if minutes
+            else ""
+        )
         typer.secho(f"cell {number + 1} of {len(todo)}: {cell.name}{left}", bold=True, err=True)
         try:
             reproduction.run(cell, data=data, out=folder, drop_weights=drop_weights)
