@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -10,11 +11,13 @@ from scipy.special import log_softmax, logit, softmax
 
 from contradiction.checkpoint import CheckpointClassifier
 from contradiction.classifier import OnBatch
-from contradiction.data import load_split
 from contradiction.decision import Point, Rule
 from contradiction.errors import InputError
 from contradiction.hierarchy import HierarchicalClassifier, folder_of
-from contradiction.labels import CONTRADICTIONS, LABELS, NON_CONTRADICTION, STAGES, is_contradiction, task_of
+from contradiction.labels import CONTRADICTIONS, NON_CONTRADICTION, STAGES, is_contradiction
+
+if TYPE_CHECKING:
+    from datasets import Dataset
 
 POINTS = 200  # of the kept curve at most: enough to place a threshold to half a point of recall
 CALLED = 20  # rows that a point of the curve rests on at least
@@ -23,30 +26,18 @@ OFFSETS = sorted(
 )  # nearest to none first: the smallest change wins
 
 
-def calibrate(
-    folder: str | Path,
-    *,
-    data: str | Path,
-    config: str,
-    on_start: Callable[[int], object] | None = None,
-    on_batch: OnBatch | None = None,
-) -> Rule:
-    """Chooses the decision rule of a model folder on the validation split, and writes it there.
+def calibrate(folder: str | Path, rows: "Dataset", *, on_batch: OnBatch | None = None) -> Rule:
+    """Chooses the decision rule of a model folder, and writes it there.
 
     Args:
         folder: a detector of one checkpoint, a stage of a hierarchical one, or a hierarchical one.
-        data: the data repo.
-        config: of the data, with the detector's labels.
-        on_start: called with the number of conversations.
+        rows: the validation split of a config with the detector's labels.
         on_batch: called with the number of conversations done, after each forward pass.
 
     Raises:
-        InputError: the detector predicts other labels than the config has.
+        InputError: the detector predicts other labels than the rows have.
     """
-    rows = load_split(data, config, "validation")
-    if on_start:
-        on_start(len(rows))
-    names = [LABELS[task_of(config)][label] for label in rows["label"]]
+    names = [rows.features["label"].int2str(label) for label in rows["label"]]
     if folder_of(folder):
         hierarchy = HierarchicalClassifier.load(folder)
         readings = hierarchy.read(list(rows), on_batch=on_batch)

@@ -9,6 +9,9 @@ import typer
 
 from contradiction.cli_analyze import analyze
 from contradiction.cli_backbone import app as backbone_app
+from contradiction.cli_calibrate import calibrate
+from contradiction.cli_detect import detect
+from contradiction.cli_options import DEMO, ModelOption, demand_model
 from contradiction.cli_push import app as push_app
 from contradiction.cli_reproduce import reproduce
 from contradiction.errors import InputError
@@ -29,16 +32,16 @@ app.add_typer(data_app, name="data")
 app.add_typer(push_app, name="push")
 app.add_typer(backbone_app, name="backbone")
 app.command()(analyze)
+app.command()(calibrate)
+app.command()(detect)
 app.command()(reproduce)
 
 INTERRUPTED = 130
-DEMO = "runs/demo"  # where `make demo` leaves its detector
 
 SourceOption = Annotated[
     str | None,
     typer.Option(help="A raw file of CDConv, or the word sample. By default $CDCONV_FILE, else the pinned URL."),
 ]
-ModelOption = Annotated[str, typer.Option(envvar="CDCONV_MODEL", help="A model folder or Hub id.")]
 DataOption = Annotated[str, typer.Option(help="The data repo: a folder or a Hub id.")]
 
 
@@ -266,46 +269,6 @@ def results_(
     typer.echo(f"{out}: written from {folder}")
 
 
-def _demand_model(model: str) -> None:
-    # Else the default would be taken for a Hub id.
-    if model == DEMO and not Path(model).exists():
-        raise InputError(f"{model}: no detector there yet; `make demo` trains one, or --model names another")
-
-
-@app.command()
-def detect(
-    file: Annotated[str, typer.Argument(help='JSON lines of {"messages": [...]}, or - for standard input.')] = "-",
-    model: ModelOption = DEMO,
-    batch_size: Annotated[int, typer.Option(min=1, help="Chats a forward pass.")] = 32,
-) -> None:
-    """Judges the last reply of each chat: JSON lines in, a verdict a line out.
-
-    A line that cannot be judged is reported on stderr and the rest goes on; the exit code is then 1.
-    """
-    from contextlib import nullcontext
-
-    _demand_model(model)
-    from contradiction.streams import detect_lines
-
-    # Both can be read as far as anything has arrived, which BinaryIO does not promise.
-    opened: Any = nullcontext(sys.stdin.buffer) if file == "-" else Path(file).open("rb")
-    with opened as lines:
-        from contradiction.detector import ContradictionDetector
-
-        detector = ContradictionDetector.from_pretrained(model)
-        failed: list[str] = []
-
-        def report(message: str) -> None:
-            failed.append(message)
-            typer.echo(f"cdconv: {message}", err=True)
-
-        where = "<stdin>" if file == "-" else file
-        for verdict in detect_lines(detector, lines, where, on_error=report, batch_size=batch_size):
-            typer.echo(verdict)
-    if failed:
-        raise typer.Exit(1)
-
-
 @app.command()
 def space(
     model: ModelOption = DEMO,
@@ -315,7 +278,7 @@ def space(
     """Starts the page in which anyone can try a detector."""
     from contradiction.page import serve
 
-    _demand_model(model)
+    demand_model(model)
     serve(model, host=host, port=port)
 
 

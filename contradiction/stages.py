@@ -5,6 +5,8 @@ from pathlib import Path
 from accelerate import PartialState
 
 from contradiction import files, record, tracking, training
+from contradiction.calibration import calibrate
+from contradiction.data import load_split
 from contradiction.errors import InputError
 from contradiction.hierarchy import FILE
 from contradiction.labels import STAGES
@@ -47,6 +49,7 @@ def train(
         with writing(work):
             files.write_json(work / FILE, {"stages": list(STAGES)})
             record.write_stages(work, request=asked, stages=tuple(STAGES))
+            calibrate(work, load_split(data, recipe.config, "validation"))
             model_card(work, name=out.name).save(work / "README.md")
             work.rename(out)
     processes.wait_for_everyone()

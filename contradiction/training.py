@@ -21,10 +21,11 @@ from transformers import get_linear_schedule_with_warmup
 
 from contradiction import files, record, tracking
 from contradiction.backbones import start
+from contradiction.calibration import calibrate
 from contradiction.data import fingerprint, load_split, name_of
 from contradiction.determinism import deterministic as only_deterministic
 from contradiction.errors import InputError
-from contradiction.labels import task_of
+from contradiction.labels import task_of, task_with
 from contradiction.loaders import Layout, encode_rows, evaluation_loader, train_loader
 from contradiction.losses import Objective, objective
 from contradiction.model_cards import model_card
@@ -129,6 +130,8 @@ def _complete(folder: Path, name: str, validation: "Dataset") -> None:
     The checkpoint is the final one, its record is written, and ``validation`` holds the rows that it was chosen on.
     Only the main process is here. A run that is killed here comes here again on resume.
     """
+    if task_with(validation.features["label"].names) != "nli":  # an NLI model is a start, not a detector
+        calibrate(folder, validation)
     model_card(folder, name=name).save(folder / "README.md")
 
 

@@ -94,6 +94,7 @@ def random_model(sample_rows, tmp_path_factory):
 
 def _random_model(task: str, rows: list[dict], path: Path) -> Path:
     import torch
+    from transformers import set_seed
 
     from contradiction.backbones import start
     from contradiction.recipes import Recipe
@@ -106,10 +107,11 @@ def _random_model(task: str, rows: list[dict], path: Path) -> Path:
         scratch={"hidden_size": 32, "layers": 2, "heads": 2, "vocabulary": 800},
         max_length=64,
     )
+    set_seed(5)
     model, tokenizer = start(recipe, recipe.labels, (row[column] for row in rows for column in CONVERSATION))
     # Larger and centred, so that random weights tell inputs apart: as they are, all scores are nearly equal.
     for parameter in model.parameters():
-        parameter.data.mul_(4)
+        parameter.data.mul_(5)
     inputs = [model_input(row, VIEWS["flatten"], tokenizer) for row in rows[:100]]
     texts, pairs = [each["text"] for each in inputs], [each["text_pair"] for each in inputs]
     with torch.no_grad():

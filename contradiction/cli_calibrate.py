@@ -1,0 +1,33 @@
+"""``cdconv calibrate``: the decision rule of a detector, chosen on the validation split."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from contradiction.terminal import progress, show
+
+
+def calibrate(
+    model: Annotated[Path, typer.Argument(help="A model folder.")],
+    data: Annotated[str, typer.Option(help="The data repo: a folder or a Hub id.")] = "cdconv",
+    config: Annotated[
+        str | None, typer.Option(help="A config of the data. By default the one that the model was trained on.")
+    ] = None,
+) -> None:
+    """Chooses a detector's decision rule on the validation split and writes it beside the weights.
+
+    `cdconv train` does this by itself; this is for checkpoints from elsewhere.
+    """
+    from contradiction import calibration, results
+    from contradiction.data import load_split
+    from contradiction.decision import FILE
+    from contradiction.tables import Table
+
+    rows = load_split(data, config or results.trained_on(model) or "4-class", "validation")
+    with progress(f"calibrating {model.name}") as bar:
+        task = bar.add_task("", total=len(rows))
+        rule = calibration.calibrate(model, rows, on_batch=lambda done: bar.advance(task, done))
+    body = [("temperature", f"{rule.temperature:.2f}"), ("2-class from probability", f"{rule.cut:.2f}")]
+    body += [(f"offset of {name}", f"{each:+.1f}") for name, each in rule.offsets.items() if each]
+    show(Table(f"{model / FILE}: chosen on {len(rows):,} validation rows", ("", "value"), body))

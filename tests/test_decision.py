@@ -1,0 +1,217 @@
+"""Decision rules: how they are chosen, kept and applied, and what an operator's settings make of the probabilities."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from scipy.special import softmax
+
+from contradiction.calibration import calibrate, curve_of, fit, fit_cut, fit_stages, fit_temperature, with_curve
+from contradiction.checkpoint import CheckpointClassifier
+from contradiction.data import load_split
+from contradiction.decision import FILE, Point, Rule, Settings
+from contradiction.detector import ContradictionDetector
+from contradiction.errors import InputError
+from contradiction.evaluation import evaluate
+from contradiction.labels import CATEGORIES, LABELS, NON_CONTRADICTION
+from contradiction.scoring import load_checkpoint
+from evaluate_metric.evaluate_metric import score
+
+NAMES = LABELS["4-class"]
+CURVE = (Point(0.9, 0.2, 0.01), Point(0.7, 0.5, 0.05), Point(0.4, 0.8, 0.3))
+RULE = Rule(prior=0.4, curve=CURVE)
+
+
+def drawn(rows=4000, scale=2.0, seed=0):
+    """Logits that are `scale` times too sure, and labels drawn from the probabilities they should have given."""
+    generator = np.random.default_rng(seed)
+    logits = generator.normal(size=(rows, 4)) * 1.5 + np.array([1.5, -1.5, -1.0, 0.5])
+    shares = softmax(logits, axis=1)
+    references = np.array([generator.choice(4, p=each) for each in shares])
+    return logits * scale, references
+
+
+def macro_f1(references, predictions):
+    return score(references.tolist(), predictions.tolist(), "4-class")["macro_f1"]
+
+
+def test_the_temperature_undoes_how_much_too_sure_the_logits_are():
+    logits, references = drawn(scale=2.0)
+    assert fit_temperature(logits, references) == pytest.approx(2.0, rel=0.06)
+
+
+def test_offsets_raise_macro_f1_where_rare_classes_are_never_called():
+    logits, references = drawn()
+    rule = fit(logits, references, NAMES)
+    plain = macro_f1(references, logits.argmax(1))
+    with_rule = macro_f1(references, (logits / rule.temperature + [rule.offsets[name] for name in NAMES]).argmax(1))
+    assert with_rule > plain + 0.02
+    assert rule.offsets[NON_CONTRADICTION] == 0
+
+
+def test_offsets_that_bring_nothing_are_none():
+    logits = np.eye(4)[np.arange(400) % 4] * 9
+    assert set(fit(logits, np.arange(400) % 4, NAMES).offsets.values()) == {0}
+
+
+def test_stages_get_offsets_by_their_order():
+    # The first stage fires on everything a little; only moving it lets the others be heard.
+    references = np.repeat([0, 1, 2, 3], 50)
+    fires = np.full((200, 3), 0.1)
+    fires[:, 0] = 0.6
+    fires[references == 1, 0] = 0.9
+    fires[references == 2, 1] = 0.9
+    fires[references == 3, 2] = 0.9
+    rule = fit_stages(fires, references)
+    assert rule.offsets[CATEGORIES[0]] < -0.4
+    assert [rule.offsets[name] for name in CATEGORIES[1:]] == [0, 0]
+
+
+def test_the_cut_is_where_2_class_macro_f1_is_best():
+    clash = np.array([0.1, 0.2, 0.3, 0.35, 0.4, 0.6])
+    assert 0.3 < fit_cut(clash, clash > 0.32) <= 0.35
+    assert fit_cut(clash, clash > 0.5) == 0.5  # of equals the nearest to one half
+
+
+def test_a_curve_counts_recall_and_false_alarms_and_promises_nothing_on_a_handful():
+    generator = np.random.default_rng(0)
+    clash = generator.random(2000).round(3)
+    is_clash = generator.random(2000) < clash
+    curve = curve_of(clash, is_clash)
+    assert len(curve) == 200
+    assert [each.threshold for each in curve] == sorted((each.threshold for each in curve), reverse=True)
+    for point in curve[::20]:
+        called = clash >= point.threshold
+        assert called.sum() >= 20
+        assert point.recall == pytest.approx((called & is_clash).sum() / is_clash.sum(), abs=1e-5)
+        assert point.false_alarms == pytest.approx(
+            ((called & ~is_clash).sum() + 0.5) / ((~is_clash).sum() + 1), abs=1e-5
+        )
+
+
+def test_rows_of_one_kind_show_nothing():
+    assert with_curve(Rule(), np.array([0.1, 0.9]), np.array([False, False])) == Rule()
+
+
+def test_precision_at_a_prior_is_bayes():
+    # 0.4 * 0.5 / (0.4 * 0.5 + 0.6 * 0.05), and at 3 %: 0.03 * 0.5 / (0.03 * 0.5 + 0.97 * 0.05)
+    assert CURVE[1].precision(0.4) == pytest.approx(0.2 / 0.23)
+    assert CURVE[1].precision(0.03) == pytest.approx(0.015 / 0.0635)
+
+
+def test_a_precision_asked_for_is_reached_with_the_most_recall():
+    assert Settings(threshold="precision>=0.8").limit(RULE) == 0.7
+    assert Settings(threshold=" precision >= .6 ").limit(RULE) == 0.4
+    # 0.03 * 0.2 / (0.03 * 0.2 + 0.97 * 0.01) = 0.38 is the best at 3 %.
+    with pytest.raises(InputError, match=r"precision 0\.5 was not reached at a prior of 0\.03; the best was 0\.38"):
+        Settings(threshold="precision>=0.5", prior=0.03).limit(RULE)
+    limit = Settings(threshold="precision>=0.3", prior=0.03).limit(RULE)
+    # The threshold moves with the probabilities: the same replies are called.
+    assert limit == pytest.approx(0.9 * (0.03 / 0.4) / (0.9 * (0.03 / 0.4) + 0.1 * (0.97 / 0.6)))
+
+
+def test_a_precision_cannot_be_asked_of_some_categories_only():
+    with pytest.raises(InputError, match="precision was measured with all categories"):
+        Settings(threshold="precision>=0.8", categories=["history"]).limit(RULE)
+
+
+def test_a_prior_moves_the_odds_by_the_ratio_of_the_priors_odds():
+    scores = dict(zip(NAMES, (0.4, 0.1, 0.2, 0.3), strict=True))
+    after = Settings(prior=0.03).correct(scores, "4-class", RULE)
+    assert sum(after.values()) == pytest.approx(1)
+    before_odds, after_odds = 0.6 / 0.4, sum(after[name] for name in CATEGORIES) / after[NON_CONTRADICTION]
+    assert after_odds / before_odds == pytest.approx((0.03 / 0.97) / (0.4 / 0.6))
+    assert after["history"] / after["intra-sentence"] == pytest.approx(3)
+    assert Settings(prior=0.4).correct(scores, "4-class", RULE) == pytest.approx(scores)
+
+
+def test_sure_probabilities_stay_sure_at_any_prior():
+    for sure in ((1.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0)):
+        scores = dict(zip(NAMES, sure, strict=True))
+        assert Settings(prior=0.03).correct(scores, "4-class", RULE) == pytest.approx(scores)
+
+
+def test_a_rule_is_kept_beside_the_weights_and_read_again(tmp_path):
+    rule = Rule(1.5, {"history": -0.4}, 0.45, 0.4, CURVE)
+    rule.save(tmp_path)
+    assert Rule.load(tmp_path) == rule
+    assert Rule.load(tmp_path / "none") == Rule()
+    (tmp_path / FILE).write_text('{"heat": 3}', encoding="utf-8")
+    with pytest.raises(InputError, match=r"decision\.json: holds no decision rule"):
+        Rule.load(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def calibrated(random_model, sample_repo, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("calibrated") / "model"
+    shutil.copytree(random_model("4-class"), folder)
+    model, _ = load_checkpoint(folder)
+    # So that it calls nothing but one label, which offsets mend.
+    model.classifier.bias.data[model.config.label2id["history"]] += 3
+    model.save_pretrained(folder)
+    return folder, calibrate(folder, load_split(sample_repo, "4-class", "validation"))
+
+
+def test_training_leaves_a_rule_beside_the_weights(quick_model):
+    rule = Rule.load(quick_model)
+    assert rule.prior == pytest.approx(json.loads((quick_model / FILE).read_text(encoding="utf-8"))["prior"])
+    assert rule.curve
+
+
+def test_the_facade_and_the_evaluation_decide_by_the_rule(calibrated, sample_repo):
+    folder, rule = calibrated
+    assert any(rule.offsets.values()), "else the rule changes nothing"
+    result = evaluate(ContradictionDetector.from_pretrained(folder), data=sample_repo, config="4-class")
+    raw = CheckpointClassifier.load(folder).logits(list(load_split(sample_repo, "4-class", "test")))
+    offsets = np.array([rule.offsets[name] for name in NAMES])
+    assert result["predictions"] == (raw / rule.temperature + offsets).argmax(1).tolist()
+    assert result["plain"]["predictions"] == raw.argmax(1).tolist()
+    assert result["plain"]["metrics"]["macro_f1"] == macro_f1(
+        np.array(result["references"]), np.array(result["plain"]["predictions"])
+    )
+    np.testing.assert_allclose(result["probabilities"], softmax(raw / rule.temperature, axis=1), atol=1e-5)
+
+
+def test_the_rule_is_better_on_the_rows_it_was_chosen_on(calibrated, sample_repo):
+    result = evaluate(
+        ContradictionDetector.from_pretrained(calibrated[0]), data=sample_repo, config="4-class", split="validation"
+    )
+    assert result["metrics"]["macro_f1"] > result["plain"]["metrics"]["macro_f1"]
+
+
+def test_two_classes_are_decided_by_the_cut(calibrated, sample_repo):
+    folder, rule = calibrated
+    result = evaluate(ContradictionDetector.from_pretrained(folder), data=sample_repo, config="2-class")
+    clash = np.array(result["probabilities"])[:, 1]
+    sure = np.abs(clash - rule.cut) > 1e-5
+    assert (np.array(result["predictions"])[sure] == (clash >= rule.cut)[sure]).all()
+
+
+def test_an_operator_threshold_replaces_the_rule(calibrated, sample_rows):
+    folder, rule = calibrated
+    texts = [[row[column] for column in ("u1", "b1", "u2", "b2")] for row in sample_rows[:60]]
+    chats = [[{"role": ("user", "assistant")[i % 2], "content": text} for i, text in enumerate(each)] for each in texts]
+    plain = ContradictionDetector.from_pretrained(folder).batch(chats)
+    middle = float(np.median([1 - each.scores[NON_CONTRADICTION] for each in plain]))
+    detector = ContradictionDetector.from_pretrained(folder, threshold=middle)
+    verdicts = detector.batch(chats)
+    for verdict in verdicts:
+        assert verdict.is_contradiction == (1 - verdict.scores[NON_CONTRADICTION] >= middle)
+    assert len({verdict.is_contradiction for verdict in verdicts}) == 2
+    corrected = detector.with_settings(threshold=None, prior=0.03).batch(chats)
+    for before, after in zip(verdicts, corrected, strict=True):
+        assert after.scores[NON_CONTRADICTION] > before.scores[NON_CONTRADICTION]
+
+
+def test_a_view_of_ones_own_leaves_the_rule_out(calibrated):
+    assert CheckpointClassifier.load(calibrated[0], view="sentence-pair").rule == Rule()
+    assert CheckpointClassifier.load(calibrated[0], view="flatten").rule == calibrated[1]
+
+
+def test_a_rule_is_not_chosen_on_other_labels(random_model, sample_repo, tmp_path):
+    folder = tmp_path / "model"
+    shutil.copytree(random_model("2-class"), folder)
+    with pytest.raises(InputError, match="predicts non-contradiction, contradiction; the data has"):
+        calibrate(folder, load_split(sample_repo, "4-class", "validation"))
+    assert not (folder / FILE).exists()
