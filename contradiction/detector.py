@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from contradiction.checkpoint import CheckpointClassifier
 from contradiction.classifier import Classifier, Judgement, OnBatch
@@ -16,6 +16,11 @@ from contradiction.labels import CATEGORIES, CONTRADICTION, CONTRADICTIONS, HIST
 from contradiction.verdict import Clash, Verdict
 from contradiction.views import CONVERSATION, Row
 from contradiction.windows import STRUCTURED, UNSTRUCTURED, Window, windows
+
+if TYPE_CHECKING:
+    from contradiction.guard import Ranked
+    from contradiction.localisation import Location
+    from contradiction.monitor import Monitor
 
 # Windows that are held at once: enough that batches hold inputs of like length, few enough for small memories.
 AT_ONCE = 8192
@@ -30,12 +35,14 @@ class Case:
         place: of its turn among them.
         windows: in which it is read, the nearest last; empty where there is nothing to judge.
         nothing: why there is nothing to judge; else None.
+        dropped: turns of its chat before these, which are no longer held.
     """
 
     turns: Sequence[Turn]
     place: int
     windows: Sequence[Window] = ()
     nothing: str | None = None
+    dropped: int = 0
 
 
 class ContradictionDetector:
@@ -123,10 +130,59 @@ class ContradictionDetector:
         verdicts = self._judge(cases, batch_size, on_batch)
         return [list(islice(verdicts, len(turns))) for turns in read]
 
-    def judge_turn(self, turns: Sequence[Turn], place: int) -> Verdict:
-        """Judges the reply of one turn against the turns before it."""
+    def judge_turn(self, turns: Sequence[Turn], place: int, dropped: int = 0) -> Verdict:
+        """Judges the reply of one turn against the turns before it; ``dropped`` more of them are no longer held."""
         self._demand_reply()
-        return next(self._judge([self._case(turns, place)], batch_size=32))
+        return next(self._judge([self._case(turns, place, dropped)], batch_size=32))
+
+    def judge_last(
+        self, chats: Sequence[Sequence[Turn]], *, batch_size: int = 32, on_batch: OnBatch | None = None
+    ) -> list[Verdict]:
+        """Judges the reply of the last turn of each chat, all in one stream of batches; see :meth:`batch`."""
+        self._demand_reply()
+        return list(self._judge([self._case(turns, len(turns) - 1) for turns in chats], batch_size, on_batch))
+
+    def monitor(self, max_turns: int | None = None) -> "Monitor":
+        """Follows one chat message by message; see ``contradiction.monitor.Monitor``.
+
+        Args:
+            max_turns: earlier turns that are held; by default those of the settings, else a bound of the monitor's own.
+
+        Raises:
+            InputError: ``max_turns`` is no positive number, or this model does not judge replies.
+        """
+        from contradiction.monitor import Monitor
+
+        self._demand_reply()
+        return Monitor(self, max_turns)
+
+    def rerank(
+        self,
+        messages: Messages,
+        candidates: Sequence[str],
+        *,
+        batch_size: int = 32,
+        on_batch: OnBatch | None = None,
+    ) -> "list[Ranked]":
+        """Orders replies that a bot could give to a chat, the least likely contradiction first.
+
+        See ``contradiction.guard.rerank``; ``batch_size`` and ``on_batch`` are those of :meth:`batch`.
+        """
+        from contradiction.guard import rerank
+
+        return rerank(self, messages, candidates, batch_size=batch_size, on_batch=on_batch)
+
+    def check(self, facts: Sequence[str], reply: str, question: str = "") -> Verdict:
+        """Judges a reply against sentences that hold of the bot; see ``contradiction.guard.check``."""
+        from contradiction.guard import check
+
+        return check(self, facts, reply, question)
+
+    def locate(self, messages: Messages, verdict: Verdict | None = None) -> "Location | None":
+        """Finds the two clauses that clash in a chat; see ``contradiction.localisation.locate``, also for the cost."""
+        from contradiction.localisation import locate
+
+        return locate(self, messages, verdict)
 
     def judge(self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None) -> list[Judgement]:
         """Judges rows of the data set by the classifier's own rule; settings do not count."""
@@ -152,17 +208,19 @@ class ContradictionDetector:
             return Case((), 0, nothing="the chat holds no message by the assistant")
         return self._case(turns, len(turns) - 1)
 
-    def _case(self, turns: Sequence[Turn], place: int) -> Case:
-        reply = turns[place].reply
-        if is_blank(reply):
-            nothing = "the reply holds no words"
-        elif not self.classifier.knows(reply):
-            nothing = "the reply holds no word that the model knows"
-        elif not is_chinese(reply):
-            nothing = "the reply is not in Chinese, the language that the model was trained on"
-        else:
-            return Case(turns, place, windows(turns, place, self.settings.reading, self.settings.max_turns))
-        return Case(turns, place, nothing=nothing)
+    def _case(self, turns: Sequence[Turn], place: int, dropped: int = 0) -> Case:
+        if nothing := self.unfit(turns[place].reply):
+            return Case(turns, place, nothing=f"the reply {nothing}", dropped=dropped)
+        chosen = windows(turns, place, self.settings.reading, self.settings.max_turns)
+        return Case(turns, place, chosen, dropped=dropped)
+
+    def unfit(self, text: str) -> str | None:
+        """Why a text cannot be judged, in words that follow what it is (``holds no words``); None where it can."""
+        if is_blank(text):
+            return "holds no words"
+        if not self.classifier.knows(text):
+            return "holds no word that the model knows"
+        return None if is_chinese(text) else "is not in Chinese, the language that the model was trained on"
 
     def _judge(
         self, cases: Sequence[Case] | Iterator[Case], batch_size: int, on_batch: OnBatch | None = None
@@ -172,9 +230,16 @@ class ContradictionDetector:
             readings = iter(self.classifier.read(rows, batch_size=batch_size, on_batch=on_batch))
             for case in part:
                 found = list(islice(readings, len(case.windows)))
-                yield self._verdict(case, [each.fires for each in found], [each.unread for each in found])
+                yield self.verdict(case, [each.fires for each in found], [each.unread for each in found])
 
-    def _verdict(self, case: Case, fires: list, unread: list[str | None]) -> Verdict:
+    def verdict(self, case: Case, fires: list, unread: list[str | None]) -> Verdict:
+        """What is said of a reply whose windows were read.
+
+        Args:
+            case: the reply.
+            fires: of each window, label, or stage, -> its probability.
+            unread: of each window, what was not read, in words; None where all was.
+        """
         reply = case.turns[case.place].reply_messages if case.turns else ()
         if case.nothing:
             return Verdict(None, None, {}, checked=False, reason=case.nothing, reply=reply)
@@ -223,8 +288,8 @@ class ContradictionDetector:
 
     def _not_read(self, case: Case) -> str | None:
         bound = self.settings.max_turns
-        if bound is not None and case.place > bound:
-            return f"of {case.place} earlier turns only the last {bound} were read, as max_turns asks"
+        if bound is not None and (earlier := case.place + case.dropped) > bound:
+            return f"of {earlier} earlier turns only the last {bound} were read, as max_turns asks"
         return next((turn.unread for turn in case.turns[: case.place + 1] if turn.unread), None)
 
 

@@ -1,0 +1,266 @@
+"""Before a reply is sent: candidates put in order, and a reply held against facts."""
+
+import itertools
+import random
+
+import pytest
+
+from contradiction.checkpoint import CheckpointClassifier
+from contradiction.detector import ContradictionDetector
+from contradiction.errors import InputError
+from contradiction.guard import TIE, Ranked, _ordered
+from contradiction.hierarchy import HierarchicalClassifier
+from contradiction.labels import CATEGORIES, CONTRADICTION, HISTORY, INTRA, NON_CONTRADICTION, OTHER, STAGES
+from contradiction.verdict import Verdict
+
+CHAT = [
+    {"role": ("user", "assistant")[index % 2], "content": text}
+    for index, text in enumerate(("你养猫吗？", "养了一只橘猫", "你喝茶吗？", "我天天喝茶", "它叫什么名字？"))
+]
+FACTS = ("我养了一只橘猫", "我天天喝茶", "我住在北京", "我是一名老师")
+
+
+class Counting(CheckpointClassifier):
+    """Notes how many windows each call reads."""
+
+    def read(self, rows, **options):
+        self.reads = [*getattr(self, "reads", []), len(rows)]
+        return super().read(rows, **options)
+
+
+@pytest.fixture(scope="module")
+def detector(random_model):
+    return ContradictionDetector.from_pretrained(random_model("4-class"))
+
+
+@pytest.fixture(scope="module")
+def two_class(random_model):
+    return ContradictionDetector.from_pretrained(random_model("2-class"))
+
+
+@pytest.fixture(scope="module")
+def stages(random_model):
+    """Category -> a random classifier of it, as a stage of the hierarchical method."""
+    from contradiction.scoring import load_checkpoint
+
+    def stage(category):
+        model, tokenizer = load_checkpoint(random_model("2-class"))
+        model.config.id2label = dict(enumerate(STAGES[category]))
+        return CheckpointClassifier(model, tokenizer, view=category, name=category)
+
+    return {category: stage(category) for category in CATEGORIES}
+
+
+@pytest.fixture(scope="module")
+def hierarchical(stages):
+    return ContradictionDetector(HierarchicalClassifier([*stages.values()]))
+
+
+@pytest.fixture(scope="module")
+def replies(sample_rows):
+    """Forty short replies of the sample, all different."""
+    return list(dict.fromkeys(row["b2"] for row in sample_rows if len(row["b2"]) < 14))[:40]
+
+
+def answered(reply):
+    return [*CHAT, {"role": "assistant", "content": reply}]
+
+
+def clash(verdict):
+    return sum(each for name, each in verdict.scores.items() if name in (CONTRADICTION, *CATEGORIES))
+
+
+@pytest.mark.parametrize("kind", ["detector", "two_class", "hierarchical"])
+def test_candidates_are_ordered_by_the_probability_of_a_contradiction(kind, request, replies):
+    judge = request.getfixturevalue(kind)
+    ranked = judge.rerank(CHAT, replies)
+    assert sorted(each.index for each in ranked) == list(range(len(replies)))
+    assert [each.index for each in ranked] != list(range(len(replies))), "else it could not fail"
+    for each in ranked:
+        alone = judge(answered(each.reply))
+        assert each.reply == replies[each.index]
+        assert (each.verdict.label, each.verdict.evidence, each.verdict.reply) == (alone.label, alone.evidence, (5,))
+        assert each.probability == pytest.approx(clash(alone), abs=1e-5)
+    for before, after in itertools.pairwise(ranked):
+        assert before.probability <= after.probability + TIE
+
+
+def test_equal_texts_keep_the_given_order_and_are_judged_once(random_model):
+    counting = ContradictionDetector(Counting.load(random_model("4-class")))
+    ranked = counting.rerank(CHAT, ["我没养过猫呀", "叫小橘", "我没养过猫呀", "叫小橘", "我没养过猫呀"])
+    order = [each.index for each in ranked]
+    assert order in ([0, 2, 4, 1, 3], [1, 3, 0, 2, 4])
+    # Two texts against two earlier turns, all in one stream.
+    assert counting.classifier.reads == [4]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 32])
+def test_texts_that_the_model_reads_alike_keep_the_given_order_in_any_batch(detector, size):
+    # The tokenizer makes the same pieces of them, but as texts they differ, so that each is read in other company.
+    alike = ["我没养过猫呀", "我 没养过猫呀", "我没 养过猫呀", " 我没养过猫呀"]
+    pieces = {tuple(detector.classifier.tokenizer(text)["input_ids"]) for text in alike}
+    assert len(pieces) == 1
+    for order in itertools.permutations(alike):
+        assert [each.reply for each in detector.rerank(CHAT, order, batch_size=size)] == list(order)
+
+
+def test_what_differs_by_less_than_a_tie_keeps_the_given_order():
+    def ranked(*probabilities):
+        verdict = Verdict(NON_CONTRADICTION, 0.5, {})
+        return [Ranked(index, "", verdict, each) for index, each in enumerate(probabilities)]
+
+    assert [each.index for each in _ordered(ranked(0.5 + 4e-7, 0.5 - 4e-7, 0.5, 0.1))] == [3, 0, 1, 2]
+    assert [each.index for each in _ordered(ranked(0.5 + 4e-6, 0.5, 0.1))] == [2, 1, 0]
+
+
+def test_what_was_not_read_is_never_before_what_was(detector):
+    long = "我没养过猫呀" * 20
+    given = ["……", long, "叫小橘", "I have no cat", "我没养过猫呀", "🦄" * 3]
+    ranked = detector.rerank(CHAT, given)
+    assert {each.index for each in ranked[:2]} == {2, 4}
+    assert [each.index for each in ranked[2:]] == [1, 0, 3, 5]
+    assert [each.verdict.checked for each in ranked] == [True, True, False, False, False, False]
+    assert [each.probability is None for each in ranked] == [False, False, False, True, True, True]
+    assert ranked[2].verdict.label is not None
+
+
+def test_only_the_categories_asked_for_count(detector, replies):
+    ranked = detector.with_settings(categories=[INTRA]).rerank(CHAT, replies)
+    assert [each.probability for each in ranked] == [each.verdict.scores[INTRA] for each in ranked]
+    assert [each.index for each in ranked] != [each.index for each in detector.rerank(CHAT, replies)]
+
+
+def test_a_chat_without_a_message_is_an_empty_history(detector, two_class, replies):
+    for judge, known in ((detector, True), (two_class, False)):
+        ranked = judge.rerank([], replies[:5])
+        assert all((each.verdict.label is not None) == known for each in ranked)
+        assert {each.verdict.reply for each in ranked} == {(0,)}
+    # What cannot be judged keeps the order of the bot.
+    assert [each.index for each in ranked] == list(range(5))
+    assert "nothing was said before the reply" in ranked[0].verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("messages", "candidates", "said"),
+    [
+        (CHAT, [], "candidates is empty"),
+        (CHAT, "叫小橘", "candidates is a str; it must be a list of texts"),
+        (CHAT, ["叫小橘", None], "candidates[1] is a NoneType; it must be text"),
+        (CHAT, ["\ud800"], "candidates[0]: content holds a lone surrogate"),
+        (CHAT[:4], ["叫小橘"], "messages[3] is the assistant's; the last to speak before a reply must be the user"),
+        ("你好", ["叫小橘"], "messages is a str"),
+        ([{"role": "user"}], ["叫小橘"], "messages[0] has no 'content'"),
+    ],
+)
+def test_what_cannot_be_put_in_order_is_refused(detector, messages, candidates, said):
+    with pytest.raises(InputError) as error:
+        detector.rerank(messages, candidates)
+    assert said in str(error.value)
+
+
+def test_a_model_without_contradictions_puts_nothing_in_order(random_model):
+    persona = ContradictionDetector.from_pretrained(random_model("persona"))
+    with pytest.raises(InputError, match="none of them is a contradiction"):
+        persona.rerank(CHAT, ["叫小橘"])
+    with pytest.raises(InputError, match="none of them is against a fact"):
+        persona.check(FACTS, "叫小橘")
+
+
+def history(judge, question, reply):
+    """P(history) of the reply against each fact, straight from the classifier."""
+    rows = [{"u1": "", "b1": fact, "u2": question, "b2": reply} for fact in FACTS]
+    return [judge.classifier.clash(each.fires) for each in judge.classifier.read(rows)]
+
+
+@pytest.mark.parametrize("kind", ["detector", "two_class", "hierarchical"])
+def test_a_reply_is_held_against_each_fact(kind, request):
+    judge = request.getfixturevalue(kind)
+    scores = history(judge, "你养猫吗？", "我没养过猫呀")
+    order = sorted(range(len(FACTS)), key=lambda index: -scores[index])
+    verdict = judge.check(FACTS, "我没养过猫呀", "你养猫吗？")
+    label = CONTRADICTION if kind == "two_class" else HISTORY
+    assert clash(verdict) == verdict.scores[label] == pytest.approx(scores[order[0]], abs=1e-6)
+    assert sum(verdict.scores.values()) == pytest.approx(1, abs=1e-6)
+    assert verdict.label == (label if scores[order[0]] >= 0.5 else NON_CONTRADICTION)
+    assert (verdict.checked, verdict.reply) == (True, ())
+    floor = (scores[order[1]] + scores[order[2]]) / 2
+    sure = judge.with_settings(threshold=floor).check(FACTS, "我没养过猫呀", "你养猫吗？")
+    assert (sure.label, sure.evidence) == (label, (order[0],))
+    assert [each.messages for each in sure.further] == [(order[1],)]
+    assert (
+        not judge.with_settings(threshold=min(1.0, scores[order[0]] + 1e-4))
+        .check(FACTS, "我没养过猫呀", "你养猫吗？")
+        .evidence
+    )
+
+
+def test_a_contradiction_within_the_reply_is_not_against_a_fact(detector, replies):
+    verdicts = [detector.check(FACTS[:1], reply) for reply in replies]
+    assert {verdict.label for verdict in verdicts} <= {NON_CONTRADICTION, HISTORY}
+    rows = [{"u1": "", "b1": FACTS[0], "u2": "", "b2": reply} for reply in replies]
+    read = [each.fires for each in detector.classifier.read(rows)]
+    assert any(max(fires, key=fires.get) == INTRA for fires in read), "else it could not fail"
+
+
+def test_every_fact_is_read_by_itself_whatever_the_settings(detector):
+    plain = detector.check(FACTS, "我没养过猫呀", "你养猫吗？")
+    for settings in ({"max_turns": 1}, {"reading": "structured"}, {"reading": "unstructured"}):
+        assert detector.with_settings(**settings).check(FACTS, "我没养过猫呀", "你养猫吗？") == plain
+
+
+def test_without_facts_there_is_nothing_to_check(detector):
+    for facts in ([], ["", "……"]):
+        verdict = detector.check(facts, "我没养过猫呀")
+        assert (verdict.label, verdict.checked) == (None, False)
+        assert verdict.reason == "there is no fact to hold the reply against"
+
+
+def test_a_fact_that_cannot_be_read_is_said(detector):
+    verdict = detector.check(["", "I have a cat, 我", *FACTS], "我没养过猫呀")
+    assert verdict.reason == "facts[1] is not in Chinese, the language that the model was trained on"
+    assert not verdict.checked
+    assert verdict.scores == pytest.approx(detector.check(FACTS, "我没养过猫呀").scores, abs=1e-6)
+    only = detector.check(["I have a cat, 我"], "我没养过猫呀")
+    assert (only.label, only.reason) == (None, verdict.reason)
+    long = detector.check(["我养了一只橘猫" * 20, *FACTS], "我没养过猫呀")
+    assert "were not read" in long.reason
+
+
+@pytest.mark.parametrize("reply", ["", "……", "no cat", "🦄"])
+def test_a_reply_that_cannot_be_read_is_never_called_fine(detector, reply):
+    verdict = detector.check(FACTS, reply)
+    assert (verdict.label, verdict.checked) == (None, False)
+    assert verdict.reason.startswith("the reply ")
+
+
+def test_only_what_holds_replies_against_earlier_ones_checks_facts(stages, detector, random_model):
+    assert ContradictionDetector(stages[HISTORY]).check(FACTS, "我没养过猫呀").label in (OTHER, HISTORY)
+    with pytest.raises(InputError, match=r"tells other, intra-sentence; none of them is against a fact"):
+        ContradictionDetector(stages[INTRA]).check(FACTS, "我没养过猫呀")
+    alone = ContradictionDetector(CheckpointClassifier.load(random_model("4-class"), view="reply-only"))
+    with pytest.raises(InputError, match=r"reads b2; .* takes b1 and b2"):
+        alone.check(FACTS, "我没养过猫呀")
+    with pytest.raises(InputError, match="leave out the category history"):
+        detector.with_settings(categories=[INTRA]).check(FACTS, "我没养过猫呀")
+
+
+@pytest.mark.parametrize(
+    ("facts", "reply", "question", "said"),
+    [
+        ("我养猫", "好", "", "facts is a str; it must be a list of texts"),
+        (["我养猫", 3], "好", "", "facts[1] is a int; it must be text"),
+        (["我养猫"], None, "", "reply is a NoneType; it must be text"),
+        (["我养猫"], "好", None, "question is a NoneType; it must be text"),
+    ],
+)
+def test_what_is_no_text_is_refused(detector, facts, reply, question, said):
+    with pytest.raises(InputError) as error:
+        detector.check(facts, reply, question)
+    assert said in str(error.value)
+
+
+def test_the_order_does_not_hang_on_the_order_handed_in(detector, replies):
+    shuffled = list(replies)
+    random.Random(0).shuffle(shuffled)
+    first, second = detector.rerank(CHAT, replies), detector.rerank(CHAT, shuffled)
+    assert [each.probability for each in first] == pytest.approx([each.probability for each in second], abs=1e-5)

@@ -1,0 +1,229 @@
+"""A chat followed message by message: what the detector says of all messages so far, in bounded memory, resumable."""
+
+import copy
+import json
+import pickle
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from contradiction.checkpoint import CheckpointClassifier
+from contradiction.detector import ContradictionDetector
+from contradiction.errors import InputError
+from contradiction.monitor import MAX_TURNS, Monitor
+
+TEXTS = ("你养猫吗？", "养了一只橘猫", "我没养过猫呀", "我喜欢喝茶", "", " ", "……", "hello there", "很" * 80)
+IMAGE = [{"type": "text", "text": "你看"}, {"type": "image_url", "image_url": {}}]
+MESSAGES = st.fixed_dictionaries(
+    {
+        # Mostly the two sides, so that turns come about.
+        "role": st.sampled_from(["user", "assistant", "user", "assistant", "system", "developer"]),
+        "content": st.sampled_from(TEXTS) | st.just(IMAGE),
+    }
+)
+QUICKLY = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+class Counting(CheckpointClassifier):
+    """Notes how many windows each call reads; fails where it is told to."""
+
+    def read(self, rows, **options):
+        if getattr(self, "broken", False):
+            raise RuntimeError("out of memory")
+        self.reads = [*getattr(self, "reads", []), len(rows)]
+        return super().read(rows, **options)
+
+
+def chat(*texts):
+    return [{"role": ("user", "assistant")[index % 2], "content": text} for index, text in enumerate(texts)]
+
+
+@pytest.fixture(scope="module")
+def detector(random_model):
+    return ContradictionDetector.from_pretrained(random_model("4-class"))
+
+
+@pytest.fixture(scope="module")
+def two_class(random_model):
+    return ContradictionDetector.from_pretrained(random_model("2-class"))
+
+
+@pytest.fixture
+def counting(random_model):
+    return ContradictionDetector(Counting.load(random_model("4-class")))
+
+
+def expected(detector, messages, max_turns):
+    """The detector's verdict on all messages so far, where the last is the assistant's."""
+    if messages[-1]["role"] != "assistant":
+        return None
+    return detector.with_settings(max_turns=max_turns)(messages)
+
+
+@pytest.mark.parametrize("reading", ["windowed", "structured", "unstructured"])
+@QUICKLY
+@given(messages=st.lists(MESSAGES, min_size=1, max_size=14), max_turns=st.integers(1, 4), stop=st.integers(0, 13))
+def test_a_monitor_says_what_the_detector_says_of_all_messages_so_far(detector, reading, messages, max_turns, stop):
+    judge = detector.with_settings(reading=reading, threshold=0.3)
+    monitor = judge.monitor(max_turns)
+    for index, message in enumerate(messages):
+        if index == stop:  # saved here and taken up again
+            monitor = Monitor.from_json(judge, monitor.to_json())
+        assert monitor.add(message) == expected(judge, messages[: index + 1], max_turns)
+    assert len(monitor) == len(messages)
+
+
+@QUICKLY
+@given(messages=st.lists(MESSAGES, min_size=1, max_size=14))
+def test_so_does_one_of_a_detector_that_cannot_judge_first_replies(two_class, messages):
+    monitor = two_class.monitor(2)
+    for index, message in enumerate(messages):
+        assert monitor.add(message) == expected(two_class, messages[: index + 1], 2)
+
+
+def test_random_chats_reach_what_matters(detector):
+    # Else the properties above could not fail: evidence that lies behind dropped turns, with indices of the whole chat.
+    judge = detector.with_settings(threshold=0.0, categories=["history"])
+    monitor = judge.monitor(2)
+    *_, last = (monitor.add(message) for message in chat(*["你养猫吗？", "养了一只橘猫"] * 5))
+    assert last.evidence[0] in (5, 7)
+    assert last.reply == (9,)
+    assert last.reason == "of 4 earlier turns only the last 2 were read, as max_turns asks"
+
+
+def test_several_messages_in_a_row_are_one_reply_that_is_judged_anew(detector):
+    monitor = detector.monitor()
+    messages = [
+        *chat("你养猫吗？", "养了一只橘猫", "叫什么？", "我没养过猫呀"),
+        {"role": "assistant", "content": "真的"},
+    ]
+    verdicts = [monitor.add(message) for message in messages]
+    assert [verdict and verdict.reply for verdict in verdicts] == [None, (1,), None, (3,), (3, 4)]
+    assert verdicts[-1] == detector(messages)
+    assert verdicts[-1].scores != verdicts[-2].scores
+
+
+def test_only_the_windows_of_the_new_reply_are_read(counting):
+    monitor = counting.monitor(3)
+    for message in chat(*["你养猫吗？", "养了一只橘猫"] * 6):
+        monitor.add(message)
+    # The first reply is read alone, later ones with each earlier turn, and never with more than three.
+    assert counting.classifier.reads == [1, 1, 2, 3, 3, 3]
+
+
+def test_memory_is_bounded_however_long_the_chat(counting):
+    monitor = counting.monitor(2)
+    sizes = []
+    for number in range(120):
+        monitor.add({"role": "user", "content": f"第{number % 10}次"})
+        monitor.add({"role": "assistant", "content": "养了一只橘猫"})
+        sizes.append(len(monitor.to_json()))
+    assert sizes[-1] - sizes[10] < 20, "only the numbers grow, by a digit or two"
+    state = json.loads(monitor.to_json())
+    assert (state["messages"], state["dropped"], len(state["turns"])) == (240, 117, 3)
+
+
+def test_the_bound_is_that_of_the_settings_else_one_of_its_own(detector):
+    assert detector.monitor().max_turns == MAX_TURNS
+    assert detector.with_settings(max_turns=7).monitor().max_turns == 7
+    assert detector.with_settings(max_turns=7).monitor(3).max_turns == 3
+    with pytest.raises(InputError, match="max_turns 0; it must be 1 or more"):
+        detector.monitor(0)
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ("你好", "messages[3] is a str"),
+        (None, "messages[3] is a NoneType"),
+        ({"role": "assistant"}, "messages[3] has no 'content'"),
+        ({"role": "bot", "content": "好"}, "messages[3]: role 'bot'; allowed are user"),
+        ({"role": "assistant", "content": 3}, "messages[3]: content is a int"),
+        ({"role": "assistant", "content": "\ud800"}, "messages[3]: content holds a lone surrogate"),
+    ],
+)
+def test_a_message_that_is_none_leaves_the_monitor_as_it_was(detector, message, said):
+    messages = chat("你养猫吗？", "养了一只橘猫", "叫什么？", "我没养过猫呀")
+    monitor = detector.monitor()
+    for each in messages[:3]:
+        monitor.add(each)
+    before = monitor.to_json()
+    with pytest.raises(InputError) as error:
+        monitor.add(message)
+    assert said in str(error.value)
+    assert monitor.to_json() == before
+    assert monitor.add(messages[3]) == detector.with_settings(max_turns=MAX_TURNS)(messages)
+
+
+def test_a_model_that_fails_leaves_the_monitor_as_it_was(counting):
+    messages = chat("你养猫吗？", "养了一只橘猫", "叫什么？", "我没养过猫呀")
+    monitor = counting.monitor(1)
+    for each in messages[:3]:
+        monitor.add(each)
+    before = monitor.to_json()
+    counting.classifier.broken = True
+    with pytest.raises(RuntimeError):
+        monitor.add(messages[3])
+    assert monitor.to_json() == before
+    counting.classifier.broken = False
+    assert monitor.add(messages[3]).reply == (3,)
+
+
+def test_it_is_saved_as_json_and_not_pickled(detector, tmp_path):
+    monitor = detector.monitor()
+    for message in chat("你养猫吗？", "养了一只橘猫", "叫什么？"):
+        monitor.add(message)
+    for take in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(TypeError, match="save it with to_json and go on with Monitor.from_json"):
+            take(monitor)
+    monitor.save(tmp_path / "chat.json")
+    again = Monitor.load(detector, tmp_path / "chat.json")
+    reply = {"role": "assistant", "content": "我没养过猫呀"}
+    assert again.to_json() == monitor.to_json()
+    assert again.add(reply) == monitor.add(reply)
+
+
+def test_a_file_that_holds_no_monitor_is_refused_by_name(detector, tmp_path):
+    path = tmp_path / "chat.json"
+    path.write_text('{"messages": []}', encoding="utf-8")
+    with pytest.raises(InputError, match=r"chat\.json: no saved monitor: it must be a JSON object"):
+        Monitor.load(detector, path)
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(InputError, match=r"chat\.json: no saved monitor: not UTF-8"):
+        Monitor.load(detector, path)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"format": "chat"}, 'it must be a JSON object with "format": "cdconv monitor"'),
+        ({"version": 2}, "the monitor was saved as version 2; this one reads 1"),
+        ({"model": "another"}, "saved with the model another; this detector is"),
+        ({"turns": "甲"}, "damaged: turns:"),
+        ({"turns": [{"user": "甲"}]}, "damaged: turns.0.reply: Field required"),
+        ({"dropped": "1"}, "damaged: dropped:"),
+        ({"max_turns": 0}, "damaged: its counts"),
+        ({"messages": 2}, "damaged: its counts"),
+        ({"dropped": -1}, "damaged: its counts"),
+    ],
+)
+def test_a_text_that_is_no_saved_monitor_is_refused(detector, change, said):
+    monitor = detector.monitor()
+    for message in chat("你养猫吗？", "养了一只橘猫", "叫什么？"):
+        monitor.add(message)
+    with pytest.raises(InputError) as error:
+        Monitor.from_json(detector, json.dumps({**json.loads(monitor.to_json()), **change}))
+    assert said in str(error.value)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "null", "{", "你好"])
+def test_what_is_no_json_object_is_refused(detector, text):
+    with pytest.raises(InputError, match="no saved monitor"):
+        Monitor.from_json(detector, text)
+
+
+def test_what_judges_no_replies_monitors_no_chats(random_model):
+    classifier = CheckpointClassifier.load(random_model("4-class"), view="context-only")
+    with pytest.raises(InputError, match="it does not judge the reply of a chat"):
+        ContradictionDetector(classifier).monitor()
