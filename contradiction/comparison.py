@@ -53,9 +53,8 @@ class Line:
         return stdev(self.values(figure, label)) if len(self.runs) > 1 else None
 
     def interval(self, figure: str) -> tuple[float, float]:
-        """The mean, bound by bound, of the runs' bootstrap intervals: how sure one run is, not their mean."""
-        low, high = zip(*(run.metrics["interval"][figure] for run in self.runs), strict=True)
-        return fmean(low), fmean(high)
+        """What the bootstrap intervals of the runs span together, so that it also shows how far seeds lie apart."""
+        return _span(run.metrics["interval"][figure] for run in self.runs)
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ class Contrast:
         line: the name of the one.
         against: the name of the other.
         difference: the mean over the common seeds.
-        interval: the mean, bound by bound, of the seeds' bootstrap intervals.
+        interval: what the bootstrap intervals of these seeds span together.
         seeds: how many are common.
         p_value: see :func:`combined`.
         adjusted: see :func:`holm`.
@@ -114,16 +113,20 @@ def _contrast(line: Line, against: Line, task: str, bootstrap: int) -> dict[str,
     ]
     if not results:
         return None
-    low, high = zip(*(each["interval"]["macro_f1_difference"] for each in results), strict=True)
     tests = [(each["macro_f1_difference"], each["p_value"]) for each in results]
     return {
         "line": line.name,
         "against": against.name,
         "difference": fmean(difference for difference, _ in tests),
-        "interval": (fmean(low), fmean(high)),
+        "interval": _span(each["interval"]["macro_f1_difference"] for each in results),
         "seeds": len(results),
         "p_value": combined(tests),
     }
+
+
+def _span(intervals: Iterable[Sequence[float]]) -> tuple[float, float]:
+    lows, highs = zip(*intervals, strict=True)
+    return min(lows), max(highs)
 
 
 def combined(tests: Sequence[tuple[float, float]]) -> float:

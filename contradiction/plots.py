@@ -25,7 +25,7 @@ MEANINGS = {
 def method_plot(panels: Sequence["Panel"], title: str, path: str | Path) -> None:
     """Draws a panel a config, a line a method, and writes a PNG.
 
-    A filled dot is the mean over the runs, a bar its 95 % interval, a ring one run, a dashed line the paper's figure.
+    A filled dot is the mean over the runs, a bar what their intervals span, a ring one run, the dashes the paper's.
     """
     from matplotlib.figure import Figure
 
@@ -67,7 +67,7 @@ def _draw(axes: "Axes", panel: "Panel") -> None:
     axes.set_yticks(range(len(lines)), [line.name for line in reversed(lines)], fontsize=9.5)
     axes.set_ylim(-0.6, len(lines) - 0.4)
     axes.set_title(f"{panel.config}, test split, n = {panel.n:,}", loc="left", fontsize=10.5)
-    axes.set_xlabel("macro-F1 (%), mean over the runs and 95 % bootstrap interval", fontsize=9)
+    axes.set_xlabel("macro-F1 (%), mean over the runs and what their 95 % bootstrap intervals span", fontsize=9)
     axes.grid(axis="x", color="#E5E5E5", linewidth=0.8)
     axes.set_axisbelow(True)
     axes.tick_params(length=0)
