@@ -60,8 +60,8 @@ def clauses(text: str) -> list[Clause]:
     found, start = [], 0
     for border in (*_BORDER.finditer(text), None):
         end = border.start() if border else len(text)
-        if not is_blank(text[start:end]):
-            found.append((start, end))
+        if not is_blank(said := text[start:end]):
+            found.append((start + len(said) - len(said.lstrip()), start + len(said.rstrip())))
         start = border.end() if border else end
     return found
 

@@ -221,7 +221,7 @@ def test_a_fact_that_cannot_be_read_is_said(detector):
     assert not verdict.checked
     assert verdict.scores == pytest.approx(detector.check(FACTS, "我没养过猫呀").scores, abs=1e-6)
     only = detector.check(["I have a cat, 我"], "我没养过猫呀")
-    assert (only.label, only.reason) == (None, verdict.reason)
+    assert (only.label, only.reason) == (None, verdict.reason.replace("facts[1]", "facts[0]"))
     long = detector.check(["我养了一只橘猫" * 20, *FACTS], "我没养过猫呀")
     assert "were not read" in long.reason
 

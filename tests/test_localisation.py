@@ -1,0 +1,198 @@
+"""Where in the replies a contradiction lies: clauses, the pair that clashes, and its place in the messages."""
+
+from itertools import combinations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from contradiction.checkpoint import CheckpointClassifier
+from contradiction.conversation import read_message
+from contradiction.detector import ContradictionDetector
+from contradiction.errors import InputError
+from contradiction.labels import CONTRADICTION, HISTORY, INTRA, NON_CONTRADICTION, ROLE
+from contradiction.localisation import clauses
+from contradiction.verdict import Verdict
+
+
+class Counting(CheckpointClassifier):
+    """Keeps the rows that each call reads."""
+
+    def read(self, rows, **options):
+        self.rows = list(rows)
+        return super().read(rows, **options)
+
+
+@pytest.fixture(scope="module")
+def detector(random_model):
+    return ContradictionDetector(Counting.load(random_model("4-class")))
+
+
+def chat(*texts):
+    return [{"role": ("user", "assistant")[index % 2], "content": text} for index, text in enumerate(texts)]
+
+
+def text_at(messages, span):
+    return read_message(messages[span.message], "").text[span.start : span.end]
+
+
+def clash(detector, *rows):
+    return [
+        detector.classifier.clash(each.fires)
+        for each in detector.classifier.read([dict(zip(("u1", "b1", "u2", "b2"), row, strict=True)) for row in rows])
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("我养猫，我没养过猫呀。", ["我养猫", "我没养过猫呀"]),
+        ("我养猫,真的! 不骗你?嗯", ["我养猫", "真的", "不骗你", "嗯"]),
+        ("我养猫 我没养过", ["我养猫", "我没养过"]),
+        ("我养猫\u3000我没养过\n好", ["我养猫", "我没养过", "好"]),
+        ("我身高1.75米，8:30起床", ["我身高1.75米", "8:30起床"]),
+        ("我喜欢Hello Kitty, 也听A.R. Rahman", ["我喜欢Hello Kitty", "也听A.R", "Rahman"]),
+        ("我喜欢猫、狗和阿尔伯特·爱因斯坦", ["我喜欢猫、狗和阿尔伯特·爱因斯坦"]),
+        ("“我养猫。”他说……", ["“我养猫", "”他说"]),
+        ("，，。！", []),
+        ("", []),
+        ("😀！好", ["😀", "好"]),
+    ],
+)
+def test_clauses_stand_between_punctuation_and_spaces(text, expected):
+    assert [text[start:end] for start, end in clauses(text)] == expected
+
+
+@given(st.text("我猫a1,.，。!? \n、……\u3000😀", max_size=30))
+def test_clauses_are_in_order_apart_and_lose_no_word(text):
+    found = clauses(text)
+    assert all(start < end for start, end in found)
+    assert all(before[1] < after[0] for before, after in combinations(found, 2))
+    kept = "".join(text[start:end] for start, end in found)
+    assert [each for each in kept if each in "我猫a1😀"] == [each for each in text if each in "我猫a1😀"]
+
+
+def test_within_a_reply_the_pair_that_clashes_most_is_found(detector):
+    parts = ["我养了一只橘猫", "它很乖", "我没养过猫呀", "天天喝茶"]
+    messages = chat("你养猫吗？", "，".join(parts))
+    found = detector.locate(messages, Verdict(INTRA, 0.9, {}, reply=(1,)))
+    pairs = list(combinations(parts, 2))
+    scores = clash(detector, *(("", one, "你养猫吗？", other) for one, other in pairs))
+    assert (text_at(messages, found.earlier), text_at(messages, found.later)) == pairs[scores.index(max(scores))]
+    assert sorted(scores)[-1] - sorted(scores)[-2] > 1e-4, "else the pair is a matter of chance"
+
+
+def test_of_history_the_clauses_without_which_the_clash_is_least_are_found(detector):
+    old, new = ["养了一只橘猫", "很乖", "你呢"], ["我没养过猫呀", "我喜欢喝茶"]
+    messages = chat("你养猫吗？", "，".join(old), "它叫什么？", "，".join(new))
+    found = detector.locate(messages, Verdict(HISTORY, 0.9, {}, evidence=(1,), reply=(3,)))
+    assert len(detector.classifier.rows) == len(old) + len(new), "what it costs"
+
+    def without(parts):
+        return ["，".join(part for part in parts if part != left) for left in parts]
+
+    ours = clash(detector, *(("你养猫吗？", text, "它叫什么？", "，".join(new)) for text in without(old)))
+    theirs = clash(detector, *(("你养猫吗？", "，".join(old), "它叫什么？", text) for text in without(new)))
+    assert text_at(messages, found.earlier) == old[ours.index(min(ours))]
+    assert text_at(messages, found.later) == new[theirs.index(min(theirs))]
+    assert (found.earlier.message, found.later.message) == (1, 3)
+
+
+def test_of_history_replies_of_one_clause_are_that_one_and_cost_nothing(detector):
+    messages = chat("你养猫吗？", "养了一只橘猫。", "它叫什么？", "（我没养过猫呀）")
+    detector.classifier.rows = None
+    found = detector.locate(messages, Verdict(HISTORY, 0.9, {}, evidence=(1,), reply=(3,)))
+    assert (text_at(messages, found.earlier), text_at(messages, found.later)) == ("养了一只橘猫", "（我没养过猫呀）")
+    assert detector.classifier.rows == []
+
+
+def test_the_evidence_named_is_the_one_that_is_searched(detector):
+    messages = chat("你养猫吗？", "养了一只橘猫，很乖", "喝茶吗？", "天天喝茶，不喝酒", "酒呢？", "我只喝酒，不喝茶")
+    for index in (1, 3):
+        found = detector.locate(messages, Verdict(HISTORY, 0.9, {}, evidence=(index,), reply=(5,)))
+        assert (found.earlier.message, found.later.message) == (index, 5)
+        assert detector.classifier.rows[0]["u1"] == messages[index - 1]["content"]
+
+
+def test_a_reply_of_one_clause_and_no_contradiction_have_nothing_to_locate(detector):
+    messages = chat("你养猫吗？", "养了一只橘猫", "它叫什么？", "我没养过猫呀")
+    for verdict in (
+        Verdict(INTRA, 0.9, {}, reply=(3,)),
+        Verdict(ROLE, 0.9, {}, reply=(3,)),
+        Verdict(NON_CONTRADICTION, 0.9, {}, reply=(3,)),
+        Verdict(CONTRADICTION, 0.9, {}, reply=(3,)),
+        Verdict(None, None, {}, checked=False, reply=(3,)),
+    ):
+        assert detector.locate(messages, verdict) is None
+    assert detector.locate([{"role": "user", "content": "在吗"}]) is None
+
+
+def test_by_default_the_verdict_is_asked_for(detector):
+    messages = chat("你养猫吗？", "养了一只橘猫，很乖", "它叫什么？", "我没养过猫呀，喝茶")
+    sure = detector.with_settings(threshold=0.0, categories=[HISTORY])
+    assert detector.with_settings(threshold=1.0).locate(messages) is None
+    assert sure.locate(messages) == sure.locate(messages, sure(messages))
+    assert sure.locate(messages).verdict == sure(messages)
+
+
+def test_a_two_class_detector_locates_where_it_names_evidence(random_model):
+    two_class = ContradictionDetector.from_pretrained(random_model("2-class"), threshold=0.0)
+    messages = chat("你养猫吗？", "养了一只橘猫，很乖", "它叫什么？", "我没养过猫呀，喝茶")
+    assert two_class.locate(messages) is None
+    assert two_class.with_settings(reading="structured").locate(messages).earlier.message == 1
+
+
+def test_spans_lie_in_the_message_that_holds_the_clause(detector):
+    places = set()
+    for reply in ("我没养过猫", "我天天喝茶", "你说得对", "我是老师", "不知道呀", "没有"):
+        messages = [
+            {"role": "user", "content": "你养猫吗？"},
+            {"role": "assistant", "content": ""},
+            {"role": "assistant", "content": "嗯"},
+            {"role": "system", "content": "请礼貌"},
+            {"role": "assistant", "content": " "},
+            {"role": "assistant", "content": [{"type": "text", "text": "你好，"}, {"type": "text", "text": "养橘猫"}]},
+            {"role": "user", "content": "叫什么？"},
+            {"role": "assistant", "content": "真的，"},
+            {"role": "assistant", "content": reply},
+        ]
+        left = {"嗯": " \n你好，\n养橘猫", "你好": "嗯\n \n养橘猫", "养橘猫": "嗯\n \n你好"}
+        scores = clash(detector, *(("你养猫吗？", text, "叫什么？", f"真的，\n{reply}") for text in left.values()))
+        lowest = dict(zip(left, scores, strict=True))
+        found = detector.locate(messages, Verdict(HISTORY, 0.9, {}, evidence=(1, 2, 4, 5), reply=(7, 8)))
+        assert text_at(messages, found.earlier) == min(lowest, key=lowest.get)
+        places.add(found.earlier.message)
+    assert places == {2, 5}, "else one place was never asked for"
+
+
+PARTS = st.sampled_from(["我养猫", "没有，", "。真的！", "", " ", "好 的", "，，", "\n是的\n"])
+RUN = st.lists(PARTS, min_size=1, max_size=4)
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(old=RUN, new=RUN)
+def test_spans_are_clauses_of_the_messages_whatever_stands_in_a_row(detector, old, new):
+    messages = [{"role": "user", "content": "在吗"}]
+    messages += [{"role": "assistant", "content": text} for text in ["对", *old]]
+    messages += [{"role": "user", "content": "真的吗"}]
+    messages += [{"role": "assistant", "content": text} for text in ["不对", *new]]
+    first, second = tuple(range(1, 2 + len(old))), tuple(range(3 + len(old), len(messages)))
+    between = detector.locate(messages, Verdict(HISTORY, 0.9, {}, evidence=first, reply=second))
+    within = detector.locate(messages, Verdict(INTRA, 0.9, {}, reply=second))
+    assert between.earlier.message in first
+    for span in (between.earlier, between.later, *((within.earlier, within.later) if within else ())):
+        assert (span.start, span.end) in clauses(messages[span.message]["content"])
+    if within:
+        assert within.earlier.message in second
+        assert (within.earlier.message, within.earlier.end) < (within.later.message, within.later.start)
+
+
+def test_what_does_not_fit_the_chat_is_refused(detector, random_model):
+    messages = chat("你养猫吗？", "养了一只橘猫", "它叫什么？", "我没养过猫呀")
+    with pytest.raises(InputError, match=r"the verdict is on \(1,\); the last reply of the chat is \(3,\)"):
+        detector.locate(messages, Verdict(INTRA, 0.9, {}, reply=(1,)))
+    with pytest.raises(InputError, match=r"names \(2,\) as evidence; that is no earlier reply"):
+        detector.locate(messages, Verdict(HISTORY, 0.9, {}, evidence=(2,), reply=(3,)))
+    alone = ContradictionDetector(CheckpointClassifier.load(random_model("4-class"), view=INTRA))
+    with pytest.raises(InputError, match="reads u2, b2; locating takes b1"):
+        alone.locate(messages)
