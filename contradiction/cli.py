@@ -257,6 +257,18 @@ def card(
     typer.echo(f"{model / 'README.md'}: written, with {len(found)} evaluations")
 
 
+@app.command()
+def export(
+    model: Annotated[Path, typer.Argument(help="A model folder that `cdconv train` wrote.")],
+    out: Annotated[Path, typer.Option(help="The folder to write.")],
+) -> None:
+    """Copies a model folder with its weights in fp16, half the bytes, to be shipped."""
+    from contradiction.export import export as run
+
+    size = sum(file.stat().st_size for file in run(model, out).rglob("*") if file.is_file())
+    typer.echo(f"{out}: {size / 1e6:.1f} MB; next: cdconv evaluate {out}")
+
+
 @app.command("results")
 def results_(
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("models/README.md"),
