@@ -94,14 +94,17 @@ def test_equal_texts_keep_the_given_order_and_are_judged_once(random_model):
     assert counting.classifier.reads == [4]
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 32])
-def test_texts_that_the_model_reads_alike_keep_the_given_order_in_any_batch(detector, size):
-    # The tokenizer makes the same pieces of them, but as texts they differ, so that each is read in other company.
+@pytest.mark.parametrize("size", [1, 5, 7, 32])
+def test_texts_that_the_model_reads_alike_keep_the_given_order_in_any_batch(detector, sample_rows, size):
+    # The tokenizer makes the same pieces of them, but as texts they differ, so that each is read in other company: in
+    # batches of 5 their probabilities differ in the last bits.
     alike = ["我没养过猫呀", "我 没养过猫呀", "我没 养过猫呀", " 我没养过猫呀"]
     pieces = {tuple(detector.classifier.tokenizer(text)["input_ids"]) for text in alike}
     assert len(pieces) == 1
-    for order in itertools.permutations(alike):
-        assert [each.reply for each in detector.rerank(CHAT, order, batch_size=size)] == list(order)
+    others = list(dict.fromkeys(row["b2"] for row in sample_rows))[:12]
+    given = [text for four in zip(alike, others, others[4:], others[8:], strict=False) for text in four]
+    ranked = detector.rerank(CHAT, given, batch_size=size)
+    assert [each.reply for each in ranked if each.reply in alike] == alike
 
 
 def test_what_differs_by_less_than_a_tie_keeps_the_given_order():
