@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import cdconv
 from contradiction.errors import InputError
-from contradiction.labels import GROUPED, HISTORY, LABELS, NON_CONTRADICTION, ROLE
+from contradiction.labels import A2T, HISTORY, LABELS, NON_CONTRADICTION, RCT, ROLE
 from contradiction.tables import Table
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ MOST = 5  # inserted turns
 # contradicts u1, and otherwise b1.
 ABOUT_USER = ("inquiring-user", "inquiring-user-m")
 REMOVED, REPLACED = FORMS = ("removed", "replaced")
-CONFIGS = tuple(f"{TASK}-{kind}{suffix}" for suffix in ("", GROUPED) for kind in ("a2t", "rct"))
 
 Pair = tuple[str, str]  # a user message and the reply to it
 Row = dict[str, Any]
@@ -130,9 +129,9 @@ def build(splits: Mapping[str, Mapping[str, Sequence[cdconv.Row]]]) -> dict[str,
     from datasets import Dataset
 
     made = {
-        f"{TASK}-{kind}{suffix}": make(sides[SPLIT])
+        f"{TASK}{kind}{suffix}": make(sides[SPLIT])
         for suffix, sides in splits.items()
-        for kind, make in (("a2t", add_turns), ("rct", remove_turn))
+        for kind, make in ((A2T, add_turns), (RCT, remove_turn))
     }
     return {config: Dataset.from_list(rows, features=_features(rows[0])) for config, rows in made.items()}
 

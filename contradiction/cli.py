@@ -11,11 +11,12 @@ from contradiction.cli_analyze import analyze
 from contradiction.cli_backbone import app as backbone_app
 from contradiction.cli_calibrate import calibrate
 from contradiction.cli_detect import detect
+from contradiction.cli_evaluate import evaluate
 from contradiction.cli_options import DEMO, ModelOption, demand_model
 from contradiction.cli_push import app as push_app
 from contradiction.cli_reproduce import reproduce
 from contradiction.errors import InputError
-from contradiction.terminal import progress, show
+from contradiction.terminal import show
 
 if TYPE_CHECKING:
     from contradiction.recipes import Recipe
@@ -34,6 +35,7 @@ app.add_typer(backbone_app, name="backbone")
 app.command()(analyze)
 app.command()(calibrate)
 app.command()(detect)
+app.command()(evaluate)
 app.command()(reproduce)
 
 INTERRUPTED = 130
@@ -180,46 +182,20 @@ def train(
 
 
 def _train(recipe: "Recipe", data: str, out: Path, **options: Any) -> None:
+    from accelerate import PartialState
+
     from contradiction import stages, training
     from contradiction.views import HIERARCHICAL
 
     run = stages.train if recipe.view == HIERARCHICAL else training.train
     run(recipe, data=data, out=out, **options)
+    if not PartialState().is_main_process:  # one of several is enough to say so
+        return
     if recipe.view != "nli":
         where = "" if data == "cdconv" else f" --data {data}"
         typer.echo(f"{out}: trained; next: cdconv evaluate {out}{where}")
     else:
         typer.echo(f"{out}: trained; next: cdconv train RECIPE --backbone {out}")
-
-
-@app.command()
-def evaluate(
-    model: Annotated[str, typer.Argument(help="A model folder or Hub id.")],
-    data: DataOption = "cdconv",
-    config: Annotated[
-        str | None, typer.Option(help="A config of the data. By default the one that the model was trained on.")
-    ] = None,
-    split: Annotated[str, typer.Option(help="train, validation or test.")] = "test",
-    view: Annotated[str | None, typer.Option(help="The utterances to read, where the model does not say.")] = None,
-    json: Annotated[Path | None, typer.Option(help="Also write metrics and predictions to this file.")] = None,
-) -> None:
-    """Scores a detector, with 95 % bootstrap intervals, beside the kept artefact baselines on the same rows."""
-    from contradiction import results
-    from contradiction.detector import ContradictionDetector
-    from contradiction.evaluation import evaluate as run
-
-    detector = ContradictionDetector.from_pretrained(model, view=view)
-    config = config or results.trained_on(model) or detector.task
-    with progress(f"evaluating {Path(model).name}") as bar:
-        task = bar.add_task("", total=None)
-        result = run(
-            detector, data=data, config=config, split=split,
-            on_start=lambda rows: bar.update(task, total=rows), on_batch=lambda done: bar.advance(task, done),
-        )  # fmt: skip
-    if json:
-        results.keep(result, json)
-    beside = [result, *results.baselines(config, split, data=result["data"])]
-    show(results.class_table(result), results.score_table(beside, "With 95 % bootstrap intervals"))
 
 
 @app.command()

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from contradiction.errors import InputError
-from contradiction.labels import CONFIGS
+from contradiction.labels import CHECKLISTS, CONFIGS
 from contradiction.quiet import no_data_bars
 
 if TYPE_CHECKING:
@@ -19,19 +19,21 @@ def load_split(data: str | Path, config: str, split: str) -> "Dataset":
 
     Args:
         data: the folder that ``cdconv data build`` wrote, or a Hub id.
-        config: for instance ``4-class``.
-        split: train, validation or test.
+        config: for instance ``4-class``, or a checklist as ``4-class-a2t``.
+        split: train, validation or test; checklists have a test split only.
 
     Raises:
-        InputError: there is no such config or split, or the folder is no data repo.
+        InputError: there is no such config or split, or the folder is no data repo, or one without checklists.
     """
     from datasets import load_dataset
     from datasets.exceptions import DatasetsError
 
-    if config not in CONFIGS:
-        raise InputError(f"config {config!r}; there are {', '.join(CONFIGS)}")
+    if config not in (*CONFIGS, *CHECKLISTS):
+        raise InputError(f"config {config!r}; there are {', '.join((*CONFIGS, *CHECKLISTS))}")
     if split not in SPLITS:
         raise InputError(f"split {split!r}; there are {', '.join(SPLITS)}")
+    if config in CHECKLISTS and split != "test":
+        raise InputError(f"split {split!r}; config {config!r} has only test")
     folder = Path(data)
     if folder.is_dir() and not (folder / "README.md").is_file():
         raise InputError(f"{data} is a folder without a data set card; `cdconv data build --out {data}` builds one")
@@ -41,6 +43,10 @@ def load_split(data: str | Path, config: str, split: str) -> "Dataset":
         with no_data_bars():
             return load_dataset(str(data), config, split=split)
     except (DatasetsError, ValueError, OSError, ConnectionError) as error:
+        if config in CHECKLISTS and "not found" in str(error):
+            raise InputError(
+                f"{data} has no config {config!r}; `cdconv data build --checklists` builds a data repo that has"
+            ) from error
         raise InputError(f"{data}: config {config!r} cannot be loaded ({_first_line(error)})") from error
 
 

@@ -9,6 +9,7 @@ from contradiction import cards, checklists
 from contradiction.data import write_split
 from contradiction.errors import InputError
 from contradiction.files import new_folder
+from contradiction.labels import CHECKLISTS
 from contradiction.quiet import no_data_bars
 from contradiction.sources import Source
 
@@ -77,7 +78,7 @@ def _replaceable(path: Path) -> bool:
     if not path.is_dir():
         return False
     # A card, and nothing but Parquet in folders named like configs: anything else is somebody's work.
-    configs = {*(config.name for config in cdconv.CDConv.BUILDER_CONFIGS), *checklists.CONFIGS}
+    configs = {*(config.name for config in cdconv.CDConv.BUILDER_CONFIGS), *CHECKLISTS}
     card = path / "README.md"
     # As bytes: whatever lies there is somebody's, and need not be UTF-8.
     if card.is_file() and b"dataset_info:" not in card.read_bytes():

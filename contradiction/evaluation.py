@@ -8,8 +8,9 @@ from contradiction import record
 from contradiction.data import fingerprint, load_split
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
-from contradiction.labels import CONTRADICTIONS, LABELS, merge, task_of
+from contradiction.labels import CHECKLISTS, CONTRADICTIONS, LABELS, merge, task_of
 from contradiction.results import evaluation
+from contradiction.settings_on_test import without_curve
 
 
 def evaluate(
@@ -38,11 +39,14 @@ def evaluate(
         on_batch: called with the number of conversations done, after each forward pass.
 
     Returns:
-        What ``contradiction.results`` keeps: metrics with intervals, predictions, probabilities, the record of the run.
+        What ``contradiction.results`` keeps: metrics with intervals, predictions, probabilities, the rule and the
+        record of the run.
 
     Raises:
-        InputError: the detector predicts other labels than the config has.
+        InputError: the detector predicts other labels than the config has, or this is a checklist.
     """
+    if config in CHECKLISTS:
+        raise InputError(f"config {config!r} holds chats of several turns; `cdconv evaluate --evidence` scores them")
     task = task_of(config)
     if detector.task != task and (task != "2-class" or detector.task not in CONTRADICTIONS):
         raise InputError(f"{detector.name} predicts {', '.join(detector.labels)}; config {config!r} has other labels")
@@ -60,7 +64,7 @@ def evaluate(
     plain = [str(each.plain_merged) if merged else each.plain for each in judgements]
     scores = [merge(detector.task, each.scores) if merged else each.scores for each in judgements]
     return evaluation(
-        name=_name(detector.name),
+        name=model_name(detector.name),
         config=config,
         split=split,
         data=fingerprint(rows),
@@ -72,9 +76,12 @@ def evaluate(
         columns=detector.columns,
         cut=sum(each.unread is not None for each in judgements),
         run=record.read(detector.name),
-        probabilities=[[round(each[label], 5) for label in LABELS[task]] for each in scores],
+        rule=without_curve(detector.classifier.rule),
+        # As fine as thresholds are, so that a row of the very probability of one still reaches it.
+        probabilities=[[round(each[label], 6) for label in LABELS[task]] for each in scores],
     )
 
 
-def _name(model: str) -> str:
+def model_name(model: str) -> str:
+    """How results name a model: a folder by its name, and a model on the Hub by its id."""
     return Path(model).name if Path(model).is_dir() else model

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.stats import binomtest
 
+from contradiction.analysis_slices import wilson
 from contradiction.errors import InputError
 from contradiction.labels import CONTRADICTION, HISTORY, LABELS, NON_CONTRADICTION, is_contradiction
 from contradiction.tables import Table, interval, percent
@@ -21,6 +21,7 @@ COLUMNS = (
     "right", "strict", "two_class_right", "two_class_strict",
 )  # fmt: skip
 PRECISION, RECALL, F1 = "precision", "recall", "f1"
+HEADERS = {PRECISION: "precision", RECALL: "recall", F1: "F1"}
 
 
 def score_evidence(
@@ -112,7 +113,7 @@ def false_alarms(origins: Sequence[str], predictions: Sequence[str], forms: Sequ
         result[form] = {
             "n": len(said),
             **{name: count / len(said) if said else 0.0 for name, count in alarms.items()},
-            "interval": {name: _wilson(count, len(said)) for name, count in alarms.items()},
+            "interval": {name: list(wilson(count, len(said))) for name, count in alarms.items()},
         }
     return result
 
@@ -126,23 +127,40 @@ def turns_of(evidence: Iterable[Iterable[int]]) -> list[set[int]]:
     return [{index // 2 for index in indices} for indices in evidence]
 
 
-def table(result: Mapping[str, Any], title: str = "", group: str = "inserted") -> Table:
-    """The figures of ``score_evidence``, with intervals where it drew them, a row a group and one for all."""
-    header = (group, "rows", "history", "precision", "recall", "F1", "strict", "strict, 2-class")
+def table(
+    result: Mapping[str, Any], title: str = "", group: str = "inserted", *, named: bool = True, categories: bool = True
+) -> Table:
+    """The figures of ``score_evidence``, with intervals where it drew them, a row a group and one for all.
+
+    Args:
+        result: what it returned.
+        title: of the table.
+        group: what the groups are.
+        named: whether the detector names evidence at all; without it accuracies are what there is to show.
+        categories: whether it tells categories; without them there are two classes.
+    """
+    figures = {
+        **({f"evidence_{name}": header for name, header in HEADERS.items()} if named else {}),
+        **({"accuracy": "accuracy", "strict_accuracy": "strict"} if categories else {}),
+        "two_class_accuracy": "2-class",
+        "two_class_strict_accuracy": "2-class strict",
+    }
+    shown = {key: header for key, header in figures.items() if named or "strict" not in key}
     body = [
-        (name, f"{each['n']:,}", f"{each['history']:,}", *_cells(each))
+        (name, f"{each['n']:,}", *_cells(each, shown))
         for name, each in (*result.get("groups", {}).items(), ("all", result))
     ]
-    return Table(title, header, body)
+    return Table(title, (group, "rows", *shown.values()), body)
 
 
-def _cells(result: Mapping[str, Any]) -> list[str]:
-    values = {f"evidence_{name}": value for name, value in result["evidence"].items()} | {
-        "strict_accuracy": result["strict_accuracy"],
-        "two_class_strict_accuracy": result["two_class"]["strict_accuracy"],
+def _cells(result: Mapping[str, Any], shown: Iterable[str]) -> list[str]:
+    values = {
+        **{f"evidence_{name}": value for name, value in result["evidence"].items()},
+        **{name: result[name] for name in ("accuracy", "strict_accuracy")},
+        **{f"two_class_{name}": value for name, value in result["two_class"].items()},
     }
     bounds = result.get("interval")
-    return [percent(value) + (f" ({interval(bounds[name])})" if bounds else "") for name, value in values.items()]
+    return [percent(values[name]) + (f" ({interval(bounds[name])})" if bounds else "") for name in shown]
 
 
 def _count(
@@ -161,7 +179,7 @@ def _count(
 
 def _report(counts: np.ndarray, clusters: np.ndarray, bootstrap: int, seed: int) -> dict[str, Any]:
     """The figures of rows (rows, columns) that belong to clusters (rows)."""
-    from evaluate_metric.evaluate_metric import _Bootstrap  # the one place that resamples
+    from evaluate_metric.evaluate_metric import Bootstrap  # the one place that resamples
 
     total = counts.sum(axis=0)
     figures = {name: float(value) for name, value in _figures(total).items()}
@@ -176,7 +194,7 @@ def _report(counts: np.ndarray, clusters: np.ndarray, bootstrap: int, seed: int)
         "two_class": {name: figures[two_class + name] for name in ("accuracy", "strict_accuracy")},
     }
     if bootstrap:
-        resampling = _Bootstrap(bootstrap, seed)
+        resampling = Bootstrap(bootstrap, seed)
         members = np.unique(clusters, return_inverse=True)[1]
         sums = np.zeros((members.max() + 1, len(COLUMNS)), dtype=np.int64)
         np.add.at(sums, members, counts)
@@ -209,11 +227,6 @@ def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
 
 def _merge(label: str) -> str:
     return CONTRADICTION if is_contradiction(label) else NON_CONTRADICTION
-
-
-def _wilson(count: int, n: int) -> list[float]:
-    bounds = binomtest(count, n).proportion_ci(method="wilson") if n else (0.0, 1.0)
-    return [float(bound) for bound in bounds]
 
 
 def _check_lengths(columns: Mapping[str, Sequence[Any] | None]) -> None:

@@ -35,11 +35,14 @@ CONFIGS = (
     "nli",
     f"{NLI}2-class",
 )
+# Test conversations with turns added, and with the first taken away (``contradiction.checklists``): no training split.
+A2T, RCT = "-a2t", "-rct"
+CHECKLISTS = tuple(f"4-class{kind}{suffix}" for suffix in ("", GROUPED) for kind in (A2T, RCT))
 
 
 def task_of(config: str) -> str:
-    """The task of a data set config: ``4-class-grouped`` and ``nli-2-class`` -> ``4-class`` and ``2-class``."""
-    return config.removesuffix(GROUPED).removeprefix(NLI)
+    """The task of a data set config: ``4-class-a2t-grouped`` and ``nli-2-class`` -> ``4-class`` and ``2-class``."""
+    return config.removesuffix(GROUPED).removesuffix(A2T).removesuffix(RCT).removeprefix(NLI)
 
 
 def task_with(names: Iterable[str]) -> str | None:

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any
 import cdconv
 from contradiction import nli, record, results
 from contradiction.cards import render
+from contradiction.decision import Rule
 from contradiction.errors import InputError
 from contradiction.files import read_json
 from contradiction.labels import LABELS, STAGES, task_of
+from contradiction.settings_on_test import rule_of, why_not, without_curve
+from contradiction.settings_on_test import table as settings_table
 from contradiction.tables import percent
 from contradiction.views import CONVERSATION, VIEWS
 
@@ -34,9 +37,9 @@ STAGE_SENTENCE = "Tells {} from all other replies: one stage of a hierarchical d
 
 
 def evaluations_of(folder: str | Path, kept_in: str | Path = results.FOLDER) -> list[dict[str, Any]]:
-    """The kept evaluations of the very run that a model folder records."""
+    """The kept evaluations, by the metric, of the very run that a model folder records."""
     run = record.read(folder)
-    return [each for each in results.kept(kept_in) if run and each.get("run") == run]
+    return [each for each in results.kept(kept_in) if run and each.get("run") == run and each.get("kind") == "detector"]
 
 
 def model_card(
@@ -87,6 +90,7 @@ def _card(folder: Path, run: dict[str, Any], evaluations: Sequence[Mapping[str, 
     separator = _separator(folder / checkpoint)
     *context, last = (EXAMPLE[column] for column in columns)
     example = {"text": separator.join(context), "text_pair": last} if context else {"text": last}
+    rule = Rule.load(folder)
     beside = [
         baseline
         for each in evaluations
@@ -100,6 +104,11 @@ def _card(folder: Path, run: dict[str, Any], evaluations: Sequence[Mapping[str, 
         scores=results.score_table([*evaluations, *beside], "", with_split=True) if evaluations else None,
         baselines=bool(beside),
         classes=[results.class_table(each) for each in evaluations],
+        rule=rule if rule != Rule() else None,
+        offsets={label: each for label, each in rule.offsets.items() if each},
+        stale=any(rule_of(each) != without_curve(rule) for each in evaluations),
+        without_rule=any("plain" in each for each in evaluations),
+        settings=[settings_table(each, rule) for each in evaluations if not why_not(each, rule)],
         chosen=[
             (name, percent(each["best_macro_f1"]), each["best_epoch"])
             for name, each in (stages or {recipe["view"]: run}).items()

@@ -93,7 +93,7 @@ class _Options(TypedDict, total=False):
 
 
 @dataclass(frozen=True)
-class _Bootstrap:
+class Bootstrap:
     """How to resample rows; the fields are the public keywords of these names, which `_Options` types."""
 
     bootstrap: int = 0
@@ -186,7 +186,7 @@ def score(
         ValueError: predictions[2] is 2; allowed for 2-class are 0-1 or 'non-contradiction', 'contradiction'
     """
     task = _task(task)
-    resampling = _Bootstrap(bootstrap, seed, confidence_level, stratified)
+    resampling = Bootstrap(bootstrap, seed, confidence_level, stratified)
     counts = _count(task, references=references, predictions=predictions)
     draws = resampling.draw(counts) if bootstrap else None
     result = _report(counts, draws, task, resampling)
@@ -234,7 +234,7 @@ def compare(
         (0.5, 100, True)
     """
     task = _task(task)
-    resampling = _Bootstrap(bootstrap, seed, confidence_level, stratified)
+    resampling = Bootstrap(bootstrap, seed, confidence_level, stratified)
     if not bootstrap:
         raise ValueError("bootstrap is 0; a comparison needs at least 1 resample, better 2,000")
     counts = _count(task, references=references, predictions=predictions, baseline_predictions=baseline_predictions)
@@ -315,7 +315,7 @@ def _figures(counts: np.ndarray) -> dict[str, np.ndarray]:
     }
 
 
-def _report(counts: np.ndarray, draws: np.ndarray | None, task: str, resampling: _Bootstrap) -> dict[str, Any]:
+def _report(counts: np.ndarray, draws: np.ndarray | None, task: str, resampling: Bootstrap) -> dict[str, Any]:
     figures, labels = _figures(counts), LABELS[task]
     each = ("precision", "recall", "f1", "support")
     result: dict[str, Any] = {
@@ -337,7 +337,7 @@ def _differences(counts: np.ndarray) -> dict[str, np.ndarray]:
     return {f"{name}_difference": ours[name] - baseline[name] for name in ("accuracy", "macro_f1")}
 
 
-def _contrast(counts: np.ndarray, draws: np.ndarray, resampling: _Bootstrap) -> dict[str, Any]:
+def _contrast(counts: np.ndarray, draws: np.ndarray, resampling: Bootstrap) -> dict[str, Any]:
     drawn = _differences(draws)
     rounding = 1e-12  # equal scores that are reached by different sums differ by this much at most
     macro_f1 = drawn["macro_f1_difference"]
@@ -397,7 +397,7 @@ class CDConvMetric(evaluate.Metric):
         **options: Unpack[_Options],
     ) -> dict[str, Any] | None:
         """Scores the rows given here and those added before. Raises ValueError, and keeps those, on invalid input."""
-        _Bootstrap(**options)
+        Bootstrap(**options)
         columns: dict[str, list[int]] = {}
         if predictions is not None or references is not None:
             columns = _columns(self.task, predictions=predictions, references=references)

@@ -1,0 +1,138 @@
+"""The command ``cdconv evaluate``."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from contradiction.errors import InputError
+from contradiction.terminal import progress, show
+
+if TYPE_CHECKING:
+    from contradiction.detector import ContradictionDetector
+
+ALL = "all"
+
+
+def evaluate(
+    model: Annotated[str, typer.Argument(help="A model folder or Hub id.")],
+    data: Annotated[str, typer.Option(help="The data repo: a folder or a Hub id.")] = "cdconv",
+    config: Annotated[
+        str | None, typer.Option(help="A config of the data. By default the one that the model was trained on.")
+    ] = None,
+    split: Annotated[str, typer.Option(help="train, validation or test.")] = "test",
+    view: Annotated[str | None, typer.Option(help="The utterances to read, where the model does not say.")] = None,
+    json: Annotated[Path | None, typer.Option(help="Also write metrics and predictions to this file.")] = None,
+    settings: Annotated[
+        bool, typer.Option("--settings", help="Also what thresholds chosen on validation give on test.")
+    ] = False,
+    results: Annotated[Path, typer.Option(help="Where --settings looks for a kept evaluation.")] = Path(
+        "models/results"
+    ),
+    evidence: Annotated[
+        bool, typer.Option("--evidence", help="Instead: which earlier turn is named, on the checklists.")
+    ] = False,
+    reading: Annotated[
+        str, typer.Option(help="With --evidence: windowed, structured, unstructured, or all three.")
+    ] = ALL,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="With --evidence: rows at most, all versions of some conversations.")
+    ] = None,
+) -> None:
+    """Scores a detector, with 95 % bootstrap intervals, beside the kept artefact baselines on the same rows."""
+    from contradiction.detector import ContradictionDetector
+
+    if evidence and settings:
+        raise InputError("--evidence and --settings are two questions; ask one at a time")
+    if evidence and split != "test":
+        raise InputError(f"split {split!r}; the checklists are made of the test split alone, leave --split out")
+    if not evidence and (reading != ALL or limit is not None):
+        raise InputError("--reading and --limit go with --evidence")
+    detector = ContradictionDetector.from_pretrained(model, view=view)
+    if evidence:
+        _evidence(detector, data, config, reading, limit, json)
+    else:
+        _labels(detector, data, config, split, json, results if settings else None)
+
+
+def _labels(
+    detector: "ContradictionDetector", data: str, config: str | None, split: str, json: Path | None, kept: Path | None
+) -> None:
+    from contradiction import results, settings_on_test
+
+    config = config or results.trained_on(detector.name) or detector.task
+    if kept and (reason := settings_on_test.why_never(detector.name, config, split, detector.classifier.rule)):
+        raise InputError(reason)
+    result = _kept(detector, data, config, split, kept) if kept else None
+    if result is None:
+        result = _scored(detector, data, config, split)
+    else:
+        typer.echo(f"cdconv: {kept} keeps this evaluation, so nothing is scored again", err=True)
+    if json:
+        results.keep(result, json)
+    beside = [result, *results.baselines(config, split, data=result["data"])]
+    show(results.class_table(result), results.score_table(beside, "With 95 % bootstrap intervals"))
+    if kept:
+        show(settings_on_test.table(result, detector.classifier.rule))
+
+
+def _scored(detector: "ContradictionDetector", data: str, config: str, split: str) -> dict[str, Any]:
+    from contradiction.evaluation import evaluate as run
+
+    with progress(f"evaluating {Path(detector.name).name}") as bar:
+        task = bar.add_task("", total=None)
+        return run(
+            detector, data=data, config=config, split=split,
+            on_start=lambda rows: bar.update(task, total=rows), on_batch=lambda done: bar.advance(task, done),
+        )  # fmt: skip
+
+
+def _kept(detector: "ContradictionDetector", data: str, config: str, split: str, folder: Path) -> dict[str, Any] | None:
+    """The kept evaluation of this very detector with its present rule, on these very rows; None where none is."""
+    from contradiction.data import fingerprint, load_split
+    from contradiction.model_cards import evaluations_of
+    from contradiction.settings_on_test import without_curve
+
+    wanted = {
+        "config": config,
+        "split": split,
+        "columns": list(detector.columns),
+        "rule": without_curve(detector.classifier.rule),
+    }
+    found = [
+        each
+        for each in evaluations_of(detector.name, folder)
+        if all(each.get(key) == value for key, value in wanted.items())
+    ]
+    rows = fingerprint(load_split(data, config, split)) if found else None
+    return next((each for each in found if each["data"] == rows), None)
+
+
+def _evidence(
+    detector: "ContradictionDetector",
+    data: str,
+    config: str | None,
+    reading: str,
+    limit: int | None,
+    json: Path | None,
+) -> None:
+    from contradiction import evidence_evaluation, results
+    from contradiction.labels import GROUPED
+    from contradiction.windows import READINGS, check_reading
+
+    readings = READINGS if reading == ALL else (check_reading(reading),)
+    # Of the split that the model was not trained on the other side of.
+    grouped = (results.trained_on(detector.name) or "").endswith(GROUPED)
+    default = next(each for each in evidence_evaluation.CONFIGS if each.endswith(GROUPED) == grouped)
+    with progress(f"judging chats with {Path(detector.name).name}") as bar:
+        task = bar.add_task("", total=None)
+        result = evidence_evaluation.evaluate(
+            detector, data=data, config=config or default, readings=readings, limit=limit,
+            on_start=lambda windows: bar.update(task, total=windows),
+            on_batch=lambda done: bar.advance(task, done),
+        )  # fmt: skip
+    if json:
+        results.keep(result, json)
+    show(*evidence_evaluation.tables(result))
+    for note in evidence_evaluation.notes(result):
+        typer.echo(note)
