@@ -1,92 +1,134 @@
-"""JSON lines of chats in, one verdict a line out, in the same order."""
+"""Chats judged as they come, in their order, and what is said of each as an object of JSON."""
 
 import json
-from codecs import BOM_UTF8
-from collections.abc import Callable, Iterator
-from dataclasses import asdict
-from itertools import count
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
 
-from contradiction.conversation import read_turns
+from contradiction.chat_files import Chats, Entry
 from contradiction.detector import ContradictionDetector
-from contradiction.errors import InputError
+from contradiction.labels import is_contradiction
 from contradiction.verdict import Verdict
 
+# Windows that are judged before anything is said: enough that batches hold inputs of like length, few enough that a
+# slow model is heard, and a killed run loses little.
+PART = 1024
 
-class Stream(Protocol):
-    """A buffered binary file, or standard input's buffer."""
-
-    def read1(self, size: int, /) -> bytes:
-        """What has arrived, at most ``size`` bytes; waits only where there is nothing, and is empty at the end."""
-
-
-AT_ONCE = 1 << 18  # bytes: enough for batches of like length, few enough to answer soon
+Record = dict[str, Any]
 
 
-def detect_lines(
+@dataclass(frozen=True)
+class Answered:
+    """A part of the input and what is said of it.
+
+    Attributes:
+        entries: the part, in the order of the input.
+        verdicts: of the usable ones among them.
+        records: an object for each of these: its number as ``line`` or ``row``, its ``id`` where it has one, then the
+            fields of the verdict; or ``verdicts``, one for each reply.
+        rejected: an object for each of the others: number, ``error``, and ``input``, the beginning of its text.
+    """
+
+    entries: list[Entry]
+    verdicts: list[list[Verdict]]
+    records: list[Record]
+    rejected: list[Record]
+
+
+@dataclass
+class Tally:
+    """How many chats were judged, and how."""
+
+    chats: int = 0
+    judged: int = 0
+    contradictions: int = 0
+    unchecked: int = 0
+    rejected: int = 0
+
+    def add(self, records: Iterable[Mapping[str, Any]], rejected: int = 0) -> None:
+        """Counts what :func:`judge` says, or said in an earlier run."""
+        self.rejected += rejected
+        for record in records:
+            self.chats += 1
+            for verdict in record.get("verdicts", [record]):
+                self.judged += verdict["label"] is not None
+                self.contradictions += verdict["label"] is not None and is_contradiction(verdict["label"])
+                self.unchecked += not verdict["checked"]
+
+    def __str__(self) -> str:
+        return (
+            f"{self.chats:,} chats, {self.judged:,} replies judged, {self.contradictions:,} contradictions, "
+            f"{self.unchecked:,} unchecked, {self.rejected:,} rejected"
+        )
+
+
+def parts(chats: Chats, scan: bool = False) -> Iterator[list[Entry]]:
+    """The input in parts that are judged at once.
+
+    Where it is a file, they hang on nothing but its content: so that one of them can be judged anew to the same digit.
+    """
+    for entries in chats.arrivals:
+        part: list[Entry] = []
+        held = 0
+        for entry in entries:
+            part.append(entry)
+            held += cost(entry, scan)
+            if held >= PART:
+                yield part
+                part, held = [], 0
+        if part:
+            yield part
+
+
+def cost(entry: Entry, scan: bool) -> int:
+    """About how many windows a chat is read in."""
+    return max(1, entry.turns * (entry.turns - 1) // 2 if scan else entry.turns - 1)
+
+
+def judge(
     detector: ContradictionDetector,
-    stream: Stream,
-    where: str,
+    part: list[Entry],
+    key: str,
     *,
-    on_error: Callable[[str], Any],
+    scan: bool = False,
     batch_size: int = 32,
-) -> Iterator[str]:
-    """Judges JSON lines of ``{"messages": [...]}``.
-
-    What has arrived is judged at once, so that a pipe is answered line by line and a file in large batches.
+    on_batch: Callable[[int], Any] | None = None,
+) -> Answered:
+    """Judges the last reply of each chat of a part.
 
     Args:
         detector: what judges.
-        stream: UTF-8, a chat a line; blank lines are passed over.
-        where: the name of the input, for messages.
-        on_error: called with one line of text for each line that cannot be judged; the rest goes on.
-        batch_size: chats a forward pass.
+        part: of an input.
+        key: ``line`` or ``row``, what the numbers of the input count.
+        scan: judges every reply instead.
+        batch_size: windows a forward pass.
+        on_batch: called with the number of windows done, after each forward pass.
 
-    Yields:
-        A JSON object for each good line: its number (from 1) as ``line``, then the fields of the verdict.
+    Raises:
+        InputError: this model does not judge replies.
     """
-    numbers = count(1)
-    for lines in _arrived(stream):
-        chats: dict[int, Any] = {}
-        for line, number in zip(lines, numbers, strict=False):
-            if number == 1:
-                line = line.removeprefix(BOM_UTF8)
-            if not line.strip():
-                continue
-            try:
-                messages = _messages(line)
-                read_turns(messages)
-                chats[number] = messages
-            except InputError as error:
-                on_error(f"{where}:{number}: {error}")
-        for place, verdict in zip(chats, detector.batch(list(chats.values()), batch_size=batch_size), strict=True):
-            yield to_json(verdict, line=place)
+    good = [entry for entry in part if entry.messages is not None]
+    chats = [entry.messages for entry in good if entry.messages is not None]
+    if scan:
+        verdicts = detector.scan_batch(chats, batch_size=batch_size, on_batch=on_batch)
+    else:
+        verdicts = [[each] for each in detector.batch(chats, batch_size=batch_size, on_batch=on_batch)]
+    return Answered(
+        part,
+        verdicts,
+        [_record(entry, each, key, scan) for entry, each in zip(good, verdicts, strict=True)],
+        [{key: entry.number, "error": entry.error, "input": entry.raw} for entry in part if entry.error],
+    )
 
 
-def _arrived(stream: Stream) -> Iterator[list[bytes]]:
-    """The whole lines that can be read without waiting, again and again until the end."""
-    rest: list[bytes] = []
-    while part := stream.read1(AT_ONCE):
-        head, newline, tail = part.rpartition(b"\n")
-        if newline:
-            yield b"".join([*rest, head]).split(b"\n")
-            rest = [tail]
-        else:
-            rest.append(part)
-    if last := b"".join(rest):
-        yield [last]
+def _record(entry: Entry, verdicts: list[Verdict], key: str, scan: bool) -> Record:
+    named = {key: entry.number} if entry.id is None else {key: entry.number, "id": entry.id}
+    return {**named, "verdicts": [asdict(each) for each in verdicts]} if scan else {**named, **asdict(verdicts[0])}
 
 
-def to_json(verdict: Verdict, **more: Any) -> str:
-    """One line of JSON, Chinese as it is."""
-    return json.dumps({**more, **asdict(verdict)}, ensure_ascii=False)
-
-
-def _messages(line: bytes) -> Any:
+def to_line(record: Mapping[str, Any]) -> bytes:
+    """One line of JSON in UTF-8, Chinese as it is; what is no valid Unicode, escaped."""
     try:
-        chat = json.loads(line.decode("utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"not a line of UTF-8 JSON ({error})") from None
-    if not isinstance(chat, dict) or "messages" not in chat:
-        raise InputError('a line must be {"messages": [...]}')
-    return chat["messages"]
+        return json.dumps(record, ensure_ascii=False).encode("utf-8") + b"\n"
+    except UnicodeEncodeError:
+        return json.dumps(record).encode("ascii") + b"\n"

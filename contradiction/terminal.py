@@ -20,15 +20,15 @@ def show(*tables: "Table") -> None:
         console.print(table.rich())
 
 
-def progress(title: str) -> "Progress":
+def progress(title: str, *, in_bytes: bool = False) -> "Progress":
     """A bar with the time left, on stderr; it goes away when the work is done."""
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     return Progress(
         TextColumn(title),
         BarColumn(),
-        MofNCompleteColumn(),
+        DownloadColumn() if in_bytes else MofNCompleteColumn(),
         TimeRemainingColumn(),
         console=Console(stderr=True),
         transient=True,

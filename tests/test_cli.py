@@ -99,36 +99,6 @@ def test_an_unwritable_folder_is_one_line(run, sample_repo, tmp_path):
     assert str(tmp_path / "file") in err
 
 
-def test_detect_gives_a_verdict_a_line_in_order(run, model, tmp_path):
-    file = tmp_path / "chats.jsonl"
-    other = [*CHAT[:3], {"role": "assistant", "content": "。。。"}]
-    file.write_text("\n".join([line(), "", line(other), line()]) + "\n", encoding="utf-8")
-    code, out, err = run("detect", file, "--model", model)
-    first, second, third = map(json.loads, out.splitlines())
-    assert (code, err) == (0, "")
-    assert [each["line"] for each in (first, second, third)] == [1, 3, 4]
-    assert list(first) == ["line", "label", "score", "scores", "evidence", "checked", "reason"]
-    assert {**first, "line": 4} == third
-    assert (second["label"], second["checked"]) == (None, False)
-
-
-def test_detect_reads_standard_input(run, model):
-    code, out, _ = run("detect", "--model", model, stdin=line().encode())
-    assert code == 0
-    assert json.loads(out)["checked"] is True
-
-
-def test_a_bad_line_is_reported_by_number_and_the_rest_goes_on(run, model, tmp_path):
-    file = tmp_path / "chats.jsonl"
-    bad = ["{", "[]", '{"text": "你好"}', line(CHAT[:3]), '{"messages": [{"role": "user", "content": 3}]}', "\xff"]
-    lines = [line().encode(), *(each.encode("latin-1" if each == "\xff" else "utf-8") for each in bad), line().encode()]
-    file.write_bytes(b"\n".join(lines))
-    code, out, err = run("detect", file, "--model", model)
-    assert code == 1
-    assert [json.loads(each)["line"] for each in out.splitlines()] == [1, 8]
-    assert [each.split(": ")[1] for each in err.splitlines()] == [f"{file}:{number}" for number in range(2, 8)]
-
-
 def test_evaluate_prints_the_table_and_keeps_what_was_predicted(run, model, sample_repo, tmp_path):
     kept = tmp_path / "kept.json"
     code, out, _ = run("evaluate", model, "--data", sample_repo, "--json", kept)
@@ -193,37 +163,6 @@ def test_the_page_of_results_is_written_from_the_kept_evaluations(run, model, sa
     result = json.loads(kept.read_text(encoding="utf-8"))
     assert code == 0
     assert f"| quick | {100 * result['metrics']['macro_f1']:.1f} |" in page.read_text(encoding="utf-8")
-
-
-def test_a_byte_order_mark_does_not_cost_the_first_line(run, model, tmp_path):
-    file = tmp_path / "chats.jsonl"
-    file.write_bytes(b"\xef\xbb\xbf" + line().encode() + b"\r\n")
-    code, out, _ = run("detect", file, "--model", model)
-    assert (code, json.loads(out)["line"]) == (0, 1)
-
-
-def test_a_live_pipe_is_answered_line_by_line(model):
-    command = [sys.executable, "-m", "contradiction.cli", "detect", "--model", str(model)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        for number in (1, 2):
-            process.stdin.write(line().encode() + b"\n")
-            process.stdin.flush()
-            assert json.loads(process.stdout.readline())["line"] == number  # hangs unless it answers before the end
-        process.stdin.close()
-    assert process.returncode == 0
-
-
-def test_lines_that_arrive_in_pieces_are_put_together(model):
-    from io import BytesIO
-
-    from contradiction.streams import _arrived
-
-    class Slow(BytesIO):
-        def read1(self, size):
-            return super().read1(3)
-
-    content = b"one\ntwo two\n\nthree"
-    assert [each for lines in _arrived(Slow(content)) for each in lines] == content.split(b"\n")
 
 
 def test_a_broken_record_is_one_line(run, model, sample_repo, tmp_path):

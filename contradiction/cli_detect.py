@@ -1,0 +1,237 @@
+"""``cdconv detect``: chats in, verdicts out."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from contradiction.cli_options import DEMO, ModelOption, demand_model
+from contradiction.errors import InputError
+from contradiction.labels import NON_CONTRADICTION
+from contradiction.terminal import progress
+
+if TYPE_CHECKING:
+    from contradiction.answer_files import AnswerFiles, LineFile
+    from contradiction.chat_files import Chats, Entry
+    from contradiction.streams import Answered
+
+NOT_JUDGED = "not judged"
+
+
+class Failure(StrEnum):
+    """What may not be there, if asked for."""
+
+    CONTRADICTION = "contradiction"
+    UNCHECKED = "unchecked"
+
+
+def detect(
+    file: Annotated[str, typer.Argument(help="A file of chats, or - for standard input.")] = "-",
+    model: ModelOption = DEMO,
+    text: Annotated[
+        str | None, typer.Option(help='One chat instead of a file: \'[{"role": "user", "content": "…"}, …]\'.')
+    ] = None,
+    format: Annotated[
+        Literal["auto", "jsonl", "json", "csv", "parquet"],
+        typer.Option(help="Of the file; auto goes by its name, and takes standard input for jsonl."),
+    ] = "auto",
+    scan: Annotated[bool, typer.Option("--scan", help="Judge every reply of a chat, not only the last.")] = False,
+    threshold: Annotated[
+        str | None,
+        typer.Option(help="Call a contradiction from this probability on; or 'precision>=0.8', as on validation."),
+    ] = None,
+    prior: Annotated[
+        float | None, typer.Option(help="The share of contradictions among your replies, for instance 0.03.")
+    ] = None,
+    category: Annotated[
+        list[str] | None, typer.Option(help="A contradiction to call, and no other; may be given again.")
+    ] = None,
+    reading: Annotated[
+        str | None, typer.Option(help="How earlier turns are read: windowed, structured or unstructured.")
+    ] = None,
+    max_turns: Annotated[int | None, typer.Option(help="Earlier turns that are read at most.")] = None,
+    batch_size: Annotated[int, typer.Option(min=1, help="Inputs a forward pass.")] = 32,
+    out: Annotated[
+        Path | None, typer.Option(help="Write the verdicts here; what is rejected, to OUT.rejected.jsonl.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue what a killed run left in --out.")] = False,
+    table: Annotated[bool, typer.Option("--table", help="Show a table instead of JSON lines.")] = False,
+    fail_on: Annotated[
+        list[Failure] | None,
+        typer.Option(help="Exit with 1 if there is any; may be given again."),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No bar and no summary on stderr, only errors.")] = False,
+) -> None:
+    """Judges the last reply of each chat: chats in, a verdict a line out, in their order.
+
+    JSON lines, JSON: {"messages": [...]}, or the list alone; CSV and Parquet a column messages, or u1, b1, u2 and
+    b2. An id is carried along. What is no chat is reported, written to FILE.rejected.jsonl, and the rest goes on. A
+    pipe of JSON lines is answered line by line.
+
+    Exit code: 0 all is well; 1 something was rejected, or found that --fail-on names; 2 it cannot be done.
+    """
+    if text is not None and file != "-":
+        raise InputError(f"--text {text!r} and the file {file}; only one of them can be judged")
+    if resume and out is None:
+        raise InputError("--resume continues what stands in --out; name that file")
+    if table and out:
+        raise InputError("--table shows on standard output and --out writes JSON lines; only one of them can be")
+    demand_model(model)
+    asked: dict[str, Any] = {
+        "threshold": threshold, "prior": prior, "categories": category, "reading": reading, "max_turns": max_turns,
+    }  # fmt: skip
+    settings = {name: value for name, value in asked.items() if value is not None}
+
+    from contradiction.decision import Settings
+
+    Settings(**settings)  # says what is wrong with them before the model is loaded
+    chats = _open(file, text, None if format == "auto" else format)
+    from contradiction.detector import ContradictionDetector
+    from contradiction.streams import Tally, judge, parts
+
+    detector = ContradictionDetector.from_pretrained(model, **settings)
+    detector.batch([])  # says at once where this model does not judge replies
+    path = Path(file) if text is None and Path(file).is_file() else None
+    kept = _kept(out, chats, path, resume, model=model, scan=scan, settings=detector.settings) if out else None
+    beside = _beside(path, chats.key) if path and not kept else None
+    tally, rows = Tally(), list[tuple[str, ...]]()
+    stdout = sys.stdout.buffer  # before a bar takes the place of sys.stdout
+    with _bar(chats, scan, shown=not quiet and (bool(kept) or table or not sys.stdout.isatty())) as bar:
+        for part in kept.left(parts(chats, scan), tally) if kept else parts(chats, scan):
+            answered = judge(detector, part, chats.key, scan=scan, batch_size=batch_size, on_batch=bar(part))
+            tally.add(answered.records, len(answered.rejected))
+            for each in answered.rejected:
+                _say(f"{chats.where}:{each[chats.key]}: {each['error']}")
+            if kept:
+                kept.add(answered)
+                continue
+            if beside:
+                beside = _add(beside, answered)
+            if table:
+                rows += _rows(answered)
+            else:
+                _write(stdout, answered)
+    if table:
+        _show(rows)
+    if not quiet:
+        _say(str(tally))
+    found = {Failure.CONTRADICTION: tally.contradictions, Failure.UNCHECKED: tally.unchecked}
+    failed = [name for name in dict.fromkeys(fail_on or []) if found[name]]
+    for name in failed:
+        _say(f"{found[name]:,} × {name}, and --fail-on asks for none")
+    if tally.rejected or failed:
+        raise typer.Exit(1)
+
+
+def _open(file: str, text: str | None, form: str | None) -> "Chats":
+    from contradiction import chat_files
+
+    if text is not None:
+        return chat_files.from_text(text)
+    if file == "-":
+        stdin: Any = sys.stdin.buffer  # a buffered reader, which a pipe needs, and BinaryIO does not promise
+        return chat_files.open_stream(stdin, "<stdin>", form)
+    return chat_files.open_file(file, form)
+
+
+def _kept(
+    out: Path, chats: "Chats", path: Path | None, resume: bool, *, model: str, scan: bool, settings: Any
+) -> "AnswerFiles":
+    from dataclasses import asdict
+
+    from contradiction.answer_files import AnswerFiles, request
+
+    if resume and path is None:
+        raise InputError(f"{chats.where}: --resume needs a file, of which it can be seen that it is still the same")
+    run = request(
+        model, path, format=chats.form, scan=scan, **{**asdict(settings), "categories": [*settings.categories]}
+    )
+    return AnswerFiles(out, chats.key, run, resume)
+
+
+def _beside(path: Path, key: str) -> "LineFile":
+    """What is rejected of a file goes beside it."""
+    from contradiction.answer_files import LineFile, rejected
+
+    rejected(path).unlink(missing_ok=True)
+    return LineFile(rejected(path), key)
+
+
+def _add(beside: "LineFile", answered: "Answered") -> "LineFile | None":
+    try:
+        beside.add(answered.rejected)
+    except OSError as error:  # for instance of a folder that only others may write in; it is on stderr too
+        _say(f"{beside.path}: {error.strerror}; what is rejected is only said here")
+        return None
+    return beside
+
+
+@contextmanager
+def _bar(chats: "Chats", scan: bool, shown: bool) -> Iterator[Callable[[list["Entry"]], Callable[[int], Any] | None]]:
+    """A bar for an input whose length is known; gives what moves it through a part, batch by batch."""
+    if not shown or not chats.total or not sys.stderr.isatty():
+        yield lambda part: None
+        return
+    from contradiction.streams import cost
+
+    with progress(Path(chats.where).name, in_bytes=chats.in_bytes) as bar:
+        task = bar.add_task("", total=chats.total)
+
+        def begin(part: list["Entry"]) -> Callable[[int], Any]:
+            first, last = part[0].end, part[-1].end
+            bar.update(task, completed=first)
+            each = (last - first) / sum(cost(entry, scan) for entry in part)
+            return lambda windows: bar.advance(task, windows * each)
+
+        yield begin
+
+
+def _say(message: str) -> None:
+    typer.echo(f"cdconv: {' '.join(message.split())}", err=True)
+
+
+def _write(stdout: Any, answered: "Answered") -> None:
+    from contradiction.streams import to_line
+
+    stdout.write(b"".join(map(to_line, answered.records)))
+    stdout.flush()
+
+
+def _rows(answered: "Answered") -> list[tuple[str, ...]]:
+    """What the table shows of each reply: where it is, what it says, the label, how sure, and what it contradicts."""
+    rows: list[tuple[str, ...]] = []
+    good = [entry for entry in answered.entries if entry.messages is not None]
+    for entry, verdicts in zip(good, answered.verdicts, strict=True):
+        for verdict in verdicts:
+            messages = entry.messages or ()
+            label = NOT_JUDGED if verdict.label is None else verdict.label
+            score = "" if verdict.score is None else f"{verdict.score:.2f}"
+            why = _text(messages, verdict.evidence) or verdict.reason or ""
+            name = str(entry.number if entry.id is None else entry.id)
+            rows.append((name, _text(messages, verdict.reply), label, score, why))
+    return rows
+
+
+def _text(messages: Any, indices: tuple[int, ...]) -> str:
+    from contradiction.conversation import read_message
+
+    return "\n".join(read_message(messages[index], "").text for index in indices)
+
+
+def _show(rows: list[tuple[str, ...]]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD)
+    for name in ("chat", "reply", "verdict", "score", "contradicts, or why unchecked"):
+        table.add_column(name, justify="right" if name == "score" else "left", overflow="fold")
+    for cells in rows:
+        # As text: what stands in a chat is no markup.
+        table.add_row(*map(Text, cells), style="bold" if cells[2] not in (NON_CONTRADICTION, NOT_JUDGED) else None)
+    Console(width=None if sys.stdout.isatty() else 160).print(table)

@@ -1,0 +1,556 @@
+"""`cdconv detect`: every kind of input, answers in order, nothing lost by a bad line, a kill or a pipe."""
+
+import csv
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from io import BytesIO
+
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+from contradiction import answer_files, chat_files, cli, streams
+from contradiction.detector import ContradictionDetector
+from contradiction.errors import InputError
+from contradiction.labels import LABELS
+from contradiction.views import CONVERSATION
+
+TEXTS = ("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
+
+
+def chat(*texts):
+    return [{"role": ("user", "assistant")[index % 2], "content": text} for index, text in enumerate(texts)]
+
+
+CHAT = chat(*TEXTS)
+
+
+def line(messages=CHAT, **more):
+    return json.dumps({**more, "messages": messages}, ensure_ascii=False)
+
+
+@pytest.fixture(scope="module")
+def model(random_model, tmp_path_factory):
+    return shutil.copytree(random_model("4-class"), tmp_path_factory.mktemp("models") / "quick")
+
+
+@pytest.fixture(scope="module")
+def chats(sample_rows):
+    return [chat(*(row[name] for name in CONVERSATION)) for row in sample_rows]
+
+
+@pytest.fixture
+def run(monkeypatch, capsysbinary, model):
+    """Calls `cdconv detect` with the model; gives exit code, the objects on stdout, and the lines of stderr."""
+
+    def call(*arguments, stdin=b"", model=model):
+        monkeypatch.setattr(sys, "argv", ["cdconv", "detect", "--model", *map(str, (model, *arguments))])
+        monkeypatch.setattr(sys, "stdin", _Stdin(stdin))
+        with pytest.raises(SystemExit) as exit:
+            cli.main()
+        out, err = (each.decode("utf-8") for each in capsysbinary.readouterr())
+        lines = [json.loads(each) for each in out.splitlines()] if "--table" not in arguments else out
+        return exit.value.code or 0, lines, err.splitlines()
+
+    return call
+
+
+class _Stdin:
+    def __init__(self, content):
+        self.buffer = BytesIO(content)
+
+
+def objects(path):
+    return [json.loads(each) for each in path.read_text(encoding="utf-8").splitlines()]
+
+
+def test_a_verdict_a_line_in_order(run, tmp_path):
+    file = tmp_path / "chats.jsonl"
+    other = [*CHAT[:3], {"role": "assistant", "content": "。。。"}]
+    file.write_text("\n".join([line(), "", line(other), line(id="c")]) + "\n", encoding="utf-8")
+    code, (first, second, third), err = run(file)
+    assert code == 0
+    assert [each["line"] for each in (first, second, third)] == [1, 3, 4]
+    fields = ["label", "score", "scores", "evidence", "checked", "reason", "reply", "further"]
+    assert list(first) == ["line", *fields]
+    assert list(third) == ["line", "id", *fields]
+    assert {**first, "line": 4, "id": "c"} == third
+    assert (second["label"], second["checked"]) == (None, False)
+    clashes = 2 * (first["label"] != "non-contradiction")
+    assert err == [f"cdconv: 3 chats, 2 replies judged, {clashes} contradictions, 1 unchecked, 0 rejected"]
+    assert [path.name for path in tmp_path.iterdir()] == ["chats.jsonl"]
+
+
+def test_verdicts_are_those_of_the_library(run, chats, model, tmp_path):
+    file = tmp_path / "chats.jsonl"
+    file.write_text("\n".join(map(line, chats)), encoding="utf-8")
+    asked = {"max_turns": 5, "reading": "structured", "categories": ("history",)}
+    detector = ContradictionDetector.from_pretrained(model, **asked)
+    threshold = sorted(each.scores["history"] for each in detector.batch(chats))[len(chats) // 2]
+    expected = detector.with_settings(threshold=threshold).batch(chats)
+    options = ["--max-turns", "5", "--reading", "structured", "--category", "history", "--threshold", str(threshold)]
+    _, found, _ = run(file, *options)
+    assert [each["label"] for each in found] == [each.label for each in expected]
+    assert [each["score"] for each in found] == pytest.approx([each.score for each in expected], abs=1e-6)
+    assert len({each["label"] for each in found}) == 2
+
+
+def test_scan_gives_a_verdict_for_each_reply(run, tmp_path):
+    file = tmp_path / "chats.jsonl"
+    file.write_text(line([*CHAT, *chat("狗呢？", "养了两条")]) + "\n" + line(CHAT[:1]), encoding="utf-8")
+    code, (first, second), err = run(file, "--scan")
+    assert code == 0
+    assert [each["reply"] for each in first["verdicts"]] == [[1], [3], [5]]
+    assert second == {"line": 2, "verdicts": []}
+    assert err[-1].startswith("cdconv: 2 chats, 3 replies judged, ")
+
+
+def write_csv(path, header, rows, encoding="utf-8"):
+    with path.open("w", encoding=encoding, newline="") as file:
+        csv.writer(file).writerows([header, *rows])
+
+
+def as_files(folder, chats):
+    """The same chats in every form that can be read."""
+    rows = [{"id": f"c{index}", "messages": each} for index, each in enumerate(chats)]
+    texts = [[message["content"] for message in each] for each in chats]
+    columns = [[*TEXTS] for TEXTS in zip(*texts, strict=True)]
+    (folder / "a.json").write_text(json.dumps(rows), encoding="utf-8")
+    (folder / "a.ndjson").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    write_csv(
+        folder / "a.csv", ["id", *CONVERSATION], [[row["id"], *text] for row, text in zip(rows, texts, strict=True)]
+    )
+    cells = [[json.dumps(row["messages"], ensure_ascii=False), row["id"]] for row in rows]
+    write_csv(folder / "b.csv", ["messages", "id"], cells, encoding="utf-8-sig")
+    parquet.write_table(pyarrow.Table.from_pylist(rows), folder / "a.parquet", row_group_size=7)
+    text = pyarrow.table({"messages": [cell for cell, _ in cells], "id": [row["id"] for row in rows]})
+    parquet.write_table(text, folder / "b.parquet")
+    named = dict(zip(CONVERSATION, columns, strict=True))
+    parquet.write_table(
+        pyarrow.table({**named, "label": [0] * len(rows), "id": [row["id"] for row in rows]}), folder / "c.parquet"
+    )
+    return sorted(folder.iterdir())
+
+
+def test_all_forms_of_the_same_chats_give_the_same_verdicts(run, chats, tmp_path):
+    found = {}
+    for file in as_files(tmp_path, chats[:40]):
+        code, answers, err = run(file, "--quiet")
+        assert (code, err) == (0, [])
+        key = "line" if file.suffix == ".ndjson" else "row"
+        assert [answer.pop(key) for answer in answers] == list(range(1, 41))
+        found[file.name] = answers
+    assert len(found) == 7
+    assert [each["id"] for each in found["a.json"]] == [f"c{index}" for index in range(40)]
+    assert all(answers == found["a.json"] for answers in found.values())
+    assert {each["label"] for each in found["a.json"]} <= set(LABELS["4-class"])
+
+
+@pytest.mark.parametrize("content", [CHAT, {"messages": CHAT}, [CHAT], [{"messages": CHAT, "id": None}]])
+def test_json_is_one_chat_or_a_list_of_them(run, content):
+    code, answers, _ = run("--format", "json", stdin=json.dumps(content).encode())
+    assert (code, [each["row"] for each in answers]) == (0, [1])
+    assert answers[0]["checked"]
+
+
+def test_a_literal_chat(run):
+    code, answers, _ = run("--text", json.dumps(CHAT))
+    assert (code, [each["line"] for each in answers]) == (0, [1])
+
+
+def test_rows_of_parquet_are_read_bit_by_bit(tmp_path, monkeypatch):
+    monkeypatch.setattr(chat_files, "ROWS", 10)
+    table = pyarrow.Table.from_pylist([{"messages": CHAT}] * 100)
+    parquet.write_table(table, tmp_path / "a.parquet", row_group_size=20)
+    [entries] = chat_files.open_file(tmp_path / "a.parquet").arrivals
+    before = pyarrow.total_allocated_bytes()
+    next(iter(entries))
+    held = pyarrow.total_allocated_bytes() - before
+    assert 0 < held < table.nbytes
+
+
+BAD = {
+    b"{": "not JSON in UTF-8",
+    b"[]": "messages is empty",
+    '{"text": "你好"}'.encode(): 'a dict; a chat must be {"messages": [...]}, or a list of messages',
+    b"3": "a int; a chat must be",
+    b'{"messages": [{"role": "user", "content": 3}]}': "content is a int",
+    b"\xff": "not JSON in UTF-8",
+    b'{"messages": [{"role": "user", "content": "\\ud800"}]}': "lone surrogate",
+    line(id=[1]).encode(): "its id is a list; it must be text or a number",
+    b"[" * 100_000: "not JSON in UTF-8",
+}
+
+
+def test_a_bad_line_is_reported_by_number_kept_and_the_rest_goes_on(run, tmp_path):
+    file = tmp_path / "chats.jsonl"
+    file.write_bytes(
+        b"\n".join([line().encode(), *BAD, line(id="\ud800").encode("utf-8", "surrogatepass"), line().encode()])
+    )
+    code, answers, err = run(file)
+    assert code == 1
+    assert [each["line"] for each in answers] == [1, len(BAD) + 3]
+    numbers = range(2, len(BAD) + 3)
+    assert [each.split(": ")[1] for each in err[:-1]] == [f"{file}:{number}" for number in numbers]
+    assert err[-1].endswith(f"{len(BAD) + 1} rejected")
+    kept = objects(tmp_path / "chats.jsonl.rejected.jsonl")
+    assert [each["line"] for each in kept] == list(numbers)
+    for each, (raw, said) in zip(kept, BAD.items(), strict=False):
+        assert said in each["error"]
+        assert each["input"] == (raw.decode("utf-8", "replace") if len(raw) < 2000 else "[" * 2000 + "…")
+    file.write_text(line(), encoding="utf-8")
+    assert run(file)[0] == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["chats.jsonl"]  # what was rejected before is so no more
+
+
+def test_a_name_that_is_no_valid_unicode_is_carried_escaped(run):
+    code, [answer], _ = run(stdin=b'{"id": "\\ud800", "messages": ' + json.dumps(CHAT).encode() + b"}")
+    assert (code, answer["id"]) == (0, "\ud800")
+
+
+def test_bad_rows_of_csv_and_parquet_are_rejected_alone(run, tmp_path):
+    rows = tmp_path / "a.csv"
+    good = f'1,"{TEXTS[0]}\n","{TEXTS[1]}",{TEXTS[2]},{TEXTS[3]}\r\n'
+    rows.write_text("id,u1,b1,u2,b2\r\n" + good + '2,a"b,c\r\n3,"a"b,c,d,e\r\n\r\n' + good, encoding="utf-8")
+    code, answers, _ = run(rows)
+    assert (code, [each["row"] for each in answers]) == (1, [1, 4])
+    kept = objects(tmp_path / "a.csv.rejected.jsonl")
+    assert [each["error"].split("; ")[0].split(" (")[0] for each in kept] == ["3 cells", "not a row of CSV"]
+    assert [each["input"] for each in kept] == ['2,a"b,c', '3,"a"b,c,d,e']
+    table = pyarrow.table({"messages": [json.dumps(CHAT), None, "{"], "id": [1, 2, 3]})
+    parquet.write_table(table, tmp_path / "a.parquet")
+    code, answers, err = run(tmp_path / "a.parquet")
+    assert (code, [(each["row"], each["id"]) for each in answers]) == (1, [(1, 1)])
+    assert "a.parquet:2: messages is a NoneType" in err[0]
+    assert objects(tmp_path / "a.parquet.rejected.jsonl")[1]["input"] == '{"messages": "{", "id": 3}'
+
+
+def test_dates_and_the_like_are_ids_as_text(run, tmp_path):
+    from datetime import date
+
+    named = pyarrow.table({"messages": [json.dumps(CHAT)] * 2, "id": [date(2022, 12, 7), None]})
+    parquet.write_table(named, tmp_path / "a.parquet")
+    _, (first, second), _ = run(tmp_path / "a.parquet")
+    assert (first["id"], "id" in second) == ("2022-12-07", False)
+
+
+def test_where_rejected_lines_cannot_be_written_they_are_only_said(run, tmp_path):
+    file = tmp_path / "chats.jsonl"
+    file.write_text("{\n" + line(), encoding="utf-8")
+    (tmp_path / "chats.jsonl.rejected.jsonl").symlink_to(tmp_path / "no" / "such" / "folder")
+    (tmp_path / "no").write_text("", encoding="utf-8")
+    code, answers, err = run(file)
+    assert (code, [each["line"] for each in answers]) == (1, [2])
+    assert f"{file}:1: not JSON" in err[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("a.csv", "u1,b1,u2,b2\n你,好,吗,好\n".encode("gb18030"), "a.csv:2: not in UTF-8"),
+        ("a.csv", "u1,b1,u2,b2\n你,好,吗,好\n".encode("utf-16"), "a.csv:1: not in UTF-8"),
+        ("a.csv", b"", "a.csv: no CSV with a header"),
+        ("a.csv", b"u1;b1;u2;b2\n", "its columns are u1;b1;u2;b2; there must be messages, or u1, b1, u2, b2"),
+        ("a.json", line().encode() + b"\n" + line().encode(), "of a file with a chat a line, the format is jsonl"),
+        ("a.parquet", b"PAR1", "a.parquet: no Parquet file"),
+        ("a.xlsx", b"", "its name tells no format"),
+    ],
+)
+def test_a_file_of_another_kind_is_one_line(run, name, content, said, tmp_path):
+    (tmp_path / name).write_bytes(content)
+    code, answers, err = run(tmp_path / name)
+    assert (code, answers, len(err)) == (2, [], 1)
+    assert said in err[0]
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["no.jsonl"], "no.jsonl: no such file"),
+        (["--format", "xml"], "'xml' is not one of"),
+        (["--format", "parquet"], "cannot come through a pipe"),
+        (["--text", "[1"], "--text: not JSON"),
+        (["--text", '[{"role": "bot", "content": ""}]'], "--text: messages[0]: role 'bot'"),
+        (["x.jsonl", "--text", "[]"], "only one of them can be judged"),
+        (["--resume"], "--resume continues what stands in --out"),
+        (["--resume", "--out", "v.jsonl"], "<stdin>: --resume needs a file"),
+        (["--table", "--out", "v.jsonl"], "only one of them can be"),
+        (["--threshold", "2"], "threshold '2'"),
+        (["--prior", "3"], "prior 3.0"),
+        (["--prior", "0.03"], "can only correct calibrated probabilities"),
+        (["--category", "lie"], "category 'lie'"),
+        (["--reading", "aloud"], "reading 'aloud'"),
+        (["--fail-on", "error"], "'error' is not"),
+    ],
+)
+def test_misuse_is_one_line_and_exit_code_2(run, arguments, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, answers, err = run(*arguments, stdin=line().encode())
+    assert (code, len(answers), len(err)) == (2, 0, 1)
+    assert err[0].startswith("cdconv: ")
+    assert said in err[0]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_fail_on_is_exit_code_1_and_says_how_many(run):
+    both = "\n".join([line(), line([*CHAT[:3], {"role": "assistant", "content": "。"}]), line()]).encode()
+    every = ("--threshold", "0")
+    assert run(*every, stdin=both)[0] == 0
+    code, _, err = run(*every, "--fail-on", "contradiction", "--fail-on", "unchecked", "--quiet", stdin=both)
+    assert (code, err) == (
+        1,
+        [
+            "cdconv: 2 × contradiction, and --fail-on asks for none",
+            "cdconv: 1 × unchecked, and --fail-on asks for none",
+        ],
+    )
+    assert run("--threshold", "1", "--fail-on", "contradiction", stdin=both)[0] == 0
+
+
+def test_the_table_shows_replies_and_what_they_contradict(run):
+    odd = [{**CHAT[0], "content": "[bold]猫[/bold]？"}, {**CHAT[1], "content": "[/red]有猫"}, *CHAT[2:]]
+    code, out, _ = run("--table", "--threshold", "0", "--category", "history", stdin=line(odd, id="c7").encode())
+    [row] = [each for each in out.splitlines() if "c7" in each]
+    assert code == 0
+    assert [cell for cell in row.split("  ") if cell.strip()][1:3] == [" 我没养过猫呀", " history"] or (
+        row.index("我没养过猫呀") < row.index("history") < row.index("[/red]有猫")
+    )
+
+
+# --out and --resume
+
+
+@pytest.fixture
+def small_parts(monkeypatch):
+    monkeypatch.setattr(streams, "PART", 8)
+
+
+@pytest.fixture
+def mixed(chats, tmp_path):
+    """A file of good lines, bad ones and blank ones."""
+    lines = [line(each, id=index) for index, each in enumerate(chats)]
+    for index in range(0, len(lines), 9):
+        lines[index] = "{bad" if index % 2 else ""
+    lines += ["{bad"] * 20  # whole parts of which nothing is judged
+    file = tmp_path / "chats.jsonl"
+    file.write_text("\n".join(lines), encoding="utf-8")
+    return file
+
+
+def kept(out):
+    return [path.read_bytes() for path in (out, answer_files.rejected(out))]
+
+
+def test_out_takes_whole_lines_and_is_never_overwritten(run, mixed, tmp_path):
+    out = tmp_path / "folder" / "v.jsonl"
+    code, answers, err = run(mixed, "--out", out)
+    assert (code, answers) == (1, [])
+    _, expected, _ = run(mixed)
+    assert objects(out) == expected
+    assert err[-1] in run(mixed)[2]
+    before = kept(out)
+    code, _, [said] = run(mixed, "--out", out)
+    assert (code, "it is there already; --resume continues it" in said) == (2, True)
+    assert kept(out) == before
+
+
+@pytest.mark.parametrize("share", [0, 0.3, 0.55, 0.97, 1])
+@pytest.mark.parametrize("torn", [b"", b'{"line": 9'])
+def test_a_run_cut_anywhere_ends_with_the_same_files(run, mixed, small_parts, share, torn, tmp_path):
+    whole, cut = tmp_path / "whole.jsonl", tmp_path / "cut.jsonl"
+    code, _, err = run(mixed, "--out", whole)
+    run(mixed, "--out", cut)
+    lines = cut.read_bytes().splitlines(keepends=True)
+    last = len(lines) * share
+    cut.write_bytes(b"".join(lines[: int(last)]) + torn)
+    # What is rejected is written first, part by part; so it may be one part ahead.
+    refused = answer_files.rejected(cut)
+    until = 0 if not share else max(json.loads(each)["line"] for each in lines[: int(last)])
+    ahead = [each for each in refused.read_bytes().splitlines(keepends=True) if json.loads(each)["line"] <= until]
+    if share < 1:
+        refused.write_bytes(b"".join(ahead))
+    again, _, said = run(mixed, "--out", cut, "--resume")
+    assert kept(cut) == kept(whole)
+    assert (again, said[-1]) == (code, err[-1])
+
+
+KILLED = """
+import sys
+from contradiction import cli, streams
+streams.PART = 4
+sys.argv = ["cdconv", "detect", *sys.argv[1:]]
+cli.main()
+"""
+
+
+def test_a_killed_process_is_continued_to_the_same_files(run, mixed, model, monkeypatch, tmp_path):
+    monkeypatch.setattr(streams, "PART", 4)
+    whole, cut = tmp_path / "whole.jsonl", tmp_path / "cut.jsonl"
+    run(mixed, "--out", whole)
+    command = [sys.executable, "-c", KILLED, str(mixed), "--model", str(model), "--out", str(cut)]
+    for resume in ([], ["--resume"]):
+        before = cut.stat().st_size if cut.exists() else 0
+        with subprocess.Popen([*command, *resume], stderr=subprocess.DEVNULL) as process:
+            while process.poll() is None and (not cut.exists() or cut.stat().st_size <= before + 2000):
+                time.sleep(0.001)
+            process.send_signal(signal.SIGKILL)
+        assert process.returncode == -signal.SIGKILL
+        assert cut.stat().st_size < whole.stat().st_size
+    run(mixed, "--out", cut, "--resume")
+    assert kept(cut) == kept(whole)
+
+
+def test_only_the_same_run_is_continued(run, mixed, model, tmp_path):
+    out = tmp_path / "v.jsonl"
+    run(mixed, "--out", out)
+    before = kept(out)
+    moved = shutil.copytree(model, tmp_path / "moved")
+    (moved / "README.md").write_text("a card bears on no verdict", encoding="utf-8")
+    assert run(mixed, "--out", out, "--resume", model=moved)[0] == 1  # as before: some were rejected
+    (moved / "decision.json").write_text(
+        '{"temperature": 2, "offsets": {}, "cut": 0.5, "prior": null, "curve": []}', encoding="utf-8"
+    )
+    other = tmp_path / "other.jsonl"
+    other.write_bytes(mixed.read_bytes() + b"\n" + line().encode())
+    for said, arguments, options in (
+        ("another model", [mixed], {"model": moved}),
+        ("another input", [other], {}),
+        ("threshold unset, not 0.4", [mixed, "--threshold", "0.4"], {}),
+        ("scan false, not true", [mixed, "--scan"], {}),
+        ('format "jsonl", not "json"', [mixed, "--format", "json"], {}),
+    ):
+        if "json" in arguments:
+            continue
+        code, _, [message] = run(*arguments, "--out", out, "--resume", **options)
+        assert (code, f"was made with {said}; --resume continues only the same run" in message) == (2, True)
+    assert kept(out) == before
+    (tmp_path / "v.jsonl.run.json").unlink()
+    code, _, [message] = run(mixed, "--out", out, "--resume")
+    assert (code, "no v.jsonl.run.json lies beside it" in message) == (2, True)
+
+
+def test_resume_starts_where_nothing_is_yet(run, mixed, tmp_path):
+    out = tmp_path / "v.jsonl"
+    run(mixed, "--out", out, "--resume")
+    assert objects(out) == run(mixed)[1]
+
+
+def test_a_file_that_is_none_of_ours_is_not_cut(run, mixed, tmp_path):
+    out = tmp_path / "v.jsonl"
+    run(mixed, "--out", out)
+    out.write_text('{"line": 1, "label": null, "checked": false}\nnotes\n', encoding="utf-8")
+    code, _, [message] = run(mixed, "--out", out, "--resume")
+    assert (code, "v.jsonl:2: not a line that" in message) == (2, True)
+    assert "notes" in out.read_text(encoding="utf-8")
+
+
+# Pipes
+
+
+def process(model, *arguments, **options):
+    command = [sys.executable, "-m", "contradiction.cli", "detect", "--model", str(model), *arguments]
+    return subprocess.Popen(command, **options)
+
+
+def test_a_live_pipe_is_answered_line_by_line(model):
+    with process(model, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as started:
+        for number in (1, 2):
+            started.stdin.write(line().encode() + b"\n")
+            started.stdin.flush()
+            assert json.loads(started.stdout.readline())["line"] == number  # hangs unless it answers before the end
+        started.stdin.close()
+    assert started.returncode == 0
+
+
+def test_a_reader_that_goes_away_is_no_error(model, mixed, tmp_path):
+    big = tmp_path / "big.jsonl"
+    big.write_bytes(b"\n".join([line().encode()] * 3000))
+    with process(model, str(big), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as started:
+        json.loads(started.stdout.readline())
+        started.stdout.close()
+        assert started.stderr.read() == b""
+
+
+def test_an_interrupted_run_says_so_and_ends_with_130(model):
+    with process(model, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as started:
+        started.stdin.write(line().encode() + b"\n")
+        started.stdin.flush()
+        started.stdout.readline()
+        started.send_signal(signal.SIGINT)
+        assert started.stderr.read() == b"cdconv: interrupted\n"
+    assert started.returncode == 130
+
+
+def test_a_named_pipe_is_read_as_it_comes(run, tmp_path):
+    from threading import Thread
+
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = Thread(target=lambda: pipe.write_bytes(line().encode() + b"\n{\n"))
+    writer.start()
+    code, answers, _ = run(pipe)
+    writer.join()
+    assert (code, [each["line"] for each in answers]) == (1, [1])
+    assert [path.name for path in tmp_path.iterdir()] == ["pipe"]
+
+
+def test_lines_that_arrive_in_pieces_are_put_together():
+    class Slow(BytesIO):
+        def read1(self, size=-1):
+            return super().read1(3)
+
+    content = b"one\ntwo two\n\nthree"
+    assert [each for lines in chat_files.arrived(Slow(content)) for each in lines] == content.split(b"\n")
+
+
+def test_a_byte_order_mark_does_not_cost_the_first_line(run, tmp_path):
+    file = tmp_path / "chats.jsonl"
+    file.write_bytes(b"\xef\xbb\xbf" + line().encode() + b"\r\n")
+    code, [answer], _ = run(file)
+    assert (code, answer["line"]) == (0, 1)
+
+
+def test_the_bar_goes_to_a_terminal_and_never_into_the_output(model, mixed):
+    import pty
+
+    ours, theirs = pty.openpty()
+    with process(model, str(mixed), stdout=subprocess.PIPE, stderr=theirs) as started:
+        os.close(theirs)
+        out = started.stdout.read()
+        shown = b""
+        try:
+            while part := os.read(ours, 1 << 16):
+                shown += part
+        except OSError:  # what Linux gives at the end of a terminal
+            pass
+    os.close(ours)
+    assert all(json.loads(each)["line"] for each in out.splitlines())
+    assert b"chats.jsonl" in shown
+    assert b"kB" in shown
+    assert b"rejected" in shown
+
+
+def test_parts_hang_on_the_input_alone_and_are_bounded(monkeypatch):
+    monkeypatch.setattr(streams, "PART", 5)
+    entries = [chat_files.Entry(number, number, CHAT, turns) for number, turns in enumerate((2, 2, 9, 1, 3, 3), 1)]
+    chats = chat_files.Chats("x", "jsonl", [iter(entries)])
+    assert [[each.number for each in part] for part in streams.parts(chats)] == [[1, 2, 3], [4, 5, 6]]
+    chats = chat_files.Chats("x", "jsonl", [iter(entries)])
+    assert [[each.number for each in part] for part in streams.parts(chats, scan=True)] == [[1, 2, 3], [4, 5, 6]]
+
+
+def test_what_is_damaged_further_on_is_one_line(tmp_path):
+    path = tmp_path / "a.parquet"
+    parquet.write_table(pyarrow.table({"messages": [line()] * 50}), path, row_group_size=10, compression="none")
+    content = bytearray(path.read_bytes())
+    content[4:60] = bytes(56)
+    path.write_bytes(content)
+    [entries] = chat_files.open_file(path).arrivals
+    with pytest.raises(InputError, match="damaged after row 0"):
+        list(entries)

@@ -1,0 +1,109 @@
+"""The assertion for people who test chatbots."""
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from contradiction import testing
+from contradiction.detector import ContradictionDetector
+from contradiction.errors import InputError
+from contradiction.labels import HISTORY
+from contradiction.testing import assert_consistent
+
+
+def chat(*texts):
+    return [{"role": ("user", "assistant")[index % 2], "content": text} for index, text in enumerate(texts)]
+
+
+CHAT = chat("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
+
+
+@pytest.fixture(scope="module")
+def detector(random_model):
+    return ContradictionDetector.from_pretrained(random_model("4-class"))
+
+
+@pytest.fixture(scope="module")
+def history_only(detector):
+    """Calls every reply after the first a contradiction of the history, so that the report is known."""
+    return detector.with_settings(threshold=0.0, categories=(HISTORY,))
+
+
+def failure(messages, **options):
+    with pytest.raises(AssertionError) as error:
+        assert_consistent(messages, **options)
+    return str(error.value)
+
+
+def test_a_contradicted_chat_fails_and_is_shown_with_marks(history_only):
+    score = history_only(CHAT).score
+    assert failure(CHAT, detector=history_only, scan=False).splitlines() == [
+        "1 of 1 replies contradictory",
+        "  [0] user: 你养猫吗？",
+        "> [1] assistant: 养了一只橘猫   <- contradicted by [3]",
+        "  [2] user: 它叫什么名字？",
+        f"! [3] assistant: 我没养过猫呀   <- history {score:.2f}, contradicts [1]",
+    ]
+
+
+def test_a_threshold_that_nothing_reaches_passes_what_another_fails(detector):
+    assert_consistent(CHAT, detector=detector, threshold=1.0)
+    assert "contradictory" in failure(CHAT, detector=detector, threshold=0.0)
+
+
+def test_scan_judges_every_reply_else_only_the_last(history_only):
+    long = [*CHAT, *chat("那狗呢？", "养了两条狗")]
+    for scan, judged in ((True, ["[1]", "[3]", "[5]"]), (False, ["[5]"])):
+        report = failure(long, detector=history_only, scan=scan)
+        assert re.findall(r"^! (\[\d\])", report, flags=re.MULTILINE) == judged
+
+
+def test_what_was_not_judged_fails_with_its_reason_unless_allowed(detector):
+    english = [*CHAT[:3], {"role": "assistant", "content": "I never had a cat, 呀"}]
+    report = failure(english, detector=detector, threshold=1.0)
+    assert report.splitlines()[0] == "1 of 2 replies unchecked"
+    assert re.search(r"^! \[3\] .* <- not checked: the reply is not in Chinese", report, flags=re.MULTILINE)
+    assert_consistent(english, detector=detector, threshold=1.0, allow_unchecked=True)
+
+
+def test_text_that_was_cut_fails_too(detector):
+    cut = chat("很" * 100, *[message["content"] for message in CHAT[1:]])
+    assert "not checked: the first" in failure(cut, detector=detector, threshold=1.0)
+
+
+def test_a_chat_without_a_reply_does_not_pass(detector):
+    only = chat("你养猫吗？")
+    assert "not checked: the chat holds no message by the assistant" in failure(only, detector=detector)
+    assert_consistent(only, detector=detector, allow_unchecked=True)
+
+
+def test_the_first_reply_may_go_unjudged_only_beside_others(random_model):
+    two_class = ContradictionDetector.from_pretrained(random_model("2-class"))
+    first, second = two_class.scan(CHAT)
+    assert (first.label, second.checked) == (None, True)
+    assert_consistent(CHAT, detector=two_class, threshold=1.0)
+    assert "nothing was said before the reply" in failure(CHAT[:2], detector=two_class, threshold=1.0)
+
+
+def test_a_folder_is_loaded_once_a_process_also_from_the_variable(random_model, monkeypatch):
+    folder = random_model("4-class")
+    testing._loaded.cache_clear()
+    monkeypatch.setenv("CDCONV_MODEL", str(folder))
+    assert_consistent(CHAT, threshold=1.0)
+    assert_consistent(CHAT, detector=folder, threshold=1.0)
+    assert (testing._loaded.cache_info().misses, testing._loaded.cache_info().hits) == (1, 1)
+
+
+def test_without_a_detector_it_says_where_one_is_named(monkeypatch):
+    monkeypatch.delenv("CDCONV_MODEL", raising=False)
+    with pytest.raises(
+        InputError, match="no detector: name one as detector=, or a folder or Hub id in \\$CDCONV_MODEL"
+    ):
+        assert_consistent(CHAT)
+
+
+def test_a_detectors_own_settings_stay_where_none_are_given(detector):
+    strict = replace(detector.settings, threshold=0.0)
+    called = ContradictionDetector(detector.classifier, strict)
+    assert "contradictory" in failure(CHAT, detector=called, max_turns=1)
