@@ -22,14 +22,15 @@ def main() -> None:
     """Parses the arguments, measures, prints a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("model", help="a model folder or Hub id")
-    parser.add_argument("--rows", type=int, default=256, help="conversations, from the embedded sample, repeated")
+    parser.add_argument("--rows", type=int, default=256, help="conversations of the embedded sample")
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
 
     detector = ContradictionDetector.from_pretrained(options.model, device="cpu")
-    classify = pipeline("text-classification", model=detector.classifier.model, tokenizer=detector.classifier.tokenizer, device="cpu")
+    checkpoint = detector.classifier
+    classify = pipeline("text-classification", model=checkpoint.model, tokenizer=checkpoint.tokenizer, device="cpu")
     sample = cdconv.read_rows(SAMPLE)
-    rows = [sample[index % len(sample)] for index in range(options.rows)]
+    rows = sample[: options.rows]  # each once: what stands more than once is read once
     chats = [
         [
             {"role": role, "content": row[column]}
@@ -37,7 +38,7 @@ def main() -> None:
         ]
         for row in rows
     ]
-    inputs = [detector.classifier.model_input(row) for row in rows]
+    inputs = [checkpoint.model_input(row) for row in rows]
     ways: dict[str, Callable[[], object]] = {
         "pipeline, one by one": lambda: [classify(each, truncation=True) for each in inputs],
         "pipeline, batch_size=32": lambda: classify(inputs, batch_size=32, truncation=True),
@@ -53,10 +54,10 @@ def main() -> None:
             way()
             seconds[name].append(time.perf_counter() - started)
     first = next(iter(seconds.values()))
-    print(f"{options.rows} conversations, {options.rounds} rounds, {options.model}")
+    print(f"{len(rows)} conversations, {options.rounds} rounds, {options.model}")
     for name, each in seconds.items():
         ratio = statistics.median(a / b for a, b in zip(first, each, strict=True))
-        print(f"{name:26} {options.rows / statistics.median(each):8.0f} conversations/s   {ratio:5.2f} x")
+        print(f"{name:26} {len(rows) / statistics.median(each):8.0f} conversations/s   {ratio:5.2f} x")
 
 
 if __name__ == "__main__":

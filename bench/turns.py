@@ -1,0 +1,67 @@
+"""What a reply costs as its chat grows: the three ways of reading a history, side by side.
+
+    .venv/bin/python bench/turns.py runs/demo --rounds 5
+
+Chats are put together from the embedded sample. All ways judge the same replies in turn within each round, so that a
+machine that slows down slows all of them; medians over the rounds are printed. The windowed reading costs one window an
+earlier turn, so it grows linearly; the unstructured one reads one ever longer text, up to what the model can hold.
+"""
+
+import argparse
+import statistics
+import time
+
+import cdconv
+from contradiction import ContradictionDetector
+from contradiction.errors import InputError
+from contradiction.sources import SAMPLE
+from contradiction.windows import READINGS
+
+TURNS = (2, 10, 30)
+
+
+def chat(rows: list[dict], start: int, turns: int) -> list[dict[str, str]]:
+    """A chat of as many turns, made of the first turns of as many conversations."""
+    chosen = [rows[(start * turns + number) % len(rows)] for number in range(turns)]
+    texts = [text for row in chosen for text in (row["u1"], row["b1"])]
+    return [{"role": ("user", "assistant")[index % 2], "content": text} for index, text in enumerate(texts)]
+
+
+def main() -> None:
+    """Parses the arguments, measures, prints a table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("model", help="a model folder or Hub id")
+    parser.add_argument("--chats", type=int, default=8, help="judged in one batch")
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+
+    detector = ContradictionDetector.from_pretrained(options.model, device="cpu")
+    firsts = list({row["u1"]: row for row in cdconv.read_rows(SAMPLE)}.values())
+    ways = {}
+    for reading in READINGS:
+        try:
+            ways[reading] = detector.with_settings(reading=reading)
+        except InputError as error:
+            print(error)
+    seconds: dict[tuple[int, str], list[float]] = {}
+    for round_number in range(options.rounds + 1):
+        for turns in TURNS:
+            chats = [chat(firsts, number, turns) for number in range(options.chats)]
+            for reading, way in ways.items():
+                started = time.perf_counter()
+                way.batch(chats)
+                if round_number:  # the first warms up
+                    seconds.setdefault((turns, reading), []).append(time.perf_counter() - started)
+    print(f"milliseconds a reply, {options.chats} chats in a batch, {options.rounds} rounds, {options.model}")
+    print(f"{'turns':>6}" + "".join(f"{reading:>24}" for reading in ways))
+    for turns in TURNS:
+        cells = []
+        for reading in ways:
+            spent, short = seconds[turns, reading], seconds[TURNS[0], reading]
+            ratio = statistics.median(a / b for a, b in zip(spent, short, strict=True))
+            cells.append(f"{1000 * statistics.median(spent) / options.chats:10.1f} ms ({ratio:5.1f} x)")
+        print(f"{turns:>6}" + "".join(f"{cell:>24}" for cell in cells))
+
+
+if __name__ == "__main__":
+    main()

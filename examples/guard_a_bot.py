@@ -1,0 +1,55 @@
+"""A bot that does not contradict itself: of several replies, the most consistent one is said.
+
+Any server that speaks the OpenAI chat format will do, a local one included:
+
+    python examples/guard_a_bot.py --base-url http://127.0.0.1:8000/v1 --bot NAME --detector runs/demo
+
+The detector runs here, on the CPU; only the bot is asked over the network.
+"""
+
+import argparse
+import os
+import sys
+
+import httpx
+
+from contradiction import ContradictionDetector
+
+
+def candidates(client: httpx.Client, bot: str, messages: list[dict[str, str]], n: int) -> list[str]:
+    """Replies of the bot to a chat; servers that know no ``n`` are asked n times."""
+    asked = {"model": bot, "messages": messages, "n": n, "temperature": 1.0}
+    answer = client.post("chat/completions", json=asked).raise_for_status().json()
+    found = [choice["message"]["content"] for choice in answer["choices"]]
+    while len(found) < n:
+        answer = client.post("chat/completions", json=asked | {"n": 1}).raise_for_status().json()
+        found.append(answer["choices"][0]["message"]["content"])
+    return found
+
+
+def main() -> None:
+    """Reads what the user says from standard input, a message a line, and prints the replies."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--base-url", required=True, help="of the endpoint, up to and with /v1")
+    parser.add_argument("--bot", required=True, help="the model that the endpoint serves")
+    parser.add_argument("--detector", required=True, help="a model folder or Hub id")
+    parser.add_argument("--candidates", type=int, default=4, help="replies to choose from")
+    options = parser.parse_args()
+
+    detector = ContradictionDetector.from_pretrained(options.detector)
+    key = {"Authorization": f"Bearer {os.environ['OPENAI_API_KEY']}"} if "OPENAI_API_KEY" in os.environ else {}
+    messages: list[dict[str, str]] = []
+    with httpx.Client(base_url=f"{options.base_url.rstrip('/')}/", headers=key, timeout=60) as client:
+        for line in sys.stdin:
+            messages.append({"role": "user", "content": line.strip()})
+            best, *others = detector.rerank(messages, candidates(client, options.bot, messages, options.candidates))
+            messages.append({"role": "assistant", "content": best.reply})
+            print(best.reply)
+            for each in others:
+                if each.verdict.is_contradiction:
+                    said = [messages[index]["content"] for index in each.verdict.evidence]
+                    print(f"  not said: {each.reply} ({each.verdict.label}{': ' + said[0] if said else ''})")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+"""The examples run as they are, against a real server on the loopback."""
+
+import json
+import os
+import subprocess
+import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+REPLIES = ["养了一只橘猫", "我没养过猫呀", "猫很可爱", "I do not know"]
+
+
+@pytest.fixture
+def endpoint():
+    """An endpoint in the OpenAI chat format that gives one reply a call, and keeps what it was asked."""
+    asked = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            text = REPLIES[len(asked) % len(REPLIES)]
+            asked.append((self.path, body, self.headers.get("Authorization")))
+            answer = json.dumps({"choices": [{"message": {"role": "assistant", "content": text}}]}).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+
+        def log_message(self, *args):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/v1", asked
+    server.shutdown()
+    server.server_close()
+
+
+def test_the_most_consistent_of_several_replies_is_said(endpoint, quick_model):
+    url, asked = endpoint
+    done = subprocess.run(
+        [sys.executable, "examples/guard_a_bot.py", "--base-url", url, "--bot", "b", "--detector", str(quick_model)],
+        input="你养猫吗？\n它叫什么名字？\n", capture_output=True, text=True, encoding="utf-8", timeout=120, cwd=ROOT,
+        env=os.environ | {"OPENAI_API_KEY": "k", "PYTHONPATH": str(ROOT), "no_proxy": "127.0.0.1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    said = [line for line in done.stdout.splitlines() if not line.startswith("  not said: ")]
+    assert len(said) == 2
+    assert set(said) <= set(REPLIES[:3]), "what cannot be judged is not preferred"
+    assert len(asked) == 8
+    assert {(path, key) for path, _, key in asked} == {("/v1/chat/completions", "Bearer k")}
+    # The second question comes with the first and with the reply that was chosen.
+    assert [each["content"] for each in asked[-1][1]["messages"]] == ["你养猫吗？", said[0], "它叫什么名字？"]
