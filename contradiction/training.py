@@ -99,7 +99,7 @@ def train(
     if accelerator.is_main_process:
         with writing(work):
             result = {**asdict(progress), "stopped_early": len(progress.epochs) < recipe.epochs}
-            result |= {"deterministic": deterministic}
+            result |= {"deterministic": deterministic, "processes": accelerator.num_processes}
             record.write(work / "best", request=asked, progress=result, model=accelerator.unwrap_model(run.model))
             _complete(work / "best", out.name, rows["validation"])
             files.replace_folder(work / "best", out)
@@ -204,7 +204,8 @@ def _run(run: _Run, recipe: Recipe, work: Path, save_steps: int | None, tracker:
                 progress.epochs.append(
                     {"train_loss": loss, "seconds": round(position.seconds, 1), "validation": scores}
                 )
-                bar.write(_summary(epoch, recipe.epochs, loss, scores))
+                if run.accelerator.is_main_process:
+                    bar.write(_summary(epoch, recipe.epochs, loss, scores))
                 tracker.epoch((epoch + 1) * run.layout.steps, loss, scores)
                 if scores["macro_f1"] > progress.best_macro_f1:
                     progress.best_macro_f1, progress.best_epoch = scores["macro_f1"], epoch + 1

@@ -1,6 +1,7 @@
 """Training: what a run leaves behind, and that a killed one ends as if nothing had happened."""
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -214,16 +215,8 @@ def test_two_processes_and_parts_learn_what_one_process_learns_at_once(sample_re
     )
     one = train(Recipe.load(recipe), data=sample_repo, out=tmp_path / "one")
     recipe.write_text(f"accumulate = 2\n{recipe.read_text(encoding='utf-8')}", encoding="utf-8")
-    launch = [
-        sys.executable,
-        "-m",
-        "accelerate.commands.launch",
-        "--cpu",
-        "--num_processes",
-        "2",
-        "--main_process_port",
-        "0",
-    ]
+    # Not `accelerate launch --cpu`, which without MPI starts a single process and says nothing.
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     command = [
         "-m",
         "contradiction.cli",
@@ -234,8 +227,16 @@ def test_two_processes_and_parts_learn_what_one_process_learns_at_once(sample_re
         "--out",
         str(tmp_path / "two"),
     ]
-    done = subprocess.run([*launch, *command], capture_output=True, text=True, timeout=240)
+    done = subprocess.run(
+        [*launch, *command],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        env={**os.environ, "ACCELERATE_USE_CPU": "true"},
+    )
     assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.count("epoch 1/2") == done.stdout.count("trained; next") == 1, "one process speaks for all"
+    assert [record(folder)["processes"] for folder in (one, tmp_path / "two")] == [1, 2]
     single, double = (record(folder)["epochs"] for folder in (one, tmp_path / "two"))
     for alone, together in zip(single, double, strict=True):
         assert together["train_loss"] == pytest.approx(alone["train_loss"], abs=1e-5)
