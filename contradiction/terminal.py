@@ -25,11 +25,13 @@ def progress(title: str, *, in_bytes: bool = False) -> "Progress":
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+    console = Console(stderr=True)
     return Progress(
         TextColumn(title),
         BarColumn(),
         DownloadColumn() if in_bytes else MofNCompleteColumn(),
         TimeRemainingColumn(),
-        console=Console(stderr=True),
+        console=console,
         transient=True,
+        disable=not console.is_terminal,  # in a file it would leave an empty line
     )
