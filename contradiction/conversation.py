@@ -4,6 +4,7 @@ import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from reprlib import Repr
 from typing import Any
 
 from contradiction.errors import InputError
@@ -125,8 +126,13 @@ def _from_parts(role: str, parts: Sequence[object], where: str) -> Utterance:
             texts.append(_valid(part["text"], place))
         else:
             raise InputError(f"{place}: its text is {_short(part.get('text'))}; it must be text")
-    unread = f"{where} holds what is no text and was not read: {', '.join(dict.fromkeys(others))}" if others else None
+    unread = f"{where} holds what is no text and was not read: {_few(others)}" if others else None
     return Utterance(role, "\n".join(texts), unread)
+
+
+def _few(names: Sequence[str]) -> str:
+    first, *more = dict.fromkeys(names)
+    return f"{first} and {len(more)} other kinds" if len(more) > 2 else ", ".join([first, *more])
 
 
 def _valid(text: str, where: str) -> str:
@@ -140,23 +146,30 @@ def _valid(text: str, where: str) -> str:
 
 
 def is_blank(text: str) -> bool:
-    """Whether a text says nothing: no letter, digit or symbol, only spaces, punctuation and control characters."""
-    return all(unicodedata.category(character)[0] in "ZPC" for character in text)
+    """Whether a text says nothing: no letter, digit or symbol, only spaces, punctuation, marks, control characters."""
+    return all(unicodedata.category(character)[0] in "ZPCM" for character in set(text))
 
 
 # A Han character is about a word of its own, as is a character of the scripts that write syllables; of other scripts it
 # is the run of letters.
 _HAN = "\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _SYLLABLES = "\u3040-\u30ff\uac00-\ud7af\u0e00-\u0e7f"
-_WORDS = re.compile(rf"[{_HAN}]|[{_SYLLABLES}]|[^\W\d_{_HAN}{_SYLLABLES}]+")
+_CHINESE = re.compile(f"[{_HAN}]")
+_OTHER = re.compile(rf"[{_SYLLABLES}]|[^\W\d_{_HAN}{_SYLLABLES}]+")
 
 
 def is_chinese(text: str) -> bool:
     """Whether at least half of the words are Han characters; true of text without any letter, such as a number."""
-    words = _WORDS.findall(text)
-    return 2 * sum(bool(re.match(f"[{_HAN}]", word)) for word in words) >= len(words)
+    return len(_CHINESE.findall(text)) >= len(_OTHER.findall(text))
+
+
+_REPR = Repr()  # with a bound on depth, at which repr fails
+_REPR.maxstring = _REPR.maxother = _REPR.maxlong = 60
 
 
 def _short(value: object) -> str:
-    shown = repr(value)
+    try:
+        shown = " ".join(_REPR.repr(value).split())
+    except ValueError:  # an integer of more digits than Python prints
+        return f"a {type(value).__name__}"
     return shown if len(shown) <= 60 else f"{shown[:57]}..."

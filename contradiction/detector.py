@@ -191,6 +191,7 @@ class ContradictionDetector:
     def _read(self, chats: Sequence[Messages]) -> list[list[Turn]]:
         self._demand_reply()
         read = []
+        chats = list(chats)
         for number, messages in enumerate(chats):
             try:
                 read.append(read_turns(messages))
@@ -254,7 +255,8 @@ class ContradictionDetector:
         told = label == HISTORY or (label == CONTRADICTION and self.settings.reading == STRUCTURED)
         best = clashes[0].messages if clashes and told else ()
         sure = 0.5 if self._limit is None else self._limit
-        reasons = [*dict.fromkeys(filter(None, (*unread, self._not_read(case))))]
+        # One window stands for all that were cut: each lost another number of tokens.
+        reasons = [*dict.fromkeys(filter(None, (next(filter(None, unread), None), self._not_read(case))))]
         return Verdict(
             label=label,
             score=scores[label],

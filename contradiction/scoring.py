@@ -11,6 +11,7 @@ import numpy as np
 from contradiction.errors import InputError
 from contradiction.positions import positions_of
 from contradiction.quiet import no_model_bars
+from contradiction.tails import MARGIN, ends, tail
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -73,10 +74,17 @@ _TOKENIZING = Lock()
 
 def knows(tokenizer: "PreTrainedTokenizerBase", text: str) -> bool:
     """Whether any token of a text is not the unknown one."""
-    with _TOKENIZING:
-        ids = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
+
+    def is_known(token: int) -> bool:
         # The mark of a word's start (▁, in Unigram tokenizers) also stands before what is unknown.
-        return any(each != tokenizer.unk_token_id and tokenizer.convert_ids_to_tokens(each) != "▁" for each in ids)
+        return token != tokenizer.unk_token_id and tokenizer.convert_ids_to_tokens(token) != "▁"
+
+    with _TOKENIZING:
+        for end in ends(text, MARGIN):  # the end tells in nearly every case, and a text may be very long
+            ids = tokenizer(end, add_special_tokens=False, verbose=False)["input_ids"]
+            if any(is_known(each) for each in ids):
+                return True
+    return False
 
 
 def encode(
@@ -85,6 +93,7 @@ def encode(
     """Token ids and masks of each input, at most ``max_length`` tokens; and what of each was not read, in words.
 
     What is too long is cut from the left: the earlier utterances first, and the reply only where it alone is too long.
+    Of very long texts only the end is tokenised; where both are, one token of the history may go to the reply.
     Safe to call from several threads.
     """
 
@@ -94,24 +103,26 @@ def encode(
         batch = tokenizer(texts, pairs, verbose=False, **kwargs)
         return [{key: values[index] for key, values in batch.items()} for index in range(len(chosen))]
 
-    def cut(one: Mapping[str, str], tokens: int) -> tuple[dict[str, list[int]], str]:
-        last = one.get("text_pair", one["text"])
-        reply = len(tokenizer(last, add_special_tokens=False, verbose=False)["input_ids"])
-        fits = "text_pair" in one and reply + tokenizer.num_special_tokens_to_add(pair=True) < max_length
-        how = "only_first" if fits else "longest_first"
-        said = "of the history" if fits else "of the history and of the reply"
-        return (
-            tokenize([one], truncation=how, max_length=max_length)[0],
-            f"the first {tokens - max_length} tokens {said} were not read: the model reads at most {max_length}",
-        )
+    def count(text: str) -> int:
+        return len(tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
 
     unread: list[str | None] = [None] * len(inputs)
     with _TOKENIZING:
         tokenizer.truncation_side = "left"
-        encoded = tokenize(inputs)  # whole first, to know what would be lost
-        for index, one in enumerate(encoded):
-            if (tokens := len(one["input_ids"])) > max_length:
-                encoded[index], unread[index] = cut(inputs[index], tokens)
+        reached = [{key: tail(text, max_length, count) for key, text in one.items()} for one in inputs]
+        encoded = tokenize(reached)  # without a limit, to know what would be lost
+        for index, (one, end) in enumerate(zip(inputs, reached, strict=True)):
+            more = len(encoded[index]["input_ids"]) - max_length
+            if more <= 0 and end == one:
+                continue
+            reply = end.get("text_pair")
+            fits = reply is not None and count(reply) + tokenizer.num_special_tokens_to_add(pair=True) < max_length
+            if more > 0:
+                how = "only_first" if fits else "longest_first"
+                [encoded[index]] = tokenize([end], truncation=how, max_length=max_length)
+            said = "of the history" if fits and reply == one["text_pair"] else "of the history and of the reply"
+            lost = f"the first {more} tokens {said} were not" if end == one else f"only the last tokens {said} were"
+            unread[index] = f"{lost} read: the model reads at most {max_length}"
     return encoded, unread
 
 

@@ -1,0 +1,441 @@
+"""What holds of every chat, whatever stands in it: tried on many thousands of generated ones."""
+
+import json
+import random
+from collections import Counter, OrderedDict, UserDict, deque
+from dataclasses import asdict, replace
+from types import MappingProxyType
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from transformers import PreTrainedTokenizerFast, set_seed
+
+from contradiction.backbones import start
+from contradiction.checkpoint import CheckpointClassifier
+from contradiction.conversation import read_turns
+from contradiction.decision import Rule
+from contradiction.detector import ContradictionDetector
+from contradiction.errors import InputError
+from contradiction.hierarchy import HierarchicalClassifier
+from contradiction.labels import HISTORY, NON_CONTRADICTION
+from contradiction.recipes import Recipe
+from contradiction.scoring import encode, knows
+from contradiction.tails import MARGIN, tail
+from contradiction.verdict import Verdict
+from contradiction.views import CONVERSATION, model_input
+
+judged: Counter[str] = Counter()
+
+LIMIT = 64  # tokens that the tiny models read
+PLAIN = (
+    "你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀", "18", "ok好", "我也喜欢你", "今天天气很好，去走走",
+)  # fmt: skip
+HOSTILE = (
+    "", " ", "\n\t", "\0", "\r", "\x1b[31m我", "\u200b", "我\u200d你", "👨\u200d👩\u200d👧猫", "😀", "\u202e猫养我",
+    "\u0301", "我\u0301", "e\u0301", "[SEP]", "[CLS]我", "</s>", "[PAD][UNK]", "[SEP", "[S\u200bEP]", "我[SEP]我[SEP]",
+    "no cat", "私は猫", "고양이", "قطة", "𠮷𠮷", "\ue000", "\ufdd0", "\U0010ffff", "\ud800", "我\udfff", "猫" * 90,
+    "我 " * 70, "a" * 300, "……", "１２３", "{{ x }}", "<b>我</b>", "%s",
+)  # fmt: skip
+PARTS = (
+    {"type": "text", "text": "我养猫"}, {"type": "input_text", "text": "它"}, {"type": "image_url", "image_url": {}},
+    {"type": "猫" * 99}, "我",
+)  # fmt: skip
+BROKEN_PARTS = (
+    {"type": "text"}, {"type": "text", "text": None}, {"text": "我"}, {}, None, 3, [], {"type": 3}, b"x", "\ud800",
+)  # fmt: skip
+DEEP: list = []
+for _ in range(5000):
+    DEEP = [DEEP]
+NO_CONTENT = (
+    None, 3, 2.5, True, {}, {"text": "我"}, b"x", bytearray(b"x"), range(3), [DEEP], [10**5000], object(), [["我"]],
+)  # fmt: skip
+NO_ROLE = ("bot", "", None, 1, ["user"], {"user": 1}, "User", "user ", "\ud800", "x\ny" * 400, DEEP, 10**5000)
+NO_MESSAGE = (
+    None, "我", 3, [], ("user", "我"), b"", {}, {"role": "user"}, {"content": "我"}, {"Role": "user"}, DEEP,
+)  # fmt: skip
+NO_CHAT = (
+    None, "我", b"x", 3, {}, {"messages": []}, [], (), set(), frozenset("ab"), 1.5, iter([]), range(2), bytearray(b"a"),
+    DEEP,
+)  # fmt: skip
+
+texts = st.lists(st.text(st.characters(exclude_categories=()), max_size=12), min_size=4, max_size=12)
+seeds = st.integers(0, 2**32)
+many = {"deadline": None, "derandomize": True, "database": None, "suppress_health_check": list(HealthCheck)}
+
+
+class Odd(UserDict):
+    """A mapping that is no dict."""
+
+
+def a_message(draw, drawn, sound):
+    text = draw.choice(draw.choices((PLAIN, HOSTILE, drawn), (6, 1, 1))[0])
+    content, role = text, draw.choices(("user", "assistant", "system", "developer"), (10, 10, 1, 1))[0]
+    if draw.random() < 0.05:
+        content = draw.choice((list, tuple))(draw.choices((*PARTS, text), k=draw.randrange(4)))
+    if not sound and draw.random() < 0.04:
+        broken = draw.randrange(4)
+        if broken == 0:
+            return draw.choice(NO_MESSAGE)
+        if broken == 1:
+            role = draw.choice(NO_ROLE)
+        else:
+            content = draw.choice(NO_CONTENT) if broken == 2 else [*draw.choices(PARTS, k=2), draw.choice(BROKEN_PARTS)]
+    made = draw.choices((dict, OrderedDict, Odd, MappingProxyType), (20, 1, 1, 1))[0]
+    return made({"role": role, "content": content, "name": 3})
+
+
+def a_chat(draw, drawn, sound=False):
+    messages = [a_message(draw, drawn, sound) for _ in range(draw.choice((1, 2, 3, 4, 4, 4, 5, 6, 8)))]
+    if len(messages) > 2 and draw.random() < 0.6:  # else few are well-ordered
+        for index, message in enumerate(messages):
+            if type(message) is dict:
+                message["role"] = ("user", "assistant")[index % 2]
+    if sound:
+        return messages
+    if draw.random() < 0.03:
+        return draw.choice(NO_CHAT)
+    made = draw.choices((list, tuple, deque, iter), (40, 2, 2, 1))[0]
+    return made(messages)
+
+
+def chats_of(seed, drawn, number, sound=False):
+    draw = random.Random(seed)
+    made = [a_chat(draw, drawn, sound) for _ in range(number)]
+    return [each for each in made if readable(each)] if sound else made
+
+
+def readable(messages):
+    try:
+        return read_turns(messages)
+    except InputError:
+        return False
+
+
+def judge(detector, chats):
+    """The verdict on each chat, or the error, which must name the chat and a place in it, in one short line."""
+    judged["chats"] += len(chats)
+    found, left = [None] * len(chats), list(range(len(chats)))
+    while left:
+        try:
+            verdicts = detector.batch([chats[number] for number in left])
+        except InputError as error:
+            said = str(error)
+            assert isinstance(error, ValueError)
+            assert len(said) <= 300 and said.isprintable(), said
+            place = 0
+            if len(left) > 1:
+                number, _, said = said.partition(": ")
+                place = int(number.removeprefix("chats[").removesuffix("]"))
+            assert said.startswith("messages"), said
+            found[left.pop(place)] = said
+        else:
+            for number, verdict in zip(left, verdicts, strict=True):
+                found[number] = verdict
+            break
+    judged["errors"] += sum(isinstance(each, str) for each in found)
+    judged["labels"] += sum(isinstance(each, Verdict) and each.label is not None for each in found)
+    judged["checked"] += sum(isinstance(each, Verdict) and each.checked for each in found)
+    return found
+
+
+def said_in(message):
+    content = message["content"]
+    parts = [content] if isinstance(content, str) else content
+    return "".join(part if isinstance(part, str) else part.get("text", "") for part in parts)
+
+
+def is_all_text(message):
+    return isinstance(message["content"], str) or all(
+        isinstance(part, str) or part["type"] in ("text", "input_text", "output_text") for part in message["content"]
+    )
+
+
+def han(text):
+    return sum("\u4e00" <= character <= "\u9fff" for character in text)
+
+
+def check(verdict, messages, labels):
+    """What must hold of any verdict; how it is read is told here by Han characters, each of which is a token."""
+    assert isinstance(verdict, Verdict)
+    json.dumps(asdict(verdict), ensure_ascii=False).encode("utf-8")
+    assert (verdict.label is None) == (verdict.score is None) == (not verdict.scores)
+    assert verdict.checked == (verdict.reason is None)
+    assert verdict.reason is None or (verdict.reason.isprintable() and len(verdict.reason) <= 600)
+    assert all(messages[index]["role"] == "assistant" for index in verdict.reply)
+    if verdict.label is None:
+        assert not verdict.checked and not verdict.evidence and not verdict.further
+        return
+    assert tuple(verdict.scores) == tuple(labels)
+    assert verdict.score == verdict.scores[verdict.label]
+    assert sum(verdict.scores.values()) == pytest.approx(1, abs=1e-6)
+    assert all(0 <= each <= 1 for each in verdict.scores.values())
+    first, last = verdict.reply[0], verdict.reply[-1]
+    for group in (verdict.evidence, *(each.messages for each in verdict.further)):
+        assert all(index < first and messages[index]["role"] == "assistant" for index in group)
+    assert not verdict.evidence or verdict.label == HISTORY
+    if verdict.checked:
+        said = [index for index in range(last + 1) if messages[index]["role"] in ("user", "assistant")]
+        assert all(is_all_text(messages[index]) for index in said)
+        before = [index for index in said if index < first and messages[index]["role"] == "assistant"]
+        turn = [index for index in said if index > max(before, default=-1)]
+        spoken = han("".join(said_in(messages[index]) for index in turn))
+        assert spoken <= LIMIT
+        assert all(han(said_in(messages[index])) + spoken <= LIMIT for index in before)
+
+
+def assert_alike(one, other):
+    assert one.checked == other.checked
+    assert dict(one.scores) == pytest.approx(dict(other.scores), abs=1e-6)
+    if one.label != other.label:
+        first, second = sorted(one.scores.values())[-2:]
+        assert second - first < 1e-5
+
+
+@pytest.fixture(scope="module")
+def detector(random_model):
+    return ContradictionDetector.from_pretrained(random_model("4-class"))
+
+
+@pytest.fixture(scope="module")
+def calibrated(detector, random_model):
+    """Task -> a detector that knows its prior."""
+
+    def load(task):
+        classifier = CheckpointClassifier.load(random_model(task))
+        classifier.rule = replace(classifier.rule, prior=0.37)
+        return ContradictionDetector(classifier)
+
+    return {task: load(task) for task in ("2-class", "4-class")}
+
+
+@pytest.fixture(scope="module")
+def hierarchy(sample_rows):
+    recipe = Recipe(
+        name="random",
+        view="hierarchical",
+        config="4-class",
+        scratch={"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 800},
+        max_length=LIMIT,
+    )
+    words = [row[column] for row in sample_rows for column in CONVERSATION]
+    stages = []
+    for number, stage in enumerate(recipe.stages()):
+        set_seed(number)
+        model, tokenizer = start(stage, stage.labels, words)
+        for parameter in model.parameters():
+            parameter.data.mul_(5)
+        stages.append(CheckpointClassifier(model, tokenizer, rule=Rule()))
+    return ContradictionDetector(HierarchicalClassifier(stages))
+
+
+@settings(max_examples=140, **many)
+@given(seeds, texts)
+def test_every_chat_gives_a_verdict_or_one_clear_line(detector, seed, drawn):
+    chats = chats_of(seed, drawn, 150)
+    for messages, found in zip(chats, judge(detector, chats), strict=True):
+        if not isinstance(found, str):
+            check(found, messages, detector.labels)
+
+
+@settings(max_examples=10, **many)
+@given(seeds, texts)
+def test_so_it_is_for_a_hierarchy(hierarchy, seed, drawn):
+    chats = chats_of(seed, drawn, 60)
+    for messages, found in zip(chats, judge(hierarchy, chats), strict=True):
+        if not isinstance(found, str):
+            check(found, messages, hierarchy.labels)
+
+
+@pytest.mark.parametrize("which", ["detector", "hierarchy"])
+@settings(max_examples=6, **many)
+@given(seed=seeds, drawn=texts)
+def test_a_verdict_depends_on_its_chat_alone(which, detector, hierarchy, seed, drawn):
+    judges = {"detector": detector, "hierarchy": hierarchy}[which]
+    chats = chats_of(seed, drawn, 40, sound=True)
+    together = judge(judges, chats)
+    order = random.Random(seed).sample(range(len(chats)), len(chats))
+    shuffled = judges.batch([chats[number] for number in order], batch_size=7)
+    for number, verdict in zip(order, shuffled, strict=True):
+        assert_alike(verdict, together[number])
+    for messages, verdict in list(zip(chats, together, strict=True))[:10]:
+        assert_alike(judges(messages), verdict)
+
+
+@pytest.mark.parametrize("which", ["detector", "hierarchy"])
+@settings(max_examples=6, **many)
+@given(seed=seeds, drawn=texts)
+def test_a_scan_says_of_each_reply_what_the_chat_up_to_it_gives(which, detector, hierarchy, seed, drawn):
+    judges = {"detector": detector, "hierarchy": hierarchy}[which]
+    chats = chats_of(seed, drawn, 20, sound=True)
+    scanned = judges.scan_batch(chats)
+    pairs = [
+        (messages[: verdict.reply[-1] + 1], verdict)
+        for messages, verdicts in zip(chats, scanned, strict=True)
+        for verdict in verdicts
+    ]
+    for (_, verdict), alone in zip(pairs, judge(judges, [prefix for prefix, _ in pairs]), strict=True):
+        assert_alike(verdict, alone)
+        assert verdict.reply == alone.reply
+
+
+@settings(max_examples=10, **many)
+@given(seeds, texts)
+def test_a_system_message_changes_nothing_but_indices(detector, seed, drawn):
+    draw = random.Random(seed)
+    chats = chats_of(seed, drawn, 40, sound=True)
+    places = [draw.randrange(len(messages) + 1) for messages in chats]
+    added = [
+        [*messages[:place], {"role": "system", "content": "你是一只猫"}, *messages[place:]]
+        for messages, place in zip(chats, places, strict=True)
+    ]
+    for place, one, other in zip(places, judge(detector, chats), judge(detector, added), strict=True):
+        assert_alike(one, other)
+        assert other.reply == tuple(index + (index >= place) for index in one.reply)
+        if one.label == other.label:
+            assert other.evidence == tuple(index + (index >= place) for index in one.evidence)
+
+
+@settings(max_examples=10, **many)
+@given(seeds)
+def test_two_messages_in_a_row_are_one_with_a_line_break(detector, seed):
+    draw = random.Random(seed)
+    split, joined = [], []
+    for _ in range(40):
+        said = [(("user", "assistant")[index % 2], draw.choices(PLAIN, k=draw.randrange(1, 4))) for index in range(4)]
+        split.append([{"role": role, "content": text} for role, lines in said for text in lines])
+        joined.append([{"role": role, "content": "\n".join(lines)} for role, lines in said])
+    for one, other in zip(judge(detector, split), judge(detector, joined), strict=True):
+        assert_alike(one, other)
+        assert len(one.reply) >= len(other.reply) == 1
+
+
+@pytest.mark.parametrize("task", ["2-class", "4-class"])
+@settings(max_examples=4, **many)
+@given(seed=seeds, drawn=texts)
+def test_a_higher_threshold_calls_no_more_and_a_lower_prior_nothing_likelier(calibrated, task, seed, drawn):
+    detector = calibrated[task]
+    chats = chats_of(seed, drawn, 30, sound=True)
+    called = []
+    for threshold in (0.0, 0.3, 0.5, 0.9, 1.0):
+        verdicts = judge(detector.with_settings(threshold=threshold), chats)
+        called.append({number for number, verdict in enumerate(verdicts) if verdict.is_contradiction})
+    assert all(later <= earlier for earlier, later in zip(called, called[1:], strict=False))
+    assert called[0] > called[-1], "else it could not fail"
+    chances = []
+    for prior in (0.9, 0.37, 0.05, 0.001):
+        verdicts = judge(detector.with_settings(prior=prior), chats)
+        chances.append([1 - verdict.scores.get(NON_CONTRADICTION, 1.0) for verdict in verdicts])
+    for higher, lower in zip(chances, chances[1:], strict=False):
+        assert all(after <= before + 1e-9 for before, after in zip(higher, lower, strict=True))
+
+
+@pytest.mark.parametrize("task", ["2-class", "4-class"])
+@settings(max_examples=3, **many)
+@given(seed=seeds)
+def test_more_turns_never_make_a_contradiction_less_likely(calibrated, task, seed):
+    draw = random.Random(seed)
+    chats = [
+        [
+            {"role": ("user", "assistant")[index % 2], "content": f"{draw.choice(PLAIN[:4])}{draw.choice(PLAIN[:4])}"}
+            for index in range(draw.choice((8, 10, 12)))
+        ]
+        for _ in range(20)
+    ]
+    before = None
+    for bound in (1, 2, 4, None):
+        verdicts = judge(calibrated[task].with_settings(max_turns=bound), chats)
+        if before:
+            for fewer, more in zip(before, verdicts, strict=True):
+                assert more.scores[NON_CONTRADICTION] <= fewer.scores[NON_CONTRADICTION] + 1e-6
+                assert more.checked or not fewer.checked
+        before = verdicts
+    assert all(verdict.checked for verdict in before)
+
+
+@settings(max_examples=6, **many)
+@given(seeds, texts)
+def test_one_earlier_turn_is_read_alike_by_windows_and_as_a_whole(detector, seed, drawn):
+    chats = [each for each in chats_of(seed, drawn, 80, sound=True) if len(read_turns(each)) == 2]
+    whole = judge(detector.with_settings(reading="unstructured"), chats)
+    for one, other in zip(judge(detector, chats), whole, strict=True):
+        assert_alike(one, other)
+
+
+@settings(max_examples=100, **many)
+@given(seeds, texts)
+def test_no_message_forges_a_border(detector, seed, drawn):
+    tokenizer = detector.classifier.tokenizer
+    draw = random.Random(seed)
+    drawn = [text.encode("utf-8", "replace").decode("utf-8") for text in (*drawn, *HOSTILE)]
+    said = [f"我{draw.choice(drawn)}{draw.choice(('', '[SEP]', '[CLS]'))}" for _ in CONVERSATION]
+    one = model_input(dict(zip(CONVERSATION, said, strict=True)), CONVERSATION, tokenizer)
+    ids = tokenizer(one["text"], one["text_pair"], verbose=False)["input_ids"]
+    special = (tokenizer.sep_token_id, tokenizer.cls_token_id, tokenizer.pad_token_id)
+    assert [ids.count(each) for each in special] == [4, 1, 0]
+
+
+def test_chats_of_five_hundred_turns_and_of_a_megabyte_a_message(detector):
+    long = [{"role": ("user", "assistant")[index % 2], "content": f"我养了{index}只猫"} for index in range(1000)]
+    megabyte = [
+        [{"role": ("user", "assistant")[index % 2], "content": text} for index in range(20)]
+        for text in ("我没养过猫呀，" * 150_000, "猫 cat \0" * 150_000, *(each * 1_000_000 for each in "a\u0301😀"))
+    ]
+    found = judge(detector, [long, *megabyte])
+    for messages, verdict in zip([long, *megabyte], found, strict=True):
+        check(verdict, messages, detector.labels)
+    assert found[0].checked and found[0].reply == (999,)
+    assert not any(verdict.checked for verdict in found[1:])
+    assert (
+        found[1].reason == "only the last tokens of the history and of the reply were read: the model reads at most 64"
+    )
+
+
+def unigram():
+    pieces = ["[CLS]", "[SEP]", "[PAD]", "<unk>", "▁", *"没养过猫我c", "没养", "养过", "▁我", "我没", "at", "cat"]
+    made = Tokenizer(models.Unigram([(piece, -float(len(piece) + index % 3)) for index, piece in enumerate(pieces)], 3))
+    made.pre_tokenizer = pre_tokenizers.Metaspace()
+    made.post_processor = processors.BertProcessing(("[SEP]", 1), ("[CLS]", 0))
+    return PreTrainedTokenizerFast(
+        tokenizer_object=made, unk_token="<unk>", sep_token="[SEP]", cls_token="[CLS]", pad_token="[PAD]"
+    )
+
+
+@pytest.mark.parametrize("kind", ["WordPiece", "Unigram"])
+@settings(max_examples=25, **many)
+@given(seed=seeds, side=st.sampled_from(["text", "text_pair"]))
+def test_of_a_very_long_text_the_same_tokens_are_read_as_if_all_had_been_looked_at(detector, kind, seed, side):
+    tokenizer = detector.classifier.tokenizer if kind == "WordPiece" else unigram()
+    draw = random.Random(seed)
+    words = ("我没养过猫", "猫", "养过", " cat", "😀", " ", "\u0301", "没", "xyz" * 50, "我", "\n", "，", "[ SEP]")
+    long = "".join(draw.choices(words, k=6000))
+    one = {"text": "我养猫", "text_pair": "我没养过猫", side: long}
+    assert len(tail(long, LIMIT, lambda text: len(tokenizer.tokenize(text)))) < len(long) / 2, "else nothing is cut"
+    [found], [unread] = encode(tokenizer, [one], LIMIT)
+    how = "only_first" if side == "text" else "longest_first"
+    whole = tokenizer(one["text"], one["text_pair"], truncation=how, max_length=LIMIT, verbose=False)
+    assert found["input_ids"] == whole["input_ids"]
+    assert unread and ("reply" in unread) == (side == "text_pair")
+
+
+def test_text_without_tokens_is_no_reason_to_look_at_all_of_it(detector):
+    tokenizer = detector.classifier.tokenizer
+    looked = []
+    nothing = "\u200b" * 1_000_000
+    end = tail(f"我{nothing}", LIMIT, lambda text: looked.append(len(text)) or len(tokenizer.tokenize(text)))
+    assert sum(looked) + len(end) < 40_000
+    [found], [unread] = encode(tokenizer, [{"text": f"我{nothing}", "text_pair": "我没养过猫"}], LIMIT)
+    assert unread == "only the last tokens of the history were read: the model reads at most 64"
+    assert len(found["input_ids"]) < LIMIT
+    # What is long, but not that long, is looked at whole, and so is no reason to say that anything was left out.
+    [found], [unread] = encode(tokenizer, [{"text": f"我{nothing[:9000]}", "text_pair": "我没养过猫"}], LIMIT)
+    assert unread is None and tokenizer.convert_tokens_to_ids("我") in found["input_ids"]
+    assert knows(tokenizer, f"我{nothing[: MARGIN * 60]}") and not knows(tokenizer, nothing)
+
+
+def test_that_was_more_than_twenty_thousand_chats(request):
+    if test_every_chat_gives_a_verdict_or_one_clear_line.__name__ not in {item.name for item in request.session.items}:
+        pytest.skip("counts the chats of the tests above, which were left out")
+    assert judged["chats"] >= 20_000
+    assert judged["checked"] > 4000 and judged["labels"] - judged["checked"] > 400 and judged["errors"] > 4000
