@@ -349,7 +349,7 @@ def test_a_killed_grid_goes_on_where_it_stopped(grid, run, options, tmp_path):
     command = [sys.executable, "-m", "contradiction.cli", "reproduce", "table4", *few]
     killed = subprocess.Popen(list(map(str, command)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     stage = out / "models" / "hierarchical-4-class-tiny-seed23.partial" / "intra-sentence" / "run.json"
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 300
     while not stage.exists() and killed.poll() is None and time.monotonic() < deadline:
         time.sleep(0.005)
     os.kill(killed.pid, signal.SIGKILL)
