@@ -74,8 +74,8 @@ class AnswerFiles:
     """The answers in FILE, what was rejected in FILE.rejected.jsonl, what was asked for in FILE.run.json.
 
     Both files of lines grow part by part of the input, the rejected first. A run that was killed continues with the
-    part that holds the last line it wrote: this part is cut off, torn lines with it, and judged anew, so that the files
-    end as if nothing had been.
+    part that holds its last answer: this part is cut off, torn lines and what was rejected since with it, and judged
+    anew, so that the files end as if nothing had been.
 
     Args:
         path: FILE.
@@ -99,8 +99,7 @@ class AnswerFiles:
             self.rejected.path.unlink(missing_ok=True)
             write_json(asked, run)
         path.touch()
-        numbers = (int(record[key]) for file in (self.answers, self.rejected) for record, _ in file.read())
-        self.last = max(numbers, default=0)
+        self.last = max((record[key] for record, _ in self.answers.read()), default=0)
 
     def left(self, parts: Iterable[list[Entry]], tally: Tally) -> Iterator[list[Entry]]:
         """The parts of the input that are still to be judged; what stays of an earlier run is counted."""

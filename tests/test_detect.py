@@ -3,12 +3,14 @@
 import csv
 import json
 import os
+import pty
 import shutil
 import signal
 import subprocess
 import sys
 import time
 from io import BytesIO
+from threading import Thread
 
 import pyarrow
 import pytest
@@ -331,16 +333,30 @@ def small_parts(monkeypatch):
     monkeypatch.setattr(streams, "PART", 8)
 
 
-@pytest.fixture
-def mixed(chats, tmp_path):
+@pytest.fixture(scope="module")
+def mixed(chats, tmp_path_factory):
     """A file of good lines, bad ones and blank ones."""
-    lines = [line(each, id=index) for index, each in enumerate(chats)]
+    lines = [line(each, id=index) for index, each in enumerate(chats[:45])]
     for index in range(0, len(lines), 9):
         lines[index] = "{bad" if index % 2 else ""
-    lines += ["{bad"] * 20  # whole parts of which nothing is judged
-    file = tmp_path / "chats.jsonl"
+    lines += ["{bad"] * 12  # whole parts of which nothing is judged
+    file = tmp_path_factory.mktemp("mixed") / "chats.jsonl"
     file.write_text("\n".join(lines), encoding="utf-8")
     return file
+
+
+@pytest.fixture
+def whole(run, mixed, small_parts, tmp_path):
+    """What an uninterrupted run keeps: the verdicts, and beside them what is rejected and what was asked."""
+    out = tmp_path / "whole.jsonl"
+    assert run(mixed, "--out", out)[0] == 1
+    return out
+
+
+def copied(out, to):
+    for path in out.parent.glob(f"{out.name}*"):
+        shutil.copy(path, path.with_name(path.name.replace(out.name, to)))
+    return out.with_name(to)
 
 
 def kept(out):
@@ -360,62 +376,65 @@ def test_out_takes_whole_lines_and_is_never_overwritten(run, mixed, tmp_path):
     assert kept(out) == before
 
 
-@pytest.mark.parametrize("share", [0, 0.3, 0.55, 0.97, 1])
-@pytest.mark.parametrize("torn", [b"", b'{"line": 9'])
-def test_a_run_cut_anywhere_ends_with_the_same_files(run, mixed, small_parts, share, torn, tmp_path):
-    whole, cut = tmp_path / "whole.jsonl", tmp_path / "cut.jsonl"
-    code, _, err = run(mixed, "--out", whole)
-    run(mixed, "--out", cut)
-    lines = cut.read_bytes().splitlines(keepends=True)
-    last = len(lines) * share
-    cut.write_bytes(b"".join(lines[: int(last)]) + torn)
-    # What is rejected is written first, part by part; so it may be one part ahead.
-    refused = answer_files.rejected(cut)
-    until = 0 if not share else max(json.loads(each)["line"] for each in lines[: int(last)])
-    ahead = [each for each in refused.read_bytes().splitlines(keepends=True) if json.loads(each)["line"] <= until]
-    if share < 1:
-        refused.write_bytes(b"".join(ahead))
-    again, _, said = run(mixed, "--out", cut, "--resume")
-    assert kept(cut) == kept(whole)
-    assert (again, said[-1]) == (code, err[-1])
+def until(file, number):
+    """The lines of a file up to a number of the input."""
+    lines = file.read_bytes().splitlines(keepends=True)
+    return b"".join(each for each in lines if json.loads(each)["line"] <= number)
+
+
+def test_a_run_cut_anywhere_ends_with_the_same_files(run, mixed, whole):
+    # The last number among what is rejected, and among the verdicts: those of a part are written after them.
+    for refused, answered, torn in (
+        (0, 0, b'{"line"'), (10, 10, b""), (28, 20, b'{"line": 21, "id": '), (28, 29, b""), (28, 33, b"\xe5"),
+        (46, 45, b""), (57, 45, b"{"),
+    ):  # fmt: skip
+        cut = copied(whole, "cut.jsonl")
+        cut.write_bytes(until(whole, answered) + torn)
+        rejected = answer_files.rejected(cut)
+        rejected.write_bytes(until(rejected, refused))
+        code, _, err = run(mixed, "--out", cut, "--resume")
+        assert kept(cut) == kept(whole), (refused, answered, torn)
+        count = [len(each.splitlines()) for each in kept(whole)]
+        assert code == 1
+        assert err[-1].startswith(f"cdconv: {count[0]} chats, ")
+        assert err[-1].endswith(f" {count[1]} rejected")
 
 
 KILLED = """
 import sys
 from contradiction import cli, streams
-streams.PART = 4
+streams.PART = 8
 sys.argv = ["cdconv", "detect", *sys.argv[1:]]
 cli.main()
 """
 
 
-def test_a_killed_process_is_continued_to_the_same_files(run, mixed, model, monkeypatch, tmp_path):
-    monkeypatch.setattr(streams, "PART", 4)
-    whole, cut = tmp_path / "whole.jsonl", tmp_path / "cut.jsonl"
-    run(mixed, "--out", whole)
-    command = [sys.executable, "-c", KILLED, str(mixed), "--model", str(model), "--out", str(cut)]
-    for resume in ([], ["--resume"]):
-        before = cut.stat().st_size if cut.exists() else 0
-        with subprocess.Popen([*command, *resume], stderr=subprocess.DEVNULL) as process:
-            while process.poll() is None and (not cut.exists() or cut.stat().st_size <= before + 2000):
-                time.sleep(0.001)
-            process.send_signal(signal.SIGKILL)
-        assert process.returncode == -signal.SIGKILL
-        assert cut.stat().st_size < whole.stat().st_size
-    run(mixed, "--out", cut, "--resume")
+def test_a_killed_process_is_continued_to_the_same_files(run, chats, model, small_parts, tmp_path):
+    file, whole, cut = (tmp_path / name for name in ("chats.jsonl", "whole.jsonl", "cut.jsonl"))
+    file.write_text("\n".join(["{", *map(line, chats)]), encoding="utf-8")
+    run(file, "--out", whole)
+    command = [sys.executable, "-c", KILLED, str(file), "--model", str(model), "--out", str(cut)]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+        while process.poll() is None and (not cut.exists() or cut.stat().st_size < 1000):
+            time.sleep(0.001)
+        process.send_signal(signal.SIGKILL)
+    assert process.returncode == -signal.SIGKILL
+    assert 0 < cut.stat().st_size < whole.stat().st_size
+    code, _, err = run(file, "--out", cut, "--resume")
     assert kept(cut) == kept(whole)
+    assert (code, err[-1].split(", ")[0]) == (1, f"cdconv: {len(chats):,} chats")
 
 
-def test_only_the_same_run_is_continued(run, mixed, model, tmp_path):
-    out = tmp_path / "v.jsonl"
-    run(mixed, "--out", out)
-    before = kept(out)
+def test_only_the_same_run_is_continued(run, mixed, whole, model, tmp_path):
+    before = kept(whole)
     moved = shutil.copytree(model, tmp_path / "moved")
     (moved / "README.md").write_text("a card bears on no verdict", encoding="utf-8")
-    assert run(mixed, "--out", out, "--resume", model=moved)[0] == 1  # as before: some were rejected
-    (moved / "decision.json").write_text(
-        '{"temperature": 2, "offsets": {}, "cut": 0.5, "prior": null, "curve": []}', encoding="utf-8"
-    )
+    same = shutil.copy(mixed, tmp_path / "renamed.jsonl")
+    assert run(same, "--out", whole, "--resume", "--batch-size", "8", model=moved)[0] == 1  # for what is rejected
+    assert [len(each.splitlines()) for each in kept(whole)] == [len(each.splitlines()) for each in before]
+    before = kept(whole)
+    calibrated = '{"temperature": 2, "offsets": {}, "cut": 0.5, "prior": null, "curve": []}'
+    (moved / "decision.json").write_text(calibrated, encoding="utf-8")
     other = tmp_path / "other.jsonl"
     other.write_bytes(mixed.read_bytes() + b"\n" + line().encode())
     for said, arguments, options in (
@@ -423,16 +442,13 @@ def test_only_the_same_run_is_continued(run, mixed, model, tmp_path):
         ("another input", [other], {}),
         ("threshold unset, not 0.4", [mixed, "--threshold", "0.4"], {}),
         ("scan false, not true", [mixed, "--scan"], {}),
-        ('format "jsonl", not "json"', [mixed, "--format", "json"], {}),
     ):
-        if "json" in arguments:
-            continue
-        code, _, [message] = run(*arguments, "--out", out, "--resume", **options)
-        assert (code, f"was made with {said}; --resume continues only the same run" in message) == (2, True)
-    assert kept(out) == before
-    (tmp_path / "v.jsonl.run.json").unlink()
-    code, _, [message] = run(mixed, "--out", out, "--resume")
-    assert (code, "no v.jsonl.run.json lies beside it" in message) == (2, True)
+        code, _, [message] = run(*arguments, "--out", whole, "--resume", **options)
+        assert (code, f"was made with {said}; --resume continues only the same run" in message) == (2, True), message
+    assert kept(whole) == before
+    (tmp_path / "whole.jsonl.run.json").unlink()
+    code, _, [message] = run(mixed, "--out", whole, "--resume")
+    assert (code, "no whole.jsonl.run.json lies beside it" in message) == (2, True)
 
 
 def test_resume_starts_where_nothing_is_yet(run, mixed, tmp_path):
@@ -458,38 +474,28 @@ def process(model, *arguments, **options):
     return subprocess.Popen(command, **options)
 
 
-def test_a_live_pipe_is_answered_line_by_line(model):
-    with process(model, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as started:
+def test_a_live_pipe_is_answered_line_by_line_until_interrupted(model):
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with process(model, **pipes) as started:
         for number in (1, 2):
             started.stdin.write(line().encode() + b"\n")
             started.stdin.flush()
             assert json.loads(started.stdout.readline())["line"] == number  # hangs unless it answers before the end
-        started.stdin.close()
-    assert started.returncode == 0
-
-
-def test_a_reader_that_goes_away_is_no_error(model, mixed, tmp_path):
-    big = tmp_path / "big.jsonl"
-    big.write_bytes(b"\n".join([line().encode()] * 3000))
-    with process(model, str(big), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as started:
-        json.loads(started.stdout.readline())
-        started.stdout.close()
-        assert started.stderr.read() == b""
-
-
-def test_an_interrupted_run_says_so_and_ends_with_130(model):
-    with process(model, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as started:
-        started.stdin.write(line().encode() + b"\n")
-        started.stdin.flush()
-        started.stdout.readline()
         started.send_signal(signal.SIGINT)
         assert started.stderr.read() == b"cdconv: interrupted\n"
     assert started.returncode == 130
 
 
-def test_a_named_pipe_is_read_as_it_comes(run, tmp_path):
-    from threading import Thread
+def test_a_reader_that_goes_away_is_no_error(model, tmp_path):
+    file = tmp_path / "chats.jsonl"
+    file.write_bytes(b"\n".join([line().encode()] * 3000))  # more than a pipe holds
+    with process(model, str(file), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as started:
+        json.loads(started.stdout.readline())
+        started.stdout.close()
+        assert started.stderr.read() == b""
 
+
+def test_a_named_pipe_is_read_as_it_comes(run, tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     writer = Thread(target=lambda: pipe.write_bytes(line().encode() + b"\n{\n"))
@@ -516,24 +522,32 @@ def test_a_byte_order_mark_does_not_cost_the_first_line(run, tmp_path):
     assert (code, answer["line"]) == (0, 1)
 
 
-def test_the_bar_goes_to_a_terminal_and_never_into_the_output(model, mixed):
-    import pty
-
+def test_the_bar_goes_to_a_terminal_and_never_into_the_output(mixed, model, small_parts, monkeypatch, tmp_path):
     ours, theirs = pty.openpty()
-    with process(model, str(mixed), stdout=subprocess.PIPE, stderr=theirs) as started:
-        os.close(theirs)
-        out = started.stdout.read()
-        shown = b""
-        try:
-            while part := os.read(ours, 1 << 16):
-                shown += part
-        except OSError:  # what Linux gives at the end of a terminal
-            pass
+    out = tmp_path / "out"
+    with os.fdopen(theirs, "w", encoding="utf-8") as terminal, out.open("w", encoding="utf-8") as stdout:
+        monkeypatch.setenv("TERM", "xterm")
+        monkeypatch.setattr(sys, "stderr", terminal)
+        monkeypatch.setattr(sys, "stdout", stdout)
+        monkeypatch.setattr(sys, "argv", ["cdconv", "detect", str(mixed), "--model", str(model)])
+        shown = []
+        reader = Thread(target=lambda: shown.extend(_until_closed(ours)))
+        reader.start()
+        with pytest.raises(SystemExit):
+            cli.main()
+    reader.join()
     os.close(ours)
-    assert all(json.loads(each)["line"] for each in out.splitlines())
-    assert b"chats.jsonl" in shown
-    assert b"kB" in shown
-    assert b"rejected" in shown
+    text = b"".join(shown).decode("utf-8")
+    assert all(each["line"] for each in objects(out))
+    assert [word in text for word in ("chats.jsonl", "kB", "not JSON", "rejected")] == [True] * 4
+
+
+def _until_closed(terminal):
+    try:
+        while part := os.read(terminal, 1 << 16):
+            yield part
+    except OSError:  # what Linux gives at the end of a terminal
+        return
 
 
 def test_parts_hang_on_the_input_alone_and_are_bounded(monkeypatch):
