@@ -75,6 +75,8 @@ def locate(detector: "ContradictionDetector", messages: Messages, verdict: Verdi
       the reply, and those are given without which the contradiction is least likely: n + m windows for n and m clauses.
       A reply of one clause takes none, and is that one.
 
+    How often that is right hangs on the model, and may be no more than chance: ``bench/locate.py`` measures it.
+
     Args:
         detector: what judges.
         messages: the chat.
