@@ -77,8 +77,8 @@ def evaluate(
         cut=sum(each.unread is not None for each in judgements),
         run=record.read(detector.name),
         rule=without_curve(detector.classifier.rule),
-        # As fine as thresholds are, so that a row of the very probability of one still reaches it.
-        probabilities=[[round(each[label], 6) for label in LABELS[task]] for each in scores],
+        # Finer than thresholds are, so that a row reaches here what it reaches in use.
+        probabilities=[[round(each[label], 8) for label in LABELS[task]] for each in scores],
     )
 
 

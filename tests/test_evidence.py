@@ -118,11 +118,21 @@ def test_rows_of_one_id_are_drawn_together():
 
 def test_the_table_has_a_row_a_group_and_one_for_all():
     plain = table(scored(groups=INSERTED))
-    assert plain.rows[-1] == ("all", "8", "4", "50.0", "50.0", "50.0", "25.0", "37.5")
+    assert plain.header == (
+        "inserted", "rows", "precision", "recall", "F1", "accuracy", "strict", "2-class", "2-class strict",
+    )  # fmt: skip
+    assert plain.rows[-1] == ("all", "8", "50.0", "50.0", "50.0", "37.5", "25.0", "75.0", "37.5")
     assert [row[0] for row in plain.rows] == ["1", "2", "all"]
     low, high = scored(bootstrap=100)["interval"]["two_class_strict_accuracy"]
     cells = table(scored(bootstrap=100)).rows[0]
     assert cells[-1] == f"37.5 ({100 * low:.1f}–{100 * high:.1f})"
+
+
+def test_the_table_leaves_out_what_a_detector_does_not_say():
+    found = scored()
+    assert table(found, named=False).rows == [("all", "8", "37.5", "75.0")]
+    assert table(found, categories=False).rows == [("all", "8", "50.0", "50.0", "50.0", "75.0", "37.5")]
+    assert table(found, named=False, categories=False).header == ("inserted", "rows", "2-class")
 
 
 def test_false_alarms_counted_by_hand():

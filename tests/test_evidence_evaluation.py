@@ -1,0 +1,206 @@
+"""cdconv evaluate --evidence: what is judged, what is scored, and what is said where something cannot be had."""
+
+import json
+import shutil
+import sys
+from collections import Counter
+
+import pytest
+
+from contradiction import cli, datarepo, evidence_evaluation, results, sources
+from contradiction.data import fingerprint, load_split
+from contradiction.detector import ContradictionDetector
+from contradiction.errors import InputError
+from contradiction.evidence import false_alarms, score_evidence, turns_of
+from contradiction.labels import CHECKLISTS, CONFIGS, HISTORY, LABELS, NON_CONTRADICTION, task_of
+
+NAMES = LABELS["4-class"]
+
+
+@pytest.fixture(scope="module")
+def repo(tmp_path_factory):
+    """The data repo of the sample with checklists."""
+    return datarepo.build(sources.find("sample"), tmp_path_factory.mktemp("data") / "cdconv", with_checklists=True)
+
+
+@pytest.fixture(scope="module")
+def detector(random_model):
+    return ContradictionDetector.from_pretrained(random_model("4-class"))
+
+
+@pytest.fixture(scope="module")
+def result(detector, repo):
+    return evidence_evaluation.evaluate(detector, data=repo, limit=100)
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """Calls the command line in this process; gives exit code, stdout and stderr."""
+
+    def call(*arguments):
+        capsys.readouterr()  # what making a model has written
+        monkeypatch.setattr(sys, "argv", ["cdconv", *map(str, arguments)])
+        with pytest.raises(SystemExit) as exit:
+            cli.main()
+        out = capsys.readouterr()
+        return exit.value.code or 0, out.out, out.err
+
+    return call
+
+
+def chats(repo, config, ids):
+    return [row for row in load_split(repo, config, "test") if row["id"] in ids]
+
+
+@pytest.mark.parametrize("reading", ["windowed", "structured", "unstructured"])
+def test_what_is_kept_is_what_the_detector_says_of_each_chat(result, detector, repo, reading):
+    rows = chats(repo, "4-class-a2t", set(result["ids"]))
+    verdicts = detector.with_settings(reading=reading).batch([row["messages"] for row in rows])
+    assert [row["id"] for row in rows] == result["ids"]
+    assert result["predictions"][reading] == [NAMES.index(each.label) for each in verdicts]
+    assert result["predicted_evidence"][reading] == [list(each.evidence) for each in verdicts]
+    assert any(result["predicted_evidence"][reading]) == (reading != "unstructured")
+
+
+def test_the_figures_follow_from_what_is_kept_and_count_turns(result):
+    references = [NAMES[label] for label in result["references"]]
+    for reading, figures in result["metrics"].items():
+        predictions = [NAMES[label] for label in result["predictions"][reading]]
+        named = result["predicted_evidence"][reading]
+        more = {"ids": result["ids"], "groups": result["inserted"], "bootstrap": results.RESAMPLES}
+        by_turn = score_evidence(references, predictions, turns_of(result["evidence"]), turns_of(named), **more)
+        assert figures == by_turn
+        assert result["by_message"][reading] == score_evidence(
+            references, predictions, result["evidence"], named, **more
+        )
+    assert list(result["metrics"]["windowed"]["groups"]) == ["1", "2", "3", "4", "5"]
+
+
+def test_the_user_message_of_the_right_turn_counts_as_found(detector, repo):
+    eager = detector.with_settings(threshold=0.0, categories=[HISTORY])  # so that all rows name evidence
+    found = evidence_evaluation.evaluate(eager, data=repo, readings=["structured"])
+    assert all(found["predicted_evidence"]["structured"])
+    assert {tuple(each) for each in found["evidence"]} == {(), (0,), (1,)}
+    by_turn, by_message = (found[kind]["structured"]["evidence"] for kind in ("metrics", "by_message"))
+    assert by_turn["recall"] > by_message["recall"]
+
+
+def test_false_alarms_are_counted_on_the_same_conversations(result, detector, repo):
+    alarms = result["false_alarms"]
+    rows = chats(repo, "4-class-rct", set(result["ids"]))
+    assert [row["id"] for row in rows] == alarms["ids"]
+    for reading, figures in alarms["metrics"].items():
+        said = [each.label for each in detector.with_settings(reading=reading).batch([row["messages"] for row in rows])]
+        forms = [("removed", "replaced")[row["form"]] for row in rows]
+        assert figures == false_alarms([NAMES[row["origin"]] for row in rows], said, forms)
+    assert alarms["metrics"]["windowed"]["removed"]["history"] == 0, "nothing is left that it could contradict"
+
+
+def test_a_limit_takes_all_versions_of_some_conversations_the_same_each_time(result, detector, repo):
+    assert Counter(result["ids"]).most_common()[0][1] == Counter(result["ids"]).most_common()[-1][1] == 5
+    assert len(result["ids"]) == 100
+    fewer = evidence_evaluation.evaluate(detector, data=repo, limit=54, readings=["structured"])
+    assert len(fewer["ids"]) == 50
+    assert set(fewer["ids"]) < set(result["ids"])
+    assert fewer["data"] == fingerprint(load_split(repo, "4-class-a2t", "test")), "of the split, not of the sample"
+    with pytest.raises(InputError, match="limit 4; one conversation has 5 rows"):
+        evidence_evaluation.evaluate(detector, data=repo, limit=4)
+
+
+def test_the_bar_knows_how_many_windows_there_are(detector, repo):
+    asked, done = [], []
+    evidence_evaluation.evaluate(detector, data=repo, limit=20, on_start=asked.append, on_batch=done.append)
+    assert asked == [sum(done)]
+
+
+def test_a_reading_that_a_detector_cannot_do_is_left_out_in_a_line(random_model, repo):
+    pair = ContradictionDetector.from_pretrained(random_model("4-class"), view="sentence-pair")
+    found = evidence_evaluation.evaluate(pair, data=repo, limit=20)
+    assert list(found["metrics"]) == ["windowed", "structured"]
+    (left_out, *_), (reason,) = evidence_evaluation.notes(found), found["left_out"].values()
+    assert left_out == f"unstructured reading left out: {reason}"
+    assert "needs u1 among them" in reason
+    with pytest.raises(InputError, match="needs u1 among them"):
+        evidence_evaluation.evaluate(pair, data=repo, readings=["unstructured"])
+
+
+def test_replies_that_a_detector_cannot_judge_are_said(random_model, repo):
+    """By its view it knows nothing of u2, and so nothing of a reply with no turn before it."""
+    pair = ContradictionDetector.from_pretrained(random_model("4-class"), view="sentence-pair")
+    found = evidence_evaluation.evaluate(pair, data=repo, limit=20, readings=["windowed"])
+    removed = found["false_alarms"]["forms"].count("removed")
+    assert found["false_alarms"]["unjudged"] == {"windowed": removed}
+    said = f"windowed, turn gone: {removed} rows without a verdict count as no contradiction"
+    assert said in evidence_evaluation.notes(found)
+
+
+def test_a_detector_of_two_classes_shows_two_classes(random_model, repo):
+    found = evidence_evaluation.evaluate(
+        ContradictionDetector.from_pretrained(random_model("2-class")), data=repo, limit=50
+    )
+    windowed, structured, _, _ = evidence_evaluation.tables(found)
+    assert windowed.header == ("inserted", "rows", "2-class")
+    assert structured.header == ("inserted", "rows", "precision", "recall", "F1", "2-class", "2-class strict")
+    none, history = NAMES.index(NON_CONTRADICTION), NAMES.index(HISTORY)
+    assert {label for labels in found["predictions"].values() for label in labels} == {none, history}
+
+
+@pytest.mark.parametrize(
+    ("view", "said"), [("reply-only", "reads b2; evidence needs b1"), ("nli", "reads premise, hypothesis; evidence")]
+)
+def test_a_detector_that_reads_no_earlier_reply_is_refused(random_model, repo, view, said):
+    with pytest.raises(InputError, match=said):
+        evidence_evaluation.evaluate(
+            ContradictionDetector.from_pretrained(random_model("4-class"), view=view), data=repo
+        )
+
+
+def test_a_detector_of_other_labels_is_refused(random_model, repo):
+    with pytest.raises(InputError, match="evidence needs all contradictions"):
+        evidence_evaluation.evaluate(ContradictionDetector.from_pretrained(random_model("persona")), data=repo)
+
+
+def test_the_command_prints_the_figures_and_keeps_them(run, random_model, repo, tmp_path):
+    kept = tmp_path / "kept.json"
+    arguments = ["--data", repo, "--evidence", "--reading", "structured", "--limit", 50, "--json", kept]
+    code, out, err = run("evaluate", random_model("4-class"), *arguments)
+    result = json.loads(kept.read_text(encoding="utf-8"))
+    f1 = result["metrics"]["structured"]["evidence"]["f1"]
+    assert (code, err) == (0, "")
+    assert f"{100 * f1:.1f} (" in next(line for line in out.splitlines() if line.split()[:1] == ["all"])
+    assert "n = 50 (10 conversations of " in out
+    assert "evidence is counted by turn" in out
+    assert list(result["metrics"]) == ["structured"]
+
+
+def test_what_cannot_be_asked_together_is_one_line(run, random_model, repo, sample_repo):
+    model = random_model("4-class")
+    for arguments, said in [
+        (["--data", sample_repo, "--evidence"], "`cdconv data build --checklists`"),
+        (["--data", repo, "--config", "4-class-a2t"], "holds chats of several turns; `cdconv evaluate --evidence`"),
+        (["--data", repo, "--evidence", "--config", "4-class-rct"], "is scored on 4-class-a2t, 4-class-a2t-grouped"),
+        (["--data", repo, "--evidence", "--split", "validation"], "split 'validation'; the checklists are"),
+        (["--data", repo, "--evidence", "--settings"], "ask one at a time"),
+        (["--data", repo, "--evidence", "--reading", "all-at-once"], "reading 'all-at-once'; allowed are windowed"),
+        (["--data", repo, "--limit", "10"], "go with --evidence"),
+    ]:
+        code, out, err = run("evaluate", model, *arguments)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert said in err
+
+
+def test_checklists_are_configs_to_read_and_not_to_train_on(repo):
+    assert {task_of(config) for config in CHECKLISTS} == {"4-class"}
+    assert not set(CHECKLISTS) & set(CONFIGS)
+    assert len(load_split(repo, "4-class-rct-grouped", "test")) > 0
+    with pytest.raises(InputError, match="split 'train'; config '4-class-a2t' has only test"):
+        load_split(repo, "4-class-a2t", "train")
+
+
+def test_a_kept_evidence_evaluation_does_not_disturb_cards_and_pages(result, quick_model, tmp_path):
+    from contradiction import cards, model_cards, record
+
+    model = shutil.copytree(quick_model, tmp_path / "quick")
+    results.keep({**result, "run": record.read(model)}, tmp_path / "kept" / "evidence.json")
+    assert model_cards.evaluations_of(model, tmp_path / "kept") == []
+    assert "4-class-a2t" not in cards.results_page(tmp_path / "kept")
