@@ -114,7 +114,7 @@ def test_a_killed_process_resumed_gives_the_bytes_of_an_uninterrupted_run(finish
         stderr=subprocess.PIPE,
     )
     try:
-        until = time.monotonic() + 60
+        until = time.monotonic() + 300  # of a busy machine
         while not state.is_dir() and process.poll() is None and time.monotonic() < until:
             time.sleep(0.005)
     finally:
@@ -231,7 +231,7 @@ def test_two_processes_and_parts_learn_what_one_process_learns_at_once(sample_re
         [*launch, *command],
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=600,
         env={**os.environ, "ACCELERATE_USE_CPU": "true"},
     )
     assert done.returncode == 0, done.stderr[-2000:]
@@ -262,12 +262,12 @@ def test_ctrl_c_is_said_in_one_line_and_leaves_nothing_half_written(sample_repo,
     command = [sys.executable, "-m", "contradiction.cli", "train", str(recipe), "--data", str(sample_repo)]
     process = subprocess.Popen([*command, "--out", str(tmp_path / "run")], stderr=subprocess.PIPE, text=True)
     try:
-        until = time.monotonic() + 60
+        until = time.monotonic() + 300  # of a busy machine
         while not (tmp_path / "run.partial" / "state").is_dir() and time.monotonic() < until:
             time.sleep(0.01)
     finally:
         process.send_signal(signal.SIGINT)
-        said = process.communicate(timeout=60)[1]
+        said = process.communicate(timeout=300)[1]
     assert process.returncode == 130
     assert said.rstrip().endswith("cdconv: interrupted")
     assert "Traceback" not in said
