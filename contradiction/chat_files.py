@@ -230,12 +230,12 @@ def _parquet(path: Path) -> Chats:
     import pyarrow
     from pyarrow import parquet
 
-    try:
-        with path.open("rb") as file:
+    with path.open("rb") as file:
+        try:
             opened = parquet.ParquetFile(file)
-            names, rows = opened.schema_arrow.names, opened.metadata.num_rows
-    except pyarrow.ArrowException as error:
-        raise InputError(f"{path}: no Parquet file ({error})") from None
+        except (pyarrow.ArrowException, OSError) as error:  # pyarrow raises either
+            raise InputError(f"{path}: no Parquet file ({error})") from None
+        names, rows = opened.schema_arrow.names, opened.metadata.num_rows
     columns = _columns(names, str(path))
     return Chats(str(path), "parquet", [_parquet_rows(path, columns, [*columns, *({ID} & set(names))])], rows)
 
@@ -252,7 +252,7 @@ def _parquet_rows(path: Path, columns: Sequence[str], read: list[str]) -> Iterat
                     number += 1
                     row = {name: batch[name][index] for name in read}
                     yield _entry(number, number, partial(_from_scalars, columns), row)
-        except pyarrow.ArrowException as error:
+        except (pyarrow.ArrowException, OSError) as error:
             raise InputError(f"{path}: damaged after row {number} ({error})") from None
 
 

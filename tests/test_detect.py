@@ -411,7 +411,7 @@ cli.main()
 
 def test_a_killed_process_is_continued_to_the_same_files(run, chats, model, small_parts, tmp_path):
     file, whole, cut = (tmp_path / name for name in ("chats.jsonl", "whole.jsonl", "cut.jsonl"))
-    file.write_text("\n".join(["{", *map(line, chats)]), encoding="utf-8")
+    file.write_text("\n".join(["{", *map(line, chats[:300])]), encoding="utf-8")
     run(file, "--out", whole)
     command = [sys.executable, "-c", KILLED, str(file), "--model", str(model), "--out", str(cut)]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
@@ -422,7 +422,7 @@ def test_a_killed_process_is_continued_to_the_same_files(run, chats, model, smal
     assert 0 < cut.stat().st_size < whole.stat().st_size
     code, _, err = run(file, "--out", cut, "--resume")
     assert kept(cut) == kept(whole)
-    assert (code, err[-1].split(", ")[0]) == (1, f"cdconv: {len(chats):,} chats")
+    assert (code, err[-1].split(", ")[0]) == (1, "cdconv: 300 chats")
 
 
 def test_only_the_same_run_is_continued(run, mixed, whole, model, tmp_path):
