@@ -17,7 +17,7 @@ from transformers import (
 )
 from typer.testing import CliRunner
 
-from contradiction.cli_backbone import app
+from contradiction.commands.backbone import app
 from contradiction.corpus import read_texts
 from contradiction.errors import InputError
 from contradiction.pruning import prune

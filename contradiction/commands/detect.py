@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from contradiction.cli_options import DEMO, ModelOption, demand_model
+from contradiction.commands.options import SHIPPED, ModelOption, demand_model
 from contradiction.errors import InputError
 from contradiction.labels import NON_CONTRADICTION
 from contradiction.terminal import progress
@@ -31,7 +31,7 @@ class Failure(StrEnum):
 
 def detect(
     file: Annotated[str, typer.Argument(help="A file of chats, or - for standard input.")] = "-",
-    model: ModelOption = DEMO,
+    model: ModelOption = SHIPPED,
     text: Annotated[
         str | None, typer.Option(help='One chat instead of a file: \'[{"role": "user", "content": "…"}, …]\'.')
     ] = None,

@@ -1,0 +1,98 @@
+"""``cdconv data``: builds the data repos and shows what is in them."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from contradiction.errors import InputError
+from contradiction.terminal import show
+
+if TYPE_CHECKING:
+    from contradiction.sources import Source
+
+app = typer.Typer(help="Builds the data repo and shows what is in it.", no_args_is_help=True)
+
+SourceOption = Annotated[
+    str | None,
+    typer.Option(help="A raw file of CDConv, or the word sample. By default $CDCONV_FILE, else the pinned URL."),
+]
+
+
+def find(source: str | None, fall_back: bool = False) -> "Source":
+    """The raw file that an option names; says loudly where it is not the released one.
+
+    Args:
+        source: what the option says.
+        fall_back: take the embedded sample where the released file cannot be had, and say so.
+    """
+    from contradiction import sources
+
+    try:
+        found = sources.find(source)
+    except InputError as error:
+        if not fall_back or os.environ.get("CDCONV_FILE"):  # who names a file does not want another
+            raise
+        typer.echo(f"cdconv: {error}", err=True)
+        found = sources.find("sample")
+    if found.kind == "sample":
+        typer.secho(
+            "NOTE: this is the embedded sample, written for this project, and not CDConv; its figures mean nothing "
+            "beyond showing the steps.", fg="yellow", bold=True, err=True,
+        )  # fmt: skip
+    elif found.kind == "custom":
+        typer.secho(
+            f"NOTE: {found.path} is not the released file; official figures do not apply.", fg="yellow", err=True
+        )
+    return found
+
+
+@app.command("build")
+def build(
+    source: SourceOption = None,
+    out: Annotated[Path, typer.Option(help="The folder to write.")] = Path("cdconv"),
+    checklists: Annotated[
+        bool, typer.Option("--checklists", help="Also test rows with turns added, and taken away.")
+    ] = False,
+) -> None:
+    """Builds the data repo that `load_dataset("cdconv", "4-class")` reads."""
+    from contradiction import datarepo
+
+    found = find(source)
+    made = "six configs and four checklists" if checklists else "six configs"
+    typer.echo(f"{datarepo.build(found, out, with_checklists=checklists)}: {made} from {found.path}")
+
+
+@app.command("nli")
+def nli(
+    train: Annotated[
+        list[str],
+        typer.Option(help="Corpora of the training split: OCNLI, CMNLI or XNLI files, or ID:CONFIG on the Hub."),
+    ],
+    validation: Annotated[list[str], typer.Option(help="Corpora of the validation split.")],
+    out: Annotated[Path, typer.Option(help="The folder to write.")] = Path("nli"),
+) -> None:
+    """Builds a data repo of Chinese NLI corpora, for the NLI stage before CDConv.
+
+    From the Hub: clue/clue:ocnli, clue/clue:cmnli, facebook/xnli:zh; by default its split of the same name, another as
+    ID:CONFIG:SPLIT.
+    """
+    from contradiction import nli as corpora
+
+    rows = corpora.build(train, validation, out)
+    typer.echo(
+        f"{out}: {rows['train']:,} training and {rows['validation']:,} validation pairs; {rows['dropped']:,} training "
+        "pairs left out because they stand twice or in the validation split"
+    )
+
+
+@app.command("stats")
+def stats(source: SourceOption = None) -> None:
+    """Prints the paper's Table 3, the sizes of all configs and splits, and how far the splits overlap."""
+    import cdconv
+    from contradiction import statistics
+
+    rows = cdconv.read_rows(find(source).path)
+    splits = {"": cdconv.official_split(rows), "-grouped": cdconv.grouped_split(rows)}
+    show(*statistics.table3(rows), statistics.split_sizes(splits), statistics.leaks(splits))

@@ -1,0 +1,89 @@
+"""``cdconv space`` and ``cdconv demo``: the page, and the whole line up to it."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from contradiction.commands.data import SourceOption, find
+from contradiction.commands.options import SHIPPED, ModelOption, demand_model
+from contradiction.commands.train import run
+
+if TYPE_CHECKING:
+    from contradiction.recipes import Recipe
+
+DEMO = "runs/demo"  # where what the demo makes lies
+
+
+def space(
+    model: ModelOption = SHIPPED,
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")] = 7860,
+) -> None:
+    """Starts the page in which anyone can try a detector."""
+    from contradiction.page import serve
+
+    demand_model(model)
+    serve(model, host=host, port=port)
+
+
+def demo(
+    source: SourceOption = None,
+    train: Annotated[
+        bool, typer.Option("--train", help="Train a small encoder from scratch, to show the steps.")
+    ] = False,
+    backbone: Annotated[str | None, typer.Option(help="Folder or Hub id of an encoder to fine-tune.")] = None,
+    open_page: Annotated[bool, typer.Option("--open/--no-open", help="Open the page at the end.")] = True,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="The port of the page.")] = 7860,
+) -> None:
+    """The whole line: builds the data, takes the shipped detector or trains one, evaluates it, and opens the page."""
+    from contradiction import datarepo
+    from contradiction.commands.evaluate import evaluate
+    from contradiction.commands.results import card
+
+    found = find(source, fall_back=source is None)
+    data, out = (
+        ("cdconv", Path(DEMO)) if found.kind == "release" else (f"cdconv-{found.kind}", Path(f"{DEMO}-{found.kind}"))
+    )
+    typer.secho("1. data set", bold=True)
+    typer.echo(f"{datarepo.build(found, data)}: six configs from {found.path}")
+    typer.secho("2. detector", bold=True)
+    if train or backbone:
+        model = _trained(out, backbone, data)
+    else:
+        demand_model(SHIPPED)
+        model = Path(SHIPPED)
+        typer.echo(f"{model}: the shipped one; `cdconv demo --train` trains a small one, --backbone fine-tunes yours")
+    typer.secho("3. evaluation", bold=True)
+    kept = out.with_name(f"{out.name}.results")
+    evaluate(str(model), data=data, config=None, split="test", view=None, json=kept / f"{model.name}.test.json")
+    if model != Path(SHIPPED):
+        card(model, results=kept)
+    if open_page:
+        typer.secho("4. the page", bold=True)
+        space(str(model), port=port, host="127.0.0.1")
+
+
+def _trained(out: Path, backbone: str | None, data: str) -> Path:
+    from contradiction.recipes import Recipe
+
+    recipe = Recipe.load("flatten-4-class").with_changes(backbone=backbone) if backbone else Recipe.load("tiny")
+    if backbone:
+        out = out.with_name(f"{out.name}-{Path(backbone).name}")
+    else:
+        typer.echo("a small encoder, trained from scratch: it shows the steps, not what is possible")
+    _set_aside_another_run(out, recipe, data)
+    run(recipe, data, out, resume=True)
+    return out
+
+
+def _set_aside_another_run(out: Path, recipe: "Recipe", data: str) -> None:
+    """Renames a run of another recipe or other data, so that the demo can use its name and nothing is lost."""
+    from contradiction import record
+    from contradiction.training import request
+
+    for place in (out, out.with_name(f"{out.name}.partial")):
+        if place.exists() and record.request(place) != request(recipe, data):
+            number = next(n for n in range(1, 10_000) if not place.with_name(f"{place.name}.{n}").exists())
+            place.rename(place.with_name(f"{place.name}.{number}"))
+            typer.echo(f"{place}: of another recipe or other data, now {place.name}.{number}")

@@ -1,0 +1,23 @@
+"""Options that several commands share."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from contradiction.errors import InputError
+
+# The detector in this repository; an installed package comes without it.
+SHIPPED = str(Path(__file__).resolve().parents[2] / "models" / "e5-small-cdconv")
+
+ModelOption = Annotated[
+    str, typer.Option(envvar="CDCONV_MODEL", help="A model folder or Hub id.", show_default="the shipped detector")
+]
+DataOption = Annotated[str, typer.Option(help="The data repo: a folder or a Hub id.")]
+
+
+def demand_model(model: str) -> None:
+    """Raises InputError where the shipped detector is meant and not there."""
+    # Else the path would be taken for a Hub id.
+    if model == SHIPPED and not Path(model).exists():
+        raise InputError(f"{model}: the shipped detector is not there; --model names a model folder or Hub id")

@@ -1,0 +1,64 @@
+"""Commands on results: artefact baselines, cards, the page of results, and weights to be shipped."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from contradiction.commands.options import DataOption
+from contradiction.terminal import show
+
+
+def baselines(
+    data: DataOption = "cdconv",
+    config: Annotated[
+        list[str] | None, typer.Option(help="Configs to run. By default 2- and 4-class, both splits.")
+    ] = None,
+    split: Annotated[str, typer.Option(help="The split to score.")] = "test",
+    out: Annotated[Path | None, typer.Option(help="Also keep the results in this folder.")] = None,
+) -> None:
+    """Runs the artefact baselines: TF-IDF of the reply alone, of the context without the reply, and of all."""
+    from contradiction import baselines as artefacts
+    from contradiction import results
+
+    for each in config or ["2-class", "4-class", "2-class-grouped", "4-class-grouped"]:
+        found = []
+        for result in artefacts.run(data, each, split):
+            found.append(result)
+            if out:
+                results.keep(result, out / f"tfidf-{result['view']}.{each}.{split}.json")
+        show(results.score_table(found, f"{each}, {split} split, n = {found[0]['metrics']['n']:,}"))
+
+
+def card(
+    model: Annotated[Path, typer.Argument(help="A model folder that `cdconv train` wrote.")],
+    results: Annotated[Path, typer.Option(help="Where the kept evaluations of it lie.")] = Path("models/results"),
+) -> None:
+    """Writes a model's card from the record of its run and the kept evaluations of that run."""
+    from contradiction import files, model_cards
+
+    found = model_cards.evaluations_of(model, results)
+    files.write_text(model / "README.md", str(model_cards.model_card(model, found)))
+    typer.echo(f"{model / 'README.md'}: written, with {len(found)} evaluations")
+
+
+def export(
+    model: Annotated[Path, typer.Argument(help="A model folder that `cdconv train` wrote.")],
+    out: Annotated[Path, typer.Option(help="The folder to write.")],
+) -> None:
+    """Copies a model folder with its weights in fp16, half the bytes, to be shipped."""
+    from contradiction.export import export as run
+
+    size = sum(file.stat().st_size for file in run(model, out).rglob("*") if file.is_file())
+    typer.echo(f"{out}: {size / 1e6:.1f} MB; next: cdconv evaluate {out}")
+
+
+def results(
+    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("models/README.md"),
+    folder: Annotated[Path, typer.Option(help="The kept results.")] = Path("models/results"),
+) -> None:
+    """Writes the page of results from the kept results."""
+    from contradiction import cards, files
+
+    files.write_text(out, cards.results_page(folder))
+    typer.echo(f"{out}: written from {folder}")

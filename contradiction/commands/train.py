@@ -1,0 +1,62 @@
+"""``cdconv train``."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from contradiction.commands.options import DataOption
+
+if TYPE_CHECKING:
+    from contradiction.recipes import Recipe
+
+
+def train(
+    recipe: Annotated[str, typer.Argument(help="A TOML file, or the name of one in models/recipes.")],
+    backbone: Annotated[
+        str | None, typer.Option(help="Folder or Hub id of an encoder, instead of the recipe's.")
+    ] = None,
+    data: DataOption = "cdconv",
+    seed: Annotated[int | None, typer.Option(help="Instead of the recipe's.")] = None,
+    precision: Annotated[str | None, typer.Option(help="fp32, bf16 or fp16, instead of the recipe's.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The model folder to write. By default runs/RECIPE-seedN.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an unfinished run; leave a finished one.")] = False,
+    save_steps: Annotated[
+        int | None, typer.Option(min=1, help="Also keep the state inside an epoch, every so many steps, for --resume.")
+    ] = None,
+    track: Annotated[
+        str | None, typer.Option(help="Send curves to tensorboard, trackio, wandb or another of accelerate's trackers.")
+    ] = None,
+    deterministic: Annotated[
+        bool,
+        typer.Option(
+            "--deterministic",
+            help="On a GPU, the same bytes from run to run, but slower. A CPU gives them anyway; another number of "
+            "processes never does.",
+        ),
+    ] = False,
+) -> None:
+    """Trains a detector; the checkpoint kept is the best on validation, the test split is not read."""
+    from contradiction.recipes import Recipe
+
+    chosen = Recipe.load(recipe).with_changes(backbone=backbone, seed=seed, precision=precision)
+    out = out or Path("runs") / f"{chosen.name}-seed{chosen.seed}"
+    run(chosen, data, out, resume=resume, save_steps=save_steps, track=track, deterministic=deterministic)
+
+
+def run(recipe: "Recipe", data: str, out: Path, **options: Any) -> None:
+    """Trains by the recipe's method, and says what to do next."""
+    from accelerate import PartialState
+
+    from contradiction import stages, training
+    from contradiction.views import HIERARCHICAL
+
+    method = stages.train if recipe.view == HIERARCHICAL else training.train
+    method(recipe, data=data, out=out, **options)
+    if not PartialState().is_main_process:  # one of several is enough to say so
+        return
+    if recipe.view != "nli":
+        where = "" if data == "cdconv" else f" --data {data}"
+        typer.echo(f"{out}: trained; next: cdconv evaluate {out}{where}")
+    else:
+        typer.echo(f"{out}: trained; next: cdconv train RECIPE --backbone {out}")
