@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from contradiction.analysis_slices import wilson
+from contradiction.analysis.slices import wilson
 from contradiction.errors import InputError
 from contradiction.labels import CONTRADICTION, HISTORY, LABELS, NON_CONTRADICTION, is_contradiction
 from contradiction.tables import Table, interval, percent

@@ -55,9 +55,10 @@ class Recipe(BaseModel):
         learning_rate: the peak rate, after warm-up.
         warmup: the share of all steps in which the rate rises.
         weight_decay: on all but biases and normalisation weights.
-        layer_decay: each layer learns at so much of the rate of the one above it, see ``contradiction.optimizers``.
-        class_weights, logit_adjustment, focal, label_smoothing, r_drop: see ``contradiction.losses``.
-        fgm: the length of an adversarial move of the embeddings, see ``contradiction.regularizers``.
+        layer_decay: each layer learns at so much of the rate of the one above it, see
+            ``contradiction.training.optimizers``.
+        class_weights, logit_adjustment, focal, label_smoothing, r_drop: see ``contradiction.training.losses``.
+        fgm: the length of an adversarial move of the embeddings, see ``contradiction.training.regularizers``.
         ema: the decay of a moving average of the weights; then the averaged ones are validated and kept.
         dropout: replaces the backbone's own where given.
         max_length: tokens read at most; longer inputs are cut from the left.

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from contradiction.backbones.positions import positions_of
 from contradiction.errors import InputError
-from contradiction.positions import positions_of
 from contradiction.quiet import no_model_bars
 from contradiction.tails import MARGIN, ends, tail
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from contradiction.analysis_scores import IN_USE, precision_at
-from contradiction.analysis_slices import wilson
+from contradiction.analysis.scores import IN_USE, precision_at
+from contradiction.analysis.slices import wilson
 from contradiction.decision import Rule, Settings
 from contradiction.errors import InputError
 from contradiction.labels import CONTRADICTION, CONTRADICTIONS, LABELS, NLI, merge, task_of

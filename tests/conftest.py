@@ -74,7 +74,7 @@ def sample_rows() -> list[dict]:
 def quick_model(sample_repo, tmp_path_factory) -> Path:
     """A tiny 4-class model folder named `quick`, trained for one epoch on the sample. Copy it before you change it."""
     from contradiction.recipes import Recipe
-    from contradiction.training import train
+    from contradiction.training.loop import train
 
     recipe = Recipe(
         name="quick",
@@ -96,7 +96,7 @@ def _random_model(task: str, rows: list[dict], path: Path) -> Path:
     import torch
     from transformers import set_seed
 
-    from contradiction.backbones import start
+    from contradiction.backbones.start import start
     from contradiction.recipes import Recipe
     from contradiction.views import CONVERSATION, VIEWS, model_input
 

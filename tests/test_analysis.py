@@ -13,12 +13,12 @@ from sklearn.calibration import calibration_curve
 from sklearn.metrics import precision_recall_curve
 
 from contradiction import cli
-from contradiction.analysis import analyse, measure
-from contradiction.analysis_errors import errors, kinds
-from contradiction.analysis_material import Material, load, read_kept
-from contradiction.analysis_page import check_place, page, standing, write
-from contradiction.analysis_plots import LOOKS, drawings, png, readable_on
-from contradiction.analysis_scores import (
+from contradiction.analysis.errors import errors, kinds
+from contradiction.analysis.figures import analyse, measure
+from contradiction.analysis.material import Material, load, read_kept
+from contradiction.analysis.page import check_place, page, standing, write
+from contradiction.analysis.plots import LOOKS, drawings, png, readable_on
+from contradiction.analysis.scores import (
     brier,
     calibration_error,
     curve,
@@ -26,8 +26,8 @@ from contradiction.analysis_scores import (
     precision_at,
     reliability,
 )
-from contradiction.analysis_slices import ALL, personas, quartiles, slices, wilson
-from contradiction.analysis_turns import judge_without_first_turn, removal
+from contradiction.analysis.slices import ALL, personas, quartiles, slices, wilson
+from contradiction.analysis.turns import judge_without_first_turn, removal
 from contradiction.data import load_split
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError

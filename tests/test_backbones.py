@@ -9,12 +9,12 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, PreTrainedTokenizerFast, pipeline
 
 from contradiction import ContradictionDetector
-from contradiction.backbones import start
+from contradiction.backbones.start import start
 from contradiction.checkpoint import CheckpointClassifier
 from contradiction.errors import InputError
 from contradiction.labels import LABELS
 from contradiction.recipes import Recipe
-from contradiction.training import train
+from contradiction.training.loop import train
 from contradiction.views import CONVERSATION
 
 POSITIONS = 128

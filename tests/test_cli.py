@@ -9,7 +9,7 @@ import pytest
 
 from contradiction import cli
 from contradiction.recipes import Recipe
-from contradiction.training import train
+from contradiction.training.loop import train
 
 CHAT = [
     {"role": "user", "content": "你养猫吗？"},

@@ -5,7 +5,6 @@ import json
 import pytest
 from transformers import pipeline
 
-from contradiction import stages
 from contradiction.classifier import Judgement
 from contradiction.decision import Rule
 from contradiction.detector import ContradictionDetector
@@ -14,7 +13,8 @@ from contradiction.evaluation import evaluate
 from contradiction.hierarchy import HierarchicalClassifier
 from contradiction.labels import LABELS, STAGES
 from contradiction.recipes import Recipe
-from contradiction.training import train
+from contradiction.training import stages
+from contradiction.training.loop import train
 
 QUICK = Recipe(
     name="quick",

@@ -9,7 +9,7 @@ from contradiction import nli
 from contradiction.errors import InputError
 from contradiction.labels import LABELS, merge, merge_id, task_of
 from contradiction.recipes import Recipe
-from contradiction.training import train
+from contradiction.training.loop import train
 
 PAIRS = [
     ("他在吃饭", "他在吃东西", "entailment"),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast, set_seed
 
-from contradiction.backbones import start
+from contradiction.backbones.start import start
 from contradiction.checkpoint import CheckpointClassifier
 from contradiction.conversation import read_turns
 from contradiction.decision import Rule

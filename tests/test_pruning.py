@@ -17,10 +17,10 @@ from transformers import (
 )
 from typer.testing import CliRunner
 
+from contradiction.backbones.corpus import read_texts
+from contradiction.backbones.pruning import prune
 from contradiction.commands.backbone import app
-from contradiction.corpus import read_texts
 from contradiction.errors import InputError
-from contradiction.pruning import prune
 
 LETTERS = "你我他养猫狗吃饭喝茶abcde"
 OTHERS = "いろはжщ"  # of other languages: what pruning is to remove

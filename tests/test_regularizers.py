@@ -5,9 +5,9 @@ import torch
 from transformers import AutoModelForSequenceClassification, BertConfig, DistilBertConfig, ElectraConfig, RobertaConfig
 
 from contradiction.errors import InputError
-from contradiction.optimizers import layer_depths, parameter_groups
 from contradiction.recipes import Recipe
-from contradiction.regularizers import AdversarialEmbeddings, averaged, weight_average
+from contradiction.training.optimizers import layer_depths, parameter_groups
+from contradiction.training.regularizers import AdversarialEmbeddings, averaged, weight_average
 
 SMALL = {"vocab_size": 50, "hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 2, "intermediate_size": 32}
 

@@ -14,14 +14,16 @@ from pathlib import Path
 import pytest
 from sklearn.metrics import f1_score
 
-from contradiction import cli, comparison, reproduction, timing
+from contradiction import cli
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation import evaluate
 from contradiction.files import read_json
 from contradiction.recipes import Recipe
+from contradiction.reproduction import comparison, timing
+from contradiction.reproduction import grid as reproduction
 from contradiction.results import keep
-from contradiction.training import train
+from contradiction.training.loop import train
 from contradiction.views import CONVERSATION
 from evaluate_metric.evaluate_metric import compare
 
@@ -35,7 +37,7 @@ def encoders(sample_rows, tmp_path_factory):
     """Folders of a tiny encoder without a head, and of a tiny NLI checkpoint with labels in capitals."""
     import torch
 
-    from contradiction.backbones import start
+    from contradiction.backbones.start import start
 
     parent = tmp_path_factory.mktemp("encoders")
     texts = [row[column] for row in sample_rows for column in CONVERSATION]
@@ -471,7 +473,8 @@ def test_only_runs_of_one_seed_on_the_same_rows_are_compared():
 def test_the_plot_shows_the_kinds_that_there_are(grid, encoders, sample_repo, cells, tmp_path):
     from PIL import Image
 
-    from contradiction import plots, reproduction_table
+    from contradiction.reproduction import plot as plots
+    from contradiction.reproduction import table as reproduction_table
 
     def colours(path):
         with Image.open(path) as image:

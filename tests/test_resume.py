@@ -12,12 +12,13 @@ import pytest
 import torch
 from safetensors.numpy import save_file
 
-from contradiction import files, training
+from contradiction import files
 from contradiction.errors import InputError
 from contradiction.recipes import Recipe
-from contradiction.state import writing
-from contradiction.tracking import Tracker
-from contradiction.training import train
+from contradiction.training import loop as training
+from contradiction.training.loop import train
+from contradiction.training.state import writing
+from contradiction.training.tracking import Tracker
 
 # Everything at once that has a state of its own or draws random numbers.
 TOML = (

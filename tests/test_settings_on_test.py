@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from contradiction import cli, results
-from contradiction.analysis_slices import wilson
+from contradiction.analysis.slices import wilson
 from contradiction.decision import Point, Rule
 from contradiction.detector import ContradictionDetector
 from contradiction.evaluation import evaluate

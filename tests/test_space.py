@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from contradiction import ContradictionDetector, Verdict
-from contradiction.backbones import start
+from contradiction.backbones.start import start
 from contradiction.checkpoint import CheckpointClassifier
 from contradiction.labels import HISTORY, LABELS, NON_CONTRADICTION
 from contradiction.page import APP
@@ -75,7 +75,9 @@ def random_model(folder: Path, task: str) -> Path:
     torch.manual_seed(5)
     model, tokenizer = start(Recipe.load("tiny"), LABELS[task], (text for chat in CHATS for text in chat))
     with torch.no_grad():
-        verdicts = ContradictionDetector(CheckpointClassifier(model, tokenizer)).batch([messages(chat) for chat in CHATS])
+        verdicts = ContradictionDetector(CheckpointClassifier(model, tokenizer)).batch(
+            [messages(chat) for chat in CHATS]
+        )
         logits = torch.tensor([[verdict.scores[label] for label in LABELS[task]] for verdict in verdicts]).log()
         spread = 2 / logits.std(0).mean()
         model.classifier.weight.mul_(spread)

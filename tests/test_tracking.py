@@ -5,10 +5,10 @@ import struct
 import pytest
 from tensorboardX.proto.event_pb2 import Event
 
-from contradiction import tracking
 from contradiction.errors import InputError
 from contradiction.recipes import Recipe
-from contradiction.training import train
+from contradiction.training import tracking
+from contradiction.training.loop import train
 
 QUICK = Recipe(
     name="quick",

@@ -15,11 +15,11 @@ from datasets import load_dataset
 from safetensors.numpy import load_file
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from contradiction import training
 from contradiction.errors import InputError
-from contradiction.loaders import Layout
 from contradiction.recipes import Recipe
-from contradiction.training import train
+from contradiction.training import loop as training
+from contradiction.training.loaders import Layout
+from contradiction.training.loop import train
 
 QUICK = Recipe(
     name="quick",

@@ -24,9 +24,9 @@ def analyze(
 
     A kept evaluation is analysed without a model; the evaluation.json that this command leaves is one.
     """
-    from contradiction import analysis_page
-    from contradiction.analysis import analyse
-    from contradiction.analysis_material import read_kept
+    from contradiction.analysis import page as analysis_page
+    from contradiction.analysis.figures import analyse
+    from contradiction.analysis.material import read_kept
 
     analysis_page.check_place(out)
     if Path(source).is_file():
@@ -44,7 +44,7 @@ def analyze(
 
 def _measure(model: str, data: str, config: str | None, split: str, view: str | None) -> dict[str, Any]:
     from contradiction import results
-    from contradiction.analysis import measure
+    from contradiction.analysis.figures import measure
     from contradiction.detector import ContradictionDetector
 
     detector = ContradictionDetector.from_pretrained(model, view=view)

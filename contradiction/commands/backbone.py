@@ -25,8 +25,8 @@ def prune_(
     min_count: Annotated[int | None, typer.Option(min=1, help="How often a piece must be used. By default 1.")] = None,
 ) -> None:
     """Cuts a multilingual backbone's vocabulary to what a corpus needs: the same scores from fewer parameters."""
-    from contradiction.corpus import read_texts
-    from contradiction.pruning import prune
+    from contradiction.backbones.corpus import read_texts
+    from contradiction.backbones.pruning import prune
     from contradiction.tables import Table
 
     with progress("reading texts, twice") as bar:

@@ -10,7 +10,7 @@ from contradiction.errors import InputError
 from contradiction.terminal import show
 
 if TYPE_CHECKING:
-    from contradiction.reproduction import Cell
+    from contradiction.reproduction.grid import Cell
 
 Done = Mapping[str, dict[str, Any]]
 
@@ -44,7 +44,7 @@ def reproduce(
 
     A killed run goes on where it stopped. A cell that fails is reported on stderr and the rest goes on; exit code 1.
     """
-    from contradiction import reproduction
+    from contradiction.reproduction import grid as reproduction
 
     folder = out or Path("runs") / table
     cells = reproduction.cells(
@@ -80,7 +80,8 @@ def _run(
     cells: Sequence["Cell"], mine: Sequence["Cell"], data: str, folder: Path, resume: bool, drop_weights: bool
 ) -> int:
     """Runs what is not finished; gives how many cells failed."""
-    from contradiction import reproduction, timing
+    from contradiction.reproduction import grid as reproduction
+    from contradiction.reproduction import timing
 
     reproduction.check_free(mine, folder, resume)
     done = reproduction.finished(cells, folder)
@@ -110,7 +111,7 @@ def _run(
 
 
 def _show_plan(cells: Sequence["Cell"], done: Done, data: str, folder: Path) -> None:
-    from contradiction import timing
+    from contradiction.reproduction import timing
     from contradiction.tables import Table
 
     todo = [cell for cell in cells if cell.name not in done]
@@ -133,7 +134,8 @@ def _show_plan(cells: Sequence["Cell"], done: Done, data: str, folder: Path) -> 
 
 
 def _write_table(table: str, cells: Sequence["Cell"], data: str, folder: Path, count_baselines: bool) -> None:
-    from contradiction import reproduction, reproduction_table
+    from contradiction.reproduction import grid as reproduction
+    from contradiction.reproduction import table as reproduction_table
 
     done = reproduction.finished(cells, folder)
     if not done:

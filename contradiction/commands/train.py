@@ -48,7 +48,8 @@ def run(recipe: "Recipe", data: str, out: Path, **options: Any) -> None:
     """Trains by the recipe's method, and says what to do next."""
     from accelerate import PartialState
 
-    from contradiction import stages, training
+    from contradiction.training import loop as training
+    from contradiction.training import stages
     from contradiction.views import HIERARCHICAL
 
     method = stages.train if recipe.view == HIERARCHICAL else training.train

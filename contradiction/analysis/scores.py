@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from contradiction.analysis_slices import Records, wilson
+from contradiction.analysis.slices import Records, wilson
 
 BINS = 10
 TARGETS = (0.5, 0.8, 0.9)

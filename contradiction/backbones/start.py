@@ -6,8 +6,8 @@ from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from contradiction.backbones.positions import first_position, positions_of
 from contradiction.errors import InputError
-from contradiction.positions import first_position, positions_of
 from contradiction.quiet import no_model_bars
 from contradiction.recipes import Recipe, Scratch
 

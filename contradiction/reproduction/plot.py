@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from contradiction.reproduction_table import Panel
+    from contradiction.reproduction.table import Panel
 
 # Of Okabe and Ito's palette, which colour-blind people can tell apart.
 COLOURS = {"trained": "#0072B2", "merged": "#56B4E9", "zero-shot": "#009E73", "baseline": "#74787F", "paper": "#D55E00"}

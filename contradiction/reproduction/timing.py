@@ -8,7 +8,7 @@ from typing import Any
 
 from contradiction import record
 from contradiction.recipes import Recipe
-from contradiction.reproduction import Cell
+from contradiction.reproduction.grid import Cell
 from contradiction.views import HIERARCHICAL
 
 STEPS = 3
@@ -63,9 +63,9 @@ def measure(recipe: Recipe, data: str | Path) -> float:
     from accelerate import Accelerator
     from transformers import DataCollatorWithPadding
 
-    from contradiction.backbones import start
+    from contradiction.backbones.start import start
     from contradiction.data import load_split
-    from contradiction.loaders import encode_rows
+    from contradiction.training.loaders import encode_rows
 
     rows = load_split(data, recipe.config, "train")
     model, tokenizer = start(recipe, recipe.labels, [])

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from contradiction.analysis_material import Material
-from contradiction.analysis_slices import Records, wilson
+from contradiction.analysis.material import Material
+from contradiction.analysis.slices import Records, wilson
 from contradiction.detector import ContradictionDetector
 from contradiction.labels import CATEGORIES, HISTORY, INTRA, LABELS, NON_CONTRADICTION, ROLE
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from accelerate import PartialState
 
-from contradiction import files, record, tracking, training
+from contradiction import files, record
 from contradiction.calibration import calibrate
 from contradiction.data import load_split
 from contradiction.errors import InputError
@@ -12,7 +12,9 @@ from contradiction.hierarchy import FILE
 from contradiction.labels import STAGES
 from contradiction.model_cards import model_card
 from contradiction.recipes import Recipe
-from contradiction.state import writing
+from contradiction.training import loop as training
+from contradiction.training import tracking
+from contradiction.training.state import writing
 
 
 def train(
@@ -25,7 +27,7 @@ def train(
     track: str | None = None,
     deterministic: bool = False,
 ) -> Path:
-    """Trains the stages one after the other; see :func:`contradiction.training.train`, whose arguments it takes.
+    """Trains the stages one after the other; see :func:`contradiction.training.loop.train`, whose arguments it takes.
 
     The folder holds a plain checkpoint a stage, ``stages.json`` with their order, and ``run.json`` with their records.
     """

@@ -7,12 +7,12 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from contradiction.analysis import Analysis
-from contradiction.analysis_errors import ENOUGH, WORST
-from contradiction.analysis_material import TASKS
-from contradiction.analysis_plots import LOOKS, drawings, png
-from contradiction.analysis_scores import BINS, FEW, IN_USE
-from contradiction.analysis_slices import Records
+from contradiction.analysis.errors import ENOUGH, WORST
+from contradiction.analysis.figures import Analysis
+from contradiction.analysis.material import TASKS
+from contradiction.analysis.plots import LOOKS, drawings, png
+from contradiction.analysis.scores import BINS, FEW, IN_USE
+from contradiction.analysis.slices import Records
 from contradiction.cards import render
 from contradiction.errors import InputError
 from contradiction.files import new_folder, write_json, write_text

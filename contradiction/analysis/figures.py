@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from contradiction import results
-from contradiction.analysis_errors import WORST, errors, kinds
-from contradiction.analysis_material import Material, check_task, load
-from contradiction.analysis_scores import IN_USE, brier, calibration_error, curve, operating_points, reliability
-from contradiction.analysis_slices import Records, personas, slices
-from contradiction.analysis_turns import judge_without_first_turn, reads_first_turn, removal
+from contradiction.analysis.errors import WORST, errors, kinds
+from contradiction.analysis.material import Material, check_task, load
+from contradiction.analysis.scores import IN_USE, brier, calibration_error, curve, operating_points, reliability
+from contradiction.analysis.slices import Records, personas, slices
+from contradiction.analysis.turns import judge_without_first_turn, reads_first_turn, removal
 from contradiction.detector import ContradictionDetector
 from contradiction.evaluation import evaluate
 from contradiction.labels import CONTRADICTION
@@ -115,7 +115,7 @@ def analyse(result: Mapping[str, Any], data: str | Path, folder: str | Path = re
     """Makes the figures of a kept evaluation; no model is needed.
 
     Args:
-        result: with probabilities, see ``contradiction.analysis_material.read_kept``.
+        result: with probabilities, see ``contradiction.analysis.material.read_kept``.
         data: the data repo that it was made on.
         folder: of the kept artefact baselines.
 

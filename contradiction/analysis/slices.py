@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from contradiction.analysis_material import Material
+from contradiction.analysis.material import Material
 from contradiction.labels import CONTRADICTION, HISTORY
 from contradiction.results import RESAMPLES
 

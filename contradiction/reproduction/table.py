@@ -7,12 +7,13 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from contradiction import plots, results
+from contradiction import results
 from contradiction.cards import render
-from contradiction.comparison import Contrast, Line, contrasts, merged_run_of, run_of
 from contradiction.files import write_text
 from contradiction.labels import LABELS, task_of
-from contradiction.reproduction import METHODS, TABLES, Cell
+from contradiction.reproduction import plot as plots
+from contradiction.reproduction.comparison import Contrast, Line, contrasts, merged_run_of, run_of
+from contradiction.reproduction.grid import METHODS, TABLES, Cell
 from contradiction.tables import Table, interval, percent
 
 # What the paper reports: test macro-F1 on the official split.

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from contradiction.analysis import Analysis
-from contradiction.analysis_scores import IN_USE, TARGETS, precision_at
-from contradiction.analysis_slices import ALL, Records
+from contradiction.analysis.figures import Analysis
+from contradiction.analysis.scores import IN_USE, TARGETS, precision_at
+from contradiction.analysis.slices import ALL, Records
 from contradiction.tables import percent
 
 if TYPE_CHECKING:

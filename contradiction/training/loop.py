@@ -19,21 +19,22 @@ from accelerate import Accelerator, DataLoaderConfiguration
 from accelerate.utils import ProjectConfiguration, gather_object, set_seed, tqdm
 from transformers import get_linear_schedule_with_warmup
 
-from contradiction import files, record, tracking
-from contradiction.backbones import start
+from contradiction import files, record
+from contradiction.backbones.start import start
 from contradiction.calibration import calibrate
 from contradiction.data import fingerprint, load_split, name_of
-from contradiction.determinism import deterministic as only_deterministic
 from contradiction.errors import InputError
 from contradiction.labels import task_of, task_with
-from contradiction.loaders import Layout, encode_rows, evaluation_loader, train_loader
-from contradiction.losses import Objective, objective
 from contradiction.model_cards import model_card
-from contradiction.optimizers import adamw
 from contradiction.quiet import no_model_bars
 from contradiction.recipes import Recipe
-from contradiction.regularizers import AdversarialEmbeddings, averaged, weight_average
-from contradiction.state import Position, Progress, keep, restore, writing
+from contradiction.training import tracking
+from contradiction.training.determinism import deterministic as only_deterministic
+from contradiction.training.loaders import Layout, encode_rows, evaluation_loader, train_loader
+from contradiction.training.losses import Objective, objective
+from contradiction.training.optimizers import adamw
+from contradiction.training.regularizers import AdversarialEmbeddings, averaged, weight_average
+from contradiction.training.state import Position, Progress, keep, restore, writing
 from contradiction.views import VIEWS
 from evaluate_metric.evaluate_metric import score
 
@@ -66,7 +67,7 @@ def train(
         save_steps: also keep the state inside an epoch, every so many steps; by default only after each epoch.
         track: an experiment tracker of accelerate, for instance ``tensorboard``.
         logs: where a tracker that writes files puts them, by default ``<out>.tracking``.
-        deterministic: see ``contradiction.determinism``.
+        deterministic: see ``contradiction.training.determinism``.
 
     Returns:
         ``out``.

@@ -4,8 +4,8 @@ from collections import Counter
 
 import numpy as np
 
-from contradiction.analysis_material import Material
-from contradiction.analysis_slices import Records
+from contradiction.analysis.material import Material
+from contradiction.analysis.slices import Records
 from contradiction.tables import percent
 from contradiction.views import CONVERSATION
 

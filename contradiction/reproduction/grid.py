@@ -167,8 +167,8 @@ def _check_names(found: Iterable[Cell]) -> None:
 
 def _cells(method: str, nli: bool, recipe: Recipe, seeds: Sequence[int], data: str | Path) -> list[Cell]:
     """A cell a seed; before them the zero-shot cell, where an NLI checkpoint can be asked as it is."""
-    from contradiction import training
     from contradiction.data import fingerprint, load_split
+    from contradiction.training import loop as training
 
     # Once for all seeds, because to read and hash data and backbone takes a while.
     request = training.request(recipe, data)
@@ -270,9 +270,10 @@ def run(cell: Cell, *, data: str | Path, out: str | Path, drop_weights: bool = F
         out: the folder of the table.
         drop_weights: remove the trained weights at the end; the predictions stay.
     """
-    from contradiction import stages, training
     from contradiction.detector import ContradictionDetector
     from contradiction.evaluation import evaluate
+    from contradiction.training import loop as training
+    from contradiction.training import stages
 
     out = Path(out)
     folder = cell.model(out)

@@ -29,8 +29,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from contradiction import files
+from contradiction.backbones.positions import first_position
 from contradiction.errors import InputError
-from contradiction.positions import first_position
 from contradiction.quiet import no_model_bars
 
 if TYPE_CHECKING:

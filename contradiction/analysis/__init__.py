@@ -1,0 +1,1 @@
+"""Where a detector fails: what `cdconv analyze` writes."""

@@ -1,0 +1,1 @@
+"""Pre-trained encoders: how a run starts from one, and how one is made smaller."""
