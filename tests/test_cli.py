@@ -73,7 +73,6 @@ def test_help_imports_nothing_heavy():
         (["detect", "-", "--model", "no/such/model"], "no/such/model: neither"),
         (["space", "--model", "no/such/model", "--port", "17860"], "no/such/model: neither"),
         (["card", "no/such/model"], "no/such/model: no run.json"),
-        (["detect"], "runs/demo: no detector there yet"),
         (["detect", "--bogus"], "No such option: --bogus"),
         (["train"], "Missing parameter: recipe"),
         (["baselines", "--config", "nli"], "config 'nli' holds no conversations"),
