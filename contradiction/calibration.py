@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.optimize import minimize_scalar
-from scipy.special import log_softmax, logit, softmax
+from scipy.optimize import minimize
+from scipy.special import log_softmax, logit
 
-from contradiction.checkpoint import CheckpointClassifier
+from contradiction.checkpoint import CheckpointClassifier, probabilities
 from contradiction.classifier import OnBatch
 from contradiction.decision import Point, Rule
 from contradiction.errors import InputError
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 POINTS = 200  # of the kept curve at most: enough to place a threshold to half a point of recall
 CALLED = 20  # rows that a point of the curve rests on at least
-OFFSETS = sorted(
-    np.arange(-4, 4.001, 0.1).round(1).tolist(), key=abs
-)  # nearest to none first: the smallest change wins
+RESAMPLES = 10  # over which offsets are averaged
+# Nearest to none first, so that of equally good ones the smallest is taken.
+OFFSETS = sorted(np.arange(-4, 4.001, 0.1).round(1).tolist(), key=abs)
 
 
 def calibrate(folder: str | Path, rows: "Dataset", *, on_batch: OnBatch | None = None) -> Rule:
@@ -51,7 +51,7 @@ def calibrate(folder: str | Path, rows: "Dataset", *, on_batch: OnBatch | None =
         logits = one.logits(list(rows), on_batch=on_batch)
         rule = fit(logits, _ids(names, one.labels, folder), one.labels)
         clashing = [name in CONTRADICTIONS.get(one.task, ()) for name in one.labels]
-        clash = softmax(logits / rule.temperature, axis=1)[:, clashing].sum(axis=1)
+        clash = probabilities(rule, logits, one.labels)[:, clashing].sum(axis=1)
     rule = with_curve(rule, clash, np.array([is_contradiction(name) for name in names]))
     rule.save(folder)
     return rule
@@ -64,19 +64,20 @@ def _ids(names: Sequence[str], labels: Sequence[str], folder: str | Path) -> np.
 
 
 def fit(logits: np.ndarray, references: np.ndarray, labels: Sequence[str]) -> Rule:
-    """Temperature and, for more than two labels, offsets of one checkpoint.
+    """Temperature, biases and, for more than two labels, offsets of one checkpoint.
 
     Args:
         logits: shape (rows, classes).
         references: class ids, shape (rows,).
         labels: names by class id.
     """
-    temperature = round(fit_temperature(logits, references), 4)
+    temperature, biases = fit_calibration(logits, references)
+    rule = Rule(temperature=round(temperature, 4), biases=dict(zip(labels, biases.round(4).tolist(), strict=True)))
     if len(labels) == 2:
-        return Rule(temperature=temperature)
-    logs = log_softmax(logits / temperature, axis=1)
+        return rule
+    logs = np.log(probabilities(rule, logits, labels))
     offsets = fit_offsets(lambda offsets: np.argmax(logs + offsets, axis=1), references, len(labels))
-    return Rule(temperature=temperature, offsets=dict(zip(labels, offsets, strict=True)))
+    return replace(rule, offsets=dict(zip(labels, offsets, strict=True)))
 
 
 def fit_stages(fires: np.ndarray, references: np.ndarray) -> Rule:
@@ -96,44 +97,61 @@ def fit_stages(fires: np.ndarray, references: np.ndarray) -> Rule:
     return Rule(offsets=dict(zip((NON_CONTRADICTION, *STAGES), offsets, strict=True)))
 
 
-def fit_temperature(logits: np.ndarray, references: np.ndarray) -> float:
-    """The temperature with the least negative log-likelihood.
+def fit_calibration(logits: np.ndarray, references: np.ndarray) -> tuple[float, np.ndarray]:
+    """The temperature and the bias of each class with the least negative log-likelihood; the first class has bias 0.
+
+    Bias-corrected temperature scaling (Alexandari et al., 2020, *Maximum likelihood with bias-corrected calibration is
+    hard-to-beat at label shift adaptation*): a temperature alone leaves the probabilities of a loss against rare
+    classes too high, and a correction for another prior is only as good as they are.
 
     Args:
         logits: shape (rows, classes).
         references: class ids, shape (rows,).
     """
 
-    def loss(log_temperature: float) -> float:
-        chosen = log_softmax(logits / np.exp(log_temperature), axis=1)[np.arange(len(references)), references]
-        return -float(chosen.mean())
+    def loss(values: np.ndarray) -> float:
+        logs = log_softmax(logits / np.exp(values[0]) + np.append(0, values[1:]), axis=1)
+        # The second term keeps the bias of a class without rows finite.
+        return -float(logs[np.arange(len(references)), references].mean()) + 1e-3 * float(values[1:] @ values[1:])
 
-    return float(np.exp(minimize_scalar(loss, bounds=(-3, 3), method="bounded").x))
+    bounds = [(-3.0, 3.0)] + [(-8.0, 8.0)] * (logits.shape[1] - 1)
+    found = minimize(loss, np.zeros(logits.shape[1]), method="L-BFGS-B", bounds=bounds).x
+    return float(np.exp(found[0])), np.append(0, found[1:])
 
 
-def fit_offsets(
-    decide: Callable[[np.ndarray], np.ndarray], references: np.ndarray, classes: int, rounds: int = 4
-) -> list[float]:
-    """Offsets with which a decision has the best macro-F1, by coordinate ascent; the first class has 0.
+def fit_offsets(decide: Callable[[np.ndarray], np.ndarray], references: np.ndarray, classes: int) -> list[float]:
+    """Offsets with which a decision has a good macro-F1; the first class has 0.
+
+    They are the mean over resamples of the rows of what is best on each (bagging, Breiman, 1996): the offsets that are
+    best on all rows follow the few rows of a rare class, and on other rows are worse than none.
 
     Args:
         decide: offsets, shape (classes,), to predicted class ids, shape (rows,).
         references: class ids, shape (rows,).
         classes: how many.
-        rounds: passes over the classes at most.
     """
+    generator = np.random.default_rng(0)
+    resamples = [generator.integers(0, len(references), len(references)) for _ in range(RESAMPLES)]
+    found = np.mean([_best_offsets(decide, references, classes, rows) for rows in resamples], axis=0)
+    return found.round(2).tolist()
+
+
+def _best_offsets(
+    decide: Callable[[np.ndarray], np.ndarray], references: np.ndarray, classes: int, rows: np.ndarray, rounds: int = 3
+) -> np.ndarray:
+    """The offsets with the best macro-F1 on some rows, by coordinate ascent."""
     offsets = np.zeros(classes)
-    best = _macro_f1(decide(offsets), references, classes)
+    best = _macro_f1(decide(offsets)[rows], references[rows], classes)
     for _ in range(rounds):
         before = best
         for index in range(1, classes):
             tries = [np.where(np.arange(classes) == index, each, offsets) for each in OFFSETS]
-            found = [_macro_f1(decide(each), references, classes) for each in tries]
+            found = [_macro_f1(decide(each)[rows], references[rows], classes) for each in tries]
             if max(found) > best:
                 best, offsets = max(found), tries[int(np.argmax(found))]
         if best == before:
             break
-    return offsets.tolist()
+    return offsets
 
 
 def with_curve(rule: Rule, clash: np.ndarray, is_clash: np.ndarray) -> Rule:

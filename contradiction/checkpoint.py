@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
+from scipy.special import softmax
 
 from contradiction.classifier import Classifier, OnBatch, Reading
 from contradiction.decision import FILE, Rule
@@ -15,6 +16,8 @@ from contradiction.views import VIEWS, Row, model_input
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+TINY = 1e-12  # a probability of 0 has no logarithm
 
 
 class CheckpointClassifier(Classifier):
@@ -73,8 +76,10 @@ class CheckpointClassifier(Classifier):
         """Reads rows of utterances; see :meth:`Classifier.read`."""
         found = self._score(rows, batch_size, on_batch)
         return [
-            Reading(dict(zip(self.labels, probabilities, strict=True)), unread)
-            for probabilities, unread in zip(found.at(self.rule.temperature).tolist(), found.unread, strict=True)
+            Reading(dict(zip(self.labels, each, strict=True)), unread)
+            for each, unread in zip(
+                probabilities(self.rule, found.logits, self.labels).tolist(), found.unread, strict=True
+            )
         ]
 
     def logits(self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None) -> np.ndarray:
@@ -88,6 +93,11 @@ class CheckpointClassifier(Classifier):
     def knows(self, text: str) -> bool:
         """Whether the model has a token of its own for any part of a text."""
         return knows(self.tokenizer, text)
+
+    def uncalibrated(self, fires: Mapping[str, float]) -> Mapping[str, float]:
+        """The softmax of the logits as they came."""
+        logs = np.log(np.maximum([fires[name] for name in self.labels], TINY)) - _biases(self.rule, self.labels)
+        return dict(zip(self.labels, softmax(self.rule.temperature * logs).tolist(), strict=True))
 
     def clash(self, fires: Mapping[str, float]) -> float:
         """The probability of a contradiction of the history; of any, where the labels do not tell."""
@@ -131,8 +141,17 @@ class CheckpointClassifier(Classifier):
         if len(self.labels) == 2 and len(names) == 2:
             clash = next(name for name in names if name in CONTRADICTIONS[self.task])
             return clash if fires[clash] >= rule.cut else next(name for name in names if name != clash)
-        logs = np.log(np.maximum([fires[name] for name in names], 1e-12))
+        logs = np.log(np.maximum([fires[name] for name in names], TINY))
         return names[int(np.argmax(logs + [rule.offsets.get(name, 0.0) for name in names]))]
+
+
+def probabilities(rule: Rule, logits: np.ndarray, labels: Sequence[str]) -> np.ndarray:
+    """Calibrated probabilities of logits; both have the shape (rows, classes)."""
+    return np.maximum(softmax(logits / rule.temperature + _biases(rule, labels), axis=1), TINY)
+
+
+def _biases(rule: Rule, labels: Sequence[str]) -> np.ndarray:
+    return np.array([rule.biases.get(name, 0.0) for name in labels])
 
 
 def _rule_folder(name: str | Path) -> Path:

@@ -78,6 +78,10 @@ class Classifier(ABC):
         """Whether the model has a token of its own for any part of a text; else it reads nothing but "unknown"."""
 
     @abstractmethod
+    def uncalibrated(self, fires: Mapping[str, float]) -> Mapping[str, float]:
+        """The probabilities as the model gave them, before its rule calibrated them."""
+
+    @abstractmethod
     def clash(self, fires: Mapping[str, float]) -> float:
         """The probability that the earlier turn of a window is contradicted."""
 
@@ -109,11 +113,11 @@ class Classifier(ABC):
         return [
             Judgement(
                 label=self.label(each.fires, self.rule),
-                plain=self.label(each.fires, self.rule.plain),
+                plain=self.label(self.uncalibrated(each.fires), Rule()),
                 scores=self.scores(each.fires),
                 unread=each.unread,
                 merged=self.merged(each.fires, self.rule),
-                plain_merged=self.merged(each.fires, self.rule.plain),
+                plain_merged=self.merged(self.uncalibrated(each.fires), Rule()),
             )
             for each in self.read(rows, batch_size=batch_size, on_batch=on_batch)
         ]

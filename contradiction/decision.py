@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Self
 
@@ -40,7 +40,8 @@ class Rule:
     """The decision rule of a detector, all of it chosen on the validation split.
 
     Attributes:
-        temperature: divides the logits (Guo et al., 2017, *On calibration of modern neural networks*, section 4.2).
+        temperature: divides the logits, so that probabilities are as sure as they are right.
+        biases: label -> what is then added to its logit, to the same end; others have 0.
         offsets: label -> what is added to its log-probability before the most probable label is taken, or to the
             log-odds of its stage before the first that fires is taken, so that macro-F1 is best; others have 0.
         cut: the probability of a contradiction from which a reply is one, where only two labels are asked for.
@@ -49,6 +50,7 @@ class Rule:
     """
 
     temperature: float = 1.0
+    biases: Mapping[str, float] = field(default_factory=dict)
     offsets: Mapping[str, float] = field(default_factory=dict)
     cut: float = 0.5
     prior: float | None = None
@@ -75,11 +77,6 @@ class Rule:
         """Writes the rule into a model folder."""
         curve = [[each.threshold, each.recall, each.false_alarms] for each in self.curve]
         write_json(Path(folder) / FILE, {**asdict(self), "curve": curve})
-
-    @property
-    def plain(self) -> Self:
-        """The same without what was chosen for a metric: the most probable label."""
-        return replace(self, offsets={}, cut=0.5)
 
 
 @dataclass(frozen=True)

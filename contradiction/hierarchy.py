@@ -40,7 +40,7 @@ class HierarchicalClassifier(Classifier):
     Args:
         stages: classifiers, each of which tells one category from all other rows.
         name: how messages name it.
-        rule: its decision rule; of the stages' own rules only the temperature counts.
+        rule: its decision rule; of the stages' own rules only the calibration counts.
     """
 
     def __init__(self, stages: Sequence[CheckpointClassifier], name: str = "model", rule: Rule | None = None) -> None:
@@ -84,6 +84,10 @@ class HierarchicalClassifier(Classifier):
         """Whether the stages' tokenizer, which is the same for all, has a token for any part of a text."""
         return self.stages[0].knows(text)
 
+    def uncalibrated(self, fires: Mapping[str, float]) -> Mapping[str, float]:
+        """What each stage gave its category."""
+        return {stage.task: stage.uncalibrated(_both(stage, fires[stage.task]))[stage.task] for stage in self.stages}
+
     def clash(self, fires: Mapping[str, float]) -> float:
         """What the history stage says."""
         return fires[HISTORY]
@@ -112,3 +116,7 @@ class HierarchicalClassifier(Classifier):
             if odds >= 0 and (not allowed or stage.task in allowed):
                 return stage.task
         return NON_CONTRADICTION
+
+
+def _both(stage: CheckpointClassifier, fires: float) -> dict[str, float]:
+    return {name: fires if name == stage.task else 1 - fires for name in stage.labels}

@@ -24,12 +24,6 @@ class Scores:
     logits: np.ndarray
     unread: list[str | None]
 
-    def at(self, temperature: float = 1.0) -> np.ndarray:
-        """Probabilities at a temperature, shape (inputs, classes)."""
-        from scipy.special import softmax
-
-        return softmax(self.logits / temperature, axis=1)
-
 
 def load_checkpoint(name: str | Path, device: str | None = None) -> tuple["PreTrainedModel", "PreTrainedTokenizerBase"]:
     """Loads a sequence-classification checkpoint in float32, in evaluation mode, and its tokenizer.

@@ -29,5 +29,6 @@ def calibrate(
         task = bar.add_task("", total=len(rows))
         rule = calibration.calibrate(model, rows, on_batch=lambda done: bar.advance(task, done))
     body = [("temperature", f"{rule.temperature:.2f}"), ("2-class from probability", f"{rule.cut:.2f}")]
+    body += [(f"bias of {name}", f"{each:+.2f}") for name, each in rule.biases.items() if each]
     body += [(f"offset of {name}", f"{each:+.1f}") for name, each in rule.offsets.items() if each]
     show(Table(f"{model / FILE}: chosen on {len(rows):,} validation rows", ("", "value"), body))

@@ -1,0 +1,59 @@
+"""The detector in models/: it loads offline, says what it said when it was shipped, and scores what its card says."""
+
+from pathlib import Path
+
+import pytest
+from transformers import pipeline
+
+from contradiction import results
+from contradiction.commands.options import SHIPPED
+from contradiction.detector import ContradictionDetector
+from contradiction.evaluation import evaluate
+
+CHAT = ("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
+
+
+def chat(*texts):
+    return [{"role": ("user", "assistant")[index % 2], "content": text} for index, text in enumerate(texts)]
+
+
+@pytest.fixture(scope="module")
+def detector():
+    return ContradictionDetector.from_pretrained(SHIPPED)
+
+
+def test_the_folder_is_small_and_whole():
+    files = {each.name: each.stat().st_size for each in Path(SHIPPED).iterdir()}
+    assert sum(files.values()) < 60e6
+    assert {"config.json", "decision.json", "model.safetensors", "run.json", "tokenizer.json", "README.md"} <= set(
+        files
+    )
+
+
+def test_the_pipeline_gives_the_probabilities_that_the_facade_calibrates(detector):
+    classify = pipeline("text-classification", model=SHIPPED, top_k=None, dtype="float32")
+    texts = dict(zip(("u1", "b1", "u2", "b2"), CHAT, strict=True))
+    found = {each["label"]: each["score"] for each in classify([detector.classifier.model_input(texts)])[0]}
+    assert detector.classifier.uncalibrated(detector(chat(*CHAT)).scores) == pytest.approx(found, abs=1e-4)
+
+
+@pytest.mark.parametrize(("texts", "label", "score"), [])
+def test_a_few_chats_are_judged_as_they_were(detector, texts, label, score):
+    verdict = detector(chat(*texts))
+    assert (verdict.label, verdict.score) == (label, pytest.approx(score, abs=2e-3))
+
+
+def test_a_precision_can_be_asked_for(detector):
+    strict = detector.with_settings(threshold="precision>=0.8")
+    assert strict(chat(*CHAT)).checked
+
+
+def test_the_test_split_is_scored_as_the_kept_result_says(detector, release_repo):
+    [kept] = [
+        each for each in results.kept()
+        if (each["name"], each["config"], each["split"]) == ("e5-small-cdconv", "4-class", "test")
+    ]  # fmt: skip
+    result = evaluate(detector, data=release_repo, config="4-class")
+    assert result["metrics"]["macro_f1"] == pytest.approx(kept["metrics"]["macro_f1"], abs=0.003)
+    agree = sum(a == b for a, b in zip(result["predictions"], kept["predictions"], strict=True))
+    assert agree >= 0.995 * len(kept["predictions"])
