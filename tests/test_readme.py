@@ -17,14 +17,13 @@ CHINESE = (ROOT / "README.zh.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
-def checkout(sample_repo, quick_model, tmp_path_factory):
-    """A folder as `make demo` leaves it: the data repo, the metric, a detector."""
+def checkout(sample_repo, tmp_path_factory):
+    """A folder as `make demo` leaves it: the data repo, the metric, the shipped detector."""
     folder = tmp_path_factory.mktemp("checkout")
     for name in ("cdconv.py", "contradiction", "evaluate_metric"):
         (folder / name).symlink_to(ROOT / name)
     (folder / "cdconv").symlink_to(sample_repo)
-    (folder / "runs").mkdir()
-    (folder / "runs" / "demo").symlink_to(quick_model)
+    (folder / "models").symlink_to(ROOT / "models")
     return folder
 
 
@@ -38,7 +37,8 @@ def test_every_block_of_python_runs_as_printed(checkout):
     reply, scores, verdict, labels = [line for line in done.stdout.splitlines() if line][-4:]
     assert reply.endswith("['non-contradiction', 'intra-sentence', 'role-confusion', 'history']")
     assert scores.startswith("0.25 [")  # one of four classes right; the merged accuracy is the other way round
-    assert verdict.startswith("Verdict(label='")
+    assert verdict.startswith("Verdict(label='history'")
+    assert "evidence=(1,), checked=True" in verdict
     assert labels.count("'score'") == 4
     # The façade and the pipeline say the same of the same chat.
     assert re.search(r"label='([^']+)'", verdict).group(1) == re.search(r"'label': '([^']+)'", labels).group(1)
