@@ -8,6 +8,7 @@ from transformers import pipeline
 from contradiction import results
 from contradiction.commands.options import SHIPPED
 from contradiction.detector import ContradictionDetector
+from contradiction.errors import InputError
 from contradiction.evaluation import evaluate
 
 CHAT = ("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
@@ -37,15 +38,27 @@ def test_the_pipeline_gives_the_probabilities_that_the_facade_calibrates(detecto
     assert detector.classifier.uncalibrated(detector(chat(*CHAT)).scores) == pytest.approx(found, abs=1e-4)
 
 
-@pytest.mark.parametrize(("texts", "label", "score"), [])
+@pytest.mark.parametrize(
+    ("texts", "label", "score"),
+    [
+        (("你喜欢吃辣吗？", "喜欢，我是四川人", "我也喜欢吃辣", "我不吃辣"), "history", 0.6022),
+        (("你今年多大了？", "我今年十八岁", "比我小两岁", "我比你大两岁"), "history", 0.5815),
+        (("你有女朋友吗", "没有", "那你喜欢什么样的女生", "我有女朋友了"), "history", 0.6198),
+        (("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "它叫橘子"), "non-contradiction", 0.8244),
+        # Wrong, and known to be: it is here so that a better detector is noticed.
+        (CHAT, "non-contradiction", 0.7744),
+    ],
+)
 def test_a_few_chats_are_judged_as_they_were(detector, texts, label, score):
     verdict = detector(chat(*texts))
     assert (verdict.label, verdict.score) == (label, pytest.approx(score, abs=2e-3))
 
 
 def test_a_precision_can_be_asked_for(detector):
-    strict = detector.with_settings(threshold="precision>=0.8")
-    assert strict(chat(*CHAT)).checked
+    strict = detector.with_settings(threshold="precision>=0.7")
+    assert strict(chat(*CHAT)).label == "non-contradiction"
+    with pytest.raises(InputError, match="precision 0.9 was not reached at a prior of 0.03; the best was 0.18"):
+        detector.with_settings(threshold="precision>=0.9", prior=0.03)
 
 
 def test_the_test_split_is_scored_as_the_kept_result_says(detector, release_repo):
