@@ -24,6 +24,9 @@ AT_ONCE = 1 << 18  # bytes of a pipe: enough for batches of like length, few eno
 ROWS = 1024  # rows of Parquet that are held at once
 CELL = 1 << 24  # characters: more than any chat, and few enough that a quote left open does not swallow a large file
 SHOWN = 2000  # characters of an input that is not usable
+# What pyarrow raises of a cell that Python has no value for: a year after 9999, a time zone that nobody knows, a field
+# that is there twice, text that is not in UTF-8.
+UNREADABLE = (ValueError, OverflowError, LookupError)
 
 
 @dataclass(frozen=True)
@@ -257,21 +260,35 @@ def _parquet_rows(path: Path, columns: Sequence[str], read: list[str]) -> Iterat
 
 
 def _from_scalars(columns: Sequence[str], row: dict[str, Any]) -> Any:
+    return _from_columns(columns, {name: _value(name, scalar) for name, scalar in row.items()})
+
+
+def _value(name: str, scalar: Any) -> Any:
     try:
-        return _from_columns(columns, {name: scalar.as_py() for name, scalar in row.items()})
+        return scalar.as_py()
     except UnicodeDecodeError:
-        raise InputError("text that is not in UTF-8") from None
+        raise InputError(f"{name}: text that is not in UTF-8") from None
+    except UNREADABLE as error:
+        raise InputError(f"{name}: a {scalar.type} that Python cannot hold ({error})") from None
 
 
 def _columns(names: Sequence[str], where: str) -> tuple[str, ...]:
-    """The columns that hold a chat."""
-    if MESSAGES in names:
-        return (MESSAGES,)
-    if set(CONVERSATION) <= set(names):
-        return CONVERSATION
-    raise InputError(
-        f"{where}: its columns are {', '.join(names)}; there must be {MESSAGES}, or {', '.join(CONVERSATION)}"
-    )
+    """The columns that hold a chat.
+
+    Raises:
+        InputError: there are none, or one that is read is there twice.
+    """
+    columns = (MESSAGES,) if MESSAGES in names else CONVERSATION
+    if not set(columns) <= set(names):
+        raise InputError(
+            f"{where}: its columns are {', '.join(names)}; there must be {MESSAGES}, or {', '.join(CONVERSATION)}"
+        )
+    for name in (*columns, ID):
+        if (times := names.count(name)) > 1:
+            raise InputError(
+                f"{where}: {times} columns are called {name}; only one of them can be read, rename the others"
+            )
+    return columns
 
 
 def _from_columns(columns: Sequence[str], row: Mapping[str, Any]) -> tuple[Any, Any]:
@@ -339,5 +356,5 @@ def _plain(value: Any) -> Any:
         return str(value)
     try:
         return value.as_py()
-    except UnicodeDecodeError:
+    except UNREADABLE:
         return None

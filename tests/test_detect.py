@@ -241,6 +241,51 @@ def test_dates_and_the_like_are_ids_as_text(run, tmp_path):
     assert (first["id"], "id" in second) == ("2022-12-07", False)
 
 
+@pytest.mark.parametrize(
+    ("cell", "said"),
+    [
+        (pyarrow.array([10**15], pyarrow.timestamp("ms")), "id: a timestamp[ms] that Python cannot hold"),
+        (pyarrow.array([2**31 - 1], pyarrow.date32()), "id: a date32[day] that Python cannot hold"),
+        (pyarrow.array([0], pyarrow.timestamp("ms", "No/Where")), "id: a timestamp[ms, tz=No/Where] that Python"),
+        (pyarrow.array([b"\xff"]).view(pyarrow.string()), "id: text that is not in UTF-8"),
+    ],
+)
+def test_a_cell_that_python_cannot_hold_rejects_its_row_alone(run, tmp_path, cell, said):
+    file = tmp_path / "a.parquet"
+    named = pyarrow.concat_arrays([cell, pyarrow.nulls(1, cell.type)])
+    parquet.write_table(pyarrow.table({"messages": [json.dumps(CHAT)] * 2, "id": named}), file)
+    code, answers, err = run(file)
+    assert (code, [each["row"] for each in answers]) == (1, [2])
+    assert f"{file}:1: {said}" in err[0]
+    [kept] = objects(tmp_path / "a.parquet.rejected.jsonl")
+    assert json.loads(kept["input"]) == {"messages": json.dumps(CHAT), "id": None}
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (["messages", "messages"], "2 columns are called messages; only one of them can be read"),
+        (["id", "messages", "id", "id"], "3 columns are called id; only one of them can be read"),
+        (["u1", "b1", "u2", "b2", "b2"], "2 columns are called b2; only one of them can be read"),
+    ],
+)
+def test_a_column_that_is_there_twice_is_one_line(run, names, said, tmp_path):
+    cells = [json.dumps(CHAT)] * len(names)
+    write_csv(tmp_path / "a.csv", names, [cells])
+    columns = [pyarrow.array([cell]) for cell in cells]
+    parquet.write_table(pyarrow.Table.from_arrays(columns, names=names), tmp_path / "a.parquet")
+    for file in (tmp_path / "a.csv", tmp_path / "a.parquet"):
+        code, answers, [message] = run(file)
+        assert (code, answers) == (2, [])
+        assert f"{file}: {said}" in message
+
+
+def test_columns_that_are_not_read_may_be_there_twice(run, tmp_path):
+    write_csv(tmp_path / "a.csv", ["messages", "note", "note", "b2", "b2"], [[json.dumps(CHAT), *"abcd"]])
+    code, answers, _ = run(tmp_path / "a.csv")
+    assert (code, [each["checked"] for each in answers]) == (0, [True])
+
+
 def test_where_rejected_lines_cannot_be_written_they_are_only_said(run, tmp_path):
     file = tmp_path / "chats.jsonl"
     file.write_text("{\n" + line(), encoding="utf-8")
