@@ -40,10 +40,10 @@ SHIPPED = e5-small-cdconv
 
 reproduce-shipped: setup
 	$(BIN)/cdconv data build
-	$(BIN)/cdconv data nli $(NLI_TRAIN:%=--train %) $(NLI_VALIDATION:%=--validation %) --out nli
+	test -d nli || $(BIN)/cdconv data nli $(NLI_TRAIN:%=--train %) $(NLI_VALIDATION:%=--validation %) --out nli
 	$(BIN)/cdconv train e5-small-nli --backbone $(ENCODER) --data nli --out runs/e5-small-nli --resume
 	$(BIN)/cdconv train $(SHIPPED) --out runs/$(SHIPPED) --resume
-	$(BIN)/cdconv export runs/$(SHIPPED) --out runs/$(SHIPPED)-fp16
+	test -d runs/$(SHIPPED)-fp16 || $(BIN)/cdconv export runs/$(SHIPPED) --out runs/$(SHIPPED)-fp16
 	$(BIN)/cdconv evaluate runs/$(SHIPPED)-fp16 --split test --json runs/$(SHIPPED).test.json
 
 # What can be made again in minutes; trained models stay.

@@ -8,6 +8,7 @@ earlier turn, so it grows linearly; the unstructured one reads one ever longer t
 """
 
 import argparse
+import random
 import statistics
 import time
 
@@ -20,9 +21,9 @@ from contradiction.windows import READINGS
 TURNS = (2, 10, 30)
 
 
-def chat(rows: list[dict], start: int, turns: int) -> list[dict[str, str]]:
-    """A chat of as many turns, made of the first turns of as many conversations."""
-    chosen = [rows[(start * turns + number) % len(rows)] for number in range(turns)]
+def chat(rows: list[dict], seed: int, turns: int) -> list[dict[str, str]]:
+    """A chat of as many turns, made of the first turns of as many conversations, drawn by the seed."""
+    chosen = random.Random(seed).sample(rows, turns)
     texts = [text for row in chosen for text in (row["u1"], row["b1"])]
     return [{"role": ("user", "assistant")[index % 2], "content": text} for index, text in enumerate(texts)]
 
@@ -46,7 +47,8 @@ def main() -> None:
     seconds: dict[tuple[int, str], list[float]] = {}
     for round_number in range(options.rounds + 1):
         for turns in TURNS:
-            chats = [chat(firsts, number, turns) for number in range(options.chats)]
+            # Others in every round, none like another: what stands more than once is read once.
+            chats = [chat(firsts, 1000 * round_number + number, turns) for number in range(options.chats)]
             for reading, way in ways.items():
                 started = time.perf_counter()
                 way.batch(chats)

@@ -41,8 +41,10 @@ def calibrate(folder: str | Path, rows: "Dataset", *, on_batch: OnBatch | None =
     if folder_of(folder):
         hierarchy = HierarchicalClassifier.load(folder)
         readings = hierarchy.read(list(rows), on_batch=on_batch)
-        fires = np.array([[each.fires[stage] for stage in STAGES] for each in readings])
-        rule, clash = fit_stages(fires, _ids(names, (NON_CONTRADICTION, *STAGES), folder)), fires.max(axis=1)
+        order = [stage.task for stage in hierarchy.stages]
+        fires = np.array([[each.fires[stage] for stage in order] for each in readings])
+        references = _ids(names, (NON_CONTRADICTION, *order), folder)
+        rule, clash = fit_stages(fires, references, order), fires.max(axis=1)
     else:
         one = CheckpointClassifier.load(folder)
         if one.task in STAGES:
@@ -80,12 +82,13 @@ def fit(logits: np.ndarray, references: np.ndarray, labels: Sequence[str]) -> Ru
     return replace(rule, offsets=dict(zip(labels, offsets, strict=True)))
 
 
-def fit_stages(fires: np.ndarray, references: np.ndarray) -> Rule:
+def fit_stages(fires: np.ndarray, references: np.ndarray, stages: Sequence[str] = tuple(STAGES)) -> Rule:
     """Offsets of a hierarchical detector.
 
     Args:
         fires: probability that each stage gives its category, shape (rows, stages), in the order in which they decide.
         references: 0 for none, else 1 and the number of the stage, shape (rows,).
+        stages: their names.
     """
     odds = logit(np.clip(fires, 1e-12, 1 - 1e-12))
 
@@ -94,7 +97,7 @@ def fit_stages(fires: np.ndarray, references: np.ndarray) -> Rule:
         return np.where(fired.any(axis=1), fired.argmax(axis=1) + 1, 0)
 
     offsets = fit_offsets(decide, references, 1 + fires.shape[1])
-    return Rule(offsets=dict(zip((NON_CONTRADICTION, *STAGES), offsets, strict=True)))
+    return Rule(offsets=dict(zip((NON_CONTRADICTION, *stages), offsets, strict=True)))
 
 
 def fit_calibration(logits: np.ndarray, references: np.ndarray) -> tuple[float, np.ndarray]:

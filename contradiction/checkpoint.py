@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
-from scipy.special import softmax
 
 from contradiction.classifier import Classifier, OnBatch, Reading
 from contradiction.decision import FILE, Rule
@@ -97,11 +96,15 @@ class CheckpointClassifier(Classifier):
     def uncalibrated(self, fires: Mapping[str, float]) -> Mapping[str, float]:
         """The softmax of the logits as they came."""
         logs = np.log(np.maximum([fires[name] for name in self.labels], TINY)) - _biases(self.rule, self.labels)
-        return dict(zip(self.labels, softmax(self.rule.temperature * logs).tolist(), strict=True))
+        return dict(zip(self.labels, _softmax(self.rule.temperature * logs).tolist(), strict=True))
 
     def clash(self, fires: Mapping[str, float]) -> float:
         """The probability of a contradiction of the history; of any, where the labels do not tell."""
         return fires[HISTORY] if HISTORY in fires else sum(fires[name] for name in CONTRADICTIONS.get(self.task, ()))
+
+    def any_of(self, fires: Mapping[str, float], kinds: Sequence[str]) -> float:
+        """The sum of theirs."""
+        return min(sum(fires[name] for name in kinds), 1.0)
 
     def combine(self, windows: Sequence[Mapping[str, float]]) -> Mapping[str, float]:
         """The reading of a reply from its windows.
@@ -147,7 +150,13 @@ class CheckpointClassifier(Classifier):
 
 def probabilities(rule: Rule, logits: np.ndarray, labels: Sequence[str]) -> np.ndarray:
     """Calibrated probabilities of logits; both have the shape (rows, classes)."""
-    return np.maximum(softmax(logits / rule.temperature + _biases(rule, labels), axis=1), TINY)
+    return np.maximum(_softmax(logits / rule.temperature + _biases(rule, labels)), TINY)
+
+
+def _softmax(logits: np.ndarray) -> np.ndarray:
+    """Over the last axis; scipy's, which the demo page does without."""
+    shares = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return shares / shares.sum(axis=-1, keepdims=True)
 
 
 def _biases(rule: Rule, labels: Sequence[str]) -> np.ndarray:

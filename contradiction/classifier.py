@@ -86,6 +86,10 @@ class Classifier(ABC):
         """The probability that the earlier turn of a window is contradicted."""
 
     @abstractmethod
+    def any_of(self, fires: Mapping[str, float], kinds: Sequence[str]) -> float:
+        """The probability of a contradiction of one of some kinds."""
+
+    @abstractmethod
     def combine(self, windows: Sequence[Mapping[str, float]]) -> Mapping[str, float]:
         """One reading of a reply from its windows, the nearest last; of one window, that window's."""
 

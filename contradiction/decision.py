@@ -1,7 +1,7 @@
 """From probabilities to labels: the rule that a detector carries, chosen on validation, and what an operator sets."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Self
@@ -66,12 +66,17 @@ class Rule:
         path = Path(folder) / FILE
         if not path.is_file():
             return cls()
+        from pydantic import TypeAdapter
+
         values = read_json(path)
         try:
-            curve = tuple(Point(*map(float, each)) for each in values["curve"])
-            return cls(**{**values, "curve": curve})
-        except (TypeError, KeyError, ValueError):
+            points = [dict(zip(("threshold", "recall", "false_alarms"), each, strict=True)) for each in values["curve"]]
+            rule = TypeAdapter(cls).validate_python({**values, "curve": points})
+            if not rule.temperature > 0 or not 0 < (rule.prior or 0.5) < 1:
+                raise ValueError
+        except (TypeError, KeyError, ValueError):  # pydantic's ValidationError among them
             raise InputError(f"{path}: holds no decision rule; `cdconv calibrate` writes one") from None
+        return rule
 
     def save(self, folder: str | Path) -> None:
         """Writes the rule into a model folder."""
@@ -86,8 +91,9 @@ class Settings:
     Attributes:
         threshold: the probability of a contradiction from which a reply is called one; or ``"precision>=0.8"``: the
             lowest threshold that had this precision on the validation split, corrected for ``prior``.
-        prior: the share of replies that are contradictions in one's own traffic; it corrects the probabilities.
-        categories: the contradictions that are called; the others count as none.
+        prior: the share of replies that are contradictions in one's own traffic; it corrects the probabilities. Without
+            a threshold a contradiction is then called from one half on.
+        categories: the contradictions that are called, where the labels tell them; the others count as none.
         reading: how earlier turns are read, see ``contradiction.windows``.
         max_turns: earlier turns that a reply is read against at most; the verdict says where there were more.
     """
@@ -102,12 +108,14 @@ class Settings:
         check_reading(self.reading)
         if isinstance(self.threshold, str):
             object.__setattr__(self, "threshold", _number(self.threshold))
-        elif self.threshold is not None and not 0 <= self.threshold <= 1:
+        elif self.threshold is not None and not (_is_number(self.threshold) and 0 <= self.threshold <= 1):
             raise InputError(f"threshold {self.threshold}; it must be a probability from 0 to 1")
-        if self.prior is not None and not 0 < self.prior < 1:
+        if self.prior is not None and not (_is_number(self.prior) and 0 < self.prior < 1):
             raise InputError(f"prior {self.prior}; it must be a share between 0 and 1")
-        if self.max_turns is not None and self.max_turns < 1:
+        if self.max_turns is not None and not (type(self.max_turns) is int and self.max_turns >= 1):
             raise InputError(f"max_turns {self.max_turns}; it must be 1 or more")
+        if isinstance(self.categories, str) or not isinstance(self.categories, Iterable):
+            raise InputError(f"categories is {self.categories!r}; it must be a list of {', '.join(CATEGORIES)}")
         object.__setattr__(self, "categories", tuple(self.categories))
         if unknown := [name for name in self.categories if name not in CATEGORIES]:
             raise InputError(f"category {unknown[0]!r}; allowed are {', '.join(CATEGORIES)}")
@@ -120,8 +128,15 @@ class Settings:
         Raises:
             InputError: a precision is asked for that was never reached, or none was measured.
         """
+        if self.threshold is None and self.prior is not None:
+            if rule.curve and self.at_prior(rule.curve[0].threshold, rule) < 0.5:
+                raise InputError(
+                    f"{name}: at a prior of {self.prior:.3g} no probability would reach one half, so nothing would be "
+                    "called; set a threshold"
+                )
+            return 0.5
         if not isinstance(self.threshold, str):
-            return 0.5 if self.threshold is None and self.prior is not None else self.threshold
+            return self.threshold
         asked = float(_ASKED.fullmatch(self.threshold)[1])  # type: ignore[index]  # checked when it was set
         if not rule.curve or rule.prior is None:
             raise InputError(f"{name}: no precision was measured for it; `cdconv calibrate` does, or give a number")
@@ -165,6 +180,10 @@ class Settings:
         if self.prior is None or rule.prior is None:
             return probability
         return _at_prior(probability, rule.prior, self.prior)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _number(threshold: str) -> float | str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -13,7 +14,7 @@ from contradiction.decision import Settings
 from contradiction.errors import InputError
 from contradiction.hierarchy import HierarchicalClassifier, folder_of
 from contradiction.labels import CATEGORIES, CONTRADICTION, CONTRADICTIONS, HISTORY, is_contradiction
-from contradiction.verdict import Clash, Verdict
+from contradiction.verdict import NOTHING_BEFORE, Clash, Verdict
 from contradiction.views import CONVERSATION, Row
 from contradiction.windows import STRUCTURED, UNSTRUCTURED, Window, windows
 
@@ -62,7 +63,16 @@ class ContradictionDetector:
         self.name, self.task, self.labels, self.columns = (
             classifier.name, classifier.task, classifier.labels, classifier.columns,
         )  # fmt: skip
+        # Why a text cannot be judged, in words that follow what it is (``holds no words``); None where it can. Each
+        # reply of a long chat is asked about again and again.
+        self.unfit = lru_cache(maxsize=4096)(self._unfit)
         rule = classifier.rule
+        self._kinds = tuple(name for name in self.labels if name in CONTRADICTIONS.get(self.task, ()))
+        if self.settings.categories != CATEGORIES and not set(self.settings.categories) <= set(self.labels):
+            raise InputError(
+                f"{self.name} tells {', '.join(self.labels)}; the categories {', '.join(self.settings.categories)} are "
+                "not among them"
+            )
         self._limit = self.settings.limit(rule, self.name)
         self.settings.correct(dict.fromkeys(self.labels, 1 / len(self.labels)), self.task, rule)  # says what is missing
         if self.settings.reading == UNSTRUCTURED and "u1" not in self.columns:
@@ -203,6 +213,8 @@ class ContradictionDetector:
         reply = CONVERSATION[-1]
         if reply not in self.columns or not set(self.columns) <= set(CONVERSATION):
             raise InputError(f"{self.name} reads {', '.join(self.columns)}; it does not judge the reply of a chat")
+        if not self._kinds:
+            raise InputError(f"{self.name} tells {', '.join(self.labels)}; none of them is a contradiction")
 
     def _last(self, turns: list[Turn]) -> Case:
         if not turns:
@@ -215,8 +227,7 @@ class ContradictionDetector:
         chosen = windows(turns, place, self.settings.reading, self.settings.max_turns)
         return Case(turns, place, chosen, dropped=dropped)
 
-    def unfit(self, text: str) -> str | None:
-        """Why a text cannot be judged, in words that follow what it is (``holds no words``); None where it can."""
+    def _unfit(self, text: str) -> str | None:
         if is_blank(text):
             return "holds no words"
         if not self.classifier.knows(text):
@@ -244,16 +255,15 @@ class ContradictionDetector:
         reply = case.turns[case.place].reply_messages if case.turns else ()
         if case.nothing:
             return Verdict(None, None, {}, checked=False, reason=case.nothing, reply=reply)
-        alone = not case.windows[-1].row["b1"]
+        alone = case.windows[-1].alone
         together = self.classifier.alone(fires[0]) if alone else self.classifier.combine(fires)
         if together is None:
-            reason = "nothing was said before the reply that it could contradict, and the model judges nothing else"
-            return Verdict(None, None, {}, checked=False, reason=reason, reply=reply)
+            return Verdict(None, None, {}, checked=False, reason=NOTHING_BEFORE, reply=reply)
         label, scores = self._decide(together)
         clashes = [] if alone else self._clashes(case, fires, unread)
         # Pairs of replies show what clashes even where the labels do not tell categories.
         told = label == HISTORY or (label == CONTRADICTION and self.settings.reading == STRUCTURED)
-        best = clashes[0].messages if clashes and told else ()
+        best = clashes[0].messages if clashes and clashes[0] and told else ()
         sure = 0.5 if self._limit is None else self._limit
         # One window stands for all that were cut: each lost another number of tokens.
         reasons = [*dict.fromkeys(filter(None, (next(filter(None, unread), None), self._not_read(case))))]
@@ -265,30 +275,37 @@ class ContradictionDetector:
             checked=not reasons,
             reason="; ".join(reasons) or None,
             reply=reply,
-            further=tuple(each for each in clashes[1:] if each.score >= sure) if best else (),
+            further=tuple(each for each in clashes[1:] if each and each.score >= sure) if told else (),
         )
 
     def _decide(self, fires: Any) -> tuple[str, dict[str, float]]:
         rule, settings = self.classifier.rule, self.settings
         scores = settings.correct(self.classifier.scores(fires), self.task, rule)
         allowed = [name for name in self.labels if name not in CATEGORIES or name in settings.categories]
-        if self._limit is None or self.task not in CONTRADICTIONS:
+        if self._limit is None:
             return self.classifier.label(fires, rule, allowed), scores
-        kinds = [name for name in allowed if name in CONTRADICTIONS[self.task]]
-        if sum(scores[name] for name in kinds) >= self._limit and kinds:
+        kinds = [name for name in allowed if name in self._kinds]
+        if settings.at_prior(self.classifier.any_of(fires, kinds), rule) >= self._limit:
             return max(kinds, key=scores.__getitem__), scores
         return next(name for name in self.labels if not is_contradiction(name)), scores
 
-    def _clashes(self, case: Case, fires: list, unread: list[str | None]) -> list[Clash]:
-        """The earlier replies, the most likely contradicted one first; of windows that were not read whole, none."""
+    def _clashes(self, case: Case, fires: list, unread: list[str | None]) -> list[Clash | None]:
+        """The earlier replies, the most likely contradicted one first; None for windows that were not read whole."""
         found = []
         for window, each, lost in zip(case.windows, fires, unread, strict=True):
-            if window.turn is not None and lost is None:
-                score = self.settings.at_prior(self.classifier.clash(each), self.classifier.rule)
-                found.append(Clash(case.turns[window.turn].reply_messages, score))
-        return sorted(found, key=lambda clash: -clash.score)
+            if window.turn is not None:
+                raw = score = self.classifier.clash(each)
+                if self.settings.prior is not None:
+                    scores = self.settings.correct(self.classifier.scores(each), self.task, self.classifier.rule)
+                    score = scores[HISTORY] if HISTORY in scores else scores[self._kinds[0]]
+                found.append((raw, None if lost else Clash(case.turns[window.turn].reply_messages, score)))
+        return [clash for _, clash in sorted(found, key=lambda each: -each[0])]
 
     def _not_read(self, case: Case) -> str | None:
+        for window in case.windows:
+            if window.turn is not None and (unfit := self.unfit(case.turns[window.turn].reply)):
+                first = case.turns[window.turn].reply_messages
+                return f"messages[{first[0]}] {unfit}" if first else f"an earlier reply {unfit}"
         bound = self.settings.max_turns
         if bound is not None and (earlier := case.place + case.dropped) > bound:
             return f"of {earlier} earlier turns only the last {bound} were read, as max_turns asks"

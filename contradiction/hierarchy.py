@@ -92,6 +92,10 @@ class HierarchicalClassifier(Classifier):
         """What the history stage says."""
         return fires[HISTORY]
 
+    def any_of(self, fires: Mapping[str, float], kinds: Sequence[str]) -> float:
+        """That of the surest of their stages."""
+        return max((fires[name] for name in kinds), default=0.0)
+
     def combine(self, windows: Sequence[Mapping[str, float]]) -> Mapping[str, float]:
         """The stages of the reply and of the speaker from the nearest window, history from the surest one."""
         return {**windows[-1], HISTORY: max(each[HISTORY] for each in windows)}

@@ -142,6 +142,8 @@ def score(
     """
     import torch
 
+    if batch_size < 1:
+        raise InputError(f"batch_size {batch_size}; it must be 1 or more")
     classes = len(model.config.id2label or ())
     if not inputs:
         return Scores(np.zeros((0, classes)), [])
@@ -162,4 +164,6 @@ def score(
             logits[chosen] = model(**batch).logits.float().cpu().numpy()
         if on_batch:
             on_batch(int(copies[chosen].sum()))
+    if not np.isfinite(logits).all():
+        raise InputError("the model gives scores that are no numbers; its weights are damaged")
     return Scores(logits[where], [unread[place] for place in where])

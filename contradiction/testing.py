@@ -9,7 +9,7 @@ from typing import Any
 from contradiction.conversation import Messages, read_message
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
-from contradiction.verdict import Verdict
+from contradiction.verdict import NOTHING_BEFORE, Verdict
 
 VARIABLE = "CDCONV_MODEL"
 
@@ -49,8 +49,8 @@ def assert_consistent(
     verdicts = (judge.scan(messages) if scan else []) or [judge(messages)]
     found = [each for each in verdicts if each.is_contradiction]
     unchecked = [] if allow_unchecked else [each for each in verdicts if not each.checked and each not in found]
-    if len(verdicts) > 1 and verdicts[0].label is None and verdicts[0] in unchecked:
-        unchecked.remove(verdicts[0])
+    if len(verdicts) > 1:
+        unchecked = [each for each in unchecked if each.reason != NOTHING_BEFORE]
     if found or unchecked:
         raise AssertionError(_report(messages, found, unchecked, len(verdicts)))
 

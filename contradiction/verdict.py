@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from contradiction.labels import NON_CONTRADICTION, is_contradiction
+from contradiction.labels import is_contradiction
+
+NOTHING_BEFORE = "nothing was said before the reply that it could contradict, and the model judges nothing else"
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,5 @@ class Verdict:
 
     @property
     def is_contradiction(self) -> bool | None:
-        """Whether the reply contradicts anything; None where the label does not say."""
-        if self.label == NON_CONTRADICTION:
-            return False
-        return True if self.label and is_contradiction(self.label) else None
+        """Whether the reply contradicts anything; None where there was nothing to judge."""
+        return None if self.label is None else is_contradiction(self.label)

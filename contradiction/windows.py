@@ -18,10 +18,12 @@ class Window:
     Attributes:
         row: the four utterances by name.
         turn: position in the chat of the earlier turn in the window; None where there is none, or more than one.
+        alone: whether no earlier reply is in the window.
     """
 
     row: Row
     turn: int | None
+    alone: bool = False
 
 
 def windows(turns: Sequence[Turn], place: int, reading: str = WINDOWED, max_turns: int | None = None) -> list[Window]:
@@ -32,8 +34,8 @@ def windows(turns: Sequence[Turn], place: int, reading: str = WINDOWED, max_turn
       et al., 2021, section 4.2).
     - *unstructured*: the whole history in one row (the same section); what is too long is cut from the left.
 
-    Earlier replies without words cannot be contradicted and are left out. Without any earlier reply there is one
-    window, of the user's last utterance and the reply alone.
+    A reply without words is as good as none: it cannot be contradicted, and what the user said before and after it is
+    read as one. Without any earlier reply there is one window, of the user's last utterance and the reply alone.
 
     Args:
         turns: of the chat.
@@ -41,20 +43,27 @@ def windows(turns: Sequence[Turn], place: int, reading: str = WINDOWED, max_turn
         reading: one of ``READINGS``.
         max_turns: earlier turns that are read at most, counted from the reply back; None reads all.
     """
-    judged = turns[place]
+    reply = turns[place].reply
     first = 0 if max_turns is None else max(0, place - max_turns)
     earlier = [number for number in range(first, place) if not is_blank(turns[number].reply)]
+    user = {number: _said(turns, first, number) for number in (*earlier, place)}
     if not earlier:
-        return [Window(_row("", "", judged.user, judged.reply), None)]
+        return [Window(_row("", "", user[place], reply), None, alone=True)]
     if reading == UNSTRUCTURED:
-        *before, last = [text for number in earlier for text in (turns[number].user, turns[number].reply)]
+        *before, last = [text for number in earlier for text in (user[number], turns[number].reply)]
         turn = earlier[0] if len(earlier) == 1 else None
-        return [Window(_row(tuple(before), last, judged.user, judged.reply), turn)]
+        return [Window(_row(tuple(before), last, user[place], reply), turn)]
     if reading == STRUCTURED:
-        return [Window(_row("", turns[number].reply, "", judged.reply), number) for number in earlier]
-    return [
-        Window(_row(turns[number].user, turns[number].reply, judged.user, judged.reply), number) for number in earlier
-    ]
+        return [Window(_row("", turns[number].reply, "", reply), number) for number in earlier]
+    return [Window(_row(user[number], turns[number].reply, user[place], reply), number) for number in earlier]
+
+
+def _said(turns: Sequence[Turn], first: int, place: int) -> str:
+    """What the user said since the last reply with words."""
+    since = place
+    while since > first and is_blank(turns[since - 1].reply):
+        since -= 1
+    return "\n".join(filter(None, (turn.user for turn in turns[since : place + 1])))
 
 
 def _row(*utterances: str | tuple[str, ...]) -> Row:

@@ -83,7 +83,13 @@ def test_structured_reads_pairs_of_replies_and_unstructured_all_at_once():
 
 def test_earlier_replies_without_words_are_left_out():
     turns = read_turns(chat("甲", "乙", "丙", "……", "戊", "己"))
-    assert [each.turn for each in windows(turns, 2)] == [0]
+    [window] = windows(turns, 2)
+    assert window.turn == 0
+    # What the user said to the reply that says nothing is not lost.
+    assert tuple(window.row.values()) == ("甲", "乙", "丙\n戊", "己")
+    [alone] = windows(read_turns(chat("甲", "……", "丙", "丁")), 1)
+    assert alone.alone
+    assert tuple(alone.row.values()) == ("", "", "甲\n丙", "丁")
 
 
 def test_the_whole_history_is_one_text_with_a_separator_between_utterances(detector):
@@ -155,6 +161,42 @@ def test_windows_are_held_in_parts(detector, long, monkeypatch):
         assert one.scores == pytest.approx(other.scores, abs=1e-6)
 
 
+@pytest.mark.parametrize(("earlier", "said"), [("no cat at all, sorry, 我", "not in Chinese"), ("🙀", "no word that")])
+def test_an_earlier_reply_that_cannot_be_read_is_said(detector, earlier, said):
+    verdict = detector(chat("你养猫吗？", earlier, "它叫什么名字？", "它叫橘子"))
+    assert not verdict.checked
+    assert verdict.reason.startswith("messages[1] ") and said in verdict.reason
+
+
+def test_no_other_reply_stands_in_for_one_that_was_cut(detector):
+    messages = chat("很" * 80, "养了一只橘猫", "你好", "你好呀", "它叫什么名字？", "我没养过猫呀")
+    first, second = detector.classifier.read([each.row for each in windows(read_turns(messages), 2)])
+    assert first.unread and not second.unread
+    calls = detector.with_settings(threshold=0.0, categories=[HISTORY])
+    surest_was_cut = first.fires[HISTORY] > second.fires[HISTORY]
+    assert calls(messages).evidence == (() if surest_was_cut else (3,))
+    reverse = [*messages[2:4], *messages[:2], *messages[4:]]
+    first, second = detector.classifier.read([each.row for each in windows(read_turns(reverse), 2)])
+    assert calls(reverse).evidence == (() if second.fires[HISTORY] > first.fires[HISTORY] else (1,))
+
+
+def test_a_batch_size_below_one_is_refused(detector, long):
+    with pytest.raises(InputError, match="batch_size 0; it must be 1 or more"):
+        detector.batch([long], batch_size=0)
+
+
+def test_weights_that_are_no_numbers_are_never_fine(random_model, long):
+    classifier = CheckpointClassifier.load(random_model("4-class"))
+    classifier.model.classifier.bias.data[0] = float("nan")
+    with pytest.raises(InputError, match="scores that are no numbers"):
+        ContradictionDetector(classifier)(long)
+
+
+def test_categories_that_the_labels_do_not_tell_are_refused(two_class):
+    with pytest.raises(InputError, match="the categories history are not among them"):
+        two_class.with_settings(categories=[HISTORY])
+
+
 def test_the_first_reply_is_judged_for_a_clash_within_it_alone(detector):
     verdict = detector(chat("你养猫吗？", "我养猫，我从来没养过猫"))
     assert verdict.label in (NON_CONTRADICTION, INTRA)
@@ -222,6 +264,11 @@ def test_a_reply_in_another_language_is_never_called_fine(detector):
         ({"prior": 0.03}, "a prior can only correct calibrated probabilities"),
         ({"categories": ["histories"]}, "category 'histories'; allowed are intra-sentence"),
         ({"categories": []}, "categories is empty"),
+        ({"categories": "history"}, "categories is 'history'; it must be a list"),
+        ({"threshold": True}, "threshold True; it must be a probability"),
+        ({"threshold": [1]}, "threshold [1]; it must be a probability"),
+        ({"prior": "0.03"}, "prior 0.03; it must be a share"),
+        ({"max_turns": 1.5}, "max_turns 1.5; it must be 1 or more"),
     ],
 )
 def test_a_wrong_setting_is_refused(detector, settings, said):

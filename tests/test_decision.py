@@ -1,5 +1,6 @@
 """Decision rules: how they are chosen, kept and applied, and what an operator's settings make of the probabilities."""
 
+import json
 import shutil
 
 import numpy as np
@@ -143,6 +144,13 @@ def test_a_prior_moves_the_odds_by_the_ratio_of_the_priors_odds():
     assert Settings(prior=0.4).correct(scores, "4-class", RULE) == pytest.approx(scores)
 
 
+def test_a_prior_at_which_nothing_would_be_called_is_refused():
+    assert Settings(prior=0.3).limit(RULE) == 0.5
+    with pytest.raises(InputError, match="at a prior of 0.03 no probability would reach one half"):
+        Settings(prior=0.03).limit(RULE)
+    assert Settings(prior=0.03, threshold=0.1).limit(RULE) == 0.1
+
+
 def test_sure_probabilities_stay_sure_at_any_prior():
     for sure in ((1.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0)):
         scores = dict(zip(NAMES, sure, strict=True))
@@ -154,9 +162,15 @@ def test_a_rule_is_kept_beside_the_weights_and_read_again(tmp_path):
     rule.save(tmp_path)
     assert Rule.load(tmp_path) == rule
     assert Rule.load(tmp_path / "none") == Rule()
-    (tmp_path / FILE).write_text('{"heat": 3}', encoding="utf-8")
-    with pytest.raises(InputError, match=r"decision\.json: holds no decision rule"):
-        Rule.load(tmp_path)
+    for wrong in (
+        {"heat": 3},
+        {"temperature": 0, "curve": []},
+        {"biases": [1], "curve": []},
+        {"prior": 7, "curve": []},
+    ):
+        (tmp_path / FILE).write_text(json.dumps(wrong), encoding="utf-8")
+        with pytest.raises(InputError, match=r"decision\.json: holds no decision rule"):
+            Rule.load(tmp_path)
 
 
 @pytest.fixture(scope="module")
@@ -210,7 +224,7 @@ def test_an_operator_threshold_replaces_the_rule(calibrated, sample_rows):
     for verdict in verdicts:
         assert verdict.is_contradiction == (1 - verdict.scores[NON_CONTRADICTION] >= middle)
     assert len({verdict.is_contradiction for verdict in verdicts}) == 2
-    corrected = detector.with_settings(threshold=None, prior=0.03).batch(chats)
+    corrected = detector.with_settings(threshold=None, prior=0.3).batch(chats)
     for before, after in zip(verdicts, corrected, strict=True):
         assert after.scores[NON_CONTRADICTION] > before.scores[NON_CONTRADICTION]
 

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from contradiction.commands.options import DataOption
 from contradiction.errors import InputError
 from contradiction.terminal import progress
 
@@ -12,7 +13,7 @@ from contradiction.terminal import progress
 def analyze(
     source: Annotated[str, typer.Argument(help="A model folder or Hub id, or a kept evaluation (a JSON file).")],
     out: Annotated[Path, typer.Option(help="The folder to write.")],
-    data: Annotated[str, typer.Option(help="The data repo: a folder or a Hub id.")] = "cdconv",
+    data: DataOption = "cdconv",
     config: Annotated[
         str | None, typer.Option(help="A config of the data. By default the one that the model was trained on.")
     ] = None,

@@ -5,12 +5,13 @@ from typing import Annotated
 
 import typer
 
+from contradiction.commands.options import DataOption
 from contradiction.terminal import progress, show
 
 
 def calibrate(
     model: Annotated[Path, typer.Argument(help="A model folder.")],
-    data: Annotated[str, typer.Option(help="The data repo: a folder or a Hub id.")] = "cdconv",
+    data: DataOption = "cdconv",
     config: Annotated[
         str | None, typer.Option(help="A config of the data. By default the one that the model was trained on.")
     ] = None,

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from contradiction.streams import Answered
 
 NOT_JUDGED = "not judged"
+REPLACED = "was there already; what is rejected now takes its place"
 
 
 class Failure(StrEnum):
@@ -90,12 +91,16 @@ def detect(
 
     Settings(**settings)  # says what is wrong with them before the model is loaded
     chats = _open(file, text, None if format == "auto" else format)
+    path = Path(file) if text is None and Path(file).is_file() else None
+    if out and text is None:
+        from contradiction.answer_files import demand_apart
+
+        demand_apart(out, 0 if file == "-" else file)
     from contradiction.detector import ContradictionDetector
     from contradiction.streams import Tally, judge, parts
 
     detector = ContradictionDetector.from_pretrained(model, **settings)
     detector.batch([])  # says at once where this model does not judge replies
-    path = Path(file) if text is None and Path(file).is_file() else None
     kept = _kept(out, chats, path, resume, model=model, scan=scan, settings=detector.settings) if out else None
     beside = _beside(path, chats.key) if path and not kept else None
     tally, rows = Tally(), list[tuple[str, ...]]()
@@ -150,19 +155,24 @@ def _kept(
     run = request(
         model, path, format=chats.form, scan=scan, **{**asdict(settings), "categories": [*settings.categories]}
     )
-    return AnswerFiles(out, chats.key, run, resume)
+    kept = AnswerFiles(out, chats.key, run, resume)
+    if kept.replaced:
+        _say(f"{kept.rejected.path}: {REPLACED}")
+    return kept
 
 
 def _beside(path: Path, key: str) -> "LineFile":
     """What is rejected of a file goes beside it."""
     from contradiction.answer_files import LineFile, rejected
 
-    rejected(path).unlink(missing_ok=True)
     return LineFile(rejected(path), key)
 
 
 def _add(beside: "LineFile", answered: "Answered") -> "LineFile | None":
     try:
+        if answered.rejected and not beside.begun and beside.path.exists():
+            beside.path.unlink()
+            _say(f"{beside.path}: {REPLACED}")
         beside.add(answered.rejected)
     except OSError as error:  # for instance of a folder that only others may write in; it is on stderr too
         _say(f"{beside.path}: {error.strerror}; what is rejected is only said here")

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from contradiction.commands.options import DataOption
 from contradiction.errors import InputError
 from contradiction.terminal import progress, show
 
@@ -16,7 +17,7 @@ ALL = "all"
 
 def evaluate(
     model: Annotated[str, typer.Argument(help="A model folder or Hub id.")],
-    data: Annotated[str, typer.Option(help="The data repo: a folder or a Hub id.")] = "cdconv",
+    data: DataOption = "cdconv",
     config: Annotated[
         str | None, typer.Option(help="A config of the data. By default the one that the model was trained on.")
     ] = None,
