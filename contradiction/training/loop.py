@@ -229,11 +229,17 @@ def _request(recipe: Recipe, data: str | Path, rows: dict[str, "Dataset"]) -> di
     backbone = Path(recipe.backbone or "")
     if recipe.backbone and backbone.is_dir():
         # By what it is, not by where it lies on one machine.
-        weights = b"".join(
-            sorted(hashlib.sha256(file.read_bytes()).digest() for file in backbone.glob("*.safetensors"))
-        )
-        values["backbone"] = f"{backbone.resolve().name}@{hashlib.sha256(weights).hexdigest()[:12]}"
+        values["backbone"] = f"{backbone.resolve().name}@{_digest(backbone)}"
     return {"recipe": values, "data": fingerprint(*rows.values()), "data_name": name_of(data)}
+
+
+def _digest(backbone: Path) -> str:
+    """What tells the weights in a folder from others; the format that transformers prefers is the one it loads."""
+    found = list(backbone.glob("*.safetensors")) or list(backbone.glob("pytorch_model*.bin"))
+    if not found:
+        raise InputError(f"backbone {str(backbone)!r}: no weights in this folder (*.safetensors or pytorch_model*.bin)")
+    weights = b"".join(sorted(hashlib.sha256(file.read_bytes()).digest() for file in found))
+    return hashlib.sha256(weights).hexdigest()[:12]
 
 
 def _read(recipe: Recipe, data: str | Path) -> dict[str, "Dataset"]:
