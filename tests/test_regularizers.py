@@ -2,7 +2,14 @@
 
 import pytest
 import torch
-from transformers import AutoModelForSequenceClassification, BertConfig, DistilBertConfig, ElectraConfig, RobertaConfig
+from transformers import (
+    AutoModelForSequenceClassification,
+    BertConfig,
+    DebertaV2Config,
+    DistilBertConfig,
+    ElectraConfig,
+    RobertaConfig,
+)
 
 from contradiction.errors import InputError
 from contradiction.recipes import Recipe
@@ -132,6 +139,17 @@ def test_layer_decay_slows_each_layer_against_the_one_above(config):
             expected = 1.0
         assert rate == expected, name
     assert sorted({*found.values()}) == [0.125, 0.25, 0.5, 1.0]
+
+
+def test_embeddings_that_come_behind_the_layers_learn_as_slowly_as_the_others():
+    model = encoder(DebertaV2Config, relative_attention=True, pos_att_type=["c2p", "p2c"])
+    names = [name for name, _ in model.named_parameters()]
+    relative = "deberta.encoder.rel_embeddings.weight"
+    assert names.index(relative) > max(number for number, name in enumerate(names) if ".layer.1." in name)
+    depths, top = layer_depths(model)
+    assert depths[relative] == depths["deberta.embeddings.word_embeddings.weight"] == 0
+    assert depths["pooler.dense.weight"] == depths["classifier.weight"] == top == 3
+    assert rates(model, layer_decay=0.5)[relative][0] == 0.125
 
 
 def test_a_model_without_a_stack_of_layers_is_refused():

@@ -54,7 +54,8 @@ def _by_decay(parameters: list[torch.nn.Parameter], weight_decay: float) -> list
 def layer_depths(model: "PreTrainedModel") -> tuple[dict[str, int], int]:
     """How deep each parameter lies, by name: 0 for the embeddings, 1 for the first layer, ... and the greatest depth.
 
-    What comes after the last layer (pooler, head) is one level above it.
+    What comes after the last layer (pooler, head) is one level above it. Embeddings count as such wherever they are
+    defined: DeBERTa's of relative positions come behind the layers, which all read them.
 
     Raises:
         InputError: there is no stack of as many layers as the configuration says.
@@ -70,11 +71,11 @@ def layer_depths(model: "PreTrainedModel") -> tuple[dict[str, int], int]:
     )
     if stack is None or layers is None:
         raise InputError(f"layer_decay: found no stack of layers in {type(model).__name__}; use layer_decay = 1.0")
-    depths, depth = {}, 0
+    depths, outside = {}, 0
     for name, _ in model.named_parameters():
         if name.startswith(f"{stack}."):
-            depth = 1 + int(name.removeprefix(f"{stack}.").partition(".")[0])
-        elif depth:
-            depth = layers + 1
-        depths[name] = depth
+            depths[name] = 1 + int(name.removeprefix(f"{stack}.").partition(".")[0])
+            outside = layers + 1
+        else:
+            depths[name] = 0 if "embeddings" in name else outside
     return depths, layers + 1
