@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -35,6 +36,11 @@ class LineFile:
             self._file = self._file or self.path.open("ab")
             self._file.write(lines)
             self._file.flush()
+
+    @property
+    def begun(self) -> bool:
+        """Whether anything was added."""
+        return self._file is not None
 
     def read(self) -> Iterator[tuple[Record, int]]:
         """The objects of the whole lines, and where each line ends in bytes.
@@ -83,19 +89,25 @@ class AnswerFiles:
         run: what was asked for; see :func:`request`.
         resume: continues an unfinished run; of a finished one the last part is judged anew, to the same end.
 
+    Attributes:
+        replaced: whether a new run took the place of what was rejected before.
+
     Raises:
         InputError: there is such a file and it is not to be continued, or it was made by another run.
     """
 
     def __init__(self, path: Path, key: str, run: Mapping[str, Any], resume: bool) -> None:
         self.answers, self.rejected = LineFile(path, key), LineFile(rejected(path), key)
-        asked = path.with_name(f"{path.name}.{RECORD}")
+        self.replaced = False
+        asked = record(path)
         if resume and asked.exists():
             _demand_same(path, read_json(asked), run)
         elif path.exists() and path.stat().st_size:
             wrong = f"no {asked.name} lies beside it" if resume else "it is there already; --resume continues it"
             raise InputError(f"{path}: {wrong}; another name starts a new one")
         else:
+            # Lines of another run are none that a later --resume could go by.
+            self.replaced = self.rejected.path.exists()
             self.rejected.path.unlink(missing_ok=True)
             write_json(asked, run)
         path.touch()
@@ -122,6 +134,26 @@ class AnswerFiles:
 def rejected(path: Path) -> Path:
     """Where that goes which cannot be judged."""
     return path.with_name(f"{path.name}.rejected.jsonl")
+
+
+def record(path: Path) -> Path:
+    """Where that goes which was asked for."""
+    return path.with_name(f"{path.name}.{RECORD}")
+
+
+def demand_apart(path: Path, source: os.stat_result) -> None:
+    """Sees to it that a run does not write over its own input.
+
+    Args:
+        path: FILE.
+        source: what the system says of the input, which may be an open file without a name.
+
+    Raises:
+        InputError: FILE, or what lies beside it, is the input, by whatever name.
+    """
+    for each in (path, rejected(path), record(path)):
+        if each.exists() and os.path.samestat(each.stat(), source):
+            raise InputError(f"{each}: is the input, and --out {path} would write there; name another file")
 
 
 def request(model: str, file: Path | None, **options: Any) -> dict[str, Any]:

@@ -205,9 +205,6 @@ def test_a_bad_line_is_reported_by_number_kept_and_the_rest_goes_on(run, tmp_pat
     for each, (raw, said) in zip(kept, BAD.items(), strict=False):
         assert said in each["error"]
         assert each["input"] == (raw.decode("utf-8", "replace") if len(raw) < 2000 else "[" * 2000 + "…")
-    file.write_text(line(), encoding="utf-8")
-    assert run(file)[0] == 0
-    assert [path.name for path in tmp_path.iterdir()] == ["chats.jsonl"]  # what was rejected before is so no more
 
 
 def test_a_name_that_is_no_valid_unicode_is_carried_escaped(run):
@@ -509,6 +506,59 @@ def test_a_file_that_is_none_of_ours_is_not_cut(run, mixed, tmp_path):
     code, _, [message] = run(mixed, "--out", out, "--resume")
     assert (code, "v.jsonl:2: not a line that" in message) == (2, True)
     assert "notes" in out.read_text(encoding="utf-8")
+
+
+def test_the_input_is_never_written_over(run, tmp_path):
+    """By its own name, by that of what lies beside OUT, or by a link to it."""
+    content = (line() + "\n{\n").encode()
+    for name in ("a.jsonl", "a.jsonl.rejected.jsonl", "a.jsonl.run.json"):
+        for link in (None, os.symlink, os.link):
+            folder = tmp_path / f"{name}-{link and link.__name__}"
+            folder.mkdir()
+            file = folder / (name if link is None else "input.jsonl")
+            file.write_bytes(content)
+            if link:
+                link(file, folder / name)
+            before = sorted(folder.iterdir())
+            for resume in ([], ["--resume"]):
+                code, answers, [message] = run(file, "--format", "jsonl", "--out", folder / "a.jsonl", *resume)
+                assert (code, answers) == (2, [])
+                assert f"{folder / name}: is the input" in message
+                assert sorted(folder.iterdir()) == before
+                assert file.read_bytes() == content
+
+
+def test_standard_input_is_not_written_over_either(model, tmp_path):
+    file = tmp_path / "a.jsonl.rejected.jsonl"
+    file.write_text(line(), encoding="utf-8")
+    with (
+        file.open("rb") as stdin,
+        process(model, "--out", str(tmp_path / "a.jsonl"), stdin=stdin, stderr=subprocess.PIPE) as started,
+    ):
+        assert f"{file}: is the input".encode() in started.stderr.read()
+    assert (started.returncode, list(tmp_path.iterdir())) == (2, [file])
+
+
+@pytest.mark.parametrize("out", [False, True])
+def test_a_file_of_rejected_lines_is_not_replaced_without_a_word(run, tmp_path, out, small_parts):
+    file = tmp_path / "chats.jsonl"
+    name, options = (tmp_path / "v.jsonl", ["--out", tmp_path / "v.jsonl"]) if out else (file, [])
+    there = answer_files.rejected(name)
+    there.write_text("notes\n", encoding="utf-8")
+    file.write_text("\n".join([line(), *["{"] * 20]), encoding="utf-8")  # of more than one part
+    code, _, err = run(file, "--quiet", *options)
+    said = f"cdconv: {there}: was there already; what is rejected now takes its place"
+    assert (code, err.count(said)) == (1, 1)
+    assert [each["line"] for each in objects(there)] == [*range(2, 22)]
+
+
+def test_a_file_of_rejected_lines_stays_where_nothing_is_rejected(run, tmp_path):
+    file = tmp_path / "chats.jsonl"
+    file.write_text(line(), encoding="utf-8")
+    there = answer_files.rejected(file)
+    there.write_text("notes\n", encoding="utf-8")
+    assert run(file, "--quiet")[::2] == (0, [])
+    assert there.read_text(encoding="utf-8") == "notes\n"
 
 
 # Pipes

@@ -1,5 +1,6 @@
 """``cdconv detect``: chats in, verdicts out."""
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -95,7 +96,7 @@ def detect(
     if out and text is None:
         from contradiction.answer_files import demand_apart
 
-        demand_apart(out, 0 if file == "-" else file)
+        demand_apart(out, os.fstat(0) if file == "-" else Path(file).stat())
     from contradiction.detector import ContradictionDetector
     from contradiction.streams import Tally, judge, parts
 
