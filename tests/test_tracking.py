@@ -7,7 +7,7 @@ from tensorboardX.proto.event_pb2 import Event
 
 from contradiction.errors import InputError
 from contradiction.recipes import Recipe
-from contradiction.training import tracking
+from contradiction.training import loop, tracking
 from contradiction.training.loop import train
 
 QUICK = Recipe(
@@ -55,6 +55,32 @@ def test_the_curves_of_a_run_are_in_the_trackers_file(sample_repo, tmp_path):
     expected = [5e-5 * (36 - step) / 32 for step in (10, 20, 30)]
     assert [value for _, value in found["train/learning_rate"]] == pytest.approx(expected, rel=1e-4)
     assert not list(out.rglob("events.*")), "the model folder is published as it is"
+
+
+def test_the_loss_tracked_is_the_mean_over_all_rows_since_the_last_entry(sample_repo, tmp_path, monkeypatch):
+    losses = []
+    real = loop.objective
+
+    def recorded(*arguments):
+        loss_of = real(*arguments)
+
+        def each(*inputs):
+            rows = loss_of(*inputs)
+            losses.extend(rows.tolist())
+            return rows
+
+        return each
+
+    monkeypatch.setattr(loop, "objective", recorded)
+    # 288 rows: seven steps of 40 in eight parts, and one of eight rows in two, which are of five and three.
+    recipe = QUICK.with_changes(epochs=3, batch_size=40, accumulate=8, learning_rate=3e-3)
+    train(recipe, data=sample_repo, out=tmp_path / "run", track="tensorboard")
+    assert len(losses) == 3 * 288
+    until_10, until_20 = 288 + 2 * 40, 2 * 288 + 4 * 40
+    means = [sum(part) / len(part) for part in (losses[:until_10], losses[until_10:until_20])]
+    found = scalars(tmp_path / "run.tracking")["train/loss"]
+    assert [step for step, _ in found] == [10, 20]
+    assert [value for _, value in found] == pytest.approx(means, rel=1e-5)
 
 
 def test_tracking_changes_nothing_in_the_model(sample_repo, tmp_path):

@@ -262,6 +262,7 @@ def _one_epoch(
     run.parts.set_epoch(epoch)
     parts = accelerator.skip_first_batches(run.parts, position.parts) if position.parts else run.parts
     before = time.perf_counter() - position.seconds
+    step_loss, step_rows = 0.0, 0  # of the parts so far; a run is only ever resumed between two steps
     for batch in parts:
         numbers, targets = batch.pop("id"), batch.pop("labels")
         step = 1 + position.parts // layout.accumulate  # of this epoch
@@ -285,15 +286,17 @@ def _one_epoch(
             run.optimizer.zero_grad()
         position.loss += value
         position.rows += own
+        step_loss, step_rows = step_loss + value, step_rows + own
         bar.update(layout.real_rows(position.parts))
         position.parts += 1
         position.seconds = time.perf_counter() - before
         if accelerator.sync_gradients:
             if run.average:
                 run.average.update_parameters(accelerator.unwrap_model(run.model))
-            mean, rate = value / max(own, 1), run.schedule.get_last_lr()[-1]
-            bar.set_postfix(loss=f"{mean:.3f}", lr=f"{rate:.1e}", refresh=False)
-            tracker.step(epoch * layout.steps + step, mean, rate)
+            rate = run.schedule.get_last_lr()[-1]
+            bar.set_postfix(loss=f"{step_loss / max(step_rows, 1):.3f}", lr=f"{rate:.1e}", refresh=False)
+            tracker.step(epoch * layout.steps + step, step_loss, step_rows, rate)
+            step_loss, step_rows = 0.0, 0
             after_step(step, position)
     # Python's numbers, in the order of the processes: the same to the bit whether or not the epoch was interrupted.
     sums = gather_object([(position.loss, position.rows)])

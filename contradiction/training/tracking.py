@@ -42,15 +42,22 @@ class Tracker:
 
     def __init__(self, accelerator: "Accelerator") -> None:
         self.accelerator = accelerator
-        self.losses: list[float] = []
+        self.loss, self.rows = 0.0, 0
 
-    def step(self, number: int, loss: float, rate: float) -> None:
-        """Every ``EVERY`` steps: the mean loss a row since the last entry (of the main process), and the rate."""
-        self.losses.append(loss)
+    def step(self, number: int, loss: float, rows: int, rate: float) -> None:
+        """Every ``EVERY`` steps: the mean loss a row since the last entry (of the main process), and the rate.
+
+        Args:
+            number: of the step, from 1 over all epochs.
+            loss: the sum over the step's rows.
+            rows: how many these are; the last step of an epoch may have fewer.
+            rate: the learning rate.
+        """
+        self.loss, self.rows = self.loss + loss, self.rows + rows
         if number % EVERY == 0:
-            values = {"train/loss": sum(self.losses) / len(self.losses), "train/learning_rate": rate}
+            values = {"train/loss": self.loss / max(self.rows, 1), "train/learning_rate": rate}
             self.accelerator.log(values, step=number)
-            self.losses.clear()
+            self.loss, self.rows = 0.0, 0
 
     def epoch(self, number: int, train_loss: float, scores: Mapping[str, Any]) -> None:
         """The scores on the validation split after step ``number``, and the mean loss of the whole epoch."""
