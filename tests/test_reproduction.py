@@ -266,6 +266,28 @@ def test_a_dry_run_trains_nothing_and_measures(run, options, tmp_path):
     assert "from 3 measured steps a method on this machine (CPU" in said
 
 
+@pytest.mark.parametrize(
+    ("options", "passes"), [({}, 1), ({"r_drop": 1.0}, 2), ({"fgm": 1.0}, 2), ({"r_drop": 1.0, "fgm": 1.0}, 4)]
+)
+def test_the_steps_measured_read_each_row_as_often_as_training_does(options, passes, sample_repo):
+    from torch.nn import Linear
+    from torch.nn.modules.module import register_module_forward_pre_hook
+
+    recipe = Recipe(name="tiny", view="flatten", config="4-class", scratch=SIZE, batch_size=8, **options)
+    rows = []
+
+    def count(module, inputs):
+        if isinstance(module, Linear) and module.out_features == len(recipe.labels):  # the head, once a pass
+            rows.append(len(inputs[0]))
+
+    hook = register_module_forward_pre_hook(count)
+    try:
+        assert timing.measure(recipe, sample_repo) > 0
+    finally:
+        hook.remove()
+    assert sum(rows) == passes * (timing.STEPS + 1) * 8
+
+
 def test_a_dry_run_reckons_with_what_finished_cells_took(grid, run, options, tmp_path):
     out = tmp_path / "out"
     out.mkdir()

@@ -54,25 +54,28 @@ def measured(cells: Sequence[Cell], data: str | Path) -> dict[str, float]:
 
 
 def measure(recipe: Recipe, data: str | Path) -> float:
-    """The minutes that a recipe's training would take here, from a few plain steps on rows of short to long.
+    """The minutes that a recipe's training would take here, from a few of its steps on rows of short to long.
 
     Raises:
-        InputError: the backbone cannot be loaded.
+        InputError: the backbone cannot be loaded, or the recipe asks for ``layer_decay`` and it has no stack of layers.
     """
-    import torch
     from accelerate import Accelerator
     from transformers import DataCollatorWithPadding
 
     from contradiction.backbones.start import start
     from contradiction.data import load_split
     from contradiction.training.loaders import encode_rows
+    from contradiction.training.losses import objective
+    from contradiction.training.optimizers import adamw
+    from contradiction.training.regularizers import AdversarialEmbeddings
 
     rows = load_split(data, recipe.config, "train")
     model, tokenizer = start(recipe, recipe.labels, [])
     examples = sorted(encode_rows(rows, recipe, tokenizer), key=lambda each: len(each["input_ids"]))
     accelerator = Accelerator(mixed_precision="no" if recipe.precision == "fp32" else recipe.precision)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=recipe.learning_rate)
-    model, optimizer = accelerator.prepare(model, optimizer)
+    loss_of = objective(recipe, [1] * len(recipe.labels))  # how the classes weigh takes no time
+    adversary = AdversarialEmbeddings(model, recipe.fgm) if recipe.fgm else None
+    model, optimizer = accelerator.prepare(model, adamw(model, recipe))
     model.train()
     collate = DataCollatorWithPadding(tokenizer)
     seconds = []
@@ -83,8 +86,14 @@ def measure(recipe: Recipe, data: str | Path) -> float:
         chosen = examples[first : first + recipe.batch_size]
         batch = collate([{key: value for key, value in each.items() if key != "id"} for each in chosen])
         started = time.perf_counter()
-        loss = model(**{key: value.to(accelerator.device) for key, value in batch.items()}).loss
+        inputs = {key: value.to(accelerator.device) for key, value in batch.items()}
+        targets = inputs.pop("labels")
+        loss = loss_of(model, inputs, targets).mean()
         accelerator.backward(loss)
+        if adversary:
+            with adversary.attack():
+                accelerator.backward(loss_of(model, inputs, targets).mean())
+        accelerator.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad()
         loss.item()  # waits for the device
