@@ -11,11 +11,11 @@ from typing import Any
 import gradio as gr
 
 from contradiction import ContradictionDetector, Verdict
-from contradiction.conversation import ROLES
+from contradiction.conversation import ASSISTANT, USER
 from contradiction.errors import InputError
 from contradiction.labels import CONTRADICTION, HISTORY, INTRA, LABELS, NON_CONTRADICTION, ROLE
 
-MODEL = os.environ.get("CDCONV_MODEL", "runs/demo")
+MODEL = os.environ.get("CDCONV_MODEL", "models/e5-small-cdconv")
 BOXES = {
     "u1": "u1 · user · 用户",
     "b1": "b1 · bot · 机器人",
@@ -114,7 +114,7 @@ def build(detector: ContradictionDetector) -> gr.Blocks:
         """Judges the reply b2 of the chat u1 b1 u2 b2: a headline, the probability of each label, the chat as HTML."""
         messages: list[dict[str, Any]] = [
             {"role": role, "content": (text or "").strip()}
-            for role, text in zip(ROLES * 2, (u1, b1, u2, b2), strict=True)
+            for role, text in zip((USER, ASSISTANT) * 2, (u1, b1, u2, b2), strict=True)
         ]
         try:
             for name, message in zip(BOXES, messages, strict=True):
