@@ -426,7 +426,10 @@ def test_the_space_holds_the_page_and_the_library_and_nothing_else():
         "contradiction/sample.jsonl",
     } < names
     assert {name.partition("/")[0] for name in names} == {"app.py", "README.md", "requirements.txt", "contradiction"}
-    assert not any("test" in name or "__pycache__" in name for name in names)
+    assert not any(name.startswith("tests/") or "/test_" in name or "__pycache__" in name for name in names)
+    # The packages within it, and what is no Python.
+    assert {"contradiction/commands/detect.py", "contradiction/training/loop.py"} < names
+    assert {"contradiction/templates/analysis.html", "contradiction/templates/model_card.md"} < names
 
 
 def test_a_mistake_is_one_line_and_exit_code_2(hub, tmp_path):
