@@ -98,7 +98,9 @@ class Monitor:
 
     def to_json(self) -> str:
         """What is held, the text of its messages included, from which :meth:`from_json` goes on exactly."""
-        state = _State(FORMAT, VERSION, self._detector.name, self.max_turns, self._messages, self._dropped, self._turns)
+        state = _State(
+            FORMAT, VERSION, _identity(self._detector.name), self.max_turns, self._messages, self._dropped, self._turns
+        )
         return json.dumps(asdict(state), ensure_ascii=False)
 
     @classmethod
@@ -132,7 +134,7 @@ class Monitor:
             ) from None
         if not state.is_sound():
             raise InputError("the saved monitor is damaged: its counts and the places of its messages do not fit")
-        if state.model != detector.name:
+        if state.model != _identity(detector.name):
             raise InputError(
                 f"the monitor was saved with the model {state.model}; this detector is {detector.name}: load that one"
             )
@@ -161,3 +163,8 @@ class Monitor:
     def __reduce__(self) -> NoReturn:
         # It would take the whole model along, and with it what runs on another machine.
         raise TypeError("a monitor cannot be pickled or copied; save it with to_json and go on with Monitor.from_json")
+
+
+def _identity(model: str) -> str:
+    """One name for one folder, however it was spelled; a Hub id as it is."""
+    return str(Path(model).resolve()) if Path(model).is_dir() else model

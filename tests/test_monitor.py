@@ -227,3 +227,12 @@ def test_what_judges_no_replies_monitors_no_chats(random_model):
     classifier = CheckpointClassifier.load(random_model("4-class"), view="context-only")
     with pytest.raises(InputError, match="it does not judge the reply of a chat"):
         ContradictionDetector(classifier).monitor()
+
+
+def test_one_folder_is_one_model_however_it_is_spelled(detector, random_model, monkeypatch):
+    monitor = detector.monitor()
+    monitor.add({"role": "user", "content": "你养猫吗？"})
+    folder = random_model("4-class")
+    monkeypatch.chdir(folder.parent)
+    again = Monitor.from_json(ContradictionDetector.from_pretrained(folder.name), monitor.to_json())
+    assert len(again) == 1
