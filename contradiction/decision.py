@@ -131,7 +131,7 @@ class Settings:
         if self.threshold is None and self.prior is not None:
             if rule.curve and self.at_prior(rule.curve[0].threshold, rule) < 0.5:
                 raise InputError(
-                    f"{name}: at a prior of {self.prior:.3g} no probability would reach one half, so nothing would be "
+                    f"{name}: at a prior of {self.prior:.3g} hardly any validation reply would reach one half and be "
                     "called; set a threshold"
                 )
             return 0.5

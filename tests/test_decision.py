@@ -146,7 +146,7 @@ def test_a_prior_moves_the_odds_by_the_ratio_of_the_priors_odds():
 
 def test_a_prior_at_which_nothing_would_be_called_is_refused():
     assert Settings(prior=0.3).limit(RULE) == 0.5
-    with pytest.raises(InputError, match="at a prior of 0.03 no probability would reach one half"):
+    with pytest.raises(InputError, match="at a prior of 0.03 hardly any validation reply would reach one half"):
         Settings(prior=0.03).limit(RULE)
     assert Settings(prior=0.03, threshold=0.1).limit(RULE) == 0.1
 
