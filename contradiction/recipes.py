@@ -48,7 +48,8 @@ class Recipe(BaseModel):
         target: a category to tell from all other rows, instead of predicting all labels of the config.
         backbone: Hub id or folder of a pre-trained encoder.
         scratch: the size of an encoder trained from nothing instead.
-        epochs: passes over the training split.
+        share: the part of the training rows that is read, above 0, see ``contradiction.training.sampling``.
+        epochs: passes over the training split, or over that part of it.
         patience: epochs without a better validation macro-F1 after which the run ends early; by default it never does.
         batch_size: rows a step, over all processes together.
         accumulate: a step reads its rows in so many parts, which takes less memory and gives the same gradient.
@@ -64,7 +65,7 @@ class Recipe(BaseModel):
         max_length: tokens read at most; longer inputs are cut from the left.
         precision: of the arithmetic in a step: fp32, or bf16 or fp16 by autocast; weights stay in float32. On a CPU
             that has bf16 instructions it more than doubles the speed.
-        seed: of weights, data order and dropout.
+        seed: of weights, data order, dropout, and the draw of a ``share``.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -75,6 +76,7 @@ class Recipe(BaseModel):
     target: str | None = None
     backbone: str | None = None
     scratch: Scratch | None = None
+    share: float = Field(1.0, gt=0, le=1)
     epochs: Count = 5
     patience: Count | None = None
     batch_size: Count = 32

@@ -31,9 +31,11 @@ from contradiction.recipes import Recipe
 from contradiction.training import tracking
 from contradiction.training.determinism import deterministic as only_deterministic
 from contradiction.training.loaders import Layout, encode_rows, evaluation_loader, train_loader
+from contradiction.training.locking import locked
 from contradiction.training.losses import Objective, objective
 from contradiction.training.optimizers import adamw
 from contradiction.training.regularizers import AdversarialEmbeddings, averaged, weight_average
+from contradiction.training.sampling import part_of
 from contradiction.training.state import Position, Progress, keep, restore, writing
 from contradiction.views import VIEWS
 from evaluate_metric.evaluate_metric import score
@@ -73,39 +75,41 @@ def train(
         ``out``.
 
     Raises:
-        InputError: ``out`` is taken, the run to resume is another, the loss stopped being finite, the disk is full, or
-            the tracker is not there.
+        InputError: ``out`` is taken, another process is training there, the run to resume is another, the loss stopped
+            being finite, the disk is full, or the tracker is not there.
     """
     out = Path(out)
     work = out.with_name(f"{out.name}.partial")
     accelerator = _accelerator(recipe, track, Path(logs or tracking.folder_of(out)))
     rows = _read(recipe, data)
+    asked = _request(recipe, data, rows)
+    rows["train"] = part_of(rows["train"], recipe.share, recipe.seed)
     layout = Layout(
         len(rows["train"]), recipe.batch_size, recipe.accumulate, accelerator.num_processes, accelerator.process_index
     )
-    asked = _request(recipe, data, rows)
-    if out.exists():
-        if resume and record.request(out) == asked:
+    with locked(out, accelerator.is_main_process):
+        accelerator.wait_for_everyone()
+        if finished(out, asked, resume):
             return out
-        raise InputError(f"{out}: exists already; remove it, or name another folder")
-    if accelerator.is_main_process:
-        claim(work, asked, resume)
-    accelerator.wait_for_everyone()
+        if accelerator.is_main_process:
+            claim(work, asked, resume)
+        accelerator.wait_for_everyone()
 
-    with only_deterministic(deterministic), tracking.tracking(accelerator, recipe.model_dump(), out.name) as tracker:
-        set_seed(recipe.seed)
-        run = _prepare(accelerator, recipe, rows, layout)
-        progress = _run(run, recipe, work, save_steps, tracker)
+        values = recipe.model_dump()
+        with only_deterministic(deterministic), tracking.tracking(accelerator, values, out.name) as tracker:
+            set_seed(recipe.seed)
+            run = _prepare(accelerator, recipe, rows, layout)
+            progress = _run(run, recipe, work, save_steps, tracker)
 
-    if accelerator.is_main_process:
-        with writing(work):
-            result = {**asdict(progress), "stopped_early": len(progress.epochs) < recipe.epochs}
-            result |= {"deterministic": deterministic, "processes": accelerator.num_processes}
-            record.write(work / "best", request=asked, progress=result, model=accelerator.unwrap_model(run.model))
-            _complete(work / "best", out.name, rows["validation"])
-            files.replace_folder(work / "best", out)
-        shutil.rmtree(work)
-    accelerator.wait_for_everyone()
+        if accelerator.is_main_process:
+            with writing(work):
+                result = {**asdict(progress), "stopped_early": len(progress.epochs) < recipe.epochs}
+                result |= {"deterministic": deterministic, "processes": accelerator.num_processes}
+                record.write(work / "best", request=asked, progress=result, model=accelerator.unwrap_model(run.model))
+                _complete(work / "best", out.name, rows["validation"])
+                files.replace_folder(work / "best", out)
+            shutil.rmtree(work)
+        accelerator.wait_for_everyone()
     return out
 
 
@@ -323,6 +327,19 @@ def evaluate_epoch(
         **score(np.concatenate(references).tolist(), chosen.tolist(), task),
         "collapsed": len(np.unique(chosen)) == 1,
     }
+
+
+def finished(out: Path, request: dict[str, Any], resume: bool) -> bool:
+    """Whether the run is over already, so that nothing is left to resume.
+
+    Raises:
+        InputError: ``out`` is there, and it is not to be resumed or is another run.
+    """
+    if not out.exists():
+        return False
+    if resume and record.request(out) == request:
+        return True
+    raise InputError(f"{out}: exists already; remove it, or name another folder")
 
 
 def claim(work: Path, request: dict[str, Any], resume: bool) -> None:
