@@ -7,13 +7,13 @@ from accelerate import PartialState
 from contradiction import files, record
 from contradiction.calibration import calibrate
 from contradiction.data import load_split
-from contradiction.errors import InputError
 from contradiction.hierarchy import FILE
 from contradiction.labels import STAGES
 from contradiction.model_cards import model_card
 from contradiction.recipes import Recipe
 from contradiction.training import loop as training
 from contradiction.training import tracking
+from contradiction.training.locking import locked
 from contradiction.training.state import writing
 
 
@@ -35,24 +35,24 @@ def train(
     work = out.with_name(f"{out.name}.partial")
     processes = PartialState()  # of which the main one alone writes
     asked = training.request(recipe, data)
-    if out.exists():
-        if resume and record.request(out) == asked:
+    with locked(out, processes.is_main_process):
+        processes.wait_for_everyone()
+        if training.finished(out, asked, resume):
             return out
-        raise InputError(f"{out}: exists already; remove it, or name another folder")
-    if processes.is_main_process:
-        training.claim(work, asked, resume)
-    processes.wait_for_everyone()
-    for stage in recipe.stages():
-        training.train(
-            stage, data=data, out=work / stage.view, resume=True, save_steps=save_steps, track=track,
-            logs=tracking.folder_of(out) / stage.view, deterministic=deterministic,
-        )  # fmt: skip
-    if processes.is_main_process:
-        with writing(work):
-            files.write_json(work / FILE, {"stages": list(STAGES)})
-            record.write_stages(work, request=asked, stages=tuple(STAGES))
-            calibrate(work, load_split(data, recipe.config, "validation"))
-            model_card(work, name=out.name).save(work / "README.md")
-            work.rename(out)
-    processes.wait_for_everyone()
+        if processes.is_main_process:
+            training.claim(work, asked, resume)
+        processes.wait_for_everyone()
+        for stage in recipe.stages():
+            training.train(
+                stage, data=data, out=work / stage.view, resume=True, save_steps=save_steps, track=track,
+                logs=tracking.folder_of(out) / stage.view, deterministic=deterministic,
+            )  # fmt: skip
+        if processes.is_main_process:
+            with writing(work):
+                files.write_json(work / FILE, {"stages": list(STAGES)})
+                record.write_stages(work, request=asked, stages=tuple(STAGES))
+                calibrate(work, load_split(data, recipe.config, "validation"))
+                model_card(work, name=out.name).save(work / "README.md")
+                work.rename(out)
+        processes.wait_for_everyone()
     return out

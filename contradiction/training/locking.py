@@ -1,0 +1,45 @@
+"""One process at a time: a lock that a run holds as long as it goes on."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from contradiction.errors import InputError
+
+
+class TakenError(InputError):
+    """Another process is at work there."""
+
+
+@contextmanager
+def locked(path: str | Path, wanted: bool = True) -> Iterator[None]:
+    """Inside the block no other process gets the lock of ``path``; without ``wanted`` nothing is locked.
+
+    The lock is a file beside ``path``, which need not exist; it is gone when the block ends, however it ends.
+
+    Raises:
+        TakenError: another process has it. It is not waited for.
+    """
+    if not wanted:
+        yield
+        return
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = path.with_name(f".{path.name}.lock")
+    # The operating system's lock on the file, not the file, is what counts: it ends with the process that holds it, so
+    # a killed run can be resumed at once, though its file stays until the next one ends.
+    lock = FileLock(file)
+    try:
+        lock.acquire(blocking=False)
+    except Timeout:
+        raise TakenError(f"{path}: another process is training there; wait for it, or name another folder") from None
+    try:
+        yield
+    finally:
+        # While it is still held: whoever opened it before sees then that it is no longer there, and does not take a
+        # lock that nobody else would find.
+        with suppress(PermissionError):  # Windows removes no open file; there filelock does it on release
+            file.unlink(missing_ok=True)
+        lock.release()
