@@ -143,6 +143,25 @@ def test_grouped_configs_take_the_recipe_of_their_labels(sample_repo, encoders):
     assert [(cell.name, cell.recipe.view) for cell in found] == [("flatten-4-class-grouped-tiny-seed1", "flatten")]
 
 
+def test_a_learning_curve_makes_the_same_steps_on_each_share_and_shares_table_4s_cells(cells, encoders, sample_repo):
+    found = reproduction.cells(
+        "learning-curve", data=sample_repo, methods=["flatten"], configs=["4-class"], seeds=(23, 42),
+        shares=(0.5, 0.25, 1.0), backbone=str(encoders / "tiny"), values={**VALUES, "epochs": 3, "patience": 2},
+    )  # fmt: skip
+    assert [(cell.name, cell.recipe.epochs, cell.recipe.patience) for cell in found[::2]] == [
+        ("flatten-4-class-tiny-share0.5-seed23", 6, 4),
+        ("flatten-4-class-tiny-share0.25-seed23", 12, 8),
+        ("flatten-4-class-tiny-seed23", 3, 2),
+    ]
+    rows = [cell.rows for cell in found]
+    assert rows[0] == rows[1] < rows[4]
+    assert rows[0] / rows[4] == pytest.approx(0.5, abs=0.02)
+    curve = reproduction.cells(
+        "learning-curve", data=sample_repo, seeds=(23, 42), shares=[1.0], backbone=str(encoders / "tiny"), values=VALUES
+    )
+    assert curve == cells
+
+
 @pytest.mark.parametrize("parts", [1, 2, 3, 10, 11])
 def test_the_shards_together_are_the_whole_and_share_nothing(cells, parts):
     shards = [reproduction.shard(cells, f"{part}/{parts}") for part in range(1, parts + 1)]
@@ -159,8 +178,11 @@ def test_values_are_read_as_toml_and_words_need_no_quotes():
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["table6"], "table 'table6'; there are table4, table5"),
-        (["table4", "--methods", "flat"], "method 'flat'; there are sentence-pair, flatten, hierarchical"),
+        (["table6"], "table 'table6'; there are table4, table5, learning-curve"),
+        (
+            ["table4", "--methods", "flat"],
+            "method 'flat'; there are sentence-pair, flatten, hierarchical, reply-only, context-only",
+        ),
         (["table4", "--methods", ","], "no method is named"),
         (["table4", "--methods", "flatten,flatten"], "a method is named twice"),
         (["table4", "--configs", "persona"], "config 'persona'; there are 2-class"),
@@ -173,6 +195,12 @@ def test_values_are_read_as_toml_and_words_need_no_quotes():
         (["table4", "--set", "epoch=3"], "'epoch' is 3"),
         (["table4", "--nli", "x"], "table4 has no NLI stage to compare with"),
         (["table5"], "--nli names its checkpoint"),
+        (["table4", "--shares", "0.5"], "table4 is trained on all rows; --shares goes with learning-curve"),
+        (["table4", "--set", "share=0.5"], "share is chosen by --shares"),
+        (["learning-curve", "--shares", "half"], "shares 'half': must be numbers"),
+        (["learning-curve", "--shares", "0,1"], "'share' is 0.0"),
+        (["learning-curve", "--shares", "0.5,2"], "'share' is 2.0"),
+        (["learning-curve", "--shares", "0.5,1,0.50"], "a share is named twice in 0.5, 1, 0.5"),
         (["table4", "--methods", "hierarchical", "--configs", "2-class"], "no cell is left"),
         (["table4", "--data", "no/such/folder"], "no/such/folder: no such folder"),
     ],
@@ -422,6 +450,111 @@ def test_a_failing_cell_is_one_line_and_the_rest_goes_on(run, options, encoders,
     for line in ("from tiny", "from tiny-nli", "from headless"):
         assert markdown_row(out, "2-class", f"sentence-pair {line}")[-1] == "1 of 1"
     assert markdown_row(out, "2-class", "sentence-pair from tiny-nli – sentence-pair from tiny")[-1] == "1"
+
+
+@pytest.fixture(scope="module")
+def curve(grid, options, tmp_path_factory):
+    """The folder of the table 4, copied, with a learning curve in it: two methods, one of them an artefact baseline."""
+    out = shutil.copytree(grid, tmp_path_factory.mktemp("curve") / "table4")
+    command = [
+        "reproduce", "learning-curve", "--seeds", "23,42", "--shares", "0.5,1", "--methods", "flatten,reply-only",
+        "--configs", "4-class", "--out", out, *options,
+    ]  # fmt: skip
+    before = times(out)
+    assert not cli.app([*map(str, command)], standalone_mode=False)
+    assert before.items() <= times(out).items()
+    return out
+
+
+def test_a_learning_curve_takes_the_finished_cells_of_table_4_and_leaves_its_table(grid, curve):
+    new = {path.name for path in curve.glob("*.test.json")} - {path.name for path in grid.glob("*.test.json")}
+    assert new == {
+        f"{name}-seed{seed}.test.json"
+        for name in ("flatten-4-class-tiny-share0.5", "reply-only-4-class-tiny-share0.5", "reply-only-4-class-tiny")
+        for seed in (23, 42)
+    }
+    assert (curve / "table.md").read_bytes() == (grid / "table.md").read_bytes()
+
+
+def test_the_learning_curve_says_what_the_predictions_say_and_tests_each_share_against_the_next(curve):
+    page = (curve / "learning-curve.md").read_text(encoding="utf-8")
+    section = page.split("## 4-class,")[1].split("## 2-class")[0]
+    for share, name in (("50 %", "-share0.5"), ("100 %", "")):
+        kept = [evaluation(curve, f"flatten-4-class-tiny{name}-seed{seed}") for seed in (23, 42)]
+        macro = [100 * one["metrics"]["macro_f1"] for one in kept]
+        assert (
+            f"| flatten, {share} of the rows | {statistics.mean(macro):.1f} ± {statistics.stdev(macro):.1f} |"
+            in section
+        )
+    assert "| reply-only (artefact baseline), 50 % of the rows |" in section
+    tested = [line.split(" | ")[0] for line in section.splitlines() if " – " in line.split(" | ")[0]]
+    assert tested == [
+        f"| {method}, 100 % of the rows – {method}, 50 % of the rows"
+        for method in ("flatten", "reply-only (artefact baseline)")
+    ]
+    assert "![Learning curve: the influence of the training rows: macro-F1](learning-curve.png)" in page
+
+
+def test_the_csv_of_a_learning_curve_holds_the_rows_read(curve, sample_repo):
+    from contradiction.data import load_split
+
+    with (curve / "learning-curve.csv").open(encoding="utf-8", newline="") as file:
+        found = {int(row["rows"]) for row in csv.DictReader(file) if row["kind"] == "trained"}
+    rows = len(load_split(sample_repo, "4-class", "train"))
+    runs = [
+        read_json(curve / "models" / f"flatten-4-class-tiny{name}-seed23" / "run.json") for name in ("-share0.5", "")
+    ]
+    assert [(run["request"]["recipe"]["share"], len(run["epochs"])) for run in runs] == [(0.5, 2), (1.0, 1)]
+    assert max(found) == rows
+    assert min(found) == pytest.approx(rows / 2, abs=2)
+
+
+def test_the_plot_of_a_learning_curve_has_a_curve_a_method_and_a_point_a_share(curve, sample_repo, encoders):
+    from matplotlib.figure import Figure
+
+    from contradiction.reproduction import plot as plots
+    from contradiction.reproduction import table as reproduction_table
+
+    assert (curve / "learning-curve.png").read_bytes().startswith(b"\x89PNG")
+    cells = reproduction.cells(
+        "learning-curve", data=sample_repo, seeds=(23, 42), shares=(0.5, 1.0), backbone=str(encoders / "tiny"),
+        methods=["flatten", "reply-only"], configs=["4-class"], values=VALUES,
+    )  # fmt: skip
+    panel = reproduction_table.panels("learning-curve", cells, reproduction.finished(cells, curve), {}, bootstrap=10)[1]
+    axes = Figure().subplots()
+    plots._draw_curves(axes, panel)
+    assert axes.get_legend_handles_labels()[1] == ["flatten", "reply-only"]
+    for drawn, method in zip(axes.containers, ("flatten", "reply-only"), strict=True):
+        means = [100 * line.mean("macro_f1") for line in panel.lines if line.method == method]
+        assert list(drawn.lines[0].get_ydata()) == pytest.approx(means)
+        assert len(means) == 2
+
+
+def test_artefact_baselines_are_flatten_on_their_own_view_and_are_never_asked_zero_shot(encoders, sample_repo):
+    found = reproduction.cells(
+        "table5", data=sample_repo, methods=["reply-only", "context-only"], seeds=[23], values=VALUES,
+        backbone=str(encoders / "tiny"), nli=[str(encoders / "tiny-nli")],
+    )  # fmt: skip
+    assert len(found) == 8
+    for cell in found:
+        like = Recipe.load(f"flatten-{cell.config}")
+        assert cell.trained
+        assert cell.recipe == like.with_changes(
+            name=f"{cell.method}-{cell.config}", view=cell.method, backbone=cell.recipe.backbone, **VALUES
+        )
+
+
+def test_the_context_alone_can_be_a_cell_and_is_named_as_what_it_is(run, options, tmp_path):
+    out = tmp_path / "out"
+    few = ["--seeds", "23", "--configs", "4-class", "--methods", "flatten,context-only", "--out", out]
+    assert run("table4", *options, *few)[0] == 0
+    kept = evaluation(out, "context-only-4-class-tiny-seed23")
+    row = markdown_row(out, "4-class", "context-only (artefact baseline)")
+    assert row[1] == f"{100 * kept['metrics']['macro_f1']:.1f}"
+    assert kept["columns"] == ["u1", "b1", "u2"]
+    assert "*reply-only* and *context-only* are artefact baselines too" in (out / "table.md").read_text(
+        encoding="utf-8"
+    )
 
 
 def test_zero_shot_is_the_probability_of_a_contradiction_of_the_nli_checkpoint(encoders, sample_repo):

@@ -17,12 +17,23 @@ Done = Mapping[str, dict[str, Any]]
 
 
 def reproduce(
-    table: Annotated[str, typer.Argument(help="table4 (methods) or table5 (with and without an NLI stage).")],
+    table: Annotated[
+        str, typer.Argument(help="table4 (methods), table5 (with and without an NLI stage) or learning-curve.")
+    ],
     backbone: Annotated[str | None, typer.Option(help="Folder or Hub id, instead of the recipes'.")] = None,
     nli: Annotated[list[str] | None, typer.Option(help="For table5: an NLI checkpoint; can be repeated.")] = None,
     seeds: Annotated[str, typer.Option(help="Separated by commas.")] = "23,42,133,233",
-    methods: Annotated[str, typer.Option(help="Separated by commas.")] = "sentence-pair,flatten,hierarchical",
+    methods: Annotated[
+        str, typer.Option(help="Separated by commas; also the artefact baselines reply-only and context-only.")
+    ] = "sentence-pair,flatten,hierarchical",
     configs: Annotated[str, typer.Option(help="Separated by commas; also 4-class-grouped …")] = "4-class,2-class",
+    shares: Annotated[
+        str,
+        typer.Option(
+            help="For learning-curve: parts of the training rows, separated by commas; the steps stay as many.",
+            show_default="0.1,0.25,0.5,1",
+        ),
+    ] = "",
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", help="key=value: a recipe value for all cells, as epochs=3; repeatable."),
@@ -33,6 +44,9 @@ def reproduce(
         bool, typer.Option("--resume/--no-resume", help="Skip finished cells, go on with unfinished ones.")
     ] = True,
     shard: Annotated[str, typer.Option(help="i/n: only every n-th cell from the i-th, for several machines.")] = "1/1",
+    save_steps: Annotated[
+        int | None, typer.Option(min=1, help="Also keep the state inside an epoch, every so many steps.")
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="List the cells and the time they take; run none.")
     ] = False,
@@ -41,16 +55,18 @@ def reproduce(
         bool, typer.Option("--drop-weights", help="Remove a finished cell's weights; predictions stay.")
     ] = False,
 ) -> None:
-    """Reruns a table of the paper on any backbone: all cells one after the other, then the table with tests.
+    """Reruns a table of the paper, or a learning curve, on any backbone: all cells in turn, then the table with tests.
 
     A killed run goes on where it stopped. A cell that fails is reported on stderr and the rest goes on; exit code 1.
+    Several may run at once on one --out: each takes the cells that no other is at.
     """
     from contradiction.reproduction import grid as reproduction
+    from contradiction.training.locking import locked
 
     folder = out or Path("runs") / table
     cells = reproduction.cells(
         table, data=data, methods=_words(methods), configs=_words(configs), seeds=_seeds(seeds), backbone=backbone,
-        nli=nli or [], values=reproduction.values_of(set_ or []),
+        nli=nli or [], shares=_shares(shares), values=reproduction.values_of(set_ or []),
     )  # fmt: skip
     mine = reproduction.shard(cells, shard)
     there = {(cell.method, cell.config) for cell in cells}
@@ -60,8 +76,10 @@ def reproduce(
     if dry_run:
         _show_plan(mine, reproduction.finished(mine, folder), data, folder)
         return
-    failed = 0 if only_table else _run(cells, mine, data, folder, resume, drop_weights)
-    _write_table(table, cells, data, folder, count_baselines=not only_table)
+    failed = 0 if only_table else _run(cells, mine, data, folder, resume, drop_weights, save_steps)
+    # One process after the other, so that the last to write has seen all that is finished.
+    with locked(folder / "table", wanted=folder.is_dir(), wait=True):
+        _write_table(table, cells, data, folder, count_baselines=not only_table)
     if failed:
         raise typer.Exit(1)
 
@@ -77,12 +95,26 @@ def _seeds(text: str) -> list[int]:
         raise InputError(f"seeds {text!r}: must be whole numbers separated by commas, for instance 23,42") from None
 
 
+def _shares(text: str) -> list[float]:
+    try:
+        return [float(word) for word in _words(text)]
+    except ValueError:
+        raise InputError(f"shares {text!r}: must be numbers separated by commas, for instance 0.1,0.5,1") from None
+
+
 def _run(
-    cells: Sequence["Cell"], mine: Sequence["Cell"], data: str, folder: Path, resume: bool, drop_weights: bool
+    cells: Sequence["Cell"],
+    mine: Sequence["Cell"],
+    data: str,
+    folder: Path,
+    resume: bool,
+    drop_weights: bool,
+    save_steps: int | None,
 ) -> int:
-    """Runs what is not finished; gives how many cells failed."""
+    """Runs what is not finished and no other process is at; gives how many cells failed."""
     from contradiction.reproduction import grid as reproduction
     from contradiction.reproduction import timing
+    from contradiction.training.locking import TakenError
 
     reproduction.check_free(mine, folder, resume)
     done = reproduction.finished(cells, folder)
@@ -91,15 +123,18 @@ def _run(
         typer.echo(f"{len(mine) - len(todo)} of {len(mine)} cells are finished already", err=True)
     failed = 0
     for number, cell in enumerate(todo):
-        minutes = timing.estimate(cells, reproduction.finished(cells, folder))
-        left = (
-            f"; {timing.duration(sum(minutes[each.name] for each in todo[number:]))} of training left"
-            if minutes
-            else ""
-        )
+        done = reproduction.finished(cells, folder)
+        minutes = timing.estimate(cells, done)
+        left = ""
+        if minutes:
+            rest = sum(minutes[each.name] for each in todo[number:] if each.name not in done)
+            left = f"; {timing.duration(rest)} of training left"
         typer.secho(f"cell {number + 1} of {len(todo)}: {cell.name}{left}", bold=True, err=True)
         try:
-            reproduction.run(cell, data=data, out=folder, drop_weights=drop_weights)
+            if not reproduction.run(cell, data=data, out=folder, drop_weights=drop_weights, save_steps=save_steps):
+                typer.echo(f"{cell.name}: finished by another process", err=True)
+        except TakenError:
+            typer.echo(f"{cell.name}: skipped, another process is at it", err=True)
         # Whatever it is, from a full disk to a GPU's memory: it must not cost the hours that the other cells take.
         except Exception as error:
             failed += 1

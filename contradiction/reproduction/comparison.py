@@ -30,6 +30,8 @@ class Line:
         kind: ``trained``, ``merged`` (trained on four classes, its labels merged to two), ``zero-shot``, ``baseline``.
         runs: at least one.
         asked: how many runs there are to be.
+        share: of the training rows.
+        rows: that these are; 0 where nothing is trained, or it is a baseline.
     """
 
     name: str
@@ -38,6 +40,8 @@ class Line:
     kind: str
     runs: tuple[Run, ...]
     asked: int
+    share: float = 1.0
+    rows: int = 0
 
     def values(self, figure: str, label: str | None = None) -> list[float]:
         """A figure of each run, of the metrics or of one class's."""

@@ -1,4 +1,4 @@
-"""The paper's tables 4 and 5 as a grid of cells: what each trains, which are finished, and the run of one."""
+"""The paper's tables 4 and 5, and a learning curve, as a grid of cells: what each trains, which are done, a run."""
 
 import shutil
 import tomllib
@@ -11,19 +11,30 @@ from contradiction import record, results
 from contradiction.errors import InputError
 from contradiction.labels import task_of
 from contradiction.recipes import Recipe
+from contradiction.training.locking import locked
 from contradiction.views import HIERARCHICAL, VIEWS
 
 if TYPE_CHECKING:
     from contradiction.detector import ContradictionDetector
 
 # Method -> the label sets that it is trained on -> the recipe in models/recipes that says how.
-METHODS: Mapping[str, Mapping[str, str]] = {
+PAPER: Mapping[str, Mapping[str, str]] = {
     "sentence-pair": {"2-class": "sentence-pair-2-class", "4-class": "sentence-pair-4-class"},
     "flatten": {"2-class": "flatten-2-class", "4-class": "flatten-4-class"},
     "hierarchical": {"4-class": "hierarchical-4-class"},
 }
-TABLES = {"table4": "The paper's Table 4: methods", "table5": "The paper's Table 5: the influence of an NLI stage"}
+# Fine-tuned artefact baselines: what an encoder learns that sees no more than one side. Trained as flatten is, on the
+# view of their own name.
+ARTEFACTS = ("reply-only", "context-only")
+METHODS: Mapping[str, Mapping[str, str]] = {**PAPER, **dict.fromkeys(ARTEFACTS, PAPER["flatten"])}
+CURVE = "learning-curve"
+TABLES = {
+    "table4": "The paper's Table 4: methods",
+    "table5": "The paper's Table 5: the influence of an NLI stage",
+    CURVE: "Learning curve: the influence of the training rows",
+}
 SEEDS = (23, 42, 133, 233)
+SHARES = (0.1, 0.25, 0.5, 1.0)
 # What the grid itself varies, so that --set may not.
 VARIED = {
     "name": "is the method's",
@@ -33,6 +44,7 @@ VARIED = {
     "seed": "is chosen by --seeds",
     "backbone": "is chosen by --backbone",
     "scratch": "has no place here: the grid starts from a backbone",
+    "share": f"is chosen by --shares, in {CURVE}",
 }
 SPLITS = ("validation", "test")  # the test split last: its evaluation says that a cell is finished
 
@@ -47,6 +59,7 @@ class Cell:
         nli: whether that is a checkpoint of an NLI stage.
         trained: False for zero-shot: the NLI checkpoint is asked as it is.
         recipe: what is trained; of a zero-shot cell the view, the config and the checkpoint.
+        rows: that it is trained on.
         request: what the run's record will say that it was asked to do.
         test: the fingerprint of the test split.
     """
@@ -56,6 +69,7 @@ class Cell:
     nli: bool
     trained: bool
     recipe: Recipe
+    rows: int
     request: Mapping[str, Any]
     test: str
 
@@ -74,7 +88,8 @@ class Cell:
         """The name of its files."""
         if not self.trained:
             return f"zero-shot-{self.method}-{self.config}-{self.start}"
-        return f"{self.method}-{self.config}-{self.start}-seed{self.seed}"
+        share = "" if self.recipe.share == 1 else f"-share{self.recipe.share:g}"
+        return f"{self.method}-{self.config}-{self.start}{share}-seed{self.seed}"
 
     def model(self, out: Path) -> Path:
         """Its model folder."""
@@ -89,11 +104,12 @@ def cells(
     table: str,
     *,
     data: str | Path,
-    methods: Sequence[str] = tuple(METHODS),
+    methods: Sequence[str] = tuple(PAPER),
     configs: Sequence[str] = ("4-class", "2-class"),
     seeds: Sequence[int] = SEEDS,
     backbone: str | None = None,
     nli: Sequence[str] = (),
+    shares: Sequence[float] = (),
     values: Mapping[str, Any] | None = None,
 ) -> list[Cell]:
     """The cells of a table.
@@ -102,19 +118,24 @@ def cells(
 
     Args:
         table: ``table4``, or ``table5``, which has a zero-shot cell a plain method on 2-class configs, and every other
-            cell twice: from the backbone and from each NLI checkpoint.
+            cell twice: from the backbone and from each NLI checkpoint; or ``learning-curve``, which has every
+            cell once a share.
         data: the data repo.
         methods: keys of ``METHODS``.
         configs: of two or four classes, also grouped.
         seeds: of the runs.
         backbone: folder or Hub id, instead of the recipes'.
         nli: NLI checkpoints, for ``table5``.
+        shares: of the training rows, for ``learning-curve``, by default ``SHARES``; a cell of share 1 is that of
+            ``table4``.
         values: recipe values for all cells.
 
     Raises:
         InputError: an argument is none of the allowed, or leaves no cell.
     """
     _check(table, methods, configs, seeds, nli)
+    _check_shares(table, shares)
+    parts = shares or (SHARES if table == CURVE else (1.0,))
     starts = [(backbone, False), *((each, True) for each in nli)]
     found: list[Cell] = []
     for config in configs:
@@ -123,7 +144,8 @@ def cells(
                 continue
             for checkpoint, is_nli in starts:
                 recipe = Recipe.load(name).with_changes(config=config, backbone=checkpoint, **(values or {}))
-                found += _cells(method, is_nli, recipe, seeds, data)
+                recipe = recipe.with_changes(name=f"{method}-{task_of(config)}", view=method)
+                found += _cells(method, is_nli, recipe, seeds, parts, data)
     if not found:
         only = "; ".join(f"{method} is trained on {', '.join(METHODS[method])}" for method in methods)
         raise InputError(f"no cell is left: the configs are {', '.join(configs)}, but {only}")
@@ -156,6 +178,13 @@ def _check(
         )
 
 
+def _check_shares(table: str, shares: Sequence[float]) -> None:
+    if shares and table != CURVE:
+        raise InputError(f"{table} is trained on all rows; --shares goes with {CURVE}")
+    if len({f"{share:g}" for share in shares}) < len(shares):  # as cells are named
+        raise InputError(f"a share is named twice in {', '.join(f'{share:g}' for share in shares)}")
+
+
 def _check_names(found: Iterable[Cell]) -> None:
     starts: dict[str, set[str]] = {}
     for cell in found:
@@ -165,23 +194,41 @@ def _check_names(found: Iterable[Cell]) -> None:
             raise InputError(f"{' and '.join(sorted(places))} have the same name, {start}; rename one of them")
 
 
-def _cells(method: str, nli: bool, recipe: Recipe, seeds: Sequence[int], data: str | Path) -> list[Cell]:
-    """A cell a seed; before them the zero-shot cell, where an NLI checkpoint can be asked as it is."""
+def _cells(
+    method: str, nli: bool, recipe: Recipe, seeds: Sequence[int], shares: Sequence[float], data: str | Path
+) -> list[Cell]:
+    """A cell a share and seed; before them the zero-shot cell, where an NLI checkpoint can be asked as it is."""
     from contradiction.data import fingerprint, load_split
     from contradiction.training import loop as training
+    from contradiction.training.sampling import part_of
 
     # Once for all seeds, because to read and hash data and backbone takes a while.
     request = training.request(recipe, data)
-    test = fingerprint(load_split(data, recipe.config, "test"))
+    train, test = load_split(data, recipe.config, "train"), fingerprint(load_split(data, recipe.config, "test"))
     start = Path(str(recipe.backbone)).resolve().name
     found = []
-    if nli and recipe.view in VIEWS and task_of(recipe.config) == "2-class":
+    if nli and recipe.view in VIEWS and method not in ARTEFACTS and task_of(recipe.config) == "2-class":
         asked = {"zero_shot": recipe.view, "backbone": request["recipe"]["backbone"]}
-        found.append(Cell(method, start, nli, False, recipe, asked, test))
-    for seed in seeds:
-        asked = {**request, "recipe": {**request["recipe"], "seed": seed}}
-        found.append(Cell(method, start, nli, True, recipe.with_changes(seed=seed), asked, test))
+        found.append(Cell(method, start, nli, False, recipe, 0, asked, test))
+    for share in shares:
+        part = _on_share(recipe, share)
+        rows = len(part_of(train, share, part.seed))
+        for seed in seeds:
+            one = part.with_changes(seed=seed)
+            asked = {**request, "recipe": {**one.model_dump(), "backbone": request["recipe"]["backbone"]}}
+            found.append(Cell(method, start, nli, True, one, rows, asked, test))
     return found
+
+
+def _on_share(recipe: Recipe, share: float) -> Recipe:
+    """The same recipe on a share of the rows, with as many steps.
+
+    At equal epochs a tenth of the rows would also mean a tenth of the steps, and a small encoder that starts on the
+    majority class has not left it by then: the curve would show that.
+    """
+    part = recipe.with_changes(share=share)
+    patience = recipe.patience and round(recipe.patience / share)
+    return part.with_changes(epochs=round(recipe.epochs / share), patience=patience)
 
 
 def values_of(pairs: Iterable[str]) -> dict[str, Any]:
@@ -245,23 +292,31 @@ def check_free(all_cells: Iterable[Cell], out: Path, resume: bool) -> None:
     Raises:
         InputError: there is, or there is anything of theirs though ``resume`` is false.
     """
+    there_of = {cell.name: _there(cell, out) for cell in all_cells}
+    # After that look, so that what another process finishes meanwhile is known to be finished.
     done = finished(all_cells, out)
     for cell in all_cells:
-        folder = cell.model(out)
-        evaluation = cell.evaluation(out, "test")
-        there = [place for place in (folder, folder.with_name(f"{folder.name}.partial"), evaluation) if place.exists()]
+        there = there_of[cell.name]
         if not resume and (there or cell.name in done):
             raise InputError(f"{out}: holds {cell.name} already; --resume goes on with it, or name another --out")
         for place in there:
-            if place == evaluation:
+            if place == cell.evaluation(out, "test"):
                 other = cell.name not in done
             else:
                 other = not same_request(record.read(place).get("request"), cell.request)
-            if other:
+            if other and place.exists():
                 raise InputError(f"{place}: of another recipe or other data; remove it, or name another --out")
 
 
-def run(cell: Cell, *, data: str | Path, out: str | Path, drop_weights: bool = False) -> None:
+def _there(cell: Cell, out: Path) -> list[Path]:
+    folder = cell.model(out)
+    places = (folder, folder.with_name(f"{folder.name}.partial"), cell.evaluation(out, "test"))
+    return [place for place in places if place.exists()]
+
+
+def run(
+    cell: Cell, *, data: str | Path, out: str | Path, drop_weights: bool = False, save_steps: int | None = None
+) -> bool:
     """Trains a cell, goes on where a killed run of it stopped, and keeps its evaluations on validation and test.
 
     Args:
@@ -269,17 +324,32 @@ def run(cell: Cell, *, data: str | Path, out: str | Path, drop_weights: bool = F
         data: the data repo.
         out: the folder of the table.
         drop_weights: remove the trained weights at the end; the predictions stay.
+        save_steps: also keep the state inside an epoch, every so many steps.
+
+    Returns:
+        False where another process has finished it already, and nothing was left to do.
+
+    Raises:
+        TakenError: another process is at it.
     """
+    # Beside its evaluations, because training locks the model folder itself.
+    with locked(Path(out) / cell.name):
+        if finished([cell], out):
+            return False
+        _run(cell, data, Path(out), drop_weights, save_steps)
+    return True
+
+
+def _run(cell: Cell, data: str | Path, out: Path, drop_weights: bool, save_steps: int | None) -> None:
     from contradiction.detector import ContradictionDetector
     from contradiction.evaluation import evaluate
     from contradiction.training import loop as training
     from contradiction.training import stages
 
-    out = Path(out)
     folder = cell.model(out)
     if cell.trained:
         train = stages.train if cell.recipe.view == HIERARCHICAL else training.train
-        train(cell.recipe, data=data, out=folder, resume=True)
+        train(cell.recipe, data=data, out=folder, resume=True, save_steps=save_steps)
         detector = ContradictionDetector.from_pretrained(folder)
     else:
         detector = zero_shot(str(cell.recipe.backbone), cell.recipe.view)

@@ -1,4 +1,4 @@
-"""The plot of a grid: each method's macro-F1 with its interval and its runs, beside baselines and the paper."""
+"""The plots of a grid: macro-F1, its interval and its runs, beside baselines and the paper, by method or by rows."""
 
 import os
 from collections.abc import Sequence
@@ -9,10 +9,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from contradiction.reproduction.comparison import Line
     from contradiction.reproduction.table import Panel
 
 # Of Okabe and Ito's palette, which colour-blind people can tell apart.
 COLOURS = {"trained": "#0072B2", "merged": "#56B4E9", "zero-shot": "#009E73", "baseline": "#74787F", "paper": "#D55E00"}
+CURVES = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#000000")
 MEANINGS = {
     "trained": "trained on these labels",
     "merged": "trained on four classes, merged",
@@ -39,6 +41,60 @@ def method_plot(panels: Sequence["Panel"], title: str, path: str | Path) -> None
         axes[0].set_axis_off()
     figure.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold")
     _legend(figure, panels)
+    _write(figure, path)
+
+
+def curve_plot(panels: Sequence["Panel"], title: str, path: str | Path) -> None:
+    """Draws a panel a config, macro-F1 against training rows, a curve a method, and writes a PNG.
+
+    A dot is the mean over the runs, a bar what their intervals span, the dotted lines the artefact baselines.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 1 + 4 * len(panels)), dpi=160, layout="constrained")
+    for axes, panel in zip(figure.subplots(len(panels), 1, squeeze=False)[:, 0], panels, strict=True):
+        _draw_curves(axes, panel)
+    figure.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold")
+    _write(figure, path)
+
+
+def _draw_curves(axes: "Axes", panel: "Panel") -> None:
+    curves: dict[tuple[str, str], list[Line]] = {}
+    for line in panel.lines:
+        curves.setdefault((line.method, line.kind), []).append(line)
+    for number, ((method, kind), lines) in enumerate(curves.items()):
+        means, rows = [100 * line.mean("macro_f1") for line in lines], [line.rows for line in lines]
+        # Side by side, so that no bar hides another.
+        places = [count * 1.02 ** (number - (len(curves) - 1) / 2) for count in rows]
+        bounds = [line.interval("macro_f1") for line in lines]
+        reach = [
+            [max(0.0, mean - 100 * low) for mean, (low, _) in zip(means, bounds, strict=True)],
+            [max(0.0, 100 * high - mean) for mean, (_, high) in zip(means, bounds, strict=True)],
+        ]
+        label = f"{method}, 4-class merged" if kind == "merged" else method
+        style = "--" if kind == "merged" else "-"
+        axes.errorbar(places, means, reach, fmt=f"o{style}", color=CURVES[number % len(CURVES)], label=label)
+    for line in panel.baselines:
+        # An underscore keeps all but the first out of the legend.
+        label = f"{'' if line is panel.baselines[0] else '_'}{MEANINGS['baseline']}, all rows"
+        axes.axhline(100 * line.mean("macro_f1"), color=COLOURS["baseline"], linestyle=":", label=label)
+    if panel.paper:
+        axes.axhline(100 * panel.paper[1], color=COLOURS["paper"], linestyle="--", label=MEANINGS["paper"])
+    ticks = sorted({line.rows for line in panel.lines})
+    axes.set_xscale("log")
+    axes.set_xticks(ticks, [f"{count:,}" for count in ticks], minor=False)
+    axes.set_xticks([], minor=True)
+    axes.set_title(f"{panel.config}, test split, n = {panel.n:,}", loc="left", fontsize=10.5)
+    axes.set_xlabel("training rows (each point: the same number of steps)", fontsize=9)
+    axes.set_ylabel("macro-F1 (%) and what the\n95 % bootstrap intervals span", fontsize=9)
+    axes.grid(axis="y", color="#E5E5E5", linewidth=0.8)
+    axes.set_axisbelow(True)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    axes.legend(frameon=False, fontsize=9, loc="center left", bbox_to_anchor=(1, 0.5))
+
+
+def _write(figure: "Figure", path: str | Path) -> None:
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")

@@ -4,6 +4,7 @@ import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from contradiction.files import write_text
 from contradiction.labels import LABELS, task_of
 from contradiction.reproduction import plot as plots
 from contradiction.reproduction.comparison import Contrast, Line, contrasts, merged_run_of, run_of
-from contradiction.reproduction.grid import METHODS, TABLES, Cell
+from contradiction.reproduction.grid import ARTEFACTS, CURVE, METHODS, TABLES, Cell
 from contradiction.tables import Table, interval, percent
 
 # What the paper reports: test macro-F1 on the official split.
@@ -85,30 +86,49 @@ def panels(
 
 
 def _lines(table: str, cells: Sequence[Cell], done: Mapping[str, Mapping[str, Any]], config: str) -> list[Line]:
-    groups: dict[tuple[str, str, str], list[Cell]] = {}
+    groups: dict[tuple[str, str, str, float], list[Cell]] = {}
     for cell in cells:
         if cell.config == config:
-            groups.setdefault((cell.method, cell.start, "trained" if cell.trained else "zero-shot"), []).append(cell)
+            kind = "trained" if cell.trained else "zero-shot"
         elif _merged(cell.config) == config:
-            groups.setdefault((cell.method, cell.start, "merged"), []).append(cell)
+            kind = "merged"
+        else:
+            continue
+        groups.setdefault((cell.method, cell.start, kind, cell.recipe.share), []).append(cell)
     kinds, methods = ["zero-shot", "trained", "merged"], list(METHODS)
     lines = []
-    for key in sorted(groups, key=lambda key: (kinds.index(key[2]), methods.index(key[0]))):
-        read = merged_run_of if key[2] == "merged" else run_of
-        if runs := tuple(read(done[cell.name]) for cell in groups[key] if cell.name in done):
-            lines.append(Line(_name(table, *key), *key, runs, len(groups[key])))
+    for key in sorted(groups, key=lambda key: (kinds.index(key[2]), methods.index(key[0]), key[3])):
+        (method, start, kind, share), group = key, groups[key]
+        read = merged_run_of if kind == "merged" else run_of
+        if runs := tuple(read(done[cell.name]) for cell in group if cell.name in done):
+            name = _name(table, *key)
+            lines.append(Line(name, method, start, kind, runs, len(group), share, group[0].rows))
     return lines
 
 
-def _name(table: str, method: str, start: str, kind: str) -> str:
+def _name(table: str, method: str, start: str, kind: str, share: float) -> str:
     if kind == "zero-shot":
         return f"zero-shot {start}, {method}"
-    origin = f" from {start}" if table == "table5" else ""
-    return f"{method}{origin}{', 4-class merged' if kind == 'merged' else ''}"
+    return "".join(
+        (
+            method,
+            " (artefact baseline)" if method in ARTEFACTS else "",
+            f" from {start}" if table == "table5" else "",
+            f", {100 * share:g} % of the rows" if table == CURVE else "",
+            ", 4-class merged" if kind == "merged" else "",
+        )
+    )
 
 
 def _pairs(table: str, lines: Sequence[Line], nli: set[str]) -> list[tuple[Line, Line]]:
-    """Which lines are tested against each other: methods against two of them, or with the NLI stage against without."""
+    """Which lines are tested against each other.
+
+    Methods against two of them; with the NLI stage against without; a share of the rows against the next smaller one.
+    """
+    if table == CURVE:  # where the shares of a method and kind stand one after the other, from the smallest
+        return [
+            (line, other) for other, line in pairwise(lines) if (line.method, line.kind) == (other.method, other.kind)
+        ]
     if table == "table5":
         return [
             (line, other)
@@ -175,12 +195,17 @@ def contrast_table(panel: Panel) -> Table | None:
 def write(
     out: str | Path, table: str, cells: Sequence[Cell], done: Mapping[str, Mapping[str, Any]], found: Sequence[Panel]
 ) -> list[Path]:
-    """Writes ``table.md``, ``table.csv`` and ``table.png``; gives their paths."""
-    out = Path(out)
+    """Writes ``table.md``, ``table.csv`` and ``table.png``, or ``learning-curve.md`` and so on; gives their paths.
+
+    The learning curve has names of its own, so that it can stand in the folder of the table whose cells it shares.
+    """
+    out, stem = Path(out), CURVE if table == CURVE else "table"
     page = render(
         "reproduction.md",
         title=TABLES[table],
         table=table,
+        plot=f"{stem}.png",
+        artefacts=any(cell.method in ARTEFACTS for cell in cells),
         panels=[(panel, score_table(panel), contrast_table(panel)) for panel in found],
         data=next((cell.request["data_name"] for cell in cells if cell.trained), ""),
         starts=list(dict.fromkeys(cell.start for cell in cells)),
@@ -192,10 +217,10 @@ def write(
         resamples=results.RESAMPLES,
         level=LEVEL,
     )
-    write_text(out / "table.md", page)
-    write_text(out / "table.csv", _csv(found))
-    plots.method_plot(found, TABLES[table], out / "table.png")
-    return [out / f"table.{kind}" for kind in ("md", "csv", "png")]
+    write_text(out / f"{stem}.md", page)
+    write_text(out / f"{stem}.csv", _csv(found))
+    (plots.curve_plot if table == CURVE else plots.method_plot)(found, TABLES[table], out / f"{stem}.png")
+    return [out / f"{stem}.{kind}" for kind in ("md", "csv", "png")]
 
 
 def _settings(cells: Sequence[Cell]) -> dict[str, str]:
@@ -206,27 +231,30 @@ def _settings(cells: Sequence[Cell]) -> dict[str, str]:
 
 
 def _run_table(cells: Sequence[Cell], done: Mapping[str, Mapping[str, Any]]) -> Table:
-    groups: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
+    groups: dict[tuple[str, str, str, int], list[Mapping[str, Any]]] = {}
     for cell in cells:
         if cell.trained and cell.name in done:
-            groups.setdefault((cell.method, cell.config, cell.start), []).append(done[cell.name]["run"])
+            groups.setdefault((cell.method, cell.config, cell.start, cell.rows), []).append(done[cell.name]["run"])
     body = [
         (
             f"{method}, {config}, from {start}",
+            f"{rows:,}",
             f"{runs[0]['parameters'] / 1e6:.1f} M",
             f"{sum(run['minutes'] for run in runs) / len(runs):.1f}",
             ", ".join(sorted({run["hardware"] for run in runs})),
         )
-        for (method, config, start), runs in groups.items()
+        for (method, config, start, rows), runs in groups.items()
     ]
-    return Table("Runs", ("trained", "parameters", "minutes a run", "hardware"), body)
+    return Table("Runs", ("trained", "rows", "parameters", "minutes a run", "hardware"), body)
 
 
 def _csv(found: Sequence[Panel]) -> str:
     """One row a figure, as fractions; the bounds are empty where the metric gives none."""
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("config", "method", "kind", "start", "figure", "label", "mean", "sd", "low", "high", "runs"))
+    writer.writerow(
+        ("config", "method", "kind", "start", "figure", "label", "mean", "sd", "low", "high", "runs", "rows")
+    )
     for panel in found:
         for line in (*panel.lines, *panel.baselines):
             figures: list[tuple[str, str | None]] = [("macro_f1", None), ("accuracy", None)]
@@ -240,7 +268,7 @@ def _csv(found: Sequence[Panel]) -> str:
                     (
                         panel.config, line.method or line.name, line.kind, line.start, figure, label or "",
                         f"{line.mean(figure, label):.6f}", "" if deviation is None else f"{deviation:.6f}", *bounds,
-                        len(line.runs),
+                        len(line.runs), line.rows or "",
                     )
                 )  # fmt: skip
     return text.getvalue()
