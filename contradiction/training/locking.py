@@ -14,13 +14,18 @@ class TakenError(InputError):
 
 
 @contextmanager
-def locked(path: str | Path, wanted: bool = True) -> Iterator[None]:
-    """Inside the block no other process gets the lock of ``path``; without ``wanted`` nothing is locked.
+def locked(path: str | Path, wanted: bool = True, wait: bool = False) -> Iterator[None]:
+    """Inside the block no other process gets the lock of ``path``.
 
     The lock is a file beside ``path``, which need not exist; it is gone when the block ends, however it ends.
 
+    Args:
+        path: what is worked at.
+        wanted: False locks nothing, for all but one of several processes that work together.
+        wait: until another process is done.
+
     Raises:
-        TakenError: another process has it. It is not waited for.
+        TakenError: another process has it, and it is not to be waited for.
     """
     if not wanted:
         yield
@@ -32,7 +37,7 @@ def locked(path: str | Path, wanted: bool = True) -> Iterator[None]:
     # a killed run can be resumed at once, though its file stays until the next one ends.
     lock = FileLock(file)
     try:
-        lock.acquire(blocking=False)
+        lock.acquire(blocking=wait)
     except Timeout:
         raise TakenError(f"{path}: another process is training there; wait for it, or name another folder") from None
     try:
