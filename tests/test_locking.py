@@ -1,0 +1,193 @@
+"""A folder is trained in by one process at a time, and a grid can be shared by several."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+from contradiction import cli
+from contradiction.errors import InputError
+from contradiction.recipes import Recipe
+from contradiction.reproduction import grid as reproduction
+from contradiction.training import loop, stages
+from contradiction.training.locking import TakenError, locked
+from contradiction.training.loop import train
+
+TOML = (
+    'view = "{}"\nconfig = "4-class"\nepochs = {}\nbatch_size = 16\nlearning_rate = 3e-3\n'
+    "[scratch]\nhidden_size = 32\nlayers = 1\nheads = 2\nvocabulary = 600\n"
+)
+TRAIN = {"flatten": train, "hierarchical": stages.train}
+MANY = 10_000  # epochs: such a run goes on until it is killed
+HOLD = (
+    "import sys, time; from contradiction.training.locking import locked\n"
+    "with locked(sys.argv[1]): print('held', flush=True); time.sleep(600)"
+)
+
+
+def recipe(folder, view, epochs):
+    path = folder / f"{view}-{epochs}.toml"
+    path.write_text(TOML.format(view, epochs), encoding="utf-8")
+    return path
+
+
+def cdconv(*arguments):
+    command = [sys.executable, "-m", "contradiction.cli", *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def wait_for(condition, process):
+    until = time.monotonic() + 300  # of a busy machine
+    while not condition() and process.poll() is None and time.monotonic() < until:
+        time.sleep(0.01)
+    assert condition(), process.communicate()[1][-2000:]
+
+
+def kill(process):
+    process.kill()
+    process.wait()
+
+
+@pytest.fixture
+def held():
+    """Locks a path in another process until that is killed, and gives the process."""
+    processes = []
+
+    def hold(path):
+        process = subprocess.Popen([sys.executable, "-c", HOLD, str(path)], stdout=subprocess.PIPE, text=True)
+        processes.append(process)
+        assert process.stdout.readline() == "held\n"
+        return process
+
+    yield hold
+    for process in processes:
+        kill(process)
+
+
+@pytest.mark.parametrize("view", TRAIN)
+def test_a_second_process_is_told_so_and_a_killed_one_leaves_no_lock(view, sample_repo, tmp_path):
+    out = tmp_path / "run"
+    first = cdconv("train", recipe(tmp_path, view, MANY), "--data", sample_repo, "--out", out)
+    try:
+        wait_for(lambda: any((tmp_path / "run.partial").glob("**/state")), first)
+        before = (tmp_path / "run.partial" / "run.json").read_bytes()
+        with pytest.raises(TakenError, match=f"^{out}: another process is training there; .*another folder$"):
+            TRAIN[view](Recipe.load(recipe(tmp_path, view, MANY)), data=sample_repo, out=out, resume=True)
+        assert first.poll() is None
+        assert (tmp_path / "run.partial" / "run.json").read_bytes() == before
+    finally:
+        kill(first)
+    with pytest.raises(InputError, match=r"run\.partial: the unfinished run is of another recipe"):
+        TRAIN[view](Recipe.load(recipe(tmp_path, view, 1)), data=sample_repo, out=out, resume=True)
+
+
+@pytest.mark.parametrize("view", TRAIN)
+def test_what_a_killed_run_left_of_its_lock_is_gone_after_a_good_end(view, held, sample_repo, tmp_path):
+    out = tmp_path / "run"
+    kill(held(out))
+    assert (tmp_path / ".run.lock").exists()
+    TRAIN[view](Recipe.load(recipe(tmp_path, view, 1)), data=sample_repo, out=out)
+    assert [each.name for each in tmp_path.iterdir() if each.suffix != ".toml"] == ["run"]
+    assert not list(out.rglob("*.lock"))
+
+
+def test_a_lock_is_given_back_whatever_ends_the_block(tmp_path):
+    with pytest.raises(KeyboardInterrupt), locked(tmp_path / "run"):
+        with pytest.raises(TakenError), locked(tmp_path / "run"):
+            pass
+        raise KeyboardInterrupt
+    assert not list(tmp_path.iterdir())
+    with locked(tmp_path / "run"):
+        pass
+
+
+def test_a_lock_taken_on_a_file_that_is_gone_is_none(tmp_path, held):
+    """One process ends while a second has already opened its file; then comes a third, which makes a new one."""
+    import fcntl
+
+    with locked(tmp_path / "run"):
+        opened = (tmp_path / ".run.lock").open("rb")
+    with opened:
+        fcntl.flock(opened, fcntl.LOCK_EX)  # of what the first has removed
+        held(tmp_path / "run")
+        with pytest.raises(TakenError), locked(tmp_path / "run"):
+            pass
+
+
+@pytest.fixture(scope="module")
+def encoder(sample_rows, tmp_path_factory):
+    from contradiction.backbones.start import start
+    from contradiction.views import CONVERSATION
+
+    folder = tmp_path_factory.mktemp("encoders") / "tiny"
+    size = {"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600}
+    texts = [row[column] for row in sample_rows for column in CONVERSATION]
+    model, tokenizer = start(Recipe(name="tiny", view="flatten", config="2-class", scratch=size), ("a", "b"), texts)
+    model.bert.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def grid(encoder, data, out, *more):
+    return (
+        "reproduce", "table4", "--backbone", encoder, "--data", data, "--out", out, "--seeds", "1",
+        "--methods", "sentence-pair,flatten", "--configs", "4-class", "--set", "epochs=1", *more,
+    )  # fmt: skip
+
+
+def test_two_grids_on_one_folder_train_each_cell_once_and_the_last_writes_the_whole_table(
+    encoder, sample_repo, tmp_path
+):
+    out = tmp_path / "out"
+    both = [cdconv(*grid(encoder, sample_repo, out, "--drop-weights")) for _ in range(2)]
+    said = [process.communicate(timeout=300) for process in both]
+    assert [process.returncode for process in both] == [0, 0], said
+    assert sum(each.count("epoch 1/1") for each, _ in said) == 2
+    assert len(list(out.glob("*seed*.test.json"))) == 2
+    assert "Missing" not in (out / "table.md").read_text(encoding="utf-8")
+    assert not list(out.rglob("*.lock"))
+    assert not list((out / "models").iterdir())
+
+
+def test_a_cell_that_another_process_holds_is_skipped_and_the_rest_goes_on(
+    encoder, held, sample_repo, tmp_path, monkeypatch, capsys
+):
+    out = tmp_path / "out"
+    options = grid(encoder, sample_repo, out)
+    monkeypatch.setattr(sys, "argv", ["cdconv", *map(str, options)])
+    holder = held(out / "sentence-pair-4-class-tiny-seed1")
+    with pytest.raises(SystemExit) as exit:
+        cli.main()
+    assert not exit.value.code
+    assert "sentence-pair-4-class-tiny-seed1: skipped, another process is at it\n" in capsys.readouterr().err
+    assert [each.name for each in out.glob("*seed*.test.json")] == ["flatten-4-class-tiny-seed1.test.json"]
+    assert "Missing: sentence-pair-4-class-tiny-seed1." in (out / "table.md").read_text(encoding="utf-8")
+    kill(holder)
+    with pytest.raises(SystemExit):
+        cli.main()
+    assert "1 of 2 cells are finished already" in capsys.readouterr().err
+    assert "Missing" not in (out / "table.md").read_text(encoding="utf-8")
+    assert not list(out.rglob("*.lock"))
+
+
+def test_a_cell_finished_meanwhile_is_not_run_again_and_states_are_kept_as_often_as_asked(
+    encoder, sample_repo, tmp_path, monkeypatch
+):
+    [cell] = reproduction.cells(
+        "table4", data=sample_repo, methods=["flatten"], configs=["4-class"], seeds=[1], backbone=str(encoder),
+        values={"epochs": 1},
+    )  # fmt: skip
+    kept, real = [], loop.keep
+
+    def noted(accelerator, work, progress, position=None):
+        kept.append(position.parts if position else "an epoch")
+        real(accelerator, work, progress, position)
+
+    monkeypatch.setattr(loop, "keep", noted)
+    assert reproduction.run(cell, data=sample_repo, out=tmp_path, drop_weights=True, save_steps=4)
+    assert kept == [4, 8, "an epoch"]
+    before = cell.evaluation(tmp_path, "test").stat().st_mtime_ns
+    assert not reproduction.run(cell, data=sample_repo, out=tmp_path, drop_weights=True)
+    assert cell.evaluation(tmp_path, "test").stat().st_mtime_ns == before
+    assert not cell.model(tmp_path).exists()
