@@ -44,6 +44,8 @@ class Recipe(BaseModel):
         name: the file's name without ``.toml``.
         view: which utterances are read, see ``contradiction.views``; ``hierarchical`` trains one detector for each of
             the categories, each on the view of its name.
+        mixed_views: further views of the same rows. Each time a row is read in training, it is read in one of all
+            these views, drawn at random; the detector then reads ``view``.
         config: the data set config that is trained on.
         target: a category to tell from all other rows, instead of predicting all labels of the config.
         backbone: Hub id or folder of a pre-trained encoder.
@@ -73,6 +75,7 @@ class Recipe(BaseModel):
     name: str
     view: str
     config: str
+    mixed_views: list[str] = []
     target: str | None = None
     backbone: str | None = None
     scratch: Scratch | None = None
@@ -106,6 +109,15 @@ class Recipe(BaseModel):
         if value not in allowed:
             raise ValueError(f"allowed are {', '.join(filter(None, allowed))}")
         return value
+
+    @field_validator("mixed_views")
+    @classmethod
+    def _views_of_conversations(cls, views: list[str], info: ValidationInfo) -> list[str]:
+        own = info.data.get("view")
+        allowed = [] if own in (HIERARCHICAL, "nli") else [each for each in VIEWS if each not in (own, "nli")]
+        if set(views) - set(allowed):
+            raise ValueError(f"beside the view {own!r} allowed are {', '.join(allowed) or 'none'}")
+        return views
 
     @model_validator(mode="after")
     def _view_fits_config(self) -> Self:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Generator
 from torch.utils.data import DataLoader, Sampler
 from transformers import DataCollatorWithPadding
@@ -80,10 +81,16 @@ class EpochSampler(Sampler[int]):
     """Length-grouped random order that depends on the seed and the epoch alone.
 
     So a resumed run reads the rows in the order in which the killed one would have.
+
+    Args:
+        lengths: of the rows in tokens, once for each view; a pass reads each row in one view, drawn at random. What is
+            yielded counts through all rows of the first view, then of the next.
+        batch_size: rows that are of like length.
+        seed: of the order.
     """
 
-    def __init__(self, lengths: Sequence[int], batch_size: int, seed: int) -> None:
-        self.lengths, self.batch_size, self.seed = list(lengths), batch_size, seed
+    def __init__(self, lengths: Sequence[Sequence[int]], batch_size: int, seed: int) -> None:
+        self.lengths, self.batch_size, self.seed = lengths, batch_size, seed
         self.epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
@@ -91,16 +98,23 @@ class EpochSampler(Sampler[int]):
         self.epoch = epoch
 
     def __len__(self) -> int:
-        return len(self.lengths)
+        return len(self.lengths[0])
 
     def __iter__(self) -> Iterator[int]:
         generator = Generator().manual_seed(self.seed * 10_007 + self.epoch)
-        return iter(LengthGroupedSampler(self.batch_size, lengths=self.lengths, generator=generator))
+        views = [0] * len(self)
+        if len(self.lengths) > 1:
+            views = torch.randint(len(self.lengths), (len(self),), generator=generator).tolist()
+        chosen = [self.lengths[view][row] for row, view in enumerate(views)]
+        for row in LengthGroupedSampler(self.batch_size, lengths=chosen, generator=generator):
+            yield views[row] * len(self) + row
 
 
-def encode_rows(rows: "Dataset", recipe: Recipe, tokenizer: "PreTrainedTokenizerBase") -> list[dict[str, Any]]:
-    """Each row's token ids and masks with its ``labels`` (the class id) and ``id``."""
-    inputs = [model_input(row, VIEWS[recipe.view], tokenizer) for row in rows]
+def encode_rows(
+    rows: "Dataset", recipe: Recipe, tokenizer: "PreTrainedTokenizerBase", view: str | None = None
+) -> list[dict[str, Any]]:
+    """Each row's token ids and masks with its ``labels`` (the class id) and ``id``; in another view if one is named."""
+    inputs = [model_input(row, VIEWS[view or recipe.view], tokenizer) for row in rows]
     encoded, _ = encode(tokenizer, inputs, min(recipe.max_length, tokenizer.model_max_length))
     labels = rows["label"]
     if recipe.target:
@@ -113,17 +127,23 @@ def encode_rows(rows: "Dataset", recipe: Recipe, tokenizer: "PreTrainedTokenizer
 
 
 def train_loader(
-    examples: list[dict[str, Any]], tokenizer: "PreTrainedTokenizerBase", layout: Layout, seed: int
+    views: Sequence[list[dict[str, Any]]], tokenizer: "PreTrainedTokenizerBase", layout: Layout, seed: int
 ) -> DataLoader:
     """The parts of all steps; the order depends on the epoch that the prepared loader's ``set_epoch`` is told.
 
     Rows of like length come together a step, and not a part, so that the order is the same for any ``accumulate``.
+
+    Args:
+        views: the encoded rows, once for each view of which a pass reads one a row.
+        tokenizer: pads them.
+        layout: rows a part and a step.
+        seed: of the order.
     """
-    lengths = [len(each["input_ids"]) for each in examples]
+    lengths = [[len(each["input_ids"]) for each in examples] for examples in views]
     # The loader's own generator: without it, a DataLoader draws from the global one, and dropout after a resume would
     # no longer be what it was.
     return DataLoader(
-        examples,  # type: ignore[arg-type]  # a list is a data set to torch, but not to its stubs
+        [each for examples in views for each in examples],  # type: ignore[arg-type]  # as below
         batch_size=layout.part,
         sampler=EpochSampler(lengths, layout.batch_size, seed),
         collate_fn=DataCollatorWithPadding(tokenizer),
@@ -137,7 +157,7 @@ def evaluation_loader(
     """Batches for evaluation, longest first."""
     examples = sorted(examples, key=lambda each: -len(each["input_ids"]))
     return DataLoader(
-        examples,  # type: ignore[arg-type]  # as above
+        examples,  # type: ignore[arg-type]  # a list is a data set to torch, but not to its stubs
         batch_size=batch_size,
         collate_fn=DataCollatorWithPadding(tokenizer),
         generator=Generator(),

@@ -161,7 +161,8 @@ def _prepare(accelerator: Accelerator, recipe: Recipe, rows: dict[str, "Dataset"
     texts = (row[column] for row in rows["train"] for column in VIEWS[recipe.view])
     model, tokenizer = start(recipe, recipe.labels, texts)
     examples = {split: encode_rows(part, recipe, tokenizer) for split, part in rows.items()}
-    parts = train_loader(examples["train"], tokenizer, layout, recipe.seed)
+    others = [encode_rows(rows["train"], recipe, tokenizer, view) for view in recipe.mixed_views]
+    parts = train_loader([examples["train"], *others], tokenizer, layout, recipe.seed)
     checks = evaluation_loader(examples["validation"], tokenizer, recipe.batch_size)
     optimizer = adamw(model, recipe)
     counts = np.bincount([each["labels"] for each in examples["train"]], minlength=len(recipe.labels)).tolist()
