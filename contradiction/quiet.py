@@ -1,5 +1,6 @@
-"""Keeps the bars of other libraries off the terminal where the work is over before anyone could read them."""
+"""Keeps off the terminal what other libraries say there: bars of work that is over at once, and expected reports."""
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -31,3 +32,18 @@ def no_model_bars(quiet: bool = True) -> Iterator[None]:
     finally:
         if quiet and before:
             enable_progress_bar()
+
+
+@contextmanager
+def no_load_report() -> Iterator[None]:
+    """Without the table of keys that `transformers` logs where a checkpoint is not just what the model has."""
+
+    def wanted(record: logging.LogRecord) -> bool:
+        return "LOAD REPORT" not in record.getMessage()
+
+    logger = logging.getLogger("transformers.modeling_utils")
+    logger.addFilter(wanted)
+    try:
+        yield
+    finally:
+        logger.removeFilter(wanted)

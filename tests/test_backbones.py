@@ -5,8 +5,16 @@ from collections import Counter
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
-from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, PreTrainedTokenizerFast, pipeline
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForMaskedLM,
+    AutoModelForSequenceClassification,
+    PreTrainedTokenizerFast,
+    pipeline,
+)
 
 from contradiction import ContradictionDetector
 from contradiction.backbones.start import start
@@ -225,6 +233,59 @@ def test_a_head_for_the_same_labels_is_kept(texts, tmp_path):
     before, (after, _) = AutoModelForSequenceClassification.from_pretrained(folder), start(recipe(folder), FOUR, [])
     for (name, old), new in zip(before.named_parameters(), after.parameters(), strict=True):
         assert torch.equal(old, new), name
+
+
+def changed(folder, change):
+    """Writes a checkpoint's weights anew as `change` makes them of the old."""
+    file = f"{folder}/model.safetensors"
+    save_file(change(load_file(file)), file, metadata={"format": "pt"})
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("family", "classes"),
+    [*((family, None) for family in FAMILIES), ("bert", "abc"), ("albert", "abc"), ("electra", "abc"), ("gpt2", "abc")],
+)
+def test_nothing_is_said_of_a_head_that_is_to_be_another(family, classes, texts, tmp_path, caplog):
+    folder = backbone(family, texts, tmp_path, classes)
+    caplog.clear()
+    start(recipe(folder), FOUR, [])
+    assert caplog.messages == []
+
+
+def test_nothing_is_said_of_a_pooler_that_a_masked_language_model_lacks(texts, tmp_path, caplog):
+    folder = backbone("bert", texts, tmp_path)
+    AutoModelForMaskedLM.from_pretrained(folder).save_pretrained(folder)
+    caplog.clear()
+    assert not any("pooler" in name for name in load_file(tmp_path / "model.safetensors"))
+    start(recipe(folder), FOUR, [])
+    assert caplog.messages == []
+
+
+def test_a_layer_that_the_checkpoint_lacks_is_said_in_one_line(texts, tmp_path, caplog):
+    folder = backbone("bert", texts, tmp_path)
+    changed(folder, lambda old: {name: each for name, each in old.items() if "layer.1.output" not in name})
+    start(recipe(folder), FOUR, [])
+    [said] = caplog.messages
+    assert said.startswith(f"backbone {folder!r}: its checkpoint lacks 4 of the encoder's 37 weights (")
+    assert said.endswith("bert.encoder.layer.1.output.LayerNorm.bias for one; they start at random")
+
+
+@pytest.mark.parametrize(
+    ("share", "change"),
+    [
+        ("100%", lambda old: {f"wrapped.{name}": each for name, each in old.items()}),
+        ("8.%", lambda old: old | {"embeddings.word_embeddings.weight": torch.zeros(7, 16)}),
+    ],
+    ids=["other names", "other shapes"],
+)
+def test_a_checkpoint_without_the_encoder_is_one_clear_error(share, change, texts, tmp_path):
+    folder = changed(backbone("bert", texts, tmp_path), change)
+    with pytest.raises(
+        InputError, match=rf"\({share} of its parameters\).*not the encoder that its config.json"
+    ) as error:
+        start(recipe(folder), FOUR, [])
+    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("family", ["bert", "albert", "distilbert", "modernbert", "deberta-v2", "gpt2"])

@@ -1,5 +1,6 @@
 """What training starts from: a pre-trained encoder with a new head, or a small one with random weights."""
 
+import logging
 from collections import Counter
 from collections.abc import Iterable
 from inspect import signature
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from contradiction.backbones.positions import first_position, positions_of
 from contradiction.errors import InputError
-from contradiction.quiet import no_model_bars
+from contradiction.quiet import no_load_report, no_model_bars
 from contradiction.recipes import Recipe, Scratch
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def start(
         texts: the training split's utterances; only read to make a tokenizer where there is no backbone.
 
     Raises:
-        InputError: the backbone cannot be loaded.
+        InputError: the backbone cannot be loaded, or its checkpoint holds less than half of the encoder.
     """
     names: Names = {"id2label": dict(enumerate(labels)), "label2id": {label: id for id, label in enumerate(labels)}}
     if recipe.backbone:
@@ -59,7 +60,8 @@ def _pretrained(backbone: str, recipe: Recipe, names: Names) -> tuple["PreTraine
         config.id2label, config.label2id, config.problem_type = names["id2label"], names["label2id"], None
         if recipe.dropout is not None:
             _set_dropout(config, recipe.dropout)
-        with no_model_bars(quiet=Path(backbone).is_dir()):
+        # The report would be about the head, which is to be another anyhow; the encoder is looked at below.
+        with no_model_bars(quiet=Path(backbone).is_dir()), no_load_report():
             model, loading = AutoModelForSequenceClassification.from_pretrained(
                 backbone, config=config, dtype=torch.float32, ignore_mismatched_sizes=True, output_loading_info=True
             )
@@ -70,10 +72,30 @@ def _pretrained(backbone: str, recipe: Recipe, names: Names) -> tuple["PreTraine
         raise InputError(
             f"backbone {backbone!r}: neither a folder with an encoder nor one on the Hub that can be reached ({reason})"
         ) from error
-    if other_head and _head(model) - set(loading["missing_keys"]) - {key for key, *_ in loading["mismatched_keys"]}:
+    absent = {*loading["missing_keys"], *(key for key, *_ in loading["mismatched_keys"])}
+    _check_encoder(model, absent, backbone)
+    if other_head and _head(model) - absent:
         model = _with_fresh_head(model)
     _complete(tokenizer, model, backbone)
     return model, tokenizer
+
+
+def _check_encoder(model: "PreTrainedModel", absent: set[str], backbone: str) -> None:
+    """Says which of the encoder's weights start at random, because the checkpoint lacks them or has another shape.
+
+    A pooler is not counted: checkpoints of masked language models have none, and it is trained with the head.
+    """
+    sizes = {name: each.numel() for name, each in model.named_parameters() if "pooler" not in name.split(".")}
+    encoder = sizes.keys() - _head(model)
+    at_random = sorted(encoder & absent)
+    if not at_random:
+        return
+    share = sum(sizes[name] for name in at_random) / sum(sizes[name] for name in encoder)
+    what = f"{len(at_random)} of the encoder's {len(encoder)} weights ({share:.0%} of its parameters)"
+    why = f"backbone {backbone!r}: its checkpoint lacks {what} or has them in another shape, {at_random[0]} for one"
+    if share > 0.5:
+        raise InputError(f"{why}; it is not the encoder that its config.json describes")
+    logging.getLogger(__name__).warning("%s; they start at random", why)
 
 
 def _classifies(config: "PreTrainedConfig") -> bool:
