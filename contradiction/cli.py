@@ -16,6 +16,7 @@ from contradiction.commands import (
     push,
     reproduce,
     results,
+    soup,
     train,
 )
 from contradiction.errors import InputError
@@ -29,7 +30,7 @@ app = typer.Typer(
 app.add_typer(data.app, name="data")
 for command in (
     train.train, evaluate.evaluate, results.baselines, analyze.analyze, reproduce.reproduce, calibrate.calibrate,
-    results.card, results.results, results.export, detect.detect, demo.space, demo.demo,
+    soup.soup, results.card, results.results, results.export, detect.detect, demo.space, demo.demo,
 ):  # fmt: skip
     app.command()(command)
 app.add_typer(backbone.app, name="backbone")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import cdconv
 from contradiction import nli, record, results
+from contradiction.backbones import origin
 from contradiction.cards import render
 from contradiction.decision import Rule
 from contradiction.errors import InputError
@@ -71,13 +72,14 @@ def _card(folder: Path, run: dict[str, Any], evaluations: Sequence[Mapping[str, 
     recipe = run["request"]["recipe"]
     task, target = task_of(recipe["config"]), recipe.get("target")
     data_name = run["request"]["data_name"]
+    base = origin.of_run(run)
     data = ModelCardData(
         model_name=name,
         language="zh",
         license=LICENSES.get(data_name, "other"),
         library_name="transformers",
         pipeline_tag="text-classification",
-        base_model=recipe["backbone"] if _is_hub_id(recipe["backbone"]) else None,
+        base_model=base,
         datasets=["cdconv"] if data_name == "CDConv" else None,
         metrics=["f1", "accuracy"],
         tags=["contradiction-detection", "dialogue"],
@@ -90,6 +92,8 @@ def _card(folder: Path, run: dict[str, Any], evaluations: Sequence[Mapping[str, 
     separator = _separator(folder / checkpoint)
     *context, last = (EXAMPLE[column] for column in columns)
     example = {"text": separator.join(context), "text_pair": last} if context else {"text": last}
+    soup = run.get("soup", [])
+    runs = stages or {f"run {number}": each for number, each in enumerate(soup, start=1)} or {recipe["view"]: run}
     rule = Rule.load(folder)
     beside = [
         baseline
@@ -109,16 +113,14 @@ def _card(folder: Path, run: dict[str, Any], evaluations: Sequence[Mapping[str, 
         stale=any(rule_of(each) != without_curve(rule) for each in evaluations),
         without_rule=any("plain" in each for each in evaluations),
         settings=[settings_table(each, rule) for each in evaluations if not why_not(each, rule)],
-        chosen=[
-            (name, percent(each["best_macro_f1"]), each["best_epoch"])
-            for name, each in (stages or {recipe["view"]: run}).items()
-        ],
+        chosen=[(name, percent(each["best_macro_f1"]), each["best_epoch"]) for name, each in runs.items()],
         checkpoint="/".join(filter(None, (name, checkpoint))),
         stages=list(stages),
+        seeds=[each["request"]["recipe"]["seed"] for each in soup] or [recipe["seed"]],
         recipe=recipe,
         data_name=data_name,
         judges=columns[-1:] == CONVERSATION[-1:],
-        origin=f"fine-tuned from {results.backbone_name(recipe)}" if recipe["backbone"] else "from random weights",
+        origin=_origin(recipe, base),
         parameters=run["parameters"],
         minutes=f"{run['minutes']:.0f} minutes" if run["minutes"] >= 2 else f"{60 * run['minutes']:.0f} seconds",
         hardware=run["hardware"],
@@ -149,13 +151,11 @@ def _eval_results(evaluation: Mapping[str, Any]) -> list[Any]:
     ]
 
 
-def _is_hub_id(backbone: str | None) -> bool:
-    return (
-        backbone is not None
-        and backbone.count("/") == 1
-        and not backbone.startswith(".")
-        and not Path(backbone).exists()
-    )
+def _origin(recipe: Mapping[str, Any], base: str | None) -> str:
+    if not recipe["backbone"]:
+        return "from random weights"
+    last = f"fine-tuned from {results.backbone_name(recipe)}"
+    return f"{last}, which was made from {base}" if base and base != recipe["backbone"] else last
 
 
 def _separator(folder: Path) -> str:

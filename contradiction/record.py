@@ -3,7 +3,7 @@
 import os
 import platform
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,9 +33,15 @@ def request(folder: str | Path) -> dict[str, Any] | None:
     """
     found = read(folder).get("request")
     try:
-        return {**found, "recipe": Recipe.model_validate(found["recipe"]).model_dump()} if found else None
+        return {**found, "recipe": Recipe.model_validate(found["recipe"]).asked()} if found else None
     except (KeyError, ValidationError):  # of a version whose recipes had other keys: then it is another request
         return found
+
+
+def recipe(request: Mapping[str, Any]) -> dict[str, Any]:
+    """The recipe of a recorded request; options that it is older than stand there with their defaults."""
+    defaults = {key: each.default for key, each in Recipe.model_fields.items() if not each.is_required()}
+    return defaults | request["recipe"]
 
 
 def write(folder: str | Path, *, request: dict[str, Any], progress: dict[str, Any], model: "PreTrainedModel") -> None:
@@ -48,7 +54,16 @@ def write_stages(folder: str | Path, *, request: dict[str, Any], stages: Sequenc
     """Writes the record of a hierarchical model from those of its stages, which are sub-folders."""
     runs = {stage: read(Path(folder) / stage) for stage in stages}
     minutes, parameters = (sum(run[key] for run in runs.values()) for key in ("minutes", "parameters"))
-    _write(folder, request, {"stages": runs}, minutes, parameters, runs[stages[0]]["hardware"])
+    result = {"stages": runs, "base_model": runs[stages[0]].get("base_model")}
+    _write(folder, request, result, minutes, parameters, runs[stages[0]]["hardware"])
+
+
+def write_soup(folder: str | Path, runs: Sequence[dict[str, Any]]) -> None:
+    """Writes the record of a mean of models from theirs; its request is the first one's with the recipes of all."""
+    first = runs[0]
+    request = {**first["request"], "soup": [each["request"]["recipe"] for each in runs]}
+    minutes = sum(each["minutes"] for each in runs)
+    _write(folder, request, {"soup": list(runs)}, minutes, first["parameters"], first["hardware"])
 
 
 def _write(

@@ -1,0 +1,101 @@
+"""A model soup: the mean of the weights of several runs that started from one checkpoint."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from contradiction import record
+from contradiction.calibration import calibrate
+from contradiction.data import fingerprint, load_split
+from contradiction.errors import InputError
+from contradiction.export import WEIGHTS
+from contradiction.files import new_folder, read_json
+from contradiction.model_cards import model_card
+
+if TYPE_CHECKING:
+    import torch
+
+TOKENIZER = "tokenizer.json"
+# What of a configuration does not say how weights are read.
+INCIDENTAL = {"_name_or_path", "dtype", "transformers_version"}
+
+
+def soup(models: Sequence[str | Path], out: str | Path, *, data: str | Path) -> Path:
+    """Averages the weights of detectors, and chooses the decision rule of the mean on validation.
+
+    Runs of one start that differ in seed or settings mostly end in one valley of the loss, where their mean is better
+    than they are, and costs no more to ask than one of them (Wortsman et al., 2022, *Model soups*, section 3.1: the
+    uniform soup). Runs that ended in different valleys have a mean that knows nothing: evaluate it on validation.
+
+    Args:
+        models: folders of detectors of one checkpoint each, which training wrote; at least two, of one shape, view and
+            tokenizer, trained on the same data.
+        out: the folder to write.
+        data: the data repo that they were trained on.
+
+    Returns:
+        ``out``.
+
+    Raises:
+        InputError: the models do not fit together, ``data`` is not theirs, or ``out`` is taken.
+    """
+    from safetensors.torch import save_file
+
+    models, out = [Path(each) for each in models], Path(out)
+    runs = _runs(models)
+    if out.exists():
+        raise InputError(f"{out}: exists already; remove it, or name another folder")
+    asked = runs[0]["request"]
+    parts = {split: load_split(data, asked["recipe"]["config"], split) for split in ("train", "validation")}
+    if fingerprint(*parts.values()) != asked["data"]:
+        raise InputError(f"{data}: not the data that {models[0]} was trained on")
+    mean = _mean(models)
+    with new_folder(out) as folder:
+        save_file(mean, folder / WEIGHTS, metadata={"format": "pt"})
+        (folder / "config.json").write_bytes((models[0] / "config.json").read_bytes())
+        for file in models[0].glob("*token*.json"):
+            (folder / file.name).write_bytes(file.read_bytes())
+        record.write_soup(folder, runs)
+        calibrate(folder, parts["validation"])
+        model_card(folder, name=out.name).save(folder / "README.md")
+    return out
+
+
+def _runs(models: Sequence[Path]) -> list[dict[str, Any]]:
+    """The records of detectors whose weights can be averaged.
+
+    Raises:
+        InputError: they cannot, and why.
+    """
+    if len(set(models)) < 2:
+        raise InputError("a soup is of two models at least, each named once")
+    for model in models:
+        if not (model / WEIGHTS).is_file() or "epochs" not in record.read(model):
+            raise InputError(f"{model}: holds no trained detector of one checkpoint; `cdconv train` writes one")
+    runs = [record.read(model) for model in models]
+    first, run = models[0], runs[0]
+    for model, other in zip(models[1:], runs[1:], strict=True):
+        if other["request"]["data"] != run["request"]["data"]:
+            raise InputError(f"{model} and {first}: trained on different data")
+        if _shape(model) != _shape(first):
+            raise InputError(f"{model} and {first}: of different shape, labels or view")
+        if (model / TOKENIZER).read_bytes() != (first / TOKENIZER).read_bytes():
+            raise InputError(f"{model} and {first}: with different tokenizers")
+    return runs
+
+
+def _shape(model: Path) -> dict[str, Any]:
+    return {key: value for key, value in read_json(model / "config.json").items() if key not in INCIDENTAL}
+
+
+def _mean(models: Sequence[Path]) -> dict[str, "torch.Tensor"]:
+    """The mean of the models' weights by name, in float32."""
+    import torch
+    from safetensors.torch import load_file
+
+    first, *others = (load_file(model / WEIGHTS) for model in models)
+    mean = {}
+    for name, each in first.items():
+        whole = torch.stack([each.float(), *(weights[name].float() for weights in others)]).mean(dim=0)
+        mean[name] = whole if each.is_floating_point() else each
+    return mean

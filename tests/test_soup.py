@@ -1,0 +1,88 @@
+"""Soups: the mean of runs from one start is a detector like any other, and what cannot be averaged is refused."""
+
+import json
+import shutil
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import pipeline
+
+from contradiction import record
+from contradiction.detector import ContradictionDetector
+from contradiction.errors import InputError
+from contradiction.export import export
+from contradiction.recipes import Recipe
+from contradiction.soup import soup
+from contradiction.training.loop import train
+
+
+def run(start, data, out, **values):
+    recipe = Recipe(name="run", backbone=str(start), **{"view": "flatten", "config": "4-class", "epochs": 1, **values})
+    return train(recipe, data=data, out=out)
+
+
+@pytest.fixture(scope="module")
+def runs(quick_model, sample_repo, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    return [run(quick_model, sample_repo, folder / f"seed-{seed}", seed=seed) for seed in (1, 2, 3)]
+
+
+@pytest.fixture(scope="module")
+def mean(runs, sample_repo, tmp_path_factory):
+    return soup(runs, tmp_path_factory.mktemp("soup") / "mean", data=sample_repo)
+
+
+def weights(folder):
+    return load_file(folder / "model.safetensors")
+
+
+def test_each_weight_is_the_mean_of_the_runs(mean, runs):
+    ones = [weights(each) for each in runs]
+    found = weights(mean)
+    assert found.keys() == ones[0].keys()
+    for name, each in found.items():
+        torch.testing.assert_close(each, sum(one[name] for one in ones) / 3)
+    assert any(not torch.equal(found[name], ones[0][name]) for name in found)
+
+
+def test_it_is_a_detector_like_any_other(mean, sample_repo, tmp_path):
+    detector = ContradictionDetector.from_pretrained(mean)
+    assert detector.classifier.rule.curve, "the rule is chosen for the mean, on validation"
+    [found] = pipeline("text-classification", model=str(mean))([{"text": "你养猫吗？", "text_pair": "养"}])
+    assert found["label"] in detector.labels
+    assert export(mean, tmp_path / "half").is_dir()
+    assert run(mean, sample_repo, tmp_path / "further").is_dir()
+
+
+def test_the_record_and_the_card_say_what_went_in(mean, runs):
+    found = record.read(mean)
+    assert [each["seed"] for each in found["request"]["soup"]] == [1, 2, 3]
+    assert found["soup"] == [record.read(each) for each in runs]
+    assert found["minutes"] == pytest.approx(sum(record.read(each)["minutes"] for each in runs), abs=0.1)
+    assert "the mean of 3 runs, seeds 1, 2, 3" in (mean / "README.md").read_text(encoding="utf-8")
+
+
+def test_what_does_not_fit_together_is_refused(runs, sample_repo, random_model, tmp_path):
+    other = run(runs[0], sample_repo, tmp_path / "pairs", view="sentence-pair")
+    changed = tmp_path / "changed"
+    shutil.copytree(runs[1], changed)
+    tokenizer = json.loads((changed / "tokenizer.json").read_text(encoding="utf-8"))
+    (changed / "tokenizer.json").write_text(json.dumps({**tokenizer, "version": "2.0"}), encoding="utf-8")
+    for models, said in (
+        (runs[:1], "two models at least"),
+        ([runs[0], runs[0]], "each named once"),
+        ([runs[0], random_model("4-class")], "holds no trained detector"),
+        ([runs[0], other], "of different shape, labels or view"),
+        ([runs[0], changed], "with different tokenizers"),
+    ):
+        with pytest.raises(InputError, match=said):
+            soup(models, tmp_path / "out", data=sample_repo)
+    with pytest.raises(InputError, match="exists already"):
+        soup(runs, runs[0], data=sample_repo)
+    assert not (tmp_path / "out").exists()
+
+
+def test_data_that_the_runs_were_not_trained_on_is_refused(runs, release_repo, tmp_path):
+    with pytest.raises(InputError, match="not the data that"):
+        soup(runs, tmp_path / "out", data=release_repo)
