@@ -33,7 +33,8 @@ lint: setup
 
 # The shipped detector, from its backbone to the end: its two runs took 27 and 71 minutes on a CPU with bf16 instructions.
 # By default from the Hub; ENCODER, NLI_TRAIN and NLI_VALIDATION name folders or files instead.
-ENCODER ?= intfloat/multilingual-e5-small
+ENCODER_IS = intfloat/multilingual-e5-small
+ENCODER ?= $(ENCODER_IS)
 NLI_TRAIN ?= clue/clue:ocnli clue/clue:cmnli:validation
 NLI_VALIDATION ?= clue/clue:ocnli
 SHIPPED = e5-small-cdconv
@@ -41,7 +42,7 @@ SHIPPED = e5-small-cdconv
 reproduce-shipped: setup
 	$(BIN)/cdconv data build
 	test -d nli || $(BIN)/cdconv data nli $(NLI_TRAIN:%=--train %) $(NLI_VALIDATION:%=--validation %) --out nli
-	$(BIN)/cdconv train e5-small-nli --backbone $(ENCODER) --data nli --out runs/e5-small-nli --resume
+	$(BIN)/cdconv train e5-small-nli --backbone $(ENCODER) --base-model $(ENCODER_IS) --data nli --out runs/e5-small-nli --resume
 	$(BIN)/cdconv train $(SHIPPED) --out runs/$(SHIPPED) --resume
 	test -d runs/$(SHIPPED)-fp16 || $(BIN)/cdconv export runs/$(SHIPPED) --out runs/$(SHIPPED)-fp16
 	$(BIN)/cdconv evaluate runs/$(SHIPPED)-fp16 --split test --json runs/$(SHIPPED).test.json

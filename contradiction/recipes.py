@@ -1,5 +1,6 @@
 """A recipe is an experiment as a small TOML file: what is read, what is predicted, and how it is trained."""
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
@@ -49,6 +50,8 @@ class Recipe(BaseModel):
         config: the data set config that is trained on.
         target: a category to tell from all other rows, instead of predicting all labels of the config.
         backbone: Hub id or folder of a pre-trained encoder.
+        base_model: Hub id of what a backbone in a folder is a copy or a pruned form of, for the model card. It makes no
+            two runs different. What the folder's own record says comes first, see ``contradiction.backbones.origin``.
         scratch: the size of an encoder trained from nothing instead.
         share: the part of the training rows that is read, above 0, see ``contradiction.training.sampling``.
         epochs: passes over the training split, or over that part of it.
@@ -78,6 +81,7 @@ class Recipe(BaseModel):
     mixed_views: list[str] = []
     target: str | None = None
     backbone: str | None = None
+    base_model: str | None = None
     scratch: Scratch | None = None
     share: float = Field(1.0, gt=0, le=1)
     epochs: Count = 5
@@ -109,6 +113,13 @@ class Recipe(BaseModel):
         if value not in allowed:
             raise ValueError(f"allowed are {', '.join(filter(None, allowed))}")
         return value
+
+    @field_validator("base_model")
+    @classmethod
+    def _hub_id(cls, name: str | None) -> str | None:
+        if name is not None and not re.fullmatch(r"[\w.-]+/[\w.-]+", name):
+            raise ValueError("must be a Hub id, for instance intfloat/multilingual-e5-small")
+        return name
 
     @field_validator("mixed_views")
     @classmethod
@@ -158,11 +169,17 @@ class Recipe(BaseModel):
             raise ValueError("a recipe has either the key 'backbone' or the table [scratch]")
         return self
 
+    def asked(self) -> dict[str, Any]:
+        """The values as a run's record keeps them: those that tell one run from another."""
+        return self.model_dump(exclude={"base_model"})
+
     def with_changes(self, **changes: Any) -> Self:
-        """The same recipe with other values; None leaves one as it is, a backbone takes the place of ``scratch``."""
-        values = self.model_dump() | {key: value for key, value in changes.items() if value is not None}
-        if changes.get("backbone") is not None:
-            values["scratch"] = None
+        """The same recipe with other values; None leaves one as it is.
+
+        A backbone takes the place of ``scratch``, and is not made from what the one before it was made from.
+        """
+        replaced = {"scratch": None, "base_model": None} if changes.get("backbone") is not None else {}
+        values = self.model_dump() | replaced | {key: value for key, value in changes.items() if value is not None}
         return _validated(type(self), values, f"recipe {self.name}")
 
     @classmethod

@@ -63,7 +63,8 @@ def write_soup(folder: str | Path, runs: Sequence[dict[str, Any]]) -> None:
     first = runs[0]
     request = {**first["request"], "soup": [each["request"]["recipe"] for each in runs]}
     minutes = sum(each["minutes"] for each in runs)
-    _write(folder, request, {"soup": list(runs)}, minutes, first["parameters"], first["hardware"])
+    result = {"soup": list(runs), "base_model": first.get("base_model")}
+    _write(folder, request, result, minutes, first["parameters"], first["hardware"])
 
 
 def _write(

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+RECORD = "prune.json"
 KINDS = ("Unigram", "WordPiece")  # of tokenizer; the merges of BPE make its pieces depend on one another
 BATCH = 1000  # texts tokenised together
 
@@ -116,7 +117,7 @@ def prune(
         model.save_pretrained(folder, state_dict=weights)
         smaller.save_pretrained(folder)
         files.write_json(
-            folder / "prune.json",
+            folder / RECORD,
             {
                 "backbone": Path(backbone).resolve().name if Path(backbone).is_dir() else backbone,
                 "keep": keep,

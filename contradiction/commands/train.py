@@ -16,6 +16,10 @@ def train(
     backbone: Annotated[
         str | None, typer.Option(help="Folder or Hub id of an encoder, instead of the recipe's.")
     ] = None,
+    base_model: Annotated[
+        str | None,
+        typer.Option(help="Hub id of what a backbone in a folder is a copy or pruned form of, for the card."),
+    ] = None,
     data: DataOption = "cdconv",
     seed: Annotated[int | None, typer.Option(help="Instead of the recipe's.")] = None,
     precision: Annotated[str | None, typer.Option(help="fp32, bf16 or fp16, instead of the recipe's.")] = None,
@@ -39,7 +43,7 @@ def train(
     """Trains a detector; the checkpoint kept is the best on validation, the test split is not read."""
     from contradiction.recipes import Recipe
 
-    chosen = Recipe.load(recipe).with_changes(backbone=backbone, seed=seed, precision=precision)
+    chosen = Recipe.load(recipe).with_changes(backbone=backbone, base_model=base_model, seed=seed, precision=precision)
     out = out or Path("runs") / f"{chosen.name}-seed{chosen.seed}"
     run(chosen, data, out, resume=resume, save_steps=save_steps, track=track, deterministic=deterministic)
 

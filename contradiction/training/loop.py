@@ -20,6 +20,7 @@ from accelerate.utils import ProjectConfiguration, gather_object, set_seed, tqdm
 from transformers import get_linear_schedule_with_warmup
 
 from contradiction import files, record
+from contradiction.backbones import origin
 from contradiction.backbones.start import start
 from contradiction.calibration import calibrate
 from contradiction.data import fingerprint, load_split, name_of
@@ -105,6 +106,7 @@ def train(
             with writing(work):
                 result = {**asdict(progress), "stopped_early": len(progress.epochs) < recipe.epochs}
                 result |= {"deterministic": deterministic, "processes": accelerator.num_processes}
+                result |= {"base_model": origin.of_recipe(recipe)}
                 record.write(work / "best", request=asked, progress=result, model=accelerator.unwrap_model(run.model))
                 _complete(work / "best", out.name, rows["validation"])
                 files.replace_folder(work / "best", out)
@@ -230,7 +232,7 @@ def request(recipe: Recipe, data: str | Path) -> dict[str, Any]:
 
 
 def _request(recipe: Recipe, data: str | Path, rows: dict[str, "Dataset"]) -> dict[str, Any]:
-    values = recipe.model_dump()
+    values = recipe.asked()
     backbone = Path(recipe.backbone or "")
     if recipe.backbone and backbone.is_dir():
         # By what it is, not by where it lies on one machine.

@@ -1,0 +1,82 @@
+"""A model card names the Hub id that a local backbone was made from, and no two runs differ by it."""
+
+import json
+
+import pytest
+from huggingface_hub import ModelCard
+
+from contradiction import record
+from contradiction.backbones import origin
+from contradiction.errors import InputError
+from contradiction.recipes import FOLDER, Recipe
+from contradiction.reproduction.grid import same_request
+from contradiction.training import loop, stages
+
+E5 = "intfloat/multilingual-e5-small"
+OTHER = "someone/encoder"
+
+
+def recipe(backbone, **values):
+    given = {"name": "any", "view": "flatten", "config": "4-class", "epochs": 1, "batch_size": 64}
+    return Recipe(**given | values, backbone=str(backbone))
+
+
+def recorded(folder, name, value):
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(json.dumps(value), encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "found"),
+    [
+        ("run.json", {"base_model": OTHER, "request": {"recipe": {"backbone": "copy@0123456789ab"}}}, OTHER),
+        ("run.json", {"request": {"recipe": {"backbone": OTHER}}}, OTHER),
+        ("run.json", {"request": {"recipe": {"backbone": "copy@0123456789ab"}}}, E5),
+        ("prune.json", {"backbone": OTHER}, OTHER),
+        ("prune.json", {"backbone": "copy"}, E5),
+        ("config.json", {}, E5),
+    ],
+)
+def test_what_a_folder_says_of_itself_comes_before_the_recipe(name, value, found, tmp_path):
+    assert origin.of_recipe(recipe(recorded(tmp_path, name, value), base_model=E5)) == found
+
+
+def test_a_hub_id_is_its_own_origin_and_random_weights_have_none():
+    assert origin.of_recipe(recipe(OTHER, base_model=E5)) == OTHER
+    assert origin.of_recipe(Recipe.load("tiny")) is None
+
+
+def test_another_backbone_is_not_made_from_what_the_recipes_own_was():
+    own = recipe("runs/nli", base_model=E5)
+    assert own.with_changes(seed=5).base_model == E5
+    assert own.with_changes(backbone="runs/other").base_model is None
+    assert own.with_changes(backbone="runs/other", base_model=OTHER).base_model == OTHER
+
+
+def test_an_origin_that_is_no_hub_id_is_one_clear_error():
+    with pytest.raises(InputError, match=r"'base_model' is 'e5': .*must be a Hub id, for instance"):
+        recipe("runs/nli").with_changes(base_model="e5")
+
+
+def test_the_recipes_from_the_nli_stage_name_the_backbone_of_that():
+    starts = {name.stem: Recipe.load(name.stem) for name in FOLDER.glob("*.toml")}
+    after = [each for each in starts.values() if each.backbone == "runs/e5-small-nli"]
+    assert len(after) == 3
+    assert {each.base_model for each in after} == {starts["e5-small-nli"].backbone}
+
+
+def card(folder):
+    return ModelCard.load(folder / "README.md")
+
+
+def test_a_chain_of_runs_carries_it_on_and_resumes_whatever_is_said_of_it(random_model, sample_repo, tmp_path):
+    first = recipe(random_model("4-class"), base_model=E5)
+    one = loop.train(first, data=sample_repo, out=tmp_path / "one")
+    two = stages.train(recipe(one, view="hierarchical"), data=sample_repo, out=tmp_path / "two")
+    assert [card(folder).data.base_model for folder in (one, two, two / "history")] == [E5] * 3
+    assert "fine-tuned from one, which was made from intfloat/multilingual-e5-small" in card(two).text
+    for other in (first.with_changes(base_model=OTHER), recipe(first.backbone)):
+        assert loop.train(other, data=sample_repo, out=one, resume=True) == one
+        assert loop.request(other, sample_repo) == record.request(one)
+        assert same_request(record.read(one)["request"], loop.request(other, sample_repo))
