@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import cdconv
-from contradiction import checklists, results, statistics
+from contradiction import checklists, results, run_log, statistics
+from contradiction.ablation import ablation
 from contradiction.labels import LABELS
 from contradiction.sources import Source
 from contradiction.tables import Table
@@ -108,7 +109,10 @@ def results_page(folder: str | Path = results.FOLDER) -> str:
         "results.md",
         tables=tables,
         classes=[results.class_table(each) for each in found],
+        ablation=ablation(found),
         runs=results.run_table(found),
+        log=run_log.table(found),
+        collapsed=run_log.COLLAPSED,
         baselines=results.baseline_table(folder),
         resamples=results.RESAMPLES,
     )

@@ -136,14 +136,15 @@ def run_table(results: Sequence[Mapping[str, Any]]) -> Table:
     """How each detector was trained: backbone, seed, size, best epoch, minutes and hardware, from its run's record."""
     body = {}
     for each in results:
-        if run := each["run"]:
+        # A zero-shot evaluation holds the record of the NLI stage that it asked.
+        if (run := each["run"]) and not each.get("request"):
             recipe = run["request"]["recipe"]
             body[each["name"]] = (
                 each["name"],
                 backbone_name(recipe) or "none, from scratch",
                 f"{run['parameters'] / 1e6:.1f} M",
                 str(recipe["seed"]),
-                "each stage's" if "stages" in run else f"{run['best_epoch']} of {recipe['epochs']}",
+                f"{run['best_epoch']} of {recipe['epochs']}" if "epochs" in run else "see the log",
                 f"{run['minutes']:.0f}",
                 run["hardware"],
             )

@@ -10,15 +10,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Table:
-    """A title, a header and rows of cells; the first column is text, the others are numbers."""
+    """A title, a header and rows of cells; the first ``texts`` columns are text, the others are numbers."""
 
     title: str
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
+    texts: int = 1
 
     def markdown(self) -> str:
         """The table in Markdown, without its title."""
-        rule = ["---", *["---:"] * (len(self.header) - 1)]
+        rule = ["---"] * self.texts + ["---:"] * (len(self.header) - self.texts)
         return "\n".join(f"| {' | '.join(cells)} |" for cells in (self.header, rule, *self.rows))
 
     def rich(self) -> "RichTable":
@@ -28,7 +29,7 @@ class Table:
 
         table = RichTable(box=box.SIMPLE_HEAD)
         for index, name in enumerate(self.header):
-            table.add_column(name, justify="right" if index else "left", no_wrap=True)
+            table.add_column(name, justify="right" if index >= self.texts else "left", no_wrap=True)
         for cells in self.rows:
             table.add_row(*cells)
         return table
@@ -37,6 +38,17 @@ class Table:
 def percent(value: float, digits: int = 1) -> str:
     """A fraction as a percentage without its sign: 0.781 -> 78.1."""
     return f"{100 * value:.{digits}f}"
+
+
+def signed(value: float) -> str:
+    """A difference of fractions as one of percentages: 0.021 -> +2.1."""
+    return f"{100 * value:+.1f}"
+
+
+def signed_interval(bounds: Sequence[float]) -> str:
+    """The bounds of a difference: [-0.003, 0.054] -> -0.3 to +5.4."""
+    low, high = bounds
+    return f"{signed(low)} to {signed(high)}"
 
 
 def interval(bounds: Sequence[float]) -> str:

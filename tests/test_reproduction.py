@@ -546,7 +546,7 @@ def test_artefact_baselines_are_flatten_on_their_own_view_and_are_never_asked_ze
 
 def test_the_context_alone_can_be_a_cell_and_is_named_as_what_it_is(run, options, tmp_path):
     out = tmp_path / "out"
-    few = ["--seeds", "23", "--configs", "4-class", "--methods", "flatten,context-only", "--out", out]
+    few = ["--seeds", "23", "--configs", "4-class", "--methods", "context-only", "--out", out]
     assert run("table4", *options, *few)[0] == 0
     kept = evaluation(out, "context-only-4-class-tiny-seed23")
     row = markdown_row(out, "4-class", "context-only (artefact baseline)")

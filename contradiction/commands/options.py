@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
+from contradiction import shipped
 from contradiction.errors import InputError
 
-# The detector in this repository; an installed package comes without it.
-SHIPPED = str(Path(__file__).resolve().parents[2] / "models" / "e5-small-cdconv")
+SHIPPED = str(shipped.FOLDER)
 
 ModelOption = Annotated[
     str, typer.Option(envvar="CDCONV_MODEL", help="A model folder or Hub id.", show_default="the shipped detector")

@@ -215,7 +215,8 @@ def _cells(
         rows = len(part_of(train, share, part.seed))
         for seed in seeds:
             one = part.with_changes(seed=seed)
-            asked = {**request, "recipe": {**one.model_dump(), "backbone": request["recipe"]["backbone"]}}
+            varied = {key: getattr(one, key) for key in ("share", "epochs", "patience", "seed")}
+            asked = {**request, "recipe": {**request["recipe"], **varied}}
             found.append(Cell(method, start, nli, True, one, rows, asked, test))
     return found
 
@@ -281,9 +282,9 @@ def same_request(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None)
 
 
 def _essence(request: Mapping[str, Any] | None) -> dict[str, Any]:
-    recipe = (request or {}).get("recipe", {})
-    defaults = {name: each.default for name, each in Recipe.model_fields.items() if not each.is_required()}
-    return {**(request or {}), "recipe": {**(defaults if recipe else {}), **recipe, "name": None}}
+    if not request or "recipe" not in request:  # zero-shot
+        return dict(request or {})
+    return {**request, "recipe": {**record.recipe(request), "name": None}}
 
 
 def check_free(all_cells: Iterable[Cell], out: Path, resume: bool) -> None:

@@ -15,7 +15,7 @@ from contradiction.labels import LABELS, task_of
 from contradiction.reproduction import plot as plots
 from contradiction.reproduction.comparison import Contrast, Line, contrasts, merged_run_of, run_of
 from contradiction.reproduction.grid import ARTEFACTS, CURVE, METHODS, TABLES, Cell
-from contradiction.tables import Table, interval, percent
+from contradiction.tables import Table, interval, percent, signed, signed_interval
 
 # What the paper reports: test macro-F1 on the official split.
 PAPER = {"2-class": ("paper: hierarchical", 0.781), "4-class": ("paper: hierarchical", 0.593)}
@@ -181,8 +181,8 @@ def contrast_table(panel: Panel) -> Table | None:
     body = [
         (
             f"{each.line} – {each.against}",
-            f"{100 * each.difference:+.1f}",
-            f"{100 * each.interval[0]:+.1f} to {100 * each.interval[1]:+.1f}",
+            signed(each.difference),
+            signed_interval(each.interval),
             f"{each.p_value:.3f}",
             f"{each.adjusted:.3f}",
             str(each.seeds),

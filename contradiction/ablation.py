@@ -1,0 +1,130 @@
+"""What each choice of a recipe brings: every kept detector beside a reference, on the rows of one validation split."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from contradiction import record, shipped
+from contradiction.recipes import Recipe
+from contradiction.reproduction.comparison import Contrast, Line, Run, contrasts, merged_run_of, run_of
+from contradiction.results import RESAMPLES, backbone_name
+from contradiction.tables import Table, percent, signed, signed_interval
+
+CONFIG, SPLIT = "4-class", "validation"
+START = ("backbone", "scratch")  # of which a recipe has one
+
+
+@dataclass(frozen=True)
+class Ablation:
+    """The detectors beside the reference.
+
+    Attributes:
+        reference: its name.
+        table: a row a detector, those with the fewest changes first.
+        left_out: names of detectors that were trained or evaluated on other rows, or have no record.
+    """
+
+    reference: str
+    table: Table
+    left_out: tuple[str, ...]
+
+
+def ablation(
+    kept: Sequence[Mapping[str, Any]], reference: str = shipped.FOLDER.name, bootstrap: int = RESAMPLES
+) -> Ablation | None:
+    """Compares the kept 4-class validation evaluations with that of the reference; None where there is no such pair.
+
+    Differences are between most probable labels: a decision rule is fitted on these very rows, and would count what it
+    has learnt of them.
+
+    Args:
+        kept: evaluations.
+        reference: the name of the detector that all others are held against.
+        bootstrap: resamples of the paired tests.
+    """
+    found = [each for each in kept if (each["config"], each["split"]) == (CONFIG, SPLIT)]
+    first = next((each for each in found if each["name"] == reference and each.get("run")), None)
+    others = [each for each in found if each is not first]
+    if not first or not others:
+        return None
+    same = [each for each in others if _rows(each) == _rows(first)]
+    same.sort(key=lambda each: (len(changes(each, first)), -run_of(each).metrics["macro_f1"]))
+    fine, coarse = (
+        contrasts([(_line(each, read), _line(first, read)) for each in same], task, bootstrap)
+        for read, task in ((run_of, CONFIG), (merged_run_of, "2-class"))
+    )
+    body = [_row(first, "the reference", None, None)]
+    body += [
+        _row(each, ", ".join(changes(each, first)) or "nothing", one, two)
+        for each, one, two in zip(same, fine, coarse, strict=True)
+    ]
+    against = ("difference", "95 % interval", "p, Holm")
+    header = ("detector", "differs in", "macro-F1", *against, "with its rule", "merged to 2-class", *against, "minutes")
+    left_out = tuple(each["name"] for each in others if _rows(each) != _rows(first))
+    return Ablation(reference, Table(f"{CONFIG} {SPLIT} split", header, body, texts=2), left_out)
+
+
+def changes(kept: Mapping[str, Any], reference: Mapping[str, Any]) -> list[str]:
+    """What the recipe of one run has different from another's, as its key and value: ``epochs 5``."""
+    ones, others = (_recipes(each["run"]["request"]) for each in (kept, reference))
+    one, other = ones[0], others[0]
+    found = [] if all(one[key] == other[key] for key in START) else [_start(one, other)]
+    if len(ones) != len(others):
+        found.append(f"mean of {len(ones)} runs" if len(ones) > 1 else "a single run")
+    for key in Recipe.model_fields:
+        values, before = ([_words(recipe[key]) for recipe in recipes] for recipes in (ones, others))
+        if key not in (*START, "name") and set(values) != set(before):
+            found.append(f"{key} {' / '.join(dict.fromkeys(values))}")
+    return found
+
+
+def _recipes(request: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The recipe that a run was asked for, or those of the runs whose mean a soup is."""
+    return [record.recipe({"recipe": each}) for each in request.get("soup", [request["recipe"]])]
+
+
+def _start(recipe: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+    name = backbone_name(recipe)
+    if not name:
+        return f"from scratch ({', '.join(f'{key} {size}' for key, size in recipe['scratch'].items())})"
+    if name != backbone_name(other):
+        return f"backbone {name}"
+    # Folders of one name: what tells them apart is the digest of their weights, which early records do not hold.
+    _, _, digest = recipe["backbone"].partition("@")
+    return f"backbone {name} ({f'weights {digest}' if digest else 'which weights is not recorded'})"
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, list):
+        return " + ".join(map(str, value)) or "none"
+    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _rows(kept: Mapping[str, Any]) -> tuple[str, str] | None:
+    """The fingerprints of the rows that a detector was evaluated on, and trained on; None without a record."""
+    return (kept["data"], kept["run"]["request"]["data"]) if kept.get("run") else None
+
+
+def _line(kept: Mapping[str, Any], read: Any) -> Line:
+    # Without its seed, by which the lines of a grid are paired: here seeds may be what differs.
+    run: Run = replace(read(kept), seed=None)
+    return Line(kept["name"], "", "", "trained", (run,), 1)
+
+
+def _row(kept: Mapping[str, Any], differs: str, fine: Contrast | None, coarse: Contrast | None) -> list[str]:
+    return [
+        kept["name"],
+        differs,
+        percent(run_of(kept).metrics["macro_f1"]),
+        *_cells(fine),
+        percent(kept["metrics"]["macro_f1"]) if "plain" in kept else "",
+        percent(merged_run_of(kept).metrics["macro_f1"]),
+        *_cells(coarse),
+        f"{kept['run']['minutes']:.0f}",
+    ]
+
+
+def _cells(contrast: Contrast | None) -> list[str]:
+    if not contrast:
+        return ["", "", ""]
+    return [signed(contrast.difference), signed_interval(contrast.interval), f"{contrast.adjusted:.3f}"]

@@ -1,0 +1,6 @@
+"""The detector that lies in this repository."""
+
+from pathlib import Path
+
+# An installed package comes without it.
+FOLDER = Path(__file__).resolve().parents[1] / "models" / "e5-small-cdconv"
