@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from contradiction.reproduction.grid import METHODS
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 
 # Of Okabe and Ito's palette, which colour-blind people can tell apart.
 COLOURS = {"trained": "#0072B2", "merged": "#56B4E9", "zero-shot": "#009E73", "baseline": "#74787F", "paper": "#D55E00"}
-CURVES = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#000000")
+CURVES = dict(zip(METHODS, ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#000000"), strict=True))
 MEANINGS = {
     "trained": "trained on these labels",
     "merged": "trained on four classes, merged",
@@ -73,7 +75,7 @@ def _draw_curves(axes: "Axes", panel: "Panel") -> None:
         ]
         label = f"{method}, 4-class merged" if kind == "merged" else method
         style = "--" if kind == "merged" else "-"
-        axes.errorbar(places, means, reach, fmt=f"o{style}", color=CURVES[number % len(CURVES)], label=label)
+        axes.errorbar(places, means, reach, fmt=f"o{style}", color=CURVES[method], label=label)
     for line in panel.baselines:
         # An underscore keeps all but the first out of the legend.
         label = f"{'' if line is panel.baselines[0] else '_'}{MEANINGS['baseline']}, all rows"
