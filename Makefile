@@ -32,7 +32,8 @@ lint: setup
 	-$(PYTHON) -m venv .venv-legacy && .venv-legacy/bin/pip install --quiet --disable-pip-version-check -r $< && touch $@
 
 # The shipped detector, from its backbone to the end: its two runs took 27 and 71 minutes on a CPU with bf16 instructions.
-# By default from the Hub; ENCODER, NLI_TRAIN and NLI_VALIDATION name folders or files instead.
+# By default from the Hub; ENCODER, NLI_TRAIN and NLI_VALIDATION name folders or files instead,
+# ENCODER one with a copy of ENCODER_IS or a pruned form of it, which is what the card then says.
 ENCODER_IS = intfloat/multilingual-e5-small
 ENCODER ?= $(ENCODER_IS)
 NLI_TRAIN ?= clue/clue:ocnli clue/clue:cmnli:validation
