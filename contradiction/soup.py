@@ -41,19 +41,19 @@ def soup(models: Sequence[str | Path], out: str | Path, *, data: str | Path) -> 
     """
     from safetensors.torch import save_file
 
-    models, out = [Path(each) for each in models], Path(out)
-    runs = _runs(models)
+    folders, out = [Path(each) for each in models], Path(out)
+    runs = _runs(folders)
     if out.exists():
         raise InputError(f"{out}: exists already; remove it, or name another folder")
     asked = runs[0]["request"]
     parts = {split: load_split(data, asked["recipe"]["config"], split) for split in ("train", "validation")}
     if fingerprint(*parts.values()) != asked["data"]:
-        raise InputError(f"{data}: not the data that {models[0]} was trained on")
-    mean = _mean(models)
+        raise InputError(f"{data}: not the data that {folders[0]} was trained on")
+    mean = _mean(folders)
     with new_folder(out) as folder:
         save_file(mean, folder / WEIGHTS, metadata={"format": "pt"})
-        (folder / "config.json").write_bytes((models[0] / "config.json").read_bytes())
-        for file in models[0].glob("*token*.json"):
+        (folder / "config.json").write_bytes((folders[0] / "config.json").read_bytes())
+        for file in folders[0].glob("*token*.json"):
             (folder / file.name).write_bytes(file.read_bytes())
         record.write_soup(folder, runs)
         calibrate(folder, parts["validation"])
