@@ -68,7 +68,7 @@ def test_a_run_leaves_a_plain_checkpoint_with_label_names(finished):
 
 def test_the_record_says_what_was_run_on_what_and_what_came_of_it(finished):
     run = record(finished)
-    assert run["request"]["recipe"] == QUICK.model_dump()
+    assert run["request"]["recipe"] == QUICK.asked()
     assert run["request"]["data_name"] == "CDConv sample"
     assert len(run["epochs"]) == 3
     scores = [each["validation"]["macro_f1"] for each in run["epochs"]]
