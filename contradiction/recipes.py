@@ -64,6 +64,10 @@ class Recipe(BaseModel):
         layer_decay: each layer learns at so much of the rate of the one above it, see
             ``contradiction.training.optimizers``.
         class_weights, logit_adjustment, focal, label_smoothing, r_drop: see ``contradiction.training.losses``.
+        teachers: folders or Hub ids of trained detectors with the same labels, whose mean opinion of each row is learnt
+            beside its label, see ``contradiction.training.teachers``.
+        distill, distill_temperature: how much that opinion counts against the label, and how much it is softened, see
+            ``contradiction.training.losses``; without teachers they mean nothing.
         fgm: the length of an adversarial move of the embeddings, see ``contradiction.training.regularizers``.
         ema: the decay of a moving average of the weights; then the averaged ones are validated and kept.
         dropout: replaces the backbone's own where given.
@@ -97,6 +101,9 @@ class Recipe(BaseModel):
     focal: Strength = 0.0
     label_smoothing: Share = 0.0
     r_drop: Strength = 0.0
+    teachers: list[str] = []
+    distill: float = Field(0.5, ge=0, le=1)
+    distill_temperature: float = Field(1.0, gt=0, allow_inf_nan=False)
     fgm: Strength = 0.0
     ema: Share = 0.0
     dropout: Share | None = None

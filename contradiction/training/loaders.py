@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Generator
 from torch.utils.data import DataLoader, Sampler
@@ -14,6 +15,7 @@ from transformers.trainer_pt_utils import LengthGroupedSampler
 from contradiction.errors import InputError
 from contradiction.recipes import Recipe
 from contradiction.scoring import encode
+from contradiction.training.losses import SOFT
 from contradiction.views import VIEWS, model_input
 
 if TYPE_CHECKING:
@@ -111,19 +113,35 @@ class EpochSampler(Sampler[int]):
 
 
 def encode_rows(
-    rows: "Dataset", recipe: Recipe, tokenizer: "PreTrainedTokenizerBase", view: str | None = None
+    rows: "Dataset",
+    recipe: Recipe,
+    tokenizer: "PreTrainedTokenizerBase",
+    view: str | None = None,
+    soft: np.ndarray | None = None,
 ) -> list[dict[str, Any]]:
-    """Each row's token ids and masks with its ``labels`` (the class id) and ``id``; in another view if one is named."""
+    """Each row's token ids and masks with its ``labels`` (the class id) and ``id``.
+
+    Args:
+        rows: of a split.
+        recipe: says the view and the labels.
+        tokenizer: of the model.
+        view: another than the recipe's.
+        soft: what teachers say of the rows, shape (rows, classes), to go along.
+    """
     inputs = [model_input(row, VIEWS[view or recipe.view], tokenizer) for row in rows]
     encoded, _ = encode(tokenizer, inputs, min(recipe.max_length, tokenizer.model_max_length))
     labels = rows["label"]
     if recipe.target:
         target = rows.features["label"].str2int(recipe.target)
         labels = [int(label == target) for label in labels]
-    return [
+    examples = [
         {**tokens, "labels": label, "id": number}
         for tokens, label, number in zip(encoded, labels, rows["id"], strict=True)
     ]
+    if soft is not None:
+        for example, each in zip(examples, soft.tolist(), strict=True):
+            example[SOFT] = each
+    return examples
 
 
 def train_loader(

@@ -38,6 +38,7 @@ from contradiction.training.optimizers import adamw
 from contradiction.training.regularizers import AdversarialEmbeddings, averaged, weight_average
 from contradiction.training.sampling import part_of
 from contradiction.training.state import Position, Progress, keep, restore, writing
+from contradiction.training.teachers import soft_labels
 from contradiction.views import VIEWS
 from evaluate_metric.evaluate_metric import score
 
@@ -162,12 +163,13 @@ class _Run:
 def _prepare(accelerator: Accelerator, recipe: Recipe, rows: dict[str, "Dataset"], layout: Layout) -> _Run:
     texts = (row[column] for row in rows["train"] for column in VIEWS[recipe.view])
     model, tokenizer = start(recipe, recipe.labels, texts)
-    examples = {split: encode_rows(part, recipe, tokenizer) for split, part in rows.items()}
-    others = [encode_rows(rows["train"], recipe, tokenizer, view) for view in recipe.mixed_views]
-    parts = train_loader([examples["train"], *others], tokenizer, layout, recipe.seed)
-    checks = evaluation_loader(examples["validation"], tokenizer, recipe.batch_size)
+    with accelerator.autocast():  # teachers read at the precision of the recipe, too
+        soft = soft_labels(recipe, rows["train"])
+    views = [encode_rows(rows["train"], recipe, tokenizer, view, soft) for view in (recipe.view, *recipe.mixed_views)]
+    parts = train_loader(views, tokenizer, layout, recipe.seed)
+    checks = evaluation_loader(encode_rows(rows["validation"], recipe, tokenizer), tokenizer, recipe.batch_size)
     optimizer = adamw(model, recipe)
-    counts = np.bincount([each["labels"] for each in examples["train"]], minlength=len(recipe.labels)).tolist()
+    counts = np.bincount([each["labels"] for each in views[0]], minlength=len(recipe.labels)).tolist()
     steps = recipe.epochs * layout.steps
     schedule = get_linear_schedule_with_warmup(optimizer, math.ceil(recipe.warmup * steps), steps)
     # Both before the accelerator wraps the model.
@@ -233,18 +235,23 @@ def request(recipe: Recipe, data: str | Path) -> dict[str, Any]:
 
 def _request(recipe: Recipe, data: str | Path, rows: dict[str, "Dataset"]) -> dict[str, Any]:
     values = recipe.asked()
-    backbone = Path(recipe.backbone or "")
-    if recipe.backbone and backbone.is_dir():
-        # By what it is, not by where it lies on one machine.
-        values["backbone"] = f"{backbone.resolve().name}@{_digest(backbone)}"
+    values["backbone"] = _by_content(recipe.backbone)
+    values["teachers"] = [_by_content(each) for each in recipe.teachers]
     return {"recipe": values, "data": fingerprint(*rows.values()), "data_name": name_of(data)}
 
 
-def _digest(backbone: Path) -> str:
+def _by_content(checkpoint: str | None) -> str | None:
+    """A folder by its name and weights, not by where it lies on one machine; a Hub id as it is."""
+    if checkpoint and (folder := Path(checkpoint)).is_dir():
+        return f"{folder.resolve().name}@{_digest(folder)}"
+    return checkpoint
+
+
+def _digest(folder: Path) -> str:
     """What tells the weights in a folder from others; the format that transformers prefers is the one it loads."""
-    found = list(backbone.glob("*.safetensors")) or list(backbone.glob("pytorch_model*.bin"))
+    found = list(folder.glob("*.safetensors")) or list(folder.glob("pytorch_model*.bin"))
     if not found:
-        raise InputError(f"backbone {str(backbone)!r}: no weights in this folder (*.safetensors or pytorch_model*.bin)")
+        raise InputError(f"{folder}: no weights in this folder (*.safetensors or pytorch_model*.bin)")
     weights = b"".join(sorted(hashlib.sha256(file.read_bytes()).digest() for file in found))
     return hashlib.sha256(weights).hexdigest()[:12]
 

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from contradiction.recipes import Recipe
 
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+# The name under which a batch holds what teachers say of its rows.
+SOFT = "soft"
+
 Objective = Callable[["PreTrainedModel", Mapping[str, torch.Tensor], torch.Tensor], torch.Tensor]
 
 
@@ -56,22 +59,55 @@ def objective(recipe: "Recipe", counts: Sequence[int]) -> Objective:
     under different dropout masks and adds a times the divergence of the two predictions. As in the authors' code, the
     two cross-entropies are averaged rather than summed, so that a learning rate keeps its meaning.
 
+    Where the inputs hold the opinion of teachers, ``distill = d`` of the loss is the divergence from it, and 1 - d the
+    rest, with both predictions softened by ``distill_temperature = T`` and the divergence multiplied by T squared, so
+    that gradients keep their size (Hinton et al., 2015, *Distilling the knowledge in a neural network*, section 2).
+
     Returns:
-        A function of a model, its inputs, and the targets, shape (rows,), to the loss of each row, shape (rows,).
+        A function of a model, its inputs, and the targets, shape (rows,), to the loss of each row, shape (rows,). The
+        inputs may hold ``SOFT``, the probabilities that teachers give, shape (rows, classes).
     """
     loss_of = loss_function(recipe, counts)
 
+    def taught(known: torch.Tensor, logits: torch.Tensor, soft: torch.Tensor | None) -> torch.Tensor:
+        if soft is None:
+            return known
+        return (1 - recipe.distill) * known + recipe.distill * divergence(logits, soft, recipe.distill_temperature)
+
     def one_pass(model: "PreTrainedModel", inputs: Mapping[str, torch.Tensor], targets: torch.Tensor) -> torch.Tensor:
-        return loss_of(model(**inputs).logits, targets)
+        tokens, soft = _parted(inputs)
+        logits = model(**tokens).logits
+        return taught(loss_of(logits, targets), logits, soft)
 
     def two_passes(model: "PreTrainedModel", inputs: Mapping[str, torch.Tensor], targets: torch.Tensor) -> torch.Tensor:
+        tokens, soft = _parted(inputs)
         # In one forward pass of twice the rows, as in the paper: dropout draws a mask for each.
-        logits = model(**{name: torch.cat([each, each]) for name, each in inputs.items()}).logits
-        first, second = logits.float().chunk(2)
-        known = (loss_of(first, targets) + loss_of(second, targets)) / 2
-        return known + recipe.r_drop * disagreement(first, second)
+        logits = model(**{name: torch.cat([each, each]) for name, each in tokens.items()}).logits
+        passes = logits.float().chunk(2)
+        known = sum(taught(loss_of(each, targets), each, soft) for each in passes) / 2
+        return known + recipe.r_drop * disagreement(*passes)
 
     return two_passes if recipe.r_drop else one_pass
+
+
+def _parted(inputs: Mapping[str, torch.Tensor]) -> tuple[dict[str, torch.Tensor], torch.Tensor | None]:
+    return {name: each for name, each in inputs.items() if name != SOFT}, inputs.get(SOFT)
+
+
+def divergence(logits: torch.Tensor, soft: torch.Tensor, temperature: float = 1.0) -> torch.Tensor:
+    """The Kullback-Leibler divergence of a prediction from a teacher's, in nats, times the temperature squared.
+
+    Args:
+        logits: of the student, shape (rows, classes).
+        soft: probabilities of the teacher, shape (rows, classes).
+        temperature: divides both log-probabilities before they are compared.
+
+    Returns:
+        Shape (rows,).
+    """
+    teacher = (soft.float().clamp(min=1e-12).log() / temperature).log_softmax(-1)
+    student = (logits.float() / temperature).log_softmax(-1)
+    return temperature**2 * (teacher.exp() * (teacher - student)).sum(-1)
 
 
 def disagreement(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:

@@ -1,0 +1,42 @@
+"""Distillation: what trained detectors say of the training rows, for a student to learn beside the labels."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from accelerate.utils import tqdm
+from scipy.special import softmax
+
+from contradiction.checkpoint import CheckpointClassifier
+from contradiction.errors import InputError
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+    from contradiction.recipes import Recipe
+
+
+def soft_labels(recipe: "Recipe", rows: "Dataset") -> np.ndarray | None:
+    """The mean of the teachers' probabilities, shape (rows, labels), by the student's class ids; None without teachers.
+
+    A mean of several is more often right than each, and one student can come near it at the cost of one (Hinton et al.,
+    2015, *Distilling the knowledge in a neural network*, section 2). Each teacher reads its own view, without its
+    decision rule.
+
+    Raises:
+        InputError: a teacher is not there, or has other labels than the student.
+    """
+    if not recipe.teachers:
+        return None
+    found = []
+    for name in recipe.teachers:
+        teacher = CheckpointClassifier.load(name)
+        if set(teacher.labels) != set(recipe.labels):
+            raise InputError(
+                f"teacher {name}: predicts {', '.join(teacher.labels)}; the student learns {', '.join(recipe.labels)}"
+            )
+        with tqdm(total=len(rows), desc=f"asking {Path(name).name}", unit="row", dynamic_ncols=True) as bar:
+            logits = teacher.logits(list(rows), on_batch=bar.update)
+        order = [teacher.labels.index(label) for label in recipe.labels]
+        found.append(softmax(logits, axis=1)[:, order])
+    return np.mean(found, axis=0)

@@ -1,0 +1,83 @@
+"""Distillation: the teachers' mean opinion is learnt beside the labels."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.special import softmax
+
+from contradiction import record
+from contradiction.checkpoint import CheckpointClassifier
+from contradiction.data import load_split
+from contradiction.errors import InputError
+from contradiction.recipes import Recipe
+from contradiction.training.loop import train
+from contradiction.training.losses import SOFT, divergence, objective
+from contradiction.training.teachers import soft_labels
+
+SCRATCH = {"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600}
+
+
+def recipe(**values):
+    return Recipe(name="student", view="flatten", config="4-class", scratch=SCRATCH, epochs=1, **values)
+
+
+@pytest.fixture(scope="module")
+def rows(sample_repo):
+    return load_split(sample_repo, "4-class", "train")
+
+
+def test_soft_labels_are_the_mean_of_the_teachers_probabilities(quick_model, random_model, rows):
+    teachers = [str(quick_model), str(random_model("4-class"))]
+    found = soft_labels(recipe(teachers=teachers), rows)
+    ones = [softmax(CheckpointClassifier.load(each).logits(list(rows)), axis=1) for each in teachers]
+    np.testing.assert_allclose(found, (ones[0] + ones[1]) / 2, atol=1e-6)
+    assert soft_labels(recipe(), rows) is None
+
+
+def test_a_teacher_with_other_labels_is_refused(random_model, rows):
+    with pytest.raises(
+        InputError, match=r"teacher .*2-class: predicts .*; the student learns non-contradiction, intra"
+    ):
+        soft_labels(recipe(teachers=[str(random_model("2-class"))]), rows)
+
+
+def test_the_divergence_is_zero_at_the_teacher_and_scipys_elsewhere():
+    from scipy.stats import entropy
+
+    logits = torch.tensor([[2.0, -1.0, 0.5], [0.0, 0.0, 0.0]])
+    assert divergence(logits, logits.softmax(-1), 3.0).tolist() == pytest.approx([0, 0], abs=1e-6)
+    soft = torch.tensor([[0.2, 0.5, 0.3], [0.9, 0.05, 0.05]])
+    expected = [entropy(one, other) for one, other in zip(soft.numpy(), logits.softmax(-1).numpy(), strict=True)]
+    assert divergence(logits, soft).tolist() == pytest.approx(expected, abs=1e-6)
+    cooled = [
+        4 * entropy(np.sqrt(one), softmax(other / 2))  # entropy scales to a sum of one
+        for one, other in zip(soft.numpy(), logits.numpy(), strict=True)
+    ]
+    assert divergence(logits, soft, 2.0).tolist() == pytest.approx(cooled, abs=1e-6)
+
+
+@pytest.mark.parametrize("r_drop", [0.0, 1.0])
+def test_the_opinion_counts_as_much_as_is_asked(r_drop):
+    logits, soft = torch.tensor([[1.0, 0.0, -1.0, 0.5]]), torch.tensor([[0.1, 0.2, 0.3, 0.4]])
+    targets = torch.tensor([2])
+
+    def model(x):
+        return type("Output", (), {"logits": x})
+
+    found = {
+        share: objective(recipe(distill=share, r_drop=r_drop), [4, 3, 2, 1])(model, {"x": logits, SOFT: soft}, targets)
+        for share in (0.0, 0.25, 1.0)
+    }
+    torch.testing.assert_close(found[1.0], divergence(logits, soft))
+    torch.testing.assert_close(found[0.0], torch.nn.functional.cross_entropy(logits, targets, reduction="none"))
+    torch.testing.assert_close(found[0.25], 0.75 * found[0.0] + 0.25 * found[1.0])
+
+
+def test_a_student_learns_from_its_teachers_the_same_each_time(quick_model, sample_repo, tmp_path):
+    alone = train(recipe(), data=sample_repo, out=tmp_path / "alone")
+    taught = recipe(teachers=[str(quick_model)], distill=1.0, mixed_views=["sentence-pair"])
+    first, again = (train(taught, data=sample_repo, out=tmp_path / name) for name in ("first", "again"))
+    weights = [(folder / "model.safetensors").read_bytes() for folder in (alone, first, again)]
+    assert weights[0] != weights[1] == weights[2]
+    [teacher] = record.read(first)["request"]["recipe"]["teachers"]
+    assert teacher.startswith("quick@"), "a teacher is recorded by what it is, not by where it lies"
