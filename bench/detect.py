@@ -27,6 +27,7 @@ def main() -> None:
     options = parser.parse_args()
 
     detector = ContradictionDetector.from_pretrained(options.model, device="cpu")
+    half = ContradictionDetector.from_pretrained(options.model, device="cpu", precision="bf16")
     checkpoint = detector.classifier
     classify = pipeline("text-classification", model=checkpoint.model, tokenizer=checkpoint.tokenizer, device="cpu")
     sample = cdconv.read_rows(SAMPLE)
@@ -44,6 +45,7 @@ def main() -> None:
         "pipeline, batch_size=32": lambda: classify(inputs, batch_size=32, truncation=True),
         "detector, one by one": lambda: [detector(each) for each in chats],
         "detector.batch": lambda: detector.batch(chats),
+        "detector.batch, bf16": lambda: half.batch(chats),
     }
     for way in ways.values():
         way()

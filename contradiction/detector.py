@@ -82,7 +82,13 @@ class ContradictionDetector:
 
     @classmethod
     def from_pretrained(
-        cls, name: str | Path, *, view: str | None = None, device: str | None = None, **settings: Any
+        cls,
+        name: str | Path,
+        *,
+        view: str | None = None,
+        device: str | None = None,
+        precision: str = "fp32",
+        **settings: Any,
     ) -> Self:
         """Loads a detector from a folder or from the Hub: of one checkpoint, or a hierarchical one.
 
@@ -90,6 +96,8 @@ class ContradictionDetector:
             name: folder or Hub id.
             view: the utterances it reads, for checkpoints whose configuration does not say.
             device: for instance ``cpu`` or ``cuda:1``; by default a GPU where there is one.
+            precision: of the arithmetic: ``fp32``, ``bf16`` or ``fp16``, see
+                :class:`contradiction.checkpoint.CheckpointClassifier`.
             settings: see ``contradiction.decision.Settings``.
 
         Raises:
@@ -99,8 +107,8 @@ class ContradictionDetector:
         if folder := folder_of(name):
             if view is not None:
                 raise InputError(f"{name}: hierarchical, each stage reads a view of its own; leave the view out")
-            return cls(HierarchicalClassifier.load(folder, device=device), wanted)
-        return cls(CheckpointClassifier.load(name, view=view, device=device), wanted)
+            return cls(HierarchicalClassifier.load(folder, device=device, precision=precision), wanted)
+        return cls(CheckpointClassifier.load(name, view=view, device=device, precision=precision), wanted)
 
     def with_settings(self, **settings: Any) -> Self:
         """The same detector, with other settings; those not named stay as they are."""

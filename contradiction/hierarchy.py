@@ -53,7 +53,7 @@ class HierarchicalClassifier(Classifier):
             raise InputError(f"{name}: its stages are {', '.join(tasks)}; there must be one for each category")
 
     @classmethod
-    def load(cls, folder: str | Path, *, device: str | None = None) -> Self:
+    def load(cls, folder: str | Path, *, device: str | None = None, precision: str = "fp32") -> Self:
         """Loads the stages that a folder's ``stages.json`` names.
 
         Raises:
@@ -63,7 +63,7 @@ class HierarchicalClassifier(Classifier):
         names = read_json(folder / FILE).get("stages")
         if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
             raise InputError(f'{folder / FILE}: must be {{"stages": [folder, ...]}}')
-        stages = [CheckpointClassifier.load(folder / name, device=device) for name in names]
+        stages = [CheckpointClassifier.load(folder / name, device=device, precision=precision) for name in names]
         return cls(stages, str(folder), Rule.load(folder))
 
     def read(self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None) -> list[Reading]:

@@ -1,6 +1,7 @@
 """One checkpoint over many inputs: sorted by length, batched, cut from the left, probabilities in the order given."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -15,6 +16,10 @@ from contradiction.tails import MARGIN, ends, tail
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+
+# Of the arithmetic in a forward pass; weights are float32 in all of them.
+PRECISIONS = ("fp32", "bf16", "fp16")
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,21 @@ def load_checkpoint(name: str | Path, device: str | None = None) -> tuple["PreTr
             f"{name}: neither a model folder nor a model on the Hub that can be reached ({reason})"
         ) from error
     return model.to(device or best_device()).eval(), tokenizer
+
+
+def check_precision(precision: str) -> str:
+    """The precision; raises InputError where there is none of this name."""
+    if precision not in PRECISIONS:
+        raise InputError(f"precision {precision!r}; allowed are {', '.join(PRECISIONS)}")
+    return precision
+
+
+def _autocast(model: "PreTrainedModel", precision: str) -> AbstractContextManager[Any]:
+    import torch
+
+    if precision == "fp32":
+        return nullcontext()
+    return torch.autocast(model.device.type, torch.bfloat16 if precision == "bf16" else torch.float16)
 
 
 def best_device() -> str:
@@ -127,6 +147,7 @@ def score(
     *,
     batch_size: int = 32,
     on_batch: Callable[[int], Any] | None = None,
+    precision: str = "fp32",
 ) -> Scores:
     """Scores pipeline-style inputs.
 
@@ -139,6 +160,7 @@ def score(
         inputs: dicts with ``text`` and, in all or none of them, ``text_pair``.
         batch_size: inputs a forward pass.
         on_batch: called with the number of inputs done, after each batch.
+        precision: one of ``PRECISIONS``.
     """
     import torch
 
@@ -160,7 +182,7 @@ def score(
     for start in range(0, len(order), batch_size):
         chosen = order[start : start + batch_size]
         batch = tokenizer.pad([encoded[index] for index in chosen], return_tensors="pt").to(model.device)
-        with torch.inference_mode():
+        with torch.inference_mode(), _autocast(model, precision):
             logits[chosen] = model(**batch).logits.float().cpu().numpy()
         if on_batch:
             on_batch(int(copies[chosen].sum()))

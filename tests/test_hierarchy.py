@@ -70,6 +70,11 @@ def test_the_folder_holds_a_plain_checkpoint_a_stage(folder):
         assert sorted(each["label"] for each in found) == sorted(labels)
 
 
+def test_all_stages_have_the_precision_that_is_asked_for(folder):
+    asked = ContradictionDetector.from_pretrained(folder, precision="bf16")
+    assert [stage.precision for stage in asked.classifier.stages] == ["bf16"] * 3
+
+
 def test_from_pretrained_knows_a_hierarchy_by_its_file(detector):
     assert isinstance(detector.classifier, HierarchicalClassifier)
     verdict = detector(CHAT)

@@ -18,6 +18,7 @@ from contradiction.terminal import progress
 if TYPE_CHECKING:
     from contradiction.answer_files import AnswerFiles, LineFile
     from contradiction.chat_files import Chats, Entry
+    from contradiction.decision import Settings
     from contradiction.streams import Answered
 
 NOT_JUDGED = "not judged"
@@ -57,6 +58,9 @@ def detect(
     ] = None,
     max_turns: Annotated[int | None, typer.Option(help="Earlier turns that are read at most.")] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Inputs a forward pass.")] = 32,
+    precision: Annotated[
+        str, typer.Option(help="fp32; or bf16, fp16: faster where the hardware has it, and a little less exact.")
+    ] = "fp32",
     out: Annotated[
         Path | None, typer.Option(help="Write the verdicts here; what is rejected, to OUT.rejected.jsonl.")
     ] = None,
@@ -100,9 +104,10 @@ def detect(
     from contradiction.detector import ContradictionDetector
     from contradiction.streams import Tally, judge, parts
 
-    detector = ContradictionDetector.from_pretrained(model, **settings)
+    detector = ContradictionDetector.from_pretrained(model, precision=precision, **settings)
     detector.batch([])  # says at once where this model does not judge replies
-    kept = _kept(out, chats, path, resume, model=model, scan=scan, settings=detector.settings) if out else None
+    told = {"model": model, "precision": precision, "scan": scan, **_told(detector.settings)}
+    kept = _kept(out, chats, path, resume, told) if out else None
     beside = _beside(path, chats.key) if path and not kept else None
     tally, rows = Tally(), list[tuple[str, ...]]()
     stdout = sys.stdout.buffer  # before a bar takes the place of sys.stdout
@@ -144,18 +149,18 @@ def _open(file: str, text: str | None, form: str | None) -> "Chats":
     return chat_files.open_file(file, form)
 
 
-def _kept(
-    out: Path, chats: "Chats", path: Path | None, resume: bool, *, model: str, scan: bool, settings: Any
-) -> "AnswerFiles":
+def _told(settings: "Settings") -> dict[str, Any]:
     from dataclasses import asdict
 
+    return {**asdict(settings), "categories": [*settings.categories]}
+
+
+def _kept(out: Path, chats: "Chats", path: Path | None, resume: bool, told: dict[str, Any]) -> "AnswerFiles":
     from contradiction.answer_files import AnswerFiles, request
 
     if resume and path is None:
         raise InputError(f"{chats.where}: --resume needs a file, of which it can be seen that it is still the same")
-    run = request(
-        model, path, format=chats.form, scan=scan, **{**asdict(settings), "categories": [*settings.categories]}
-    )
+    run = request(file=path, format=chats.form, **told)
     kept = AnswerFiles(out, chats.key, run, resume)
     if kept.replaced:
         _say(f"{kept.rejected.path}: {REPLACED}")

@@ -163,8 +163,7 @@ class _Run:
 def _prepare(accelerator: Accelerator, recipe: Recipe, rows: dict[str, "Dataset"], layout: Layout) -> _Run:
     texts = (row[column] for row in rows["train"] for column in VIEWS[recipe.view])
     model, tokenizer = start(recipe, recipe.labels, texts)
-    with accelerator.autocast():  # teachers read at the precision of the recipe, too
-        soft = soft_labels(recipe, rows["train"])
+    soft = soft_labels(recipe, rows["train"])
     views = [encode_rows(rows["train"], recipe, tokenizer, view, soft) for view in (recipe.view, *recipe.mixed_views)]
     parts = train_loader(views, tokenizer, layout, recipe.seed)
     checks = evaluation_loader(encode_rows(rows["validation"], recipe, tokenizer), tokenizer, recipe.batch_size)

@@ -20,8 +20,8 @@ def soft_labels(recipe: "Recipe", rows: "Dataset") -> np.ndarray | None:
     """The mean of the teachers' probabilities, shape (rows, labels), by the student's class ids; None without teachers.
 
     A mean of several is more often right than each, and one student can come near it at the cost of one (Hinton et al.,
-    2015, *Distilling the knowledge in a neural network*, section 2). Each teacher reads its own view, without its
-    decision rule.
+    2015, *Distilling the knowledge in a neural network*, section 2). Each teacher reads its own view, at the
+    precision of the recipe and without its decision rule.
 
     Raises:
         InputError: a teacher is not there, or has other labels than the student.
@@ -30,7 +30,7 @@ def soft_labels(recipe: "Recipe", rows: "Dataset") -> np.ndarray | None:
         return None
     found = []
     for name in recipe.teachers:
-        teacher = CheckpointClassifier.load(name)
+        teacher = CheckpointClassifier.load(name, precision=recipe.precision)
         if set(teacher.labels) != set(recipe.labels):
             raise InputError(
                 f"teacher {name}: predicts {', '.join(teacher.labels)}; the student learns {', '.join(recipe.labels)}"
