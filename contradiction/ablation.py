@@ -1,4 +1,4 @@
-"""What each choice of a recipe brings: every kept detector beside a reference, on the rows of one validation split."""
+"""What each choice of a recipe brings: every kept detector beside a reference, on the rows of one split."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,7 +10,7 @@ from contradiction.reproduction.comparison import Contrast, Line, Run, contrasts
 from contradiction.results import RESAMPLES, backbone_name
 from contradiction.tables import Table, percent, signed, signed_interval
 
-CONFIG, SPLIT = "4-class", "validation"
+CONFIG = "4-class"
 START = ("backbone", "scratch")  # of which a recipe has one
 
 
@@ -30,19 +30,23 @@ class Ablation:
 
 
 def ablation(
-    kept: Sequence[Mapping[str, Any]], reference: str = shipped.FOLDER.name, bootstrap: int = RESAMPLES
+    kept: Sequence[Mapping[str, Any]],
+    split: str = "validation",
+    reference: str = shipped.FOLDER.name,
+    bootstrap: int = RESAMPLES,
 ) -> Ablation | None:
-    """Compares the kept 4-class validation evaluations with that of the reference; None where there is no such pair.
+    """Compares the kept 4-class evaluations on a split with that of the reference; None where there is no such pair.
 
-    Differences are between most probable labels: a decision rule is fitted on these very rows, and would count what it
-    has learnt of them.
+    Differences are between most probable labels: a decision rule is fitted on the validation rows, and would count what
+    it has learnt of them.
 
     Args:
         kept: evaluations.
+        split: of the official data.
         reference: the name of the detector that all others are held against.
         bootstrap: resamples of the paired tests.
     """
-    found = [each for each in kept if (each["config"], each["split"]) == (CONFIG, SPLIT)]
+    found = [each for each in kept if (each["config"], each["split"]) == (CONFIG, split)]
     first = next((each for each in found if each["name"] == reference and each.get("run")), None)
     others = [each for each in found if each is not first]
     if not first or not others:
@@ -61,7 +65,7 @@ def ablation(
     against = ("difference", "95 % interval", "p, Holm")
     header = ("detector", "differs in", "macro-F1", *against, "with its rule", "merged to 2-class", *against, "minutes")
     left_out = tuple(each["name"] for each in others if _rows(each) != _rows(first))
-    return Ablation(reference, Table(f"{CONFIG} {SPLIT} split", header, body, texts=2), left_out)
+    return Ablation(reference, Table(f"{CONFIG} {split} split", header, body, texts=2), left_out)
 
 
 def changes(kept: Mapping[str, Any], reference: Mapping[str, Any]) -> list[str]:
@@ -96,7 +100,8 @@ def _start(recipe: Mapping[str, Any], other: Mapping[str, Any]) -> str:
 
 def _words(value: Any) -> str:
     if isinstance(value, list):
-        return " + ".join(map(str, value)) or "none"
+        # Of a teacher the name; the digest of its weights is in the record.
+        return " + ".join(str(each).partition("@")[0] for each in value) or "none"
     return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 

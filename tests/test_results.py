@@ -112,14 +112,14 @@ def test_a_mean_of_runs_is_a_change_and_so_is_what_its_runs_vary():
 
 
 def test_the_fewest_changes_come_first_and_runs_on_other_rows_are_left_out(found):
-    result = ablation(found, "reference", bootstrap=50)
+    result = ablation(found, reference="reference", bootstrap=50)
     assert [row[0] for row in result.table.rows] == ["reference", "twin", "one", "many"]
     assert [row[1] for row in result.table.rows[:3]] == ["the reference", "nothing", "seed 42"]
     assert result.left_out == ("elsewhere", "trained-elsewhere")
 
 
 def test_the_differences_are_the_metrics_paired_bootstrap_of_the_most_probable_labels(found):
-    result = ablation(found, "reference", bootstrap=500)
+    result = ablation(found, reference="reference", bootstrap=500)
     names = ("twin", "one", "many")
     predictions = {each["name"]: plain(each)["predictions"] for each in found}
     for task, first, ids in (
@@ -143,17 +143,17 @@ def test_the_differences_are_the_metrics_paired_bootstrap_of_the_most_probable_l
 
 
 def test_macro_f1_stands_without_the_rule_and_with_it(found):
-    row = cells(ablation(found, "reference", bootstrap=10).table, "one")
+    row = cells(ablation(found, reference="reference", bootstrap=10).table, "one")
     assert row["macro-F1"] == f"{100 * found[3]['plain']['metrics']['macro_f1']:.1f}"
     assert row["with its rule"] == f"{100 * found[3]['metrics']['macro_f1']:.1f}"
     assert row["minutes"] == "12"
-    assert cells(ablation(found, "reference", bootstrap=10).table, "many")["with its rule"] == ""
+    assert cells(ablation(found, reference="reference", bootstrap=10).table, "many")["with its rule"] == ""
 
 
 def test_without_the_reference_or_without_others_nothing_is_compared(found):
-    assert ablation(found, "nobody") is None
-    assert ablation(found[1:2], "reference") is None
-    assert ablation([], "reference") is None
+    assert ablation(found, reference="nobody") is None
+    assert ablation(found[1:2], reference="reference") is None
+    assert ablation([], reference="reference") is None
 
 
 def test_the_log_shows_every_epoch_and_stage_the_kept_one_in_bold_and_a_collapse():
