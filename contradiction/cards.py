@@ -109,7 +109,7 @@ def results_page(folder: str | Path = results.FOLDER) -> str:
         "results.md",
         tables=tables,
         classes=[results.class_table(each) for each in found],
-        ablations={split: each for split in ("validation", "test") if (each := ablation(found, split))},
+        ablations={split: beside for split in ("validation", "test") if (beside := ablation(found, split))},
         runs=results.run_table(found),
         log=run_log.table(found),
         collapsed=run_log.COLLAPSED,

@@ -28,8 +28,9 @@ class CheckpointClassifier(Classifier):
         view: the utterances it reads (a key of ``contradiction.views.VIEWS``); by default what its configuration says.
         name: how messages name it.
         rule: its decision rule.
-        precision: of the arithmetic, one of ``contradiction.scoring.PRECISIONS``. ``bf16`` is several times as fast on
-            hardware that has the instructions, and moves probabilities by about a hundredth.
+        precision: of the arithmetic, one of ``contradiction.scoring.PRECISIONS``. ``bf16`` is two to four times as fast
+            on a CPU that has the instructions (``bench/detect.py``), and moves probabilities by about a hundredth;
+            ``fp16`` is for GPUs.
 
     Raises:
         InputError: the label names, the view or the precision are unknown.
@@ -56,6 +57,8 @@ class CheckpointClassifier(Classifier):
         self.model, self.tokenizer, self.name, self.task = model.eval(), tokenizer, name, task
         self.columns = VIEWS[view]
         self.rule, self.precision = rule or Rule(), check_precision(precision)
+        if precision == "fp16" and model.device.type == "cpu":
+            raise InputError(f"{name}: fp16 is slower than fp32 on a CPU; bf16 is the fast one there")
 
     @classmethod
     def load(

@@ -156,6 +156,12 @@ class Recipe(BaseModel):
         return self
 
     @model_validator(mode="after")
+    def _teachers_teach_one(self) -> Self:
+        if self.teachers and self.view == HIERARCHICAL:
+            raise ValueError("teachers teach one checkpoint; view 'hierarchical' trains one for each category")
+        return self
+
+    @model_validator(mode="after")
     def _r_drop_needs_dropout(self) -> Self:
         if self.r_drop and self.dropout == 0:
             raise ValueError("r_drop compares two passes under dropout; with dropout 0 they are equal")

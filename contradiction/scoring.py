@@ -44,6 +44,8 @@ def load_checkpoint(name: str | Path, device: str | None = None) -> tuple["PreTr
     try:
         with no_model_bars(quiet=Path(name).is_dir()):
             tokenizer = AutoTokenizer.from_pretrained(str(name))
+            if len(tokenizer) <= len(tokenizer.all_special_tokens):  # what transformers makes up where there is none
+                raise InputError(f"{name}: has no tokenizer, or one without a vocabulary")
             # float32 by name: a checkpoint saved in fp16 would load as fp16, which is slow and weak on a CPU.
             model = AutoModelForSequenceClassification.from_pretrained(str(name), dtype=torch.float32)
     except (OSError, ValueError) as error:

@@ -67,14 +67,19 @@ def _runs(models: Sequence[Path]) -> list[dict[str, Any]]:
     Raises:
         InputError: they cannot, and why.
     """
-    if len(set(models)) < 2:
+    if len(models) < 2 or len({each.resolve() for each in models}) < len(models):
         raise InputError("a soup is of two models at least, each named once")
     for model in models:
-        if not (model / WEIGHTS).is_file() or "epochs" not in record.read(model):
+        if not all((model / file).is_file() for file in (WEIGHTS, TOKENIZER)) or "epochs" not in record.read(model):
             raise InputError(f"{model}: holds no trained detector of one checkpoint; `cdconv train` writes one")
     runs = [record.read(model) for model in models]
     first, run = models[0], runs[0]
+    start = run["request"]["recipe"]["backbone"]
+    if not start:
+        raise InputError(f"{first}: started from random weights; the mean of runs that share no start knows nothing")
     for model, other in zip(models[1:], runs[1:], strict=True):
+        if other["request"]["recipe"]["backbone"] != start:
+            raise InputError(f"{model} and {first}: of different starts; a soup is of runs that share one")
         if other["request"]["data"] != run["request"]["data"]:
             raise InputError(f"{model} and {first}: trained on different data")
         if _shape(model) != _shape(first):

@@ -63,15 +63,18 @@ def test_the_record_and_the_card_say_what_went_in(mean, runs):
     assert "the mean of 3 runs, seeds 1, 2, 3" in (mean / "README.md").read_text(encoding="utf-8")
 
 
-def test_what_does_not_fit_together_is_refused(runs, sample_repo, random_model, tmp_path):
-    other = run(runs[0], sample_repo, tmp_path / "pairs", view="sentence-pair")
+def test_what_does_not_fit_together_is_refused(runs, quick_model, sample_repo, random_model, tmp_path):
+    other = run(quick_model, sample_repo, tmp_path / "pairs", view="sentence-pair")
+    further = run(runs[0], sample_repo, tmp_path / "further")
     changed = tmp_path / "changed"
     shutil.copytree(runs[1], changed)
     tokenizer = json.loads((changed / "tokenizer.json").read_text(encoding="utf-8"))
     (changed / "tokenizer.json").write_text(json.dumps({**tokenizer, "version": "2.0"}), encoding="utf-8")
     for models, said in (
         (runs[:1], "two models at least"),
-        ([runs[0], runs[0]], "each named once"),
+        ([*runs, runs[0]], "each named once"),
+        ([quick_model, runs[0]], "started from random weights"),
+        ([runs[0], further], "of different starts"),
         ([runs[0], random_model("4-class")], "holds no trained detector"),
         ([runs[0], other], "of different shape, labels or view"),
         ([runs[0], changed], "with different tokenizers"),

@@ -1,5 +1,7 @@
 """Distillation: the teachers' mean opinion is learnt beside the labels."""
 
+import shutil
+
 import numpy as np
 import pytest
 import torch
@@ -41,6 +43,25 @@ def test_a_teacher_with_other_labels_is_refused(random_model, rows):
         soft_labels(recipe(teachers=[str(random_model("2-class"))]), rows)
 
 
+def test_a_teacher_that_read_other_rows_is_refused(quick_model, release_repo, tmp_path):
+    with pytest.raises(InputError, match="trained on other rows than the student's"):
+        train(recipe(teachers=[str(quick_model)]), data=release_repo, out=tmp_path / "student")
+    assert not any(tmp_path.iterdir())
+
+
+def test_stages_have_no_teachers(quick_model):
+    with pytest.raises(ValueError, match="teachers teach one checkpoint"):
+        Recipe(name="student", view="hierarchical", config="4-class", scratch=SCRATCH, teachers=[str(quick_model)])
+
+
+def test_a_teacher_without_its_tokenizer_is_refused(quick_model, rows, tmp_path):
+    shutil.copytree(quick_model, tmp_path / "mute")
+    for file in (tmp_path / "mute").glob("*token*"):
+        file.unlink()
+    with pytest.raises(InputError, match="has no tokenizer, or one without a vocabulary"):
+        soft_labels(recipe(teachers=[str(tmp_path / "mute")]), rows)
+
+
 def test_the_divergence_is_zero_at_the_teacher_and_scipys_elsewhere():
     from scipy.stats import entropy
 
@@ -79,5 +100,8 @@ def test_a_student_learns_from_its_teachers_the_same_each_time(quick_model, samp
     first, again = (train(taught, data=sample_repo, out=tmp_path / name) for name in ("first", "again"))
     weights = [(folder / "model.safetensors").read_bytes() for folder in (alone, first, again)]
     assert weights[0] != weights[1] == weights[2]
+    card = (first / "README.md").read_text(encoding="utf-8")
+    assert "100 % of the loss is the mean opinion of 1 trained detectors: quick" in card
+    assert "in one of several views, drawn anew in each epoch: flatten, sentence-pair" in card
     [teacher] = record.read(first)["request"]["recipe"]["teachers"]
     assert teacher.startswith("quick@"), "a teacher is recorded by what it is, not by where it lies"

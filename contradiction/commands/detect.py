@@ -59,7 +59,7 @@ def detect(
     max_turns: Annotated[int | None, typer.Option(help="Earlier turns that are read at most.")] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Inputs a forward pass.")] = 32,
     precision: Annotated[
-        str, typer.Option(help="fp32; or bf16, fp16: faster where the hardware has it, and a little less exact.")
+        str, typer.Option(help="fp32; bf16: faster where the hardware has it, a little less exact; fp16: on a GPU.")
     ] = "fp32",
     out: Annotated[
         Path | None, typer.Option(help="Write the verdicts here; what is rejected, to OUT.rejected.jsonl.")

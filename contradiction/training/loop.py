@@ -38,7 +38,7 @@ from contradiction.training.optimizers import adamw
 from contradiction.training.regularizers import AdversarialEmbeddings, averaged, weight_average
 from contradiction.training.sampling import part_of
 from contradiction.training.state import Position, Progress, keep, restore, writing
-from contradiction.training.teachers import soft_labels
+from contradiction.training.teachers import check_teachers, soft_labels
 from contradiction.views import VIEWS
 from evaluate_metric.evaluate_metric import score
 
@@ -85,6 +85,7 @@ def train(
     accelerator = _accelerator(recipe, track, Path(logs or tracking.folder_of(out)))
     rows = _read(recipe, data)
     asked = _request(recipe, data, rows)
+    check_teachers(recipe, asked["data"])
     rows["train"] = part_of(rows["train"], recipe.share, recipe.seed)
     layout = Layout(
         len(rows["train"]), recipe.batch_size, recipe.accumulate, accelerator.num_processes, accelerator.process_index
@@ -161,7 +162,8 @@ class _Run:
 
 
 def _prepare(accelerator: Accelerator, recipe: Recipe, rows: dict[str, "Dataset"], layout: Layout) -> _Run:
-    texts = (row[column] for row in rows["train"] for column in VIEWS[recipe.view])
+    columns = dict.fromkeys(column for view in (recipe.view, *recipe.mixed_views) for column in VIEWS[view])
+    texts = (row[column] for row in rows["train"] for column in columns)
     model, tokenizer = start(recipe, recipe.labels, texts)
     soft = soft_labels(recipe, rows["train"])
     views = [encode_rows(rows["train"], recipe, tokenizer, view, soft) for view in (recipe.view, *recipe.mixed_views)]

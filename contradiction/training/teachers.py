@@ -7,13 +7,34 @@ import numpy as np
 from accelerate.utils import tqdm
 from scipy.special import softmax
 
+from contradiction import record
 from contradiction.checkpoint import CheckpointClassifier
 from contradiction.errors import InputError
+from contradiction.hierarchy import folder_of
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
     from contradiction.recipes import Recipe
+
+
+def check_teachers(recipe: "Recipe", data: str) -> None:
+    """Makes sure that the teachers have not read what the student is kept from.
+
+    Args:
+        recipe: names the teachers.
+        data: the fingerprint of the student's rows, as its request has it.
+
+    Raises:
+        InputError: a teacher is of several checkpoints, or was trained on other rows: on the official split, it has
+            read rows that are for validation and test on the grouped one.
+    """
+    for name in recipe.teachers:
+        if folder_of(name):
+            raise InputError(f"teacher {name}: hierarchical; a teacher is one checkpoint")
+        read = record.read(name).get("request", {}).get("data", data)
+        if read != data:
+            raise InputError(f"teacher {name}: trained on other rows than the student's; train it on the same data")
 
 
 def soft_labels(recipe: "Recipe", rows: "Dataset") -> np.ndarray | None:
