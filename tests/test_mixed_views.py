@@ -1,4 +1,4 @@
-"""Mixed views: each pass reads each row once, in a view drawn anew, the same after a resume."""
+"""Mixed views: each pass reads each row once, in a view drawn anew; ``test_resume`` resumes a run of them."""
 
 import pytest
 

@@ -24,7 +24,7 @@ def test_bf16_moves_probabilities_by_little_and_labels_hardly_ever(chats):
     )
     both = list(zip(exact, fast, strict=True))
     moved = [max(abs(one.scores[name] - other.scores[name]) for name in one.scores) for one, other in both]
-    assert 0 < max(moved) < 0.05
+    assert 0 < max(moved) < 0.1
     assert sum(one.label == other.label for one, other in both) >= 0.95 * len(chats)
 
 

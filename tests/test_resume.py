@@ -22,7 +22,8 @@ from contradiction.training.tracking import Tracker
 
 # Everything at once that has a state of its own or draws random numbers.
 TOML = (
-    'view = "flatten"\nconfig = "4-class"\nepochs = 2\nbatch_size = 16\naccumulate = 2\nlearning_rate = 3e-3\n'
+    'view = "flatten"\nmixed_views = ["sentence-pair"]\nconfig = "4-class"\n'
+    "epochs = 2\nbatch_size = 16\naccumulate = 2\nlearning_rate = 3e-3\n"
     'class_weights = "balanced"\nema = 0.9\nr_drop = 1.0\nfgm = 0.5\nlayer_decay = 0.9\npatience = 2\n'
     "[scratch]\nhidden_size = 32\nlayers = 1\nheads = 2\nvocabulary = 600\n"
 )
