@@ -9,7 +9,8 @@ import pytest
 from contradiction import cli
 from contradiction.errors import InputError
 from contradiction.recipes import Recipe
-from contradiction.reproduction import grid as reproduction
+from contradiction.reproduction.cells import cells_of
+from contradiction.reproduction.grid import run
 from contradiction.training import loop, stages
 from contradiction.training.locking import TakenError, locked
 from contradiction.training.loop import train
@@ -177,7 +178,7 @@ def test_a_cell_that_another_process_holds_is_skipped_and_the_rest_goes_on(
 def test_a_cell_finished_meanwhile_is_not_run_again_and_states_are_kept_as_often_as_asked(
     encoder, sample_repo, tmp_path, monkeypatch
 ):
-    [cell] = reproduction.cells(
+    [cell] = cells_of(
         "table4", data=sample_repo, methods=["flatten"], configs=["4-class"], seeds=[1], backbone=str(encoder),
         values={"epochs": 1},
     )  # fmt: skip
@@ -188,9 +189,9 @@ def test_a_cell_finished_meanwhile_is_not_run_again_and_states_are_kept_as_often
         real(accelerator, work, progress, position)
 
     monkeypatch.setattr(loop, "keep", noted)
-    assert reproduction.run(cell, data=sample_repo, out=tmp_path, drop_weights=True, save_steps=4)
+    assert run(cell, data=sample_repo, out=tmp_path, drop_weights=True, save_steps=4)
     assert kept == [4, 8, "an epoch"]
     before = cell.evaluation(tmp_path, "test").stat().st_mtime_ns
-    assert not reproduction.run(cell, data=sample_repo, out=tmp_path, drop_weights=True)
+    assert not run(cell, data=sample_repo, out=tmp_path, drop_weights=True)
     assert cell.evaluation(tmp_path, "test").stat().st_mtime_ns == before
     assert not cell.model(tmp_path).exists()

@@ -21,7 +21,9 @@ from contradiction.evaluation import evaluate
 from contradiction.files import read_json
 from contradiction.recipes import Recipe
 from contradiction.reproduction import comparison, timing
-from contradiction.reproduction import grid as reproduction
+from contradiction.reproduction.cells import cells_of, shard, values_of
+from contradiction.reproduction.grid import finished, same_request, zero_shot
+from contradiction.reproduction.panels import panels_of
 from contradiction.results import keep
 from contradiction.training.loop import train
 from contradiction.views import CONVERSATION
@@ -89,9 +91,7 @@ def grid(options, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def cells(encoders, sample_repo):
-    return reproduction.cells(
-        "table4", data=sample_repo, seeds=(23, 42), backbone=str(encoders / "tiny"), values=VALUES
-    )
+    return cells_of("table4", data=sample_repo, seeds=(23, 42), backbone=str(encoders / "tiny"), values=VALUES)
 
 
 def times(folder):
@@ -136,7 +136,7 @@ def test_a_cell_is_the_recipe_file_with_the_values_asked_for(cells, encoders):
 
 
 def test_grouped_configs_take_the_recipe_of_their_labels(sample_repo, encoders):
-    found = reproduction.cells(
+    found = cells_of(
         "table4", data=sample_repo, methods=["flatten"], configs=["4-class-grouped"], seeds=[1],
         backbone=str(encoders / "tiny"),
     )  # fmt: skip
@@ -144,7 +144,7 @@ def test_grouped_configs_take_the_recipe_of_their_labels(sample_repo, encoders):
 
 
 def test_a_learning_curve_makes_the_same_steps_on_each_share_and_shares_table_4s_cells(cells, encoders, sample_repo):
-    found = reproduction.cells(
+    found = cells_of(
         "learning-curve", data=sample_repo, methods=["flatten"], configs=["4-class"], seeds=(23, 42),
         shares=(0.5, 0.25, 1.0), backbone=str(encoders / "tiny"), values={**VALUES, "epochs": 3, "patience": 2},
     )  # fmt: skip
@@ -156,7 +156,7 @@ def test_a_learning_curve_makes_the_same_steps_on_each_share_and_shares_table_4s
     rows = [cell.rows for cell in found]
     assert rows[0] == rows[1] < rows[4]
     assert rows[0] / rows[4] == pytest.approx(0.5, abs=0.02)
-    curve = reproduction.cells(
+    curve = cells_of(
         "learning-curve", data=sample_repo, seeds=(23, 42), shares=[1.0], backbone=str(encoders / "tiny"), values=VALUES
     )
     assert curve == cells
@@ -164,14 +164,14 @@ def test_a_learning_curve_makes_the_same_steps_on_each_share_and_shares_table_4s
 
 @pytest.mark.parametrize("parts", [1, 2, 3, 10, 11])
 def test_the_shards_together_are_the_whole_and_share_nothing(cells, parts):
-    shards = [reproduction.shard(cells, f"{part}/{parts}") for part in range(1, parts + 1)]
+    shards = [shard(cells, f"{part}/{parts}") for part in range(1, parts + 1)]
     names = [cell.name for shard in shards for cell in shard]
     assert sorted(names) == sorted(cell.name for cell in cells)
     assert max(map(len, shards)) - min(map(len, shards)) <= 1
 
 
 def test_values_are_read_as_toml_and_words_need_no_quotes():
-    found = reproduction.values_of(["epochs=3", "precision = bf16", "learning_rate=1e-4", 'class_weights="balanced"'])
+    found = values_of(["epochs=3", "precision = bf16", "learning_rate=1e-4", 'class_weights="balanced"'])
     assert found == {"epochs": 3, "precision": "bf16", "learning_rate": 1e-4, "class_weights": "balanced"}
 
 
@@ -354,8 +354,8 @@ def test_an_evaluation_of_the_same_run_counts_under_any_name_and_another_does_no
         folder = train(recipe, data=sample_repo, out=tmp_path / f"model{epochs}")
         kept = evaluate(ContradictionDetector.from_pretrained(folder), data=sample_repo, config="2-class")
         keep(kept, tmp_path / str(epochs) / "some name.json")
-    assert reproduction.finished(cells, tmp_path / "2") == {}
-    found = reproduction.finished(cells, tmp_path / "1")
+    assert finished(cells, tmp_path / "2") == {}
+    found = finished(cells, tmp_path / "1")
     assert list(found) == [cell.name]
     # The grid is nothing but such runs: the same predictions come out of it.
     assert found[cell.name]["predictions"] == read_json(grid / f"{cell.name}.test.json")["predictions"]
@@ -365,10 +365,10 @@ def test_requests_of_records_from_before_an_option_still_compare():
     recipe = Recipe.load("flatten-4-class").model_dump()
     older = {key: value for key, value in recipe.items() if key not in ("focal", "precision")}
     one, other = ({"recipe": each, "data": "x"} for each in (recipe, older))
-    assert reproduction.same_request(one, other)
-    assert not reproduction.same_request(one, {**other, "recipe": {**older, "focal": 2.0}})
-    assert not reproduction.same_request(one, {**other, "data": "y"})
-    assert not reproduction.same_request({}, {})
+    assert same_request(one, other)
+    assert not same_request(one, {**other, "recipe": {**older, "focal": 2.0}})
+    assert not same_request(one, {**other, "data": "y"})
+    assert not same_request({}, {})
 
 
 def test_shards_on_two_machines_make_the_same_table_as_one(grid, run, options, tmp_path):
@@ -513,14 +513,13 @@ def test_the_plot_of_a_learning_curve_has_a_curve_a_method_and_a_point_a_share(c
     from matplotlib.figure import Figure
 
     from contradiction.reproduction import plot as plots
-    from contradiction.reproduction import table as reproduction_table
 
     assert (curve / "learning-curve.png").read_bytes().startswith(b"\x89PNG")
-    cells = reproduction.cells(
+    cells = cells_of(
         "learning-curve", data=sample_repo, seeds=(23, 42), shares=(0.5, 1.0), backbone=str(encoders / "tiny"),
         methods=["flatten", "reply-only"], configs=["4-class"], values=VALUES,
     )  # fmt: skip
-    panel = reproduction_table.panels("learning-curve", cells, reproduction.finished(cells, curve), {}, bootstrap=10)[1]
+    panel = panels_of("learning-curve", cells, finished(cells, curve), {}, bootstrap=10)[1]
     axes = Figure().subplots()
     plots._draw_curves(axes, panel)
     assert axes.get_legend_handles_labels()[1] == ["flatten", "reply-only"]
@@ -531,7 +530,7 @@ def test_the_plot_of_a_learning_curve_has_a_curve_a_method_and_a_point_a_share(c
 
 
 def test_artefact_baselines_are_flatten_on_their_own_view_and_are_never_asked_zero_shot(encoders, sample_repo):
-    found = reproduction.cells(
+    found = cells_of(
         "table5", data=sample_repo, methods=["reply-only", "context-only"], seeds=[23], values=VALUES,
         backbone=str(encoders / "tiny"), nli=[str(encoders / "tiny-nli")],
     )  # fmt: skip
@@ -566,7 +565,7 @@ def test_zero_shot_is_the_probability_of_a_contradiction_of_the_nli_checkpoint(e
     classify = pipeline("text-classification", model=str(encoders / "tiny-nli"), top_k=None)
     separator = classify.tokenizer.sep_token
     for view, columns in (("sentence-pair", ["b1"]), ("flatten", ["u1", "b1", "u2"])):
-        detector = reproduction.zero_shot(str(encoders / "tiny-nli"), view)
+        detector = zero_shot(str(encoders / "tiny-nli"), view)
         found = evaluate(detector, data=sample_repo, config="2-class")["predictions"]
         inputs = [{"text": separator.join(row[c] for c in columns), "text_pair": row["b2"]} for row in rows]
         expected = [
@@ -629,7 +628,6 @@ def test_the_plot_shows_the_kinds_that_there_are(grid, encoders, sample_repo, ce
     from PIL import Image
 
     from contradiction.reproduction import plot as plots
-    from contradiction.reproduction import table as reproduction_table
 
     def colours(path):
         with Image.open(path) as image:
@@ -638,9 +636,9 @@ def test_the_plot_shows_the_kinds_that_there_are(grid, encoders, sample_repo, ce
 
     assert colours(grid / "table.png") == {"trained", "merged", "baseline"}
     # The paper's figure stands only beside results on the paper's data.
-    done = reproduction.finished(cells, grid)
+    done = finished(cells, grid)
     official = [_renamed(cell) for cell in cells]
-    panels = reproduction_table.panels("table4", official, done, {}, bootstrap=10)
+    panels = panels_of("table4", official, done, {}, bootstrap=10)
     assert [panel.paper for panel in panels] == [("paper: hierarchical", 0.781), ("paper: hierarchical", 0.593)]
     plots.method_plot(panels, "title", tmp_path / "plot.png")
     assert colours(tmp_path / "plot.png") == {"trained", "merged", "paper"}
@@ -654,7 +652,7 @@ def _renamed(cell):
 
 def test_json_of_other_kinds_in_the_folder_is_left_alone(cells, tmp_path):
     (tmp_path / "notes.json").write_text(json.dumps({"name": "mine"}), encoding="utf-8")
-    assert reproduction.finished(cells, tmp_path) == {}
+    assert finished(cells, tmp_path) == {}
     (tmp_path / "cut.json").write_text('{"name": ', encoding="utf-8")
     with pytest.raises(InputError, match="cut.json: not JSON"):
-        reproduction.finished(cells, tmp_path)
+        finished(cells, tmp_path)

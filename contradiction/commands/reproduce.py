@@ -11,7 +11,7 @@ from contradiction.errors import InputError
 from contradiction.terminal import show
 
 if TYPE_CHECKING:
-    from contradiction.reproduction.grid import Cell
+    from contradiction.reproduction.cells import Cell
 
 Done = Mapping[str, dict[str, Any]]
 
@@ -60,21 +60,23 @@ def reproduce(
     A killed run goes on where it stopped. A cell that fails is reported on stderr and the rest goes on; exit code 1.
     Several may run at once on one --out: each takes the cells that no other is at.
     """
-    from contradiction.reproduction import grid as reproduction
+    from contradiction.reproduction import grid
+    from contradiction.reproduction.cells import cells_of, values_of
+    from contradiction.reproduction.cells import shard as shard_of
     from contradiction.training.locking import locked
 
     folder = out or Path("runs") / table
-    cells = reproduction.cells(
+    cells = cells_of(
         table, data=data, methods=_words(methods), configs=_words(configs), seeds=_seeds(seeds), backbone=backbone,
-        nli=nli or [], shares=_shares(shares), values=reproduction.values_of(set_ or []),
+        nli=nli or [], shares=_shares(shares), values=values_of(set_ or []),
     )  # fmt: skip
-    mine = reproduction.shard(cells, shard)
+    mine = shard_of(cells, shard)
     there = {(cell.method, cell.config) for cell in cells}
     for method in _words(methods):
         if left_out := [config for config in _words(configs) if (method, config) not in there]:
             typer.echo(f"cdconv: {method} is not trained on {', '.join(left_out)}, only merged to it", err=True)
     if dry_run:
-        _show_plan(mine, reproduction.finished(mine, folder), data, folder)
+        _show_plan(mine, grid.finished(mine, folder), data, folder)
         return
     failed = 0 if only_table else _run(cells, mine, data, folder, resume, drop_weights, save_steps)
     # One process after the other, so that the last to write has seen all that is finished.
@@ -112,18 +114,17 @@ def _run(
     save_steps: int | None,
 ) -> int:
     """Runs what is not finished and no other process is at; gives how many cells failed."""
-    from contradiction.reproduction import grid as reproduction
-    from contradiction.reproduction import timing
+    from contradiction.reproduction import grid, timing
     from contradiction.training.locking import TakenError
 
-    reproduction.check_free(mine, folder, resume)
-    done = reproduction.finished(cells, folder)
+    grid.check_free(mine, folder, resume)
+    done = grid.finished(cells, folder)
     todo = [cell for cell in mine if cell.name not in done]
     if len(todo) < len(mine):
         typer.echo(f"{len(mine) - len(todo)} of {len(mine)} cells are finished already", err=True)
     failed = 0
     for number, cell in enumerate(todo):
-        done = reproduction.finished(cells, folder)
+        done = grid.finished(cells, folder)
         minutes = timing.estimate(cells, done)
         left = ""
         if minutes:
@@ -131,7 +132,7 @@ def _run(
             left = f"; {timing.duration(rest)} of training left"
         typer.secho(f"cell {number + 1} of {len(todo)}: {cell.name}{left}", bold=True, err=True)
         try:
-            if not reproduction.run(cell, data=data, out=folder, drop_weights=drop_weights, save_steps=save_steps):
+            if not grid.run(cell, data=data, out=folder, drop_weights=drop_weights, save_steps=save_steps):
                 typer.echo(f"{cell.name}: finished by another process", err=True)
         except TakenError:
             typer.echo(f"{cell.name}: skipped, another process is at it", err=True)
@@ -170,21 +171,19 @@ def _show_plan(cells: Sequence["Cell"], done: Done, data: str, folder: Path) -> 
 
 
 def _write_table(table: str, cells: Sequence["Cell"], data: str, folder: Path, count_baselines: bool) -> None:
-    from contradiction.reproduction import grid as reproduction
-    from contradiction.reproduction import table as reproduction_table
+    from contradiction.reproduction import grid
+    from contradiction.reproduction import table as tables
+    from contradiction.reproduction.panels import configs_of, panels_of
 
-    done = reproduction.finished(cells, folder)
+    done = grid.finished(cells, folder)
     if not done:
         typer.echo(f"cdconv: {folder}: no cell is finished, so there is no table yet", err=True)
         return
-    beside = {
-        config: reproduction.baselines(config, data, folder, count_baselines)
-        for config in reproduction_table.configs_of(cells)
-    }
-    panels = reproduction_table.panels(table, cells, done, beside)
+    beside = {config: grid.baselines(config, data, folder, count_baselines) for config in configs_of(cells)}
+    panels = panels_of(table, cells, done, beside)
     for panel in panels:
-        show(reproduction_table.score_table(panel))
-        if tests := reproduction_table.contrast_table(panel):
+        show(tables.score_table(panel))
+        if tests := tables.contrast_table(panel):
             show(tests)
-    written = reproduction_table.write(folder, table, cells, done, panels)
+    written = tables.write(folder, table, cells, done, panels)
     typer.echo(f"{', '.join(map(str, written))}: written, {len(done)} of {len(cells)} cells")

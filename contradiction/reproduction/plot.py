@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from contradiction.reproduction.grid import METHODS
+from contradiction.reproduction.cells import METHODS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from contradiction.reproduction.comparison import Line
-    from contradiction.reproduction.table import Panel
+    from contradiction.reproduction.panels import Panel
 
 # Of Okabe and Ito's palette, which colour-blind people can tell apart.
 COLOURS = {"trained": "#0072B2", "merged": "#56B4E9", "zero-shot": "#009E73", "baseline": "#74787F", "paper": "#D55E00"}

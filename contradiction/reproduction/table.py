@@ -1,10 +1,8 @@
-"""The table of a grid: its finished cells as lines beside the artefact baselines, in Markdown, CSV and a plot."""
+"""The table of a grid, in Markdown, CSV and a plot."""
 
 import csv
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from io import StringIO
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,137 +11,12 @@ from contradiction.cards import render
 from contradiction.files import write_text
 from contradiction.labels import LABELS, task_of
 from contradiction.reproduction import plot as plots
-from contradiction.reproduction.comparison import Contrast, Line, contrasts, merged_run_of, run_of
-from contradiction.reproduction.grid import ARTEFACTS, CURVE, METHODS, TABLES, Cell
+from contradiction.reproduction.cells import ARTEFACTS, CURVE, TABLES, Cell
+from contradiction.reproduction.comparison import Line
+from contradiction.reproduction.panels import Panel
 from contradiction.tables import Table, interval, percent, signed, signed_interval
 
-# What the paper reports: test macro-F1 on the official split.
-PAPER = {"2-class": ("paper: hierarchical", 0.781), "4-class": ("paper: hierarchical", 0.593)}
-AGAINST = ("sentence-pair", "hierarchical")  # the methods that all others are tested against
 LEVEL = 0.05
-
-
-@dataclass(frozen=True)
-class Panel:
-    """All that is said about one config.
-
-    Attributes:
-        config: that is predicted, on its test split.
-        n: rows of that split.
-        lines: the methods.
-        baselines: the artefact baselines on the same rows.
-        contrasts: the paired tests between methods.
-        paper: the name and macro-F1 of the paper's best method, where the rows are the paper's.
-    """
-
-    config: str
-    n: int
-    lines: tuple[Line, ...]
-    baselines: tuple[Line, ...]
-    contrasts: tuple[Contrast, ...]
-    paper: tuple[str, float] | None
-
-
-def configs_of(cells: Sequence[Cell]) -> list[str]:
-    """The configs that a grid says something about: those of its cells, and 2-class by merging 4-class labels."""
-    found = {cell.config for cell in cells} | {_merged(cell.config) for cell in cells}
-    return sorted(found, key=lambda config: (config.endswith("grouped"), config))
-
-
-def _merged(config: str) -> str:
-    return config.replace("4-class", "2-class")
-
-
-def panels(
-    table: str,
-    cells: Sequence[Cell],
-    done: Mapping[str, Mapping[str, Any]],
-    baselines: Mapping[str, Sequence[Mapping[str, Any]]],
-    bootstrap: int = results.RESAMPLES,
-) -> list[Panel]:
-    """The finished cells of a grid, config by config; a config of which nothing is finished has no panel.
-
-    Args:
-        table: a key of ``TABLES``.
-        cells: the whole grid.
-        done: the kept test evaluations, by the cell's name.
-        baselines: config -> kept evaluations of the artefact baselines on its test split.
-        bootstrap: resamples of the paired tests.
-    """
-    found = []
-    nli = {cell.start for cell in cells if cell.nli}
-    for config in configs_of(cells):
-        lines = _lines(table, cells, done, config)
-        if not lines:
-            continue
-        beside = [Line(each["name"], "", "", "baseline", (run_of(each),), 1) for each in baselines.get(config, ())]
-        tested = contrasts(_pairs(table, lines, nli), task_of(config), bootstrap)
-        release = all(cell.request.get("data_name", "CDConv") == "CDConv" for cell in cells)
-        n = lines[0].runs[0].metrics["n"]
-        paper = PAPER.get(config) if release else None
-        found.append(Panel(config, n, tuple(lines), tuple(beside), tuple(tested), paper))
-    return found
-
-
-def _lines(table: str, cells: Sequence[Cell], done: Mapping[str, Mapping[str, Any]], config: str) -> list[Line]:
-    groups: dict[tuple[str, str, str, float], list[Cell]] = {}
-    for cell in cells:
-        if cell.config == config:
-            kind = "trained" if cell.trained else "zero-shot"
-        elif _merged(cell.config) == config:
-            kind = "merged"
-        else:
-            continue
-        groups.setdefault((cell.method, cell.start, kind, cell.recipe.share), []).append(cell)
-    kinds, methods = ["zero-shot", "trained", "merged"], list(METHODS)
-    lines = []
-    for key in sorted(groups, key=lambda key: (kinds.index(key[2]), methods.index(key[0]), key[3])):
-        (method, start, kind, share), group = key, groups[key]
-        read = merged_run_of if kind == "merged" else run_of
-        if runs := tuple(read(done[cell.name]) for cell in group if cell.name in done):
-            name = _name(table, *key)
-            lines.append(Line(name, method, start, kind, runs, len(group), share, group[0].rows))
-    return lines
-
-
-def _name(table: str, method: str, start: str, kind: str, share: float) -> str:
-    if kind == "zero-shot":
-        return f"zero-shot {start}, {method}"
-    return "".join(
-        (
-            method,
-            " (artefact baseline)" if method in ARTEFACTS else "",
-            f" from {start}" if table == "table5" else "",
-            f", {100 * share:g} % of the rows" if table == CURVE else "",
-            ", 4-class merged" if kind == "merged" else "",
-        )
-    )
-
-
-def _pairs(table: str, lines: Sequence[Line], nli: set[str]) -> list[tuple[Line, Line]]:
-    """Which lines are tested against each other.
-
-    Methods against two of them; with the NLI stage against without; a share of the rows against the next smaller one.
-    """
-    if table == CURVE:  # where the shares of a method and kind stand one after the other, from the smallest
-        return [
-            (line, other) for other, line in pairwise(lines) if (line.method, line.kind) == (other.method, other.kind)
-        ]
-    if table == "table5":
-        return [
-            (line, other)
-            for line in lines
-            for other in lines
-            if (line.method, line.kind) == (other.method, other.kind) and line.start in nli and other.start not in nli
-        ]
-    pairs: dict[frozenset[str], tuple[Line, Line]] = {}
-    for method in AGAINST:
-        # Trained lines stand before merged ones.
-        if against := next((line for line in lines if line.method == method), None):
-            for line in lines:
-                if line is not against:
-                    pairs.setdefault(frozenset((line.name, against.name)), (line, against))
-    return list(pairs.values())
 
 
 def score_table(panel: Panel) -> Table:

@@ -8,7 +8,7 @@ from typing import Any
 
 from contradiction import record
 from contradiction.recipes import Recipe
-from contradiction.reproduction.grid import Cell
+from contradiction.reproduction.cells import Cell
 from contradiction.views import HIERARCHICAL
 
 STEPS = 3

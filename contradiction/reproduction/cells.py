@@ -1,0 +1,258 @@
+"""The cells of a table: which method is trained on what, from which start, with which seed."""
+
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from contradiction.errors import InputError
+from contradiction.labels import task_of
+from contradiction.recipes import Recipe
+from contradiction.views import VIEWS
+
+# Method -> the label sets that it is trained on -> the recipe in models/recipes that says how.
+PAPER: Mapping[str, Mapping[str, str]] = {
+    "sentence-pair": {"2-class": "sentence-pair-2-class", "4-class": "sentence-pair-4-class"},
+    "flatten": {"2-class": "flatten-2-class", "4-class": "flatten-4-class"},
+    "hierarchical": {"4-class": "hierarchical-4-class"},
+}
+# Fine-tuned artefact baselines: what an encoder learns that sees no more than one side. Trained as flatten is, on the
+# view of their own name.
+ARTEFACTS = ("reply-only", "context-only")
+METHODS: Mapping[str, Mapping[str, str]] = {**PAPER, **dict.fromkeys(ARTEFACTS, PAPER["flatten"])}
+CURVE = "learning-curve"
+TABLES = {
+    "table4": "The paper's Table 4: methods",
+    "table5": "The paper's Table 5: the influence of an NLI stage",
+    CURVE: "Learning curve: the influence of the training rows",
+}
+SEEDS = (23, 42, 133, 233)
+SHARES = (0.1, 0.25, 0.5, 1.0)
+# What the grid itself varies, so that --set may not.
+VARIED = {
+    "name": "is the method's",
+    "view": "is the method's; --methods chooses",
+    "target": "is the method's",
+    "config": "is chosen by --configs",
+    "seed": "is chosen by --seeds",
+    "backbone": "is chosen by --backbone",
+    "scratch": "has no place here: the grid starts from a backbone",
+    "share": f"is chosen by --shares, in {CURVE}",
+}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of the grid.
+
+    Attributes:
+        method: a key of ``METHODS``.
+        start: the short name of the checkpoint that it starts from.
+        nli: whether that is a checkpoint of an NLI stage.
+        trained: False for zero-shot: the NLI checkpoint is asked as it is.
+        recipe: what is trained; of a zero-shot cell the view, the config and the checkpoint.
+        rows: that it is trained on.
+        request: what the run's record will say that it was asked to do.
+        test: the fingerprint of the test split.
+    """
+
+    method: str
+    start: str
+    nli: bool
+    trained: bool
+    recipe: Recipe
+    rows: int
+    request: Mapping[str, Any]
+    test: str
+
+    @property
+    def config(self) -> str:
+        """The data set config that is predicted."""
+        return self.recipe.config
+
+    @property
+    def seed(self) -> int | None:
+        """The seed; None where nothing is drawn."""
+        return self.recipe.seed if self.trained else None
+
+    @property
+    def name(self) -> str:
+        """The name of its files."""
+        if not self.trained:
+            return f"zero-shot-{self.method}-{self.config}-{self.start}"
+        share = "" if self.recipe.share == 1 else f"-share{self.recipe.share:g}"
+        return f"{self.method}-{self.config}-{self.start}{share}-seed{self.seed}"
+
+    def model(self, out: Path) -> Path:
+        """Its model folder."""
+        return out / "models" / self.name
+
+    def evaluation(self, out: Path, split: str) -> Path:
+        """The file of its evaluation."""
+        return out / f"{self.name}.{split}.json"
+
+
+def cells_of(
+    table: str,
+    *,
+    data: str | Path,
+    methods: Sequence[str] = tuple(PAPER),
+    configs: Sequence[str] = ("4-class", "2-class"),
+    seeds: Sequence[int] = SEEDS,
+    backbone: str | None = None,
+    nli: Sequence[str] = (),
+    shares: Sequence[float] = (),
+    values: Mapping[str, Any] | None = None,
+) -> list[Cell]:
+    """The cells of a table.
+
+    A method that cannot be trained on a config (the hierarchical one on 2-class) has no cell there.
+
+    Args:
+        table: ``table4``, or ``table5``, which has a zero-shot cell a plain method on 2-class configs, and every other
+            cell twice: from the backbone and from each NLI checkpoint; or ``learning-curve``, which has every
+            cell once a share.
+        data: the data repo.
+        methods: keys of ``METHODS``.
+        configs: of two or four classes, also grouped.
+        seeds: of the runs.
+        backbone: folder or Hub id, instead of the recipes'.
+        nli: NLI checkpoints, for ``table5``.
+        shares: of the training rows, for ``learning-curve``, by default ``SHARES``; a cell of share 1 is that of
+            ``table4``.
+        values: recipe values for all cells.
+
+    Raises:
+        InputError: an argument is none of the allowed, or leaves no cell.
+    """
+    _check(table, methods, configs, seeds, nli)
+    _check_shares(table, shares)
+    parts = shares or (SHARES if table == CURVE else (1.0,))
+    starts = [(backbone, False), *((each, True) for each in nli)]
+    found: list[Cell] = []
+    for config in configs:
+        for method in methods:
+            if not (name := METHODS[method].get(task_of(config))):
+                continue
+            for checkpoint, is_nli in starts:
+                recipe = Recipe.load(name).with_changes(config=config, backbone=checkpoint, **(values or {}))
+                recipe = recipe.with_changes(name=f"{method}-{task_of(config)}", view=method)
+                found += _cells(method, is_nli, recipe, seeds, parts, data)
+    if not found:
+        only = "; ".join(f"{method} is trained on {', '.join(METHODS[method])}" for method in methods)
+        raise InputError(f"no cell is left: the configs are {', '.join(configs)}, but {only}")
+    _check_names(found)
+    return found
+
+
+def _check(
+    table: str, methods: Sequence[str], configs: Sequence[str], seeds: Sequence[int], nli: Sequence[str]
+) -> None:
+    tasks = {task for each in METHODS.values() for task in each}
+    for kind, given, allowed in (
+        ("table", [table], list(TABLES)),
+        ("method", methods, list(METHODS)),
+        ("config", configs, [f"{task}{end}" for task in sorted(tasks) for end in ("", "-grouped")]),
+    ):
+        if not given:
+            raise InputError(f"no {kind} is named; there are {', '.join(allowed)}")
+        if wrong := [each for each in given if each not in allowed]:
+            raise InputError(f"{kind} {wrong[0]!r}; there are {', '.join(allowed)}")
+        if len(set(given)) < len(given):
+            raise InputError(f"a {kind} is named twice in {', '.join(given)}")
+    if not seeds or len(set(seeds)) < len(seeds):
+        raise InputError(f"the seeds are {', '.join(map(str, seeds)) or 'none'}; give at least one, each once")
+    if (table == "table5") != bool(nli):
+        raise InputError(
+            "table5 compares with an NLI stage: --nli names its checkpoint, a folder or a Hub id"
+            if table == "table5"
+            else f"{table} has no NLI stage to compare with; --backbone starts all cells from an NLI checkpoint"
+        )
+
+
+def _check_shares(table: str, shares: Sequence[float]) -> None:
+    if shares and table != CURVE:
+        raise InputError(f"{table} is trained on all rows; --shares goes with {CURVE}")
+    if len({f"{share:g}" for share in shares}) < len(shares):  # as cells are named
+        raise InputError(f"a share is named twice in {', '.join(f'{share:g}' for share in shares)}")
+
+
+def _check_names(found: Iterable[Cell]) -> None:
+    starts: dict[str, set[str]] = {}
+    for cell in found:
+        starts.setdefault(cell.start, set()).add(str(cell.recipe.backbone))
+    for start, places in starts.items():
+        if len(places) > 1:
+            raise InputError(f"{' and '.join(sorted(places))} have the same name, {start}; rename one of them")
+
+
+def _cells(
+    method: str, nli: bool, recipe: Recipe, seeds: Sequence[int], shares: Sequence[float], data: str | Path
+) -> list[Cell]:
+    """A cell a share and seed; before them the zero-shot cell, where an NLI checkpoint can be asked as it is."""
+    from contradiction.data import fingerprint, load_split
+    from contradiction.training import loop as training
+    from contradiction.training.sampling import part_of
+
+    # Once for all seeds, because to read and hash data and backbone takes a while.
+    request = training.request(recipe, data)
+    train, test = load_split(data, recipe.config, "train"), fingerprint(load_split(data, recipe.config, "test"))
+    start = Path(str(recipe.backbone)).resolve().name
+    found = []
+    if nli and recipe.view in VIEWS and method not in ARTEFACTS and task_of(recipe.config) == "2-class":
+        asked = {"zero_shot": recipe.view, "backbone": request["recipe"]["backbone"]}
+        found.append(Cell(method, start, nli, False, recipe, 0, asked, test))
+    for share in shares:
+        part = _on_share(recipe, share)
+        rows = len(part_of(train, share, part.seed))
+        for seed in seeds:
+            one = part.with_changes(seed=seed)
+            varied = {key: getattr(one, key) for key in ("share", "epochs", "patience", "seed")}
+            asked = {**request, "recipe": {**request["recipe"], **varied}}
+            found.append(Cell(method, start, nli, True, one, rows, asked, test))
+    return found
+
+
+def _on_share(recipe: Recipe, share: float) -> Recipe:
+    """The same recipe on a share of the rows, with as many steps.
+
+    At equal epochs a tenth of the rows would also mean a tenth of the steps, and a small encoder that starts on the
+    majority class has not left it by then: the curve would show that.
+    """
+    part = recipe.with_changes(share=share)
+    patience = recipe.patience and round(recipe.patience / share)
+    return part.with_changes(epochs=round(recipe.epochs / share), patience=patience)
+
+
+def values_of(pairs: Iterable[str]) -> dict[str, Any]:
+    """Recipe values from ``key=value``, the value as in TOML, where a word needs no quotes.
+
+    Raises:
+        InputError: not of that form, or a key that the grid itself varies.
+    """
+    values: dict[str, Any] = {}
+    for pair in pairs:
+        key, found, value = (part.strip() for part in pair.partition("="))
+        if not (key and found and value):
+            raise InputError(f"{pair!r}: must be key=value, for instance epochs=3")
+        if key in VARIED:
+            raise InputError(f"{pair!r}: {key} {VARIED[key]}")
+        try:
+            values[key] = tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError:
+            values[key] = value
+    return values
+
+
+def shard(all_cells: Sequence[Cell], part: str) -> list[Cell]:
+    """Every n-th cell from the i-th, for ``i/n`` with i from 1; the n shards together are the whole."""
+    numbers = part.split("/")
+    if (
+        len(numbers) != 2
+        or not all(each.isdecimal() for each in numbers)
+        or not 1 <= int(numbers[0]) <= int(numbers[1])
+    ):
+        raise InputError(f"shard {part!r}: must be i/n with i from 1 to n, for instance 1/3")
+    first, step = map(int, numbers)
+    return list(all_cells[first - 1 :: step])
