@@ -9,8 +9,12 @@ import shutil
 import tempfile
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from contradiction.detector import ContradictionDetector
 
 # Before anything imports a Hugging Face library: they read these once. Without caches of its own, a test would be
 # answered from an earlier build, and hide that the present one is broken.
@@ -120,3 +124,21 @@ def _random_model(task: str, rows: list[dict], path: Path) -> Path:
     model.save_pretrained(path)
     tokenizer.save_pretrained(path)
     return path
+
+
+@pytest.fixture(scope="session")
+def detector(random_model) -> "ContradictionDetector":
+    """A detector of the four classes with random weights."""
+    return _detector(random_model("4-class"))
+
+
+@pytest.fixture(scope="session")
+def two_class(random_model) -> "ContradictionDetector":
+    """The same of two classes."""
+    return _detector(random_model("2-class"))
+
+
+def _detector(folder: Path) -> "ContradictionDetector":
+    from contradiction.detector import ContradictionDetector
+
+    return ContradictionDetector.from_pretrained(folder)

@@ -5,6 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 import torch
+from chats import chat
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import (
@@ -133,10 +134,6 @@ def backbone(family, texts, folder, classes=None, **changes):
 def recipe(backbone, **changes):
     values = {"name": "any", "view": "flatten", "config": "4-class", "epochs": 1, "batch_size": 64}
     return Recipe(**values | {"learning_rate": 1e-3, "backbone": backbone} | changes)
-
-
-def chat(*texts):
-    return [{"role": ("user", "assistant")[i % 2], "content": text} for i, text in enumerate(texts)]
 
 
 @pytest.fixture(scope="module")

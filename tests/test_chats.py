@@ -3,6 +3,7 @@
 import math
 
 import pytest
+from chats import chat
 
 from contradiction.checkpoint import CheckpointClassifier
 from contradiction.conversation import is_chinese, read_turns
@@ -10,20 +11,6 @@ from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.labels import HISTORY, INTRA, LABELS, NON_CONTRADICTION
 from contradiction.windows import windows
-
-
-def chat(*texts):
-    return [{"role": ("user", "assistant")[index % 2], "content": text} for index, text in enumerate(texts)]
-
-
-@pytest.fixture(scope="module")
-def detector(random_model):
-    return ContradictionDetector.from_pretrained(random_model("4-class"))
-
-
-@pytest.fixture(scope="module")
-def two_class(random_model):
-    return ContradictionDetector.from_pretrained(random_model("2-class"))
 
 
 @pytest.fixture(scope="module")

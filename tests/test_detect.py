@@ -14,6 +14,7 @@ from threading import Thread
 
 import pyarrow
 import pytest
+from chats import chat
 from pyarrow import parquet
 
 from contradiction import answer_files, chat_files, cli, streams
@@ -23,10 +24,6 @@ from contradiction.labels import LABELS
 from contradiction.views import CONVERSATION
 
 TEXTS = ("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
-
-
-def chat(*texts):
-    return [{"role": ("user", "assistant")[index % 2], "content": text} for index, text in enumerate(texts)]
 
 
 CHAT = chat(*TEXTS)

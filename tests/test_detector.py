@@ -6,6 +6,7 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from chats import chat
 from transformers import pipeline
 
 from contradiction.checkpoint import CheckpointClassifier
@@ -16,10 +17,6 @@ from contradiction.labels import LABELS
 from contradiction.verdict import Verdict
 
 CHAT = ("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
-
-
-def chat(*texts):
-    return [{"role": ("user", "assistant")[index % 2], "content": text} for index, text in enumerate(texts)]
 
 
 @pytest.fixture(scope="module", params=["4-class", "2-class"])

@@ -24,11 +24,6 @@ def repo(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def detector(random_model):
-    return ContradictionDetector.from_pretrained(random_model("4-class"))
-
-
-@pytest.fixture(scope="module")
 def result(detector, repo):
     return evidence_evaluation.evaluate(detector, data=repo, limit=100)
 

@@ -29,16 +29,6 @@ class Counting(CheckpointClassifier):
 
 
 @pytest.fixture(scope="module")
-def detector(random_model):
-    return ContradictionDetector.from_pretrained(random_model("4-class"))
-
-
-@pytest.fixture(scope="module")
-def two_class(random_model):
-    return ContradictionDetector.from_pretrained(random_model("2-class"))
-
-
-@pytest.fixture(scope="module")
 def stages(random_model):
     """Category -> a random classifier of it, as a stage of the hierarchical method."""
     from contradiction.scoring import load_checkpoint

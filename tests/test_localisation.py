@@ -3,6 +3,7 @@
 from itertools import combinations
 
 import pytest
+from chats import chat
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -26,10 +27,6 @@ class Counting(CheckpointClassifier):
 @pytest.fixture(scope="module")
 def detector(random_model):
     return ContradictionDetector(Counting.load(random_model("4-class")))
-
-
-def chat(*texts):
-    return [{"role": ("user", "assistant")[index % 2], "content": text} for index, text in enumerate(texts)]
 
 
 def text_at(messages, span):

@@ -5,6 +5,7 @@ import json
 import pickle
 
 import pytest
+from chats import chat
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -33,20 +34,6 @@ class Counting(CheckpointClassifier):
             raise RuntimeError("out of memory")
         self.reads = [*getattr(self, "reads", []), len(rows)]
         return super().read(rows, **options)
-
-
-def chat(*texts):
-    return [{"role": ("user", "assistant")[index % 2], "content": text} for index, text in enumerate(texts)]
-
-
-@pytest.fixture(scope="module")
-def detector(random_model):
-    return ContradictionDetector.from_pretrained(random_model("4-class"))
-
-
-@pytest.fixture(scope="module")
-def two_class(random_model):
-    return ContradictionDetector.from_pretrained(random_model("2-class"))
 
 
 @pytest.fixture

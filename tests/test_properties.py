@@ -201,11 +201,6 @@ def assert_alike(one, other):
 
 
 @pytest.fixture(scope="module")
-def detector(random_model):
-    return ContradictionDetector.from_pretrained(random_model("4-class"))
-
-
-@pytest.fixture(scope="module")
 def calibrated(detector, random_model):
     """Task -> a detector that knows its prior."""
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from chats import chat
 from transformers import pipeline
 
 from contradiction import results
@@ -12,10 +13,6 @@ from contradiction.errors import InputError
 from contradiction.evaluation import evaluate
 
 CHAT = ("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
-
-
-def chat(*texts):
-    return [{"role": ("user", "assistant")[index % 2], "content": text} for index, text in enumerate(texts)]
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 
 import pytest
+from chats import chat
 
 from contradiction import testing
 from contradiction.detector import ContradictionDetector
@@ -11,17 +12,7 @@ from contradiction.errors import InputError
 from contradiction.labels import HISTORY
 from contradiction.testing import assert_consistent
 
-
-def chat(*texts):
-    return [{"role": ("user", "assistant")[index % 2], "content": text} for index, text in enumerate(texts)]
-
-
 CHAT = chat("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
-
-
-@pytest.fixture(scope="module")
-def detector(random_model):
-    return ContradictionDetector.from_pretrained(random_model("4-class"))
 
 
 @pytest.fixture(scope="module")
