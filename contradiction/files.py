@@ -12,16 +12,23 @@ from typing import Any
 from contradiction.errors import InputError
 
 
-def write_text(path: str | Path, text: str) -> None:
-    """Writes UTF-8 text under a temporary name beside ``path`` and renames it."""
+@contextmanager
+def new_file(path: str | Path) -> Iterator[Path]:
+    """A temporary name beside ``path``: what is written there takes its place when the block ends well."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
-        partial.write_text(text, encoding="utf-8")
+        yield partial
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Writes a whole text in UTF-8."""
+    with new_file(path) as partial:
+        partial.write_text(text, encoding="utf-8")
 
 
 def write_json(path: str | Path, value: Mapping[str, Any]) -> None:

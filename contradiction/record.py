@@ -86,11 +86,12 @@ def _write(
 
 def hardware(device: str) -> str:
     """What it ran on, in words."""
-    if device.startswith("cuda"):
-        import torch
+    import torch
 
+    if device.startswith("cuda"):
         return torch.cuda.get_device_name()
-    return f"CPU, {os.cpu_count()} cores"
+    threads, cores = torch.get_num_threads(), os.cpu_count() or 1
+    return f"CPU, {threads} of {cores} cores" if threads < cores else f"CPU, {cores} cores"
 
 
 def commit() -> str | None:

@@ -1,10 +1,10 @@
 """The plots of a grid: macro-F1, its interval and its runs, beside baselines and the paper, by method or by rows."""
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from contradiction.files import new_file
 from contradiction.reproduction.cells import METHODS
 
 if TYPE_CHECKING:
@@ -43,7 +43,8 @@ def method_plot(panels: Sequence["Panel"], title: str, path: str | Path) -> None
         axes[0].set_axis_off()
     figure.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold")
     _legend(figure, panels)
-    _write(figure, path)
+    with new_file(path) as partial:
+        figure.savefig(partial, format="png")
 
 
 def curve_plot(panels: Sequence["Panel"], title: str, path: str | Path) -> None:
@@ -57,7 +58,8 @@ def curve_plot(panels: Sequence["Panel"], title: str, path: str | Path) -> None:
     for axes, panel in zip(figure.subplots(len(panels), 1, squeeze=False)[:, 0], panels, strict=True):
         _draw_curves(axes, panel)
     figure.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold")
-    _write(figure, path)
+    with new_file(path) as partial:
+        figure.savefig(partial, format="png")
 
 
 def _draw_curves(axes: "Axes", panel: "Panel") -> None:
@@ -94,17 +96,6 @@ def _draw_curves(axes: "Axes", panel: "Panel") -> None:
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     axes.legend(frameon=False, fontsize=9, loc="center left", bbox_to_anchor=(1, 0.5))
-
-
-def _write(figure: "Figure", path: str | Path) -> None:
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        figure.savefig(partial, format="png")
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def _draw(axes: "Axes", panel: "Panel") -> None:
