@@ -1,4 +1,4 @@
-"""The table of label names, and what follows from it. Everything is resolved by name.
+"""The tables of class names, and what follows from them. Everything is resolved by name.
 
 ``cdconv.py`` and ``evaluate_metric/evaluate_metric.py`` are published as files of their own and so carry a copy; a test
 holds them equal.
@@ -11,6 +11,8 @@ CONTRADICTION = "contradiction"
 INTRA, ROLE, HISTORY = "intra-sentence", "role-confusion", "history"
 CATEGORIES = (INTRA, ROLE, HISTORY)
 
+# The two bots whose replies the conversations hold.
+BOTS = ("eva", "plato")
 # Task -> label names; the position is the class id.
 LABELS: Mapping[str, tuple[str, ...]] = {
     "2-class": (NON_CONTRADICTION, CONTRADICTION),

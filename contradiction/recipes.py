@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from contradiction.errors import InputError
-from contradiction.labels import CATEGORIES, CONFIGS, LABELS, STAGES, task_of
+from contradiction.labels import BOTS, CATEGORIES, CONFIGS, LABELS, STAGES, task_of
 from contradiction.views import HIERARCHICAL, VIEWS
 
 FOLDER = Path(__file__).resolve().parents[1] / "models" / "recipes"
@@ -53,6 +53,8 @@ class Recipe(BaseModel):
         base_model: Hub id of what a backbone in a folder is a copy or a pruned form of, for the model card. It makes no
             two runs different. What the folder's own record says comes first, see ``contradiction.backbones.origin``.
         scratch: the size of an encoder trained from nothing instead.
+        bot: ``eva`` or ``plato``, to train and validate on its rows alone; the other is then one that the detector has
+            never seen.
         share: the part of the training rows that is read, above 0, see ``contradiction.training.sampling``.
         epochs: passes over the training split, or over that part of it.
         patience: epochs without a better validation macro-F1 after which the run ends early; by default it never does.
@@ -87,6 +89,7 @@ class Recipe(BaseModel):
     backbone: str | None = None
     base_model: str | None = None
     scratch: Scratch | None = None
+    bot: str | None = None
     share: float = Field(1.0, gt=0, le=1)
     epochs: Count = 5
     patience: Count | None = None
@@ -111,12 +114,12 @@ class Recipe(BaseModel):
     precision: Literal["fp32", "bf16", "fp16"] = "fp32"
     seed: int = Field(23, ge=0, lt=2**32)
 
-    @field_validator("view", "config", "target")
+    @field_validator("view", "config", "target", "bot")
     @classmethod
     def _known(cls, value: str | None, info: ValidationInfo) -> str | None:
-        allowed = {"view": (*VIEWS, HIERARCHICAL), "config": CONFIGS, "target": (None, *CATEGORIES)}[
-            str(info.field_name)
-        ]
+        allowed = {
+            "view": (*VIEWS, HIERARCHICAL), "config": CONFIGS, "target": (None, *CATEGORIES), "bot": (None, *BOTS)
+        }[str(info.field_name)]  # fmt: skip
         if value not in allowed:
             raise ValueError(f"allowed are {', '.join(filter(None, allowed))}")
         return value
@@ -143,6 +146,8 @@ class Recipe(BaseModel):
             raise ValueError(
                 f"view {self.view!r} does not read config {self.config!r}; the view nli goes with nli configs"
             )
+        if self.bot and self.view == "nli":
+            raise ValueError(f"config {self.config!r} holds no replies of bots; the key 'bot' has no place here")
         if (self.target or self.view == HIERARCHICAL) and task_of(self.config) != "4-class":
             raise ValueError(
                 f"config {self.config!r} has no categories to target; allowed are 4-class, 4-class-grouped"

@@ -570,6 +570,7 @@ def test_the_three_label_tables_are_equal():
     }
     library, metric = contradiction.labels.LABELS, evaluate_metric.evaluate_metric.LABELS
     assert cdconv.LABELS == expected
+    assert contradiction.labels.BOTS == cdconv.BOTS
     assert {task: library[task] for task in expected} == expected
     assert dict(metric) == dict(library)
 

@@ -15,10 +15,12 @@ import pytest
 from sklearn.metrics import f1_score
 
 from contradiction import cli
+from contradiction.data import load_split
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation import evaluate
 from contradiction.files import read_json
+from contradiction.labels import BOTS
 from contradiction.recipes import Recipe
 from contradiction.reproduction import comparison, timing
 from contradiction.reproduction.cells import cells_of, shard, values_of
@@ -26,6 +28,7 @@ from contradiction.reproduction.grid import finished, same_request, zero_shot
 from contradiction.reproduction.panels import panels_of
 from contradiction.results import keep
 from contradiction.training.loop import train
+from contradiction.training.sampling import of_bot
 from contradiction.views import CONVERSATION
 from evaluate_metric.evaluate_metric import compare
 
@@ -178,7 +181,7 @@ def test_values_are_read_as_toml_and_words_need_no_quotes():
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["table6"], "table 'table6'; there are table4, table5, learning-curve"),
+        (["table6"], "table 'table6'; there are table4, table5, learning-curve, bots"),
         (
             ["table4", "--methods", "flat"],
             "method 'flat'; there are sentence-pair, flatten, hierarchical, reply-only, context-only",
@@ -496,8 +499,6 @@ def test_the_learning_curve_says_what_the_predictions_say_and_tests_each_share_a
 
 
 def test_the_csv_of_a_learning_curve_holds_the_rows_read(curve, sample_repo):
-    from contradiction.data import load_split
-
     with (curve / "learning-curve.csv").open(encoding="utf-8", newline="") as file:
         found = {int(row["rows"]) for row in csv.DictReader(file) if row["kind"] == "trained"}
     rows = len(load_split(sample_repo, "4-class", "train"))
@@ -527,6 +528,52 @@ def test_the_plot_of_a_learning_curve_has_a_curve_a_method_and_a_point_a_share(c
         means = [100 * line.mean("macro_f1") for line in panel.lines if line.method == method]
         assert list(drawn.lines[0].get_ydata()) == pytest.approx(means)
         assert len(means) == 2
+
+
+@pytest.fixture(scope="module")
+def by_bot(grid, options, tmp_path_factory):
+    """The folder of the table 4, copied, with flatten trained on one bot's replies, too."""
+    out = shutil.copytree(grid, tmp_path_factory.mktemp("bots") / "table4")
+    command = ["reproduce", "bots", "--seeds", "23", "--methods", "flatten", "--configs", "4-class", "--out", out]
+    assert not cli.app([*map(str, command), *map(str, options)], standalone_mode=False)
+    return out
+
+
+def test_a_bot_is_left_out_of_training_and_of_the_choice_of_a_checkpoint(by_bot, sample_repo):
+    for bot in BOTS:
+        folder = by_bot / "models" / f"flatten-4-class-tiny-{bot}-seed23"
+        run = read_json(folder / "run.json")
+        rows, checks = (of_bot(load_split(sample_repo, "4-class", split), bot) for split in ("train", "validation"))
+        assert 0 < len(rows) < len(load_split(sample_repo, "4-class", "train"))
+        assert run["request"]["recipe"]["bot"] == bot
+        # As many steps as on all rows.
+        assert len(run["epochs"]) == round(len(load_split(sample_repo, "4-class", "train")) / len(rows))
+        assert run["epochs"][0]["validation"]["n"] == len(checks)
+        assert f"replies of {bot} alone" in (folder / "README.md").read_text(encoding="utf-8")
+
+
+def test_what_is_learnt_from_one_bot_is_tested_on_each(by_bot, sample_repo):
+    page = (by_bot / "bots.md").read_text(encoding="utf-8")
+    rows = load_split(sample_repo, "4-class", "test")
+    for bot, other in (BOTS, BOTS[::-1]):
+        tested = set(of_bot(rows, bot)["id"])
+        section = page.split(f"## 4-class, test split, replies of {bot}, n = {len(tested)}")[1].split("\n## ")[0]
+        for trained, name in ((bot, f"-{bot}"), (other, f"-{other}"), ("both", "")):
+            kept = evaluation(by_bot, f"flatten-4-class-tiny{name}-seed23")
+            chosen = [place for place, number in enumerate(kept["ids"]) if number in tested]
+            plain = kept.get("plain", kept)["predictions"]
+            macro = f1_score(
+                [kept["references"][place] for place in chosen], [plain[place] for place in chosen],
+                labels=range(4), average="macro", zero_division=0,
+            )  # fmt: skip
+            assert f"| flatten, trained on {trained} | {100 * macro:.1f} |" in section
+        pairs = [line.split(" | ")[0] for line in section.splitlines() if " – " in line.split(" | ")[0]]
+        assert pairs == [f"| flatten, trained on {each} – flatten, trained on {bot}" for each in (other, "both")]
+        assert "| TF-IDF, all |" in section
+    with (by_bot / "bots.csv").open(encoding="utf-8", newline="") as file:
+        found = {(row["bot"], row["trained_on"]) for row in csv.DictReader(file) if row["kind"] == "trained"}
+    assert found == {(bot, trained) for bot in BOTS for trained in (*BOTS, "")}
+    assert (by_bot / "bots.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_artefact_baselines_are_flatten_on_their_own_view_and_are_never_asked_zero_shot(encoders, sample_repo):

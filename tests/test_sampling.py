@@ -9,7 +9,7 @@ from contradiction.errors import InputError
 from contradiction.files import read_json
 from contradiction.recipes import Recipe
 from contradiction.training.loop import request, train
-from contradiction.training.sampling import part_of
+from contradiction.training.sampling import share_of
 
 SIZE = {"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600}
 QUICK = Recipe(name="quick", view="flatten", config="4-class", scratch=SIZE, epochs=1)
@@ -22,7 +22,7 @@ def rows(sample_repo):
 
 def test_each_share_holds_the_smaller_ones_and_the_rows_keep_their_order(rows):
     shares = [0.01, 0.1, 0.25, 0.5, 0.9, 1.0]
-    ids = [part_of(rows, share, 23)["id"] for share in shares]
+    ids = [share_of(rows, share, 23)["id"] for share in shares]
     assert list(ids[-1]) == list(rows["id"])
     for less, more in zip(ids, ids[1:], strict=False):
         assert set(less) < set(more)
@@ -32,13 +32,13 @@ def test_each_share_holds_the_smaller_ones_and_the_rows_keep_their_order(rows):
 def test_the_labels_stand_in_the_same_proportion_and_none_is_missing(rows):
     whole = Counter(rows["label"])
     for share in (0.1, 0.5):
-        found = Counter(part_of(rows, share, 23)["label"])
+        found = Counter(share_of(rows, share, 23)["label"])
         assert found == {label: max(1, round(share * count)) for label, count in whole.items()}
-    assert set(part_of(rows, 1e-9, 23)["label"]) == set(whole)
+    assert set(share_of(rows, 1e-9, 23)["label"]) == set(whole)
 
 
 def test_the_seed_draws(rows):
-    one, again, other = (set(part_of(rows, 0.5, seed)["id"]) for seed in (23, 23, 42))
+    one, again, other = (set(share_of(rows, 0.5, seed)["id"]) for seed in (23, 23, 42))
     assert one == again != other
 
 
@@ -56,7 +56,7 @@ def test_training_reads_the_part_and_validates_on_all(sample_repo, rows, tmp_pat
     monkeypatch.setattr(loop, "encode_rows", encode_rows)
     half = QUICK.with_changes(share=0.5)
     folder = train(half, data=sample_repo, out=tmp_path / "half")
-    assert read[0] == list(part_of(rows, 0.5, half.seed)["id"])
+    assert read[0] == list(share_of(rows, 0.5, half.seed)["id"])
     assert read[1] == list(load_split(sample_repo, "4-class", "validation")["id"])
     run = read_json(folder / "run.json")
     assert run["request"]["recipe"]["share"] == 0.5

@@ -18,7 +18,7 @@ Done = Mapping[str, dict[str, Any]]
 
 def reproduce(
     table: Annotated[
-        str, typer.Argument(help="table4 (methods), table5 (with and without an NLI stage) or learning-curve.")
+        str, typer.Argument(help="table4 (methods), table5 (with and without an NLI stage), learning-curve or bots.")
     ],
     backbone: Annotated[str | None, typer.Option(help="Folder or Hub id, instead of the recipes'.")] = None,
     nli: Annotated[list[str] | None, typer.Option(help="For table5: an NLI checkpoint; can be repeated.")] = None,
@@ -55,7 +55,7 @@ def reproduce(
         bool, typer.Option("--drop-weights", help="Remove a finished cell's weights; predictions stay.")
     ] = False,
 ) -> None:
-    """Reruns a table of the paper, or a learning curve, on any backbone: all cells in turn, then the table with tests.
+    """Reruns a table of the paper on any backbone, or trains on parts of the rows: all cells, then a table with tests.
 
     A killed run goes on where it stopped. A cell that fails is reported on stderr and the rest goes on; exit code 1.
     Several may run at once on one --out: each takes the cells that no other is at.
@@ -180,7 +180,7 @@ def _write_table(table: str, cells: Sequence["Cell"], data: str, folder: Path, c
         typer.echo(f"cdconv: {folder}: no cell is finished, so there is no table yet", err=True)
         return
     beside = {config: grid.baselines(config, data, folder, count_baselines) for config in configs_of(cells)}
-    panels = panels_of(table, cells, done, beside)
+    panels = panels_of(table, cells, done, beside, grid.bots_of(cells, data))
     for panel in panels:
         show(tables.score_table(panel))
         if tests := tables.contrast_table(panel):

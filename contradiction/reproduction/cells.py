@@ -4,12 +4,15 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from contradiction.errors import InputError
-from contradiction.labels import task_of
+from contradiction.labels import BOTS, task_of
 from contradiction.recipes import Recipe
 from contradiction.views import VIEWS
+
+if TYPE_CHECKING:
+    from datasets import Dataset
 
 # Method -> the label sets that it is trained on -> the recipe in models/recipes that says how.
 PAPER: Mapping[str, Mapping[str, str]] = {
@@ -21,11 +24,12 @@ PAPER: Mapping[str, Mapping[str, str]] = {
 # view of their own name.
 ARTEFACTS = ("reply-only", "context-only")
 METHODS: Mapping[str, Mapping[str, str]] = {**PAPER, **dict.fromkeys(ARTEFACTS, PAPER["flatten"])}
-CURVE = "learning-curve"
+CURVE, BY_BOT = "learning-curve", "bots"
 TABLES = {
     "table4": "The paper's Table 4: methods",
     "table5": "The paper's Table 5: the influence of an NLI stage",
     CURVE: "Learning curve: the influence of the training rows",
+    BY_BOT: "Leaving one bot out: what is learnt from one, tested on the other",
 }
 SEEDS = (23, 42, 133, 233)
 SHARES = (0.1, 0.25, 0.5, 1.0)
@@ -39,6 +43,7 @@ VARIED = {
     "backbone": "is chosen by --backbone",
     "scratch": "has no place here: the grid starts from a backbone",
     "share": f"is chosen by --shares, in {CURVE}",
+    "bot": f"is varied by {BY_BOT}",
 }
 
 
@@ -82,7 +87,8 @@ class Cell:
         if not self.trained:
             return f"zero-shot-{self.method}-{self.config}-{self.start}"
         share = "" if self.recipe.share == 1 else f"-share{self.recipe.share:g}"
-        return f"{self.method}-{self.config}-{self.start}{share}-seed{self.seed}"
+        bot = f"-{self.recipe.bot}" if self.recipe.bot else ""
+        return f"{self.method}-{self.config}-{self.start}{bot}{share}-seed{self.seed}"
 
     def model(self, out: Path) -> Path:
         """Its model folder."""
@@ -112,15 +118,15 @@ def cells_of(
     Args:
         table: ``table4``, or ``table5``, which has a zero-shot cell a plain method on 2-class configs, and every other
             cell twice: from the backbone and from each NLI checkpoint; or ``learning-curve``, which has every
-            cell once a share.
+            cell once a share; or ``bots``, which has every cell once a bot, and once for both.
         data: the data repo.
         methods: keys of ``METHODS``.
         configs: of two or four classes, also grouped.
         seeds: of the runs.
         backbone: folder or Hub id, instead of the recipes'.
         nli: NLI checkpoints, for ``table5``.
-        shares: of the training rows, for ``learning-curve``, by default ``SHARES``; a cell of share 1 is that of
-            ``table4``.
+        shares: of the training rows, for ``learning-curve``, by default ``SHARES``. A cell of share 1, or of both
+            bots, is that of ``table4``.
         values: recipe values for all cells.
 
     Raises:
@@ -128,7 +134,11 @@ def cells_of(
     """
     _check(table, methods, configs, seeds, nli)
     _check_shares(table, shares)
-    parts = shares or (SHARES if table == CURVE else (1.0,))
+    parts: Sequence[Mapping[str, Any]] = [{}]
+    if table == CURVE:
+        parts = [{"share": share} for share in shares or SHARES]
+    elif table == BY_BOT:
+        parts = [{"bot": bot} for bot in (*BOTS, None)]
     starts = [(backbone, False), *((each, True) for each in nli)]
     found: list[Cell] = []
     for config in configs:
@@ -188,12 +198,12 @@ def _check_names(found: Iterable[Cell]) -> None:
 
 
 def _cells(
-    method: str, nli: bool, recipe: Recipe, seeds: Sequence[int], shares: Sequence[float], data: str | Path
+    method: str, nli: bool, recipe: Recipe, seeds: Sequence[int], parts: Sequence[Mapping[str, Any]], data: str | Path
 ) -> list[Cell]:
-    """A cell a share and seed; before them the zero-shot cell, where an NLI checkpoint can be asked as it is."""
+    """A cell a part of the rows and seed; before them the zero-shot cell, where an NLI checkpoint can be asked."""
     from contradiction.data import fingerprint, load_split
     from contradiction.training import loop as training
-    from contradiction.training.sampling import part_of
+    from contradiction.training.sampling import training_rows
 
     # Once for all seeds, because to read and hash data and backbone takes a while.
     request = training.request(recipe, data)
@@ -203,26 +213,29 @@ def _cells(
     if nli and recipe.view in VIEWS and method not in ARTEFACTS and task_of(recipe.config) == "2-class":
         asked = {"zero_shot": recipe.view, "backbone": request["recipe"]["backbone"]}
         found.append(Cell(method, start, nli, False, recipe, 0, asked, test))
-    for share in shares:
-        part = _on_share(recipe, share)
-        rows = len(part_of(train, share, part.seed))
+    for values in parts:
+        part = _on_part(recipe.with_changes(**values), train)
+        rows = len(training_rows(train, part))
         for seed in seeds:
             one = part.with_changes(seed=seed)
-            varied = {key: getattr(one, key) for key in ("share", "epochs", "patience", "seed")}
+            varied = {key: getattr(one, key) for key in ("share", "bot", "epochs", "patience", "seed")}
             asked = {**request, "recipe": {**request["recipe"], **varied}}
             found.append(Cell(method, start, nli, True, one, rows, asked, test))
     return found
 
 
-def _on_share(recipe: Recipe, share: float) -> Recipe:
-    """The same recipe on a share of the rows, with as many steps.
+def _on_part(recipe: Recipe, train: "Dataset") -> Recipe:
+    """A recipe that reads a part of the rows, with as many steps as on all of them.
 
     At equal epochs a tenth of the rows would also mean a tenth of the steps, and a small encoder that starts on the
-    majority class has not left it by then: the curve would show that.
+    majority class has not left it by then: the table would show that.
     """
-    part = recipe.with_changes(share=share)
-    patience = recipe.patience and round(recipe.patience / share)
-    return part.with_changes(epochs=round(recipe.epochs / share), patience=patience)
+    from contradiction.training.sampling import of_bot
+
+    times = len(train) / (recipe.share * len(of_bot(train, recipe.bot)))
+    return recipe.with_changes(
+        epochs=round(times * recipe.epochs), patience=recipe.patience and round(times * recipe.patience)
+    )
 
 
 def values_of(pairs: Iterable[str]) -> dict[str, Any]:

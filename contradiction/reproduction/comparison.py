@@ -1,6 +1,6 @@
 """Methods side by side: the mean over their seeds, and paired tests with a correction for their number."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Any
@@ -30,7 +30,7 @@ class Line:
         kind: ``trained``, ``merged`` (trained on four classes, its labels merged to two), ``zero-shot``, ``baseline``.
         runs: at least one.
         asked: how many runs there are to be.
-        share: of the training rows.
+        bot: whose rows alone it is trained on; empty where they are of both.
         rows: that these are; 0 where nothing is trained, or it is a baseline.
     """
 
@@ -40,7 +40,7 @@ class Line:
     kind: str
     runs: tuple[Run, ...]
     asked: int
-    share: float = 1.0
+    bot: str = ""
     rows: int = 0
 
     def values(self, figure: str, label: str | None = None) -> list[float]:
@@ -97,6 +97,17 @@ def merged_run_of(kept: Mapping[str, Any]) -> Run:
     task, one = task_of(kept["config"]), run_of(kept)
     references, predictions = ([merge_id(task, label) for label in ids] for ids in (one.references, one.predictions))
     return Run(one.seed, one.ids, references, predictions, one.metrics["two_class"])
+
+
+def part_of(run: Run, ids: Container[int], task: str, bootstrap: int) -> Run:
+    """A run on some of its rows, those with these ids, with metrics of their own."""
+    from evaluate_metric.evaluate_metric import score
+
+    chosen = [place for place, number in enumerate(run.ids) if number in ids]
+    numbers, references, predictions = (
+        [column[place] for place in chosen] for column in (run.ids, run.references, run.predictions)
+    )
+    return Run(run.seed, numbers, references, predictions, score(references, predictions, task, bootstrap=bootstrap))
 
 
 def contrasts(pairs: Iterable[tuple[Line, Line]], task: str, bootstrap: int) -> list[Contrast]:

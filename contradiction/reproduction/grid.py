@@ -134,6 +134,18 @@ def zero_shot(model: str, view: str) -> "ContradictionDetector":
     return detector
 
 
+def bots_of(all_cells: Iterable[Cell], data: str | Path) -> dict[int, str]:
+    """Whose reply each test row of the cells' configs is, by its id."""
+    from contradiction.data import load_split
+
+    found: dict[int, str] = {}
+    for config in dict.fromkeys(cell.config for cell in all_cells):
+        rows = load_split(data, config, "test")
+        name = rows.features["bot"].int2str
+        found |= {number: name(bot) for number, bot in zip(rows["id"], rows["bot"], strict=True)}
+    return found
+
+
 def baselines(config: str, data: str | Path, out: str | Path, count: bool) -> list[dict[str, Any]]:
     """The artefact baselines on a config's test split: the published ones, else those in ``out``.
 

@@ -1,14 +1,14 @@
 """What a grid says, config by config: its finished cells as lines beside the baselines, and the paired tests."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 from contradiction import results
-from contradiction.labels import task_of
-from contradiction.reproduction.cells import ARTEFACTS, CURVE, METHODS, Cell
-from contradiction.reproduction.comparison import Contrast, Line, contrasts, merged_run_of, run_of
+from contradiction.labels import BOTS, task_of
+from contradiction.reproduction.cells import ARTEFACTS, BY_BOT, CURVE, METHODS, Cell
+from contradiction.reproduction.comparison import Contrast, Line, Run, contrasts, merged_run_of, part_of, run_of
 
 # What the paper reports: test macro-F1 on the official split.
 PAPER = {"2-class": ("paper: hierarchical", 0.781), "4-class": ("paper: hierarchical", 0.593)}
@@ -17,11 +17,12 @@ AGAINST = ("sentence-pair", "hierarchical")  # the methods that all others are t
 
 @dataclass(frozen=True)
 class Panel:
-    """All that is said about one config.
+    """All that is said about one config, or about one bot's replies in it.
 
     Attributes:
         config: that is predicted, on its test split.
-        n: rows of that split.
+        bot: whose replies these rows are; empty where they are of both.
+        n: how many rows.
         lines: the methods.
         baselines: the artefact baselines on the same rows.
         contrasts: the paired tests between methods.
@@ -29,11 +30,17 @@ class Panel:
     """
 
     config: str
+    bot: str
     n: int
     lines: tuple[Line, ...]
     baselines: tuple[Line, ...]
     contrasts: tuple[Contrast, ...]
     paper: tuple[str, float] | None
+
+    @property
+    def title(self) -> str:
+        """What the rows are, and how many."""
+        return f"{self.config}, test split{f', replies of {self.bot}' if self.bot else ''}, n = {self.n:,}"
 
 
 def configs_of(cells: Sequence[Cell]) -> list[str]:
@@ -51,34 +58,49 @@ def panels_of(
     cells: Sequence[Cell],
     done: Mapping[str, Mapping[str, Any]],
     baselines: Mapping[str, Sequence[Mapping[str, Any]]],
+    bots: Mapping[int, str] | None = None,
     bootstrap: int = results.RESAMPLES,
 ) -> list[Panel]:
     """The finished cells of a grid, config by config; a config of which nothing is finished has no panel.
+
+    Where bots are left out, a config has a panel for the replies of each.
 
     Args:
         table: a key of ``TABLES``.
         cells: the whole grid.
         done: the kept test evaluations, by the cell's name.
         baselines: config -> kept evaluations of the artefact baselines on its test split.
-        bootstrap: resamples of the paired tests.
+        bots: whose reply a test row is, by its id; for the table ``bots``.
+        bootstrap: resamples of the paired tests, and of the figures on a part of the rows.
     """
     found = []
+    tested = BOTS if table == BY_BOT else ("",)
     nli = {cell.start for cell in cells if cell.nli}
     for config in configs_of(cells):
         lines = _lines(table, cells, done, config)
         if not lines:
             continue
         beside = [Line(each["name"], "", "", "baseline", (run_of(each),), 1) for each in baselines.get(config, ())]
-        tested = contrasts(_pairs(table, lines, nli), task_of(config), bootstrap)
         release = all(cell.request.get("data_name", "CDConv") == "CDConv" for cell in cells)
-        n = lines[0].runs[0].metrics["n"]
-        paper = PAPER.get(config) if release else None
-        found.append(Panel(config, n, tuple(lines), tuple(beside), tuple(tested), paper))
+        for bot in tested:
+            ids = {number for number, its in (bots or {}).items() if its == bot}
+            shown, others = (_on(each, ids, config, bootstrap) if bot else each for each in (lines, beside))
+            tests = contrasts(_pairs(table, shown, nli, bot), task_of(config), bootstrap)
+            paper = PAPER.get(config) if release and not bot else None
+            n = len(shown[0].runs[0].ids)
+            found.append(Panel(config, bot, n, tuple(shown), tuple(others), tuple(tests), paper))
     return found
 
 
+def _on(lines: Sequence[Line], ids: Container[int], config: str, bootstrap: int) -> list[Line]:
+    def part(run: Run) -> Run:
+        return part_of(run, ids, task_of(config), bootstrap)
+
+    return [replace(line, runs=tuple(map(part, line.runs))) for line in lines]
+
+
 def _lines(table: str, cells: Sequence[Cell], done: Mapping[str, Mapping[str, Any]], config: str) -> list[Line]:
-    groups: dict[tuple[str, str, str, float], list[Cell]] = {}
+    groups: dict[tuple[str, str, str, str, float], list[Cell]] = {}
     for cell in cells:
         if cell.config == config:
             kind = "trained" if cell.trained else "zero-shot"
@@ -86,19 +108,20 @@ def _lines(table: str, cells: Sequence[Cell], done: Mapping[str, Mapping[str, An
             kind = "merged"
         else:
             continue
-        groups.setdefault((cell.method, cell.start, kind, cell.recipe.share), []).append(cell)
+        key = (cell.method, cell.start, kind, cell.recipe.bot or "", cell.recipe.share)
+        groups.setdefault(key, []).append(cell)
     kinds, methods = ["zero-shot", "trained", "merged"], list(METHODS)
     lines = []
-    for key in sorted(groups, key=lambda key: (kinds.index(key[2]), methods.index(key[0]), key[3])):
-        (method, start, kind, share), group = key, groups[key]
+    for key in sorted(groups, key=lambda key: (kinds.index(key[2]), methods.index(key[0]), key[4])):
+        (method, start, kind, bot, _), group = key, groups[key]
         read = merged_run_of if kind == "merged" else run_of
         if runs := tuple(read(done[cell.name]) for cell in group if cell.name in done):
             name = _name(table, *key)
-            lines.append(Line(name, method, start, kind, runs, len(group), share, group[0].rows))
+            lines.append(Line(name, method, start, kind, runs, len(group), bot, group[0].rows))
     return lines
 
 
-def _name(table: str, method: str, start: str, kind: str, share: float) -> str:
+def _name(table: str, method: str, start: str, kind: str, bot: str, share: float) -> str:
     if kind == "zero-shot":
         return f"zero-shot {start}, {method}"
     return "".join(
@@ -107,19 +130,28 @@ def _name(table: str, method: str, start: str, kind: str, share: float) -> str:
             " (artefact baseline)" if method in ARTEFACTS else "",
             f" from {start}" if table == "table5" else "",
             f", {100 * share:g} % of the rows" if table == CURVE else "",
+            f", trained on {bot or 'both'}" if table == BY_BOT else "",
             ", 4-class merged" if kind == "merged" else "",
         )
     )
 
 
-def _pairs(table: str, lines: Sequence[Line], nli: set[str]) -> list[tuple[Line, Line]]:
+def _pairs(table: str, lines: Sequence[Line], nli: set[str], bot: str) -> list[tuple[Line, Line]]:
     """Which lines are tested against each other.
 
-    Methods against two of them; with the NLI stage against without; a share of the rows against the next smaller one.
+    Methods against two of them; with the NLI stage against without; a share of the rows against the next smaller one;
+    on the replies of a bot, what is trained on the other, or on both, against what is trained on this one.
     """
     if table == CURVE:  # where the shares of a method and kind stand one after the other, from the smallest
         return [
             (line, other) for other, line in pairwise(lines) if (line.method, line.kind) == (other.method, other.kind)
+        ]
+    if table == BY_BOT:
+        return [
+            (line, other)
+            for line in lines
+            for other in lines
+            if (line.method, line.kind) == (other.method, other.kind) and other.bot == bot != line.bot
         ]
     if table == "table5":
         return [

@@ -11,7 +11,7 @@ from contradiction.cards import render
 from contradiction.files import write_text
 from contradiction.labels import LABELS, task_of
 from contradiction.reproduction import plot as plots
-from contradiction.reproduction.cells import ARTEFACTS, CURVE, TABLES, Cell
+from contradiction.reproduction.cells import ARTEFACTS, BY_BOT, CURVE, TABLES, Cell
 from contradiction.reproduction.comparison import Line
 from contradiction.reproduction.panels import Panel
 from contradiction.tables import Table, interval, percent, signed, signed_interval
@@ -37,7 +37,7 @@ def score_table(panel: Panel) -> Table:
     if panel.paper:
         name, macro_f1 = panel.paper
         body.append((name, percent(macro_f1), *[""] * (len(header) - 2)))
-    return Table(f"{panel.config}, test split, n = {panel.n:,}", header, body)
+    return Table(panel.title, header, body)
 
 
 def _spread(line: Line, figure: str, label: str | None = None) -> str:
@@ -62,7 +62,7 @@ def contrast_table(panel: Panel) -> Table | None:
         )
         for each in panel.contrasts
     ]
-    return Table(f"{panel.config}: paired tests", header, body)
+    return Table(f"{panel.title}: paired tests", header, body)
 
 
 def write(
@@ -70,9 +70,10 @@ def write(
 ) -> list[Path]:
     """Writes ``table.md``, ``table.csv`` and ``table.png``, or ``learning-curve.md`` and so on; gives their paths.
 
-    The learning curve has names of its own, so that it can stand in the folder of the table whose cells it shares.
+    What the paper does not have has a name of its own, so that it can stand in the folder of the table whose cells it
+    shares.
     """
-    out, stem = Path(out), CURVE if table == CURVE else "table"
+    out, stem = Path(out), table if table in (CURVE, BY_BOT) else "table"
     page = render(
         "reproduction.md",
         title=TABLES[table],
@@ -122,11 +123,26 @@ def _run_table(cells: Sequence[Cell], done: Mapping[str, Mapping[str, Any]]) -> 
 
 
 def _csv(found: Sequence[Panel]) -> str:
-    """One row a figure, as fractions; the bounds are empty where the metric gives none."""
+    """One row a figure, as fractions; bounds are empty where the metric gives none, bots where all rows are meant."""
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(
-        ("config", "method", "kind", "start", "figure", "label", "mean", "sd", "low", "high", "runs", "rows")
+        (
+            "config",
+            "bot",
+            "method",
+            "trained_on",
+            "kind",
+            "start",
+            "figure",
+            "label",
+            "mean",
+            "sd",
+            "low",
+            "high",
+            "runs",
+            "rows",
+        )
     )
     for panel in found:
         for line in (*panel.lines, *panel.baselines):
@@ -139,7 +155,8 @@ def _csv(found: Sequence[Panel]) -> str:
                 bounds = ("", "") if label else tuple(f"{each:.6f}" for each in line.interval(figure))
                 writer.writerow(
                     (
-                        panel.config, line.method or line.name, line.kind, line.start, figure, label or "",
+                        panel.config, panel.bot, line.method or line.name, line.bot, line.kind, line.start, figure,
+                        label or "",
                         f"{line.mean(figure, label):.6f}", "" if deviation is None else f"{deviation:.6f}", *bounds,
                         len(line.runs), line.rows or "",
                     )

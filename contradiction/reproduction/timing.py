@@ -68,9 +68,9 @@ def measure(recipe: Recipe, data: str | Path) -> float:
     from contradiction.training.losses import objective
     from contradiction.training.optimizers import adamw
     from contradiction.training.regularizers import AdversarialEmbeddings
-    from contradiction.training.sampling import part_of
+    from contradiction.training.sampling import training_rows
 
-    rows = part_of(load_split(data, recipe.config, "train"), recipe.share, recipe.seed)
+    rows = training_rows(load_split(data, recipe.config, "train"), recipe)
     model, tokenizer = start(recipe, recipe.labels, [])
     examples = sorted(encode_rows(rows, recipe, tokenizer), key=lambda each: len(each["input_ids"]))
     accelerator = Accelerator(mixed_precision="no" if recipe.precision == "fp32" else recipe.precision)

@@ -36,7 +36,7 @@ from contradiction.training.locking import locked
 from contradiction.training.losses import Objective, objective
 from contradiction.training.optimizers import adamw
 from contradiction.training.regularizers import AdversarialEmbeddings, averaged, weight_average
-from contradiction.training.sampling import part_of
+from contradiction.training.sampling import of_bot, training_rows
 from contradiction.training.state import Position, Progress, keep, restore, writing
 from contradiction.training.teachers import check_teachers, soft_labels
 from contradiction.views import VIEWS
@@ -86,7 +86,7 @@ def train(
     rows = _read(recipe, data)
     asked = _request(recipe, data, rows)
     check_teachers(recipe, asked["data"])
-    rows["train"] = part_of(rows["train"], recipe.share, recipe.seed)
+    rows = {"train": training_rows(rows["train"], recipe), "validation": of_bot(rows["validation"], recipe.bot)}
     layout = Layout(
         len(rows["train"]), recipe.batch_size, recipe.accumulate, accelerator.num_processes, accelerator.process_index
     )

@@ -1,14 +1,33 @@
-"""The part of the training rows that a recipe with a ``share`` reads."""
+"""The rows that a recipe trains on: those of one bot, or a share of them."""
 
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from contradiction.recipes import Recipe
+
 if TYPE_CHECKING:
     from datasets import Dataset
 
 
-def part_of(rows: "Dataset", share: float, seed: int) -> "Dataset":
+def training_rows(rows: "Dataset", recipe: Recipe) -> "Dataset":
+    """The rows of the training split that a recipe reads: a share of those of its bot."""
+    return share_of(of_bot(rows, recipe.bot), recipe.share, recipe.seed)
+
+
+def of_bot(rows: "Dataset", bot: str | None) -> "Dataset":
+    """The rows whose replies are a bot's, in their order; None gives the rows as they are.
+
+    Args:
+        rows: of a split, with a column ``bot``.
+        bot: a name of that column's classes.
+    """
+    if bot is None:
+        return rows
+    return rows.select(np.flatnonzero(np.asarray(rows["bot"]) == rows.features["bot"].str2int(bot)))
+
+
+def share_of(rows: "Dataset", share: float, seed: int) -> "Dataset":
     """A share of the rows, drawn label by label, in their order; at least one row of each label.
 
     For one seed the draws are nested: what 10 % hold lies in 25 %, so that two points of a learning curve differ by

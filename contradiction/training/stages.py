@@ -14,6 +14,7 @@ from contradiction.recipes import Recipe
 from contradiction.training import loop as training
 from contradiction.training import tracking
 from contradiction.training.locking import locked
+from contradiction.training.sampling import of_bot
 from contradiction.training.state import writing
 
 
@@ -51,7 +52,7 @@ def train(
             with writing(work):
                 files.write_json(work / FILE, {"stages": list(STAGES)})
                 record.write_stages(work, request=asked, stages=tuple(STAGES))
-                calibrate(work, load_split(data, recipe.config, "validation"))
+                calibrate(work, of_bot(load_split(data, recipe.config, "validation"), recipe.bot))
                 model_card(work, name=out.name).save(work / "README.md")
                 work.rename(out)
         processes.wait_for_everyone()
