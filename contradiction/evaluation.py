@@ -1,11 +1,11 @@
 """Scores a detector on a split of the data."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from contradiction import record
-from contradiction.data import fingerprint, load_split
+from contradiction import record, seen
+from contradiction.data import fingerprint, load_split, name_of
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.labels import CHECKLISTS, CONTRADICTIONS, LABELS, merge, task_of
@@ -39,8 +39,8 @@ def evaluate(
         on_batch: called with the number of conversations done, after each forward pass.
 
     Returns:
-        What ``contradiction.results`` keeps: metrics with intervals, predictions, probabilities, the rule and the
-        record of the run.
+        What ``contradiction.results`` keeps: metrics with intervals, predictions, probabilities, the rule, the
+        record of the run, and ``seen``: why the rows are none that the detector had never seen, else None.
 
     Raises:
         InputError: the detector predicts other labels than the config has, or this is a checklist.
@@ -56,6 +56,7 @@ def evaluate(
             f"{detector.name} reads {', '.join(detector.columns)}, but config {config!r} has no {', '.join(missing)}; "
             "another view can be named"
         )
+    run = record.of_model(detector.name)
     if on_start:
         on_start(len(rows))
     judgements = detector.judge(list(rows), batch_size=batch_size, on_batch=on_batch)
@@ -75,11 +76,18 @@ def evaluate(
         kind="detector",
         columns=detector.columns,
         cut=sum(each.unread is not None for each in judgements),
-        run=record.read(detector.name),
+        run=run,
+        seen=why_seen(run, config, split, data),
         rule=without_curve(detector.classifier.rule),
         # Finer than thresholds are, so that a row reaches here what it reaches in use.
         probabilities=[[round(each[label], 8) for label in LABELS[task]] for each in scores],
     )
+
+
+def why_seen(run: Mapping[str, Any], config: str, split: str, data: str | Path) -> str | None:
+    """Why the rows of a split are none that a recorded model had never seen, see ``contradiction.seen``; else None."""
+    # Of a repo on the Hub the name is not asked for: it may be in the cache without its card.
+    return seen.why_seen(run, config, split, name_of(data) if Path(data).is_dir() else None)
 
 
 def model_name(model: str) -> str:

@@ -11,7 +11,7 @@ from contradiction.conversation import read_turns
 from contradiction.data import fingerprint, load_split
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
-from contradiction.evaluation import model_name
+from contradiction.evaluation import model_name, why_seen
 from contradiction.labels import (
     A2T,
     CHECKLISTS,
@@ -88,6 +88,7 @@ def evaluate(
     on_added = {reading: found[: len(added)] for reading, found in verdicts.items()}
     on_removed = {reading: found[len(added) :] for reading, found in verdicts.items()}
     scored = {reading: _score(added, found) for reading, found in on_added.items()}
+    run = record.of_model(detector.name)
     return {
         "name": model_name(detector.name),
         "kind": "evidence",
@@ -99,7 +100,8 @@ def evaluate(
         "task": detector.task,
         "columns": detector.columns,
         "left_out": left_out,
-        "run": record.read(detector.name),
+        "run": run,
+        "seen": why_seen(run, config, "test", data),
         "metrics": {reading: by_turn for reading, (by_turn, _) in scored.items()},
         "by_message": {reading: by_message for reading, (_, by_message) in scored.items()},
         "false_alarms": _false_alarms(removed, on_removed, config.replace(A2T, RCT), whole[1]),

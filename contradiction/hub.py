@@ -15,3 +15,10 @@ def fetched(repo_id: str, file: str) -> Path | None:
         return Path(hf_hub_download(repo_id, file))
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError):
         return None
+
+
+def revision(repo_id: str) -> str | None:
+    """The commit at which a model repo stands, by its configuration in the cache; None where that is not known."""
+    file = fetched(repo_id, "config.json")
+    # .../snapshots/COMMIT/config.json
+    return file.parent.name if file else None

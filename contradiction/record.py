@@ -10,19 +10,41 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from contradiction.errors import InputError
 from contradiction.files import read_json, write_json
+from contradiction.hub import fetched
 from contradiction.recipes import Recipe
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 NAME = "run.json"
+PRUNED = "prune.json"  # of a backbone whose vocabulary was cut
 PACKAGES = ("torch", "transformers", "datasets", "accelerate", "tokenizers")
 
 
 def read(folder: str | Path) -> dict[str, Any]:
     """The record of a model folder; empty where there is none."""
-    path = Path(folder) / NAME
+    return _read(Path(folder) / NAME)
+
+
+def of_model(model: str | Path, name: str = NAME) -> dict[str, Any]:
+    """The record of a model, a folder or a Hub id; empty where there is none, or it cannot be fetched.
+
+    Args:
+        model: one that has been loaded, or is to be: what is no folder is asked for on the Hub.
+        name: of the file that holds the record.
+    """
+    if Path(model).is_dir():
+        return _read(Path(model) / name)
+    file = fetched(str(model), name)
+    try:
+        return read_json(file) if file else {}
+    except InputError:  # somebody's file of that name, which is no record
+        return {}
+
+
+def _read(path: Path) -> dict[str, Any]:
     return read_json(path) if path.is_file() else {}
 
 
@@ -54,7 +76,8 @@ def write_stages(folder: str | Path, *, request: dict[str, Any], stages: Sequenc
     """Writes the record of a hierarchical model from those of its stages, which are sub-folders."""
     runs = {stage: read(Path(folder) / stage) for stage in stages}
     minutes, parameters = (sum(run[key] for run in runs.values()) for key in ("minutes", "parameters"))
-    result = {"stages": runs, "base_model": runs[stages[0]].get("base_model")}
+    first = runs[stages[0]]  # the others start from the same
+    result = {"stages": runs, **{key: first.get(key) for key in ("base_model", "revisions", "ancestors")}}
     _write(folder, request, result, minutes, parameters, runs[stages[0]]["hardware"])
 
 
@@ -63,7 +86,9 @@ def write_soup(folder: str | Path, runs: Sequence[dict[str, Any]]) -> None:
     first = runs[0]
     request = {**first["request"], "soup": [each["request"]["recipe"] for each in runs]}
     minutes = sum(each["minutes"] for each in runs)
+    ancestors = [each for run in runs for each in run.get("ancestors", [])]
     result = {"soup": list(runs), "base_model": first.get("base_model")}
+    result["ancestors"] = [each for index, each in enumerate(ancestors) if each not in ancestors[:index]]
     _write(folder, request, result, minutes, first["parameters"], first["hardware"])
 
 

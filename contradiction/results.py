@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from contradiction import record
+from contradiction import record, seen
 from contradiction.files import read_json, write_json
 from contradiction.labels import task_of
 from contradiction.tables import Table, interval, percent
@@ -49,8 +49,12 @@ def keep(result: Mapping[str, Any], path: str | Path) -> None:
 
 
 def kept(folder: str | Path = FOLDER) -> list[dict[str, Any]]:
-    """All evaluations of a folder, by file name."""
-    return [read_json(path) for path in sorted(Path(folder).glob("*.json"))]
+    """The evaluations of a folder, by file name, but those on rows that the detector has seen in training.
+
+    Whatever is published is made from these: a figure of seen rows says how well a detector remembers.
+    """
+    found = (read_json(path) for path in sorted(Path(folder).glob("*.json")))
+    return [each for each in found if not seen.of_evaluation(each)]
 
 
 def class_table(result: Mapping[str, Any]) -> Table:
@@ -158,5 +162,10 @@ def backbone_name(recipe: Mapping[str, Any]) -> str | None:
 
 
 def trained_on(model: str | Path) -> str | None:
-    """The config that a model folder was trained on, from its record; None where there is none."""
-    return record.read(model).get("request", {}).get("recipe", {}).get("config")
+    """The config that a model was trained on, from its record; None where there is none.
+
+    Args:
+        model: a folder, or the Hub id of one that has been loaded.
+    """
+    found = seen.trainings(record.of_model(model))
+    return next((each.config for each in found if each.model is None), None)

@@ -1,7 +1,12 @@
 """What the commands show: tables, and a bar for long work."""
 
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from contradiction import seen
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -18,6 +23,16 @@ def show(*tables: "Table") -> None:
     for table in tables:
         console.print(table.title, style="bold", highlight=False)
         console.print(table.rich())
+
+
+def tell_seen(result: Mapping[str, Any]) -> None:
+    """Says on stderr, in one line, that an evaluation is of rows that the detector has seen; else nothing."""
+    if why := seen.of_evaluation(result):
+        typer.echo(
+            f"cdconv: {result['name']} {why}: the figures are too good, kept they are marked as seen, and no card or "
+            "table takes them",
+            err=True,
+        )
 
 
 def progress(title: str, *, in_bytes: bool = False) -> "Progress":

@@ -9,15 +9,14 @@ from typing import Any
 
 from contradiction.analysis.errors import ENOUGH, WORST
 from contradiction.analysis.figures import Analysis
-from contradiction.analysis.material import TASKS
 from contradiction.analysis.plots import LOOKS, drawings, png
 from contradiction.analysis.scores import BINS, FEW, IN_USE
 from contradiction.analysis.slices import Records
 from contradiction.cards import render
 from contradiction.errors import InputError
 from contradiction.files import new_folder, write_json, write_text
-from contradiction.labels import GROUPED, task_of
 from contradiction.results import RESAMPLES
+from contradiction.seen import exposure, of_evaluation, other_split
 from contradiction.tables import Table, interval, percent
 
 PAGE, KEPT, TABLES, PLOTS = "index.html", "evaluation.json", "tables", "plots"
@@ -111,10 +110,10 @@ def page(analysis: Analysis, images: Mapping[str, Mapping[str, str]]) -> str:
 
 def _other_split(result: Mapping[str, Any]) -> str | None:
     """The config trained on, where its training split may hold rows of the one that was scored; else None."""
-    trained = ((result.get("run") or {}).get("request") or {}).get("recipe", {}).get("config")
-    if trained and task_of(trained) in TASKS and trained.endswith(GROUPED) != result["config"].endswith(GROUPED):
-        return str(trained)
-    return None
+    if not of_evaluation(result):
+        return None
+    found = exposure(result.get("run") or {}, result["config"], result["split"])
+    return found.config if found and other_split(found.config, result["config"]) else None
 
 
 def _key_figures(analysis: Analysis) -> list[tuple[str, str, str]]:

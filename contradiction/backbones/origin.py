@@ -5,8 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from contradiction import record
-from contradiction.backbones.pruning import RECORD
-from contradiction.files import read_json
 from contradiction.recipes import Recipe
 
 
@@ -21,7 +19,7 @@ def of_recipe(recipe: Recipe) -> str | None:
     folder = Path(recipe.backbone)
     if not folder.is_dir():
         return _hub_id(recipe.backbone)
-    pruned = read_json(folder / RECORD).get("backbone") if (folder / RECORD).is_file() else None
+    pruned = record.of_model(folder, record.PRUNED).get("backbone")
     return of_run(record.read(folder)) or _hub_id(pruned) or recipe.base_model
 
 

@@ -28,16 +28,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from contradiction import files
+from contradiction import files, seen
 from contradiction.backbones.positions import first_position
 from contradiction.errors import InputError
 from contradiction.quiet import no_model_bars
+from contradiction.record import PRUNED
 
 if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-RECORD = "prune.json"
 KINDS = ("Unigram", "WordPiece")  # of tokenizer; the merges of BPE make its pieces depend on one another
 BATCH = 1000  # texts tokenised together
 
@@ -117,9 +117,10 @@ def prune(
         model.save_pretrained(folder, state_dict=weights)
         smaller.save_pretrained(folder)
         files.write_json(
-            folder / RECORD,
+            folder / PRUNED,
             {
                 "backbone": Path(backbone).resolve().name if Path(backbone).is_dir() else backbone,
+                "ancestors": seen.ancestors([backbone]),
                 "keep": keep,
                 "min_count": min_count,
                 "pieces": {"before": result.before.pieces, "after": result.after.pieces},

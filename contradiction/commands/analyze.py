@@ -7,7 +7,7 @@ import typer
 
 from contradiction.commands.options import DataOption
 from contradiction.errors import InputError
-from contradiction.terminal import progress
+from contradiction.terminal import progress, tell_seen
 
 
 def analyze(
@@ -39,6 +39,7 @@ def analyze(
             raise InputError(f"{source}: a kept evaluation has been made with a view already; leave --view out")
     else:
         result = _measure(source, data, config, split or "test", view)
+        tell_seen(result)
     page = analysis_page.write(analyse(result, data, results), out) / analysis_page.PAGE
     typer.echo(f"{page}: written, with tables and plots beside it")
 

@@ -7,7 +7,7 @@ import typer
 
 from contradiction.commands.options import DataOption
 from contradiction.errors import InputError
-from contradiction.terminal import progress, show
+from contradiction.terminal import progress, show, tell_seen
 
 if TYPE_CHECKING:
     from contradiction.detector import ContradictionDetector
@@ -69,6 +69,7 @@ def _labels(
         result = _scored(detector, data, config, split)
     else:
         typer.echo(f"cdconv: {kept} keeps this evaluation, so nothing is scored again", err=True)
+    tell_seen(result)
     if json:
         results.keep(result, json)
     beside = [result, *results.baselines(config, split, data=result["data"])]
@@ -132,6 +133,7 @@ def _evidence(
             on_start=lambda windows: bar.update(task, total=windows),
             on_batch=lambda done: bar.advance(task, done),
         )  # fmt: skip
+    tell_seen(result)
     if json:
         results.keep(result, json)
     show(*evidence_evaluation.tables(result))

@@ -19,12 +19,13 @@ from accelerate import Accelerator, DataLoaderConfiguration
 from accelerate.utils import ProjectConfiguration, gather_object, set_seed, tqdm
 from transformers import get_linear_schedule_with_warmup
 
-from contradiction import files, record
+from contradiction import files, record, seen
 from contradiction.backbones import origin
 from contradiction.backbones.start import start
 from contradiction.calibration import calibrate
 from contradiction.data import fingerprint, load_split, name_of
 from contradiction.errors import InputError
+from contradiction.hub import revision
 from contradiction.labels import task_of, task_with
 from contradiction.model_cards import model_card
 from contradiction.quiet import no_model_bars
@@ -77,14 +78,14 @@ def train(
         ``out``.
 
     Raises:
-        InputError: ``out`` is taken, another process is training there, the run to resume is another, the loss stopped
-            being finite, the disk is full, or the tracker is not there.
+        InputError: ``out`` is taken, another process is training there, the run to resume is another, the backbone or
+            a teacher has seen test rows, the loss stopped being finite, the disk is full, or the tracker is not there.
     """
     out = Path(out)
     work = out.with_name(f"{out.name}.partial")
     accelerator = _accelerator(recipe, track, Path(logs or tracking.folder_of(out)))
     rows = _read(recipe, data)
-    asked = _request(recipe, data, rows)
+    asked, stated = _request(recipe, data, rows), conditions(recipe, deterministic)
     check_teachers(recipe, asked["data"])
     rows = {"train": training_rows(rows["train"], recipe), "validation": of_bot(rows["validation"], recipe.bot)}
     layout = Layout(
@@ -95,7 +96,7 @@ def train(
         if finished(out, asked, resume):
             return out
         if accelerator.is_main_process:
-            claim(work, asked, resume)
+            claim(work, asked, resume, stated)
         accelerator.wait_for_everyone()
 
         values = recipe.model_dump()
@@ -107,8 +108,10 @@ def train(
         if accelerator.is_main_process:
             with writing(work):
                 result = {**asdict(progress), "stopped_early": len(progress.epochs) < recipe.epochs}
-                result |= {"deterministic": deterministic, "processes": accelerator.num_processes}
-                result |= {"base_model": origin.of_recipe(recipe)}
+                begun = record.read(work)  # a repo may have moved on since, or be out of reach
+                result |= {key: begun.get(key) or each for key, each in stated.items()}
+                result |= {"processes": accelerator.num_processes}
+                result |= {"base_model": origin.of_recipe(recipe), "ancestors": seen.ancestors(seen.sources(recipe))}
                 record.write(work / "best", request=asked, progress=result, model=accelerator.unwrap_model(run.model))
                 _complete(work / "best", out.name, rows["validation"])
                 files.replace_folder(work / "best", out)
@@ -230,7 +233,14 @@ def _run(run: _Run, recipe: Recipe, work: Path, save_steps: int | None, tracker:
 
 
 def request(recipe: Recipe, data: str | Path) -> dict[str, Any]:
-    """What a run is asked to do, as its record keeps it: two runs with equal requests end with equal weights."""
+    """What a run is asked to do, as its record keeps it.
+
+    Two runs with equal requests end with equal weights, if :func:`conditions` are equal too, and as far as
+    ``contradiction.training.determinism`` promises.
+
+    Raises:
+        InputError: the backbone or a teacher has seen rows that the run is to be tested on.
+    """
     return _request(recipe, data, _read(recipe, data))
 
 
@@ -238,7 +248,21 @@ def _request(recipe: Recipe, data: str | Path, rows: dict[str, "Dataset"]) -> di
     values = recipe.asked()
     values["backbone"] = _by_content(recipe.backbone)
     values["teachers"] = [_by_content(each) for each in recipe.teachers]
-    return {"recipe": values, "data": fingerprint(*rows.values()), "data_name": name_of(data)}
+    name = name_of(data)
+    seen.check_sources(recipe, name)
+    return {"recipe": values, "data": fingerprint(*rows.values()), "data_name": name}
+
+
+def conditions(recipe: Recipe, deterministic: bool) -> dict[str, Any]:
+    """What else the weights of a run depend on: it is not asked for in a recipe, and stands beside the request.
+
+    Args:
+        recipe: names the backbone and the teachers; of those on the Hub the commits count, where they are known.
+        deterministic: see ``contradiction.training.determinism``.
+    """
+    names = [each for each in seen.sources(recipe) if not Path(each).is_dir()]
+    found = {name: revision(name) for name in names}
+    return {"deterministic": deterministic, "revisions": {name: each for name, each in found.items() if each}}
 
 
 def _by_content(checkpoint: str | None) -> str | None:
@@ -353,11 +377,12 @@ def finished(out: Path, request: dict[str, Any], resume: bool) -> bool:
     raise InputError(f"{out}: exists already; remove it, or name another folder")
 
 
-def claim(work: Path, request: dict[str, Any], resume: bool) -> None:
+def claim(work: Path, request: dict[str, Any], resume: bool, conditions: dict[str, Any]) -> None:
     """Makes the working folder of a run, or checks that the one there belongs to this run.
 
     Raises:
-        InputError: the folder holds an unfinished run, and it is not to be resumed or is another.
+        InputError: the folder holds an unfinished run, and it is not to be resumed, is another, or began under other
+            conditions.
     """
     # Without the state of an epoch, or a finished stage, there is nothing to lose.
     if any(work.glob("**/state")) or any(work.glob(f"*/{record.NAME}")):
@@ -367,13 +392,37 @@ def claim(work: Path, request: dict[str, Any], resume: bool) -> None:
             raise InputError(
                 f"{work}: the unfinished run is of another recipe or other data; remove it, or name another folder"
             )
+        _check_conditions(work, conditions)
         return
     with files.new_folder(work) as folder:
-        files.write_json(folder / record.NAME, {"request": request})
+        files.write_json(folder / record.NAME, {"request": request, **conditions})
+
+
+def _check_conditions(work: Path, conditions: dict[str, Any]) -> None:
+    """Raises InputError where an unfinished run began under others; what it does not record may be anything."""
+    begun = record.read(work)
+    if (was := begun.get("deterministic", conditions["deterministic"])) != conditions["deterministic"]:
+        raise InputError(
+            f"{work}: the unfinished run began {'with' if was else 'without'} --deterministic; resume it so, or "
+            "remove it"
+        )
+    for name, now in conditions["revisions"].items():
+        if (was := begun.get("revisions", {}).get(name, now)) != now:
+            raise InputError(
+                f"{work}: the unfinished run began with {name} at commit {was[:12]}, and it stands at {now[:12]} now; "
+                "remove the run, or fetch that commit into a folder and train from there"
+            )
 
 
 def _summary(epoch: int, epochs: int, loss: float, scores: dict[str, Any]) -> str:
     line = f"epoch {epoch + 1}/{epochs}: loss {loss:.3f}, validation macro-F1 {100 * scores['macro_f1']:.1f}"
     if scores["collapsed"]:
         line += " (every row got the same label: the model has collapsed onto one class)"
+    elif never := _never_predicted(scores):
+        line += f" (never predicted: {', '.join(never)})"
     return line
+
+
+def _never_predicted(scores: dict[str, Any]) -> list[str]:
+    columns = zip(*scores["confusion_matrix"], strict=True)  # a row a reference, a column a prediction
+    return [label for label, counts in zip(scores["labels"], columns, strict=True) if not sum(counts)]

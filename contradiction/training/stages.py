@@ -41,7 +41,7 @@ def train(
         if training.finished(out, asked, resume):
             return out
         if processes.is_main_process:
-            training.claim(work, asked, resume)
+            training.claim(work, asked, resume, training.conditions(recipe, deterministic))
         processes.wait_for_everyone()
         for stage in recipe.stages():
             training.train(

@@ -27,12 +27,13 @@ def check_teachers(recipe: "Recipe", data: str) -> None:
 
     Raises:
         InputError: a teacher is of several checkpoints, or was trained on other rows: on the official split, it has
-            read rows that are for validation and test on the grouped one.
+            read rows that are for validation and test on the grouped one. What else a teacher was made from, and
+            the backbone, are looked at by ``contradiction.seen.check_sources``.
     """
     for name in recipe.teachers:
         if folder_of(name):
             raise InputError(f"teacher {name}: hierarchical; a teacher is one checkpoint")
-        read = record.read(name).get("request", {}).get("data", data)
+        read = record.of_model(name).get("request", {}).get("data", data)
         if read != data:
             raise InputError(f"teacher {name}: trained on other rows than the student's; train it on the same data")
 

@@ -1,0 +1,149 @@
+"""Which rows a model has seen in training, as far as records say: what it scores on those says too much of it.
+
+CDConv is split in two ways, the authors' and the grouped one, over the same rows: 60 % of the grouped test rows lie in
+the authors' training split. So a model of one split has seen rows of each split of the other. And what one model has
+seen, those that start from it or learn from it have seen too.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from contradiction import record
+from contradiction.errors import InputError
+from contradiction.labels import GROUPED
+
+if TYPE_CHECKING:
+    from contradiction.recipes import Recipe
+
+TRAIN = "train"
+
+
+@dataclass(frozen=True)
+class Training:
+    """What some model was trained on.
+
+    Attributes:
+        config: of the data set.
+        data_name: what the data repo calls itself; None where that is not recorded.
+        model: the name of the model; None for the one whose record this is from.
+    """
+
+    config: str
+    data_name: str | None = None
+    model: str | None = None
+
+
+def ancestors(models: Iterable[str]) -> list[dict[str, Any]]:
+    """What models were trained on, folders or Hub ids, and what those were that they were made from.
+
+    For the record of what is made of them: they may be gone when somebody asks.
+    """
+    found = (each for model in models for each in trainings(_record(model), _name(model)))
+    return [asdict(each) for each in dict.fromkeys(found)]
+
+
+def sources(recipe: "Recipe") -> list[str]:
+    """The models that a recipe starts from or learns from."""
+    return [*filter(None, [recipe.backbone]), *recipe.teachers]
+
+
+def trainings(run: Mapping[str, Any], model: str | None = None) -> Iterator[Training]:
+    """What the model of a record was trained on, and those that it was made from, itself first.
+
+    A file of a record's name in somebody's repo may hold anything: what is no training is passed over.
+
+    Args:
+        run: the record.
+        model: how the model is to be named.
+    """
+    asked, before = run.get("request"), run.get("ancestors")
+    found = list(before) if isinstance(before, list) else []
+    if isinstance(asked, Mapping) and isinstance(recipe := asked.get("recipe"), Mapping):
+        found.insert(0, {"config": recipe.get("config"), "data_name": asked.get("data_name"), "model": model})
+    for each in found:
+        if isinstance(each, Mapping) and isinstance(each.get("config"), str):
+            yield Training(each["config"], *(_words(each.get(key)) for key in ("data_name", "model")))
+
+
+def exposure(run: Mapping[str, Any], config: str, split: str, data_name: str | None = None) -> Training | None:
+    """The training in which rows of a split were seen, by a recorded model or one it was made from; None where none.
+
+    The validation split of the config trained on counts as unseen: checkpoints are chosen on it, and its figures are
+    read as such.
+
+    Args:
+        run: the record.
+        config: that is asked about, for instance ``4-class-grouped``; a checklist belongs to its test split.
+        split: of that config.
+        data_name: of the data repo; None where that is not known. Trainings on a data set of another name count not.
+    """
+    for each in trainings(run):
+        if data_name and each.data_name and data_name != each.data_name:
+            continue
+        if _shares_rows(each.config, config) and (split == TRAIN or other_split(each.config, config)):
+            return each
+    return None
+
+
+def why_seen(run: Mapping[str, Any], config: str, split: str, data_name: str | None = None) -> str | None:
+    """The same in words that follow the model's name; None where nothing says that the rows were seen."""
+    found = exposure(run, config, split, data_name)
+    if not found:
+        return None
+    start = f"was made from {found.model}, which was" if found.model else "was"
+    if other_split(found.config, config):
+        return f"{start} trained on {found.config}, whose training split holds rows of the {split} split of {config}"
+    return f"{start} trained on {found.config}, whose training rows these are"
+
+
+def of_evaluation(kept: Mapping[str, Any]) -> str | None:
+    """Why a kept evaluation is none of unseen rows; None where it is one. Older ones do not say it themselves."""
+    if "seen" in kept:
+        return kept["seen"] or None
+    return why_seen(kept.get("run") or {}, str(kept.get("config")), str(kept.get("split")))
+
+
+def other_split(one: str, other: str) -> bool:
+    """Whether one of two configs is of the authors' split and the other of the grouped one."""
+    return one.endswith(GROUPED) != other.endswith(GROUPED)
+
+
+def check_sources(recipe: "Recipe", data_name: str) -> None:
+    """Makes sure that neither the backbone nor a teacher of a recipe has seen what the run is to be tested on.
+
+    Args:
+        recipe: of the run.
+        data_name: of its data repo.
+
+    Raises:
+        InputError: one of them, or a model that it was made from, was trained on the other split of CDConv.
+    """
+    for name in sources(recipe):
+        found = exposure(_record(name), recipe.config, "test", data_name)
+        if not found:
+            continue
+        kind = "backbone" if name == recipe.backbone else "teacher"
+        made = f"made from {found.model}, which was " if found.model else ""
+        right = f"a {GROUPED} config" if recipe.config.endswith(GROUPED) else f"a config without {GROUPED}"
+        raise InputError(
+            f"{kind} {name}: {made}trained on {found.config}, whose training split holds test rows of {recipe.config}; "
+            f"take one that was trained on {right}, or not on CDConv"
+        )
+
+
+def _record(model: str) -> dict[str, Any]:
+    return record.of_model(model) or record.of_model(model, record.PRUNED)
+
+
+def _name(model: str) -> str:
+    return Path(model).resolve().name if Path(model).is_dir() else model
+
+
+def _words(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _shares_rows(one: str, other: str) -> bool:
+    return one.startswith("nli") == other.startswith("nli")  # the others are all CDConv
