@@ -18,9 +18,13 @@ from contradiction.quiet import no_data_bars
 if TYPE_CHECKING:
     from datasets import Dataset
 
-# Each corpus in its own words: the columns of the two texts, and the names of the labels.
-TEXTS = (("sentence1", "sentence2"), ("text_a", "text_b"), ("premise", "hypothesis"))
-NAMES = {"蕴含": "entailment", "中立": "neutral", "矛盾": "contradiction"} | {name: name for name in LABELS["nli"]}
+# Each corpus in its own words: the columns of the two texts, that of the label, and the names of the labels.
+TEXTS = (("sentence1", "sentence2"), ("text_a", "text_b"), ("premise", "hypothesis"), ("premise", "hypo"))
+LABEL = ("label", "gold_label")
+NAMES = {name: name for name in LABELS["nli"]} | {
+    "contradictory": "contradiction", "蕴含": "entailment", "中立": "neutral", "矛盾": "contradiction"
+}  # fmt: skip
+LANGUAGE = "zh"
 NAME = "Chinese NLI pairs"
 SUFFIXES = (".json", ".jsonl", ".tsv", ".txt")
 NO_CONSENSUS = "-"  # the annotators did not agree; the authors of CDConv counted these as non-contradiction
@@ -32,9 +36,10 @@ def read(corpus: str | Path, split: str = "train") -> list[Pair]:
     """Reads a corpus from a file or a data repo.
 
     Args:
-        corpus: a file of OCNLI or CMNLI (JSON lines), a JSON list, or XNLI (tab-separated with a header); or a data
-            repo, by its Hub id or folder, as ``ID``, ``ID:CONFIG`` or ``ID:CONFIG:SPLIT``: for instance
-            ``clue/clue:ocnli``, ``clue/clue:cmnli`` or ``facebook/xnli:zh``.
+        corpus: a file of OCNLI or CMNLI (JSON lines), a JSON list, or XNLI (tab-separated with a header: the dev and
+            test files of XNLI-1.0, whose rows in other languages than Chinese are left out, and the training files of
+            XNLI-MT); or a data repo, by its Hub id or folder, as ``ID``, ``ID:CONFIG`` or ``ID:CONFIG:SPLIT``: for
+            instance ``clue/clue:ocnli``, ``clue/clue:cmnli`` or ``facebook/xnli:zh``.
         split: of a data repo, where the corpus does not name one.
 
     Returns:
@@ -42,22 +47,29 @@ def read(corpus: str | Path, split: str = "train") -> list[Pair]:
         left out.
 
     Raises:
-        InputError: there is no such file or repo, or a row is not in one of these formats; the message names the place.
+        InputError: there is no such file or repo, a row is not in one of these formats, or none is Chinese; the message
+            names the place.
     """
     pairs = []
+    others: set[str] = set()
     for where, row in _rows(Path(corpus)) if _is_file(corpus) else _repo_rows(str(corpus), split):
         if not isinstance(row, Mapping):
             raise InputError(f"{where}: got a {type(row).__name__}; a row is one JSON object")
+        if (language := row.get("language", LANGUAGE)) != LANGUAGE:
+            others.add(str(language))
+            continue
         columns = next((each for each in TEXTS if all(isinstance(row.get(name), str) for name in each)), None)
         if columns is None:
             known = " or ".join(" and ".join(each) for each in TEXTS)
             raise InputError(f"{where}: has {', '.join(map(str, row))}; the texts must be in {known}")
-        label = row.get("label")
+        label = next((row[name] for name in LABEL if name in row), None)
         if label == NO_CONSENSUS:
             continue
         if not isinstance(label, str) or label not in NAMES:
             raise InputError(f"{where}: label {label!r}; allowed are {', '.join(NAMES)} and {NO_CONSENSUS}")
         pairs.append((row[columns[0]], row[columns[1]], NAMES[label]))
+    if others and not pairs:
+        raise InputError(f"{corpus}: no row is of language {LANGUAGE}; there are {', '.join(sorted(others))}")
     return pairs
 
 

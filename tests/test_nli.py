@@ -95,6 +95,55 @@ def test_a_corpus_that_is_not_there_is_named(tmp_path, corpus, said):
     assert "\n" not in str(error.value)
 
 
+XNLI_COLUMNS = (
+    "language gold_label sentence1_binary_parse sentence2_binary_parse sentence1_parse sentence2_parse sentence1 "
+    "sentence2 promptID pairID genre label1 label2 label3 label4 label5 sentence1_tokenized sentence2_tokenized match"
+).split()
+
+
+def xnli_release(path, rows):
+    """Lines as `xnli.dev.tsv` of XNLI-1.0 has them: language, premise, hypothesis, label."""
+    lines = [XNLI_COLUMNS]
+    for number, (language, one, other, label) in enumerate(rows):
+        row = dict.fromkeys(XNLI_COLUMNS, "") | {"language": language, "gold_label": label, "match": "True"}
+        row |= {"sentence1": one, "sentence2": other, "promptID": str(number), "pairID": str(number), "genre": "travel"}
+        # What single annotators said is not the label.
+        row |= {f"label{each}": "neutral" for each in range(1, 6)}
+        lines.append([*row.values()])
+    path.write_text("".join("\t".join(line) + "\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def test_of_xnlis_own_file_the_chinese_rows_are_read(tmp_path):
+    rows = [("bg", "Той яде.", "Той спи.", "contradiction"), *(("zh", *pair) for pair in PAIRS)]
+    assert nli.read(xnli_release(tmp_path / "xnli.dev.tsv", [*rows, ("zh", "甲", "乙", "-")])) == PAIRS
+
+
+def test_a_corpus_without_chinese_is_one_clear_error(tmp_path):
+    path = xnli_release(tmp_path / "xnli.dev.tsv", [("bg", "а", "б", "neutral"), ("ar", "a", "b", "neutral")])
+    with pytest.raises(InputError, match=r"xnli\.dev\.tsv: no row is of language zh; there are ar, bg$"):
+        nli.read(path)
+
+
+def test_xnlis_translated_training_file_is_read(tmp_path):
+    names = {"entailment": "entailment", "neutral": "neutral", "contradiction": "contradictory"}
+    rows = [("premise", "hypo", "label"), *((one, other, names[label]) for one, other, label in PAIRS)]
+    path = tmp_path / "multinli.train.zh.tsv"
+    path.write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
+    assert nli.read(path) == PAIRS
+
+
+def test_clues_files_are_read(tmp_path):
+    lines = [{"sentence1": one, "sentence2": other, "label": label} for one, other, label in PAIRS]
+    cmnli = [*lines, {"sentence1": "甲", "sentence2": "乙", "label": "-"}]
+    annotators = {f"label{number}": "neutral" for number in range(5)}
+    ocnli = [{"level": "easy", **line, **annotators, "genre": "lit", "prem_id": "lit_1", "id": 1} for line in cmnli]
+    for name, rows in (("cmnli", cmnli), ("ocnli", ocnli)):
+        path = tmp_path / f"{name}.json"
+        path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+        assert nli.read(path) == PAIRS
+
+
 def test_quotes_in_a_tsv_are_text(tmp_path):
     pairs = [('"他说', "他没说", "neutral")]
     assert nli.read(xnli(tmp_path / "a.tsv", pairs)) == pairs
