@@ -180,6 +180,19 @@ def test_a_collapse_onto_one_class_is_recorded(sample_repo, tmp_path):
     assert record(out)["epochs"][0]["validation"]["collapsed"]
 
 
+def test_labels_that_are_never_predicted_are_named():
+    matrix = [[9, 0, 0, 3], [2, 0, 0, 1], [1, 0, 0, 2], [4, 0, 0, 5]]
+    scores = {"macro_f1": 0.3, "collapsed": False, "labels": list(QUICK.labels), "confusion_matrix": matrix}
+    said = "epoch 1/2: loss 0.500, validation macro-F1 30.0"
+    assert training._summary(0, 2, 0.5, scores) == f"{said} (never predicted: intra-sentence, role-confusion)"
+    one = {**scores, "collapsed": True, "confusion_matrix": [[12, 0, 0, 0], [3, 0, 0, 0], [3, 0, 0, 0], [9, 0, 0, 0]]}
+    assert training._summary(0, 2, 0.5, one).startswith(
+        f"{said} (every row got the same label: the model has collapsed"
+    )
+    all_of_them = {**scores, "confusion_matrix": [[9, 1, 1, 1], [2, 1, 0, 0], [1, 0, 1, 1], [4, 0, 0, 5]]}
+    assert training._summary(0, 2, 0.5, all_of_them) == said
+
+
 def test_training_does_not_read_the_test_split(sample_repo, tmp_path, monkeypatch):
     asked = []
     real = training.load_split
@@ -205,11 +218,12 @@ def test_a_missing_backbone_is_one_clear_sentence(sample_repo, tmp_path):
 
 
 def test_two_processes_and_parts_learn_what_one_process_learns_at_once(sample_repo, tmp_path):
-    # Without dropout, whose masks differ from process to process, the loss curves must agree. The last step has so few
-    # rows that one process has none of them.
+    # Without dropout, whose masks differ from process to process, the loss curves must agree, whatever else a step does.
+    # The last step has so few rows that one process has none of them.
     recipe = tmp_path / "quick.toml"
     recipe.write_text(
         'view = "flatten"\nconfig = "4-class"\nepochs = 2\nbatch_size = 40\nlearning_rate = 3e-3\ndropout = 0.0\n'
+        'mixed_views = ["sentence-pair"]\nfgm = 0.5\nema = 0.9\n'
         "[scratch]\nhidden_size = 32\nlayers = 1\nheads = 2\nvocabulary = 600\n",
         encoding="utf-8",
     )

@@ -1,0 +1,209 @@
+"""Rows that a detector has seen: said where it is scored on them, never published, and refused as a start."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from huggingface_hub import constants
+
+import cdconv
+from contradiction import cards, cli, model_cards, record, results, seen
+from contradiction.errors import InputError
+from contradiction.files import write_json
+from contradiction.recipes import Recipe
+from contradiction.training import loop, stages
+
+SHA = "0123456789abcdef0123456789abcdef01234567"
+HUB_ID = "user/seen"
+
+
+def run(config, *before, data_name="CDConv"):
+    """A record: of a model trained on a config, made from others that were trained on these."""
+    ancestors = [{"config": each, "data_name": data_name, "model": f"the {each} one"} for each in before]
+    return {"request": {"recipe": {"config": config}, "data_name": data_name}, "ancestors": ancestors}
+
+
+@pytest.mark.parametrize(
+    ("record", "config", "split", "why"),
+    [
+        (run("4-class"), "4-class", "test", None),
+        (run("4-class"), "4-class", "validation", None),
+        (run("4-class"), "2-class", "test", None),
+        (run("4-class"), "4-class-a2t", "test", None),
+        (run("4-class-grouped"), "persona-grouped", "test", None),
+        (run("nli"), "4-class-grouped", "test", None),
+        (run("nli"), "4-class", "train", None),
+        (run("4-class"), "nli", "validation", None),
+        ({}, "4-class", "train", None),
+        (run("4-class"), "2-class", "train", "was trained on 4-class, whose training rows these are"),
+        (run("nli"), "nli-2-class", "train", "was trained on nli, whose training rows these are"),
+        (
+            run("4-class"), "4-class-grouped", "test",
+            "was trained on 4-class, whose training split holds rows of the test split of 4-class-grouped",
+        ),
+        (run("persona-grouped"), "2-class", "validation", "was trained on persona-grouped, whose training split"),
+        (run("4-class"), "4-class-rct-grouped", "test", "was trained on 4-class, whose"),
+        (
+            run("4-class-grouped", "nli", "2-class"), "4-class-grouped", "test",
+            "was made from the 2-class one, which was trained on 2-class, whose training split holds rows of the test ",
+        ),
+        (run("nli", "4-class"), "4-class-grouped", "test", "was made from the 4-class one"),
+    ],
+)  # fmt: skip
+def test_rows_are_seen_by_the_other_split_and_in_training(record, config, split, why):
+    found = seen.why_seen(record, config, split, "CDConv")
+    assert found == why if why is None else found.startswith(why)
+
+
+def test_rows_of_another_data_set_are_not_seen():
+    asked = "4-class-grouped", "test"
+    assert seen.why_seen(run("4-class", data_name="CDConv sample"), *asked, "CDConv") is None
+    assert seen.why_seen(run("4-class", data_name="CDConv sample"), *asked) is not None
+
+
+@pytest.mark.parametrize("odd", [{"request": []}, {"request": {"recipe": "x"}}, {"ancestors": [3]}, {"ancestors": 3}])
+def test_a_file_that_is_no_record_says_nothing(odd):
+    assert list(seen.trainings(odd)) == []
+
+
+def test_the_two_splits_share_their_rows(sample_rows):
+    official, grouped = cdconv.official_split(sample_rows), cdconv.grouped_split(sample_rows)
+    for one, other in ((official, grouped), (grouped, official)):
+        train, test = ({row["id"] for row in rows} for rows in (one["train"], other["test"]))
+        assert len(train & test) > len(test) / 3
+
+
+@pytest.fixture
+def call(monkeypatch, capsys):
+    """Calls the command line in this process; gives exit code, stdout and stderr."""
+
+    def call(*arguments):
+        monkeypatch.setattr("sys.argv", ["cdconv", *map(str, arguments)])
+        with pytest.raises(SystemExit) as exit:
+            cli.main()
+        out = capsys.readouterr()
+        return exit.value.code or 0, out.out, out.err
+
+    return call
+
+
+def test_a_figure_of_seen_rows_is_said_and_marked_and_never_published(call, quick_model, sample_repo, tmp_path):
+    folder = tmp_path / "results"
+    for name, *options in (
+        ("fair",),
+        ("grouped", "--config", "2-class-grouped"),
+        ("train", "--split", "train"),
+    ):
+        kept = folder / f"{name}.json"
+        code, out, err = call("evaluate", quick_model, "--data", sample_repo, "--json", kept, *options)
+        why = json.loads(kept.read_text(encoding="utf-8"))["seen"]
+        assert code == 0
+        assert "macro-F1" in out
+        if name == "fair":
+            assert (why, err) == (None, "")
+        else:
+            assert why.startswith("was trained on 4-class, whose training")
+            assert err == (
+                f"cdconv: quick {why}: the figures are too good, kept they are marked as seen, and no card or table "
+                "takes them\n"
+            )
+    [fair] = results.kept(folder)
+    assert (fair["config"], fair["split"]) == ("4-class", "test")
+    assert model_cards.evaluations_of(quick_model, folder) == [fair]
+    # Files of before there was a mark are told by the record of their run.
+    for name in ("grouped", "train"):
+        old = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
+        del old["seen"]
+        write_json(folder / f"{name}.json", old)
+    assert results.kept(folder) == [fair]
+
+
+def recipe(config="4-class-grouped", **values):
+    values = values or {"scratch": {"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600}}
+    return Recipe(name="next", view=values.pop("view", "flatten"), config=config, epochs=1, **values)
+
+
+@pytest.fixture
+def on_the_hub(quick_model):
+    """The quick model as it lies in the cache once it was fetched from the Hub."""
+    folder = f"{constants.HF_HUB_CACHE}/models--{HUB_ID.replace('/', '--')}"
+    shutil.copytree(quick_model, f"{folder}/snapshots/{SHA}")
+    (ref := Path(folder) / "refs" / "main").parent.mkdir()
+    ref.write_text(SHA, encoding="utf-8")
+    yield HUB_ID
+    shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("kind", ["backbone", "teacher"])
+@pytest.mark.parametrize("place", ["folder", "hub"])
+def test_a_start_or_a_teacher_that_has_seen_test_rows_is_refused(
+    kind, place, quick_model, on_the_hub, sample_repo, tmp_path
+):
+    name = on_the_hub if place == "hub" else str(quick_model)
+    asked = recipe(backbone=name) if kind == "backbone" else recipe().with_changes(teachers=[name])
+    with pytest.raises(InputError) as error:
+        loop.train(asked, data=sample_repo, out=tmp_path / "next")
+    assert str(error.value) == (
+        f"{kind} {name}: trained on 4-class, whose training split holds test rows of 4-class-grouped; take one that "
+        "was trained on a -grouped config, or not on CDConv"
+    )
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_hierarchical_run_is_refused_before_its_first_stage(quick_model, sample_repo, tmp_path):
+    with pytest.raises(InputError, match=r"backbone .*quick: trained on 4-class, whose"):
+        stages.train(recipe(backbone=str(quick_model), view="hierarchical"), data=sample_repo, out=tmp_path / "next")
+    assert not any(tmp_path.iterdir())
+
+
+def test_what_a_start_was_made_from_is_recorded_and_counts(quick_model, sample_repo, tmp_path):
+    asked = recipe("2-class", backbone=str(quick_model))
+    one = loop.train(asked, data=sample_repo, out=tmp_path / "one")
+    before = {"config": "4-class", "data_name": "CDConv sample", "model": "quick"}
+    assert record.read(one)["ancestors"] == [before]
+    # As if it had been an NLI stage, which by itself is a start for either split.
+    later = record.read(one)
+    later["request"]["recipe"]["config"] = "nli"
+    write_json(one / "run.json", later)
+    with pytest.raises(InputError, match=r"backbone .*one: made from quick, which was trained on 4-class, whose"):
+        loop.request(recipe(backbone=str(one)), sample_repo)
+    write_json(one / "run.json", {**later, "ancestors": []})
+    assert loop.request(recipe(backbone=str(one)), sample_repo)["recipe"]["backbone"].startswith("one@")
+    # Pruned, it has a record of another name.
+    (one / "run.json").unlink()
+    write_json(one / "prune.json", {"backbone": "quick", "ancestors": [before]})
+    with pytest.raises(InputError, match="made from quick, which was trained on 4-class"):
+        loop.request(recipe(backbone=str(one)), sample_repo)
+
+
+def test_a_model_on_the_hub_is_known_by_its_record(call, on_the_hub, sample_repo, tmp_path):
+    assert results.trained_on(on_the_hub) == "4-class"
+    options = ("--data", sample_repo, "--config", "4-class-grouped", "--json", tmp_path / "kept.json")
+    code, _, err = call("evaluate", on_the_hub, *options)
+    assert code == 0
+    assert f"cdconv: {HUB_ID} was trained on 4-class, whose training split holds rows" in err
+    asked = recipe("4-class", backbone=on_the_hub)
+    assert loop.conditions(asked, True) == {"deterministic": True, "revisions": {HUB_ID: SHA}}
+    assert loop.conditions(recipe(backbone="user/unknown"), False) == {"deterministic": False, "revisions": {}}
+
+
+def test_a_run_is_not_resumed_under_other_conditions(tmp_path):
+    work, asked = tmp_path / "run.partial", {"recipe": {}}
+    begun = {"deterministic": False, "revisions": {HUB_ID: SHA}}
+    loop.claim(work, asked, False, begun)
+    (work / "state").mkdir()
+    loop.claim(work, asked, True, begun)
+    loop.claim(work, asked, True, {**begun, "revisions": {}})  # out of reach
+    with pytest.raises(InputError, match=r"began without --deterministic; resume it so, or remove it"):
+        loop.claim(work, asked, True, {**begun, "deterministic": True})
+    with pytest.raises(InputError, match=r"began with user/seen at commit 0123456789ab, and it stands at ffffffffffff"):
+        loop.claim(work, asked, True, {**begun, "revisions": {HUB_ID: "f" * 40}})
+    write_json(work / "run.json", {"request": {"recipe": {}}})  # of before conditions were recorded
+    loop.claim(work, asked, True, {**begun, "deterministic": True})
+
+
+def test_a_page_of_results_takes_no_figure_of_seen_rows(quick_model, tmp_path):
+    metrics = {"name": "remembers", "kind": "detector", "config": "4-class", "split": "train", "seen": "was trained on"}
+    write_json(tmp_path / "remembers.json", {**metrics, "run": record.read(quick_model)})
+    assert "remembers" not in cards.results_page(tmp_path)
