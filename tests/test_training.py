@@ -218,7 +218,7 @@ def test_a_missing_backbone_is_one_clear_sentence(sample_repo, tmp_path):
 
 
 def test_two_processes_and_parts_learn_what_one_process_learns_at_once(sample_repo, tmp_path):
-    # Without dropout, whose masks differ from process to process, the loss curves must agree, whatever else a step does.
+    # Without dropout, whose masks differ from process to process, the loss curves must agree whatever else a step does.
     # The last step has so few rows that one process has none of them.
     recipe = tmp_path / "quick.toml"
     recipe.write_text(
