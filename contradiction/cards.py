@@ -110,6 +110,7 @@ def results_page(folder: str | Path = results.FOLDER) -> str:
         tables=tables,
         classes=[results.class_table(each) for each in found],
         ablations={split: beside for split in ("validation", "test") if (beside := ablation(found, split))},
+        notes={each["name"]: each["run"]["note"] for each in found if (each.get("run") or {}).get("note")},
         runs=results.run_table(found),
         log=run_log.table(found),
         collapsed=run_log.COLLAPSED,

@@ -5,16 +5,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import cdconv
-from contradiction import nli, record, results
+from contradiction import attribution, card_examples, nli, record, results
 from contradiction.backbones import origin
 from contradiction.cards import render
 from contradiction.decision import Rule
 from contradiction.errors import InputError
 from contradiction.files import read_json
 from contradiction.labels import LABELS, STAGES, task_of
+from contradiction.recipes import of_folder
 from contradiction.settings_on_test import rule_of, why_not, without_curve
 from contradiction.settings_on_test import table as settings_table
-from contradiction.tables import percent
+from contradiction.tables import Table, percent
 from contradiction.views import CONVERSATION, VIEWS
 
 if TYPE_CHECKING:
@@ -28,19 +29,24 @@ SENTENCES = {
 }
 # By the name of the training data: NLI weights follow OCNLI, which CDConv's licence equals.
 LICENSES = {"CDConv": cdconv.LICENSE, nli.NAME: cdconv.LICENSE, "CDConv sample": "cc0-1.0"}
-EXAMPLE = {
-    "u1": "你养猫吗？", "b1": "养了一只橘猫", "u2": "它叫什么名字？", "b2": "我没养过猫呀",
-    "premise": "他养了一只橘猫", "hypothesis": "他没养过猫",
-}  # fmt: skip
-
-
+IDENTITY = ("request", "epochs", "best_epoch")
 STAGE_SENTENCE = "Tells {} from all other replies: one stage of a hierarchical detector."
 
 
 def evaluations_of(folder: str | Path, kept_in: str | Path = results.FOLDER) -> list[dict[str, Any]]:
-    """The kept evaluations, by the metric, of the very run that a model folder records."""
+    """The kept evaluations, by the metric, of the very weights that a model folder records."""
     run = record.read(folder)
-    return [each for each in results.kept(kept_in) if run and each.get("run") == run and each.get("kind") == "detector"]
+    return [
+        each
+        for each in results.kept(kept_in)
+        if run and each.get("kind") == "detector" and _weights(each.get("run") or {}) == _weights(run)
+    ]
+
+
+def _weights(run: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a record tells the weights from others: not where they are from, nor what was said of them since."""
+    parts = [*run.get("stages", {}).values(), *run.get("soup", [])]
+    return {key: run.get(key) for key in IDENTITY} | {"parts": [_weights(each) for each in parts]}
 
 
 def model_card(
@@ -55,6 +61,9 @@ def model_card(
 
     Raises:
         InputError: the folder has no record of a finished run.
+
+    Two entries of the record are added by hand, if at all: ``note``, what a reader of the figures has to know of the
+    run, and ``corpora``, what its backbone was trained on before, by the names in ``contradiction.attribution``.
     """
     folder = Path(folder)
     run = record.read(folder)
@@ -69,7 +78,7 @@ def model_card(
 def _card(folder: Path, run: dict[str, Any], evaluations: Sequence[Mapping[str, Any]], name: str) -> "ModelCard":
     from huggingface_hub import ModelCard, ModelCardData
 
-    recipe = run["request"]["recipe"]
+    recipe = record.recipe(run["request"])  # the older ones lack the newer options
     task, target = task_of(recipe["config"]), recipe.get("target")
     data_name = run["request"]["data_name"]
     base = origin.of_run(run)
@@ -90,8 +99,9 @@ def _card(folder: Path, run: dict[str, Any], evaluations: Sequence[Mapping[str, 
     checkpoint = list(stages)[-1] if stages else ""
     columns = VIEWS[checkpoint or recipe["view"]]
     separator = _separator(folder / checkpoint)
-    *context, last = (EXAMPLE[column] for column in columns)
-    example = {"text": separator.join(context), "text_pair": last} if context else {"text": last}
+    example = card_examples.text_pair(columns, separator)
+    judges = columns[-1:] == CONVERSATION[-1:]
+    verdict = card_examples.detector_says(folder) if judges else None
     soup = run.get("soup", [])
     runs = stages or {f"run {number}": each for number, each in enumerate(soup, start=1)} or {recipe["view"]: run}
     rule = Rule.load(folder)
@@ -112,24 +122,37 @@ def _card(folder: Path, run: dict[str, Any], evaluations: Sequence[Mapping[str, 
         offsets={label: each for label, each in rule.offsets.items() if each},
         stale=any(rule_of(each) != without_curve(rule) for each in evaluations),
         without_rule=any("plain" in each for each in evaluations),
-        settings=[settings_table(each, rule) for each in evaluations if not why_not(each, rule)],
+        settings=_settings(evaluations, rule),
+        note=run.get("note"),
         chosen=[(name, percent(each["best_macro_f1"]), each["best_epoch"]) for name, each in runs.items()],
         checkpoint="/".join(filter(None, (name, checkpoint))),
         stages=list(stages),
         seeds=[each["request"]["recipe"]["seed"] for each in soup] or [recipe["seed"]],
         recipe=recipe,
         data_name=data_name,
-        judges=columns[-1:] == CONVERSATION[-1:],
+        judges=judges,
         origin=_origin(recipe, base),
+        made_of=attribution.sentence(base, run.get("corpora", [])),
+        again=_again(recipe, soup),
         parameters=run["parameters"],
         minutes=f"{run['minutes']:.0f} minutes" if run["minutes"] >= 2 else f"{60 * run['minutes']:.0f} seconds",
         hardware=run["hardware"],
         columns=", ".join(columns),
         separator=separator,
         example=example,
+        scores_of_example=card_examples.pipeline_says(folder / checkpoint, example),
+        chat=card_examples.CHAT,
+        verdict=verdict,
+        mistaken=verdict and not target and verdict.label not in card_examples.RIGHT,
         citation=cdconv.CITATION,
     )
     return ModelCard(f"---\n{data.to_yaml()}\n---\n\n{body}")
+
+
+def _settings(evaluations: Sequence[Mapping[str, Any]], rule: Rule) -> list[Table]:
+    """What settings give, once for the same rows: 2-class and 4-class evaluations of a split say the same of them."""
+    fit = [each for each in evaluations if not why_not(each, rule)]
+    return [settings_table(each, rule) for each in {tuple(each["ids"]): each for each in reversed(fit)}.values()]
 
 
 def _eval_results(evaluation: Mapping[str, Any]) -> list[Any]:
@@ -156,6 +179,16 @@ def _origin(recipe: Mapping[str, Any], base: str | None) -> str:
         return "from random weights"
     last = f"fine-tuned from {results.backbone_name(recipe)}"
     return f"{last}, which was made from {base}" if base and base != recipe["backbone"] else last
+
+
+def _again(recipe: Mapping[str, Any], soup: Sequence[Any]) -> str | None:
+    """The command that runs the recorded recipe again; None where it is those of several runs."""
+    if soup:
+        return None
+    data = " --data nli" if recipe["view"] == "nli" else ""
+    start = " --backbone FOLDER" if of_folder(recipe["backbone"]) else ""
+    teachers = recipe["teachers"] if any(map(of_folder, recipe["teachers"])) else []
+    return f"cdconv train run.json{data}{start}" + " --teacher FOLDER" * len(teachers)
 
 
 def _separator(folder: Path) -> str:

@@ -1,5 +1,6 @@
 """What a Hub repo holds, checked before anything is sent, and sent there in one commit."""
 
+import re
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from contradiction import record
+from contradiction.card_examples import code_on_the_hub
 from contradiction.errors import InputError
 from contradiction.files import read_json
 from contradiction.hierarchy import FILE as STAGES_FILE
@@ -66,22 +68,49 @@ class Published:
     not_set: Mapping[str, str]
 
 
-def model(folder: str | Path) -> Upload:
+def model(folder: str | Path, repo_id: str | None = None, *, dataset: str | None = None) -> Upload:
     """The model repo of a folder: a checkpoint with its tokenizer, or one a stage, and a card.
 
+    Args:
+        folder: the model folder.
+        repo_id: where it goes, for the code on its card; by default the card stays as it is.
+        dataset: the Hub id of the data that it was trained on, for the card to link; without it a pushed card links
+            none, because the name of a folder leads nowhere on the Hub.
+
     Raises:
-        InputError: the folder is not that.
+        InputError: the folder is not that, or what is to be named is no Hub id.
     """
     from huggingface_hub import ModelCard
 
+    for each in filter(None, (repo_id, dataset)):
+        check_repo_id(each)
     folder = _existing(folder)
     for place in _checkpoints(folder):
         _demand(place, "config.json", "a model's configuration; `cdconv train` writes one")
         _demand(place, "tokenizer_config.json", "its tokenizer's configuration; `cdconv train` writes one")
         if not [*place.glob("*.safetensors"), *place.glob("pytorch_model*.bin")]:
             raise InputError(f"{place}: no weights (*.safetensors)")
-    card = _card(folder, ModelCard, "`cdconv card` writes it")
-    return Upload("model", _files(folder), card, f"{folder.resolve().name}: checkpoint and card")
+    card, files = _card(folder, ModelCard, "`cdconv card` writes it"), _files(folder)
+    if repo_id:
+        for place in _checkpoints(folder):
+            if place != folder and (place / CARD).is_file():
+                stage = place.relative_to(folder).as_posix()
+                own = _on_the_hub(_card(place, ModelCard), repo_id, dataset, stage)
+                files[f"{stage}/{CARD}"] = str(own).encode()
+        card = _on_the_hub(card, repo_id, dataset)
+        files[CARD] = str(card).encode()
+    return Upload("model", files, card, f"{folder.resolve().name}: checkpoint and card")
+
+
+def _on_the_hub(card: "RepoCard", repo_id: str, dataset: str | None, place: str = "") -> "RepoCard":
+    """A model card, changed to name what can be found from anywhere."""
+    title = re.search(r"^# (.+)$", card.text, flags=re.MULTILINE)
+    if title:  # the name that it was written for
+        card.text = code_on_the_hub(card.text, [title[1].strip()], repo_id, place)
+    card.data["datasets"] = [dataset] if dataset else None
+    for each in card.data.get("eval_results") or []:
+        each.dataset_type = dataset or each.dataset_type
+    return card
 
 
 def _checkpoints(folder: Path) -> list[Path]:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from contradiction.errors import InputError
+from contradiction.files import read_json
 from contradiction.labels import BOTS, CATEGORIES, CONFIGS, LABELS, STAGES, task_of
 from contradiction.views import HIERARCHICAL, VIEWS
 
@@ -191,6 +192,18 @@ class Recipe(BaseModel):
         """The values as a run's record keeps them: those that tell one run from another."""
         return self.model_dump(exclude={"base_model"})
 
+    def demand_folders(self, where: str) -> None:
+        """Raises InputError where a record names backbone or teachers by digest, so that only the user knows where."""
+        if of_folder(self.backbone):
+            raise InputError(
+                f"{where}: started from {self.backbone}, a folder's name and digest; name it by --backbone"
+            )
+        if found := [each for each in self.teachers if of_folder(each)]:
+            raise InputError(
+                f"{where}: learnt from {', '.join(found)}, folders' names and digests; name all "
+                f"{len(self.teachers)} by --teacher, in this order"
+            )
+
     def with_changes(self, **changes: Any) -> Self:
         """The same recipe with other values; None leaves one as it is.
 
@@ -202,22 +215,48 @@ class Recipe(BaseModel):
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Reads a recipe from a path, or by its bare name from ``models/recipes``.
+        """Reads a recipe from a path, by its bare name from ``models/recipes``, or from the record of a run.
+
+        Args:
+            path: a TOML file, a name, a ``run.json``, or the model folder that holds one. A record names folders by
+                digest, see :meth:`demand_folders`.
 
         Raises:
-            InputError: no such file, not TOML, an unknown key, or a value out of range.
+            InputError: no such file, not TOML, no record, an unknown key, or a value out of range.
         """
         file = Path(path)
-        if not file.is_file():
+        if not file.is_file() and (FOLDER / f"{path}.toml").is_file():
             file = FOLDER / f"{path}.toml"
+        if file.is_dir():
+            file = file / "run.json"
+        if file.suffix == ".json" and file.is_file():
+            return _validated(cls, _recorded(file), str(file))
         if not file.is_file():
             known = ", ".join(sorted(each.stem for each in FOLDER.glob("*.toml")))
-            raise InputError(f"{path}: no such recipe; give a TOML file or one of {known}")
+            raise InputError(f"{path}: no such recipe; give a TOML file, the run.json of a model, or one of {known}")
         try:
             values = tomllib.loads(file.read_text(encoding="utf-8"))
         except ValueError as error:
             raise InputError(f"{file}: not a TOML file in UTF-8 ({error})") from None
         return _validated(cls, {"name": file.stem, **values}, str(file))
+
+
+def of_folder(checkpoint: str | None) -> bool:
+    """Whether this is how a record names a folder: by its name and the digest of its weights."""
+    return bool(checkpoint and re.fullmatch(r"[^/]+@[0-9a-f]{12}", checkpoint))
+
+
+def _recorded(file: Path) -> dict[str, Any]:
+    """The values of the recipe in the record of a run."""
+    run = read_json(file)
+    request = run.get("request")
+    if not isinstance(request, dict) or not isinstance(request.get("recipe"), dict):
+        raise InputError(f"{file}: not the record of a run, it holds no recipe; `cdconv train` writes one")
+    if "soup" in request:
+        raise InputError(
+            f"{file}: of a mean of {len(request['soup'])} runs; train each of them, then `cdconv soup` averages them"
+        )
+    return {**request["recipe"], "base_model": run.get("base_model")}
 
 
 def _validated(cls: type[RecipeT], values: dict[str, object], where: str) -> RecipeT:

@@ -5,6 +5,7 @@ The libraries read the Hub's address, the token and the offline mode when they a
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -15,10 +16,12 @@ import pytest
 from hub_server import Hub
 from transformers import BertForSequenceClassification
 
-from contradiction import publishing
+from contradiction import publishing, record, shipped
 from contradiction.errors import InputError
 from contradiction.files import write_json
 from contradiction.labels import LABELS, STAGES
+from contradiction.model_cards import model_card
+from contradiction.views import HIERARCHICAL
 
 ROOT = publishing.ROOT
 CDCONV = Path(sys.executable).with_name("cdconv")
@@ -47,8 +50,16 @@ def hierarchy(model, tmp_path_factory):
         stand_in = BertForSequenceClassification.from_pretrained(place, num_labels=2, ignore_mismatched_sizes=True)
         stand_in.config.id2label = dict(enumerate(labels))
         stand_in.save_pretrained(place)
+        run = record.read(place)
+        request = run["request"]
+        values = {**request["recipe"], "target": stage, "view": stage, "name": stage}
+        write_json(place / record.NAME, {**run, "request": {**request, "recipe": values}})
+        (place / "decision.json").unlink()
+        model_card(place).save(place / "README.md")
     (folder / "stages.json").write_text(json.dumps({"stages": list(STAGES)}), encoding="utf-8")
-    shutil.copy(model / "README.md", folder)
+    asked = {**request, "recipe": {**values, "view": HIERARCHICAL, "target": None}}
+    record.write_stages(folder, request=asked, stages=list(STAGES))
+    model_card(folder).save(folder / "README.md")
     return folder
 
 
@@ -65,7 +76,7 @@ def published(model, hierarchy, sample_repo, tmp_path_factory):
         home = tmp_path_factory.mktemp("home")
         printed = {
             "user/cdconv": push(hub, home, "dataset", "--folder", sample_repo, "--any-data", repo="user/cdconv"),
-            "user/tiny": push(hub, home, "model", model, repo="user/tiny"),
+            "user/tiny": push(hub, home, "model", model, "--dataset", "user/cdconv", repo="user/tiny"),
             "user/stages": push(hub, home, "model", hierarchy, repo="user/stages"),
             "user/evaluate_metric": push(hub, home, "metric", repo="user/evaluate_metric"),
             "user/page": push(hub, home, "space", "--model", "user/tiny", repo="user/page"),
@@ -167,6 +178,43 @@ print(json.dumps([scores, verdicts]))""")
     assert pushed_verdict[1] != pytest.approx(pushed_verdict[2], abs=1e-3)
     assert {each["label"]: each["score"] for each in pushed} == pytest.approx(pushed_verdict[2], abs=1e-5)
     assert set(pushed_verdict[1]) == set(LABELS["4-class"])
+
+
+def test_the_code_on_a_pushed_card_runs_for_who_has_only_the_hub_and_prints_what_the_card_says(client, published):
+    cards = [("user/tiny", "README.md"), ("user/stages", "README.md"), ("user/stages", "history/README.md")]
+    texts = [published.repos["model", id].files[name].decode() for id, name in cards]
+    blocks = [block for text in texts for block in re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)]
+    said = [re.search(r"^# (.+)$", block, flags=re.MULTILINE)[1] for block in blocks]
+    found = client(f"""
+import contextlib, io, json
+printed = io.StringIO()
+with contextlib.redirect_stdout(printed):
+    for block in {blocks!r}:
+        exec(block, {{}})
+print(json.dumps(printed.getvalue().splitlines()))""")
+    assert found == said
+    assert len(said) == 6
+
+
+def test_a_pushed_card_links_the_data_that_the_user_names_and_else_none(published, model, tmp_path):
+    from huggingface_hub import ModelCard
+
+    assert ModelCard(published.repos["model", "user/tiny"].files["README.md"].decode()).data.datasets == ["user/cdconv"]
+    shipped_card = publishing.model(shipped.FOLDER, "you/name").card
+    assert shipped_card.data.datasets is None
+    assert "datasets:" not in str(shipped_card).split("---")[1]
+    linked = publishing.model(shipped.FOLDER, "you/name", dataset="you/cdconv")
+    assert {each.dataset_type for each in linked.card.data.eval_results} == {"you/cdconv"}
+    assert b"- you/cdconv" in linked.files["README.md"]
+    with pytest.raises(InputError, match="Hub id"):
+        publishing.model(shipped.FOLDER, "you/name", dataset="cdconv")
+
+
+def test_a_push_changes_nothing_of_a_card_but_names_and_nothing_in_the_folder(model):
+    own = (model / "README.md").read_bytes()
+    sent = publishing.model(model, "you/name")
+    assert (model / "README.md").read_bytes() == own
+    assert sent.files["README.md"].decode().replace("you/name", model.name) == own.decode()
 
 
 def test_a_hierarchical_detector_is_found_by_its_hub_id(client, hierarchy):
@@ -304,7 +352,7 @@ def test_a_connection_that_breaks_during_an_upload_leaves_no_commit(hub, model, 
 
 def test_a_dry_run_lists_the_files_with_sizes_and_asks_nobody(hub, model, sample_repo, tmp_path):
     for kind, arguments, upload in [
-        ("model", [model], publishing.model(model)),
+        ("model", [model], publishing.model(model, "user/evaluate_metric")),
         ("dataset", ["--folder", sample_repo, "--any-data"], publishing.data_set(sample_repo, any_data=True)),
         ("metric", [], publishing.metric("user/evaluate_metric")),
         ("space", ["--model", "user/tiny"], publishing.space("user/tiny")),

@@ -33,13 +33,14 @@ def push_dataset(
 def push_model(
     folder: Annotated[Path, typer.Argument(help="A model folder that `cdconv train` wrote.")],
     repo_id: RepoOption,
+    dataset: Annotated[str | None, typer.Option(help="The Hub id of its data, for the card to link.")] = None,
     private: PrivateOption = False,
     dry_run: DryRunOption = False,
 ) -> None:
-    """Publishes a model with its card."""
+    """Publishes a model with its card, whose code then names the repo."""
     from contradiction import publishing
 
-    _push(publishing.model(folder), repo_id, private, dry_run)
+    _push(publishing.model(folder, repo_id, dataset=dataset), repo_id, private, dry_run)
 
 
 @app.command("metric")

@@ -12,13 +12,16 @@ if TYPE_CHECKING:
 
 
 def train(
-    recipe: Annotated[str, typer.Argument(help="A TOML file, or the name of one in models/recipes.")],
+    recipe: Annotated[str, typer.Argument(help="A TOML file, the name of one in models/recipes, or a run.json.")],
     backbone: Annotated[
         str | None, typer.Option(help="Folder or Hub id of an encoder, instead of the recipe's.")
     ] = None,
     base_model: Annotated[
         str | None,
         typer.Option(help="Hub id of what a backbone in a folder is a copy or pruned form of, for the card."),
+    ] = None,
+    teacher: Annotated[
+        list[str] | None, typer.Option(help="Folder or Hub id of a teacher, instead of the recipe's; once for each.")
     ] = None,
     data: DataOption = "cdconv",
     seed: Annotated[int | None, typer.Option(help="Instead of the recipe's.")] = None,
@@ -43,7 +46,10 @@ def train(
     """Trains a detector; the checkpoint kept is the best on validation, the test split is not read."""
     from contradiction.recipes import Recipe
 
-    chosen = Recipe.load(recipe).with_changes(backbone=backbone, base_model=base_model, seed=seed, precision=precision)
+    chosen = Recipe.load(recipe).with_changes(
+        backbone=backbone, base_model=base_model, teachers=teacher or None, seed=seed, precision=precision
+    )
+    chosen.demand_folders(recipe)
     out = out or Path("runs") / f"{chosen.name}-seed{chosen.seed}"
     run(chosen, data, out, resume=resume, save_steps=save_steps, track=track, deterministic=deterministic)
 

@@ -1,0 +1,76 @@
+"""The example on a model card, and what the model in the folder really says of it."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from contradiction.errors import InputError
+from contradiction.labels import CONTRADICTION, HISTORY
+from contradiction.verdict import Verdict
+
+EXAMPLE = {
+    "u1": "你喜欢吃辣吗？", "b1": "喜欢，我是四川人", "u2": "我也喜欢吃辣", "b2": "我不吃辣",
+    "premise": "他喜欢吃辣", "hypothesis": "他不吃辣",
+}  # fmt: skip
+RIGHT = (HISTORY, CONTRADICTION)
+CHAT = [
+    {"role": role, "content": EXAMPLE[column]}
+    for column, role in zip(("u1", "b1", "u2", "b2"), ("user", "assistant") * 2, strict=True)
+]
+
+
+def text_pair(columns: Sequence[str], separator: str) -> dict[str, str]:
+    """The example as a checkpoint that reads these columns takes it."""
+    *context, last = (EXAMPLE[column] for column in columns)
+    return {"text": separator.join(context), "text_pair": last} if context else {"text": last}
+
+
+def pipeline_says(checkpoint: Path, example: Mapping[str, str]) -> dict[str, float] | None:
+    """The score of each label by `transformers` alone, to two places; None where the folder holds no weights."""
+    if not any(checkpoint.glob("*.safetensors")):
+        return None
+    from transformers import pipeline
+
+    from contradiction.quiet import no_model_bars
+
+    with no_model_bars():
+        classify = pipeline("text-classification", model=str(checkpoint), top_k=None, device="cpu")
+    [scores] = classify([dict(example)], truncation=True)
+    return {each["label"]: round(each["score"], 2) for each in scores}
+
+
+def detector_says(folder: Path) -> Verdict | None:
+    """The verdict of the façade on the example; None where the folder holds no weights, or no detector of replies."""
+    if not any(folder.rglob("*.safetensors")):
+        return None
+    from contradiction.detector import ContradictionDetector
+
+    try:
+        return ContradictionDetector.from_pretrained(folder, device="cpu")(CHAT)
+    except InputError:
+        return None
+
+
+def code_on_the_hub(card: str, names: Iterable[str], repo_id: str, place: str = "") -> str:
+    """A card whose Python code names the Hub id where it named the folder that the card was written for.
+
+    Args:
+        card: its text.
+        names: of the folder; code that names another model stays.
+        repo_id: where the folder goes.
+        place: of the card in the repo, for instance ``history``. The libraries take no folder of a repo for a model, so
+            code for one fetches the repo first.
+    """
+    own = "|".join(re.escape(name) for name in names)
+    named = re.compile(rf'(model=|from_pretrained\()"(?:{own})(/[^"]*)?"')
+
+    def where(found: re.Match[str]) -> str:
+        inner = "/".join(filter(None, (place, (found[2] or "").strip("/"))))
+        return f'{found[1]}snapshot_download("{repo_id}") + "/{inner}"' if inner else f'{found[1]}"{repo_id}"'
+
+    def block(found: re.Match[str]) -> str:
+        code = named.sub(where, found[2])
+        first = "from huggingface_hub import snapshot_download\n" if code.count("snapshot_download(") else ""
+        return f"{found[1]}{first}{code}{found[3]}"
+
+    return re.sub(r"(```python\n)(.*?)(```)", block, card, flags=re.DOTALL)

@@ -1,0 +1,178 @@
+"""What a model card says is true of the model in the folder: its example, its command, whose work it is made of."""
+
+import contextlib
+import io
+import re
+import shutil
+import sys
+
+import pytest
+
+from contradiction import attribution, cli, model_cards, record, results, shipped
+from contradiction.card_examples import code_on_the_hub
+from contradiction.decision import Rule
+from contradiction.files import write_json
+from contradiction.settings_on_test import without_curve
+
+E5 = "intfloat/multilingual-e5-small"
+CARD = (shipped.FOLDER / "README.md").read_text(encoding="utf-8")
+
+
+def code(card):
+    return re.findall(r"```python\n(.*?)```", card, flags=re.DOTALL)
+
+
+def changed(folder, out, **entries):
+    """A copy of a model folder with other entries in its record."""
+    copy = shutil.copytree(folder, out)
+    write_json(copy / record.NAME, {**record.read(copy), **entries})
+    return copy
+
+
+def assert_says_what_it_prints(card, monkeypatch, place):
+    monkeypatch.chdir(place)
+    said = [re.search(r"^# (.+)$", block, flags=re.MULTILINE)[1] for block in code(card)]
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        for block in code(card):
+            exec(block, {})
+    assert printed.getvalue().splitlines() == said
+
+
+def test_the_examples_on_the_shipped_card_print_what_it_says_and_the_verdict_is_right(monkeypatch):
+    assert_says_what_it_prints(CARD, monkeypatch, shipped.FOLDER.parent)
+    assert re.search(r"^# history 0\.\d+ \(1,\)$", CARD, flags=re.MULTILINE)
+    assert "mistaken" not in CARD
+
+
+def test_the_examples_on_the_card_of_any_model_print_what_it_says(quick_model, monkeypatch):
+    card = (quick_model / "README.md").read_text(encoding="utf-8")
+    assert_says_what_it_prints(card, monkeypatch, quick_model.parent)
+    label = re.search(r"^# (\S+) 0\.\d+ \(", card, flags=re.MULTILINE)[1]
+    assert ("Here it is mistaken" in card) == (label != "history")
+
+
+def test_without_weights_at_hand_nothing_is_claimed(quick_model, tmp_path):
+    copy = shutil.copytree(quick_model, tmp_path / "quick")
+    (copy / "model.safetensors").unlink()
+    assert [re.findall("^# ", block, flags=re.MULTILINE) for block in code(str(model_cards.model_card(copy)))] == [
+        [],
+        [],
+    ]
+
+
+def test_the_command_on_a_card_trains_the_same_again(quick_model, sample_repo, tmp_path, monkeypatch):
+    card = (quick_model / "README.md").read_text(encoding="utf-8")
+    [command] = re.findall(r"`cdconv (train run\.json[^`]*)`", card)
+    out = tmp_path / "again"
+    monkeypatch.chdir(quick_model)
+    arguments = [*command.split(), "--data", str(sample_repo), "--out", str(out)]
+    monkeypatch.setattr(sys, "argv", ["cdconv", *arguments])
+    with pytest.raises(SystemExit) as done:
+        cli.main()
+    assert not done.value.code
+    assert record.read(out)["request"] == record.read(quick_model)["request"]
+    assert (out / "model.safetensors").read_bytes() == (quick_model / "model.safetensors").read_bytes()
+
+
+def test_a_card_asks_for_the_folders_that_its_record_names_by_digest(quick_model, tmp_path):
+    request = record.read(quick_model)["request"]
+    start = {"scratch": None, "backbone": "nli@0123456789ab", "teachers": ["one@0123456789ab", "some/teacher"]}
+    copy = changed(quick_model, tmp_path / "copy", request={**request, "recipe": {**request["recipe"], **start}})
+    text = model_cards.model_card(copy).text
+    assert "`cdconv train run.json --backbone FOLDER --teacher FOLDER --teacher FOLDER`" in text
+    assert "a copy of the backbone `nli@0123456789ab`" in text
+    assert "cdconv train run.json --backbone FOLDER`" in CARD
+
+
+def test_a_soup_is_not_trained_again_by_one_command(quick_model, tmp_path):
+    run = record.read(quick_model)
+    copy = changed(quick_model, tmp_path / "copy", soup=[run, run])
+    text = model_cards.model_card(copy).text
+    assert "cdconv train run.json" not in text
+    assert "`cdconv soup` averages them" in text
+
+
+def test_evaluations_stay_with_a_model_of_whose_origin_more_is_said(quick_model, tmp_path):
+    run = record.read(quick_model)
+    kept = tmp_path / "kept"
+    results.keep({"name": "own", "kind": "detector", "config": "4-class", "split": "test", "run": run}, kept / "a.json")
+    other = {**run, "epochs": [{**run["epochs"][0], "train_loss": 0.0}]}
+    results.keep({"name": "other", "kind": "detector", "config": "4-class", "run": other}, kept / "b.json")
+    results.keep({"name": "elsewhere", "kind": "detector", "config": "4-class", "run": {}}, kept / "c.json")
+    copy = changed(quick_model, tmp_path / "copy", base_model=E5, note="It was changed.", hardware="another")
+    assert [each["name"] for each in model_cards.evaluations_of(copy, kept)] == ["own"]
+    assert [each["name"] for each in model_cards.evaluations_of(quick_model, kept)] == ["own"]
+
+
+def test_runs_of_a_soup_or_stages_tell_weights_apart(quick_model, tmp_path):
+    run = record.read(quick_model)
+    for key, value, other in (
+        ("soup", [run, run], [run, {**run, "epochs": []}]),
+        ("stages", {"history": run}, {"history": {**run, "best_epoch": 7}}),
+    ):
+        copy = changed(quick_model, tmp_path / key, **{key: value})
+        kept = tmp_path / f"{key}-kept"
+        for name, parts in (("own", value), ("other", other)):
+            evaluation = {"name": name, "kind": "detector", "config": "4-class", "split": "test"}
+            results.keep({**evaluation, "run": {**run, key: parts}}, kept / f"{name}.json")
+        assert [each["name"] for each in model_cards.evaluations_of(copy, kept)] == ["own"]
+
+
+def test_the_shipped_card_names_whose_work_the_detector_is_made_of():
+    from huggingface_hub import ModelCard
+
+    assert ModelCard(CARD).data.base_model == E5
+    run = record.read(shipped.FOLDER)
+    assert attribution.sentence(run["base_model"], run["corpora"]) in CARD
+    for name, licence in ((E5, "MIT"), ("OCNLI", "CC BY-NC 2.0"), ("CMNLI", "for research")):
+        assert re.search(rf"\[{name}\]\(https://\S+\) \({re.escape(licence)}\)", CARD), name
+
+
+def test_whose_terms_are_not_known_is_named_without():
+    assert attribution.sentence("some/encoder") == "the encoder [some/encoder](https://huggingface.co/some/encoder)"
+    assert attribution.sentence(None, ["Mine", "OCNLI"]).startswith("an NLI stage on Mine and [OCNLI](")
+    assert attribution.sentence(None) is None
+
+
+def test_the_shipped_card_and_the_page_of_results_say_when_the_rule_was_changed():
+    note = record.read(shipped.FOLDER)["note"]
+    assert "after test had been read with an earlier rule" in note
+    page = (results.FOLDER.parent / "README.md").read_text(encoding="utf-8")
+    assert [text.count(note) for text in (CARD, page)] == [1, 1]
+
+
+def test_the_settings_of_a_split_stand_once_on_the_shipped_card():
+    assert CARD.count("Settings chosen on validation") == 1
+    assert CARD.count("Each threshold was looked up on validation") == 1
+
+
+def test_settings_on_other_rows_have_a_table_of_their_own(quick_model):
+    rule = without_curve(Rule.load(quick_model))
+    one = {
+        "name": "any", "split": "test", "rule": rule, "ids": [1, 2], "references": [0, 1],
+        "probabilities": [[0.9, 0.1], [0.2, 0.8]],
+    }  # fmt: skip
+    evaluations = [
+        {**one, "config": "2-class"},
+        {**one, "config": "4-class", "probabilities": [[0.9, 0.1, 0.0, 0.0], [0.2, 0.8, 0.0, 0.0]]},
+        {**one, "config": "2-class-grouped", "ids": [3, 4]},
+    ]
+    titles = [each.title for each in model_cards._settings(evaluations, Rule.load(quick_model))]
+    assert sorted(title.split(", ")[1] for title in titles) == ["on 2-class", "on 2-class-grouped"]
+
+
+def test_code_for_the_hub_names_the_repo_and_leaves_other_models_alone():
+    card = (
+        "mine is `mine`\n```python\npipeline(model=\"mine\")\npipeline(model=\"mine/history\")\n"
+        "from_pretrained(\"mine\")\nfrom_pretrained(\"yours\")\n```\nmodel=\"mine\"\n"
+    )  # fmt: skip
+    assert code_on_the_hub(card, ["mine"], "you/name").splitlines()[2:7] == [
+        "from huggingface_hub import snapshot_download",
+        'pipeline(model="you/name")',
+        'pipeline(model=snapshot_download("you/name") + "/history")',
+        'from_pretrained("you/name")',
+        'from_pretrained("yours")',
+    ]
+    assert code_on_the_hub(card, ["mine"], "you/name").endswith('```\nmodel="mine"\n')
+    assert 'model=snapshot_download("you/name") + "/role"' in code_on_the_hub(card, ["mine"], "you/name", "role")
