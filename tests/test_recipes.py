@@ -1,10 +1,15 @@
 """Recipes: every one in the repository loads, and a wrong one is refused in one clear sentence."""
 
+import json
+import re
+
 import pytest
 
+from contradiction import shipped
 from contradiction.errors import InputError
 from contradiction.recipes import FOLDER, Recipe
 from contradiction.results import kept
+from contradiction.tables import percent
 
 GOOD = 'view = "flatten"\nconfig = "4-class"\nbackbone = "some/encoder"\n'
 
@@ -88,3 +93,79 @@ def test_changes_are_checked_and_none_leaves_a_value_as_it_is():
     assert (changed.seed, changed.backbone, changed.scratch) == (42, "some/encoder", None)
     with pytest.raises(InputError, match="'seed' is -1"):
         tiny.with_changes(seed=-1)
+
+
+def recorded(folder, **request):
+    (folder / "run.json").write_text(json.dumps({"base_model": "some/encoder", "request": request}), encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize("path", [shipped.FOLDER, shipped.FOLDER / "run.json"], ids=["folder", "file"])
+def test_the_record_of_a_model_is_its_recipe_and_asks_where_its_backbone_lies(path):
+    recipe, own = Recipe.load(path), Recipe.load("e5-small-cdconv")
+    with pytest.raises(InputError, match="started from e5-small-nli@8d3ce07764dc, .*name it by --backbone"):
+        recipe.demand_folders(str(path))
+    again = recipe.with_changes(backbone=own.backbone, base_model=own.base_model)
+    again.demand_folders(str(path))
+    assert again == own
+    assert recipe.base_model == own.base_model
+
+
+def test_a_record_that_names_a_hub_id_needs_nothing_more(tmp_path):
+    values = {"name": "any", "view": "hierarchical", "config": "4-class", "backbone": "some/encoder"}
+    recipe = Recipe.load(recorded(tmp_path, recipe=values))
+    recipe.demand_folders("")
+    assert (recipe.view, recipe.backbone) == ("hierarchical", "some/encoder")
+
+
+def test_teachers_that_a_record_names_by_digest_are_asked_for(tmp_path):
+    values = {
+        "name": "any", "view": "flatten", "config": "4-class", "backbone": "some/encoder",
+        "teachers": ["some/teacher", "one@0123456789ab"],
+    }  # fmt: skip
+    recipe = Recipe.load(recorded(tmp_path, recipe=values))
+    with pytest.raises(InputError, match="learnt from one@0123456789ab, .*name all 2 by --teacher"):
+        recipe.demand_folders("")
+    recipe.with_changes(teachers=["some/teacher", "runs/one"]).demand_folders("")
+
+
+@pytest.mark.parametrize(
+    ("run", "said"),
+    [
+        ("{", "not JSON"),
+        ('{"epochs": []}', "not the record of a run"),
+        ('{"request": {"recipe": {"view": "flatten"}}}', "'name': Field required"),
+        ('{"request": {"recipe": {}, "soup": [{}, {}]}}', "of a mean of 2 runs; train each of them"),
+    ],
+)
+def test_what_is_no_record_of_one_run_is_refused_by_its_name(tmp_path, run, said):
+    (tmp_path / "run.json").write_text(run, encoding="utf-8")
+    with pytest.raises(InputError) as error:
+        Recipe.load(tmp_path)
+    assert str(tmp_path / "run.json") in str(error.value)
+    assert said in str(error.value)
+
+
+# What a recipe says to expect, against the kept evaluations of it.
+COMMENTS = {
+    path.stem: " ".join(re.findall(r"^# ?(.*)", path.read_text(encoding="utf-8"), flags=re.MULTILINE))
+    for path in sorted(FOLDER.glob("*.toml"))
+}
+
+
+@pytest.mark.parametrize("name", [name for name, text in COMMENTS.items() if "Expect" in text])
+def test_what_a_recipe_says_to_expect_is_what_was_measured(name):
+    said = COMMENTS[name].partition("Expect")[2]
+    called = re.search(r"kept runs? of it (?:is|are) called ([\w-]+)", COMMENTS[name])
+    own = [each for each in kept() if each["name"].startswith(called[1] if called else name)]
+    own = [each for each in own if called or each["name"] == name]
+    assert own, "an expectation needs a kept evaluation"
+    minutes = {f"{each['run']['minutes']:.0f}" for each in own}
+    assert set(re.findall(r"\b(\d+) minutes", said)) <= minutes
+    figures = {}
+    for each in own:
+        for metrics in filter(None, (each["metrics"], each.get("plain", {}).get("metrics"))):
+            figures.setdefault(each["split"], set()).add(percent(metrics["macro_f1"]))
+    for split in ("validation", "test"):
+        stated = set(re.findall(rf"\b{split}(?: macro-F1)? (\d\d\.\d)", said))
+        assert stated <= figures.get(split, set()), split
