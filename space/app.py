@@ -36,8 +36,11 @@ INTRODUCTION = """# Does the bot contradict itself?
 Write two turns of a Chinese chat, or pick an example. The detector judges the bot's **last** reply. Its labels, from
 [CDConv](https://aclanthology.org/2022.emnlp-main.2): {labels}."""
 EXAMPLES = """### Examples
-Written for this project: the same two turns, and a reply of each category. The name says what a reply was written to
-be; the detector may see it otherwise."""
+Written for this project: the same two turns, and replies of several categories. The name before a reply says what it
+was written to be, the one behind the arrow what this detector says of it. **They were chosen** so that the detector
+that comes with the project gets one of each category right; it gets others wrong, here as elsewhere."""
+# The contexts of the embedded sample to show, by what is said first.
+SHOWN = ("我是小学语文老师，教三年级", "你身体好点了吗，还咳不咳？", "明天就要去一家大公司面试了，我好紧张呀")
 LIMITS = """### Limits
 This page runs `{model}`, which reads {columns}. CDConv holds two-turn chats with two Chinese chatbots of 2022; on other
 bots, longer chats or other languages the answers are guesses. Mistakes are many: the model's card has the numbers.
@@ -67,15 +70,22 @@ FONTS = ["system-ui", "PingFang SC", "Microsoft YaHei", "Noto Sans CJK SC", "san
 SHOW_VERDICT = "() => document.getElementById('verdict').scrollIntoView({behavior: 'smooth', block: 'nearest'})"
 
 
-def examples(contexts: int = 2) -> list[tuple[tuple[str, ...], dict[str, str]]]:
-    """The first contexts (u1, b1, u2) of the embedded sample that have a reply of each category, and these by name."""
+def examples() -> list[tuple[tuple[str, ...], dict[str, str]]]:
+    """The contexts shown (u1, b1, u2), each with a reply of every category that the sample has, by the category."""
     names = LABELS["4-class"]
     replies: dict[tuple[str, ...], dict[str, str]] = defaultdict(dict)
     for line in (files("contradiction") / "sample.jsonl").read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
         replies[row["u1"], row["b1"], row["u2"]].setdefault(names[row["label"]], row["b2"])
-    complete = [(context, found) for context, found in replies.items() if len(found) == len(names)]
-    return [(context, {name: found[name] for name in names}) for context, found in complete[:contexts]]
+    shown = [next(context for context in replies if context[0] == first) for first in SHOWN]
+    return [
+        (context, {name: replies[context][name] for name in names if name in replies[context]}) for context in shown
+    ]
+
+
+def chat_of(*utterances: str) -> list[dict[str, Any]]:
+    """The messages of u1, b1, u2, b2."""
+    return [{"role": role, "content": text} for role, text in zip((USER, ASSISTANT) * 2, utterances, strict=True)]
 
 
 def check(name: str, text: str) -> None:
@@ -112,10 +122,7 @@ def build(detector: ContradictionDetector) -> gr.Blocks:
 
     def judge(u1: str, b1: str, u2: str, b2: str) -> tuple[str, dict[str, float], str]:
         """Judges the reply b2 of the chat u1 b1 u2 b2: a headline, the probability of each label, the chat as HTML."""
-        messages: list[dict[str, Any]] = [
-            {"role": role, "content": (text or "").strip()}
-            for role, text in zip((USER, ASSISTANT) * 2, (u1, b1, u2, b2), strict=True)
-        ]
+        messages = chat_of(*((text or "").strip() for text in (u1, b1, u2, b2)))
         try:
             for name, message in zip(BOXES, messages, strict=True):
                 check(name, message["content"])
@@ -141,6 +148,7 @@ def build(detector: ContradictionDetector) -> gr.Blocks:
         gr.Markdown(EXAMPLES)
         with gr.Row(elem_classes="examples"):
             for context, replies in examples():
+                verdicts = detector.batch([chat_of(*context, reply) for reply in replies.values()])
                 with gr.Column():
                     gr.Examples(
                         [[*context, reply] for reply in replies.values()],
@@ -148,7 +156,10 @@ def build(detector: ContradictionDetector) -> gr.Blocks:
                         outputs,
                         judge,
                         label=" → ".join(context),
-                        example_labels=[f"{name}: {reply}" for name, reply in replies.items()],
+                        example_labels=[
+                            f"{name}: {reply} → {verdict.label}"
+                            for (name, reply), verdict in zip(replies.items(), verdicts, strict=True)
+                        ],
                         run_on_click=True,
                         cache_examples=False,
                         api_visibility="private",

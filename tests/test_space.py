@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from contradiction import ContradictionDetector, Verdict
+from contradiction import ContradictionDetector, Verdict, shipped
 from contradiction.backbones.start import start
 from contradiction.checkpoint import CheckpointClassifier
 from contradiction.labels import HISTORY, LABELS, NON_CONTRADICTION
@@ -185,13 +186,41 @@ def test_a_reply_without_words_gets_no_verdict(client):
 # The parts of the page
 
 
-def test_each_context_of_the_examples_has_a_reply_of_each_category(app):
+def test_the_replies_of_the_examples_are_what_their_names_say_and_of_all_categories(app):
     shown = app.examples()
-    assert len(shown) == 2
     labels = {chat: LABELS["4-class"][row["label"]] for chat, row in zip(CHATS, ROWS, strict=True)}
+    assert [len(replies) >= 3 for _, replies in shown] == [True] * 3
     for context, replies in shown:
-        assert tuple(replies) == LABELS["4-class"]
         assert all(labels[*context, reply] == name for name, reply in replies.items())
+    assert {name for _, replies in shown for name in replies} == set(LABELS["4-class"])
+
+
+@pytest.fixture(scope="module")
+def shipped_detector():
+    return ContradictionDetector.from_pretrained(shipped.FOLDER)
+
+
+def test_the_shipped_detector_gets_an_example_of_each_category_right_and_the_page_says_what_it_says(
+    app, shipped_detector
+):
+    said = [
+        (name, shipped_detector(messages((*context, reply))).label, reply)
+        for context, replies in app.examples()
+        for name, reply in replies.items()
+    ]
+    assert {name for name, label, _ in said if name == label} == set(LABELS["4-class"])
+    shown = [
+        label
+        for part in app.build(shipped_detector).config["components"]
+        for label in part["props"].get("sample_labels") or []
+    ]
+    assert shown == [f"{name}: {reply} → {label}" for name, label, reply in said]
+
+
+def test_the_card_of_the_space_prints_what_the_shipped_detector_says(app, shipped_detector):
+    text = (ROOT / "space" / "README.md").read_text(encoding="utf-8")
+    utterances = json.loads(f"[{re.search(r'page.predict.(.*?), api_name', text, flags=re.DOTALL)[1]}]")
+    assert f"print(headline)  # {app.headline(shipped_detector(messages(utterances)))}\n" in text
 
 
 def test_the_judged_reply_and_what_it_contradicts_are_outlined_and_named(app):
