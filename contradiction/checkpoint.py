@@ -156,8 +156,12 @@ class CheckpointClassifier(Classifier):
         if len(self.labels) == 2 and len(names) == 2:
             clash = next(name for name in names if name in CONTRADICTIONS[self.task])
             return clash if fires[clash] >= rule.cut else next(name for name in names if name != clash)
-        logs = np.log(np.maximum([fires[name] for name in names], TINY))
-        return names[int(np.argmax(logs + [rule.offsets.get(name, 0.0) for name in names]))]
+        return self.category(fires, rule, names)
+
+    def category(self, fires: Mapping[str, float], rule: Rule, kinds: Sequence[str]) -> str:
+        """The most probable of them after the rule's offsets."""
+        logs = np.log(np.maximum([fires[name] for name in kinds], TINY))
+        return kinds[int(np.argmax(logs + [rule.offsets.get(name, 0.0) for name in kinds]))]
 
 
 def probabilities(rule: Rule, logits: np.ndarray, labels: Sequence[str]) -> np.ndarray:

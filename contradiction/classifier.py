@@ -105,6 +105,10 @@ class Classifier(ABC):
     def label(self, fires: Mapping[str, float], rule: Rule, allowed: Sequence[str] = ()) -> str:
         """The label decided on by a rule, among those allowed, or all."""
 
+    @abstractmethod
+    def category(self, fires: Mapping[str, float], rule: Rule, kinds: Sequence[str]) -> str:
+        """The one among some kinds of contradiction that a rule names, where it is known that there is one."""
+
     def merged(self, fires: Mapping[str, float], rule: Rule) -> str | None:
         """The label among the two of ``2-class`` by a rule; None for labels that cannot be merged."""
         if self.task not in CONTRADICTIONS:

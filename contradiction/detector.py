@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 from contradiction.checkpoint import CheckpointClassifier
 from contradiction.classifier import Classifier, Judgement, OnBatch
 from contradiction.conversation import Messages, Turn, is_blank, is_chinese, read_turns
-from contradiction.decision import Settings
+from contradiction.decision import Rule, Settings
 from contradiction.errors import InputError
 from contradiction.hierarchy import HierarchicalClassifier, folder_of
 from contradiction.labels import CATEGORIES, CONTRADICTION, CONTRADICTIONS, HISTORY, is_contradiction
@@ -267,7 +267,8 @@ class ContradictionDetector:
         together = self.classifier.alone(fires[0]) if alone else self.classifier.combine(fires)
         if together is None:
             return Verdict(None, None, {}, checked=False, reason=NOTHING_BEFORE, reply=reply)
-        label, scores = self._decide(together)
+        # A rule was fitted on replies to conversations; its offsets call every fourth opening reply a contradiction.
+        label, scores = self._decide(together, Rule() if alone else self.classifier.rule)
         clashes = [] if alone else self._clashes(case, fires, unread)
         # Pairs of replies show what clashes even where the labels do not tell categories.
         told = label == HISTORY or (label == CONTRADICTION and self.settings.reading == STRUCTURED)
@@ -286,15 +287,15 @@ class ContradictionDetector:
             further=tuple(each for each in clashes[1:] if each and each.score >= sure) if told else (),
         )
 
-    def _decide(self, fires: Any) -> tuple[str, dict[str, float]]:
-        rule, settings = self.classifier.rule, self.settings
-        scores = settings.correct(self.classifier.scores(fires), self.task, rule)
+    def _decide(self, fires: Any, rule: Rule) -> tuple[str, dict[str, float]]:
+        settings, own = self.settings, self.classifier.rule
+        scores = settings.correct(self.classifier.scores(fires), self.task, own)
         allowed = [name for name in self.labels if name not in CATEGORIES or name in settings.categories]
         if self._limit is None:
             return self.classifier.label(fires, rule, allowed), scores
         kinds = [name for name in allowed if name in self._kinds]
-        if settings.at_prior(self.classifier.any_of(fires, kinds), rule) >= self._limit:
-            return max(kinds, key=scores.__getitem__), scores
+        if settings.at_prior(self.classifier.any_of(fires, kinds), own) >= self._limit:
+            return self.classifier.category(fires, rule, kinds), scores
         return next(name for name in self.labels if not is_contradiction(name)), scores
 
     def _clashes(self, case: Case, fires: list, unread: list[str | None]) -> list[Clash | None]:
@@ -302,10 +303,9 @@ class ContradictionDetector:
         found = []
         for window, each, lost in zip(case.windows, fires, unread, strict=True):
             if window.turn is not None:
-                raw = score = self.classifier.clash(each)
-                if self.settings.prior is not None:
-                    scores = self.settings.correct(self.classifier.scores(each), self.task, self.classifier.rule)
-                    score = scores[HISTORY] if HISTORY in scores else scores[self._kinds[0]]
+                raw, total = self.classifier.clash(each), self.classifier.any_of(each, self._kinds)
+                # It keeps its share of what contradictions have together at the operator's prior.
+                score = raw * self.settings.at_prior(total, self.classifier.rule) / total if total else raw
                 found.append((raw, None if lost else Clash(case.turns[window.turn].reply_messages, score)))
         return [clash for _, clash in sorted(found, key=lambda each: -each[0])]
 

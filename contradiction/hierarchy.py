@@ -114,12 +114,23 @@ class HierarchicalClassifier(Classifier):
 
     def label(self, fires: Mapping[str, float], rule: Rule, allowed: Sequence[str] = ()) -> str:
         """The category of the first stage that fires, after the rule's offsets."""
-        for stage in self.stages:
-            chance = min(max(fires[stage.task], 1e-12), 1 - 1e-12)
-            odds = np.log(chance / (1 - chance)) + rule.offsets.get(stage.task, 0.0)
-            if odds >= 0 and (not allowed or stage.task in allowed):
-                return stage.task
-        return NON_CONTRADICTION
+        odds = self._odds(fires, rule)
+        fired = (stage for stage in odds if odds[stage] >= 0 and (not allowed or stage in allowed))
+        return next(fired, NON_CONTRADICTION)
+
+    def category(self, fires: Mapping[str, float], rule: Rule, kinds: Sequence[str]) -> str:
+        """That of their first stage that fires, after the rule's offsets; of none that does, of the surest."""
+        odds = self._odds(fires, rule)
+        fired = (stage for stage in odds if odds[stage] >= 0 and stage in kinds)
+        return next(fired, max(kinds, key=odds.__getitem__))
+
+    def _odds(self, fires: Mapping[str, float], rule: Rule) -> dict[str, float]:
+        """The log-odds of the stages after the rule's offsets, in the order in which they decide."""
+        chances = np.clip([fires[stage.task] for stage in self.stages], 1e-12, 1 - 1e-12)
+        logs = np.log(chances / (1 - chances)).tolist()
+        return {
+            stage.task: each + rule.offsets.get(stage.task, 0.0) for stage, each in zip(self.stages, logs, strict=True)
+        }
 
 
 def _both(stage: CheckpointClassifier, fires: float) -> dict[str, float]:

@@ -5,6 +5,7 @@ import shutil
 
 import numpy as np
 import pytest
+from chats import chat
 from scipy.special import softmax
 
 from contradiction.calibration import calibrate, curve_of, fit, fit_calibration, fit_cut, fit_stages, with_curve
@@ -227,6 +228,30 @@ def test_an_operator_threshold_replaces_the_rule(calibrated, sample_rows):
     corrected = detector.with_settings(threshold=None, prior=0.3).batch(chats)
     for before, after in zip(verdicts, corrected, strict=True):
         assert after.scores[NON_CONTRADICTION] > before.scores[NON_CONTRADICTION]
+
+
+def test_a_threshold_leaves_the_category_to_the_rule(detector, sample_rows):
+    chats = [chat(*(row[column] for column in ("u1", "b1", "u2", "b2"))) for row in sample_rows[:20]]
+    scores = [each.scores for each in detector.batch(chats)]
+    assert {max(CATEGORIES, key=each.__getitem__) for each in scores} != {"role-confusion"}
+    classifier = CheckpointClassifier(
+        detector.classifier.model, detector.classifier.tokenizer, "flatten", rule=Rule(offsets={"role-confusion": 30.0})
+    )
+    called = ContradictionDetector(classifier, Settings(threshold=0.0)).batch(chats)
+    assert {each.label for each in called} == {"role-confusion"}
+    allowed = ContradictionDetector(classifier, Settings(threshold=0.0, categories=("history",))).batch(chats)
+    assert {each.label for each in allowed} == {"history"}
+
+
+def test_an_opening_reply_is_decided_without_the_offsets_of_whole_conversations(detector, sample_rows):
+    chats = [chat(row["u1"], row["b1"]) for row in sample_rows[:20]]
+    offsets = Rule(offsets={"intra-sentence": 30.0})
+    classifier = CheckpointClassifier(detector.classifier.model, detector.classifier.tokenizer, "flatten", rule=offsets)
+    verdicts = ContradictionDetector(classifier).batch(chats)
+    assert [each.label for each in verdicts] == [max(each.scores, key=each.scores.__getitem__) for each in verdicts]
+    assert "non-contradiction" in {each.label for each in verdicts}
+    whole = [chat(*(row[column] for column in ("u1", "b1", "u2", "b2"))) for row in sample_rows[:20]]
+    assert {each.label for each in ContradictionDetector(classifier).batch(whole)} == {"intra-sentence"}
 
 
 def test_a_view_of_ones_own_leaves_the_rule_out(calibrated):

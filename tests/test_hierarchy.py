@@ -6,8 +6,9 @@ import pytest
 from transformers import pipeline
 
 from contradiction.classifier import Judgement
-from contradiction.decision import Rule
-from contradiction.detector import ContradictionDetector
+from contradiction.conversation import Turn
+from contradiction.decision import Rule, Settings
+from contradiction.detector import Case, ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation import evaluate
 from contradiction.hierarchy import HierarchicalClassifier
@@ -15,6 +16,7 @@ from contradiction.labels import LABELS, STAGES
 from contradiction.recipes import Recipe
 from contradiction.training import stages
 from contradiction.training.loop import train
+from contradiction.windows import windows
 
 QUICK = Recipe(
     name="quick",
@@ -45,6 +47,34 @@ def decide(detector, *fires, rule=None):
     fires = dict(zip(STAGES, fires, strict=True))
     classifier, rule = detector.classifier, rule or Rule()
     return Judgement(classifier.label(fires, rule), "", classifier.scores(fires), merged=classifier.merged(fires, rule))
+
+
+def test_a_threshold_leaves_the_category_to_the_order_of_the_stages(detector):
+    kinds, fires = tuple(STAGES), dict(zip(STAGES, (0.6, 0.1, 0.9), strict=True))
+    for rule, named in ((Rule(), "intra-sentence"), (Rule(offsets={"intra-sentence": -1.0}), "history")):
+        assert detector.classifier.category(fires, rule, kinds) == detector.classifier.label(fires, rule) == named
+    # Of stages of which none fires, the surest; of some kinds, one of these.
+    low = dict(zip(STAGES, (0.2, 0.1, 0.3), strict=True))
+    assert detector.classifier.category(low, Rule(), kinds) == "history"
+    assert detector.classifier.category(fires, Rule(), ("role-confusion", "history")) == "history"
+
+
+def test_a_prior_that_is_that_of_the_data_leaves_the_evidence_as_it_is(detector):
+    turns = [Turn(f"u{place}", f"b{place}", (2 * place,), (2 * place + 1,)) for place in range(3)]
+    case = Case(turns, 2, windows(turns, 2))
+    fires = [dict(zip(STAGES, each, strict=True)) for each in ((0.45, 0.1, 0.9), (0.45, 0.1, 0.8))]
+    found = []
+    for prior in (None, 0.37):
+        one = ContradictionDetector(
+            HierarchicalClassifier(detector.classifier.stages, rule=Rule(prior=0.37)),
+            Settings(prior=prior, threshold=0.5),
+        )
+        found.append(one.verdict(case, fires, [None, None]))
+    assert found[0].label == "history"
+    assert found[0].evidence
+    assert [each.score for each in found[0].further] == pytest.approx([0.8])
+    assert [each.score for each in found[1].further] == pytest.approx([0.8])
+    assert found[0].evidence == found[1].evidence
 
 
 def test_stages_read_the_views_of_the_paper():
