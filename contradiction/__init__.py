@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from contradiction.detector import ContradictionDetector
+    from contradiction.monitor import Monitor
     from contradiction.verdict import Verdict
 
-__all__ = ["ContradictionDetector", "Verdict"]
+__all__ = ["ContradictionDetector", "Monitor", "Verdict"]
 __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
     # Late, so that `import contradiction.labels` and `cdconv --help` do not pay for torch.
     if name in __all__:
-        from contradiction import detector, verdict
+        from contradiction import detector, monitor, verdict
 
-        return getattr(verdict if name == "Verdict" else detector, name)
+        return getattr({"Monitor": monitor, "Verdict": verdict}.get(name, detector), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

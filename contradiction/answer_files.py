@@ -100,6 +100,8 @@ class AnswerFiles:
         self.answers, self.rejected = LineFile(path, key), LineFile(rejected(path), key)
         self.replaced = False
         asked = record(path)
+        if path.is_dir():
+            raise InputError(f"{path}: is a folder; name a file in it")
         if resume and asked.exists():
             _demand_same(path, read_json(asked), run)
         elif path.exists() and path.stat().st_size:

@@ -1,10 +1,10 @@
-"""Chats as files hold them: JSON lines, CSV and Parquet, read bit by bit, and JSON, read whole."""
+"""Chats as files hold them: JSON lines, CSV, TSV and Parquet, read bit by bit, and JSON, read whole."""
 
 import csv
 import json
 import math
 from codecs import BOM_UTF8
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from io import BufferedIOBase
@@ -12,13 +12,23 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from contradiction.conversation import ASSISTANT, USER, Messages, read_turns
-from contradiction.errors import InputError
-from contradiction.views import CONVERSATION
+from contradiction.chat_forms import (
+    DELIMITERS,
+    ID,
+    NOT_UTF8,
+    Named,
+    columns,
+    from_row,
+    from_value,
+    other_form,
+    parse,
+)
+from contradiction.conversation import Messages, read_turns
+from contradiction.errors import InputError, kind_of
 
-FORMATS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json", ".csv": "csv", ".parquet": "parquet"}
-MESSAGES, ID = "messages", "id"
-CHAT = '{"messages": [...]}, or a list of messages'
+FORMATS = {
+    ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet",
+}  # fmt: skip
 
 AT_ONCE = 1 << 18  # bytes of a pipe: enough for batches of like length, few enough to answer soon
 ROWS = 1024  # rows of Parquet that are held at once
@@ -82,16 +92,19 @@ def open_file(path: str | Path, form: str | None = None) -> Chats:
 
     Args:
         path: of the file; a named pipe is read as it comes.
-        form: ``jsonl`` (a chat a line), ``json`` (a list of chats, or one), ``csv`` or ``parquet`` (a column
-            ``messages``, or u1, b1, u2 and b2; a column ``id`` is carried along); by default what its name says.
+        form: ``jsonl`` (a chat a line), ``json`` (a list of chats, or one), ``csv``, ``tsv`` or ``parquet`` (a column
+            ``messages`` or ``conversations``, or u1, b1, u2 and b2; a column ``id`` is carried along); by default what
+            its name says.
 
     Raises:
-        InputError: there is no such file, or it is none of this form; for CSV and JSON some of it is said only when it
-            is gone through.
+        InputError: there is no such file, or it is none of this form; for all but Parquet some of it is said only when
+            it is gone through.
     """
     path = Path(path)
     if not path.exists():
         raise InputError(f"{path}: no such file")
+    if path.is_dir():
+        raise InputError(f"{path}: is a folder; name a file of chats in it")
     if not path.is_file():
         stream: Any = path.open("rb")  # a buffered reader, which a pipe needs, and mypy does not see
         return open_stream(stream, str(path), form)
@@ -104,7 +117,7 @@ def open_file(path: str | Path, form: str | None = None) -> Chats:
     if form == "json":
         entries = _json(path.read_bytes(), where)
         return Chats(where, form, [entries], len(entries))
-    read = _lines if form == "jsonl" else partial(_csv, where=where)
+    read = partial(_lines, where=where) if form == "jsonl" else partial(_csv, where=where, form=form)
     return Chats(where, form, [_through(path, read)], size, in_bytes=True)
 
 
@@ -125,10 +138,10 @@ def open_stream(stream: BufferedIOBase, where: str, form: str | None = None) -> 
         raise InputError(f"{where}: Parquet is read from its end, so it cannot come through a pipe; name the file")
     if form == "json":
         return Chats(where, form, [_json(b"".join(iter(partial(stream.read1, AT_ONCE), b"")), where)])
-    if form == "csv":
-        return Chats(where, form, [_csv(stream, where)])
+    if form in DELIMITERS:
+        return Chats(where, form, [_csv(stream, where, form)])
     numbers = count(1)
-    return Chats(where, "jsonl", (_lines(lines, numbers) for lines in arrived(stream)))
+    return Chats(where, "jsonl", (_lines(lines, where, numbers) for lines in arrived(stream)))
 
 
 def from_text(text: str) -> Chats:
@@ -137,7 +150,7 @@ def from_text(text: str) -> Chats:
     Raises:
         InputError: it is no usable chat.
     """
-    entry = _entry(1, 1, _from_json, text)
+    entry = _entry(1, 1, _from_line, text)
     if entry.error:
         raise InputError(f"--text: {entry.error}")
     return Chats("--text", "jsonl", [[entry]], 1)
@@ -162,35 +175,53 @@ def _through(path: Path, read: Callable[[Any], Iterator[Entry]]) -> Iterator[Ent
         yield from read(file)
 
 
-def _lines(lines: Iterable[bytes], numbers: Iterator[int] | None = None) -> Iterator[Entry]:
+def _lines(lines: Iterable[bytes], where: str, numbers: Iterator[int] | None = None) -> Iterator[Entry]:
     end = 0
     for line, number in zip(lines, numbers or count(1), strict=False):
         end += len(line)
+        if number == 1:
+            _demand_lines(line, where)
         if line.removeprefix(BOM_UTF8).strip():
-            yield _entry(number, end, _from_json, line.strip())
+            yield _entry(number, end, _from_line, line.strip())
+
+
+def _demand_lines(first: bytes, where: str) -> None:
+    """Says once, and not line by line, what the first line shows of a whole file."""
+    try:
+        text = first.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise InputError(f"{where}:1: {NOT_UTF8}") from None
+    if other := other_form(text.strip()):
+        raise InputError(f"{where}: {other}")
 
 
 def _json(content: bytes, where: str) -> list[Entry]:
     try:
-        value = _parse(content)
+        value = parse(content.decode("utf-8-sig"))
+    except UnicodeDecodeError:
+        raise InputError(f"{where}: {NOT_UTF8}") from None
     except InputError as error:
         raise InputError(f"{where}: {error}; of a file with a chat a line, the format is jsonl") from None
-    one = not isinstance(value, list) or (value and isinstance(value[0], Mapping) and "role" in value[0])
-    return [_entry(number, number, _chat, chat) for number, chat in enumerate([value] if one else value, 1)]
+    first = value[0] if isinstance(value, list) and value else None
+    one = not isinstance(value, list) or (isinstance(first, Mapping) and not {"role", "from"}.isdisjoint(first))
+    return [_entry(number, number, from_value, chat) for number, chat in enumerate([value] if one else value, 1)]
 
 
-def _csv(file: Iterable[bytes], where: str) -> Iterator[Entry]:
+def _csv(file: Iterable[bytes], where: str, form: str) -> Iterator[Entry]:
     csv.field_size_limit(CELL)
-    rows = _csv_rows(file, where)
-    _, header, _ = next(rows, ("", None, 0))
+    delimiter = DELIMITERS[form]
+    rows = _csv_rows(file, where, delimiter)
+    first, header, _ = next(rows, ("", None, 0))
     if not isinstance(header, list):
-        raise InputError(f"{where}: no CSV with a header; its first row must name the columns")
-    columns = _columns(header, where)
+        raise InputError(f"{where}: no {form.upper()} with a header; its first row must name the columns")
+    if len(header) == 1 and (other := other_form(first, but=delimiter)):
+        raise InputError(f"{where}: {other}")
+    keys = columns(header, where)
     for number, (raw, cells, end) in enumerate(rows, 1):
-        yield _entry(number, end, partial(_from_cells, header, columns, cells), raw)
+        yield _entry(number, end, partial(_from_cells, header, keys, cells), raw)
 
 
-def _csv_rows(file: Iterable[bytes], where: str) -> Iterator[tuple[str, list[str] | InputError, int]]:
+def _csv_rows(file: Iterable[bytes], where: str, delimiter: str) -> Iterator[tuple[str, list[str] | InputError, int]]:
     """The text of each row, its cells (or why there are none), and where it ends in bytes."""
     seen: list[str] = []
     end = 0
@@ -202,13 +233,10 @@ def _csv_rows(file: Iterable[bytes], where: str) -> Iterator[tuple[str, list[str
             try:
                 seen.append(line.decode("utf-8-sig" if number == 1 else "utf-8"))
             except UnicodeDecodeError:
-                raise InputError(
-                    f"{where}:{number}: not in UTF-8; save it so, or convert it, for instance with "
-                    "iconv -f GB18030 -t UTF-8"
-                ) from None
+                raise InputError(f"{where}:{number}: {NOT_UTF8}") from None
             yield seen[-1]
 
-    reader = csv.reader(lines(), strict=True)
+    reader = csv.reader(lines(), delimiter=delimiter, strict=True)
     while True:
         seen.clear()
         try:
@@ -216,17 +244,17 @@ def _csv_rows(file: Iterable[bytes], where: str) -> Iterator[tuple[str, list[str
         except StopIteration:
             return
         except csv.Error as error:
-            cells = InputError(f"not a row of CSV ({error})")
+            cells = InputError(f"not a row of cells ({error})")
         if cells:
             yield "".join(seen).rstrip("\r\n"), cells, end
 
 
-def _from_cells(header: list[str], columns: Sequence[str], cells: list[str] | InputError, _: object) -> Any:
+def _from_cells(header: list[str], keys: tuple[str, ...], cells: list[str] | InputError, _: object) -> Named:
     if isinstance(cells, InputError):
         raise cells
     if len(cells) != len(header):
         raise InputError(f"{len(cells)} cells; the header names {len(header)} columns")
-    return _from_columns(columns, dict(zip(header, cells, strict=True)))
+    return from_row(keys, dict(zip(header, cells, strict=True)))
 
 
 def _parquet(path: Path) -> Chats:
@@ -239,11 +267,11 @@ def _parquet(path: Path) -> Chats:
         except (pyarrow.ArrowException, OSError) as error:  # pyarrow raises either
             raise InputError(f"{path}: no Parquet file ({error})") from None
         names, rows = opened.schema_arrow.names, opened.metadata.num_rows
-    columns = _columns(names, str(path))
-    return Chats(str(path), "parquet", [_parquet_rows(path, columns, [*columns, *({ID} & set(names))])], rows)
+    keys = columns(names, str(path))
+    return Chats(str(path), "parquet", [_parquet_rows(path, keys, [*keys, *({ID} & set(names))])], rows)
 
 
-def _parquet_rows(path: Path, columns: Sequence[str], read: list[str]) -> Iterator[Entry]:
+def _parquet_rows(path: Path, keys: tuple[str, ...], read: list[str]) -> Iterator[Entry]:
     import pyarrow
     from pyarrow import parquet
 
@@ -254,13 +282,13 @@ def _parquet_rows(path: Path, columns: Sequence[str], read: list[str]) -> Iterat
                 for index in range(batch.num_rows):
                     number += 1
                     row = {name: batch[name][index] for name in read}
-                    yield _entry(number, number, partial(_from_scalars, columns), row)
+                    yield _entry(number, number, partial(_from_scalars, keys), row)
         except (pyarrow.ArrowException, OSError) as error:
             raise InputError(f"{path}: damaged after row {number} ({error})") from None
 
 
-def _from_scalars(columns: Sequence[str], row: dict[str, Any]) -> Any:
-    return _from_columns(columns, {name: _value(name, scalar) for name, scalar in row.items()})
+def _from_scalars(keys: tuple[str, ...], row: dict[str, Any]) -> Named:
+    return from_row(keys, {name: _value(name, scalar) for name, scalar in row.items()})
 
 
 def _value(name: str, scalar: Any) -> Any:
@@ -272,53 +300,11 @@ def _value(name: str, scalar: Any) -> Any:
         raise InputError(f"{name}: a {scalar.type} that Python cannot hold ({error})") from None
 
 
-def _columns(names: Sequence[str], where: str) -> tuple[str, ...]:
-    """The columns that hold a chat.
-
-    Raises:
-        InputError: there are none, or one that is read is there twice.
-    """
-    columns = (MESSAGES,) if MESSAGES in names else CONVERSATION
-    if not set(columns) <= set(names):
-        raise InputError(
-            f"{where}: its columns are {', '.join(names)}; there must be {MESSAGES}, or {', '.join(CONVERSATION)}"
-        )
-    for name in (*columns, ID):
-        if (times := names.count(name)) > 1:
-            raise InputError(
-                f"{where}: {times} columns are called {name}; only one of them can be read, rename the others"
-            )
-    return columns
+def _from_line(line: bytes | str) -> Named:
+    return from_value(parse(line))
 
 
-def _from_columns(columns: Sequence[str], row: Mapping[str, Any]) -> tuple[Any, Any]:
-    if columns == (MESSAGES,):
-        messages = row[MESSAGES]
-        return _parse(messages) if isinstance(messages, str) else messages, row.get(ID)
-    roles = (USER, ASSISTANT) * (len(columns) // 2)
-    return [{"role": role, "content": row[name]} for role, name in zip(roles, columns, strict=True)], row.get(ID)
-
-
-def _from_json(line: bytes | str) -> tuple[Any, Any]:
-    return _chat(_parse(line))
-
-
-def _parse(text: bytes | str) -> Any:
-    try:
-        return json.loads(text if isinstance(text, str) else text.decode("utf-8-sig"))
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"not JSON in UTF-8 ({error})") from None
-
-
-def _chat(value: object) -> tuple[Any, Any]:
-    if isinstance(value, Mapping) and MESSAGES in value:
-        return value[MESSAGES], value.get(ID)
-    if isinstance(value, list):
-        return value, None
-    raise InputError(f"a {type(value).__name__}; a chat must be {CHAT}")
-
-
-def _entry(number: int, end: int, read: Callable[[Any], tuple[Any, Any]], source: Any) -> Entry:
+def _entry(number: int, end: int, read: Callable[[Any], Named], source: Any) -> Entry:
     try:
         messages, name = read(source)
         turns = len(read_turns(messages))
@@ -333,7 +319,7 @@ def _id(name: Any) -> str | float | None:
     if name is None or name == "":
         return None
     if isinstance(name, bytes | list | dict | tuple):
-        raise InputError(f"its id is a {type(name).__name__}; it must be text or a number")
+        raise InputError(f"its id is {kind_of(name)}; it must be text or a number")
     if isinstance(name, str | int) or (isinstance(name, float) and math.isfinite(name)):
         return name
     return str(name)  # what JSON has no word for, such as a date

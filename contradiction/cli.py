@@ -1,10 +1,12 @@
 """The command line: parses, calls, prints. Heavy imports stand in the commands, so that ``--help`` answers at once."""
 
 import sys
-from typing import NoReturn
+from importlib import metadata
+from typing import Annotated, NoReturn
 
 import typer
 
+from contradiction import __version__
 from contradiction.commands import (
     analyze,
     backbone,
@@ -39,6 +41,30 @@ app.add_typer(push.app, name="push")
 INTERRUPTED = 130
 
 
+def _say_version(asked: bool) -> None:
+    if asked:
+        names = ("torch", "transformers", "datasets")
+        versions = ", ".join(f"{name} {_version(name)}" for name in names)
+        typer.echo(f"cdconv {__version__} ({versions})")
+        raise typer.Exit
+
+
+def _version(name: str) -> str:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Show versions and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
 def main() -> None:
     """The entry point: an error that the user can mend is one line on stderr and exit code 2."""
     try:
@@ -49,9 +75,24 @@ def main() -> None:
     except typer.TyperException as error:
         if type(error).__name__ == "NoArgsIsHelpError":  # the help has been shown, and is all there is to say
             sys.exit(2)
-        _fail(str(error))
+        _fail(_misuse(error))
     except _mendable() as error:
-        _fail(str(error))
+        _fail(_of_the_system(error) if isinstance(error, OSError) else str(error))
+
+
+def _misuse(error: typer.TyperException) -> str:
+    """What is wrong with an option or argument: its name, what is right, and what was given."""
+    said = error.format_message().replace("Value error, ", "").rstrip(".")
+    if not isinstance(error, typer.BadParameter) or not error.__cause__:
+        return said
+    from pydantic import ValidationError  # by now it was Typer that raised one
+
+    given = error.__cause__.errors()[0]["input"] if isinstance(error.__cause__, ValidationError) else None
+    return said if given is None or repr(given) in said else f"{said}; it is {given!r}"
+
+
+def _of_the_system(error: OSError) -> str:
+    return f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
 
 
 def _mendable() -> tuple[type[Exception], ...]:

@@ -3,17 +3,19 @@
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from reprlib import Repr
 from typing import Any
 
-from contradiction.errors import InputError
+from contradiction.errors import InputError, kind_of
 
 USER, ASSISTANT = "user", "assistant"
-INSTRUCTIONS = ("system", "developer")  # not said by either side, and so not read
-ROLES = (USER, ASSISTANT, *INSTRUCTIONS)
+TOOLS = ("tool", "function")
+UNSAID = ("system", "developer", *TOOLS)  # not said by either side, and so not read
+ROLES = (USER, ASSISTANT, *UNSAID)
+CALLS = ("tool_calls", "function_call")
 MESSAGE = '{"role": "user" or "assistant", "content": text}'
-TEXT_PARTS = ("text", "input_text", "output_text")
+TEXT_PARTS = {"text": "text", "input_text": "text", "output_text": "text", "refusal": "refusal"}  # type -> its key
 
 Messages = Sequence[Mapping[str, Any]]
 
@@ -39,27 +41,36 @@ class Turn:
 
 @dataclass(frozen=True)
 class Utterance:
-    """One message, as text."""
+    """One message, as text.
+
+    Attributes:
+        role: one of ``ROLES``.
+        text: what it says; empty of a tool's, whatever that holds.
+        unread: what of it is no text, in words; None where all is.
+        unsaid: whether neither side says anything by it: an instruction, a call of a tool, or what the tool gave.
+    """
 
     role: str
     text: str
     unread: str | None = None
+    unsaid: bool = False
 
 
 def read_turns(messages: Messages) -> list[Turn]:
     """Cuts a chat of any length into turns.
 
-    System messages are passed over, and so is what the user says after the last reply.
+    Passed over are messages by the system and by tools, those of the assistant that only call a tool, and what the user
+    says after the last reply.
 
     Args:
-        messages: dicts with ``role`` (user, assistant, system or developer) and ``content`` (text, or a list of parts,
-            of which those of text are read).
+        messages: dicts with ``role`` (one of ``ROLES``) and ``content`` (text, a list of parts, of which those of text
+            are read, or None, which is as good as empty).
 
     Raises:
         InputError: it is no such list; the message names the index, what stands there, and what would be right.
     """
     if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Sequence):
-        raise InputError(f"messages is a {type(messages).__name__}; it must be a list of {MESSAGE}")
+        raise InputError(f"messages is {kind_of(messages)}; it must be a list of {MESSAGE}")
     if not messages:
         raise InputError(f"messages is empty; it must be a list of {MESSAGE}")
     turns: list[Turn] = []
@@ -72,7 +83,7 @@ def read_turns(messages: Messages) -> list[Turn]:
 
 def add_message(turns: list[Turn], said: Utterance, index: int) -> None:
     """Takes the next message into the turns of a chat; the last of them may so still lack its reply."""
-    if said.role in INSTRUCTIONS:
+    if said.unsaid:
         return
     last = turns[-1] if turns else None
     if last is None or (said.role == USER and last.reply_messages):
@@ -97,18 +108,31 @@ def read_message(message: object, where: str) -> Utterance:
         InputError: it is none; the message begins with ``where``.
     """
     if not isinstance(message, Mapping):
-        raise InputError(f"{where} is a {type(message).__name__}; it must be {MESSAGE}")
-    for key in ("role", "content"):
-        if key not in message:
-            raise InputError(f"{where} has no {key!r}; it must be {MESSAGE}")
-    role, content = message["role"], message["content"]
+        raise InputError(f"{where} is {kind_of(message)}; it must be {MESSAGE}")
+    if "role" not in message:
+        raise InputError(f"{where} has no 'role'; it must be {MESSAGE}")
+    role = message["role"]
     if role not in ROLES:
         raise InputError(f"{where}: role {_short(role)}; allowed are {', '.join(ROLES)}")
+    if role in TOOLS:
+        return Utterance(role, "", unsaid=True)
+    calls = role == ASSISTANT and any(message.get(key) for key in CALLS)
+    if "content" not in message and not calls:
+        raise InputError(f"{where} has no 'content'; it must be {MESSAGE}")
+    said = _read_content(role, message, where)
+    return replace(said, unsaid=role in UNSAID or (calls and is_blank(said.text) and said.unread is None))
+
+
+def _read_content(role: str, message: Mapping[str, Any], where: str) -> Utterance:
+    content = message.get("content")
+    if content is None:  # as where a tool is called; what the assistant refuses may then stand under a key of its own
+        refusal = message.get("refusal")
+        content = refusal if role == ASSISTANT and isinstance(refusal, str) else ""
     if isinstance(content, str):
         return Utterance(role, _valid(content, where))
     if isinstance(content, Sequence) and not isinstance(content, bytes | bytearray):
         return _from_parts(role, content, where)
-    raise InputError(f"{where}: content is a {type(content).__name__}; it must be text, or a list of parts")
+    raise InputError(f"{where}: content is {kind_of(content)}; it must be text, or a list of parts")
 
 
 def _from_parts(role: str, parts: Sequence[object], where: str) -> Utterance:
@@ -122,10 +146,10 @@ def _from_parts(role: str, parts: Sequence[object], where: str) -> Utterance:
             raise InputError(f'{place} is {_short(part)}; a part must be {{"type": "text", "text": text}}')
         if part["type"] not in TEXT_PARTS:
             others.append(_short(part["type"]))
-        elif isinstance(part.get("text"), str):
-            texts.append(_valid(part["text"], place))
+        elif isinstance(text := part.get(TEXT_PARTS[part["type"]]), str):
+            texts.append(_valid(text, place))
         else:
-            raise InputError(f"{place}: its text is {_short(part.get('text'))}; it must be text")
+            raise InputError(f"{place}: its text is {kind_of(text)}; it must be text")
     unread = f"{where} holds what is no text and was not read: {_few(others)}" if others else None
     return Utterance(role, "\n".join(texts), unread)
 
@@ -171,5 +195,5 @@ def _short(value: object) -> str:
     try:
         shown = " ".join(_REPR.repr(value).split())
     except ValueError:  # an integer of more digits than Python prints
-        return f"a {type(value).__name__}"
+        return kind_of(value)
     return shown if len(shown) <= 60 else f"{shown[:57]}..."

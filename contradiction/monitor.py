@@ -72,6 +72,12 @@ class Monitor:
         self._dropped = 0
         self._messages = 0
 
+    def __repr__(self) -> str:
+        return (
+            f"Monitor(model={self._detector.name!r}, messages={self._messages}, turns={len(self._turns)}, "
+            f"dropped={self._dropped}, max_turns={self.max_turns})"
+        )
+
     def __len__(self) -> int:
         """The number of messages so far, those of dropped turns included."""
         return self._messages
@@ -80,7 +86,8 @@ class Monitor:
         """Takes the next message of the chat; see ``contradiction.conversation.read_turns`` for what one is.
 
         Returns:
-            The verdict on the reply that the message belongs to; None for messages that are not the assistant's.
+            The verdict on the reply that the message belongs to; None for messages that are no reply: those that are
+            not the assistant's, or only call a tool.
             Several messages in a row by the assistant are one reply, which is judged anew with each.
 
         Raises:
@@ -92,7 +99,8 @@ class Monitor:
         # The last turn goes on: it is not among those that a reply is read against.
         more = max(0, len(turns) - 1 - self.max_turns)
         turns, dropped = turns[more:], self._dropped + more
-        verdict = self._detector.judge_turn(turns, len(turns) - 1, dropped) if said.role == ASSISTANT else None
+        replies = said.role == ASSISTANT and not said.unsaid
+        verdict = self._detector.judge_turn(turns, len(turns) - 1, dropped) if replies else None
         self._turns, self._dropped, self._messages = tuple(turns), dropped, self._messages + 1
         return verdict
 

@@ -1,8 +1,9 @@
 """Chats judged as they come, in their order, and what is said of each as an object of JSON."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import compress
 from typing import Any
 
 from contradiction.chat_files import Chats, Entry
@@ -13,6 +14,7 @@ from contradiction.verdict import Verdict
 # Windows that are judged before anything is said: enough that batches hold inputs of like length, few enough that a
 # slow model is heard, and a killed run loses little.
 PART = 1024
+DIGITS = 6  # of a probability, after the point
 
 Record = dict[str, Any]
 
@@ -25,7 +27,7 @@ class Answered:
         entries: the part, in the order of the input.
         verdicts: of the usable ones among them.
         records: an object for each of these: its number as ``line`` or ``row``, its ``id`` where it has one, then the
-            fields of the verdict; or ``verdicts``, one for each reply.
+            fields of the verdict, probabilities rounded; or ``verdicts``, one for each reply.
         rejected: an object for each of the others: number, ``error``, and ``input``, the beginning of its text.
     """
 
@@ -37,9 +39,19 @@ class Answered:
 
 @dataclass
 class Tally:
-    """How many chats were judged, and how."""
+    """How many chats were judged, and how.
+
+    Attributes:
+        chats: those that are usable.
+        verdicts: said of them, those without a label too.
+        judged: of the verdicts, those with a label.
+        contradictions: of these, those that call one.
+        unchecked: of the verdicts, those that are not ``checked``: without a label, or with a guess on what was read.
+        rejected: inputs that are no usable chat.
+    """
 
     chats: int = 0
+    verdicts: int = 0
     judged: int = 0
     contradictions: int = 0
     unchecked: int = 0
@@ -51,15 +63,22 @@ class Tally:
         for record in records:
             self.chats += 1
             for verdict in record.get("verdicts", [record]):
+                self.verdicts += 1
                 self.judged += verdict["label"] is not None
                 self.contradictions += verdict["label"] is not None and is_contradiction(verdict["label"])
                 self.unchecked += not verdict["checked"]
 
     def __str__(self) -> str:
         return (
-            f"{self.chats:,} chats, {self.judged:,} replies judged, {self.contradictions:,} contradictions, "
-            f"{self.unchecked:,} unchecked, {self.rejected:,} rejected"
+            f"{_count(self.chats, 'chat')}, {_count(self.verdicts, 'verdict')}: "
+            f"{self.verdicts - self.unchecked:,} checked, {self.unchecked:,} unchecked "
+            f"({self.verdicts - self.judged:,} of them without a label); "
+            f"{_count(self.contradictions, 'contradiction')}; {self.rejected:,} rejected"
         )
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def parts(chats: Chats, scan: bool = False) -> Iterator[list[Entry]]:
@@ -121,9 +140,39 @@ def judge(
     )
 
 
+def only(answered: Answered, tests: Sequence[Callable[[Verdict], bool | None]]) -> Answered:
+    """What is left of a part where of its verdicts only those count of which a test is true.
+
+    Records without any of them are left out; what was rejected stays.
+    """
+    wanted = [[any(test(each) for test in tests) for each in verdicts] for verdicts in answered.verdicts]
+    records = [
+        record | {"verdicts": [*compress(record["verdicts"], keep)]} if "verdicts" in record else record
+        for record, keep in zip(answered.records, wanted, strict=True)
+        if any(keep)
+    ]
+    verdicts = [[*compress(found, keep)] for found, keep in zip(answered.verdicts, wanted, strict=True)]
+    return replace(answered, verdicts=verdicts, records=records)
+
+
 def _record(entry: Entry, verdicts: list[Verdict], key: str, scan: bool) -> Record:
     named = {key: entry.number} if entry.id is None else {key: entry.number, "id": entry.id}
-    return {**named, "verdicts": [asdict(each) for each in verdicts]} if scan else {**named, **asdict(verdicts[0])}
+    said = [_rounded(each) for each in verdicts]
+    return {**named, "verdicts": said} if scan else {**named, **said[0]}
+
+
+def _rounded(verdict: Verdict) -> Record:
+    """The fields of a verdict, decided on exact probabilities and written with rounded ones.
+
+    The digits after these hang on which inputs were read together, so that files of equal verdicts would differ.
+    """
+    record = asdict(verdict)
+    if verdict.score is not None:
+        record["score"] = round(verdict.score, DIGITS)
+    record["scores"] = {label: round(each, DIGITS) for label, each in verdict.scores.items()}
+    for clash in record["further"]:
+        clash["score"] = round(clash["score"], DIGITS)
+    return record
 
 
 def to_line(record: Mapping[str, Any]) -> bytes:

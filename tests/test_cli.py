@@ -74,7 +74,12 @@ def test_help_imports_nothing_heavy():
         (["space", "--model", "no/such/model", "--port", "17860"], "no/such/model: neither"),
         (["card", "no/such/model"], "no/such/model: no run.json"),
         (["detect", "--bogus"], "No such option: --bogus"),
-        (["train"], "Missing parameter: recipe"),
+        (["detect", "--scaan"], "No such option: --scaan (Possible options: --scan)"),
+        (["detct"], "No such command 'detct'. Did you mean 'detect'?"),
+        (["detect", "--batch-size", "0"], "'--batch-size': Input should be greater than or equal to 1; it is '0'"),
+        (["train", "tiny", "--seed", "x"], "'--seed': Input should be a valid integer"),
+        (["detect", "--fail-on", "lies"], "'--fail-on': 'lies' is not one of 'contradiction', 'unchecked'\n"),
+        (["train"], "Missing argument 'recipe'"),
         (["baselines", "--config", "nli"], "config 'nli' holds no conversations"),
         (["data", "nli", "--train", "no.json", "--validation", "no.json"], "no.json: no such file"),
         (["data", "build", "--source", "no.txt"], "no.txt: no such file"),
@@ -90,12 +95,26 @@ def test_a_mistake_is_one_line_on_stderr_and_exit_code_2(run, arguments, said, t
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_version_is_said_without_importing_anything_heavy():
+    from importlib.metadata import version
+
+    code = (
+        "import sys; from contradiction.cli import app\n"
+        "try: app(['--version'])\nexcept SystemExit: pass\n"
+        "print([name for name in ('torch', 'transformers', 'datasets') if name in sys.modules])"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    names = ", ".join(f"{name} {version(name)}" for name in ("torch", "transformers", "datasets"))
+    assert out.splitlines() == [f"cdconv {version('cdconv')} ({names})", "[]"]
+
+
 def test_an_unwritable_folder_is_one_line(run, sample_repo, tmp_path):
     (tmp_path / "file").write_text("", encoding="utf-8")
     code, _, err = run("train", "tiny", "--data", sample_repo, "--out", tmp_path / "file" / "run")
     assert code == 2
     assert err.count("\n") == 1
     assert str(tmp_path / "file") in err
+    assert "[Errno" not in err
 
 
 def test_evaluate_prints_the_table_and_keeps_what_was_predicted(run, model, sample_repo, tmp_path):

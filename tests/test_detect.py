@@ -81,7 +81,8 @@ def test_a_verdict_a_line_in_order(run, tmp_path):
     assert {**first, "line": 4, "id": "c"} == third
     assert (second["label"], second["checked"]) == (None, False)
     clashes = 2 * (first["label"] != "non-contradiction")
-    assert err == [f"cdconv: 3 chats, 2 replies judged, {clashes} contradictions, 1 unchecked, 0 rejected"]
+    said = "cdconv: 3 chats, 3 verdicts: 2 checked, 1 unchecked (1 of them without a label); "
+    assert err == [f"{said}{clashes} contradictions; 0 rejected"]
     assert [path.name for path in tmp_path.iterdir()] == ["chats.jsonl"]
 
 
@@ -106,12 +107,17 @@ def test_scan_gives_a_verdict_for_each_reply(run, tmp_path):
     assert code == 0
     assert [each["reply"] for each in first["verdicts"]] == [[1], [3], [5]]
     assert second == {"line": 2, "verdicts": []}
-    assert err[-1].startswith("cdconv: 2 chats, 3 replies judged, ")
+    assert err[-1].startswith("cdconv: 2 chats, 3 verdicts: ")
 
 
-def write_csv(path, header, rows, encoding="utf-8"):
+def write_csv(path, header, rows, encoding="utf-8", **dialect):
     with path.open("w", encoding=encoding, newline="") as file:
-        csv.writer(file).writerows([header, *rows])
+        csv.writer(file, **dialect).writerows([header, *rows])
+
+
+def sharegpt(messages):
+    names = {"user": "human", "assistant": "gpt"}
+    return [{"from": names[each["role"]], "value": each["content"]} for each in messages]
 
 
 def as_files(folder, chats):
@@ -126,12 +132,26 @@ def as_files(folder, chats):
     )
     cells = [[json.dumps(row["messages"], ensure_ascii=False), row["id"]] for row in rows]
     write_csv(folder / "b.csv", ["messages", "id"], cells, encoding="utf-8-sig")
+    named = [
+        dict(zip(("id", *CONVERSATION), (row["id"], *text), strict=True)) for row, text in zip(rows, texts, strict=True)
+    ]
+    (folder / "b.jsonl").write_text("\n".join(map(json.dumps, named)), encoding="utf-8")
+    write_csv(folder / "a.tsv", named[0], [each.values() for each in named], delimiter="\t")
+    spoken = [{"id": row["id"], "conversations": sharegpt(row["messages"])} for row in rows]
+    (folder / "c.jsonl").write_text("\n".join(map(json.dumps, spoken)), encoding="utf-8")
+    parquet.write_table(pyarrow.Table.from_pylist(spoken), folder / "d.parquet")
     parquet.write_table(pyarrow.Table.from_pylist(rows), folder / "a.parquet", row_group_size=7)
     text = pyarrow.table({"messages": [cell for cell, _ in cells], "id": [row["id"] for row in rows]})
     parquet.write_table(text, folder / "b.parquet")
-    named = dict(zip(CONVERSATION, columns, strict=True))
     parquet.write_table(
-        pyarrow.table({**named, "label": [0] * len(rows), "id": [row["id"] for row in rows]}), folder / "c.parquet"
+        pyarrow.table(
+            {
+                **dict(zip(CONVERSATION, columns, strict=True)),
+                "label": [0] * len(rows),
+                "id": [row["id"] for row in rows],
+            }
+        ),
+        folder / "c.parquet",
     )
     return sorted(folder.iterdir())
 
@@ -141,16 +161,26 @@ def test_all_forms_of_the_same_chats_give_the_same_verdicts(run, chats, tmp_path
     for file in as_files(tmp_path, chats[:40]):
         code, answers, err = run(file, "--quiet")
         assert (code, err) == (0, [])
-        key = "line" if file.suffix == ".ndjson" else "row"
+        key = "line" if file.suffix in (".ndjson", ".jsonl") else "row"
         assert [answer.pop(key) for answer in answers] == list(range(1, 41))
         found[file.name] = answers
-    assert len(found) == 7
+    assert len(found) == 11
     assert [each["id"] for each in found["a.json"]] == [f"c{index}" for index in range(40)]
     assert all(answers == found["a.json"] for answers in found.values())
     assert {each["label"] for each in found["a.json"]} <= set(LABELS["4-class"])
 
 
-@pytest.mark.parametrize("content", [CHAT, {"messages": CHAT}, [CHAT], [{"messages": CHAT, "id": None}]])
+@pytest.mark.parametrize(
+    "content",
+    [
+        CHAT,
+        {"messages": CHAT},
+        [CHAT],
+        [{"messages": CHAT, "id": None}],
+        sharegpt(CHAT),
+        {"conversations": sharegpt(CHAT)},
+    ],
+)
 def test_json_is_one_chat_or_a_list_of_them(run, content):
     code, answers, _ = run("--format", "json", stdin=json.dumps(content).encode())
     assert (code, [each["row"] for each in answers]) == (0, [1])
@@ -174,15 +204,21 @@ def test_rows_of_parquet_are_read_bit_by_bit(tmp_path, monkeypatch):
 
 
 BAD = {
-    b"{": "not JSON in UTF-8",
+    b"{": "not JSON (",
     b"[]": "messages is empty",
-    '{"text": "你好"}'.encode(): 'a dict; a chat must be {"messages": [...]}, or a list of messages',
-    b"3": "a int; a chat must be",
-    b'{"messages": [{"role": "user", "content": 3}]}': "content is a int",
-    b"\xff": "not JSON in UTF-8",
+    b'{"text": "", "lang": "zh"}': 'an object with the keys text, lang; a chat must be {"messages": [...]}, ',
+    b"{}": "an object with no keys; a chat must be",
+    b"3": "a number; a chat must be",
+    b"null": "null; a chat must be",
+    b'{"messages": null}': "messages is null; it must be a list",
+    '{"messages": "你好"}'.encode(): "messages: not JSON (",
+    b'{"messages": [{"role": "user", "content": 3}]}': "content is a number",
+    b'{"conversations": [{"from": "narrator", "value": ""}]}': "messages[0]: from 'narrator'; allowed are human, ",
+    b'{"conversations": [{"from": "human"}]}': "messages[0] has no 'value'",
+    '{"id": "\u554a\xff"}'.encode("gb18030"): "not in UTF-8 (from byte 8 on)",
     b'{"messages": [{"role": "user", "content": "\\ud800"}]}': "lone surrogate",
     line(id=[1]).encode(): "its id is a list; it must be text or a number",
-    b"[" * 100_000: "not JSON in UTF-8",
+    b"[" * 100_000: "not JSON (",
 }
 
 
@@ -196,7 +232,7 @@ def test_a_bad_line_is_reported_by_number_kept_and_the_rest_goes_on(run, tmp_pat
     assert [each["line"] for each in answers] == [1, len(BAD) + 3]
     numbers = range(2, len(BAD) + 3)
     assert [each.split(": ")[1] for each in err[:-1]] == [f"{file}:{number}" for number in numbers]
-    assert err[-1].endswith(f"{len(BAD) + 1} rejected")
+    assert err[-1].endswith(f"; {len(BAD) + 1} rejected → {file}.rejected.jsonl")
     kept = objects(tmp_path / "chats.jsonl.rejected.jsonl")
     assert [each["line"] for each in kept] == list(numbers)
     for each, (raw, said) in zip(kept, BAD.items(), strict=False):
@@ -216,13 +252,13 @@ def test_bad_rows_of_csv_and_parquet_are_rejected_alone(run, tmp_path):
     code, answers, _ = run(rows)
     assert (code, [each["row"] for each in answers]) == (1, [1, 4])
     kept = objects(tmp_path / "a.csv.rejected.jsonl")
-    assert [each["error"].split("; ")[0].split(" (")[0] for each in kept] == ["3 cells", "not a row of CSV"]
+    assert [each["error"].split("; ")[0].split(" (")[0] for each in kept] == ["3 cells", "not a row of cells"]
     assert [each["input"] for each in kept] == ['2,a"b,c', '3,"a"b,c,d,e']
     table = pyarrow.table({"messages": [json.dumps(CHAT), None, "{"], "id": [1, 2, 3]})
     parquet.write_table(table, tmp_path / "a.parquet")
     code, answers, err = run(tmp_path / "a.parquet")
     assert (code, [(each["row"], each["id"]) for each in answers]) == (1, [(1, 1)])
-    assert "a.parquet:2: messages is a NoneType" in err[0]
+    assert "a.parquet:2: messages is null" in err[0]
     assert objects(tmp_path / "a.parquet.rejected.jsonl")[1]["input"] == '{"messages": "{", "id": 3}'
 
 
@@ -296,7 +332,13 @@ def test_where_rejected_lines_cannot_be_written_they_are_only_said(run, tmp_path
         ("a.csv", "u1,b1,u2,b2\n你,好,吗,好\n".encode("gb18030"), "a.csv:2: not in UTF-8"),
         ("a.csv", "u1,b1,u2,b2\n你,好,吗,好\n".encode("utf-16"), "a.csv:1: not in UTF-8"),
         ("a.csv", b"", "a.csv: no CSV with a header"),
-        ("a.csv", b"u1;b1;u2;b2\n", "its columns are u1;b1;u2;b2; there must be messages, or u1, b1, u2, b2"),
+        ("a.jsonl", "\n".join([line()] * 3).encode("gb18030"), "a.jsonl:1: not in UTF-8; save it so, or convert it"),
+        ("a.json", line().encode("gb18030"), "a.json: not in UTF-8; save it so, or convert it"),
+        ("a.csv", b"text;label\n", "it has the column text;label; there must be messages, conversations, or u1,"),
+        ("a.csv", b"u1;b1;u2;b2\n", "its columns (u1, b1, u2, b2) are parted by semicolons; save it with commas"),
+        ("a.csv", b"id\tmessages\n", "names columns (id, messages) with tabs between; --format tsv reads it"),
+        ("a.tsv", b"id,messages\n", "names columns (id, messages); --format csv reads it"),
+        ("a.jsonl", b'"u1","b1","u2","b2"\na,b,c,d\n', "names columns (u1, b1, u2, b2); --format csv reads it"),
         ("a.json", line().encode() + b"\n" + line().encode(), "of a file with a chat a line, the format is jsonl"),
         ("a.parquet", b"PAR1", "a.parquet: no Parquet file"),
         ("a.xlsx", b"", "its name tells no format"),
@@ -322,6 +364,8 @@ def test_a_file_of_another_kind_is_one_line(run, name, content, said, tmp_path):
         (["--resume"], "--resume continues what stands in --out"),
         (["--resume", "--out", "v.jsonl"], "<stdin>: --resume needs a file"),
         (["--table", "--out", "v.jsonl"], "only one of them can be"),
+        (["--only", "unchecked", "--out", "v.jsonl"], "--out keeps every verdict; only one of them can be"),
+        (["."], ".: is a folder; name a file of chats"),
         (["--threshold", "2"], "threshold '2'"),
         (["--prior", "3"], "prior 3.0"),
         (["--prior", "0.03"], "can only correct calibrated probabilities"),
@@ -333,7 +377,7 @@ def test_a_file_of_another_kind_is_one_line(run, name, content, said, tmp_path):
 def test_misuse_is_one_line_and_exit_code_2(run, arguments, said, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     code, answers, err = run(*arguments, stdin=line().encode())
-    assert (code, len(answers), len(err)) == (2, 0, 1)
+    assert (code, len(answers), len(err)) == (2, 0, 1), err
     assert err[0].startswith("cdconv: ")
     assert said in err[0]
     assert list(tmp_path.iterdir()) == []
@@ -352,6 +396,82 @@ def test_fail_on_is_exit_code_1_and_says_how_many(run):
         ],
     )
     assert run("--threshold", "1", "--fail-on", "contradiction", stdin=both)[0] == 0
+
+
+def test_only_shows_the_verdicts_that_are_asked_for(run):
+    none = [*CHAT[:3], {"role": "assistant", "content": "。"}]
+    both = "\n".join([line(id="a"), line([*none, *chat("狗呢？", "养了两条")], id="b"), line(none, id="c")]).encode()
+    every = ("--threshold", "0.000001", "--category", "history")
+    _, scanned, summary = run(*every, "--scan", stdin=both)
+    for names, wanted in (
+        (["contradiction"], lambda each: each["label"] == "history"),
+        (["unchecked"], lambda each: not each["checked"]),
+        (["contradiction", "unchecked"], lambda each: each["label"] == "history" or not each["checked"]),
+    ):
+        options = [part for name in names for part in ("--only", name)]
+        code, answers, err = run(*every, "--scan", *options, stdin=both)
+        expected = [each | {"verdicts": [*filter(wanted, each["verdicts"])]} for each in scanned]
+        assert answers == [each for each in expected if each["verdicts"]] != scanned
+        assert (code, err) == (0, summary), "what is not shown is counted"
+    assert [each["id"] for each in run(*every, "--only", "contradiction", stdin=both)[1]] == ["a", "b"]
+    assert "狗" not in run(*every, "--table", "--only", "unchecked", stdin=both)[1]
+
+
+def test_the_summary_adds_up_and_tells_one_from_many():
+    tally = streams.Tally()
+    read = {"label": "history", "checked": True}
+    tally.add([read, {"verdicts": [read, {"label": "history", "checked": False}, {"label": None, "checked": False}]}])
+    assert str(tally) == (
+        "2 chats, 4 verdicts: 2 checked, 2 unchecked (1 of them without a label); 3 contradictions; 0 rejected"
+    )
+    one = streams.Tally()
+    one.add([read], rejected=1200)
+    assert str(one) == (
+        "1 chat, 1 verdict: 1 checked, 0 unchecked (0 of them without a label); 1 contradiction; 1,200 rejected"
+    )
+
+
+def test_probabilities_are_decided_on_exactly_and_written_rounded(run, model, chats, tmp_path):
+    file = tmp_path / "chats.jsonl"
+    file.write_text("\n".join(map(line, chats[:8])), encoding="utf-8")
+    exact = ContradictionDetector.from_pretrained(model, threshold=0.5).batch(chats[:8])
+    sure = sum(exact[0].scores[name] for name in LABELS["4-class"][1:])
+    _, found, _ = run(file, "--threshold", "0.5")
+    for each, verdict in zip(found, exact, strict=True):
+        assert each["scores"] == {name: round(score, 6) for name, score in verdict.scores.items()}
+        assert each["score"] == round(verdict.score, 6) == each["scores"][each["label"]]
+    # A threshold above the exact probability, and not above the rounded one, or the other way round.
+    for threshold in (sure - 1e-9, sure + 1e-9):
+        [first, *_] = run(file, "--threshold", repr(threshold))[1]
+        assert (first["label"] != "non-contradiction") == (sure >= threshold)
+
+
+def test_further_clashes_are_rounded_too(run):
+    messages = [*CHAT, *chat("狗呢？", "养了两条"), *chat("鱼呢？", "没有鱼")]
+    [answer] = run("--threshold", "0", "--category", "history", stdin=line(messages).encode())[1]
+    scores = [each["score"] for each in answer["further"]]
+    assert len(scores) == 2
+    assert scores == [round(score, 6) for score in scores]
+
+
+def test_empty_cells_are_the_same_in_every_form(run, tmp_path):
+    header, texts = [*CONVERSATION], [*TEXTS[:3], None]
+    write_csv(tmp_path / "a.csv", header, [texts])
+    parquet.write_table(
+        pyarrow.table({name: [text] for name, text in zip(header, texts, strict=True)}), tmp_path / "a.parquet"
+    )
+    (tmp_path / "a.jsonl").write_text(json.dumps(dict(zip(header, texts, strict=True))), encoding="utf-8")
+    for name in ("a.csv", "a.parquet", "a.jsonl"):
+        code, [answer], _ = run(tmp_path / name)
+        assert (code, answer["label"], answer["reason"]) == (0, None, "the reply holds no words"), name
+
+
+def test_csv_through_a_pipe_is_one_line_that_names_the_option(run):
+    content = ("u1,b1,u2,b2\n" + "你,好,吗,好\n" * 9).encode()
+    code, answers, [message] = run("-", stdin=content)
+    assert (code, answers) == (2, [])
+    assert message == "cdconv: <stdin>: its first line names columns (u1, b1, u2, b2); --format csv reads it"
+    assert len(run("-", "--format", "csv", stdin=content)[1]) == 9
 
 
 def test_the_table_shows_replies_and_what_they_contradict(run):
@@ -408,7 +528,9 @@ def test_out_takes_whole_lines_and_is_never_overwritten(run, mixed, tmp_path):
     assert (code, answers) == (1, [])
     _, expected, _ = run(mixed)
     assert objects(out) == expected
-    assert err[-1] in run(mixed)[2]
+    shown = run(mixed)[2][-1].split(" → ")
+    assert err[-1].split(" → ") == [shown[0], f"{out}.rejected.jsonl"]
+    assert shown[1] == f"{mixed}.rejected.jsonl"
     before = kept(out)
     code, _, [said] = run(mixed, "--out", out)
     assert (code, "it is there already; --resume continues it" in said) == (2, True)
@@ -436,7 +558,7 @@ def test_a_run_cut_anywhere_ends_with_the_same_files(run, mixed, whole):
         count = [len(each.splitlines()) for each in kept(whole)]
         assert code == 1
         assert err[-1].startswith(f"cdconv: {count[0]} chats, ")
-        assert err[-1].endswith(f" {count[1]} rejected")
+        assert err[-1].endswith(f" {count[1]} rejected → {cut}.rejected.jsonl")
 
 
 KILLED = """

@@ -16,6 +16,8 @@ from contradiction.monitor import MAX_TURNS, Monitor
 
 TEXTS = ("你养猫吗？", "养了一只橘猫", "我没养过猫呀", "我喜欢喝茶", "", " ", "……", "hello there", "很" * 80)
 IMAGE = [{"type": "text", "text": "你看"}, {"type": "image_url", "image_url": {}}]
+CALL = {"role": "assistant", "content": None, "tool_calls": [{"id": "1", "type": "function", "function": {}}]}
+RESULT = {"role": "tool", "tool_call_id": "1", "content": "晴"}
 MESSAGES = st.fixed_dictionaries(
     {
         # Mostly the two sides, so that turns come about.
@@ -67,6 +69,23 @@ def test_so_does_one_of_a_detector_that_cannot_judge_first_replies(two_class, me
     monitor = two_class.monitor(2)
     for index, message in enumerate(messages):
         assert monitor.add(message) == expected(two_class, messages[: index + 1], 2)
+
+
+def test_calls_of_tools_get_no_verdict_and_count_as_messages(detector):
+    user, reply, *more = chat("你养猫吗？", "养了一只橘猫", "叫什么？", "我没养过猫呀")
+    messages = [CALL, user, CALL, RESULT, reply, CALL, *more]
+    monitor = detector.monitor()
+    found = [monitor.add(message) for message in messages]
+    assert [index for index, verdict in enumerate(found) if verdict] == [4, 7]
+    assert found[-1] == detector.with_settings(max_turns=MAX_TURNS)(messages)
+    assert (found[-1].reply, len(monitor)) == ((7,), 8)
+
+
+def test_it_says_where_it_stands(detector):
+    monitor = detector.monitor(1)
+    for message in chat(*"甲乙丙丁戊"):
+        monitor.add(message)
+    assert repr(monitor) == f"Monitor(model={detector.name!r}, messages=5, turns=2, dropped=1, max_turns=1)"
 
 
 def test_random_chats_reach_what_matters(detector):
@@ -122,11 +141,11 @@ def test_the_bound_is_that_of_the_settings_else_one_of_its_own(detector):
 @pytest.mark.parametrize(
     ("message", "said"),
     [
-        ("你好", "messages[3] is a str"),
-        (None, "messages[3] is a NoneType"),
+        ("你好", "messages[3] is text"),
+        (None, "messages[3] is null"),
         ({"role": "assistant"}, "messages[3] has no 'content'"),
         ({"role": "bot", "content": "好"}, "messages[3]: role 'bot'; allowed are user"),
-        ({"role": "assistant", "content": 3}, "messages[3]: content is a int"),
+        ({"role": "assistant", "content": 3}, "messages[3]: content is a number"),
         ({"role": "assistant", "content": "\ud800"}, "messages[3]: content holds a lone surrogate"),
     ],
 )

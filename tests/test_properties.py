@@ -49,7 +49,7 @@ DEEP: list = []
 for _ in range(5000):
     DEEP = [DEEP]
 NO_CONTENT = (
-    None, 3, 2.5, True, {}, {"text": "我"}, b"x", bytearray(b"x"), range(3), [DEEP], [10**5000], object(), [["我"]],
+    3, 2.5, True, {}, {"text": "我"}, b"x", bytearray(b"x"), range(3), [DEEP], [10**5000], object(), [["我"]],
 )  # fmt: skip
 NO_ROLE = ("bot", "", None, 1, ["user"], {"user": 1}, "User", "user ", "\ud800", "x\ny" * 400, DEEP, 10**5000)
 NO_MESSAGE = (
@@ -90,6 +90,8 @@ def a_message(draw, drawn, sound):
         else:
             content = draw.choice(NO_CONTENT) if broken == 2 else [*draw.choices(PARTS, k=2), draw.choice(BROKEN_PARTS)]
     made = draw.choices((dict, OrderedDict, Odd, MappingProxyType), (20, 1, 1, 1))[0]
+    if role == "assistant" and draw.random() < 0.05:
+        return made({"role": role, "content": None, "tool_calls": draw.choice(([{"id": "1"}], [], None))})
     return made({"role": role, "content": content, "name": 3})
 
 
@@ -148,13 +150,13 @@ def judge(detector, chats):
 
 
 def said_in(message):
-    content = message["content"]
+    content = message["content"] or ""
     parts = [content] if isinstance(content, str) else content
     return "".join(part if isinstance(part, str) else part.get("text", "") for part in parts)
 
 
 def is_all_text(message):
-    return isinstance(message["content"], str) or all(
+    return isinstance(message["content"], str | None) or all(
         isinstance(part, str) or part["type"] in ("text", "input_text", "output_text") for part in message["content"]
     )
 

@@ -19,17 +19,24 @@ if TYPE_CHECKING:
     from contradiction.answer_files import AnswerFiles, LineFile
     from contradiction.chat_files import Chats, Entry
     from contradiction.decision import Settings
-    from contradiction.streams import Answered
+    from contradiction.streams import Answered, Tally
+    from contradiction.verdict import Verdict
 
 NOT_JUDGED = "not judged"
 REPLACED = "was there already; what is rejected now takes its place"
 
 
-class Failure(StrEnum):
-    """What may not be there, if asked for."""
+class Kind(StrEnum):
+    """Verdicts that can be asked for, or ruled out."""
 
     CONTRADICTION = "contradiction"
     UNCHECKED = "unchecked"
+
+
+TESTS: dict[Kind, Callable[["Verdict"], bool | None]] = {
+    Kind.CONTRADICTION: lambda verdict: verdict.is_contradiction,
+    Kind.UNCHECKED: lambda verdict: not verdict.checked,
+}
 
 
 def detect(
@@ -39,7 +46,7 @@ def detect(
         str | None, typer.Option(help='One chat instead of a file: \'[{"role": "user", "content": "…"}, …]\'.')
     ] = None,
     format: Annotated[
-        Literal["auto", "jsonl", "json", "csv", "parquet"],
+        Literal["auto", "jsonl", "json", "csv", "tsv", "parquet"],
         typer.Option(help="Of the file; auto goes by its name, and takes standard input for jsonl."),
     ] = "auto",
     scan: Annotated[bool, typer.Option("--scan", help="Judge every reply of a chat, not only the last.")] = False,
@@ -67,16 +74,19 @@ def detect(
     resume: Annotated[bool, typer.Option("--resume", help="Continue what a killed run left in --out.")] = False,
     table: Annotated[bool, typer.Option("--table", help="Show a table instead of JSON lines.")] = False,
     fail_on: Annotated[
-        list[Failure] | None,
+        list[Kind] | None,
         typer.Option(help="Exit with 1 if there is any; may be given again."),
+    ] = None,
+    only: Annotated[
+        list[Kind] | None, typer.Option(help="Show these verdicts and no others; may be given again. Not with --out.")
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No bar and no summary on stderr, only errors.")] = False,
 ) -> None:
     """Judges the last reply of each chat: chats in, a verdict a line out, in their order.
 
-    JSON lines, JSON: {"messages": [...]}, or the list alone; CSV and Parquet a column messages, or u1, b1, u2 and
-    b2. An id is carried along. What is no chat is reported, written to FILE.rejected.jsonl, and the rest goes on. A
-    pipe of JSON lines is answered line by line.
+    JSON lines, JSON: {"messages": [...]}, or the list alone; CSV, TSV and Parquet a column messages. Each may hold
+    ShareGPT's conversations instead, or u1, b1, u2 and b2. An id is carried along. What is no chat is reported, written
+    to FILE.rejected.jsonl, and the rest goes on. A pipe of JSON lines is answered line by line.
 
     Exit code: 0 all is well; 1 something was rejected, or found that --fail-on names; 2 it cannot be done.
     """
@@ -86,6 +96,9 @@ def detect(
         raise InputError("--resume continues what stands in --out; name that file")
     if table and out:
         raise InputError("--table shows on standard output and --out writes JSON lines; only one of them can be")
+    if only and out:
+        # Of verdicts that are not written, a continued run could not say how many there were.
+        raise InputError("--only is for what is shown, and --out keeps every verdict; only one of them can be")
     demand_model(model)
     asked: dict[str, Any] = {
         "threshold": threshold, "prior": prior, "categories": category, "reading": reading, "max_turns": max_turns,
@@ -101,19 +114,19 @@ def detect(
         from contradiction.answer_files import demand_apart
 
         demand_apart(out, os.fstat(0) if file == "-" else Path(file).stat())
+    from contradiction import streams
     from contradiction.detector import ContradictionDetector
-    from contradiction.streams import Tally, judge, parts
 
     detector = ContradictionDetector.from_pretrained(model, precision=precision, **settings)
     detector.batch([])  # says at once where this model does not judge replies
     told = {"model": model, "precision": precision, "scan": scan, **_told(detector.settings)}
     kept = _kept(out, chats, path, resume, told) if out else None
     beside = _beside(path, chats.key) if path and not kept else None
-    tally, rows = Tally(), list[tuple[str, ...]]()
+    tally, rows = streams.Tally(), list[tuple[str, ...]]()
     stdout = sys.stdout.buffer  # before a bar takes the place of sys.stdout
     with _bar(chats, scan, shown=not quiet and (bool(kept) or table or not sys.stdout.isatty())) as bar:
-        for part in kept.left(parts(chats, scan), tally) if kept else parts(chats, scan):
-            answered = judge(detector, part, chats.key, scan=scan, batch_size=batch_size, on_batch=bar(part))
+        for part in kept.left(streams.parts(chats, scan), tally) if kept else streams.parts(chats, scan):
+            answered = streams.judge(detector, part, chats.key, scan=scan, batch_size=batch_size, on_batch=bar(part))
             tally.add(answered.records, len(answered.rejected))
             for each in answered.rejected:
                 _say(f"{chats.where}:{each[chats.key]}: {each['error']}")
@@ -122,6 +135,8 @@ def detect(
                 continue
             if beside:
                 beside = _add(beside, answered)
+            if only:
+                answered = streams.only(answered, [TESTS[kind] for kind in only])
             if table:
                 rows += _rows(answered)
             else:
@@ -129,13 +144,17 @@ def detect(
     if table:
         _show(rows)
     if not quiet:
-        _say(str(tally))
-    found = {Failure.CONTRADICTION: tally.contradictions, Failure.UNCHECKED: tally.unchecked}
+        _say(_summary(tally, kept.rejected if kept else beside))
+    found = {Kind.CONTRADICTION: tally.contradictions, Kind.UNCHECKED: tally.unchecked}
     failed = [name for name in dict.fromkeys(fail_on or []) if found[name]]
     for name in failed:
         _say(f"{found[name]:,} × {name}, and --fail-on asks for none")
     if tally.rejected or failed:
         raise typer.Exit(1)
+
+
+def _summary(tally: "Tally", rejected: "LineFile | None") -> str:
+    return f"{tally} → {rejected.path}" if tally.rejected and rejected else str(tally)
 
 
 def _open(file: str, text: str | None, form: str | None) -> "Chats":
