@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from contradiction.errors import InputError
 from contradiction.labels import CONTRADICTION, HISTORY
@@ -35,7 +36,8 @@ def pipeline_says(checkpoint: Path, example: Mapping[str, str]) -> dict[str, flo
 
     with no_model_bars():
         classify = pipeline("text-classification", model=str(checkpoint), top_k=None, device="cpu")
-    [scores] = classify([dict(example)], truncation=True)
+    answers: Any = classify([dict(example)], truncation=True)  # whose declared type is that of one label alone
+    [scores] = answers
     return {each["label"]: round(each["score"], 2) for each in scores}
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import cdconv
 from contradiction import attribution, card_examples, nli, record, results
+from contradiction.analysis.headlines import headlines
 from contradiction.backbones import origin
 from contradiction.cards import render
 from contradiction.decision import Rule
@@ -50,7 +51,10 @@ def _weights(run: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def model_card(
-    folder: str | Path, evaluations: Sequence[Mapping[str, Any]] = (), name: str | None = None
+    folder: str | Path,
+    evaluations: Sequence[Mapping[str, Any]] = (),
+    name: str | None = None,
+    data: str | Path | None = None,
 ) -> "ModelCard":
     """The card of a trained model; every figure in it is from its record or its evaluations.
 
@@ -58,9 +62,10 @@ def model_card(
         folder: the model folder.
         evaluations: of this model, as ``contradiction.results`` keeps them.
         name: of the model, by default the folder's.
+        data: the data repo of the evaluations, for figures on parts of the test split; without it there are none.
 
     Raises:
-        InputError: the folder has no record of a finished run.
+        InputError: ``data`` is not that of the evaluations, or the folder has no record of a finished run.
 
     Two entries of the record are added by hand, if at all: ``note``, what a reader of the figures has to know of the
     run, and ``corpora``, what its backbone was trained on before, by the names in ``contradiction.attribution``.
@@ -70,12 +75,18 @@ def model_card(
     if not run:
         raise InputError(f"{folder}: no {record.NAME}; a card is made from the record that `cdconv train` writes")
     try:
-        return _card(folder, run, evaluations, name or folder.name)
+        return _card(folder, run, evaluations, name or folder.name, data)
     except KeyError as error:
         raise InputError(f"{folder / record.NAME}: has no {error}; it is not the record of a finished run") from error
 
 
-def _card(folder: Path, run: dict[str, Any], evaluations: Sequence[Mapping[str, Any]], name: str) -> "ModelCard":
+def _card(
+    folder: Path,
+    run: dict[str, Any],
+    evaluations: Sequence[Mapping[str, Any]],
+    name: str,
+    repo: str | Path | None,
+) -> "ModelCard":
     from huggingface_hub import ModelCard, ModelCardData
 
     recipe = record.recipe(run["request"])  # the older ones lack the newer options
@@ -124,6 +135,7 @@ def _card(folder: Path, run: dict[str, Any], evaluations: Sequence[Mapping[str, 
         without_rule=any("plain" in each for each in evaluations),
         settings=_settings(evaluations, rule),
         note=run.get("note"),
+        parts=[headlines(each, repo) for each in evaluations if repo and _is_on_test(each, recipe["config"])],
         chosen=[(name, percent(each["best_macro_f1"]), each["best_epoch"]) for name, each in runs.items()],
         checkpoint="/".join(filter(None, (name, checkpoint))),
         stages=list(stages),
@@ -147,6 +159,11 @@ def _card(folder: Path, run: dict[str, Any], evaluations: Sequence[Mapping[str, 
         citation=cdconv.CITATION,
     )
     return ModelCard(f"---\n{data.to_yaml()}\n---\n\n{body}")
+
+
+def _is_on_test(evaluation: Mapping[str, Any], config: str) -> bool:
+    """Whether an evaluation is one of the test split of the config trained on, with probabilities."""
+    return (evaluation["config"], evaluation["split"]) == (config, "test") and "probabilities" in evaluation
 
 
 def _settings(evaluations: Sequence[Mapping[str, Any]], rule: Rule) -> list[Table]:

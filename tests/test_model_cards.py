@@ -147,6 +147,25 @@ def test_the_settings_of_a_split_stand_once_on_the_shipped_card():
     assert CARD.count("Each threshold was looked up on validation") == 1
 
 
+def test_figures_on_parts_are_those_of_the_analysis_and_stand_where_the_data_is_at_hand(quick_model, sample_repo):
+    from contradiction.analysis import material, slices
+    from contradiction.detector import ContradictionDetector
+    from contradiction.evaluation import evaluate
+
+    found = evaluate(ContradictionDetector.from_pretrained(quick_model), data=sample_repo, config="4-class")
+    text = model_cards.model_card(quick_model, [found], data=sample_repo).text
+    parts = slices.slices(material.load(found, sample_repo))
+    for name in ("seen", "unseen", "eva", "plato"):
+        for each in [
+            each for each in parts if each["slice"] == name and each["by"] in ("bot", "u1, b1, u2 in training")
+        ]:
+            assert f"| {each['by']}: {name} | {each['n']:,} | {100 * each['macro_f1']:.1f} |" in text
+    assert "bot: plato" in text
+    assert "expected calibration error" in text
+    assert "expected calibration error" not in model_cards.model_card(quick_model, [found]).text
+    assert "expected calibration error" in CARD
+
+
 def test_settings_on_other_rows_have_a_table_of_their_own(quick_model):
     rule = without_curve(Rule.load(quick_model))
     one = {

@@ -33,12 +33,13 @@ def baselines(
 def card(
     model: Annotated[Path, typer.Argument(help="A model folder that `cdconv train` wrote.")],
     results: Annotated[Path, typer.Option(help="Where the kept evaluations of it lie.")] = Path("models/results"),
+    data: Annotated[str | None, typer.Option(help="Its data repo, for figures on parts of the test split too.")] = None,
 ) -> None:
     """Writes a model's card from the record of its run and the kept evaluations of that run."""
     from contradiction import files, model_cards
 
     found = model_cards.evaluations_of(model, results)
-    files.write_text(model / "README.md", str(model_cards.model_card(model, found)))
+    files.write_text(model / "README.md", str(model_cards.model_card(model, found, data=data)))
     typer.echo(f"{model / 'README.md'}: written, with {len(found)} evaluations")
 
 
