@@ -42,7 +42,11 @@ def main() -> None:
     with httpx.Client(base_url=f"{options.base_url.rstrip('/')}/", headers=key, timeout=60) as client:
         for line in sys.stdin:
             messages.append({"role": "user", "content": line.strip()})
-            best, *others = detector.rerank(messages, candidates(client, options.bot, messages, options.candidates))
+            try:
+                replies = candidates(client, options.bot, messages, options.candidates)
+            except httpx.HTTPError as error:
+                sys.exit(f"guard_a_bot: {options.base_url}: {' '.join(str(error).split())}")
+            best, *others = detector.rerank(messages, replies)
             messages.append({"role": "assistant", "content": best.reply})
             print(best.reply)
             for each in others:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -40,13 +41,17 @@ def endpoint():
     server.server_close()
 
 
-def test_the_most_consistent_of_several_replies_is_said(endpoint, quick_model):
-    url, asked = endpoint
-    done = subprocess.run(
-        [sys.executable, "examples/guard_a_bot.py", "--base-url", url, "--bot", "b", "--detector", str(quick_model)],
+def guard(url, model):
+    return subprocess.run(
+        [sys.executable, "examples/guard_a_bot.py", "--base-url", url, "--bot", "b", "--detector", str(model)],
         input="你养猫吗？\n它叫什么名字？\n", capture_output=True, text=True, encoding="utf-8", timeout=120, cwd=ROOT,
         env=os.environ | {"OPENAI_API_KEY": "k", "PYTHONPATH": str(ROOT), "no_proxy": "127.0.0.1"},
     )  # fmt: skip
+
+
+def test_the_most_consistent_of_several_replies_is_said(endpoint, quick_model):
+    url, asked = endpoint
+    done = guard(url, quick_model)
     assert done.returncode == 0, done.stderr
     said = [line for line in done.stdout.splitlines() if not line.startswith("  not said: ")]
     assert len(said) == 2
@@ -55,3 +60,13 @@ def test_the_most_consistent_of_several_replies_is_said(endpoint, quick_model):
     assert {(path, key) for path, _, key in asked} == {("/v1/chat/completions", "Bearer k")}
     # The second question comes with the first and with the reply that was chosen.
     assert [each["content"] for each in asked[-1][1]["messages"]] == ["你养猫吗？", said[0], "它叫什么名字？"]
+
+
+def test_an_endpoint_that_is_not_there_is_one_line(random_model):
+    with socket.socket() as taken:  # bound and not listening: nobody else answers there
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
+        done = guard(url, random_model("4-class"))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.splitlines()[-1].startswith(f"guard_a_bot: {url}: ")
+    assert "Traceback" not in done.stderr
