@@ -143,6 +143,7 @@ def _card(
         recipe=recipe,
         data_name=data_name,
         judges=judges,
+        facade=judges and task != "persona",
         origin=_origin(recipe, base),
         made_of=attribution.sentence(base, run.get("corpora", [])),
         again=_again(recipe, soup),
