@@ -74,7 +74,8 @@ def changes(kept: Mapping[str, Any], reference: Mapping[str, Any]) -> list[str]:
     one, other = ones[0], others[0]
     found = [] if all(one[key] == other[key] for key in START) else [_start(one, other)]
     if len(ones) != len(others):
-        found.append(f"mean of {len(ones)} runs" if len(ones) > 1 else "a single run")
+        kind = "ensemble" if "ensemble" in kept["run"]["request"] else "mean"
+        found.append(f"{kind} of {len(ones)} runs" if len(ones) > 1 else "a single run")
     for key in Recipe.model_fields:
         values, before = ([_words(recipe[key]) for recipe in recipes] for recipes in (ones, others))
         if key not in (*START, "name") and set(values) != set(before):
@@ -83,8 +84,9 @@ def changes(kept: Mapping[str, Any], reference: Mapping[str, Any]) -> list[str]:
 
 
 def _recipes(request: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The recipe that a run was asked for, or those of the runs whose mean a soup is."""
-    return [record.recipe({"recipe": each}) for each in request.get("soup", [request["recipe"]])]
+    """The recipe that a run was asked for, or those of the runs that a soup or an ensemble is made of."""
+    several = request.get("soup") or request.get("ensemble") or [request["recipe"]]
+    return [record.recipe({"recipe": each}) for each in several]
 
 
 def _start(recipe: Mapping[str, Any], other: Mapping[str, Any]) -> str:

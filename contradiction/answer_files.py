@@ -11,6 +11,7 @@ from contradiction.chat_files import Entry
 from contradiction.errors import InputError
 from contradiction.files import read_json, write_json
 from contradiction.hub import fetched
+from contradiction.loading import COMPOSITE
 from contradiction.streams import Answered, Record, Tally, to_line
 
 # What of a model folder bears on its verdicts; its card and the record of its training do not.
@@ -100,8 +101,6 @@ class AnswerFiles:
         self.answers, self.rejected = LineFile(path, key), LineFile(rejected(path), key)
         self.replaced = False
         asked = record(path)
-        if path.is_dir():
-            raise InputError(f"{path}: is a folder; name a file in it")
         if resume and asked.exists():
             _demand_same(path, read_json(asked), run)
         elif path.exists() and path.stat().st_size:
@@ -173,7 +172,7 @@ def _model_digest(model: str) -> str:
     folder = Path(model)
     if not folder.is_dir():
         # Whatever its files are, they lie together in the cache once it is loaded.
-        found = fetched(model, "config.json") or fetched(model, "stages.json")
+        found = next(filter(None, (fetched(model, file) for file in ("config.json", *COMPOSITE))), None)
         folder = found.parent if found else folder
     files = (file for file in folder.rglob("*") if file.suffix in READ and file.name != RECORD)
     return _digest(sorted(files))

@@ -9,12 +9,13 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import log_softmax, logit
 
-from contradiction.checkpoint import CheckpointClassifier, probabilities
 from contradiction.classifier import OnBatch
 from contradiction.decision import Point, Rule
 from contradiction.errors import InputError
-from contradiction.hierarchy import HierarchicalClassifier, folder_of
+from contradiction.hierarchy import HierarchicalClassifier
+from contradiction.label_classifier import probabilities
 from contradiction.labels import CONTRADICTIONS, NON_CONTRADICTION, STAGES, is_contradiction
+from contradiction.loading import load_classifier
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -30,7 +31,7 @@ def calibrate(folder: str | Path, rows: "Dataset", *, on_batch: OnBatch | None =
     """Chooses the decision rule of a model folder, and writes it there.
 
     Args:
-        folder: a detector of one checkpoint, a stage of a hierarchical one, or a hierarchical one.
+        folder: a detector of one checkpoint, an ensemble, a stage of a hierarchical detector, or a hierarchical one.
         rows: the validation split of a config with the detector's labels.
         on_batch: called with the number of conversations done, after each forward pass.
 
@@ -38,15 +39,14 @@ def calibrate(folder: str | Path, rows: "Dataset", *, on_batch: OnBatch | None =
         InputError: the detector predicts other labels than the rows have.
     """
     names = [rows.features["label"].int2str(label) for label in rows["label"]]
-    if folder_of(folder):
-        hierarchy = HierarchicalClassifier.load(folder)
-        readings = hierarchy.read(list(rows), on_batch=on_batch)
-        order = [stage.task for stage in hierarchy.stages]
+    one = load_classifier(folder)
+    if isinstance(one, HierarchicalClassifier):
+        readings = one.read(list(rows), on_batch=on_batch)
+        order = [stage.task for stage in one.stages]
         fires = np.array([[each.fires[stage] for stage in order] for each in readings])
         references = _ids(names, (NON_CONTRADICTION, *order), folder)
         rule, clash = fit_stages(fires, references, order), fires.max(axis=1)
     else:
-        one = CheckpointClassifier.load(folder)
         if one.task in STAGES:
             other = next(name for name in one.labels if name != one.task)
             names = [name if name == one.task else other for name in names]

@@ -14,6 +14,7 @@ from contradiction.commands import (
     data,
     demo,
     detect,
+    ensemble,
     evaluate,
     push,
     reproduce,
@@ -32,7 +33,7 @@ app = typer.Typer(
 app.add_typer(data.app, name="data")
 for command in (
     train.train, evaluate.evaluate, results.baselines, analyze.analyze, reproduce.reproduce, calibrate.calibrate,
-    soup.soup, results.card, results.results, results.export, detect.detect, demo.space, demo.demo,
+    soup.soup, ensemble.ensemble, results.card, results.results, results.export, detect.detect, demo.space, demo.demo,
 ):  # fmt: skip
     app.command()(command)
 app.add_typer(backbone.app, name="backbone")

@@ -7,13 +7,12 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from contradiction.checkpoint import CheckpointClassifier
 from contradiction.classifier import Classifier, Judgement, OnBatch
 from contradiction.conversation import Messages, Turn, is_blank, is_chinese, read_turns
 from contradiction.decision import Rule, Settings
 from contradiction.errors import InputError
-from contradiction.hierarchy import HierarchicalClassifier, folder_of
 from contradiction.labels import CATEGORIES, CONTRADICTION, CONTRADICTIONS, HISTORY, is_contradiction
+from contradiction.loading import load_classifier
 from contradiction.verdict import NOTHING_BEFORE, Clash, Verdict
 from contradiction.views import CONVERSATION, Row
 from contradiction.windows import STRUCTURED, UNSTRUCTURED, Window, windows
@@ -90,7 +89,7 @@ class ContradictionDetector:
         precision: str = "fp32",
         **settings: Any,
     ) -> Self:
-        """Loads a detector from a folder or from the Hub: of one checkpoint, or a hierarchical one.
+        """Loads a detector from a folder or from the Hub: of one checkpoint, an ensemble, or a hierarchical one.
 
         Args:
             name: folder or Hub id.
@@ -104,11 +103,7 @@ class ContradictionDetector:
             InputError: there is no such checkpoint, it is no detector, or a setting is wrong.
         """
         wanted = Settings(**settings)
-        if folder := folder_of(name):
-            if view is not None:
-                raise InputError(f"{name}: hierarchical, each stage reads a view of its own; leave the view out")
-            return cls(HierarchicalClassifier.load(folder, device=device, precision=precision), wanted)
-        return cls(CheckpointClassifier.load(name, view=view, device=device, precision=precision), wanted)
+        return cls(load_classifier(name, view=view, device=device, precision=precision), wanted)
 
     def with_settings(self, **settings: Any) -> Self:
         """The same detector, with other settings; those not named stay as they are."""

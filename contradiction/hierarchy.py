@@ -11,23 +11,10 @@ from contradiction.classifier import Classifier, OnBatch, Reading
 from contradiction.decision import Rule
 from contradiction.errors import InputError
 from contradiction.files import read_json
-from contradiction.hub import fetched
 from contradiction.labels import HISTORY, INTRA, LABELS, NON_CONTRADICTION, STAGES
 from contradiction.views import CONVERSATION, Row
 
 FILE = "stages.json"
-
-
-def folder_of(name: str | Path) -> Path | None:
-    """The folder of a hierarchical detector, fetched where ``name`` is a Hub id; None where it is none."""
-    folder = Path(name)
-    if folder.is_dir():
-        return folder if (folder / FILE).is_file() else None
-    if fetched(str(name), FILE) is None:
-        return None
-    from huggingface_hub import snapshot_download
-
-    return Path(snapshot_download(str(name)))
 
 
 class HierarchicalClassifier(Classifier):

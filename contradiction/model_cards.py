@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import cdconv
 from contradiction import attribution, card_examples, nli, record, results
+from contradiction import ensemble as ensembles
 from contradiction.analysis.headlines import headlines
 from contradiction.backbones import origin
 from contradiction.cards import render
@@ -46,7 +47,7 @@ def evaluations_of(folder: str | Path, kept_in: str | Path = results.FOLDER) -> 
 
 def _weights(run: Mapping[str, Any]) -> dict[str, Any]:
     """What of a record tells the weights from others: not where they are from, nor what was said of them since."""
-    parts = [*run.get("stages", {}).values(), *run.get("soup", [])]
+    parts = [*run.get("stages", {}).values(), *record.members(run)]
     return {key: run.get(key) for key in IDENTITY} | {"parts": [_weights(each) for each in parts]}
 
 
@@ -105,16 +106,17 @@ def _card(
         tags=["contradiction-detection", "dialogue"],
         eval_results=[one for each in evaluations for one in _eval_results(each)] or None,
     )
-    # A hierarchical model is three checkpoints; its last stage reads all and stands for them in the example.
+    # In the example stands for a hierarchical model its last stage, which reads all, for an ensemble its first member.
     stages = run.get("stages", {})
-    checkpoint = list(stages)[-1] if stages else ""
-    columns = VIEWS[checkpoint or recipe["view"]]
+    ensemble = read_json(folder / ensembles.FILE)["members"] if "ensemble" in run else []
+    checkpoint = list(stages)[-1] if stages else ensemble[0] if ensemble else ""
+    columns = VIEWS[list(stages)[-1] if stages else recipe["view"]]
     separator = _separator(folder / checkpoint)
     example = card_examples.text_pair(columns, separator)
     judges = columns[-1:] == CONVERSATION[-1:]
     verdict = card_examples.detector_says(folder) if judges else None
-    soup = run.get("soup", [])
-    runs = stages or {f"run {number}": each for number, each in enumerate(soup, start=1)} or {recipe["view"]: run}
+    members = record.members(run)
+    runs = stages or {f"run {number}": each for number, each in enumerate(members, start=1)} or {recipe["view"]: run}
     rule = Rule.load(folder)
     beside = [
         baseline
@@ -139,14 +141,15 @@ def _card(
         chosen=[(name, percent(each["best_macro_f1"]), each["best_epoch"]) for name, each in runs.items()],
         checkpoint="/".join(filter(None, (name, checkpoint))),
         stages=list(stages),
-        seeds=[each["request"]["recipe"]["seed"] for each in soup] or [recipe["seed"]],
+        ensemble=[(name, each["request"]["recipe"]) for name, each in zip(ensemble, members, strict=False)],
+        seeds=[each["request"]["recipe"]["seed"] for each in members] or [recipe["seed"]],
         recipe=recipe,
         data_name=data_name,
         judges=judges,
         facade=judges and task != "persona",
         origin=_origin(recipe, base),
         made_of=attribution.sentence(base, run.get("corpora", [])),
-        again=_again(recipe, soup),
+        again=_again(recipe, members),
         parameters=run["parameters"],
         minutes=f"{run['minutes']:.0f} minutes" if run["minutes"] >= 2 else f"{60 * run['minutes']:.0f} seconds",
         hardware=run["hardware"],
@@ -199,9 +202,9 @@ def _origin(recipe: Mapping[str, Any], base: str | None) -> str:
     return f"{last}, which was made from {base}" if base and base != recipe["backbone"] else last
 
 
-def _again(recipe: Mapping[str, Any], soup: Sequence[Any]) -> str | None:
+def _again(recipe: Mapping[str, Any], members: Sequence[Any]) -> str | None:
     """The command that runs the recorded recipe again; None where it is those of several runs."""
-    if soup:
+    if members:
         return None
     data = " --data nli" if recipe["view"] == "nli" else ""
     start = " --backbone FOLDER" if of_folder(recipe["backbone"]) else ""

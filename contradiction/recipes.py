@@ -252,10 +252,9 @@ def _recorded(file: Path) -> dict[str, Any]:
     request = run.get("request")
     if not isinstance(request, dict) or not isinstance(request.get("recipe"), dict):
         raise InputError(f"{file}: not the record of a run, it holds no recipe; `cdconv train` writes one")
-    if "soup" in request:
-        raise InputError(
-            f"{file}: of a mean of {len(request['soup'])} runs; train each of them, then `cdconv soup` averages them"
-        )
+    for kind in ("soup", "ensemble"):
+        if kind in request:
+            raise InputError(f"{file}: of {len(request[kind])} runs; train each of them, then use `cdconv {kind}`")
     return {**request["recipe"], "base_model": run.get("base_model")}
 
 

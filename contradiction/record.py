@@ -92,6 +92,20 @@ def write_soup(folder: str | Path, runs: Sequence[dict[str, Any]]) -> None:
     _write(folder, request, result, minutes, first["parameters"], first["hardware"])
 
 
+def write_ensemble(folder: str | Path, runs: Sequence[dict[str, Any]], ancestors: Sequence[dict[str, Any]]) -> None:
+    """Writes the record of an ensemble from those of its members; its request is the first one's with all recipes."""
+    first = runs[0]
+    request = {**first["request"], "ensemble": [each["request"]["recipe"] for each in runs]}
+    minutes, parameters = (sum(each[key] for each in runs) for key in ("minutes", "parameters"))
+    result = {"ensemble": list(runs), "base_model": first.get("base_model"), "ancestors": list(ancestors)}
+    _write(folder, request, result, minutes, parameters, first["hardware"])
+
+
+def members(run: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The records of the runs that a soup or an ensemble is made of; none for a single run."""
+    return [*run.get("soup", []), *run.get("ensemble", [])]
+
+
 def _write(
     folder: str | Path, request: dict[str, Any], result: dict[str, Any], minutes: float, parameters: int, hardware: str
 ) -> None:

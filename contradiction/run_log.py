@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from contradiction import record
 from contradiction.labels import task_of
 from contradiction.tables import Table, percent
 
@@ -10,7 +11,7 @@ COLLAPSED = "†"
 
 
 def table(kept: Sequence[Mapping[str, Any]]) -> Table:
-    """A row a run, or a stage of a hierarchical one, or a run of a soup: its epochs in order, the kept one in bold."""
+    """A row a run, or a stage of a hierarchical one: its epochs in order, the kept one in bold; of a mean each run."""
     body = {}
     for each in kept:
         if each.get("run") and not each.get(
@@ -26,8 +27,8 @@ def _runs(run: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]
     labels = task_of(run["request"]["recipe"]["config"])
     if "stages" in run:
         yield from ((f", {stage}", f"{stage} or not", each) for stage, each in run["stages"].items())
-    elif "soup" in run:
-        yield from ((f", run {number}", labels, each) for number, each in enumerate(run["soup"], start=1))
+    elif several := record.members(run):
+        yield from ((f", run {number}", labels, each) for number, each in enumerate(several, start=1))
     else:
         yield "", labels, run
 

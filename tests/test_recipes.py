@@ -135,7 +135,7 @@ def test_teachers_that_a_record_names_by_digest_are_asked_for(tmp_path):
         ("{", "not JSON"),
         ('{"epochs": []}', "not the record of a run"),
         ('{"request": {"recipe": {"view": "flatten"}}}', "'name': Field required"),
-        ('{"request": {"recipe": {}, "soup": [{}, {}]}}', "of a mean of 2 runs; train each of them"),
+        ('{"request": {"recipe": {}, "soup": [{}, {}]}}', "of 2 runs; train each of them, then use `cdconv soup`"),
     ],
 )
 def test_what_is_no_record_of_one_run_is_refused_by_its_name(tmp_path, run, said):

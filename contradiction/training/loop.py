@@ -273,8 +273,12 @@ def _by_content(checkpoint: str | None) -> str | None:
 
 
 def _digest(folder: Path) -> str:
-    """What tells the weights in a folder from others; the format that transformers prefers is the one it loads."""
-    found = list(folder.glob("*.safetensors")) or list(folder.glob("pytorch_model*.bin"))
+    """What tells the weights in a folder from others; the format that transformers prefers is the one it loads.
+
+    The weights of an ensemble lie in the folders of its members.
+    """
+    forms = ("*.safetensors", "pytorch_model*.bin", "*/*.safetensors")
+    found = next(filter(None, (list(folder.glob(form)) for form in forms)), [])
     if not found:
         raise InputError(f"{folder}: no weights in this folder (*.safetensors or pytorch_model*.bin)")
     weights = b"".join(sorted(hashlib.sha256(file.read_bytes()).digest() for file in found))

@@ -8,9 +8,9 @@ from accelerate.utils import tqdm
 from scipy.special import softmax
 
 from contradiction import record
-from contradiction.checkpoint import CheckpointClassifier
 from contradiction.errors import InputError
-from contradiction.hierarchy import folder_of
+from contradiction.hierarchy import HierarchicalClassifier
+from contradiction.loading import load_classifier
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -31,8 +31,6 @@ def check_teachers(recipe: "Recipe", data: str) -> None:
             the backbone, are looked at by ``contradiction.seen.check_sources``.
     """
     for name in recipe.teachers:
-        if folder_of(name):
-            raise InputError(f"teacher {name}: hierarchical; a teacher is one checkpoint")
         read = record.of_model(name).get("request", {}).get("data", data)
         if read != data:
             raise InputError(f"teacher {name}: trained on other rows than the student's; train it on the same data")
@@ -52,7 +50,9 @@ def soft_labels(recipe: "Recipe", rows: "Dataset") -> np.ndarray | None:
         return None
     found = []
     for name in recipe.teachers:
-        teacher = CheckpointClassifier.load(name, precision=recipe.precision)
+        teacher = load_classifier(name, precision=recipe.precision)
+        if isinstance(teacher, HierarchicalClassifier):
+            raise InputError(f"teacher {name}: hierarchical; a teacher gives each label a probability")
         if set(teacher.labels) != set(recipe.labels):
             raise InputError(
                 f"teacher {name}: predicts {', '.join(teacher.labels)}; the student learns {', '.join(recipe.labels)}"

@@ -1,0 +1,86 @@
+"""An ensemble: detectors with the same labels that are asked together, each in its own view."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+
+from contradiction.checkpoint import CheckpointClassifier
+from contradiction.classifier import OnBatch
+from contradiction.decision import Rule
+from contradiction.errors import InputError
+from contradiction.files import read_json
+from contradiction.label_classifier import TINY, LabelClassifier, softmax
+from contradiction.scoring import Scores
+from contradiction.views import CONVERSATION, Row
+
+FILE = "ensemble.json"
+
+
+class EnsembleClassifier(LabelClassifier):
+    """The mean of what several checkpoints say, taken of their log-probabilities.
+
+    Detectors that read different views, or were trained with different seeds, are wrong about different rows, so that
+    their mean is more often right than each (Lakshminarayanan et al., 2017, *Simple and scalable predictive uncertainty
+    estimation using deep ensembles*, section 2.4, who take the mean of the probabilities; that of their logarithms is
+    the product of experts of Hinton, 2002). A reply with nothing before it is left to the members that read the user's
+    words, where there are any.
+
+    Args:
+        members: classifiers with the same labels; their own decision rules do not count.
+        name: how messages name it.
+        rule: its decision rule.
+
+    Raises:
+        InputError: there are fewer than two, or they have different labels.
+    """
+
+    def __init__(self, members: Sequence[CheckpointClassifier], name: str = "model", rule: Rule | None = None) -> None:
+        if len(members) < 2:
+            raise InputError(f"{name}: an ensemble has two members at least")
+        first = members[0]
+        for other in members[1:]:
+            if set(other.labels) != set(first.labels):
+                one, two = (f"{each.name} tells {', '.join(each.labels)}" for each in (first, other))
+                raise InputError(f"{name}: the members of an ensemble have the same labels, but {one}; {two}")
+        self.members = tuple(members)
+        self.name, self.task, self.labels, self.rule = name, first.task, first.labels, rule or Rule()
+        read = {column for each in members for column in each.columns}
+        # Premise and hypothesis, where it is not conversations that they read.
+        self.columns = tuple(column for column in CONVERSATION if column in read) or first.columns
+
+    @classmethod
+    def load(cls, folder: str | Path, *, device: str | None = None, precision: str = "fp32") -> Self:
+        """Loads the members that a folder's ``ensemble.json`` names.
+
+        Raises:
+            InputError: the file names no usable members.
+        """
+        folder = Path(folder)
+        names = read_json(folder / FILE).get("members")
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise InputError(f'{folder / FILE}: must be {{"members": [folder, ...]}}')
+        members = [CheckpointClassifier.load(folder / name, device=device, precision=precision) for name in names]
+        return cls(members, str(folder), Rule.load(folder))
+
+    def knows(self, text: str) -> bool:
+        """Whether any member has a token for any part of a text."""
+        return any(member.knows(text) for member in self.members)
+
+    def _score(self, rows: Sequence[Row], batch_size: int, on_batch: OnBatch | None) -> Scores:
+        """Progress is that of the first member that reads all rows."""
+        opening = np.array([row.get("b1") == "" for row in rows], dtype=bool)  # as ``contradiction.windows`` writes it
+        able = [member for member in self.members if "u2" in member.columns] or list(self.members)
+        sums, readers = np.zeros((len(rows), len(self.labels))), np.zeros((len(rows), 1))
+        unread: list[str | None] = [None] * len(rows)
+        for member in self.members:
+            places = (np.arange(len(rows)) if member in able else np.flatnonzero(~opening)).tolist()
+            told = on_batch if member is able[0] else None
+            found = member._score([rows[place] for place in places], batch_size, told)
+            order = [member.labels.index(label) for label in self.labels]
+            sums[places] += np.log(np.maximum(softmax(found.logits[:, order]), TINY))
+            readers[places] += 1
+            for place, lost in zip(places, found.unread, strict=True):
+                unread[place] = unread[place] or lost
+        return Scores(sums / readers, unread)

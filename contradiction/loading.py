@@ -1,0 +1,54 @@
+"""What judges, from a folder or the Hub: one checkpoint, the stages of a hierarchical detector, or an ensemble."""
+
+from pathlib import Path
+
+from contradiction import ensemble, hierarchy
+from contradiction.checkpoint import CheckpointClassifier
+from contradiction.ensemble import EnsembleClassifier
+from contradiction.errors import InputError
+from contradiction.hierarchy import HierarchicalClassifier
+from contradiction.hub import fetched
+from contradiction.label_classifier import LabelClassifier
+
+# The file that a folder of several checkpoints has, and what loads it.
+COMPOSITE: dict[str, type[HierarchicalClassifier] | type[EnsembleClassifier]] = {
+    hierarchy.FILE: HierarchicalClassifier,
+    ensemble.FILE: EnsembleClassifier,
+}
+
+
+def load_classifier(
+    name: str | Path, *, view: str | None = None, device: str | None = None, precision: str = "fp32"
+) -> LabelClassifier | HierarchicalClassifier:
+    """Loads a classifier with its decision rule.
+
+    Args:
+        name: folder or Hub id.
+        view: the utterances it reads, for one checkpoint whose configuration does not say.
+        device: for instance ``cpu`` or ``cuda:1``; by default a GPU where there is one.
+        precision: of the arithmetic, see :class:`contradiction.checkpoint.CheckpointClassifier`.
+
+    Raises:
+        InputError: there is none of that name, it is no classifier of this project, or it has views of its own.
+    """
+    if kind := composite(name):
+        if view is not None:
+            raise InputError(f"{name}: of several checkpoints, each reads a view of its own; leave the view out")
+        return COMPOSITE[kind].load(_folder(name), device=device, precision=precision)
+    return CheckpointClassifier.load(name, view=view, device=device, precision=precision)
+
+
+def composite(name: str | Path) -> str | None:
+    """The key of ``COMPOSITE`` that a model of several checkpoints has; None for one checkpoint."""
+    folder = Path(name)
+    if folder.is_dir():
+        return next((file for file in COMPOSITE if (folder / file).is_file()), None)
+    return next((file for file in COMPOSITE if fetched(str(name), file)), None)
+
+
+def _folder(name: str | Path) -> Path:
+    if Path(name).is_dir():
+        return Path(name)
+    from huggingface_hub import snapshot_download
+
+    return Path(snapshot_download(str(name)))

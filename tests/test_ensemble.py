@@ -1,0 +1,131 @@
+"""Ensembles: detectors with the same labels, each in its own view, are one detector; what cannot be one is refused."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from chats import chat
+from scipy.special import log_softmax, softmax
+from transformers import pipeline
+
+from contradiction import cli, record
+from contradiction.checkpoint import CheckpointClassifier
+from contradiction.data import load_split
+from contradiction.detector import ContradictionDetector
+from contradiction.ensemble import EnsembleClassifier
+from contradiction.ensembling import ensemble
+from contradiction.errors import InputError
+from contradiction.evaluation import evaluate
+from contradiction.files import read_json
+from contradiction.recipes import Recipe
+from contradiction.training.loop import train
+
+NAMES = ("flatten", "pair")
+
+
+@pytest.fixture(scope="module")
+def members(quick_model, sample_repo, tmp_path_factory):
+    """Two detectors of the four classes, of different views."""
+    folder = tmp_path_factory.mktemp("members")
+    start = {"backbone": str(quick_model), "config": "4-class", "epochs": 1}
+    return [
+        train(Recipe(name=name, view=view, seed=seed, **start), data=sample_repo, out=folder / name)
+        for name, view, seed in zip(NAMES, ("flatten", "sentence-pair"), (1, 2), strict=True)
+    ]
+
+
+@pytest.fixture(scope="module")
+def both(members, sample_repo, tmp_path_factory):
+    out = tmp_path_factory.mktemp("ensemble") / "both"
+    command = ["ensemble", *members, "--out", out, "--data", sample_repo]
+    assert not cli.app([*map(str, command)], standalone_mode=False)
+    return out
+
+
+def test_its_probabilities_are_those_of_the_mean_log_probability_calibrated(both, members, sample_repo):
+    rows = list(load_split(sample_repo, "4-class", "test"))
+    one, other = (CheckpointClassifier.load(each) for each in members)
+    mean = (log_softmax(one.logits(rows), axis=1) + log_softmax(other.logits(rows), axis=1)) / 2
+    found = ContradictionDetector.from_pretrained(both)
+    rule = found.classifier.rule
+    assert rule.curve, "the rule is chosen for the ensemble, on validation"
+    biases = [rule.biases.get(name, 0.0) for name in found.labels]
+    expected = softmax(mean / rule.temperature + biases, axis=1)
+    result = evaluate(found, data=sample_repo, config="4-class")
+    np.testing.assert_allclose(result["probabilities"], expected, atol=1e-5)
+    plain = result.get("plain", result)["predictions"]
+    assert plain == mean.argmax(axis=1).tolist()
+    assert not np.allclose(log_softmax(one.logits(rows), axis=1), log_softmax(other.logits(rows), axis=1), atol=1e-5)
+
+
+def test_an_opening_reply_is_left_to_the_member_that_reads_the_users_words(both, members, sample_rows):
+    chats = [chat(row["u1"], row["b1"]) for row in sample_rows[:5]]
+    found = ContradictionDetector.from_pretrained(both)
+    window = {"u1": "", "b1": "", "u2": chats[0][0]["content"], "b2": chats[0][1]["content"]}
+    alone = CheckpointClassifier.load(members[0]).logits([window])
+    np.testing.assert_allclose(found.classifier.logits([window]), log_softmax(alone, axis=1), atol=1e-6)
+    verdicts = found.batch(chats)
+    assert all(each.label in ("non-contradiction", "intra-sentence") for each in verdicts)
+    # A pair of replies says nothing of a reply with none before it.
+    pairs = EnsembleClassifier([CheckpointClassifier.load(members[1])] * 2)
+    assert {each.label for each in ContradictionDetector(pairs).batch(chats)} == {None}
+
+
+def test_each_member_is_a_plain_checkpoint_and_the_card_and_the_record_name_them(both, members):
+    assert read_json(both / "ensemble.json") == {"members": list(NAMES)}
+    for name in NAMES:
+        [found] = pipeline("text-classification", model=str(both / name))([{"text": "你养猫吗？", "text_pair": "养"}])
+        assert found["label"] in ContradictionDetector.from_pretrained(both).labels
+    run = record.read(both)
+    assert [each["view"] for each in run["request"]["ensemble"]] == ["flatten", "sentence-pair"]
+    assert run["parameters"] == sum(record.read(each)["parameters"] for each in members)
+    card = (both / "README.md").read_text(encoding="utf-8")
+    for line in (
+        "the mean log-probability of 2 detectors",
+        "`pair`: view sentence-pair, 1 epochs",
+        'model="both/flatten"',
+    ):
+        assert line in card
+    assert "model soup" not in card
+
+
+def test_it_teaches_and_its_evaluation_finds_its_card(both, sample_repo, tmp_path):
+    from contradiction.model_cards import evaluations_of
+
+    student = Recipe(
+        name="student", view="flatten", config="4-class", epochs=1, teachers=[str(both)],
+        scratch={"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600},
+    )  # fmt: skip
+    assert train(student, data=sample_repo, out=tmp_path / "student").is_dir()
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    assert not cli.app(
+        ["evaluate", str(both), "--data", str(sample_repo), "--json", str(kept / "both.json")], standalone_mode=False
+    )
+    assert [each["name"] for each in evaluations_of(both, kept)] == ["both"]
+    assert evaluations_of(both / "pair", kept) == []
+
+
+def test_what_is_no_ensemble_is_refused(members, both, quick_model, random_model, sample_repo, tmp_path):
+    alone = shutil.copytree(random_model("4-class"), tmp_path / "alone")
+    for models, words in (
+        (members[:1], "an ensemble is of two model folders at least"),
+        ([members[0], members[0]], "each of another name"),
+        ([members[0], both], "both: of several checkpoints"),
+        ([members[0], alone], "alone: holds no trained detector"),
+    ):
+        with pytest.raises(InputError, match=words):
+            ensemble(models, tmp_path / "out", data=sample_repo)
+    with pytest.raises(InputError, match="exists already"):
+        ensemble(members, both, data=sample_repo)
+    other = shutil.copytree(members[1], tmp_path / "other")
+    config = read_json(other / "config.json")
+    config["id2label"] = dict(enumerate(("unrelated", "attributes", "opinions", "experiences")))
+    config["label2id"] = {label: index for index, label in config["id2label"].items()}
+    (other / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    with pytest.raises(InputError, match="have the same labels, but .*flatten tells non-contradiction.*other tells"):
+        ensemble([members[0], other], tmp_path / "out", data=sample_repo)
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(InputError, match="each reads a view of its own"):
+        ContradictionDetector.from_pretrained(both, view="flatten")
