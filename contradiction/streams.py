@@ -164,7 +164,7 @@ def _record(entry: Entry, verdicts: list[Verdict], key: str, scan: bool) -> Reco
 def _rounded(verdict: Verdict) -> Record:
     """The fields of a verdict, decided on exact probabilities and written with rounded ones.
 
-    The digits after these hang on which inputs were read together, so that files of equal verdicts would differ.
+    The digits after these hang on which inputs were read together; the last one that stays may still do so by one.
     """
     record = asdict(verdict)
     if verdict.score is not None:

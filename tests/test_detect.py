@@ -366,6 +366,7 @@ def test_a_file_of_another_kind_is_one_line(run, name, content, said, tmp_path):
         (["--table", "--out", "v.jsonl"], "only one of them can be"),
         (["--only", "unchecked", "--out", "v.jsonl"], "--out keeps every verdict; only one of them can be"),
         (["."], ".: is a folder; name a file of chats"),
+        (["--out", "."], "--out .: is a folder; name a file in it"),
         (["--threshold", "2"], "threshold '2'"),
         (["--prior", "3"], "prior 3.0"),
         (["--prior", "0.03"], "can only correct calibrated probabilities"),

@@ -96,6 +96,8 @@ def detect(
         raise InputError("--resume continues what stands in --out; name that file")
     if table and out:
         raise InputError("--table shows on standard output and --out writes JSON lines; only one of them can be")
+    if out and out.is_dir():
+        raise InputError(f"--out {out}: is a folder; name a file in it")
     if only and out:
         # Of verdicts that are not written, a continued run could not say how many there were.
         raise InputError("--only is for what is shown, and --out keeps every verdict; only one of them can be")
