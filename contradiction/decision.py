@@ -1,5 +1,6 @@
 """From probabilities to labels: the rule that a detector carries, chosen on validation, and what an operator sets."""
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -43,7 +44,7 @@ class Rule:
         temperature: divides the logits, so that probabilities are as sure as they are right.
         biases: label -> what is then added to its logit, to the same end; others have 0.
         offsets: label -> what is added to its log-probability before the most probable label is taken, or to the
-            log-odds of its stage before the first that fires is taken, so that macro-F1 is best; others have 0.
+            log-odds of its stage before the first that fires is taken, for the sake of macro-F1; others have 0.
         cut: the probability of a contradiction from which a reply is one, where only two labels are asked for.
         prior: the share of contradictions among the rows that the probabilities were fitted to.
         curve: from the highest threshold down; empty where it was never measured.
@@ -130,9 +131,10 @@ class Settings:
         """
         if self.threshold is None and self.prior is not None:
             if rule.curve and self.at_prior(rule.curve[0].threshold, rule) < 0.5:
+                most = max(point.precision(self.prior) for point in rule.curve)
                 raise InputError(
                     f"{name}: at a prior of {self.prior:.3g} hardly any validation reply would reach one half and be "
-                    "called; set a threshold"
+                    f"called; set a threshold, up to precision>={math.floor(100 * most) / 100:g}"
                 )
             return 0.5
         if not isinstance(self.threshold, str):

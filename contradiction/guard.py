@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from contradiction.classifier import OnBatch
 from contradiction.conversation import ASSISTANT, USER, Messages, Turn, Utterance, add_message, is_blank, read_message
 from contradiction.detector import Case, ContradictionDetector
-from contradiction.errors import InputError
+from contradiction.errors import InputError, kind_of
 from contradiction.labels import CATEGORIES, CONTRADICTIONS, HISTORY, INTRA, ROLE
 from contradiction.verdict import Verdict
 from contradiction.views import CONVERSATION
@@ -86,7 +86,7 @@ def rerank(
 
 def _read(messages: Messages) -> list[Turn]:
     if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Sequence):
-        raise InputError(f"messages is a {type(messages).__name__}; it must be a list of messages, or empty")
+        raise InputError(f"messages is {kind_of(messages)}; it must be a list of messages, or empty")
     turns: list[Turn] = []
     for index, message in enumerate(messages):
         add_message(turns, read_message(message, f"messages[{index}]"), index)
@@ -113,13 +113,15 @@ def _ordered(ranked: Sequence[Ranked]) -> list[Ranked]:
 def check(detector: ContradictionDetector, facts: Sequence[str], reply: str, question: str = "") -> Verdict:
     """Judges a reply against sentences that hold of the bot: its persona, or what it remembers.
 
-    Each fact is read as an earlier reply, in a window with nothing before it: (, fact, question, reply). Only the
+    How much it goes by the fact, and how much by the look of the reply alone, is measured by ``bench/facts.py``. Each
+    fact is read as an earlier reply, in a window with nothing before it: (, fact, question, reply). Only the
     contradiction of the history is against a fact, so that all other labels of a model count as none. The settings
     count, but for ``reading`` and ``max_turns``: every fact is read, each by itself.
 
     Args:
         detector: what judges.
-        facts: sentences, as the bot would say them (我养了一只猫); those without words are passed over.
+        facts: sentences, as the bot would say them (我养了一只猫); those without words, and those that are the
+            reply itself, are passed over.
         reply: what is judged.
         question: what the reply answers.
 
@@ -136,13 +138,17 @@ def check(detector: ContradictionDetector, facts: Sequence[str], reply: str, que
     for index, fact in enumerate(_texts(facts, "facts")):
         unfit = None if is_blank(fact) else detector.unfit(fact)
         turns.append(Turn("", fact, (), (index,), unfit and f"facts[{index}] {unfit}"))
-        if not is_blank(fact) and not unfit:
+        if not is_blank(fact) and not unfit and fact.strip() != said.strip():
             windows.append(Window(dict(zip(CONVERSATION, ("", fact, asked, said), strict=True)), index))
     nothing = None
     if unfit := detector.unfit(said):
         nothing = f"the reply {unfit}"
     elif not windows:
-        nothing = next((turn.unread for turn in turns if turn.unread), "there is no fact to hold the reply against")
+        same = (
+            "the facts say what the reply says" if any(turn.reply.strip() == said.strip() for turn in turns) else None
+        )
+        lost = next((turn.unread for turn in turns if turn.unread), None)
+        nothing = lost or same or "there is no fact to hold the reply against"
     case = Case((*turns, Turn(asked, said, (), ())), len(turns), () if nothing else windows, nothing)
     # Pairs name what clashes also where the labels do not tell categories.
     judge = detector.with_settings(reading=STRUCTURED, max_turns=None)
@@ -170,11 +176,11 @@ def _only_history(fires: Mapping[str, float]) -> Mapping[str, float]:
 
 def _texts(values: Sequence[str], where: str) -> list[str]:
     if isinstance(values, str | bytes | Mapping) or not isinstance(values, Sequence):
-        raise InputError(f"{where} is a {type(values).__name__}; it must be a list of texts")
+        raise InputError(f"{where} is {kind_of(values)}; it must be a list of texts")
     return [_text(value, f"{where}[{index}]") for index, value in enumerate(values)]
 
 
 def _text(value: object, where: str) -> str:
     if not isinstance(value, str):
-        raise InputError(f"{where} is a {type(value).__name__}; it must be text")
+        raise InputError(f"{where} is {kind_of(value)}; it must be text")
     return read_message({"role": ASSISTANT, "content": value}, where).text

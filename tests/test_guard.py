@@ -137,11 +137,11 @@ def test_a_chat_without_a_message_is_an_empty_history(detector, two_class, repli
     ("messages", "candidates", "said"),
     [
         (CHAT, [], "candidates is empty"),
-        (CHAT, "叫小橘", "candidates is a str; it must be a list of texts"),
-        (CHAT, ["叫小橘", None], "candidates[1] is a NoneType; it must be text"),
+        (CHAT, "叫小橘", "candidates is text; it must be a list of texts"),
+        (CHAT, ["叫小橘", None], "candidates[1] is null; it must be text"),
         (CHAT, ["\ud800"], "candidates[0]: content holds a lone surrogate"),
         (CHAT[:4], ["叫小橘"], "messages[3] is the assistant's; the last to speak before a reply must be the user"),
-        ("你好", ["叫小橘"], "messages is a str"),
+        ("你好", ["叫小橘"], "messages is text"),
         ([{"role": "user"}], ["叫小橘"], "messages[0] has no 'content'"),
     ],
 )
@@ -240,10 +240,10 @@ def test_only_what_holds_replies_against_earlier_ones_checks_facts(stages, detec
 @pytest.mark.parametrize(
     ("facts", "reply", "question", "said"),
     [
-        ("我养猫", "好", "", "facts is a str; it must be a list of texts"),
-        (["我养猫", 3], "好", "", "facts[1] is a int; it must be text"),
-        (["我养猫"], None, "", "reply is a NoneType; it must be text"),
-        (["我养猫"], "好", None, "question is a NoneType; it must be text"),
+        ("我养猫", "好", "", "facts is text; it must be a list of texts"),
+        (["我养猫", 3], "好", "", "facts[1] is a number; it must be text"),
+        (["我养猫"], None, "", "reply is null; it must be text"),
+        (["我养猫"], "好", None, "question is null; it must be text"),
     ],
 )
 def test_what_is_no_text_is_refused(detector, facts, reply, question, said):
@@ -257,3 +257,12 @@ def test_the_order_does_not_hang_on_the_order_handed_in(detector, replies):
     random.Random(0).shuffle(shuffled)
     first, second = detector.rerank(CHAT, replies), detector.rerank(CHAT, shuffled)
     assert [each.probability for each in first] == pytest.approx([each.probability for each in second], abs=1e-5)
+
+
+def test_a_fact_that_is_the_reply_itself_contradicts_nothing(detector):
+    verdict = detector.check(["我养了一只猫"], " 我养了一只猫 ")
+    assert (verdict.label, verdict.reason) == (None, "the facts say what the reply says")
+    both = detector.check(["我养了一只猫", "我没养过猫"], "我养了一只猫")
+    alone = detector.check(["我没养过猫"], "我养了一只猫")
+    assert both.scores == pytest.approx(alone.scores, abs=1e-6)
+    assert 0 not in both.evidence

@@ -55,7 +55,8 @@ def detect(
         typer.Option(help="Call a contradiction from this probability on; or 'precision>=0.8', as on validation."),
     ] = None,
     prior: Annotated[
-        float | None, typer.Option(help="The share of contradictions among your replies, for instance 0.03.")
+        float | None,
+        typer.Option(help="The share of contradictions among your replies, for instance 0.1; goes with --threshold."),
     ] = None,
     category: Annotated[
         list[str] | None, typer.Option(help="A contradiction to call, and no other; may be given again.")

@@ -154,7 +154,11 @@ def _show_plan(cells: Sequence["Cell"], done: Done, data: str, folder: Path) -> 
     todo = [cell for cell in cells if cell.name not in done]
     minutes, source = timing.estimate(cells, done), "as the finished cells took on this hardware"
     if minutes is None and todo:
-        minutes, source = timing.measured(todo, data), f"from {timing.STEPS} measured steps a method on this machine"
+        source = f"from {timing.STEPS} measured steps a method on this machine"
+        try:
+            minutes = timing.measured(todo, data)
+        except InputError as error:  # of a backbone that is not there yet, say
+            source = str(error)
     body = []
     for cell in cells:
         if cell.name in done:
@@ -162,11 +166,13 @@ def _show_plan(cells: Sequence["Cell"], done: Done, data: str, folder: Path) -> 
         else:
             partial = cell.model(folder).with_name(f"{cell.name}.partial")
             state = "unfinished, will go on" if partial.exists() or cell.model(folder).exists() else "to do"
-            took = f"{(minutes or {})[cell.name]:.1f}"
+            took = f"{minutes[cell.name]:.1f}" if minutes else "?"
         body.append((cell.name, state, took))
     show(Table(f"{len(cells)} cells, {len(done)} finished", ("cell", "state", "minutes"), body))
-    if todo:
-        total = timing.duration(sum((minutes or {})[cell.name] for cell in todo))
+    if todo and not minutes:
+        typer.echo(f"cdconv: how long that takes is not known: {source}", err=True)
+    elif todo and minutes:
+        total = timing.duration(sum(minutes[cell.name] for cell in todo))
         typer.echo(f"training: {total}, {source} ({timing.hardware()}); evaluation comes on top")
 
 
