@@ -79,6 +79,9 @@ class ContradictionDetector:
                 f"{self.name} reads {', '.join(self.columns)}; the unstructured reading needs u1 among them"
             )
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}, {self.task}, reads {', '.join(self.columns)}, {self.settings})"
+
     @classmethod
     def from_pretrained(
         cls,

@@ -248,3 +248,9 @@ def test_a_model_in_training_mode_is_set_to_evaluation_mode(folder):
     detector = ContradictionDetector(CheckpointClassifier(model.train(), tokenizer))
     assert detector(chat(*CHAT)) == detector(chat(*CHAT))
     assert isinstance(detector(chat(*CHAT)), Verdict)
+
+
+def test_its_repr_says_what_it_is(folder):
+    shown = repr(ContradictionDetector.from_pretrained(folder, threshold=0.7))
+    assert str(folder) in shown
+    assert "threshold=0.7" in shown
