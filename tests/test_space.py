@@ -159,7 +159,9 @@ def test_twenty_calls_at_once_get_the_verdicts_of_the_facade(client, facade, app
     [
         (("", "b", "c", "d"), "u1 is empty; all four utterances are needed"),
         (("a", "b", " \n　", "d"), "u2 is empty; all four utterances are needed"),
+        (("", " ", "c", ""), "u1, b1, b2 are empty; all four utterances are needed"),
         (("a", "b", "c", "好" * 2001), "b2 has 2,001 characters; at most 2,000 are read"),
+        (("", "b", "好" * 2001, "d"), "u1 is empty; all four utterances are needed; u2 has 2,001 characters; "),
     ],
 )
 def test_an_unusable_utterance_is_one_clear_message(client, log, utterances, message):
@@ -183,6 +185,12 @@ def test_a_reply_without_words_gets_no_verdict(client):
     assert "clash" not in answer[2] and "fine" not in answer[2]
 
 
+def test_the_terminal_says_the_address_and_no_advice_of_gradio(client, url, log):
+    said = log.read_text(encoding="utf-8")
+    assert f"The page is at {url} (Ctrl+C ends it)" in said
+    assert "share" not in said
+
+
 # The parts of the page
 
 
@@ -193,6 +201,57 @@ def test_the_replies_of_the_examples_are_what_their_names_say_and_of_all_categor
     for context, replies in shown:
         assert all(labels[*context, reply] == name for name, reply in replies.items())
     assert {name for _, replies in shown for name in replies} == set(LABELS["4-class"])
+
+
+@pytest.mark.parametrize(
+    ("header", "language"),
+    [
+        (None, "ENGLISH"),
+        ("*", "ENGLISH"),
+        ("en-US,en;q=0.9,zh-CN;q=0.8", "ENGLISH"),
+        ("zh-CN,zh;q=0.9,en;q=0.8", "CHINESE"),
+        ("zh-TW;q=1", "CHINESE"),
+    ],
+)
+def test_a_visitor_is_answered_in_the_language_that_comes_first(app, header, language):
+    import gradio
+
+    request = gradio.Request(headers={} if header is None else {"accept-language": header})
+    assert app.words_of(request) is getattr(app, language)
+
+
+def test_both_languages_say_the_same_things(app):
+    assert list(app.CHINESE) == list(app.ENGLISH)
+    for key, english in app.ENGLISH.items():
+        blanks = set(re.findall("{(.*?)}", app.CHINESE[key])) - {"gloss"}
+        assert blanks == set(re.findall("{(.*?)}", english)), key
+    assert set(app.GLOSSES) == {*LABELS["2-class"], *LABELS["4-class"]}
+
+
+@pytest.mark.parametrize(
+    "utterances",
+    [
+        ("你好", "你好", "再见", "？！"),
+        ("你好", "你好", "再见", "hello"),
+        ("你好", "你好", "再见", "龘"),
+        ("你好", "hello", "再见", "你好"),
+        ("你好", "龘", "再见", "你好"),
+        ("好" * 2000, "hello", "再见", "你好"),
+        ("你好", "你好", "再见", "好" * 2000),
+        ("好" * 2000, "你好", "再见", "好" * 2000),
+    ],
+)
+def test_what_was_not_read_is_said_in_chinese_too(app, facade, utterances):
+    said = app.headline(facade(utterances), app.CHINESE)
+    assert any(words in said for words in ("无从判断", "并非全部"))
+    assert not re.search("[A-Za-z]{2}|[;:,]", said)
+
+
+def test_a_label_that_is_not_the_most_probable_is_explained(app):
+    scores = {NON_CONTRADICTION: 0.5, HISTORY: 0.4}
+    note = "Another label is more probable; the decision rule calls rare kinds from lower probabilities."
+    assert note == app.headline(Verdict(HISTORY, 0.4, scores)).split("\n\n")[1]
+    assert note not in app.headline(Verdict(NON_CONTRADICTION, 0.5, scores))
 
 
 @pytest.fixture(scope="module")
@@ -235,7 +294,7 @@ def test_the_judged_reply_and_what_it_contradicts_are_outlined_and_named(app):
 
 def test_every_label_of_a_detector_has_a_headline(app):
     for label in {*LABELS["2-class"], *LABELS["4-class"]}:
-        assert app.headline(Verdict(label, 0.5, {label: 0.5})) == f"### {app.HEADLINES[label]} (50%)"
+        assert app.headline(Verdict(label, 0.5, {label: 0.5})) == f"### {app.ENGLISH[label]} (50%)"
 
 
 def test_a_2_class_detector_gets_a_page_too(app, tmp_path):
@@ -359,7 +418,7 @@ def test_a_visitor_fills_four_boxes_and_reads_the_verdict(tab, url, facade, app,
     chat, verdict = next((chat, verdict) for chat in CHATS if (verdict := facade(chat)).label == HISTORY)
     tab.goto(f"{url}?__theme={theme}")
     judge(tab, chat)
-    tab.locator("#verdict", has_text=app.HEADLINES[HISTORY]).wait_for()
+    tab.locator("#verdict", has_text=app.ENGLISH[HISTORY]).wait_for()
     assert f"({verdict.score:.0%})" in tab.locator("#verdict").inner_text()
     assert [text.split("\n")[-1] for text in tab.locator(".chat p").all_inner_texts()] == list(chat)
     assert tab.locator(".chat .clash small").all_inner_texts() == ["b1 · bot · contradicted", "b2 · bot · judged"]
@@ -381,7 +440,7 @@ def test_a_click_on_an_example_fills_the_boxes_and_judges_it(tab, url, facade, a
         tab.get_by_role("button", name=f"{label}: {reply}").click()
         tab.locator(".chat p", has_text=reply).wait_for()
         assert [box(tab, column).input_value() for column in COLUMNS] == [*context, reply]
-        assert app.HEADLINES[facade((*context, reply)).label] in tab.locator("#verdict").inner_text()
+        assert app.ENGLISH[facade((*context, reply)).label] in tab.locator("#verdict").inner_text()
     tab.wait_for_function("document.getElementById('verdict').getBoundingClientRect().top >= 0")  # scrolled to
     assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
@@ -397,13 +456,58 @@ def test_markup_in_an_utterance_is_shown_as_text(tab, url):
 
 
 @browser_test
-def test_an_empty_box_is_told_to_the_visitor_and_enter_judges_once_it_is_filled(tab, url):
+def test_an_empty_box_is_told_where_the_verdict_was_and_enter_judges_once_it_is_filled(tab, url, app):
     tab.goto(url)
-    judge(tab, (*CHATS[0][:3], ""))
-    tab.get_by_text("b2 is empty; all four utterances are needed").wait_for()
+    judge(tab, CHATS[0])
+    tab.locator(".chat p").first.wait_for()
+    judge(tab, ("", *CHATS[0][1:3], ""))
+    tab.locator("#verdict", has_text="u1, b2 are empty; all four utterances are needed").wait_for()
+    tab.locator(".chat").wait_for(state="detached")
+    assert "%" not in tab.locator("#verdict").inner_text() + tab.locator("#scores").inner_text()
+    box(tab, "u1").fill(CHATS[0][0])
     box(tab, "b2").fill(CHATS[0][3])
     box(tab, "b2").press("Enter")
     tab.locator(".chat p", has_text=CHATS[0][3]).wait_for()
+    assert "empty" not in tab.locator("#verdict").inner_text()
+
+
+@browser_test
+def test_the_keyboard_clears_boxes_and_verdict(tab, url):
+    tab.goto(url)
+    judge(tab, CHATS[0])
+    tab.locator(".chat p").first.wait_for()
+    tab.get_by_role("button", name="Judge the last reply").focus()
+    tab.keyboard.press("Tab")
+    tab.keyboard.press("Enter")
+    tab.locator("#verdict", has_text="The verdict appears here").wait_for()
+    tab.locator(".chat").wait_for(state="detached")
+    assert [box(tab, column).input_value() for column in COLUMNS] == [""] * 4
+    assert "%" not in tab.locator("#scores").inner_text()
+    tab.keyboard.type("你好")  # the first box has the focus
+    assert box(tab, "u1").input_value() == "你好"
+
+
+@browser_test
+def test_a_chinese_visitor_reads_chinese(chromium, url, app, facade):
+    words = app.CHINESE
+    with chromium.new_context(locale="zh-CN").new_page() as tab:
+        tab.set_default_timeout(15_000)
+        tab.goto(url)
+        tab.get_by_role("button", name=words["judge"]).wait_for()
+        tab.wait_for_function("title => document.title === title", arg=words["title"])
+        assert "__i18n__" not in tab.inner_text("body")
+        for english in ("Judge", "Clear", "verdict", "Examples", "Limits", "user", "bot"):
+            assert english not in tab.inner_text("body")
+        for column, text in zip(COLUMNS, CHATS[0], strict=True):
+            tab.get_by_label(words[column]).fill(text)
+        tab.get_by_role("button", name=words["judge"]).click()
+        tab.locator("#verdict", has_text=words[facade(CHATS[0]).label]).wait_for()
+        assert tab.locator(".chat small").first.inner_text() == "u1 · 用户"
+        tab.get_by_label(words["u1"]).fill("")
+        tab.get_by_role("button", name=words["judge"]).click()
+        tab.locator("#verdict", has_text="u1 为空；四句话都要填写").wait_for()
+        tab.get_by_role("button", name=words["clear"]).click()
+        tab.locator("#verdict", has_text="判断结果显示在这里").wait_for()
 
 
 @browser_test
