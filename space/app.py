@@ -46,6 +46,7 @@ Write two turns of a Chinese chat, or pick an example. The detector judges the b
     "headline": "### {text} ({score:.0%})",
     "less probable": "Another label is more probable; the decision rule calls rare kinds from lower probabilities.",
     "nothing": "### Nothing to judge\n{reason}.",
+    "refused": "### Not judged\n{reason}.",
     "unread": "**Not all was checked:** {reason}.",
     "empty": "{names} is empty; all four utterances are needed",
     "all empty": "{names} are empty; all four utterances are needed",
@@ -89,6 +90,7 @@ CHINESE = {
     "headline": "### {text}（{score:.0%}）",
     "less probable": "另有标签概率更高；决策规则对少见的类别，概率较低时就会判定。",
     "nothing": "### 无从判断\n{reason}。",
+    "refused": "### 未作判断\n{reason}。",
     "unread": "**并非全部都检查过**：{reason}。",
     "empty": "{names} 为空；四句话都要填写",
     "all empty": "{names} 为空；四句话都要填写",
@@ -210,9 +212,9 @@ def check(utterances: Sequence[str], words: dict[str, str]) -> None:
     """Raises InputError, in these words, for utterances that the page does not take; the message names all of them."""
     named = dict(zip(BOXES, utterances, strict=True))
     empty = [name for name, text in named.items() if not text]
-    problems = (
-        [words["all empty" if len(empty) > 1 else "empty"].format(names=words["comma"].join(empty))] if empty else []
-    )
+    problems = []
+    if empty:
+        problems.append(words["empty" if len(empty) == 1 else "all empty"].format(names=words["comma"].join(empty)))
     problems += [
         words["long"].format(name=name, length=len(text), longest=LONGEST)
         for name, text in named.items()
@@ -280,7 +282,7 @@ def build(detector: ContradictionDetector) -> gr.Blocks:
         try:
             return answer((u1, b1, u2, b2), words)
         except InputError as error:
-            return words["nothing"].format(reason=error), {}, ""
+            return words["refused"].format(reason=error), {}, ""
 
     words = translations(detector)
     with gr.Blocks(title=ENGLISH["title"], analytics_enabled=False) as page:
