@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import cdconv
-from contradiction import cards, checklists
+from contradiction import checklists
 from contradiction.data import write_split
+from contradiction.data_set_card import data_set_card
 from contradiction.errors import InputError
 from contradiction.files import new_folder
 from contradiction.labels import CHECKLISTS
@@ -55,7 +56,7 @@ def build(source: Source, out: str | Path, with_checklists: bool = False) -> Pat
             path = folder / name / write_split(rows, folder / name, checklists.SPLIT)
             files[name] = {checklists.SPLIT: f"{name}/{path.name}"}
             infos[name] = _info(rows, path.stat().st_size)
-        cards.data_set_card(source, infos, files, made).save(folder / "README.md")
+        data_set_card(source, infos, files, made).save(folder / "README.md")
     return out
 
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from contradiction.errors import InputError
 from contradiction.files import read_json, write_json
@@ -78,6 +78,10 @@ class Rule:
         except (TypeError, KeyError, ValueError):  # pydantic's ValidationError among them
             raise InputError(f"{path}: holds no decision rule; `cdconv calibrate` writes one") from None
         return rule
+
+    def without_curve(self) -> dict[str, Any]:
+        """What an evaluation keeps of the rule that it was made with: all that decides."""
+        return {name: value for name, value in asdict(self).items() if name != "curve"}
 
     def save(self, folder: str | Path) -> None:
         """Writes the rule into a model folder."""

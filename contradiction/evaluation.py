@@ -10,7 +10,6 @@ from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.labels import CHECKLISTS, CONTRADICTIONS, LABELS, merge, task_of
 from contradiction.results import evaluation
-from contradiction.settings_on_test import without_curve
 
 
 def evaluate(
@@ -78,7 +77,7 @@ def evaluate(
         cut=sum(each.unread is not None for each in judgements),
         run=run,
         seen=why_seen(run, config, split, data),
-        rule=without_curve(detector.classifier.rule),
+        rule=detector.classifier.rule.without_curve(),
         # Finer than thresholds are, so that a row reaches here what it reaches in use.
         probabilities=[[round(each[label], 8) for label in LABELS[task]] for each in scores],
     )

@@ -9,13 +9,13 @@ from contradiction import attribution, card_examples, nli, record, results
 from contradiction import ensemble as ensembles
 from contradiction.analysis.headlines import headlines
 from contradiction.backbones import origin
-from contradiction.cards import render
 from contradiction.decision import Rule
 from contradiction.errors import InputError
 from contradiction.files import read_json
 from contradiction.labels import LABELS, STAGES, task_of
 from contradiction.recipes import of_folder
-from contradiction.settings_on_test import rule_of, why_not, without_curve
+from contradiction.rendering import render
+from contradiction.settings_on_test import rule_of, why_not
 from contradiction.settings_on_test import table as settings_table
 from contradiction.tables import Table, percent
 from contradiction.views import CONVERSATION, VIEWS
@@ -133,7 +133,7 @@ def _card(
         classes=[results.class_table(each) for each in evaluations],
         rule=rule if rule != Rule() else None,
         offsets={label: each for label, each in rule.offsets.items() if each},
-        stale=any(rule_of(each) != without_curve(rule) for each in evaluations),
+        stale=any(rule_of(each) != rule.without_curve() for each in evaluations),
         without_rule=any("plain" in each for each in evaluations),
         settings=_settings(evaluations, rule),
         note=run.get("note"),

@@ -1,16 +1,15 @@
 """What the settings of an operator, chosen on validation, give on the test split: from kept probabilities alone."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from contradiction.analysis.scores import IN_USE, precision_at
-from contradiction.analysis.slices import wilson
 from contradiction.decision import Rule, Settings
 from contradiction.errors import InputError
 from contradiction.labels import CONTRADICTION, CONTRADICTIONS, LABELS, NLI, merge, task_of
+from contradiction.rates import IN_USE, precision_at, wilson
 from contradiction.tables import Table, interval, percent
 
 THRESHOLDS = ("0.5", "precision>=0.5", "precision>=0.8", "precision>=0.9")
@@ -86,7 +85,7 @@ def why_not(result: Mapping[str, Any], rule: Rule) -> str | None:
     name = result["name"]
     if reason := why_never(name, result["config"], result["split"], rule):
         return reason
-    if "probabilities" not in result or rule_of(result) != without_curve(rule):
+    if "probabilities" not in result or rule_of(result) != rule.without_curve():
         return f"{name} was evaluated with another decision rule than it has now; evaluate it again"
     clashes = _are_clashes(result)
     if clashes.all() or not clashes.any():
@@ -140,14 +139,9 @@ def table(result: Mapping[str, Any], rule: Rule) -> Table:
     return Table(title, header, [_cells(each) for each in outcomes(result, rule)])
 
 
-def without_curve(rule: Rule) -> dict[str, Any]:
-    """What an evaluation keeps of the rule that it was made with: all that decides."""
-    return {name: value for name, value in asdict(rule).items() if name != "curve"}
-
-
 def rule_of(result: Mapping[str, Any]) -> dict[str, Any]:
     """The rule that an evaluation was made with, without its curve; the plain one where none is kept."""
-    return dict(result.get("rule", without_curve(Rule())))
+    return dict(result.get("rule", Rule().without_curve()))
 
 
 def _cells(each: Outcome) -> tuple[str, ...]:

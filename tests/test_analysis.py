@@ -23,10 +23,9 @@ from contradiction.analysis.scores import (
     calibration_error,
     curve,
     operating_points,
-    precision_at,
     reliability,
 )
-from contradiction.analysis.slices import ALL, personas, quartiles, slices, wilson
+from contradiction.analysis.slices import ALL, personas, quartiles, slices
 from contradiction.analysis.turns import judge_without_first_turn, removal
 from contradiction.data import load_split
 from contradiction.detector import ContradictionDetector
@@ -34,6 +33,7 @@ from contradiction.errors import InputError
 from contradiction.evaluation import evaluate
 from contradiction.files import write_json
 from contradiction.labels import LABELS
+from contradiction.rates import precision_at, wilson
 
 CHROMIUM = Path("/usr/bin/chromium")
 FOUR = LABELS["4-class"]

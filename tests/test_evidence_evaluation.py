@@ -193,9 +193,10 @@ def test_checklists_are_configs_to_read_and_not_to_train_on(repo):
 
 
 def test_a_kept_evidence_evaluation_does_not_disturb_cards_and_pages(result, quick_model, tmp_path):
-    from contradiction import cards, model_cards, record
+    from contradiction import model_cards, record
+    from contradiction.results_page import results_page
 
     model = shutil.copytree(quick_model, tmp_path / "quick")
     results.keep({**result, "run": record.read(model)}, tmp_path / "kept" / "evidence.json")
     assert model_cards.evaluations_of(model, tmp_path / "kept") == []
-    assert "4-class-a2t" not in cards.results_page(tmp_path / "kept")
+    assert "4-class-a2t" not in results_page(tmp_path / "kept")

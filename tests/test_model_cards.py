@@ -12,7 +12,6 @@ from contradiction import attribution, cli, model_cards, record, results, shippe
 from contradiction.card_examples import code_on_the_hub
 from contradiction.decision import Rule
 from contradiction.files import write_json
-from contradiction.settings_on_test import without_curve
 
 E5 = "intfloat/multilingual-e5-small"
 CARD = (shipped.FOLDER / "README.md").read_text(encoding="utf-8")
@@ -175,7 +174,7 @@ def test_figures_on_parts_are_those_of_the_analysis_and_stand_where_the_data_is_
 
 
 def test_settings_on_other_rows_have_a_table_of_their_own(quick_model):
-    rule = without_curve(Rule.load(quick_model))
+    rule = Rule.load(quick_model).without_curve()
     one = {
         "name": "any", "split": "test", "rule": rule, "ids": [1, 2], "references": [0, 1],
         "probabilities": [[0.9, 0.1], [0.2, 0.8]],

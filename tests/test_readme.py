@@ -78,9 +78,9 @@ def test_the_figures_are_those_of_the_kept_results(text):
 
 
 def test_the_page_of_results_is_the_one_the_kept_results_give():
-    from contradiction import cards
+    from contradiction.results_page import results_page
 
-    assert (ROOT / "models" / "README.md").read_text(encoding="utf-8") == cards.results_page()
+    assert (ROOT / "models" / "README.md").read_text(encoding="utf-8") == results_page()
 
 
 def test_what_the_page_for_operators_prints_runs(checkout):

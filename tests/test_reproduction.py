@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from sklearn.metrics import f1_score
 
-from contradiction import cli
+from contradiction import cli, paired_tests
 from contradiction.data import load_split
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
@@ -22,7 +22,7 @@ from contradiction.evaluation import evaluate
 from contradiction.files import read_json
 from contradiction.labels import BOTS
 from contradiction.recipes import Recipe
-from contradiction.reproduction import comparison, timing
+from contradiction.reproduction import timing
 from contradiction.reproduction.cells import cells_of, shard, values_of
 from contradiction.reproduction.grid import finished, same_request, zero_shot
 from contradiction.reproduction.panels import panels_of
@@ -270,7 +270,7 @@ def test_each_seed_is_tested_by_the_metric_and_the_tests_of_a_config_are_correct
             tests.append((result["macro_f1_difference"], result["p_value"]))
         row = markdown_row(grid, "4-class", f"{method} – sentence-pair")
         assert row[1] == f"{100 * statistics.mean(difference for difference, _ in tests):+.1f}"
-        assert row[3] == f"{comparison.combined(tests):.3f}"
+        assert row[3] == f"{paired_tests.combined(tests):.3f}"
         rows[method] = row
     third = markdown_row(grid, "4-class", "flatten – hierarchical")
     found = [(row[3], row[4]) for row in (*rows.values(), third)]
@@ -631,13 +631,13 @@ def test_a_rule_fitted_afterwards_does_not_count(grid):
         "predictions": [1] * len(kept["ids"]),
         "plain": {key: kept[key] for key in ("metrics", "predictions")},
     }
-    assert comparison.run_of(ruled) == comparison.run_of(kept)
+    assert paired_tests.run_of(ruled) == paired_tests.run_of(kept)
 
 
 def test_holm_by_hand():
-    assert comparison.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert comparison.holm([0.5, 0.9]) == [1.0, 1.0]
-    assert comparison.holm([]) == []
+    assert paired_tests.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert paired_tests.holm([0.5, 0.9]) == [1.0, 1.0]
+    assert paired_tests.holm([]) == []
 
 
 @pytest.mark.parametrize(
@@ -654,18 +654,18 @@ def test_holm_by_hand():
     ],
 )
 def test_the_p_values_of_seeds_are_combined_by_direction(tests, p):
-    assert comparison.combined(tests) == pytest.approx(p)
+    assert paired_tests.combined(tests) == pytest.approx(p)
 
 
 def test_only_runs_of_one_seed_on_the_same_rows_are_compared():
     def line(name, *runs):
-        return comparison.Line(name, name, "x", "trained", tuple(comparison.Run(*each, {}) for each in runs), 2)
+        return paired_tests.Line(name, name, "x", "trained", tuple(paired_tests.Run(*each, {}) for each in runs), 2)
 
     rows, references = list(range(40)), [0, 1] * 20
     ours = line("ours", (1, rows, references, references), (2, rows, references, references))
     theirs = line("theirs", (2, rows, references, [0] * 40), (3, rows, references, references))
     others = line("others", (1, rows[::-1], references, references))
-    found = comparison.contrasts([(ours, theirs), (ours, others)], "2-class", 200)
+    found = paired_tests.contrasts([(ours, theirs), (ours, others)], "2-class", 200)
     assert [(each.line, each.against, each.seeds) for each in found] == [("ours", "theirs", 1)]
     assert found[0].difference == pytest.approx(1 - 1 / 3)
     assert found[0].p_value == pytest.approx(2 / 201)

@@ -4,10 +4,11 @@ import random
 
 import pytest
 
-from contradiction import cards, record, results, run_log
+from contradiction import record, results, run_log
 from contradiction.ablation import ablation, changes
+from contradiction.paired_tests import holm
 from contradiction.recipes import Recipe
-from contradiction.reproduction.comparison import holm
+from contradiction.results_page import results_page
 from evaluate_metric.evaluate_metric import compare
 
 REFERENCES = [0, 1, 2, 3] * 50
@@ -179,7 +180,7 @@ def test_the_page_shows_the_comparison_with_the_shipped_detector_and_says_who_is
     for each in found:
         name = "e5-small-cdconv" if each["name"] == "reference" else each["name"]
         results.keep({**each, "name": name}, tmp_path / f"{name}.json")
-    page = cards.results_page(tmp_path)
+    page = results_page(tmp_path)
     section = page.split("## What each choice brings")[1].split("## Each class")[0]
     assert "\n| one | seed 42 | " in section
     assert "not recorded: elsewhere, trained-elsewhere.\n" in section
@@ -187,7 +188,7 @@ def test_the_page_shows_the_comparison_with_the_shipped_detector_and_says_who_is
     log = page.split("## Run log")[1]
     assert "| many | 4-class | 20.0 · **30.0** |" in log
     (tmp_path / "e5-small-cdconv.json").unlink()
-    assert "## What each choice brings" not in cards.results_page(tmp_path)
+    assert "## What each choice brings" not in results_page(tmp_path)
 
 
 def test_a_record_older_than_an_option_is_read_with_its_default():

@@ -8,10 +8,11 @@ import pytest
 from huggingface_hub import constants
 
 import cdconv
-from contradiction import cards, cli, model_cards, record, results, seen
+from contradiction import cli, model_cards, record, results, seen
 from contradiction.errors import InputError
 from contradiction.files import write_json
 from contradiction.recipes import Recipe
+from contradiction.results_page import results_page
 from contradiction.training import loop, stages
 
 SHA = "0123456789abcdef0123456789abcdef01234567"
@@ -206,4 +207,4 @@ def test_a_run_is_not_resumed_under_other_conditions(tmp_path):
 def test_a_page_of_results_takes_no_figure_of_seen_rows(quick_model, tmp_path):
     metrics = {"name": "remembers", "kind": "detector", "config": "4-class", "split": "train", "seen": "was trained on"}
     write_json(tmp_path / "remembers.json", {**metrics, "run": record.read(quick_model)})
-    assert "remembers" not in cards.results_page(tmp_path)
+    assert "remembers" not in results_page(tmp_path)

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from contradiction import cli, results
-from contradiction.analysis.slices import wilson
 from contradiction.decision import Point, Rule
 from contradiction.detector import ContradictionDetector
 from contradiction.evaluation import evaluate
 from contradiction.labels import NON_CONTRADICTION
-from contradiction.settings_on_test import NOT_REACHED, outcomes, table, why_not, without_curve
+from contradiction.rates import wilson
+from contradiction.settings_on_test import NOT_REACHED, outcomes, table, why_not
 
 # At 0.6: precision 0.8 at a prior of one half; at 0.4: 2/3.
 RULE = Rule(temperature=2.0, prior=0.5, curve=(Point(0.6, 0.4, 0.1), Point(0.4, 0.8, 0.4)))
@@ -22,7 +22,7 @@ RESULT = {
     "name": "case",
     "config": "2-class",
     "split": "test",
-    "rule": without_curve(RULE),
+    "rule": RULE.without_curve(),
     "references": [label for _, label in ROWS],
     "probabilities": [[1 - clash, clash] for clash, _ in ROWS],
 }
@@ -65,7 +65,7 @@ def test_the_table_says_what_was_not_reached_and_what_calls_nothing():
         ({"config": "persona"}, RULE, "config 'persona' has no contradictions"),
         ({"config": "nli-2-class"}, RULE, "config 'nli-2-class' has no contradictions"),
         ({}, Rule(temperature=2.0, prior=0.5), "case: no precision was measured"),
-        ({"rule": without_curve(Rule())}, RULE, "case was evaluated with another decision rule than it has now"),
+        ({"rule": Rule().without_curve()}, RULE, "case was evaluated with another decision rule than it has now"),
         ({"references": [0] * 9}, RULE, "are all contradictions, or none is"),
     ],
 )

@@ -8,12 +8,13 @@ from typing import Any
 from contradiction import results
 from contradiction.analysis.errors import WORST, errors, kinds
 from contradiction.analysis.material import Material, check_task, load
-from contradiction.analysis.scores import IN_USE, brier, calibration_error, curve, operating_points, reliability
+from contradiction.analysis.scores import brier, calibration_error, curve, operating_points, reliability
 from contradiction.analysis.slices import Records, personas, slices
 from contradiction.analysis.turns import judge_without_first_turn, reads_first_turn, removal
 from contradiction.detector import ContradictionDetector
 from contradiction.evaluation import evaluate
 from contradiction.labels import CONTRADICTION
+from contradiction.rates import IN_USE
 
 
 @dataclass(frozen=True)

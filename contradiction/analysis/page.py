@@ -10,11 +10,12 @@ from typing import Any
 from contradiction.analysis.errors import ENOUGH, WORST
 from contradiction.analysis.figures import Analysis
 from contradiction.analysis.plots import LOOKS, drawings, png
-from contradiction.analysis.scores import BINS, FEW, IN_USE
+from contradiction.analysis.scores import BINS, FEW
 from contradiction.analysis.slices import Records
-from contradiction.cards import render
 from contradiction.errors import InputError
 from contradiction.files import new_folder, write_json, write_text
+from contradiction.rates import IN_USE
+from contradiction.rendering import render
 from contradiction.results import RESAMPLES
 from contradiction.seen import exposure, of_evaluation, other_split
 from contradiction.tables import Table, interval, percent

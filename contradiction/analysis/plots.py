@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from contradiction.analysis.figures import Analysis
-from contradiction.analysis.scores import IN_USE, TARGETS, precision_at
+from contradiction.analysis.scores import TARGETS
 from contradiction.analysis.slices import ALL, Records
+from contradiction.rates import IN_USE, precision_at
 from contradiction.tables import percent
 
 if TYPE_CHECKING:

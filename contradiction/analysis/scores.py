@@ -4,11 +4,11 @@ from typing import Any
 
 import numpy as np
 
-from contradiction.analysis.slices import Records, wilson
+from contradiction.analysis.slices import Records
+from contradiction.rates import IN_USE, precision_at, wilson
 
 BINS = 10
 TARGETS = (0.5, 0.8, 0.9)
-IN_USE = 0.03  # the share of contradictions to reckon with in real use: the paper counts about one in a 30-turn chat
 FEW = 10  # false alarms below which a precision at another share of contradictions rests on chance
 
 
@@ -53,17 +53,6 @@ def calibration_error(bins: Records) -> float:
 def brier(truth: np.ndarray, probabilities: np.ndarray) -> float:
     """The mean squared gap between P(contradiction) and 1 for a contradiction, 0 for another reply."""
     return float(((probabilities - truth) ** 2).mean())
-
-
-def precision_at(prior: float, recall: np.ndarray, false_alarms: np.ndarray) -> np.ndarray:
-    """The precision where a share ``prior`` of replies are contradictions: π·TPR / (π·TPR + (1 - π)·FPR).
-
-    Recall and false-alarm rate say nothing of how frequent contradictions are, so they carry over to another share as
-    long as the replies of each kind stay as they are. Not a number where there is no alarm.
-    """
-    hits = prior * np.asarray(recall, dtype=float)
-    alarms = hits + (1 - prior) * np.asarray(false_alarms, dtype=float)
-    return np.divide(hits, alarms, out=np.full(hits.shape, np.nan), where=alarms > 0)
 
 
 def curve(truth: np.ndarray, probabilities: np.ndarray, in_use: float = IN_USE) -> Records:

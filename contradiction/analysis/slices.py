@@ -7,6 +7,7 @@ import numpy as np
 
 from contradiction.analysis.material import Material
 from contradiction.labels import CONTRADICTION, HISTORY
+from contradiction.rates import wilson
 from contradiction.results import RESAMPLES
 
 Records = list[dict[str, Any]]
@@ -113,13 +114,3 @@ def personas(material: Material) -> Records:
             low, high = wilson(found, n)
             records.append({"persona": name, "n": n, "found": found, "recall": found / n, "low": low, "high": high})
     return records
-
-
-def wilson(part: int, whole: int) -> tuple[float, float]:
-    """The 95 % Wilson interval of a share; 0 to 1 where there is nothing to count."""
-    from scipy.stats import binomtest
-
-    if not whole:
-        return 0.0, 1.0
-    found = binomtest(part, whole).proportion_ci(method="wilson")
-    return float(found.low), float(found.high)

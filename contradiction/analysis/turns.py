@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from contradiction.analysis.material import Material
-from contradiction.analysis.slices import Records, wilson
+from contradiction.analysis.slices import Records
 from contradiction.detector import ContradictionDetector
 from contradiction.labels import CATEGORIES, HISTORY, INTRA, LABELS, NON_CONTRADICTION, ROLE
+from contradiction.rates import wilson
 
 FIRST_TURN = ("u1", "b1")
 

@@ -93,13 +93,12 @@ def _kept(detector: "ContradictionDetector", data: str, config: str, split: str,
     """The kept evaluation of this very detector with its present rule, on these very rows; None where none is."""
     from contradiction.data import fingerprint, load_split
     from contradiction.model_cards import evaluations_of
-    from contradiction.settings_on_test import without_curve
 
     wanted = {
         "config": config,
         "split": split,
         "columns": list(detector.columns),
-        "rule": without_curve(detector.classifier.rule),
+        "rule": detector.classifier.rule.without_curve(),
     }
     found = [
         each

@@ -59,7 +59,8 @@ def results(
     folder: Annotated[Path, typer.Option(help="The kept results.")] = Path("models/results"),
 ) -> None:
     """Writes the page of results from the kept results."""
-    from contradiction import cards, files
+    from contradiction import files
+    from contradiction.results_page import results_page
 
-    files.write_text(out, cards.results_page(folder))
+    files.write_text(out, results_page(folder))
     typer.echo(f"{out}: written from {folder}")

@@ -7,8 +7,8 @@ from typing import Any
 
 from contradiction import results
 from contradiction.labels import BOTS, task_of
+from contradiction.paired_tests import Contrast, Line, Run, contrasts, merged_run_of, part_of, run_of
 from contradiction.reproduction.cells import ARTEFACTS, BY_BOT, CURVE, METHODS, Cell
-from contradiction.reproduction.comparison import Contrast, Line, Run, contrasts, merged_run_of, part_of, run_of
 
 # What the paper reports: test macro-F1 on the official split.
 PAPER = {"2-class": ("paper: hierarchical", 0.781), "4-class": ("paper: hierarchical", 0.593)}

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from contradiction import results
-from contradiction.cards import render
 from contradiction.files import write_text
 from contradiction.labels import LABELS, task_of
+from contradiction.paired_tests import Line
+from contradiction.rendering import render
 from contradiction.reproduction import plot as plots
 from contradiction.reproduction.cells import ARTEFACTS, BY_BOT, CURVE, TABLES, Cell
-from contradiction.reproduction.comparison import Line
 from contradiction.reproduction.panels import Panel
 from contradiction.tables import Table, interval, percent, signed, signed_interval
 

@@ -1,13 +1,12 @@
-"""The cards, made from data and records by huggingface_hub's card tools; the prose lies in ``templates/``."""
+"""The card of a data repo, by huggingface_hub's card tools; the prose lies in ``templates/``."""
 
 from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import cdconv
-from contradiction import checklists, results, run_log, statistics
-from contradiction.ablation import ablation
+from contradiction import checklists, results, statistics
 from contradiction.labels import LABELS
+from contradiction.rendering import render
 from contradiction.sources import Source
 from contradiction.tables import Table
 
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
 
 # Lines of the released file that show a category well; the first and the last share their context.
 EXAMPLES = (275, 1617, 3936, 274)
-TEMPLATES = Path(__file__).with_name("templates")
 
 
 def data_set_card(
@@ -91,43 +89,3 @@ def _size_category(rows: int) -> str:
         if rows < limit:
             return name
     return "n>100K"
-
-
-def results_page(folder: str | Path = results.FOLDER) -> str:
-    """The page of results, made from the kept evaluations."""
-    found = [each for each in results.kept(folder) if each.get("kind") == "detector"]
-    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for each in found:
-        groups.setdefault((each["config"], each["split"]), []).append(each)
-    tables = {
-        f"{config}, {split} split (n = {ones[0]['metrics']['n']:,})": results.score_table(
-            [*ones, *results.baselines(config, split, folder, ones[0]["data"])], ""
-        )
-        for (config, split), ones in sorted(groups.items())
-    }
-    return render(
-        "results.md",
-        tables=tables,
-        classes=[results.class_table(each) for each in found],
-        ablations={split: beside for split in ("validation", "test") if (beside := ablation(found, split))},
-        notes={each["name"]: each["run"]["note"] for each in found if (each.get("run") or {}).get("note")},
-        runs=results.run_table(found),
-        log=run_log.table(found),
-        collapsed=run_log.COLLAPSED,
-        baselines=results.baseline_table(folder),
-        resamples=results.RESAMPLES,
-    )
-
-
-def render(template: str, **values: Any) -> str:
-    """Fills a template of ``templates/``; a name that it uses and nobody gives is an error."""
-    import jinja2
-
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES),
-        keep_trailing_newline=True,
-        trim_blocks=True,
-        undefined=jinja2.StrictUndefined,
-        autoescape=jinja2.select_autoescape(),  # in .html only: utterances are anybody's text
-    )
-    return environment.get_template(template).render(**values)

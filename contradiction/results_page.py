@@ -1,0 +1,34 @@
+"""The page of results, ``models/README.md``: tables, what each choice brings, the run log."""
+
+from pathlib import Path
+from typing import Any
+
+from contradiction import results, run_log
+from contradiction.ablation import ablation
+from contradiction.rendering import render
+
+
+def results_page(folder: str | Path = results.FOLDER) -> str:
+    """The page of results, made from the kept evaluations."""
+    found = [each for each in results.kept(folder) if each.get("kind") == "detector"]
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for each in found:
+        groups.setdefault((each["config"], each["split"]), []).append(each)
+    tables = {
+        f"{config}, {split} split (n = {ones[0]['metrics']['n']:,})": results.score_table(
+            [*ones, *results.baselines(config, split, folder, ones[0]["data"])], ""
+        )
+        for (config, split), ones in sorted(groups.items())
+    }
+    return render(
+        "results.md",
+        tables=tables,
+        classes=[results.class_table(each) for each in found],
+        ablations={split: beside for split in ("validation", "test") if (beside := ablation(found, split))},
+        notes={each["name"]: each["run"]["note"] for each in found if (each.get("run") or {}).get("note")},
+        runs=results.run_table(found),
+        log=run_log.table(found),
+        collapsed=run_log.COLLAPSED,
+        baselines=results.baseline_table(folder),
+        resamples=results.RESAMPLES,
+    )
