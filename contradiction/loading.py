@@ -6,6 +6,7 @@ from contradiction import ensemble, hierarchy
 from contradiction.checkpoint import CheckpointClassifier
 from contradiction.ensemble import EnsembleClassifier
 from contradiction.errors import InputError
+from contradiction.files import read_json
 from contradiction.hierarchy import HierarchicalClassifier
 from contradiction.hub import fetched
 from contradiction.label_classifier import LabelClassifier
@@ -44,6 +45,21 @@ def composite(name: str | Path) -> str | None:
     if folder.is_dir():
         return next((file for file in COMPOSITE if (folder / file).is_file()), None)
     return next((file for file in COMPOSITE if fetched(str(name), file)), None)
+
+
+def checkpoints(folder: str | Path) -> list[Path]:
+    """The folders of the checkpoints that a model folder holds: those that its file names, or the folder itself.
+
+    Raises:
+        InputError: the file names none.
+    """
+    folder = Path(folder)
+    if not (kind := composite(folder)):
+        return [folder]
+    names = next(iter(read_json(folder / kind).values()), None)
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
+        raise InputError(f"{folder / kind}: must name the folders of its checkpoints in a list")
+    return [folder / name for name in names]
 
 
 def _folder(name: str | Path) -> Path:

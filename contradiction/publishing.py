@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from contradiction import record
 from contradiction.card_examples import code_on_the_hub
 from contradiction.errors import InputError
-from contradiction.files import read_json
-from contradiction.hierarchy import FILE as STAGES_FILE
+from contradiction.loading import checkpoints
 from contradiction.page import APP
 
 if TYPE_CHECKING:
@@ -69,7 +68,7 @@ class Published:
 
 
 def model(folder: str | Path, repo_id: str | None = None, *, dataset: str | None = None) -> Upload:
-    """The model repo of a folder: a checkpoint with its tokenizer, or one a stage, and a card.
+    """The model repo of a folder: a checkpoint with its tokenizer, or one a stage or member, and a card.
 
     Args:
         folder: the model folder.
@@ -85,14 +84,14 @@ def model(folder: str | Path, repo_id: str | None = None, *, dataset: str | None
     for each in filter(None, (repo_id, dataset)):
         check_repo_id(each)
     folder = _existing(folder)
-    for place in _checkpoints(folder):
+    for place in checkpoints(folder):
         _demand(place, "config.json", "a model's configuration; `cdconv train` writes one")
         _demand(place, "tokenizer_config.json", "its tokenizer's configuration; `cdconv train` writes one")
         if not [*place.glob("*.safetensors"), *place.glob("pytorch_model*.bin")]:
             raise InputError(f"{place}: no weights (*.safetensors)")
     card, files = _card(folder, ModelCard, "`cdconv card` writes it"), _files(folder)
     if repo_id:
-        for place in _checkpoints(folder):
+        for place in checkpoints(folder):
             if place != folder and (place / CARD).is_file():
                 stage = place.relative_to(folder).as_posix()
                 own = _on_the_hub(_card(place, ModelCard), repo_id, dataset, stage)
@@ -111,15 +110,6 @@ def _on_the_hub(card: "RepoCard", repo_id: str, dataset: str | None, place: str 
     for each in card.data.get("eval_results") or []:
         each.dataset_type = dataset or each.dataset_type
     return card
-
-
-def _checkpoints(folder: Path) -> list[Path]:
-    if not (folder / STAGES_FILE).is_file():
-        return [folder]
-    try:
-        return [folder / str(stage) for stage in read_json(folder / STAGES_FILE)["stages"]]
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{folder / STAGES_FILE}: does not name the stages ({error!r})") from None
 
 
 def data_set(folder: str | Path = "cdconv", *, any_data: bool = False) -> Upload:

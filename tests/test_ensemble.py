@@ -9,7 +9,7 @@ from chats import chat
 from scipy.special import log_softmax, softmax
 from transformers import pipeline
 
-from contradiction import cli, record
+from contradiction import cli, publishing, record
 from contradiction.checkpoint import CheckpointClassifier
 from contradiction.data import load_split
 from contradiction.detector import ContradictionDetector
@@ -129,3 +129,10 @@ def test_what_is_no_ensemble_is_refused(members, both, quick_model, random_model
     assert not (tmp_path / "out").exists()
     with pytest.raises(InputError, match="each reads a view of its own"):
         ContradictionDetector.from_pretrained(both, view="flatten")
+
+
+def test_it_is_pushed_with_its_members(both):
+    upload = publishing.model(both, "you/both")
+    expected = {f"{name}/{file}" for name in NAMES for file in ("config.json", "model.safetensors", "tokenizer.json")}
+    assert expected | {"ensemble.json", "decision.json", "run.json"} < set(upload.files)
+    assert 'from_pretrained("you/both")' in str(upload.card)

@@ -401,7 +401,7 @@ def test_a_hierarchical_model_needs_every_stage_and_is_sent_whole(model, tmp_pat
     with pytest.raises(InputError, match=r"second: no config\.json"):
         publishing.model(folder)
     write_json(folder / "stages.json", {"steps": []})
-    with pytest.raises(InputError, match=r"stages\.json: does not name the stages"):
+    with pytest.raises(InputError, match=r"stages\.json: must name the folders of its checkpoints"):
         publishing.model(folder)
 
 
