@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from contradiction.errors import InputError
+from contradiction.errors import InputError, kind_of
 
 
 @contextmanager
@@ -44,7 +44,7 @@ def read_json(path: str | Path) -> dict[str, Any]:
     except ValueError as error:
         raise InputError(f"{path}: not JSON in UTF-8 ({error})") from None
     if not isinstance(value, dict):
-        raise InputError(f"{path}: holds a {type(value).__name__}; it must be a JSON object")
+        raise InputError(f"{path}: holds {kind_of(value)}; it must be a JSON object")
     return value
 
 

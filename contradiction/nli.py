@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contradiction.data import write_split
-from contradiction.errors import InputError
+from contradiction.errors import InputError, kind_of
 from contradiction.files import new_folder
 from contradiction.labels import LABELS, merge_id
 from contradiction.quiet import no_data_bars
@@ -54,7 +54,7 @@ def read(corpus: str | Path, split: str = "train") -> list[Pair]:
     others: set[str] = set()
     for where, row in _rows(Path(corpus)) if _is_file(corpus) else _repo_rows(str(corpus), split):
         if not isinstance(row, Mapping):
-            raise InputError(f"{where}: got a {type(row).__name__}; a row is one JSON object")
+            raise InputError(f"{where}: got {kind_of(row)}; a row is one JSON object")
         if (language := row.get("language", LANGUAGE)) != LANGUAGE:
             others.add(str(language))
             continue

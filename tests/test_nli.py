@@ -160,7 +160,7 @@ def test_rows_without_consensus_are_dropped(tmp_path):
         ('{"sentence1": "甲", "label": "neutral"}', "a.json:1: has sentence1, label"),
         ('{"sentence1": "甲", "sentence2": 3, "label": "neutral"}', "a.json:1: has"),
         ('{"sentence1": "甲", "sentence2": "乙", "label": ["neutral"]}', "a.json:1: label ['neutral']"),
-        ("[1, 2]", "a.json:row 1: got a int"),
+        ("[1, 2]", "a.json:row 1: got a number"),
         ('{"sentence1": "甲", "sentence2": "乙", "label": "neutral"}\n{', "a.json:2: neither"),
     ],
 )
