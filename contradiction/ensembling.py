@@ -7,11 +7,11 @@ from typing import Any
 
 from contradiction import record, seen
 from contradiction.calibration import calibrate
-from contradiction.data import fingerprint, load_split
 from contradiction.ensemble import FILE, EnsembleClassifier
 from contradiction.errors import InputError
 from contradiction.files import new_folder, write_json
 from contradiction.loading import composite
+from contradiction.members import own_validation
 from contradiction.model_cards import model_card
 
 
@@ -32,12 +32,7 @@ def ensemble(models: Sequence[str | Path], out: str | Path, *, data: str | Path)
     """
     folders, out = [Path(each) for each in models], Path(out)
     runs = _runs(folders)
-    if out.exists():
-        raise InputError(f"{out}: exists already; remove it, or name another folder")
-    asked = runs[0]["request"]
-    parts = {split: load_split(data, asked["recipe"]["config"], split) for split in ("train", "validation")}
-    if fingerprint(*parts.values()) != asked["data"]:
-        raise InputError(f"{data}: not the data that {folders[0]} was trained on")
+    validation = own_validation(folders, runs, data, out)
     with new_folder(out) as folder:
         names = [each.resolve().name for each in folders]
         for name, member in zip(names, folders, strict=True):
@@ -45,7 +40,7 @@ def ensemble(models: Sequence[str | Path], out: str | Path, *, data: str | Path)
         write_json(folder / FILE, {"members": names})
         EnsembleClassifier.load(folder)  # says which labels differ
         record.write_ensemble(folder, runs, seen.ancestors(map(str, folders)))
-        calibrate(folder, parts["validation"])
+        calibrate(folder, validation)
         model_card(folder, name=out.name).save(folder / "README.md")
     return out
 
@@ -63,8 +58,4 @@ def _runs(models: Sequence[Path]) -> list[dict[str, Any]]:
             raise InputError(f"{model}: of several checkpoints; an ensemble is of detectors of one checkpoint each")
         if "epochs" not in record.read(model):
             raise InputError(f"{model}: holds no trained detector; `cdconv train` writes one")
-    runs = [record.read(model) for model in models]
-    for model, run in zip(models[1:], runs[1:], strict=True):
-        if run["request"]["data"] != runs[0]["request"]["data"]:
-            raise InputError(f"{model} and {models[0]}: trained on different data")
-    return runs
+    return [record.read(model) for model in models]

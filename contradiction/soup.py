@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from contradiction import record
 from contradiction.calibration import calibrate
-from contradiction.data import fingerprint, load_split
 from contradiction.errors import InputError
 from contradiction.export import WEIGHTS
 from contradiction.files import new_folder, read_json
+from contradiction.members import own_validation
 from contradiction.model_cards import model_card
 
 if TYPE_CHECKING:
@@ -44,12 +44,7 @@ def soup(models: Sequence[str | Path], out: str | Path, *, data: str | Path) -> 
 
     folders, out = [Path(each) for each in models], Path(out)
     runs = _runs(folders)
-    if out.exists():
-        raise InputError(f"{out}: exists already; remove it, or name another folder")
-    asked = runs[0]["request"]
-    parts = {split: load_split(data, asked["recipe"]["config"], split) for split in ("train", "validation")}
-    if fingerprint(*parts.values()) != asked["data"]:
-        raise InputError(f"{data}: not the data that {folders[0]} was trained on")
+    validation = own_validation(folders, runs, data, out)
     mean = _mean(folders)
     with new_folder(out) as folder:
         save_file(mean, folder / WEIGHTS, metadata={"format": "pt"})
@@ -57,7 +52,7 @@ def soup(models: Sequence[str | Path], out: str | Path, *, data: str | Path) -> 
         for file in folders[0].glob("*token*.json"):
             (folder / file.name).write_bytes(file.read_bytes())
         record.write_soup(folder, runs)
-        calibrate(folder, parts["validation"])
+        calibrate(folder, validation)
         model_card(folder, name=out.name).save(folder / "README.md")
     return out
 
@@ -81,8 +76,6 @@ def _runs(models: Sequence[Path]) -> list[dict[str, Any]]:
     for model, other in zip(models[1:], runs[1:], strict=True):
         if other["request"]["recipe"]["backbone"] != start:
             raise InputError(f"{model} and {first}: of different starts; a soup is of runs that share one")
-        if other["request"]["data"] != run["request"]["data"]:
-            raise InputError(f"{model} and {first}: trained on different data")
         if _shape(model) != _shape(first):
             raise InputError(f"{model} and {first}: of different shape, labels or view")
         if (model / TOKENIZER).read_bytes() != (first / TOKENIZER).read_bytes():
