@@ -14,16 +14,14 @@ CORPORA = {
 }
 
 
-def sentence(backbone: str | None, corpora: Sequence[str] = ()) -> str | None:
-    """The encoder and the NLI corpora that a model is made of, in Markdown with links; None where neither is known.
+def sentence(backbones: Sequence[str], corpora: Sequence[str] = ()) -> str | None:
+    """The encoders and the NLI corpora that a model is made of, in Markdown with links; None where neither is known.
 
     Args:
-        backbone: the Hub id of the encoder at its very start.
+        backbones: the Hub ids of the encoders at its very start.
         corpora: the names of what it was trained on before CDConv.
     """
-    parts = []
-    if backbone:
-        parts.append(f"the encoder [{backbone}](https://huggingface.co/{backbone}){_terms(BACKBONES.get(backbone))}")
+    parts = [f"the encoder [{name}](https://huggingface.co/{name}){_terms(BACKBONES.get(name))}" for name in backbones]
     if corpora:
         parts.append(f"an NLI stage on {' and '.join(_corpus(each) for each in corpora)}")
     return ", and ".join(parts) or None

@@ -42,15 +42,19 @@ def pipeline_says(checkpoint: Path, example: Mapping[str, str]) -> dict[str, flo
 
 
 def detector_says(folder: Path) -> Verdict | None:
-    """The verdict of the façade on the example; None where the folder holds no weights, or no detector of replies."""
+    """The verdict of the façade on the example; None where there is none to show.
+
+    The folder holds no weights, or no detector of replies, or one that cannot read the example.
+    """
     if not any(folder.rglob("*.safetensors")):
         return None
     from contradiction.detector import ContradictionDetector
 
     try:
-        return ContradictionDetector.from_pretrained(folder, device="cpu")(CHAT)
+        verdict = ContradictionDetector.from_pretrained(folder, device="cpu")(CHAT)
     except InputError:
         return None
+    return verdict if verdict.label else None
 
 
 def code_on_the_hub(card: str, names: Iterable[str], repo_id: str, place: str = "") -> str:

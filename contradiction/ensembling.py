@@ -57,5 +57,5 @@ def _runs(models: Sequence[Path]) -> list[dict[str, Any]]:
         if composite(model):
             raise InputError(f"{model}: of several checkpoints; an ensemble is of detectors of one checkpoint each")
         if "epochs" not in record.read(model):
-            raise InputError(f"{model}: holds no trained detector; `cdconv train` writes one")
+            raise InputError(f"{model}: holds no detector that `cdconv train` wrote")
     return [record.read(model) for model in models]

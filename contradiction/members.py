@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from contradiction.data import fingerprint, load_split
 from contradiction.errors import InputError
+from contradiction.training.sampling import of_bot
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
 
 def own_validation(models: Sequence[Path], runs: Sequence[Mapping[str, Any]], data: str | Path, out: Path) -> "Dataset":
-    """The validation split of the data that all of them were trained on.
+    """The validation split of the data, or of the bot's replies, that all of them were trained on.
 
     Args:
         models: their folders.
@@ -21,7 +22,8 @@ def own_validation(models: Sequence[Path], runs: Sequence[Mapping[str, Any]], da
         out: the folder that is to be made of them.
 
     Raises:
-        InputError: they were trained on different data, or ``data`` is not theirs, or ``out`` is taken.
+        InputError: they were trained on different data, or on the replies of different bots, or ``data`` is not theirs,
+            or ``out`` is taken.
     """
     if out.exists():
         raise InputError(f"{out}: exists already; remove it, or name another folder")
@@ -29,7 +31,9 @@ def own_validation(models: Sequence[Path], runs: Sequence[Mapping[str, Any]], da
     for model, run in zip(models, runs, strict=True):
         if run["request"]["data"] != asked["data"]:
             raise InputError(f"{model} and {models[0]}: trained on different data")
+        if run["request"]["recipe"].get("bot") != asked["recipe"].get("bot"):
+            raise InputError(f"{model} and {models[0]}: trained on the replies of different bots")
     train, validation = (load_split(data, asked["recipe"]["config"], split) for split in ("train", "validation"))
     if fingerprint(train, validation) != asked["data"]:
         raise InputError(f"{data}: not the data that {models[0]} was trained on")
-    return validation
+    return of_bot(validation, asked["recipe"].get("bot"))

@@ -93,14 +93,16 @@ def _card(
     recipe = record.recipe(run["request"])  # the older ones lack the newer options
     task, target = task_of(recipe["config"]), recipe.get("target")
     data_name = run["request"]["data_name"]
-    base = origin.of_run(run)
+    runs = [run, *record.members(run)]
+    bases = list(dict.fromkeys(filter(None, map(origin.of_run, runs))))
+    corpora = dict.fromkeys(corpus for each in runs for corpus in each.get("corpora") or [])
     data = ModelCardData(
         model_name=name,
         language="zh",
         license=LICENSES.get(data_name, "other"),
         library_name="transformers",
         pipeline_tag="text-classification",
-        base_model=base,
+        base_model=bases if len(bases) > 1 else next(iter(bases), None),
         datasets=["cdconv"] if data_name == "CDConv" else None,
         metrics=["f1", "accuracy"],
         tags=["contradiction-detection", "dialogue"],
@@ -116,7 +118,7 @@ def _card(
     judges = columns[-1:] == CONVERSATION[-1:]
     verdict = card_examples.detector_says(folder) if judges else None
     members = record.members(run)
-    runs = stages or {f"run {number}": each for number, each in enumerate(members, start=1)} or {recipe["view"]: run}
+    parts = stages or {f"run {number}": each for number, each in enumerate(members, start=1)} or {recipe["view"]: run}
     rule = Rule.load(folder)
     beside = [
         baseline
@@ -138,7 +140,7 @@ def _card(
         settings=_settings(evaluations, rule),
         note=run.get("note"),
         parts=[headlines(each, repo) for each in evaluations if repo and _is_on_test(each, recipe["config"])],
-        chosen=[(name, percent(each["best_macro_f1"]), each["best_epoch"]) for name, each in runs.items()],
+        chosen=[(name, percent(each["best_macro_f1"]), each["best_epoch"]) for name, each in parts.items()],
         checkpoint="/".join(filter(None, (name, checkpoint))),
         stages=list(stages),
         ensemble=[(name, each["request"]["recipe"]) for name, each in zip(ensemble, members, strict=False)],
@@ -147,8 +149,8 @@ def _card(
         data_name=data_name,
         judges=judges,
         facade=judges and task != "persona",
-        origin=_origin(recipe, base),
-        made_of=attribution.sentence(base, run.get("corpora", [])),
+        origin=_origin(recipe, next(iter(bases), None)),
+        made_of=attribution.sentence(bases, list(corpora)),
         again=_again(recipe, members),
         parameters=run["parameters"],
         minutes=f"{run['minutes']:.0f} minutes" if run["minutes"] >= 2 else f"{60 * run['minutes']:.0f} seconds",

@@ -97,7 +97,7 @@ def write_ensemble(folder: str | Path, runs: Sequence[dict[str, Any]], ancestors
     first = runs[0]
     request = {**first["request"], "ensemble": [each["request"]["recipe"] for each in runs]}
     minutes, parameters = (sum(each[key] for each in runs) for key in ("minutes", "parameters"))
-    result = {"ensemble": list(runs), "base_model": first.get("base_model"), "ancestors": list(ancestors)}
+    result = {"ensemble": list(runs), "ancestors": list(ancestors)}
     _write(folder, request, result, minutes, parameters, first["hardware"])
 
 

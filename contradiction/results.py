@@ -1,6 +1,6 @@
 """The results that are kept: one JSON file an evaluation, with its predictions, and the tables made from them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -145,15 +145,21 @@ def run_table(results: Sequence[Mapping[str, Any]]) -> Table:
             recipe = run["request"]["recipe"]
             body[each["name"]] = (
                 each["name"],
-                backbone_name(recipe) or "none, from scratch",
+                _of_all(run, lambda its: backbone_name(its) or "none, from scratch"),
                 f"{run['parameters'] / 1e6:.1f} M",
-                str(recipe["seed"]),
+                _of_all(run, lambda its: str(its["seed"])),
                 f"{run['best_epoch']} of {recipe['epochs']}" if "epochs" in run else "see the log",
                 f"{run['minutes']:.0f}",
                 run["hardware"],
             )
     header = ("detector", "backbone", "parameters", "seed", "best epoch", "minutes", "hardware")
     return Table("Runs", header, list(body.values()))
+
+
+def _of_all(run: Mapping[str, Any], say: Callable[[Mapping[str, Any]], str]) -> str:
+    """What is said of a run's recipe, or, each thing once, of those of its members."""
+    several = record.members(run) or [dict(run)]
+    return " / ".join(dict.fromkeys(say(each["request"]["recipe"]) for each in several))
 
 
 def backbone_name(recipe: Mapping[str, Any]) -> str | None:

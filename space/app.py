@@ -181,7 +181,7 @@ def translations(detector: ContradictionDetector) -> gr.I18n:
     names, columns = detector.labels, ", ".join(detector.columns)
 
     def filled(words: dict[str, str]) -> dict[str, str]:
-        labels = words["comma"].join(words["name"].format(label=name, gloss=GLOSSES[name]) for name in names)
+        labels = words["comma"].join(words["name"].format(label=name, gloss=GLOSSES.get(name, name)) for name in names)
         return words | {
             "introduction": words["introduction"].format(labels=labels),
             "limits": words["limits"].format(model=Path(detector.name).name, columns=columns),
@@ -251,7 +251,7 @@ def headline(verdict: Verdict, words: dict[str, str] = ENGLISH) -> str:
     if verdict.label is None or verdict.score is None:
         reason = because(verdict, words)
         return words["nothing"].format(reason=reason[:1].upper() + reason[1:])
-    lines = [words["headline"].format(text=words[verdict.label], score=verdict.score)]
+    lines = [words["headline"].format(text=words.get(verdict.label, verdict.label), score=verdict.score)]
     if verdict.score < max(verdict.scores.values()):
         lines.append(words["less probable"])
     if not verdict.checked:
@@ -260,7 +260,12 @@ def headline(verdict: Verdict, words: dict[str, str] = ENGLISH) -> str:
 
 
 def build(detector: ContradictionDetector) -> gr.Blocks:
-    """The page around a detector; its one public endpoint is /judge."""
+    """The page around a detector; its one public endpoint is /judge.
+
+    Raises:
+        InputError: it does not judge replies.
+    """
+    detector.batch([])  # says so before anything is drawn
 
     def answer(utterances: Sequence[str | None], words: dict[str, str]) -> tuple[str, dict[str, float], str]:
         texts = [(text or "").strip() for text in utterances]

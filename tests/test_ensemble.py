@@ -17,9 +17,10 @@ from contradiction.ensemble import EnsembleClassifier
 from contradiction.ensembling import ensemble
 from contradiction.errors import InputError
 from contradiction.evaluation import evaluate
-from contradiction.files import read_json
+from contradiction.files import read_json, write_json
 from contradiction.recipes import Recipe
 from contradiction.training.loop import train
+from contradiction.training.sampling import of_bot
 
 NAMES = ("flatten", "pair")
 
@@ -113,7 +114,7 @@ def test_what_is_no_ensemble_is_refused(members, both, quick_model, random_model
         (members[:1], "an ensemble is of two model folders at least"),
         ([members[0], members[0]], "each of another name"),
         ([members[0], both], "both: of several checkpoints"),
-        ([members[0], alone], "alone: holds no trained detector"),
+        ([members[0], alone], "alone: holds no detector that `cdconv train` wrote"),
     ):
         with pytest.raises(InputError, match=words):
             ensemble(models, tmp_path / "out", data=sample_repo)
@@ -136,3 +137,27 @@ def test_it_is_pushed_with_its_members(both):
     expected = {f"{name}/{file}" for name in NAMES for file in ("config.json", "model.safetensors", "tokenizer.json")}
     assert expected | {"ensemble.json", "decision.json", "run.json"} < set(upload.files)
     assert 'from_pretrained("you/both")' in str(upload.card)
+
+
+def test_what_members_are_made_of_stands_on_the_card_and_other_bots_are_refused(members, sample_repo, tmp_path):
+    one, other = (shutil.copytree(each, tmp_path / each.name) for each in members)
+    changed = {"flatten": ("a/encoder", ["OCNLI"]), "pair": ("another/encoder", [])}
+    for folder in (one, other):
+        base, corpora = changed[folder.name]
+        write_json(folder / "run.json", record.read(folder) | {"base_model": base, "corpora": corpora})
+    card = (ensemble([one, other], tmp_path / "both", data=sample_repo) / "README.md").read_text(encoding="utf-8")
+    for name in ("a/encoder", "another/encoder", "OCNLI"):
+        assert f"[{name}](" in card
+    run = record.read(other)
+    run["request"]["recipe"]["bot"] = "eva"
+    write_json(other / "run.json", run)
+    with pytest.raises(InputError, match="trained on the replies of different bots"):
+        ensemble([one, other], tmp_path / "out", data=sample_repo)
+    run = record.read(one)
+    run["request"]["recipe"]["bot"] = "eva"
+    write_json(one / "run.json", run)
+    eva = ensemble([one, other], tmp_path / "eva", data=sample_repo)
+    rule = ContradictionDetector.from_pretrained(eva).classifier.rule
+    rows = of_bot(load_split(sample_repo, "4-class", "validation"), "eva")
+    clashes = sum(label != rows.features["label"].str2int("non-contradiction") for label in rows["label"])
+    assert rule.prior == pytest.approx(clashes / len(rows), abs=1e-5)

@@ -2,16 +2,18 @@
 
 import contextlib
 import io
+import json
 import re
 import shutil
 import sys
 
 import pytest
 
-from contradiction import attribution, cli, model_cards, record, results, shipped
+from contradiction import attribution, card_examples, cli, model_cards, record, results, shipped
 from contradiction.card_examples import code_on_the_hub
 from contradiction.decision import Rule
-from contradiction.files import write_json
+from contradiction.detector import ContradictionDetector
+from contradiction.files import read_json, write_json
 
 E5 = "intfloat/multilingual-e5-small"
 CARD = (shipped.FOLDER / "README.md").read_text(encoding="utf-8")
@@ -131,15 +133,15 @@ def test_the_shipped_card_names_whose_work_the_detector_is_made_of():
 
     assert ModelCard(CARD).data.base_model == E5
     run = record.read(shipped.FOLDER)
-    assert attribution.sentence(run["base_model"], run["corpora"]) in CARD
+    assert attribution.sentence([run["base_model"]], run["corpora"]) in CARD
     for name, licence in ((E5, "MIT"), ("OCNLI", "CC BY-NC 2.0"), ("CMNLI", "for research")):
         assert re.search(rf"\[{name}\]\(https://\S+\) \({re.escape(licence)}\)", CARD), name
 
 
 def test_whose_terms_are_not_known_is_named_without():
-    assert attribution.sentence("some/encoder") == "the encoder [some/encoder](https://huggingface.co/some/encoder)"
-    assert attribution.sentence(None, ["Mine", "OCNLI"]).startswith("an NLI stage on Mine and [OCNLI](")
-    assert attribution.sentence(None) is None
+    assert attribution.sentence(["some/encoder"]) == "the encoder [some/encoder](https://huggingface.co/some/encoder)"
+    assert attribution.sentence([], ["Mine", "OCNLI"]).startswith("an NLI stage on Mine and [OCNLI](")
+    assert attribution.sentence([]) is None
 
 
 def test_the_shipped_card_and_the_page_of_results_say_when_the_rule_was_changed():
@@ -202,3 +204,15 @@ def test_code_for_the_hub_names_the_repo_and_leaves_other_models_alone():
     ]
     assert code_on_the_hub(card, ["mine"], "you/name").endswith('```\nmodel="mine"\n')
     assert 'model=snapshot_download("you/name") + "/role"' in code_on_the_hub(card, ["mine"], "you/name", "role")
+
+
+def test_a_detector_that_cannot_read_the_example_gets_a_card_without_an_answer(quick_model, tmp_path):
+    folder = shutil.copytree(quick_model, tmp_path / "quick")
+    words = read_json(folder / "tokenizer.json")
+    kept = {token: index for token, index in words["model"]["vocab"].items() if token.startswith("[")}
+    words["model"]["vocab"] = kept
+    (folder / "tokenizer.json").write_text(json.dumps(words), encoding="utf-8")
+    assert ContradictionDetector.from_pretrained(folder)(card_examples.CHAT).label is None
+    card = str(model_cards.model_card(folder))
+    assert "from_pretrained(" in card
+    assert "Here it is mistaken" not in card

@@ -20,9 +20,11 @@ import pytest
 from contradiction import ContradictionDetector, Verdict, shipped
 from contradiction.backbones.start import start
 from contradiction.checkpoint import CheckpointClassifier
-from contradiction.labels import HISTORY, LABELS, NON_CONTRADICTION
+from contradiction.errors import InputError
+from contradiction.labels import HISTORY, LABELS, NON_CONTRADICTION, STAGES
 from contradiction.page import APP
 from contradiction.recipes import Recipe
+from contradiction.scoring import load_checkpoint
 from contradiction.sources import SAMPLE
 
 ROOT = APP.parents[1]
@@ -526,3 +528,15 @@ def test_the_page_of_the_metric_scores_its_example(tab, tmp_path):
         tab.get_by_role("button", name="Score").click()
         tab.get_by_text("lengths differ: 6 references, 2 predictions").wait_for()
     assert "Traceback" not in (tmp_path / "metric.log").read_text(encoding="utf-8")
+
+
+def test_a_page_of_one_stage_names_its_labels_and_what_judges_no_reply_is_refused(app, random_model):
+    model, tokenizer = load_checkpoint(random_model("2-class"))
+    model.config.id2label = dict(enumerate(STAGES[HISTORY]))
+    stage = ContradictionDetector(CheckpointClassifier(model, tokenizer, view=HISTORY, name="stage"))
+    assert app.build(stage)
+    assert HISTORY in app.translations(stage).translations["en"]["introduction"]
+    assert app.headline(Verdict("other", 0.9, {"other": 0.9, HISTORY: 0.1}))
+    model.config.id2label = dict(enumerate(LABELS["persona"]))
+    with pytest.raises(InputError, match="none of them is a contradiction"):
+        app.build(ContradictionDetector(CheckpointClassifier(model, tokenizer, view="flatten", name="persona")))

@@ -20,12 +20,15 @@ def calibrate(
 
     `cdconv train` does this by itself; this is for checkpoints from elsewhere.
     """
-    from contradiction import calibration, results
+    from contradiction import calibration, record, results
     from contradiction.data import load_split
     from contradiction.decision import FILE
     from contradiction.tables import Table
+    from contradiction.training.sampling import of_bot
 
     rows = load_split(data, config or results.trained_on(model) or "4-class", "validation")
+    asked = record.read(model).get("request", {})
+    rows = of_bot(rows, asked.get("recipe", {}).get("bot"))
     with progress(f"calibrating {model.name}") as bar:
         task = bar.add_task("", total=len(rows))
         rule = calibration.calibrate(model, rows, on_batch=lambda done: bar.advance(task, done))

@@ -26,7 +26,7 @@ def check_teachers(recipe: "Recipe", data: str) -> None:
         data: the fingerprint of the student's rows, as its request has it.
 
     Raises:
-        InputError: a teacher is of several checkpoints, or was trained on other rows: on the official split, it has
+        InputError: a teacher was trained on other rows: on the official split, it has
             read rows that are for validation and test on the grouped one. What else a teacher was made from, and
             the backbone, are looked at by ``contradiction.seen.check_sources``.
     """
