@@ -6,6 +6,7 @@ A test that uses `release` or `release_repo` carries the marker `real_data` by i
 
 import os
 import shutil
+import signal
 import tempfile
 from functools import cache
 from pathlib import Path
@@ -28,6 +29,11 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if "release" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.real_data)
+
+
+def pytest_configure():
+    # A shell starts what it puts into the background deaf to interrupts; what tests start and interrupt must hear them.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_unconfigure():
