@@ -10,7 +10,7 @@ from contradiction.backbones import origin
 from contradiction.errors import InputError
 from contradiction.recipes import FOLDER, Recipe
 from contradiction.reproduction.grid import same_request
-from contradiction.training import loop, stages
+from contradiction.training import loop, requests, stages
 
 E5 = "intfloat/multilingual-e5-small"
 OTHER = "someone/encoder"
@@ -78,5 +78,5 @@ def test_a_chain_of_runs_carries_it_on_and_resumes_whatever_is_said_of_it(random
     assert "fine-tuned from one, which was made from intfloat/multilingual-e5-small" in card(two).text
     for other in (first.with_changes(base_model=OTHER), recipe(first.backbone)):
         assert loop.train(other, data=sample_repo, out=one, resume=True) == one
-        assert loop.request(other, sample_repo) == record.request(one)
-        assert same_request(record.read(one)["request"], loop.request(other, sample_repo))
+        assert requests.request(other, sample_repo) == record.request(one)
+        assert same_request(record.read(one)["request"], requests.request(other, sample_repo))

@@ -8,7 +8,8 @@ from contradiction.data import load_split
 from contradiction.errors import InputError
 from contradiction.files import read_json
 from contradiction.recipes import Recipe
-from contradiction.training.loop import request, train
+from contradiction.training.loop import train
+from contradiction.training.requests import request
 from contradiction.training.sampling import share_of
 
 SIZE = {"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600}

@@ -13,7 +13,7 @@ from contradiction.errors import InputError
 from contradiction.files import write_json
 from contradiction.recipes import Recipe
 from contradiction.results_page import results_page
-from contradiction.training import loop, stages
+from contradiction.training import loop, requests, stages
 
 SHA = "0123456789abcdef0123456789abcdef01234567"
 HUB_ID = "user/seen"
@@ -168,14 +168,14 @@ def test_what_a_start_was_made_from_is_recorded_and_counts(quick_model, sample_r
     later["request"]["recipe"]["config"] = "nli"
     write_json(one / "run.json", later)
     with pytest.raises(InputError, match=r"backbone .*one: made from quick, which was trained on 4-class, whose"):
-        loop.request(recipe(backbone=str(one)), sample_repo)
+        requests.request(recipe(backbone=str(one)), sample_repo)
     write_json(one / "run.json", {**later, "ancestors": []})
-    assert loop.request(recipe(backbone=str(one)), sample_repo)["recipe"]["backbone"].startswith("one@")
+    assert requests.request(recipe(backbone=str(one)), sample_repo)["recipe"]["backbone"].startswith("one@")
     # Pruned, it has a record of another name.
     (one / "run.json").unlink()
     write_json(one / "prune.json", {"backbone": "quick", "ancestors": [before]})
     with pytest.raises(InputError, match="made from quick, which was trained on 4-class"):
-        loop.request(recipe(backbone=str(one)), sample_repo)
+        requests.request(recipe(backbone=str(one)), sample_repo)
 
 
 def test_a_model_on_the_hub_is_known_by_its_record(call, on_the_hub, sample_repo, tmp_path):
@@ -185,23 +185,23 @@ def test_a_model_on_the_hub_is_known_by_its_record(call, on_the_hub, sample_repo
     assert code == 0
     assert f"cdconv: {HUB_ID} was trained on 4-class, whose training split holds rows" in err
     asked = recipe("4-class", backbone=on_the_hub)
-    assert loop.conditions(asked, True) == {"deterministic": True, "revisions": {HUB_ID: SHA}}
-    assert loop.conditions(recipe(backbone="user/unknown"), False) == {"deterministic": False, "revisions": {}}
+    assert requests.conditions(asked, True) == {"deterministic": True, "revisions": {HUB_ID: SHA}}
+    assert requests.conditions(recipe(backbone="user/unknown"), False) == {"deterministic": False, "revisions": {}}
 
 
 def test_a_run_is_not_resumed_under_other_conditions(tmp_path):
     work, asked = tmp_path / "run.partial", {"recipe": {}}
     begun = {"deterministic": False, "revisions": {HUB_ID: SHA}}
-    loop.claim(work, asked, False, begun)
+    requests.claim(work, asked, False, begun)
     (work / "state").mkdir()
-    loop.claim(work, asked, True, begun)
-    loop.claim(work, asked, True, {**begun, "revisions": {}})  # out of reach
+    requests.claim(work, asked, True, begun)
+    requests.claim(work, asked, True, {**begun, "revisions": {}})  # out of reach
     with pytest.raises(InputError, match=r"began without --deterministic; resume it so, or remove it"):
-        loop.claim(work, asked, True, {**begun, "deterministic": True})
+        requests.claim(work, asked, True, {**begun, "deterministic": True})
     with pytest.raises(InputError, match=r"began with user/seen at commit 0123456789ab, and it stands at ffffffffffff"):
-        loop.claim(work, asked, True, {**begun, "revisions": {HUB_ID: "f" * 40}})
+        requests.claim(work, asked, True, {**begun, "revisions": {HUB_ID: "f" * 40}})
     write_json(work / "run.json", {"request": {"recipe": {}}})  # of before conditions were recorded
-    loop.claim(work, asked, True, {**begun, "deterministic": True})
+    requests.claim(work, asked, True, {**begun, "deterministic": True})
 
 
 def test_a_page_of_results_takes_no_figure_of_seen_rows(quick_model, tmp_path):

@@ -18,6 +18,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from contradiction.errors import InputError
 from contradiction.recipes import Recipe
 from contradiction.training import loop as training
+from contradiction.training import requests
 from contradiction.training.loaders import Layout
 from contradiction.training.loop import train
 
@@ -195,8 +196,8 @@ def test_labels_that_are_never_predicted_are_named():
 
 def test_training_does_not_read_the_test_split(sample_repo, tmp_path, monkeypatch):
     asked = []
-    real = training.load_split
-    monkeypatch.setattr(training, "load_split", lambda *rest: asked.append(rest[2]) or real(*rest))
+    real = requests.load_split
+    monkeypatch.setattr(requests, "load_split", lambda *rest: asked.append(rest[2]) or real(*rest))
     train(QUICK.with_changes(epochs=1), data=sample_repo, out=tmp_path / "run")
     assert asked == ["train", "validation"]
 
@@ -273,7 +274,7 @@ def test_a_backbone_is_recorded_by_what_it_is_not_by_where_it_lies(finished, sam
 def test_a_backbone_without_safetensors_is_told_from_others_by_its_other_weights(finished, sample_repo, tmp_path):
     def requested(parent):
         recipe = QUICK.with_changes(backbone=str(tmp_path / parent / "encoder"))
-        return training.request(recipe, sample_repo)["recipe"]["backbone"]
+        return requests.request(recipe, sample_repo)["recipe"]["backbone"]
 
     weights = {name: torch.tensor(each) for name, each in load_file(finished / "model.safetensors").items()}
     for parent, factor in (("one", 1), ("same", 1), ("other", 2)):

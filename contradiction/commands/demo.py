@@ -80,7 +80,7 @@ def _trained(out: Path, backbone: str | None, data: str) -> Path:
 def _set_aside_another_run(out: Path, recipe: "Recipe", data: str) -> None:
     """Renames a run of another recipe or other data, so that the demo can use its name and nothing is lost."""
     from contradiction import record
-    from contradiction.training.loop import request
+    from contradiction.training.requests import request
 
     for place in (out, out.with_name(f"{out.name}.partial")):
         if place.exists() and record.request(place) != request(recipe, data):

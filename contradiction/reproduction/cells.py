@@ -202,11 +202,11 @@ def _cells(
 ) -> list[Cell]:
     """A cell a part of the rows and seed; before them the zero-shot cell, where an NLI checkpoint can be asked."""
     from contradiction.data import fingerprint, load_split
-    from contradiction.training import loop as training
+    from contradiction.training import requests
     from contradiction.training.sampling import training_rows
 
     # Once for all seeds, because to read and hash data and backbone takes a while.
-    request = training.request(recipe, data)
+    request = requests.request(recipe, data)
     train, test = load_split(data, recipe.config, "train"), fingerprint(load_split(data, recipe.config, "test"))
     start = Path(str(recipe.backbone)).resolve().name
     found = []

@@ -4,7 +4,6 @@ While a run goes on, everything lies in ``<out>.partial``: the best checkpoint s
 Only a finished run is renamed to ``<out>``, so a folder of that name is always a whole model.
 """
 
-import hashlib
 import math
 import shutil
 import time
@@ -23,14 +22,12 @@ from contradiction import files, record, seen
 from contradiction.backbones import origin
 from contradiction.backbones.start import start
 from contradiction.calibration import calibrate
-from contradiction.data import fingerprint, load_split, name_of
 from contradiction.errors import InputError
-from contradiction.hub import revision
 from contradiction.labels import task_of, task_with
 from contradiction.model_cards import model_card
 from contradiction.quiet import no_model_bars
 from contradiction.recipes import Recipe
-from contradiction.training import tracking
+from contradiction.training import requests, tracking
 from contradiction.training.determinism import deterministic as only_deterministic
 from contradiction.training.loaders import Layout, encode_rows, evaluation_loader, train_loader
 from contradiction.training.locking import locked
@@ -84,8 +81,8 @@ def train(
     out = Path(out)
     work = out.with_name(f"{out.name}.partial")
     accelerator = _accelerator(recipe, track, Path(logs or tracking.folder_of(out)))
-    rows = _read(recipe, data)
-    asked, stated = _request(recipe, data, rows), conditions(recipe, deterministic)
+    rows = requests.read(recipe, data)
+    asked, stated = requests.request(recipe, data, rows), requests.conditions(recipe, deterministic)
     check_teachers(recipe, asked["data"])
     rows = {"train": training_rows(rows["train"], recipe), "validation": of_bot(rows["validation"], recipe.bot)}
     layout = Layout(
@@ -93,10 +90,10 @@ def train(
     )
     with locked(out, accelerator.is_main_process):
         accelerator.wait_for_everyone()
-        if finished(out, asked, resume):
+        if requests.finished(out, asked, resume):
             return out
         if accelerator.is_main_process:
-            claim(work, asked, resume, stated)
+            requests.claim(work, asked, resume, stated)
         accelerator.wait_for_everyone()
 
         values = recipe.model_dump()
@@ -232,63 +229,6 @@ def _run(run: _Run, recipe: Recipe, work: Path, save_steps: int | None, tracker:
     return progress
 
 
-def request(recipe: Recipe, data: str | Path) -> dict[str, Any]:
-    """What a run is asked to do, as its record keeps it.
-
-    Two runs with equal requests end with equal weights, if :func:`conditions` are equal too, and as far as
-    ``contradiction.training.determinism`` promises.
-
-    Raises:
-        InputError: the backbone or a teacher has seen rows that the run is to be tested on.
-    """
-    return _request(recipe, data, _read(recipe, data))
-
-
-def _request(recipe: Recipe, data: str | Path, rows: dict[str, "Dataset"]) -> dict[str, Any]:
-    values = recipe.asked()
-    values["backbone"] = _by_content(recipe.backbone)
-    values["teachers"] = [_by_content(each) for each in recipe.teachers]
-    name = name_of(data)
-    seen.check_sources(recipe, name)
-    return {"recipe": values, "data": fingerprint(*rows.values()), "data_name": name}
-
-
-def conditions(recipe: Recipe, deterministic: bool) -> dict[str, Any]:
-    """What else the weights of a run depend on: it is not asked for in a recipe, and stands beside the request.
-
-    Args:
-        recipe: names the backbone and the teachers; of those on the Hub the commits count, where they are known.
-        deterministic: see ``contradiction.training.determinism``.
-    """
-    names = [each for each in seen.sources(recipe) if not Path(each).is_dir()]
-    found = {name: revision(name) for name in names}
-    return {"deterministic": deterministic, "revisions": {name: each for name, each in found.items() if each}}
-
-
-def _by_content(checkpoint: str | None) -> str | None:
-    """A folder by its name and weights, not by where it lies on one machine; a Hub id as it is."""
-    if checkpoint and (folder := Path(checkpoint)).is_dir():
-        return f"{folder.resolve().name}@{_digest(folder)}"
-    return checkpoint
-
-
-def _digest(folder: Path) -> str:
-    """What tells the weights in a folder from others; the format that transformers prefers is the one it loads.
-
-    The weights of an ensemble lie in the folders of its members.
-    """
-    forms = ("*.safetensors", "pytorch_model*.bin", "*/*.safetensors")
-    found = next(filter(None, (list(folder.glob(form)) for form in forms)), [])
-    if not found:
-        raise InputError(f"{folder}: no weights in this folder (*.safetensors or pytorch_model*.bin)")
-    weights = b"".join(sorted(hashlib.sha256(file.read_bytes()).digest() for file in found))
-    return hashlib.sha256(weights).hexdigest()[:12]
-
-
-def _read(recipe: Recipe, data: str | Path) -> dict[str, "Dataset"]:
-    return {split: load_split(data, recipe.config, split) for split in ("train", "validation")}
-
-
 def _one_epoch(
     run: _Run,
     epoch: int,
@@ -366,56 +306,6 @@ def evaluate_epoch(
         **score(np.concatenate(references).tolist(), chosen.tolist(), task),
         "collapsed": len(np.unique(chosen)) == 1,
     }
-
-
-def finished(out: Path, request: dict[str, Any], resume: bool) -> bool:
-    """Whether the run is over already, so that nothing is left to resume.
-
-    Raises:
-        InputError: ``out`` is there, and it is not to be resumed or is another run.
-    """
-    if not out.exists():
-        return False
-    if resume and record.request(out) == request:
-        return True
-    raise InputError(f"{out}: exists already; remove it, or name another folder")
-
-
-def claim(work: Path, request: dict[str, Any], resume: bool, conditions: dict[str, Any]) -> None:
-    """Makes the working folder of a run, or checks that the one there belongs to this run.
-
-    Raises:
-        InputError: the folder holds an unfinished run, and it is not to be resumed, is another, or began under other
-            conditions.
-    """
-    # Without the state of an epoch, or a finished stage, there is nothing to lose.
-    if any(work.glob("**/state")) or any(work.glob(f"*/{record.NAME}")):
-        if not resume:
-            raise InputError(f"{work}: an unfinished run; --resume continues it, or remove it")
-        if record.request(work) != request:
-            raise InputError(
-                f"{work}: the unfinished run is of another recipe or other data; remove it, or name another folder"
-            )
-        _check_conditions(work, conditions)
-        return
-    with files.new_folder(work) as folder:
-        files.write_json(folder / record.NAME, {"request": request, **conditions})
-
-
-def _check_conditions(work: Path, conditions: dict[str, Any]) -> None:
-    """Raises InputError where an unfinished run began under others; what it does not record may be anything."""
-    begun = record.read(work)
-    if (was := begun.get("deterministic", conditions["deterministic"])) != conditions["deterministic"]:
-        raise InputError(
-            f"{work}: the unfinished run began {'with' if was else 'without'} --deterministic; resume it so, or "
-            "remove it"
-        )
-    for name, now in conditions["revisions"].items():
-        if (was := begun.get("revisions", {}).get(name, now)) != now:
-            raise InputError(
-                f"{work}: the unfinished run began with {name} at commit {was[:12]}, and it stands at {now[:12]} now; "
-                "remove the run, or fetch that commit into a folder and train from there"
-            )
 
 
 def _summary(epoch: int, epochs: int, loss: float, scores: dict[str, Any]) -> str:

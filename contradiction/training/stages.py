@@ -12,7 +12,7 @@ from contradiction.labels import STAGES
 from contradiction.model_cards import model_card
 from contradiction.recipes import Recipe
 from contradiction.training import loop as training
-from contradiction.training import tracking
+from contradiction.training import requests, tracking
 from contradiction.training.locking import locked
 from contradiction.training.sampling import of_bot
 from contradiction.training.state import writing
@@ -35,13 +35,13 @@ def train(
     out = Path(out)
     work = out.with_name(f"{out.name}.partial")
     processes = PartialState()  # of which the main one alone writes
-    asked = training.request(recipe, data)
+    asked = requests.request(recipe, data)
     with locked(out, processes.is_main_process):
         processes.wait_for_everyone()
-        if training.finished(out, asked, resume):
+        if requests.finished(out, asked, resume):
             return out
         if processes.is_main_process:
-            training.claim(work, asked, resume, training.conditions(recipe, deterministic))
+            requests.claim(work, asked, resume, requests.conditions(recipe, deterministic))
         processes.wait_for_everyone()
         for stage in recipe.stages():
             training.train(

@@ -1,0 +1,125 @@
+"""What a run is asked to do, as its record keeps it, and whether a folder is that run's: free, begun, or finished."""
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from contradiction import files, record, seen
+from contradiction.data import fingerprint, load_split, name_of
+from contradiction.errors import InputError
+from contradiction.hub import revision
+from contradiction.recipes import Recipe
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+
+def request(recipe: Recipe, data: str | Path, rows: "Mapping[str, Dataset] | None" = None) -> dict[str, Any]:
+    """What a run is asked to do, as its record keeps it.
+
+    Two runs with equal requests end with equal weights, if :func:`conditions` are equal too, and as far as
+    ``contradiction.training.determinism`` promises.
+
+    Args:
+        recipe: of the run.
+        data: its data repo.
+        rows: what :func:`read` gives, where that has been read.
+
+    Raises:
+        InputError: the backbone or a teacher has seen rows that the run is to be tested on.
+    """
+    rows = rows or read(recipe, data)
+    values = recipe.asked()
+    values["backbone"] = _by_content(recipe.backbone)
+    values["teachers"] = [_by_content(each) for each in recipe.teachers]
+    name = name_of(data)
+    seen.check_sources(recipe, name)
+    return {"recipe": values, "data": fingerprint(*rows.values()), "data_name": name}
+
+
+def conditions(recipe: Recipe, deterministic: bool) -> dict[str, Any]:
+    """What else the weights of a run depend on: it is not asked for in a recipe, and stands beside the request.
+
+    Args:
+        recipe: names the backbone and the teachers; of those on the Hub the commits count, where they are known.
+        deterministic: see ``contradiction.training.determinism``.
+    """
+    names = [each for each in seen.sources(recipe) if not Path(each).is_dir()]
+    found = {name: revision(name) for name in names}
+    return {"deterministic": deterministic, "revisions": {name: each for name, each in found.items() if each}}
+
+
+def _by_content(checkpoint: str | None) -> str | None:
+    """A folder by its name and weights, not by where it lies on one machine; a Hub id as it is."""
+    if checkpoint and (folder := Path(checkpoint)).is_dir():
+        return f"{folder.resolve().name}@{_digest(folder)}"
+    return checkpoint
+
+
+def _digest(folder: Path) -> str:
+    """What tells the weights in a folder from others; the format that transformers prefers is the one it loads.
+
+    The weights of an ensemble lie in the folders of its members.
+    """
+    forms = ("*.safetensors", "pytorch_model*.bin", "*/*.safetensors")
+    found = next(filter(None, (list(folder.glob(form)) for form in forms)), [])
+    if not found:
+        raise InputError(f"{folder}: no weights in this folder (*.safetensors or pytorch_model*.bin)")
+    weights = b"".join(sorted(hashlib.sha256(file.read_bytes()).digest() for file in found))
+    return hashlib.sha256(weights).hexdigest()[:12]
+
+
+def read(recipe: Recipe, data: str | Path) -> dict[str, "Dataset"]:
+    """The whole training and validation split of a recipe's config."""
+    return {split: load_split(data, recipe.config, split) for split in ("train", "validation")}
+
+
+def finished(out: Path, request: dict[str, Any], resume: bool) -> bool:
+    """Whether the run is over already, so that nothing is left to resume.
+
+    Raises:
+        InputError: ``out`` is there, and it is not to be resumed or is another run.
+    """
+    if not out.exists():
+        return False
+    if resume and record.request(out) == request:
+        return True
+    raise InputError(f"{out}: exists already; remove it, or name another folder")
+
+
+def claim(work: Path, request: dict[str, Any], resume: bool, conditions: dict[str, Any]) -> None:
+    """Makes the working folder of a run, or checks that the one there belongs to this run.
+
+    Raises:
+        InputError: the folder holds an unfinished run, and it is not to be resumed, is another, or began under other
+            conditions.
+    """
+    # Without the state of an epoch, or a finished stage, there is nothing to lose.
+    if any(work.glob("**/state")) or any(work.glob(f"*/{record.NAME}")):
+        if not resume:
+            raise InputError(f"{work}: an unfinished run; --resume continues it, or remove it")
+        if record.request(work) != request:
+            raise InputError(
+                f"{work}: the unfinished run is of another recipe or other data; remove it, or name another folder"
+            )
+        _check_conditions(work, conditions)
+        return
+    with files.new_folder(work) as folder:
+        files.write_json(folder / record.NAME, {"request": request, **conditions})
+
+
+def _check_conditions(work: Path, conditions: dict[str, Any]) -> None:
+    """Raises InputError where an unfinished run began under others; what it does not record may be anything."""
+    begun = record.read(work)
+    if (was := begun.get("deterministic", conditions["deterministic"])) != conditions["deterministic"]:
+        raise InputError(
+            f"{work}: the unfinished run began {'with' if was else 'without'} --deterministic; resume it so, or "
+            "remove it"
+        )
+    for name, now in conditions["revisions"].items():
+        if (was := begun.get("revisions", {}).get(name, now)) != now:
+            raise InputError(
+                f"{work}: the unfinished run began with {name} at commit {was[:12]}, and it stands at {now[:12]} now; "
+                "remove the run, or fetch that commit into a folder and train from there"
+            )
