@@ -71,6 +71,8 @@ class Recipe(BaseModel):
             beside its label, see ``contradiction.training.teachers``.
         distill, distill_temperature: how much that opinion counts against the label, and how much it is softened, see
             ``contradiction.training.losses``; without teachers they mean nothing.
+        transfer: how many conversations to make of the parts of each training row, for the student to learn from its
+            teachers alone, see ``contradiction.training.transfer``.
         fgm: the length of an adversarial move of the embeddings, see ``contradiction.training.regularizers``.
         ema: the decay of a moving average of the weights; then the averaged ones are validated and kept.
         dropout: replaces the backbone's own where given.
@@ -108,6 +110,7 @@ class Recipe(BaseModel):
     teachers: list[str] = []
     distill: float = Field(0.5, ge=0, le=1)
     distill_temperature: float = Field(1.0, gt=0, allow_inf_nan=False)
+    transfer: int = Field(0, ge=0)
     fgm: Strength = 0.0
     ema: Share = 0.0
     dropout: Share | None = None
@@ -165,6 +168,10 @@ class Recipe(BaseModel):
     def _teachers_teach_one(self) -> Self:
         if self.teachers and self.view == HIERARCHICAL:
             raise ValueError("teachers teach one checkpoint; view 'hierarchical' trains one for each category")
+        if self.transfer and not self.teachers:
+            raise ValueError("a transfer set has no labels; name the teachers to learn it from")
+        if self.transfer and self.view == "nli":
+            raise ValueError("a transfer set is made of conversations; the view nli reads pairs of sentences")
         return self
 
     @model_validator(mode="after")

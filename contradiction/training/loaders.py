@@ -15,7 +15,7 @@ from transformers.trainer_pt_utils import LengthGroupedSampler
 from contradiction.errors import InputError
 from contradiction.recipes import Recipe
 from contradiction.scoring import encode
-from contradiction.training.losses import SOFT
+from contradiction.training.losses import SOFT, UNLABELLED
 from contradiction.views import VIEWS, model_input
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def encode_rows(
     view: str | None = None,
     soft: np.ndarray | None = None,
 ) -> list[dict[str, Any]]:
-    """Each row's token ids and masks with its ``labels`` (the class id) and ``id``.
+    """Each row's token ids and masks with its ``labels`` (the class id, ``UNLABELLED`` where it has none) and ``id``.
 
     Args:
         rows: of a split.
@@ -133,9 +133,9 @@ def encode_rows(
     labels = rows["label"]
     if recipe.target:
         target = rows.features["label"].str2int(recipe.target)
-        labels = [int(label == target) for label in labels]
+        labels = [None if label is None else int(label == target) for label in labels]
     examples = [
-        {**tokens, "labels": label, "id": number}
+        {**tokens, "labels": UNLABELLED if label is None else label, "id": number}
         for tokens, label, number in zip(encoded, labels, rows["id"], strict=True)
     ]
     if soft is not None:

@@ -31,7 +31,7 @@ from contradiction.training import requests, tracking
 from contradiction.training.determinism import deterministic as only_deterministic
 from contradiction.training.loaders import Layout, encode_rows, evaluation_loader, train_loader
 from contradiction.training.locking import locked
-from contradiction.training.losses import Objective, objective
+from contradiction.training.losses import UNLABELLED, Objective, objective
 from contradiction.training.optimizers import adamw
 from contradiction.training.regularizers import AdversarialEmbeddings, averaged, weight_average
 from contradiction.training.sampling import of_bot, training_rows
@@ -170,7 +170,8 @@ def _prepare(accelerator: Accelerator, recipe: Recipe, rows: dict[str, "Dataset"
     parts = train_loader(views, tokenizer, layout, recipe.seed)
     checks = evaluation_loader(encode_rows(rows["validation"], recipe, tokenizer), tokenizer, recipe.batch_size)
     optimizer = adamw(model, recipe)
-    counts = np.bincount([each["labels"] for each in views[0]], minlength=len(recipe.labels)).tolist()
+    known = [each["labels"] for each in views[0] if each["labels"] != UNLABELLED]
+    counts = np.bincount(known, minlength=len(recipe.labels)).tolist()
     steps = recipe.epochs * layout.steps
     schedule = get_linear_schedule_with_warmup(optimizer, math.ceil(recipe.warmup * steps), steps)
     # Both before the accelerator wraps the model.

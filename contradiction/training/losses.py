@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 # The name under which a batch holds what teachers say of its rows.
 SOFT = "soft"
+# The target of a row that has no label, as torch names it: such a row is learnt from teachers alone.
+UNLABELLED = -100
 
 Objective = Callable[["PreTrainedModel", Mapping[str, torch.Tensor], torch.Tensor], torch.Tensor]
 
@@ -61,7 +63,8 @@ def objective(recipe: "Recipe", counts: Sequence[int]) -> Objective:
 
     Where the inputs hold the opinion of teachers, ``distill = d`` of the loss is the divergence from it, and 1 - d the
     rest, with both predictions softened by ``distill_temperature = T`` and the divergence multiplied by T squared, so
-    that gradients keep their size (Hinton et al., 2015, *Distilling the knowledge in a neural network*, section 2).
+    that gradients keep their size (Hinton et al., 2015, *Distilling the knowledge in a neural network*, section 2). The
+    divergence is all of the loss of a row whose target is ``UNLABELLED``.
 
     Returns:
         A function of a model, its inputs, and the targets, shape (rows,), to the loss of each row, shape (rows,). The
@@ -69,22 +72,25 @@ def objective(recipe: "Recipe", counts: Sequence[int]) -> Objective:
     """
     loss_of = loss_function(recipe, counts)
 
-    def taught(known: torch.Tensor, logits: torch.Tensor, soft: torch.Tensor | None) -> torch.Tensor:
+    def loss(logits: torch.Tensor, targets: torch.Tensor, soft: torch.Tensor | None) -> torch.Tensor:
         if soft is None:
-            return known
-        return (1 - recipe.distill) * known + recipe.distill * divergence(logits, soft, recipe.distill_temperature)
+            return loss_of(logits, targets)
+        labelled = targets != UNLABELLED
+        weight = torch.where(labelled, recipe.distill, 1.0)
+        known = loss_of(logits, targets.clamp(min=0)) * labelled
+        return (1 - recipe.distill) * known + weight * divergence(logits, soft, recipe.distill_temperature)
 
     def one_pass(model: "PreTrainedModel", inputs: Mapping[str, torch.Tensor], targets: torch.Tensor) -> torch.Tensor:
         tokens, soft = _parted(inputs)
         logits = model(**tokens).logits
-        return taught(loss_of(logits, targets), logits, soft)
+        return loss(logits, targets, soft)
 
     def two_passes(model: "PreTrainedModel", inputs: Mapping[str, torch.Tensor], targets: torch.Tensor) -> torch.Tensor:
         tokens, soft = _parted(inputs)
         # In one forward pass of twice the rows, as in the paper: dropout draws a mask for each.
         logits = model(**{name: torch.cat([each, each]) for name, each in tokens.items()}).logits
         passes = logits.float().chunk(2)
-        known = sum(taught(loss_of(each, targets), each, soft) for each in passes) / 2
+        known = sum(loss(each, targets, soft) for each in passes) / 2
         return known + recipe.r_drop * disagreement(*passes)
 
     return two_passes if recipe.r_drop else one_pass

@@ -1,18 +1,21 @@
-"""The rows that a recipe trains on: those of one bot, or a share of them."""
+"""The rows that a recipe trains on: those of one bot, or a share of them, and a transfer set made of them."""
 
 from typing import TYPE_CHECKING
 
 import numpy as np
+from datasets import concatenate_datasets
 
 from contradiction.recipes import Recipe
+from contradiction.training.transfer import transfer_rows
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
 
 def training_rows(rows: "Dataset", recipe: Recipe) -> "Dataset":
-    """The rows of the training split that a recipe reads: a share of those of its bot."""
-    return share_of(of_bot(rows, recipe.bot), recipe.share, recipe.seed)
+    """The rows that a recipe reads of the training split, a share of those of its bot, then its transfer set."""
+    chosen = share_of(of_bot(rows, recipe.bot), recipe.share, recipe.seed)
+    return concatenate_datasets([chosen, transfer_rows(chosen, recipe.transfer)]) if recipe.transfer else chosen
 
 
 def of_bot(rows: "Dataset", bot: str | None) -> "Dataset":
