@@ -15,7 +15,7 @@ from transformers import pipeline
 
 import cdconv
 from contradiction import ContradictionDetector
-from contradiction.sources import SAMPLE
+from contradiction.data.sources import SAMPLE
 
 
 def main() -> None:

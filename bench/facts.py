@@ -13,7 +13,7 @@ import numpy as np
 from scipy.stats import bootstrap
 
 from contradiction import ContradictionDetector
-from contradiction.data import load_split
+from contradiction.data.splits import load_split
 from contradiction.labels import HISTORY
 from contradiction.tables import interval, percent
 from contradiction.verdict import Verdict

@@ -23,8 +23,9 @@ from statistics import fmean
 from scipy.stats import binomtest
 
 import cdconv
-from contradiction import ContradictionDetector, Verdict, sources
-from contradiction.checklists import evidence_of, messages
+from contradiction import ContradictionDetector, Verdict
+from contradiction.data import sources
+from contradiction.data.checklists import evidence_of, messages
 from contradiction.labels import HISTORY, INTRA
 from contradiction.localisation import Clause, clauses
 from contradiction.tables import Table, interval, percent

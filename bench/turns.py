@@ -14,8 +14,8 @@ import time
 
 import cdconv
 from contradiction import ContradictionDetector
+from contradiction.data.sources import SAMPLE
 from contradiction.errors import InputError
-from contradiction.sources import SAMPLE
 from contradiction.windows import READINGS
 
 TURNS = (2, 10, 30)

@@ -7,12 +7,12 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from contradiction.classifier import Classifier, Judgement, OnBatch
+from contradiction.classifiers.classifier import Classifier, Judgement, OnBatch
+from contradiction.classifiers.decision import Rule, Settings
+from contradiction.classifiers.loading import load_classifier
 from contradiction.conversation import Messages, Turn, is_blank, is_chinese, read_turns
-from contradiction.decision import Rule, Settings
 from contradiction.errors import InputError
 from contradiction.labels import CATEGORIES, CONTRADICTION, CONTRADICTIONS, HISTORY, is_contradiction
-from contradiction.loading import load_classifier
 from contradiction.verdict import NOTHING_BEFORE, Clash, Verdict
 from contradiction.views import CONVERSATION, Row
 from contradiction.windows import STRUCTURED, UNSTRUCTURED, Window, windows
@@ -99,8 +99,8 @@ class ContradictionDetector:
             view: the utterances it reads, for checkpoints whose configuration does not say.
             device: for instance ``cpu`` or ``cuda:1``; by default a GPU where there is one.
             precision: of the arithmetic: ``fp32``, ``bf16`` or ``fp16``, see
-                :class:`contradiction.checkpoint.CheckpointClassifier`.
-            settings: see ``contradiction.decision.Settings``.
+                :class:`contradiction.classifiers.checkpoint.CheckpointClassifier`.
+            settings: see ``contradiction.classifiers.decision.Settings``.
 
         Raises:
             InputError: there is no such checkpoint, it is no detector, or a setting is wrong.

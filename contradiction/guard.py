@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from contradiction.classifier import OnBatch
+from contradiction.classifiers.classifier import OnBatch
 from contradiction.conversation import ASSISTANT, USER, Messages, Turn, Utterance, add_message, is_blank, read_message
 from contradiction.detector import Case, ContradictionDetector
 from contradiction.errors import InputError, kind_of

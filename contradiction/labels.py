@@ -37,7 +37,7 @@ CONFIGS = (
     "nli",
     f"{NLI}2-class",
 )
-# Test conversations with turns added, and with the first taken away (``contradiction.checklists``): no training split.
+# Test conversations with turns added, and with the first taken away (``contradiction.data.checklists``): no training.
 A2T, RCT = "-a2t", "-rct"
 CHECKLISTS = tuple(f"4-class{kind}{suffix}" for suffix in ("", GROUPED) for kind in (A2T, RCT))
 

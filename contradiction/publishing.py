@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from contradiction import record
-from contradiction.card_examples import code_on_the_hub
+from contradiction.classifiers.loading import checkpoints
 from contradiction.errors import InputError
-from contradiction.loading import checkpoints
 from contradiction.page import APP
+from contradiction.reports.card_examples import code_on_the_hub
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi, RepoCard

@@ -66,7 +66,7 @@ def release_repo(release, tmp_path_factory) -> Path:
 
 
 def _build(source: str, parent: Path) -> Path:
-    from contradiction import datarepo, sources
+    from contradiction.data import datarepo, sources
 
     return datarepo.build(sources.find(source), parent / "cdconv")
 
@@ -75,7 +75,7 @@ def _build(source: str, parent: Path) -> Path:
 def sample_rows() -> list[dict]:
     """The rows of the embedded sample, as `cdconv.read_rows` gives them."""
     import cdconv
-    from contradiction.sources import SAMPLE
+    from contradiction.data.sources import SAMPLE
 
     return cdconv.read_rows(SAMPLE)
 

@@ -19,7 +19,7 @@ from transformers import (
 
 from contradiction import ContradictionDetector
 from contradiction.backbones.start import start
-from contradiction.checkpoint import CheckpointClassifier
+from contradiction.classifiers.checkpoint import CheckpointClassifier
 from contradiction.errors import InputError
 from contradiction.labels import LABELS
 from contradiction.recipes import Recipe

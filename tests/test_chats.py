@@ -5,7 +5,7 @@ import math
 import pytest
 from chats import chat
 
-from contradiction.checkpoint import CheckpointClassifier
+from contradiction.classifiers.checkpoint import CheckpointClassifier
 from contradiction.conversation import is_chinese, read_turns
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError

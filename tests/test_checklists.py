@@ -15,11 +15,11 @@ from datasets import ClassLabel, List, Value, get_dataset_config_names, load_dat
 from datasets.info import DatasetInfosDict
 from huggingface_hub import DatasetCard, DatasetCardData
 
-from contradiction import datarepo, sources
 from contradiction.conversation import read_turns
-from contradiction.data import fingerprint
+from contradiction.data import datarepo, sources
+from contradiction.data.sources import SAMPLE
+from contradiction.data.splits import fingerprint
 from contradiction.errors import InputError
-from contradiction.sources import SAMPLE
 
 ROOT = Path(__file__).parents[1]
 LEGACY = ROOT / ".venv-legacy" / "bin" / "python"

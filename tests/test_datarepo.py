@@ -22,10 +22,11 @@ from datasets import ClassLabel, Dataset, Value, load_dataset
 from huggingface_hub import DatasetCard, DatasetCardData
 
 import cdconv
-from contradiction import cli, datarepo, sources, statistics
-from contradiction.data import load_split
+from contradiction import cli
+from contradiction.data import datarepo, sources, statistics
+from contradiction.data.sources import SAMPLE, Source
+from contradiction.data.splits import load_split
 from contradiction.errors import InputError
-from contradiction.sources import SAMPLE, Source
 
 ROOT = Path(__file__).parents[1]
 CONFIGS = ["2-class", "4-class", "persona", "2-class-grouped", "4-class-grouped", "persona-grouped"]
@@ -403,7 +404,7 @@ def test_a_card_that_cannot_be_made_leaves_the_earlier_repo_alone(sample_repo, t
     def fail(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(datarepo, "data_set_card", fail)
+    monkeypatch.setattr(repo, "data_set_card", fail)
     with pytest.raises(KeyboardInterrupt):
         datarepo.build(Source(SAMPLE, "sample"), out)
     assert contents(out) == contents(sample_repo)
@@ -437,7 +438,8 @@ def test_a_build_replaces_an_earlier_one_with_nothing_of_it_left(sample_repo, tm
 KILLED = """
 import sys, time
 from datasets import Dataset
-from contradiction import datarepo, sources
+from contradiction.data import datarepo
+from contradiction.data import sources
 
 to_parquet, written = Dataset.to_parquet, []
 

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 import cdconv
 import contradiction.labels
 import evaluate_metric.evaluate_metric
-from contradiction import sources
-from contradiction.sources import SAMPLE
-from contradiction.statistics import overlap
+from contradiction.data import sources
+from contradiction.data.sources import SAMPLE
+from contradiction.data.statistics import overlap
 
 CONTEXT = ("u1", "b1", "u2")
 LINES = [json.loads(line) for line in SAMPLE.read_text(encoding="utf-8").splitlines()]

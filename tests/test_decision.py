@@ -8,13 +8,21 @@ import pytest
 from chats import chat
 from scipy.special import softmax
 
-from contradiction.calibration import calibrate, curve_of, fit, fit_calibration, fit_cut, fit_stages, with_curve
-from contradiction.checkpoint import CheckpointClassifier
-from contradiction.data import load_split
-from contradiction.decision import FILE, Point, Rule, Settings
+from contradiction.classifiers.calibration import (
+    calibrate,
+    curve_of,
+    fit,
+    fit_calibration,
+    fit_cut,
+    fit_stages,
+    with_curve,
+)
+from contradiction.classifiers.checkpoint import CheckpointClassifier
+from contradiction.classifiers.decision import FILE, Point, Rule, Settings
+from contradiction.data.splits import load_split
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
-from contradiction.evaluation import evaluate
+from contradiction.evaluation.on_split import evaluate
 from contradiction.labels import CATEGORIES, LABELS, NON_CONTRADICTION
 from evaluate_metric.evaluate_metric import score
 

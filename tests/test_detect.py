@@ -17,7 +17,8 @@ import pytest
 from chats import chat
 from pyarrow import parquet
 
-from contradiction import answer_files, chat_files, cli, streams
+from contradiction import cli
+from contradiction.chats import answers, readers, streams
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.labels import LABELS
@@ -193,10 +194,10 @@ def test_a_literal_chat(run):
 
 
 def test_rows_of_parquet_are_read_bit_by_bit(tmp_path, monkeypatch):
-    monkeypatch.setattr(chat_files, "ROWS", 10)
+    monkeypatch.setattr(readers, "ROWS", 10)
     table = pyarrow.Table.from_pylist([{"messages": CHAT}] * 100)
     parquet.write_table(table, tmp_path / "a.parquet", row_group_size=20)
-    [entries] = chat_files.open_file(tmp_path / "a.parquet").arrivals
+    [entries] = readers.open_file(tmp_path / "a.parquet").arrivals
     before = pyarrow.total_allocated_bytes()
     next(iter(entries))
     held = pyarrow.total_allocated_bytes() - before
@@ -520,7 +521,7 @@ def copied(out, to):
 
 
 def kept(out):
-    return [path.read_bytes() for path in (out, answer_files.rejected(out))]
+    return [path.read_bytes() for path in (out, answers.rejected(out))]
 
 
 def test_out_takes_whole_lines_and_is_never_overwritten(run, mixed, tmp_path):
@@ -552,7 +553,7 @@ def test_a_run_cut_anywhere_ends_with_the_same_files(run, mixed, whole):
     ):  # fmt: skip
         cut = copied(whole, "cut.jsonl")
         cut.write_bytes(until(whole, answered) + torn)
-        rejected = answer_files.rejected(cut)
+        rejected = answers.rejected(cut)
         rejected.write_bytes(until(rejected, refused))
         code, _, err = run(mixed, "--out", cut, "--resume")
         assert kept(cut) == kept(whole), (refused, answered, torn)
@@ -564,7 +565,8 @@ def test_a_run_cut_anywhere_ends_with_the_same_files(run, mixed, whole):
 
 KILLED = """
 import sys
-from contradiction import cli, streams
+from contradiction import cli
+from contradiction.chats import streams
 streams.PART = 8
 sys.argv = ["cdconv", "detect", *sys.argv[1:]]
 cli.main()
@@ -663,7 +665,7 @@ def test_standard_input_is_not_written_over_either(model, tmp_path):
 def test_a_file_of_rejected_lines_is_not_replaced_without_a_word(run, tmp_path, out, small_parts):
     file = tmp_path / "chats.jsonl"
     name, options = (tmp_path / "v.jsonl", ["--out", tmp_path / "v.jsonl"]) if out else (file, [])
-    there = answer_files.rejected(name)
+    there = answers.rejected(name)
     there.write_text("notes\n", encoding="utf-8")
     file.write_text("\n".join([line(), *["{"] * 20]), encoding="utf-8")  # of more than one part
     code, _, err = run(file, "--quiet", *options)
@@ -675,7 +677,7 @@ def test_a_file_of_rejected_lines_is_not_replaced_without_a_word(run, tmp_path, 
 def test_a_file_of_rejected_lines_stays_where_nothing_is_rejected(run, tmp_path):
     file = tmp_path / "chats.jsonl"
     file.write_text(line(), encoding="utf-8")
-    there = answer_files.rejected(file)
+    there = answers.rejected(file)
     there.write_text("notes\n", encoding="utf-8")
     assert run(file, "--quiet")[::2] == (0, [])
     assert there.read_text(encoding="utf-8") == "notes\n"
@@ -727,7 +729,7 @@ def test_lines_that_arrive_in_pieces_are_put_together():
             return super().read1(3)
 
     content = b"one\ntwo two\n\nthree"
-    assert [each for lines in chat_files.arrived(Slow(content)) for each in lines] == content.split(b"\n")
+    assert [each for lines in readers.arrived(Slow(content)) for each in lines] == content.split(b"\n")
 
 
 def test_a_byte_order_mark_does_not_cost_the_first_line(run, tmp_path):
@@ -767,10 +769,10 @@ def _until_closed(terminal):
 
 def test_parts_hang_on_the_input_alone_and_are_bounded(monkeypatch):
     monkeypatch.setattr(streams, "PART", 5)
-    entries = [chat_files.Entry(number, number, CHAT, turns) for number, turns in enumerate((2, 2, 9, 1, 3, 3), 1)]
-    chats = chat_files.Chats("x", "jsonl", [iter(entries)])
+    entries = [readers.Entry(number, number, CHAT, turns) for number, turns in enumerate((2, 2, 9, 1, 3, 3), 1)]
+    chats = readers.Chats("x", "jsonl", [iter(entries)])
     assert [[each.number for each in part] for part in streams.parts(chats)] == [[1, 2, 3], [4, 5, 6]]
-    chats = chat_files.Chats("x", "jsonl", [iter(entries)])
+    chats = readers.Chats("x", "jsonl", [iter(entries)])
     assert [[each.number for each in part] for part in streams.parts(chats, scan=True)] == [[1, 2, 3], [4, 5, 6]]
 
 
@@ -780,6 +782,6 @@ def test_what_is_damaged_further_on_is_one_line(tmp_path):
     content = bytearray(path.read_bytes())
     content[4:60] = bytes(56)
     path.write_bytes(content)
-    [entries] = chat_files.open_file(path).arrivals
+    [entries] = readers.open_file(path).arrivals
     with pytest.raises(InputError, match="damaged after row 0"):
         list(entries)

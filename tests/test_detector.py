@@ -9,7 +9,7 @@ import pytest
 from chats import chat
 from transformers import pipeline
 
-from contradiction.checkpoint import CheckpointClassifier
+from contradiction.classifiers.checkpoint import CheckpointClassifier
 from contradiction.conversation import is_blank, read_turns
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
@@ -142,7 +142,7 @@ def test_threads_do_not_cut_each_others_texts(detector, chats):
 
 @pytest.mark.parametrize("view", ["context-only", "nli"])
 def test_what_does_not_read_the_reply_judges_no_chats(folder, view):
-    from contradiction.scoring import load_checkpoint
+    from contradiction.classifiers.scoring import load_checkpoint
 
     detector = ContradictionDetector(CheckpointClassifier(*load_checkpoint(folder), view=view))
     with pytest.raises(InputError, match="it does not judge the reply of a chat"):
@@ -200,7 +200,7 @@ def test_blank_is_what_says_nothing():
 
 
 def test_a_model_without_a_view_is_refused_until_one_is_named(folder, tmp_path):
-    from contradiction.scoring import load_checkpoint
+    from contradiction.classifiers.scoring import load_checkpoint
 
     model, tokenizer = load_checkpoint(folder)
     del model.config.cdconv_view
@@ -212,7 +212,7 @@ def test_a_model_without_a_view_is_refused_until_one_is_named(folder, tmp_path):
 
 
 def test_a_model_with_other_labels_is_refused(folder):
-    from contradiction.scoring import load_checkpoint
+    from contradiction.classifiers.scoring import load_checkpoint
 
     model, tokenizer = load_checkpoint(folder)
     model.config.id2label = {index: f"LABEL_{index}" for index in range(model.config.num_labels)}
@@ -221,7 +221,7 @@ def test_a_model_with_other_labels_is_refused(folder):
 
 
 def test_labels_are_found_by_name_not_by_place(folder):
-    from contradiction.scoring import load_checkpoint
+    from contradiction.classifiers.scoring import load_checkpoint
 
     model, tokenizer = load_checkpoint(folder)
     straight = ContradictionDetector(CheckpointClassifier(model, tokenizer))(chat(*CHAT))
@@ -242,7 +242,7 @@ def test_a_folder_without_a_model_is_refused(tmp_path):
 
 
 def test_a_model_in_training_mode_is_set_to_evaluation_mode(folder):
-    from contradiction.scoring import load_checkpoint
+    from contradiction.classifiers.scoring import load_checkpoint
 
     model, tokenizer = load_checkpoint(folder)
     detector = ContradictionDetector(CheckpointClassifier(model.train(), tokenizer))

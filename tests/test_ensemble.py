@@ -10,14 +10,14 @@ from scipy.special import log_softmax, softmax
 from transformers import pipeline
 
 from contradiction import cli, publishing, record
-from contradiction.checkpoint import CheckpointClassifier
-from contradiction.data import load_split
+from contradiction.classifiers.checkpoint import CheckpointClassifier
+from contradiction.classifiers.ensemble import EnsembleClassifier
+from contradiction.data.splits import load_split
 from contradiction.detector import ContradictionDetector
-from contradiction.ensemble import EnsembleClassifier
-from contradiction.ensembling import ensemble
 from contradiction.errors import InputError
-from contradiction.evaluation import evaluate
+from contradiction.evaluation.on_split import evaluate
 from contradiction.files import read_json, write_json
+from contradiction.merging.ensembling import ensemble
 from contradiction.recipes import Recipe
 from contradiction.training.loop import train
 from contradiction.training.sampling import of_bot
@@ -42,6 +42,17 @@ def both(members, sample_repo, tmp_path_factory):
     command = ["ensemble", *members, "--out", out, "--data", sample_repo]
     assert not cli.app([*map(str, command)], standalone_mode=False)
     return out
+
+
+def test_progress_tells_each_row_once_over_all_members(both, members):
+    rows = [
+        {"u1": "你好", "b1": "", "u2": "你是谁", "b2": "我是小冰"},
+        *({"u1": "甲", "b1": "乙", "u2": "丙", "b2": "丁"},) * 4,
+    ]
+    told = []
+    EnsembleClassifier.load(both).read(rows, batch_size=2, on_batch=told.append)
+    assert sum(told) == len(rows) and len(told) == 3 + 2, "the opening is read by the first member alone"
+    assert sum(told[:3]) == 2
 
 
 def test_its_probabilities_are_those_of_the_mean_log_probability_calibrated(both, members, sample_repo):
@@ -92,7 +103,7 @@ def test_each_member_is_a_plain_checkpoint_and_the_card_and_the_record_name_them
 
 
 def test_it_teaches_and_its_evaluation_finds_its_card(both, sample_repo, tmp_path):
-    from contradiction.model_cards import evaluations_of
+    from contradiction.reports.model_cards import evaluations_of
 
     student = Recipe(
         name="student", view="flatten", config="4-class", epochs=1, teachers=[str(both)],

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from contradiction.errors import InputError
-from contradiction.evidence import false_alarms, score_evidence, table, turns_of
+from contradiction.evaluation.evidence import false_alarms, score_evidence, table, turns_of
 
 NONE, INTRA, ROLE, HISTORY = "non-contradiction", "intra-sentence", "role-confusion", "history"
 # Reference, prediction, evidence, predicted evidence, inserted. Beside each: what is right of it.

@@ -5,9 +5,9 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import pipeline
 
+from contradiction.classifiers.export import WEIGHTS, export
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
-from contradiction.export import WEIGHTS, export
 
 
 def chats(rows):

@@ -5,13 +5,13 @@ import json
 import pytest
 from transformers import pipeline
 
-from contradiction.classifier import Judgement
+from contradiction.classifiers.classifier import Judgement
+from contradiction.classifiers.decision import Rule, Settings
+from contradiction.classifiers.hierarchy import HierarchicalClassifier
 from contradiction.conversation import Turn
-from contradiction.decision import Rule, Settings
 from contradiction.detector import Case, ContradictionDetector
 from contradiction.errors import InputError
-from contradiction.evaluation import evaluate
-from contradiction.hierarchy import HierarchicalClassifier
+from contradiction.evaluation.on_split import evaluate
 from contradiction.labels import LABELS, STAGES
 from contradiction.recipes import Recipe
 from contradiction.training import stages
@@ -36,6 +36,14 @@ CHAT = [
 @pytest.fixture(scope="module")
 def folder(sample_repo, tmp_path_factory):
     return stages.train(QUICK, data=sample_repo, out=tmp_path_factory.mktemp("models") / "hierarchy")
+
+
+def test_progress_tells_each_row_once_over_all_stages(folder):
+    told = []
+    rows = [{"u1": "甲", "b1": "乙", "u2": "丙", "b2": "丁"}] * 5
+    HierarchicalClassifier.load(folder).read(rows, batch_size=2, on_batch=told.append)
+    assert sum(told) == 5 and len(told) == 9
+    assert sum(told[:3]) == 1
 
 
 @pytest.fixture(scope="module")

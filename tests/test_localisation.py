@@ -7,7 +7,7 @@ from chats import chat
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from contradiction.checkpoint import CheckpointClassifier
+from contradiction.classifiers.checkpoint import CheckpointClassifier
 from contradiction.conversation import read_message
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError

@@ -9,11 +9,12 @@ import sys
 
 import pytest
 
-from contradiction import attribution, card_examples, cli, model_cards, record, results, shipped
-from contradiction.card_examples import code_on_the_hub
-from contradiction.decision import Rule
+from contradiction import cli, record, results, shipped
+from contradiction.classifiers.decision import Rule
 from contradiction.detector import ContradictionDetector
 from contradiction.files import read_json, write_json
+from contradiction.reports import attribution, card_examples, model_cards
+from contradiction.reports.card_examples import code_on_the_hub
 
 E5 = "intfloat/multilingual-e5-small"
 CARD = (shipped.FOLDER / "README.md").read_text(encoding="utf-8")
@@ -159,7 +160,7 @@ def test_the_settings_of_a_split_stand_once_on_the_shipped_card():
 def test_figures_on_parts_are_those_of_the_analysis_and_stand_where_the_data_is_at_hand(quick_model, sample_repo):
     from contradiction.analysis import material, slices
     from contradiction.detector import ContradictionDetector
-    from contradiction.evaluation import evaluate
+    from contradiction.evaluation.on_split import evaluate
 
     found = evaluate(ContradictionDetector.from_pretrained(quick_model), data=sample_repo, config="4-class")
     text = model_cards.model_card(quick_model, [found], data=sample_repo).text

@@ -9,7 +9,7 @@ from chats import chat
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from contradiction.checkpoint import CheckpointClassifier
+from contradiction.classifiers.checkpoint import CheckpointClassifier
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.monitor import MAX_TURNS, Monitor

@@ -5,7 +5,7 @@ import json
 import pytest
 from datasets import ClassLabel, Dataset, DatasetDict, Features, Value, load_dataset
 
-from contradiction import nli
+from contradiction.data import nli
 from contradiction.errors import InputError
 from contradiction.labels import LABELS, merge, merge_id, task_of
 from contradiction.recipes import Recipe

@@ -13,16 +13,16 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast, set_seed
 
 from contradiction.backbones.start import start
-from contradiction.checkpoint import CheckpointClassifier
+from contradiction.classifiers.checkpoint import CheckpointClassifier
+from contradiction.classifiers.decision import Rule
+from contradiction.classifiers.hierarchy import HierarchicalClassifier
+from contradiction.classifiers.scoring import encode, knows
+from contradiction.classifiers.tails import MARGIN, tail
 from contradiction.conversation import read_turns
-from contradiction.decision import Rule
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
-from contradiction.hierarchy import HierarchicalClassifier
 from contradiction.labels import HISTORY, NON_CONTRADICTION
 from contradiction.recipes import Recipe
-from contradiction.scoring import encode, knows
-from contradiction.tails import MARGIN, tail
 from contradiction.verdict import Verdict
 from contradiction.views import CONVERSATION, model_input
 

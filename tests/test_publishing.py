@@ -20,7 +20,7 @@ from contradiction import publishing, record, shipped
 from contradiction.errors import InputError
 from contradiction.files import write_json
 from contradiction.labels import LABELS, STAGES
-from contradiction.model_cards import model_card
+from contradiction.reports.model_cards import model_card
 from contradiction.views import HIERARCHICAL
 
 ROOT = publishing.ROOT

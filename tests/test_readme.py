@@ -78,7 +78,7 @@ def test_the_figures_are_those_of_the_kept_results(text):
 
 
 def test_the_page_of_results_is_the_one_the_kept_results_give():
-    from contradiction.results_page import results_page
+    from contradiction.reports.results_page import results_page
 
     assert (ROOT / "models" / "README.md").read_text(encoding="utf-8") == results_page()
 

@@ -14,11 +14,12 @@ from pathlib import Path
 import pytest
 from sklearn.metrics import f1_score
 
-from contradiction import cli, paired_tests
-from contradiction.data import load_split
+from contradiction import cli
+from contradiction.data.splits import load_split
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
-from contradiction.evaluation import evaluate
+from contradiction.evaluation import paired_tests
+from contradiction.evaluation.on_split import evaluate
 from contradiction.files import read_json
 from contradiction.labels import BOTS
 from contradiction.recipes import Recipe
@@ -298,8 +299,12 @@ def test_a_dry_run_trains_nothing_and_measures(run, options, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "passes"), [({}, 1), ({"r_drop": 1.0}, 2), ({"fgm": 1.0}, 2), ({"r_drop": 1.0, "fgm": 1.0}, 4)]
-)
+    ("options", "passes"),
+    [
+        ({}, 1), ({"r_drop": 1.0}, 2), ({"fgm": 1.0}, 2), ({"r_drop": 1.0, "fgm": 1.0}, 4),
+        ({"teachers": ["user/teacher"], "transfer": 1}, 1),
+    ],
+)  # fmt: skip
 def test_the_steps_measured_read_each_row_as_often_as_training_does(options, passes, sample_repo):
     from torch.nn import Linear
     from torch.nn.modules.module import register_module_forward_pre_hook
@@ -606,7 +611,7 @@ def test_the_context_alone_can_be_a_cell_and_is_named_as_what_it_is(run, options
 def test_zero_shot_is_the_probability_of_a_contradiction_of_the_nli_checkpoint(encoders, sample_repo):
     from transformers import pipeline
 
-    from contradiction.data import load_split
+    from contradiction.data.splits import load_split
 
     rows = load_split(sample_repo, "2-class", "test")
     classify = pipeline("text-classification", model=str(encoders / "tiny-nli"), top_k=None)

@@ -4,11 +4,12 @@ import random
 
 import pytest
 
-from contradiction import record, results, run_log
-from contradiction.ablation import ablation, changes
-from contradiction.paired_tests import holm
+from contradiction import record, results
+from contradiction.evaluation.paired_tests import holm
 from contradiction.recipes import Recipe
-from contradiction.results_page import results_page
+from contradiction.reports import run_log
+from contradiction.reports.ablation import ablation, changes
+from contradiction.reports.results_page import results_page
 from evaluate_metric.evaluate_metric import compare
 
 REFERENCES = [0, 1, 2, 3] * 50

@@ -6,8 +6,8 @@ import unicodedata
 import pytest
 
 import cdconv
-from contradiction.sources import SAMPLE
-from contradiction.statistics import overlap
+from contradiction.data.sources import SAMPLE
+from contradiction.data.statistics import overlap
 
 ROWS = cdconv.read_rows(SAMPLE)
 SPLITS = {"": cdconv.official_split(ROWS), "-grouped": cdconv.grouped_split(ROWS)}

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from contradiction.data import load_split
+from contradiction.data.splits import load_split
 from contradiction.errors import InputError
 from contradiction.files import read_json
 from contradiction.recipes import Recipe

@@ -8,11 +8,12 @@ import pytest
 from huggingface_hub import constants
 
 import cdconv
-from contradiction import cli, model_cards, record, results, seen
+from contradiction import cli, record, results, seen
 from contradiction.errors import InputError
 from contradiction.files import write_json
 from contradiction.recipes import Recipe
-from contradiction.results_page import results_page
+from contradiction.reports import model_cards
+from contradiction.reports.results_page import results_page
 from contradiction.training import loop, requests, stages
 
 SHA = "0123456789abcdef0123456789abcdef01234567"

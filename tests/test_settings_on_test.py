@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from contradiction import cli, results
-from contradiction.decision import Point, Rule
+from contradiction.classifiers.decision import Point, Rule
 from contradiction.detector import ContradictionDetector
-from contradiction.evaluation import evaluate
+from contradiction.evaluation.on_split import evaluate
+from contradiction.evaluation.rates import wilson
+from contradiction.evaluation.settings_on_test import NOT_REACHED, outcomes, table, why_not
 from contradiction.labels import NON_CONTRADICTION
-from contradiction.rates import wilson
-from contradiction.settings_on_test import NOT_REACHED, outcomes, table, why_not
 
 # At 0.6: precision 0.8 at a prior of one half; at 0.4: 2/3.
 RULE = Rule(temperature=2.0, prior=0.5, curve=(Point(0.6, 0.4, 0.1), Point(0.4, 0.8, 0.4)))
@@ -74,7 +74,7 @@ def test_where_outcomes_cannot_be_had_it_is_said(change, rule, said):
 
 
 def test_outcomes_are_what_the_facade_calls(quick_model, sample_repo):
-    from contradiction.data import load_split
+    from contradiction.data.splits import load_split
 
     detector = ContradictionDetector.from_pretrained(quick_model)
     result = evaluate(detector, data=sample_repo, config="4-class")

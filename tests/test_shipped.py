@@ -10,7 +10,7 @@ from contradiction import results
 from contradiction.commands.options import SHIPPED
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
-from contradiction.evaluation import evaluate
+from contradiction.evaluation.on_split import evaluate
 
 CHAT = ("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
 

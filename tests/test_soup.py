@@ -9,11 +9,11 @@ from safetensors.torch import load_file
 from transformers import pipeline
 
 from contradiction import record
+from contradiction.classifiers.export import export
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
-from contradiction.export import export
+from contradiction.merging.soup import soup
 from contradiction.recipes import Recipe
-from contradiction.soup import soup
 from contradiction.training.loop import train
 
 

@@ -19,13 +19,13 @@ import pytest
 
 from contradiction import ContradictionDetector, Verdict, shipped
 from contradiction.backbones.start import start
-from contradiction.checkpoint import CheckpointClassifier
+from contradiction.classifiers.checkpoint import CheckpointClassifier
+from contradiction.classifiers.scoring import load_checkpoint
+from contradiction.data.sources import SAMPLE
 from contradiction.errors import InputError
 from contradiction.labels import HISTORY, LABELS, NON_CONTRADICTION, STAGES
 from contradiction.page import APP
 from contradiction.recipes import Recipe
-from contradiction.scoring import load_checkpoint
-from contradiction.sources import SAMPLE
 
 ROOT = APP.parents[1]
 CHROMIUM = Path("/usr/bin/chromium")

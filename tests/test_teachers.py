@@ -8,8 +8,8 @@ import torch
 from scipy.special import softmax
 
 from contradiction import record
-from contradiction.checkpoint import CheckpointClassifier
-from contradiction.data import load_split
+from contradiction.classifiers.checkpoint import CheckpointClassifier
+from contradiction.data.splits import load_split
 from contradiction.errors import InputError
 from contradiction.recipes import Recipe
 from contradiction.training.loop import train

@@ -9,7 +9,7 @@ from tokenizers import Tokenizer, models
 from transformers import PreTrainedTokenizerFast
 
 from contradiction.backbones.start import character_tokenizer
-from contradiction.scoring import encode
+from contradiction.classifiers.scoring import encode
 from contradiction.views import VIEWS, model_input
 
 ROW = {"u1": "你好吗", "b1": "我很好", "u2": "你多大", "b2": "我三岁"}

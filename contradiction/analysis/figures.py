@@ -12,9 +12,9 @@ from contradiction.analysis.scores import brier, calibration_error, curve, opera
 from contradiction.analysis.slices import Records, personas, slices
 from contradiction.analysis.turns import judge_without_first_turn, reads_first_turn, removal
 from contradiction.detector import ContradictionDetector
-from contradiction.evaluation import evaluate
+from contradiction.evaluation.on_split import evaluate
+from contradiction.evaluation.rates import IN_USE
 from contradiction.labels import CONTRADICTION
-from contradiction.rates import IN_USE
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from contradiction.data import load_split
+from contradiction.data.splits import load_split
 from contradiction.errors import InputError
 from contradiction.files import read_json
 from contradiction.labels import GROUPED, LABELS, NON_CONTRADICTION, task_of

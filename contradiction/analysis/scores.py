@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from contradiction.analysis.slices import Records
-from contradiction.rates import IN_USE, precision_at, wilson
+from contradiction.evaluation.rates import IN_USE, precision_at, wilson
 
 BINS = 10
 TARGETS = (0.5, 0.8, 0.9)

@@ -20,9 +20,10 @@ def calibrate(
 
     `cdconv train` does this by itself; this is for checkpoints from elsewhere.
     """
-    from contradiction import calibration, record, results
-    from contradiction.data import load_split
-    from contradiction.decision import FILE
+    from contradiction import record, results
+    from contradiction.classifiers import calibration
+    from contradiction.classifiers.decision import FILE
+    from contradiction.data.splits import load_split
     from contradiction.tables import Table
     from contradiction.training.sampling import of_bot
 

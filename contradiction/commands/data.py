@@ -10,7 +10,7 @@ from contradiction.errors import InputError
 from contradiction.terminal import show
 
 if TYPE_CHECKING:
-    from contradiction.sources import Source
+    from contradiction.data.sources import Source
 
 app = typer.Typer(help="Builds the data repo and shows what is in it.", no_args_is_help=True)
 
@@ -27,7 +27,7 @@ def find(source: str | None, fall_back: bool = False) -> "Source":
         source: what the option says.
         fall_back: take the embedded sample where the released file cannot be had, and say so.
     """
-    from contradiction import sources
+    from contradiction.data import sources
 
     try:
         found = sources.find(source)
@@ -57,7 +57,7 @@ def build(
     ] = False,
 ) -> None:
     """Builds the data repo that `load_dataset("cdconv", "4-class")` reads."""
-    from contradiction import datarepo
+    from contradiction.data import datarepo
 
     found = find(source)
     made = "six configs and four checklists" if checklists else "six configs"
@@ -78,7 +78,7 @@ def nli(
     From the Hub: clue/clue:ocnli, clue/clue:cmnli, facebook/xnli:zh; by default its split of the same name, another as
     ID:CONFIG:SPLIT.
     """
-    from contradiction import nli as corpora
+    from contradiction.data import nli as corpora
 
     rows = corpora.build(train, validation, out)
     typer.echo(
@@ -91,7 +91,7 @@ def nli(
 def stats(source: SourceOption = None) -> None:
     """Prints the paper's Table 3, the sizes of all configs and splits, and how far the splits overlap."""
     import cdconv
-    from contradiction import statistics
+    from contradiction.data import statistics
 
     rows = cdconv.read_rows(find(source).path)
     splits = {"": cdconv.official_split(rows), "-grouped": cdconv.grouped_split(rows)}

@@ -37,9 +37,9 @@ def demo(
     port: Annotated[int, typer.Option(min=1, max=65535, help="The port of the page.")] = 7860,
 ) -> None:
     """The whole line: builds the data, takes the shipped detector or trains one, evaluates it, and opens the page."""
-    from contradiction import datarepo
     from contradiction.commands.evaluate import evaluate
     from contradiction.commands.results import card
+    from contradiction.data import datarepo
 
     found = find(source, fall_back=source is None)
     data, out = (

@@ -16,10 +16,10 @@ from contradiction.labels import NON_CONTRADICTION
 from contradiction.terminal import progress
 
 if TYPE_CHECKING:
-    from contradiction.answer_files import AnswerFiles, LineFile
-    from contradiction.chat_files import Chats, Entry
-    from contradiction.decision import Settings
-    from contradiction.streams import Answered, Tally
+    from contradiction.chats.answers import AnswerFiles, LineFile
+    from contradiction.chats.readers import Chats, Entry
+    from contradiction.chats.streams import Answered, Tally
+    from contradiction.classifiers.decision import Settings
     from contradiction.verdict import Verdict
 
 NOT_JUDGED = "not judged"
@@ -108,16 +108,16 @@ def detect(
     }  # fmt: skip
     settings = {name: value for name, value in asked.items() if value is not None}
 
-    from contradiction.decision import Settings
+    from contradiction.classifiers.decision import Settings
 
     Settings(**settings)  # says what is wrong with them before the model is loaded
     chats = _open(file, text, None if format == "auto" else format)
     path = Path(file) if text is None and Path(file).is_file() else None
     if out and text is None:
-        from contradiction.answer_files import demand_apart
+        from contradiction.chats.answers import demand_apart
 
         demand_apart(out, os.fstat(0) if file == "-" else Path(file).stat())
-    from contradiction import streams
+    from contradiction.chats import streams
     from contradiction.detector import ContradictionDetector
 
     detector = ContradictionDetector.from_pretrained(model, precision=precision, **settings)
@@ -161,14 +161,14 @@ def _summary(tally: "Tally", rejected: "LineFile | None") -> str:
 
 
 def _open(file: str, text: str | None, form: str | None) -> "Chats":
-    from contradiction import chat_files
+    from contradiction.chats import readers
 
     if text is not None:
-        return chat_files.from_text(text)
+        return readers.from_text(text)
     if file == "-":
         stdin: Any = sys.stdin.buffer  # a buffered reader, which a pipe needs, and BinaryIO does not promise
-        return chat_files.open_stream(stdin, "<stdin>", form)
-    return chat_files.open_file(file, form)
+        return readers.open_stream(stdin, "<stdin>", form)
+    return readers.open_file(file, form)
 
 
 def _told(settings: "Settings") -> dict[str, Any]:
@@ -178,7 +178,7 @@ def _told(settings: "Settings") -> dict[str, Any]:
 
 
 def _kept(out: Path, chats: "Chats", path: Path | None, resume: bool, told: dict[str, Any]) -> "AnswerFiles":
-    from contradiction.answer_files import AnswerFiles, request
+    from contradiction.chats.answers import AnswerFiles, request
 
     if resume and path is None:
         raise InputError(f"{chats.where}: --resume needs a file, of which it can be seen that it is still the same")
@@ -191,7 +191,7 @@ def _kept(out: Path, chats: "Chats", path: Path | None, resume: bool, told: dict
 
 def _beside(path: Path, key: str) -> "LineFile":
     """What is rejected of a file goes beside it."""
-    from contradiction.answer_files import LineFile, rejected
+    from contradiction.chats.answers import LineFile, rejected
 
     return LineFile(rejected(path), key)
 
@@ -214,7 +214,7 @@ def _bar(chats: "Chats", scan: bool, shown: bool) -> Iterator[Callable[[list["En
     if not shown or not chats.total or not sys.stderr.isatty():
         yield lambda part: None
         return
-    from contradiction.streams import cost
+    from contradiction.chats.streams import cost
 
     with progress(Path(chats.where).name, in_bytes=chats.in_bytes) as bar:
         task = bar.add_task("", total=chats.total)
@@ -233,7 +233,7 @@ def _say(message: str) -> None:
 
 
 def _write(stdout: Any, answered: "Answered") -> None:
-    from contradiction.streams import to_line
+    from contradiction.chats.streams import to_line
 
     stdout.write(b"".join(map(to_line, answered.records)))
     stdout.flush()

@@ -14,7 +14,7 @@ def ensemble(
     data: DataOption = "cdconv",
 ) -> None:
     """Puts detectors into one folder that are asked together, in any views: better than each, and as dear as all."""
-    from contradiction.ensembling import ensemble as run
+    from contradiction.merging.ensembling import ensemble as run
 
     run(models, out, data=data)
     where = "" if data == "cdconv" else f" --data {data}"

@@ -59,7 +59,8 @@ def evaluate(
 def _labels(
     detector: "ContradictionDetector", data: str, config: str | None, split: str, json: Path | None, kept: Path | None
 ) -> None:
-    from contradiction import results, settings_on_test
+    from contradiction import results
+    from contradiction.evaluation import settings_on_test
 
     config = config or results.trained_on(detector.name) or detector.task
     if kept and (reason := settings_on_test.why_never(detector.name, config, split, detector.classifier.rule)):
@@ -79,7 +80,7 @@ def _labels(
 
 
 def _scored(detector: "ContradictionDetector", data: str, config: str, split: str) -> dict[str, Any]:
-    from contradiction.evaluation import evaluate as run
+    from contradiction.evaluation.on_split import evaluate as run
 
     with progress(f"evaluating {Path(detector.name).name}") as bar:
         task = bar.add_task("", total=None)
@@ -91,8 +92,8 @@ def _scored(detector: "ContradictionDetector", data: str, config: str, split: st
 
 def _kept(detector: "ContradictionDetector", data: str, config: str, split: str, folder: Path) -> dict[str, Any] | None:
     """The kept evaluation of this very detector with its present rule, on these very rows; None where none is."""
-    from contradiction.data import fingerprint, load_split
-    from contradiction.model_cards import evaluations_of
+    from contradiction.data.splits import fingerprint, load_split
+    from contradiction.reports.model_cards import evaluations_of
 
     wanted = {
         "config": config,
@@ -117,17 +118,18 @@ def _evidence(
     limit: int | None,
     json: Path | None,
 ) -> None:
-    from contradiction import evidence_evaluation, results
+    from contradiction import results
+    from contradiction.evaluation import on_checklists
     from contradiction.labels import GROUPED
     from contradiction.windows import READINGS, check_reading
 
     readings = READINGS if reading == ALL else (check_reading(reading),)
     # Of the split that the model was not trained on the other side of.
     grouped = (results.trained_on(detector.name) or "").endswith(GROUPED)
-    default = next(each for each in evidence_evaluation.CONFIGS if each.endswith(GROUPED) == grouped)
+    default = next(each for each in on_checklists.CONFIGS if each.endswith(GROUPED) == grouped)
     with progress(f"judging chats with {Path(detector.name).name}") as bar:
         task = bar.add_task("", total=None)
-        result = evidence_evaluation.evaluate(
+        result = on_checklists.evaluate(
             detector, data=data, config=config or default, readings=readings, limit=limit,
             on_start=lambda windows: bar.update(task, total=windows),
             on_batch=lambda done: bar.advance(task, done),
@@ -135,6 +137,6 @@ def _evidence(
     tell_seen(result)
     if json:
         results.keep(result, json)
-    show(*evidence_evaluation.tables(result))
-    for note in evidence_evaluation.notes(result):
+    show(*on_checklists.tables(result))
+    for note in on_checklists.notes(result):
         typer.echo(note)

@@ -18,8 +18,8 @@ def baselines(
     out: Annotated[Path | None, typer.Option(help="Also keep the results in this folder.")] = None,
 ) -> None:
     """Runs the artefact baselines: TF-IDF of the reply alone, of the context without the reply, and of all."""
-    from contradiction import baselines as artefacts
     from contradiction import results
+    from contradiction.evaluation import baselines as artefacts
 
     for each in config or ["2-class", "4-class", "2-class-grouped", "4-class-grouped"]:
         found = []
@@ -36,7 +36,8 @@ def card(
     data: Annotated[str | None, typer.Option(help="Its data repo, for figures on parts of the test split too.")] = None,
 ) -> None:
     """Writes a model's card from the record of its run and the kept evaluations of that run."""
-    from contradiction import files, model_cards
+    from contradiction import files
+    from contradiction.reports import model_cards
 
     found = model_cards.evaluations_of(model, results)
     files.write_text(model / "README.md", str(model_cards.model_card(model, found, data=data)))
@@ -48,7 +49,7 @@ def export(
     out: Annotated[Path, typer.Option(help="The folder to write.")],
 ) -> None:
     """Copies a model folder with its weights in fp16, half the bytes, to be shipped."""
-    from contradiction.export import export as run
+    from contradiction.classifiers.export import export as run
 
     size = sum(file.stat().st_size for file in run(model, out).rglob("*") if file.is_file())
     typer.echo(f"{out}: {size / 1e6:.1f} MB; next: cdconv evaluate {out}")
@@ -60,7 +61,7 @@ def results(
 ) -> None:
     """Writes the page of results from the kept results."""
     from contradiction import files
-    from contradiction.results_page import results_page
+    from contradiction.reports.results_page import results_page
 
     files.write_text(out, results_page(folder))
     typer.echo(f"{out}: written from {folder}")

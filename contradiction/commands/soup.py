@@ -14,7 +14,7 @@ def soup(
     data: DataOption = "cdconv",
 ) -> None:
     """Averages the weights of runs that started from one checkpoint; the mean costs no more to ask than one of them."""
-    from contradiction.soup import soup as run
+    from contradiction.merging.soup import soup as run
 
     run(models, out, data=data)
     where = "" if data == "cdconv" else f" --data {data}"

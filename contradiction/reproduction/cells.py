@@ -201,7 +201,7 @@ def _cells(
     method: str, nli: bool, recipe: Recipe, seeds: Sequence[int], parts: Sequence[Mapping[str, Any]], data: str | Path
 ) -> list[Cell]:
     """A cell a part of the rows and seed; before them the zero-shot cell, where an NLI checkpoint can be asked."""
-    from contradiction.data import fingerprint, load_split
+    from contradiction.data.splits import fingerprint, load_split
     from contradiction.training import requests
     from contradiction.training.sampling import training_rows
 

@@ -95,7 +95,7 @@ def run(
 
 def _run(cell: Cell, data: str | Path, out: Path, drop_weights: bool, save_steps: int | None) -> None:
     from contradiction.detector import ContradictionDetector
-    from contradiction.evaluation import evaluate
+    from contradiction.evaluation.on_split import evaluate
     from contradiction.training import loop as training
     from contradiction.training import stages
 
@@ -121,9 +121,9 @@ def zero_shot(model: str, view: str) -> "ContradictionDetector":
     Raises:
         InputError: there is no such checkpoint, or its labels are not those of NLI.
     """
-    from contradiction.checkpoint import CheckpointClassifier
+    from contradiction.classifiers.checkpoint import CheckpointClassifier
+    from contradiction.classifiers.scoring import load_checkpoint
     from contradiction.detector import ContradictionDetector
-    from contradiction.scoring import load_checkpoint
 
     loaded, tokenizer = load_checkpoint(model)
     # Public NLI checkpoints write their labels in capitals as often as not.
@@ -136,7 +136,7 @@ def zero_shot(model: str, view: str) -> "ContradictionDetector":
 
 def bots_of(all_cells: Iterable[Cell], data: str | Path) -> dict[int, str]:
     """Whose reply each test row of the cells' configs is, by its id."""
-    from contradiction.data import load_split
+    from contradiction.data.splits import load_split
 
     found: dict[int, str] = {}
     for config in dict.fromkeys(cell.config for cell in all_cells):
@@ -151,8 +151,8 @@ def baselines(config: str, data: str | Path, out: str | Path, count: bool) -> li
 
     Where neither are of these very rows they are counted and kept in ``out``, if ``count`` says so.
     """
-    from contradiction import baselines as artefacts
-    from contradiction.data import fingerprint, load_split
+    from contradiction.data.splits import fingerprint, load_split
+    from contradiction.evaluation import baselines as artefacts
 
     rows = fingerprint(load_split(data, config, "test"))
     for folder in (results.FOLDER, out):

@@ -6,8 +6,8 @@ from itertools import pairwise
 from typing import Any
 
 from contradiction import results
+from contradiction.evaluation.paired_tests import Contrast, Line, Run, contrasts, merged_run_of, part_of, run_of
 from contradiction.labels import BOTS, task_of
-from contradiction.paired_tests import Contrast, Line, Run, contrasts, merged_run_of, part_of, run_of
 from contradiction.reproduction.cells import ARTEFACTS, BY_BOT, CURVE, METHODS, Cell
 
 # What the paper reports: test macro-F1 on the official split.

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from contradiction.paired_tests import Line
+    from contradiction.evaluation.paired_tests import Line
     from contradiction.reproduction.panels import Panel
 
 # Of Okabe and Ito's palette, which colour-blind people can tell apart.

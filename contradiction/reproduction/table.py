@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from contradiction import results
+from contradiction.evaluation.paired_tests import Line
 from contradiction.files import write_text
 from contradiction.labels import LABELS, task_of
-from contradiction.paired_tests import Line
 from contradiction.rendering import render
 from contradiction.reproduction import plot as plots
 from contradiction.reproduction.cells import ARTEFACTS, BY_BOT, CURVE, TABLES, Cell

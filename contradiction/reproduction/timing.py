@@ -6,6 +6,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import numpy as np
+
 from contradiction import record
 from contradiction.recipes import Recipe
 from contradiction.reproduction.cells import Cell
@@ -63,7 +65,7 @@ def measure(recipe: Recipe, data: str | Path) -> float:
     from transformers import DataCollatorWithPadding
 
     from contradiction.backbones.start import start
-    from contradiction.data import load_split
+    from contradiction.data.splits import load_split
     from contradiction.training.loaders import encode_rows
     from contradiction.training.losses import objective
     from contradiction.training.optimizers import adamw
@@ -72,7 +74,9 @@ def measure(recipe: Recipe, data: str | Path) -> float:
 
     rows = training_rows(load_split(data, recipe.config, "train"), recipe)
     model, tokenizer = start(recipe, recipe.labels, [])
-    examples = sorted(encode_rows(rows, recipe, tokenizer), key=lambda each: len(each["input_ids"]))
+    # What teachers say makes no difference here, and to ask them is no part of training.
+    soft = np.full((len(rows), len(recipe.labels)), 1 / len(recipe.labels)) if recipe.teachers else None
+    examples = sorted(encode_rows(rows, recipe, tokenizer, soft=soft), key=lambda each: len(each["input_ids"]))
     accelerator = Accelerator(mixed_precision="no" if recipe.precision == "fp32" else recipe.precision)
     loss_of = objective(recipe, [1] * len(recipe.labels))  # how the classes weigh takes no time
     adversary = AdversarialEmbeddings(model, recipe.fgm) if recipe.fgm else None
@@ -104,7 +108,7 @@ def measure(recipe: Recipe, data: str | Path) -> float:
 
 def hardware() -> str:
     """What a run on this machine records as its hardware."""
-    from contradiction.scoring import best_device
+    from contradiction.classifiers.scoring import best_device
 
     return record.hardware(best_device())
 

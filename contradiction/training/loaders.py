@@ -12,9 +12,9 @@ from torch.utils.data import DataLoader, Sampler
 from transformers import DataCollatorWithPadding
 from transformers.trainer_pt_utils import LengthGroupedSampler
 
+from contradiction.classifiers.scoring import encode
 from contradiction.errors import InputError
 from contradiction.recipes import Recipe
-from contradiction.scoring import encode
 from contradiction.training.losses import SOFT, UNLABELLED
 from contradiction.views import VIEWS, model_input
 

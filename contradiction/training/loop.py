@@ -21,12 +21,12 @@ from transformers import get_linear_schedule_with_warmup
 from contradiction import files, record, seen
 from contradiction.backbones import origin
 from contradiction.backbones.start import start
-from contradiction.calibration import calibrate
+from contradiction.classifiers.calibration import calibrate
 from contradiction.errors import InputError
 from contradiction.labels import task_of, task_with
-from contradiction.model_cards import model_card
 from contradiction.quiet import no_model_bars
 from contradiction.recipes import Recipe
+from contradiction.reports.model_cards import model_card
 from contradiction.training import requests, tracking
 from contradiction.training.determinism import deterministic as only_deterministic
 from contradiction.training.loaders import Layout, encode_rows, evaluation_loader, train_loader

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contradiction import files, record, seen
-from contradiction.data import fingerprint, load_split, name_of
+from contradiction.data.splits import fingerprint, load_split, name_of
 from contradiction.errors import InputError
 from contradiction.hub import revision
 from contradiction.recipes import Recipe

@@ -5,12 +5,12 @@ from pathlib import Path
 from accelerate import PartialState
 
 from contradiction import files, record
-from contradiction.calibration import calibrate
-from contradiction.data import load_split
-from contradiction.hierarchy import FILE
+from contradiction.classifiers.calibration import calibrate
+from contradiction.classifiers.hierarchy import FILE
+from contradiction.data.splits import load_split
 from contradiction.labels import STAGES
-from contradiction.model_cards import model_card
 from contradiction.recipes import Recipe
+from contradiction.reports.model_cards import model_card
 from contradiction.training import loop as training
 from contradiction.training import requests, tracking
 from contradiction.training.locking import locked

@@ -8,9 +8,9 @@ from accelerate.utils import tqdm
 from scipy.special import softmax
 
 from contradiction import record
+from contradiction.classifiers.hierarchy import HierarchicalClassifier
+from contradiction.classifiers.loading import load_classifier
 from contradiction.errors import InputError
-from contradiction.hierarchy import HierarchicalClassifier
-from contradiction.loading import load_classifier
 
 if TYPE_CHECKING:
     from datasets import Dataset

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from contradiction.data import write_split
+from contradiction.data.splits import write_split
 from contradiction.errors import InputError, kind_of
 from contradiction.files import new_folder
 from contradiction.labels import LABELS, merge_id

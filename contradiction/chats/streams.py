@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import compress
 from typing import Any
 
-from contradiction.chat_files import Chats, Entry
+from contradiction.chats.readers import Chats, Entry
 from contradiction.detector import ContradictionDetector
 from contradiction.labels import is_contradiction
 from contradiction.verdict import Verdict

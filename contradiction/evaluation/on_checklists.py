@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from contradiction import evidence, record
+from contradiction import record
 from contradiction.conversation import read_turns
-from contradiction.data import fingerprint, load_split
+from contradiction.data.splits import fingerprint, load_split
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
-from contradiction.evaluation import model_name, why_seen
+from contradiction.evaluation import evidence
+from contradiction.evaluation.on_split import model_name, why_seen
 from contradiction.labels import (
     A2T,
     CHECKLISTS,
@@ -62,11 +63,11 @@ def evaluate(
         on_batch: called with the number of windows done, after each forward pass.
 
     Returns:
-        What is kept: ``metrics`` (reading -> ``contradiction.evidence.score_evidence`` by inserted turns, with evidence
-        as turns), ``by_message`` (the same with evidence as messages), ``predictions`` and ``predicted_evidence``
-        (reading -> one a row; indices of messages), ``unjudged`` (reading -> rows with no verdict, which count as no
-        contradiction), ``left_out`` (reading -> why), ``false_alarms`` (of the twin, by reading), the record of the
-        run, and the rows' ids, inserted turns, references and evidence.
+        What is kept: ``metrics`` (reading -> ``contradiction.evaluation.evidence.score_evidence`` by inserted turns,
+        with evidence as turns), ``by_message`` (the same with evidence as messages), ``predictions`` and
+        ``predicted_evidence`` (reading -> one a row; indices of messages), ``unjudged`` (reading -> rows with no
+        verdict, which count as no contradiction), ``left_out`` (reading -> why), ``false_alarms`` (of the twin, by
+        reading), the record of the run, and the rows' ids, inserted turns, references and evidence.
 
     Raises:
         InputError: there is no such checklist, the detector can do none of the readings, its labels tell no

@@ -5,18 +5,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import cdconv
-from contradiction import attribution, card_examples, nli, record, results
-from contradiction import ensemble as ensembles
+from contradiction import record, results
 from contradiction.analysis.headlines import headlines
 from contradiction.backbones import origin
-from contradiction.decision import Rule
+from contradiction.classifiers import ensemble as ensembles
+from contradiction.classifiers.decision import Rule
+from contradiction.data import nli
 from contradiction.errors import InputError
+from contradiction.evaluation.settings_on_test import rule_of, why_not
+from contradiction.evaluation.settings_on_test import table as settings_table
 from contradiction.files import read_json
 from contradiction.labels import LABELS, STAGES, task_of
 from contradiction.recipes import of_folder
 from contradiction.rendering import render
-from contradiction.settings_on_test import rule_of, why_not
-from contradiction.settings_on_test import table as settings_table
+from contradiction.reports import attribution, card_examples
 from contradiction.tables import Table, percent
 from contradiction.views import CONVERSATION, VIEWS
 
@@ -69,7 +71,7 @@ def model_card(
         InputError: ``data`` is not that of the evaluations, or the folder has no record of a finished run.
 
     Two entries of the record are added by hand, if at all: ``note``, what a reader of the figures has to know of the
-    run, and ``corpora``, what its backbone was trained on before, by the names in ``contradiction.attribution``.
+    run, and ``corpora``, what its backbone was trained on before, as ``contradiction.reports.attribution`` names it.
     """
     folder = Path(folder)
     run = record.read(folder)

@@ -6,13 +6,13 @@ from typing import Self
 
 import numpy as np
 
-from contradiction.checkpoint import CheckpointClassifier
-from contradiction.classifier import OnBatch
-from contradiction.decision import Rule
+from contradiction.classifiers.checkpoint import CheckpointClassifier
+from contradiction.classifiers.classifier import OnBatch, spread
+from contradiction.classifiers.decision import Rule
+from contradiction.classifiers.label_classifier import TINY, LabelClassifier, softmax
+from contradiction.classifiers.scoring import Scores
 from contradiction.errors import InputError
 from contradiction.files import read_json
-from contradiction.label_classifier import TINY, LabelClassifier, softmax
-from contradiction.scoring import Scores
 from contradiction.views import CONVERSATION, Row
 
 FILE = "ensemble.json"
@@ -69,14 +69,14 @@ class EnsembleClassifier(LabelClassifier):
         return any(member.knows(text) for member in self.members)
 
     def _score(self, rows: Sequence[Row], batch_size: int, on_batch: OnBatch | None) -> Scores:
-        """Progress is that of the first member that reads all rows."""
         opening = np.array([row.get("b1") == "" for row in rows], dtype=bool)  # as ``contradiction.windows`` writes it
         able = [member for member in self.members if "u2" in member.columns] or list(self.members)
         sums, readers = np.zeros((len(rows), len(self.labels))), np.zeros((len(rows), 1))
         unread: list[str | None] = [None] * len(rows)
-        for member in self.members:
-            places = (np.arange(len(rows)) if member in able else np.flatnonzero(~opening)).tolist()
-            told = on_batch if member is able[0] else None
+        everywhere, later = range(len(rows)), np.flatnonzero(~opening).tolist()
+        read = [everywhere if member in able else later for member in self.members]
+        told = spread(on_batch, len(rows), sum(map(len, read)))
+        for member, places in zip(self.members, read, strict=True):
             found = member._score([rows[place] for place in places], batch_size, told)
             order = [member.labels.index(label) for label in self.labels]
             sums[places] += np.log(np.maximum(softmax(found.logits[:, order]), TINY))

@@ -5,14 +5,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import cdconv
-from contradiction import checklists
-from contradiction.data import write_split
-from contradiction.data_set_card import data_set_card
+from contradiction.data import checklists
+from contradiction.data.card import data_set_card
+from contradiction.data.sources import Source
+from contradiction.data.splits import write_split
 from contradiction.errors import InputError
 from contradiction.files import new_folder
 from contradiction.labels import CHECKLISTS
 from contradiction.quiet import no_data_bars
-from contradiction.sources import Source
 
 if TYPE_CHECKING:
     from datasets import Dataset, DatasetInfo
@@ -26,7 +26,7 @@ def build(source: Source, out: str | Path, with_checklists: bool = False) -> Pat
     Args:
         source: the raw file.
         out: the folder.
-        with_checklists: also the configs of ``contradiction.checklists``.
+        with_checklists: also the configs of ``contradiction.data.checklists``.
 
     Raises:
         InputError: ``out`` is something else than a data repo or an empty folder, or the source is too small for

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from contradiction.classifier import OnBatch
-from contradiction.decision import FILE, Rule
+from contradiction.classifiers.classifier import OnBatch
+from contradiction.classifiers.decision import FILE, Rule
+from contradiction.classifiers.label_classifier import LabelClassifier
+from contradiction.classifiers.scoring import Scores, check_precision, knows, load_checkpoint, score
 from contradiction.errors import InputError
-from contradiction.label_classifier import LabelClassifier
 from contradiction.labels import LABELS, task_with
-from contradiction.scoring import Scores, check_precision, knows, load_checkpoint, score
 from contradiction.views import VIEWS, Row, model_input
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ class CheckpointClassifier(LabelClassifier):
         view: the utterances it reads (a key of ``contradiction.views.VIEWS``); by default what its configuration says.
         name: how messages name it.
         rule: its decision rule.
-        precision: of the arithmetic, one of ``contradiction.scoring.PRECISIONS``. ``bf16`` is two to four times as fast
-            on a CPU that has the instructions (``bench/detect.py``), and moves probabilities by
+        precision: of the arithmetic, one of ``contradiction.classifiers.scoring.PRECISIONS``. ``bf16`` is two to
+            four times as fast on a CPU that has the instructions (``bench/detect.py``), and moves probabilities by
             0.002 on average (600 validation rows of the shipped detector; 0.05 at most, one label in 600 changed);
             ``fp16`` is for GPUs.
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from contradiction import record, seen
-from contradiction.data import fingerprint, load_split, name_of
+from contradiction.data.splits import fingerprint, load_split, name_of
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.labels import CHECKLISTS, CONTRADICTIONS, LABELS, merge, task_of

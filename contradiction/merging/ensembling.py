@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from contradiction import record, seen
-from contradiction.calibration import calibrate
-from contradiction.ensemble import FILE, EnsembleClassifier
+from contradiction.classifiers.calibration import calibrate
+from contradiction.classifiers.ensemble import FILE, EnsembleClassifier
+from contradiction.classifiers.loading import composite
 from contradiction.errors import InputError
 from contradiction.files import new_folder, write_json
-from contradiction.loading import composite
-from contradiction.members import own_validation
-from contradiction.model_cards import model_card
+from contradiction.merging.members import own_validation
+from contradiction.reports.model_cards import model_card
 
 
 def ensemble(models: Sequence[str | Path], out: str | Path, *, data: str | Path) -> Path:

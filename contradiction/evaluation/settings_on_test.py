@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from contradiction.decision import Rule, Settings
+from contradiction.classifiers.decision import Rule, Settings
 from contradiction.errors import InputError
+from contradiction.evaluation.rates import IN_USE, precision_at, wilson
 from contradiction.labels import CONTRADICTION, CONTRADICTIONS, LABELS, NLI, merge, task_of
-from contradiction.rates import IN_USE, precision_at, wilson
 from contradiction.tables import Table, interval, percent
 
 THRESHOLDS = ("0.5", "precision>=0.5", "precision>=0.8", "precision>=0.9")

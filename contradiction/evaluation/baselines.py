@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from contradiction.data import fingerprint, load_split
+from contradiction.data.splits import fingerprint, load_split
 from contradiction.errors import InputError
 from contradiction.labels import CONFIGS, NLI
 from contradiction.results import evaluation

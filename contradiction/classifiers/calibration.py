@@ -9,13 +9,13 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import log_softmax, logit
 
-from contradiction.classifier import OnBatch
-from contradiction.decision import Point, Rule
+from contradiction.classifiers.classifier import OnBatch
+from contradiction.classifiers.decision import Point, Rule
+from contradiction.classifiers.hierarchy import HierarchicalClassifier
+from contradiction.classifiers.label_classifier import probabilities
+from contradiction.classifiers.loading import load_classifier
 from contradiction.errors import InputError
-from contradiction.hierarchy import HierarchicalClassifier
-from contradiction.label_classifier import probabilities
 from contradiction.labels import CONTRADICTIONS, NON_CONTRADICTION, STAGES, is_contradiction
-from contradiction.loading import load_classifier
 
 if TYPE_CHECKING:
     from datasets import Dataset

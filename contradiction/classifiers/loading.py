@@ -2,14 +2,14 @@
 
 from pathlib import Path
 
-from contradiction import ensemble, hierarchy
-from contradiction.checkpoint import CheckpointClassifier
-from contradiction.ensemble import EnsembleClassifier
+from contradiction.classifiers import ensemble, hierarchy
+from contradiction.classifiers.checkpoint import CheckpointClassifier
+from contradiction.classifiers.ensemble import EnsembleClassifier
+from contradiction.classifiers.hierarchy import HierarchicalClassifier
+from contradiction.classifiers.label_classifier import LabelClassifier
 from contradiction.errors import InputError
 from contradiction.files import read_json
-from contradiction.hierarchy import HierarchicalClassifier
 from contradiction.hub import fetched
-from contradiction.label_classifier import LabelClassifier
 
 # The file that a folder of several checkpoints has, and what loads it.
 COMPOSITE: dict[str, type[HierarchicalClassifier] | type[EnsembleClassifier]] = {
@@ -27,7 +27,7 @@ def load_classifier(
         name: folder or Hub id.
         view: the utterances it reads, for one checkpoint whose configuration does not say.
         device: for instance ``cpu`` or ``cuda:1``; by default a GPU where there is one.
-        precision: of the arithmetic, see :class:`contradiction.checkpoint.CheckpointClassifier`.
+        precision: of the arithmetic, see :class:`contradiction.classifiers.checkpoint.CheckpointClassifier`.
 
     Raises:
         InputError: there is none of that name, it is no classifier of this project, or it has views of its own.

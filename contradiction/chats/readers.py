@@ -12,7 +12,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from contradiction.chat_forms import (
+from contradiction.chats.forms import (
     DELIMITERS,
     ID,
     NOT_UTF8,

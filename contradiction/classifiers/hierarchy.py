@@ -6,9 +6,9 @@ from typing import Self
 
 import numpy as np
 
-from contradiction.checkpoint import CheckpointClassifier
-from contradiction.classifier import Classifier, OnBatch, Reading
-from contradiction.decision import Rule
+from contradiction.classifiers.checkpoint import CheckpointClassifier
+from contradiction.classifiers.classifier import Classifier, OnBatch, Reading, spread
+from contradiction.classifiers.decision import Rule
 from contradiction.errors import InputError
 from contradiction.files import read_json
 from contradiction.labels import HISTORY, INTRA, LABELS, NON_CONTRADICTION, STAGES
@@ -54,11 +54,9 @@ class HierarchicalClassifier(Classifier):
         return cls(stages, str(folder), Rule.load(folder))
 
     def read(self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None) -> list[Reading]:
-        """Reads rows by all stages; see :meth:`Classifier.read`. Progress is that of the last stage."""
-        heard = [
-            stage.read(rows, batch_size=batch_size, on_batch=on_batch if stage is self.stages[-1] else None)
-            for stage in self.stages
-        ]
+        """Reads rows by all stages; see :meth:`Classifier.read`."""
+        told = spread(on_batch, len(rows), len(rows) * len(self.stages))
+        heard = [stage.read(rows, batch_size=batch_size, on_batch=told) for stage in self.stages]
         return [
             Reading(
                 {stage.task: each.fires[stage.task] for stage, each in zip(self.stages, row, strict=True)},

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from contradiction.backbones.positions import positions_of
+from contradiction.classifiers.tails import MARGIN, ends, tail
 from contradiction.errors import InputError
 from contradiction.quiet import no_model_bars
-from contradiction.tails import MARGIN, ends, tail
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase

@@ -3,9 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from contradiction import results, run_log
-from contradiction.ablation import ablation
+from contradiction import results
 from contradiction.rendering import render
+from contradiction.reports import run_log
+from contradiction.reports.ablation import ablation
 
 
 def results_page(folder: str | Path = results.FOLDER) -> str:

@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import cdconv
-from contradiction import checklists, results, statistics
+from contradiction import results
+from contradiction.data import checklists, statistics
+from contradiction.data.sources import Source
 from contradiction.labels import LABELS
 from contradiction.rendering import render
-from contradiction.sources import Source
 from contradiction.tables import Table
 
 if TYPE_CHECKING:

@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contradiction import record
-from contradiction.calibration import calibrate
+from contradiction.classifiers.calibration import calibrate
+from contradiction.classifiers.export import WEIGHTS
 from contradiction.errors import InputError
-from contradiction.export import WEIGHTS
 from contradiction.files import new_folder, read_json
-from contradiction.members import own_validation
-from contradiction.model_cards import model_card
+from contradiction.merging.members import own_validation
+from contradiction.reports.model_cards import model_card
 
 if TYPE_CHECKING:
     import torch

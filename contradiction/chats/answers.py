@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from contradiction.chat_files import Entry
+from contradiction.chats.readers import Entry
+from contradiction.chats.streams import Answered, Record, Tally, to_line
+from contradiction.classifiers.loading import COMPOSITE
 from contradiction.errors import InputError
 from contradiction.files import read_json, write_json
 from contradiction.hub import fetched
-from contradiction.loading import COMPOSITE
-from contradiction.streams import Answered, Record, Tally, to_line
 
 # What of a model folder bears on its verdicts; its card and the record of its training do not.
 READ = (".bin", ".json", ".model", ".onnx", ".safetensors", ".txt")

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from contradiction.decision import Rule
+from contradiction.classifiers.decision import Rule
 from contradiction.labels import CONTRADICTION, CONTRADICTIONS, NON_CONTRADICTION, merge
 from contradiction.views import Row
 
@@ -129,3 +129,23 @@ class Classifier(ABC):
             )
             for each in self.read(rows, batch_size=batch_size, on_batch=on_batch)
         ]
+
+
+def spread(on_batch: OnBatch | None, rows: int, reads: int) -> OnBatch | None:
+    """A callback for several classifiers that read the same rows one after the other: together they tell each row once.
+
+    Args:
+        on_batch: is told numbers of rows.
+        rows: all that it is to be told of.
+        reads: rows that the classifiers read, all together.
+    """
+    if on_batch is None:
+        return None
+    done = 0
+
+    def tell(count: int) -> None:
+        nonlocal done
+        before, done = done, done + count
+        on_batch(rows * done // reads - rows * before // reads)
+
+    return tell

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from contradiction.classifier import Classifier, OnBatch, Reading
-from contradiction.decision import Rule
+from contradiction.classifiers.classifier import Classifier, OnBatch, Reading
+from contradiction.classifiers.decision import Rule
+from contradiction.classifiers.scoring import Scores
 from contradiction.labels import CONTRADICTIONS, HISTORY, INTRA, ROLE
-from contradiction.scoring import Scores
 from contradiction.views import Row
 
 TINY = 1e-12  # a probability of 0 has no logarithm

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from contradiction.data import fingerprint, load_split
+from contradiction.data.splits import fingerprint, load_split
 from contradiction.errors import InputError
 from contradiction.training.sampling import of_bot
 

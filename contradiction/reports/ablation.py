@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from contradiction import record, shipped
-from contradiction.paired_tests import Contrast, Line, Run, contrasts, merged_run_of, run_of
+from contradiction.evaluation.paired_tests import Contrast, Line, Run, contrasts, merged_run_of, run_of
 from contradiction.recipes import Recipe
 from contradiction.results import RESAMPLES, backbone_name
 from contradiction.tables import Table, percent, signed, signed_interval

@@ -1,0 +1,1 @@
+"""One detector made of several trained ones: their weights averaged, or asked together."""

@@ -1,0 +1,1 @@
+"""What is written for people to read: model cards and the page of results."""

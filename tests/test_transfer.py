@@ -1,0 +1,121 @@
+"""The transfer set: conversations made of training rows, which a student learns from its teachers alone."""
+
+import pytest
+import torch
+
+from contradiction.data.splits import load_split
+from contradiction.errors import InputError
+from contradiction.files import read_json
+from contradiction.recipes import Recipe
+from contradiction.training.loop import train
+from contradiction.training.losses import SOFT, UNLABELLED, divergence, objective
+from contradiction.training.sampling import training_rows
+from contradiction.training.transfer import transfer_rows
+
+SCRATCH = {"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600}
+
+
+def recipe(**values):
+    return Recipe(
+        **{"name": "student", "view": "flatten", "config": "4-class", "scratch": SCRATCH, "epochs": 1} | values
+    )
+
+
+@pytest.fixture(scope="module")
+def rows(sample_repo):
+    return load_split(sample_repo, "4-class", "train")
+
+
+def test_a_first_turn_is_followed_by_a_second_one_of_the_same_bot_that_the_data_set_does_not_have_there(rows):
+    found = transfer_rows(rows, 2)
+    assert found.features == rows.features and len(found) == 2 * len(rows)
+    first = {(row["u1"], row["b1"], row["bot"]) for row in rows}
+    second = {(row["u2"], row["b2"], row["bot"]) for row in rows}
+    had = {(row["u1"], row["u2"]) for row in rows}
+    by_id = {row["id"]: row for row in rows}
+    for row in found:
+        assert (row["u1"], row["b1"], row["bot"]) in first
+        assert (row["u2"], row["b2"], row["bot"]) in second
+        assert (row["u1"], row["u2"]) not in had
+        assert row["label"] is None
+        assert by_id[row["id"]]["u1"] == row["u1"]
+    assert len({(row["u1"], row["b1"], row["u2"], row["b2"]) for row in found}) == len(found)
+    assert found["id"] == transfer_rows(rows, 2)["id"]
+
+
+def test_the_turns_speak_of_the_same_things(rows):
+    made = rows.select([0, 0, 0]).to_dict()
+    made |= {
+        "id": [0, 1, 2],
+        "u1": ["你喜欢猫吗？", "你是哪里人？", "今天天气好吗？"],
+        "b1": ["喜欢猫", "我是北京人", "天气很好"],
+        "u2": ["今天天气怎么样？", "你养猫吗？", "你在哪里？"],
+        "b2": ["下雨", "我不喜欢猫", "在北京"],
+    }
+    found = transfer_rows(type(rows).from_dict(made, features=rows.features), 1)
+    assert found["b2"][:] == ["我不喜欢猫", "在北京", "下雨"]
+
+
+def test_a_bot_with_too_few_turns_gives_what_it_has(rows):
+    few = rows.select(range(3))
+    assert len(transfer_rows(few, 50)) <= 3 * 2
+
+
+@pytest.mark.parametrize("r_drop", [0.0, 1.0])
+@pytest.mark.parametrize("options", [{}, {"focal": 2.0, "class_weights": "balanced", "logit_adjustment": 1.0}])
+def test_a_row_without_a_label_is_learnt_from_the_teachers_alone(r_drop, options):
+    logits, soft = torch.tensor([[1.0, 0.0, -1.0, 0.5]] * 2), torch.tensor([[0.1, 0.2, 0.3, 0.4]] * 2)
+
+    def model(x):
+        return type("Output", (), {"logits": x})
+
+    loss_of = objective(recipe(distill=0.25, distill_temperature=2.0, r_drop=r_drop, **options), [4, 3, 2, 1])
+    found = loss_of(model, {"x": logits, SOFT: soft}, torch.tensor([UNLABELLED, 3]))
+    whole = divergence(logits, soft, 2.0)
+    assert found[0] == pytest.approx(whole[0].item())
+    alone = objective(recipe(r_drop=r_drop, **options), [4, 3, 2, 1])(model, {"x": logits[1:]}, torch.tensor([3]))
+    assert found[1] == pytest.approx((0.75 * alone + 0.25 * whole[1]).item())
+
+
+def test_training_reads_it_after_the_rows_and_counts_their_classes_alone(
+    quick_model, sample_repo, rows, tmp_path, monkeypatch
+):
+    from contradiction.training import loop
+
+    seen = {}
+    make, encode = loop.objective, loop.encode_rows
+
+    def objective_of(recipe, counts):
+        seen["counts"] = counts
+        return make(recipe, counts)
+
+    def encode_rows(part, *arguments):
+        examples = encode(part, *arguments)
+        seen.setdefault("labels", [each["labels"] for each in examples])
+        return examples
+
+    monkeypatch.setattr(loop, "objective", objective_of)
+    monkeypatch.setattr(loop, "encode_rows", encode_rows)
+    asked = recipe(teachers=[str(quick_model)], transfer=1, mixed_views=["sentence-pair"])
+    folder = train(asked, data=sample_repo, out=tmp_path / "student")
+    assert seen["labels"][: len(rows)] == rows["label"][:]
+    assert set(seen["labels"][len(rows) :]) == {UNLABELLED}
+    assert len(seen["labels"]) == len(training_rows(rows, asked)) > len(rows)
+    assert seen["counts"] == [rows["label"][:].count(label) for label in range(4)]
+    run = read_json(folder / "run.json")
+    assert run["request"]["recipe"]["transfer"] == 1
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    assert "- transfer set: for each training row 1 more without a label" in card
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"transfer": 1}, "has no labels; name the teachers"),
+        ({"transfer": -1, "teachers": ["x"]}, "greater than or equal to 0"),
+        ({"transfer": 1, "teachers": ["x"], "view": "nli", "config": "nli"}, "the view nli reads pairs of sentences"),
+    ],
+)
+def test_a_transfer_set_has_teachers_and_is_of_conversations(values, message):
+    with pytest.raises(InputError, match=message):
+        recipe().with_changes(**values)
