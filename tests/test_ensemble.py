@@ -44,15 +44,12 @@ def both(members, sample_repo, tmp_path_factory):
     return out
 
 
-def test_progress_tells_each_row_once_over_all_members(both, members):
-    rows = [
-        {"u1": "你好", "b1": "", "u2": "你是谁", "b2": "我是小冰"},
-        *({"u1": "甲", "b1": "乙", "u2": "丙", "b2": "丁"},) * 4,
-    ]
+def test_progress_tells_each_row_once_over_all_members(both):
+    openings = [{"u1": "", "b1": "", "u2": "你是谁", "b2": "我是小冰"}]
+    rows = [{"u1": "甲", "b1": "乙", "u2": "丙", "b2": each} for each in "子丑寅卯"] + openings
     told = []
     EnsembleClassifier.load(both).read(rows, batch_size=2, on_batch=told.append)
-    assert sum(told) == len(rows) and len(told) == 3 + 2, "the opening is read by the first member alone"
-    assert sum(told[:3]) == 2
+    assert sum(told) == len(rows) and len(told) == 3 + 2, "the second member does not read the opening"
 
 
 def test_its_probabilities_are_those_of_the_mean_log_probability_calibrated(both, members, sample_repo):

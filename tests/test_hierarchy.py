@@ -40,7 +40,7 @@ def folder(sample_repo, tmp_path_factory):
 
 def test_progress_tells_each_row_once_over_all_stages(folder):
     told = []
-    rows = [{"u1": "甲", "b1": "乙", "u2": "丙", "b2": "丁"}] * 5
+    rows = [{"u1": "甲", "b1": "乙", "u2": each, "b2": "丁"} for each in "子丑寅卯辰"]
     HierarchicalClassifier.load(folder).read(rows, batch_size=2, on_batch=told.append)
     assert sum(told) == 5 and len(told) == 9
     assert sum(told[:3]) == 1
