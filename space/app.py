@@ -194,7 +194,7 @@ def examples() -> list[tuple[tuple[str, ...], dict[str, str]]]:
     """The contexts shown (u1, b1, u2), each with a reply of every category that the sample has, by the category."""
     names = LABELS["4-class"]
     replies: dict[tuple[str, ...], dict[str, str]] = defaultdict(dict)
-    for line in (files("contradiction") / "sample.jsonl").read_text(encoding="utf-8").splitlines():
+    for line in (files("contradiction.data") / "sample.jsonl").read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
         replies[row["u1"], row["b1"], row["u2"]].setdefault(names[row["label"]], row["b2"])
     shown = [next(context for context in replies if context[0] == first) for first in SHOWN]

@@ -471,7 +471,7 @@ def test_the_space_holds_the_page_and_the_library_and_nothing_else():
         "README.md",
         "requirements.txt",
         "contradiction/__init__.py",
-        "contradiction/sample.jsonl",
+        "contradiction/data/sample.jsonl",
     } < names
     assert {name.partition("/")[0] for name in names} == {"app.py", "README.md", "requirements.txt", "contradiction"}
     assert not any(name.startswith("tests/") or "/test_" in name or "__pycache__" in name for name in names)

@@ -10,8 +10,8 @@ from contradiction import cli, results
 from contradiction.classifiers.decision import Point, Rule
 from contradiction.detector import ContradictionDetector
 from contradiction.evaluation.on_split import evaluate
+from contradiction.evaluation.operating_points import NOT_REACHED, outcomes, table, why_not
 from contradiction.evaluation.rates import wilson
-from contradiction.evaluation.settings_on_test import NOT_REACHED, outcomes, table, why_not
 from contradiction.labels import NON_CONTRADICTION
 
 # At 0.6: precision 0.8 at a prior of one half; at 0.4: 2/3.
