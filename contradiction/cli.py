@@ -14,12 +14,11 @@ from contradiction.commands import (
     data,
     demo,
     detect,
-    ensemble,
     evaluate,
+    merge,
     push,
     reproduce,
     results,
-    soup,
     train,
 )
 from contradiction.errors import InputError
@@ -33,7 +32,7 @@ app = typer.Typer(
 app.add_typer(data.app, name="data")
 for command in (
     train.train, evaluate.evaluate, results.baselines, analyze.analyze, reproduce.reproduce, calibrate.calibrate,
-    soup.soup, ensemble.ensemble, results.card, results.results, results.export, detect.detect, demo.space, demo.demo,
+    merge.soup, merge.ensemble, results.card, results.results, results.export, detect.detect, demo.space, demo.demo,
 ):  # fmt: skip
     app.command()(command)
 app.add_typer(backbone.app, name="backbone")

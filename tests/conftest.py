@@ -9,7 +9,9 @@ import shutil
 import signal
 import tempfile
 from functools import cache
+from io import BytesIO
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -142,6 +144,23 @@ def detector(random_model) -> "ContradictionDetector":
 def two_class(random_model) -> "ContradictionDetector":
     """The same of two classes."""
     return _detector(random_model("2-class"))
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """Calls the command line in this process; gives exit code, stdout and stderr."""
+    from contradiction import cli
+
+    def call(*arguments, stdin=b""):
+        capsys.readouterr()  # what was written before
+        monkeypatch.setattr("sys.argv", ["cdconv", *map(str, arguments)])
+        monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=BytesIO(stdin)))
+        with pytest.raises(SystemExit) as stopped:
+            cli.main()
+        out = capsys.readouterr()
+        return stopped.value.code or 0, out.out, out.err
+
+    return call
 
 
 def _detector(folder: Path) -> "ContradictionDetector":

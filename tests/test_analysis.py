@@ -3,7 +3,7 @@
 import csv
 import json
 import re
-import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +12,6 @@ from matplotlib.colors import to_rgb
 from sklearn.calibration import calibration_curve
 from sklearn.metrics import precision_recall_curve
 
-from contradiction import cli
 from contradiction.analysis.errors import errors, kinds
 from contradiction.analysis.figures import analyse, measure
 from contradiction.analysis.material import Material, load, read_kept
@@ -483,26 +482,22 @@ def test_nothing_but_an_analysis_is_replaced(tmp_path, monkeypatch):
     check_place(tmp_path / "new")
 
 
-def run(monkeypatch, capsys, *arguments):
-    monkeypatch.setattr(sys, "argv", ["cdconv", "analyze", *map(str, arguments)])
-    with pytest.raises(SystemExit) as stopped:
-        cli.main()
-    out = capsys.readouterr()
-    return stopped.value.code or 0, out.out, out.err
+@pytest.fixture
+def run(run):
+    """Calls `cdconv analyze` in this process; gives exit code, stdout and stderr."""
+    return partial(run, "analyze")
 
 
-def test_the_command_takes_a_model_and_then_its_evaluation(quick_model, sample_repo, tmp_path, monkeypatch, capsys):
+def test_the_command_takes_a_model_and_then_its_evaluation(run, quick_model, sample_repo, tmp_path):
     first, second = tmp_path / "first", tmp_path / "second"
-    code, said, _ = run(monkeypatch, capsys, quick_model, "--data", sample_repo, "--out", first)
+    code, said, _ = run(quick_model, "--data", sample_repo, "--out", first)
     assert (code, said.split(":")[0]) == (0, str(first / "index.html"))
-    code, *_ = run(monkeypatch, capsys, first / "evaluation.json", "--data", sample_repo, "--out", second)
+    code, *_ = run(first / "evaluation.json", "--data", sample_repo, "--out", second)
     assert code == 0
     files = [each.relative_to(first) for each in first.rglob("*") if each.is_file()]
     assert len(files) > 20
     assert [name for name in files if (first / name).read_bytes() != (second / name).read_bytes()] == []
-    code, _, said = run(
-        monkeypatch, capsys, first / "evaluation.json", "--config", "2-class", "--data", sample_repo, "--out", second
-    )
+    code, _, said = run(first / "evaluation.json", "--config", "2-class", "--data", sample_repo, "--out", second)
     assert (code, said.count("\n")) == (2, 1)
     assert "keeps an evaluation on config '4-class', not '2-class'" in said
 

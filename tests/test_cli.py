@@ -7,7 +7,6 @@ import sys
 
 import pytest
 
-from contradiction import cli
 from contradiction.recipes import Recipe
 from contradiction.training.loop import train
 
@@ -22,28 +21,6 @@ CHAT = [
 @pytest.fixture(scope="module")
 def model(quick_model, tmp_path_factory):
     return shutil.copytree(quick_model, tmp_path_factory.mktemp("models") / "quick")
-
-
-@pytest.fixture
-def run(monkeypatch, capsys):
-    """Calls the command line in this process; gives exit code, stdout and stderr."""
-
-    def call(*arguments, stdin=b""):
-        monkeypatch.setattr(sys, "argv", ["cdconv", *map(str, arguments)])
-        monkeypatch.setattr(sys, "stdin", _Stdin(stdin))
-        with pytest.raises(SystemExit) as exit:
-            cli.main()
-        out = capsys.readouterr()
-        return exit.value.code or 0, out.out, out.err
-
-    return call
-
-
-class _Stdin:
-    def __init__(self, content):
-        from io import BytesIO
-
-        self.buffer = BytesIO(content)
 
 
 def line(messages=CHAT):

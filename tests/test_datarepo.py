@@ -22,7 +22,6 @@ from datasets import ClassLabel, Dataset, Value, load_dataset
 from huggingface_hub import DatasetCard, DatasetCardData
 
 import cdconv
-from contradiction import cli
 from contradiction.data import datarepo, sources, statistics
 from contradiction.data.sources import SAMPLE, Source
 from contradiction.data.splits import load_split
@@ -652,18 +651,6 @@ def no_server(server):
     server.close()
 
 
-def run(monkeypatch, capsys, *arguments):
-    """The command line in this process: exit code, stdout, stderr."""
-    monkeypatch.setattr(sys, "argv", ["cdconv", *map(str, arguments)])
-    try:
-        cli.main()
-        code = 0
-    except SystemExit as stop:
-        code = stop.code or 0
-    out, err = capsys.readouterr()
-    return code, out, err
-
-
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
@@ -677,11 +664,9 @@ def run(monkeypatch, capsys, *arguments):
         (no_server, "nor fetched from http://127.0.0.1"),
     ],
 )
-def test_a_fetch_that_fails_is_one_line_and_builds_nothing(
-    damage, message, served_sample, tmp_path, monkeypatch, capsys
-):
+def test_a_fetch_that_fails_is_one_line_and_builds_nothing(run, damage, message, served_sample, tmp_path):
     damage(served_sample)
-    code, out, err = run(monkeypatch, capsys, "data", "build", "--out", tmp_path / "cdconv")
+    code, out, err = run("data", "build", "--out", tmp_path / "cdconv")
     *bars, line = err.rstrip("\n").splitlines()
     assert (code, out) == (2, "")
     assert line.startswith("cdconv: ")
@@ -701,8 +686,8 @@ def test_a_fetch_that_failed_can_be_tried_again(damage, served_sample):
     assert sources.find().path.read_bytes() == whole
 
 
-def test_without_network_and_file_the_error_says_what_to_do(monkeypatch, capsys, tmp_path):
-    code, out, err = run(monkeypatch, capsys, "data", "build", "--out", tmp_path / "cdconv")
+def test_without_network_and_file_the_error_says_what_to_do(run, tmp_path):
+    code, out, err = run("data", "build", "--out", tmp_path / "cdconv")
     assert (code, out, err.count("\n")) == (2, "", 1)
     for part in ("$CDCONV_FILE is not set", cdconv.URL, "--source names a file", "--source sample"):
         assert part in err
@@ -712,9 +697,9 @@ def test_without_network_and_file_the_error_says_what_to_do(monkeypatch, capsys,
 # --- the command line -----------------------------------------------------------------------------------------------
 
 
-def test_build_says_what_it_made_and_that_the_sample_is_not_cdconv(sample_repo, tmp_path, monkeypatch, capsys):
+def test_build_says_what_it_made_and_that_the_sample_is_not_cdconv(run, sample_repo, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    code, out, err = run(monkeypatch, capsys, "data", "build", "--source", "sample")
+    code, out, err = run("data", "build", "--source", "sample")
     assert code == 0
     assert out == f"cdconv: six configs from {SAMPLE}\n"
     assert "the embedded sample" in err
@@ -734,14 +719,14 @@ def test_build_says_what_it_made_and_that_the_sample_is_not_cdconv(sample_repo, 
     ],
 )
 @pytest.mark.parametrize("command", ["build", "stats"])
-def test_a_bad_source_is_one_line_and_exit_code_2(command, source, parts, tmp_path, monkeypatch, capsys):
+def test_a_bad_source_is_one_line_and_exit_code_2(run, command, source, parts, tmp_path, monkeypatch):
     sample = [json.loads(line) for line in SAMPLE.read_text(encoding="utf-8").splitlines()]
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "bad.txt", [*sample[:5], sample[5] | {"method": "short"}])
     write(tmp_path / "few.txt", sample[:4])
     (tmp_path / "binary.txt").write_bytes(b"\x00\xff\n" * 9)
     before = sorted(tmp_path.iterdir())
-    code, out, err = run(monkeypatch, capsys, "data", command, "--source", source)
+    code, out, err = run("data", command, "--source", source)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert err.startswith("cdconv: ")
     for part in parts:
@@ -750,10 +735,10 @@ def test_a_bad_source_is_one_line_and_exit_code_2(command, source, parts, tmp_pa
 
 
 @pytest.mark.parametrize("out", ["thesis", "thesis/text.txt", "thesis/text.txt/cdconv"])
-def test_a_bad_out_folder_is_one_line_and_exit_code_2(out, tmp_path, monkeypatch, capsys):
+def test_a_bad_out_folder_is_one_line_and_exit_code_2(run, out, tmp_path):
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "text.txt").write_text("mine", encoding="utf-8")
-    code, stdout, err = run(monkeypatch, capsys, "data", "build", "--source", "sample", "--out", tmp_path / out)
+    code, stdout, err = run("data", "build", "--source", "sample", "--out", tmp_path / out)
     line = err.splitlines()[-1]
     assert (code, stdout) == (2, "")
     assert line.startswith("cdconv: ")
@@ -779,9 +764,9 @@ def test_the_installed_command_prints_an_error_as_one_line(tmp_path):
 # --- statistics -----------------------------------------------------------------------------------------------------
 
 
-def test_table_3_of_the_release(release, monkeypatch, capsys):
+def test_table_3_of_the_release(run, release, monkeypatch):
     monkeypatch.setenv("CDCONV_FILE", str(release))
-    code, out, err = run(monkeypatch, capsys, "data", "stats")
+    code, out, err = run("data", "stats")
     assert (code, err) == (0, "")
     rows = table_rows(out)
     for line in """
@@ -820,8 +805,8 @@ def test_table_3_of_the_release(release, monkeypatch, capsys):
             assert f"{config} {split} {sum(counts):,} {labels}" in rows
 
 
-def test_stats_of_the_sample_are_counted_and_come_with_a_warning(monkeypatch, capsys, sample_rows):
-    code, out, err = run(monkeypatch, capsys, "data", "stats", "--source", "sample")
+def test_stats_of_the_sample_are_counted_and_come_with_a_warning(run, sample_rows):
+    code, out, err = run("data", "stats", "--source", "sample")
     assert code == 0
     assert "not CDConv" in err
     labels = Counter(row["label"] for row in sample_rows)

@@ -45,24 +45,15 @@ def chats(sample_rows):
 
 
 @pytest.fixture
-def run(monkeypatch, capsysbinary, model):
+def run(run, model):
     """Calls `cdconv detect` with the model; gives exit code, the objects on stdout, and the lines of stderr."""
 
     def call(*arguments, stdin=b"", model=model):
-        monkeypatch.setattr(sys, "argv", ["cdconv", "detect", "--model", *map(str, (model, *arguments))])
-        monkeypatch.setattr(sys, "stdin", _Stdin(stdin))
-        with pytest.raises(SystemExit) as exit:
-            cli.main()
-        out, err = (each.decode("utf-8") for each in capsysbinary.readouterr())
+        code, out, err = run("detect", "--model", model, *arguments, stdin=stdin)
         lines = [json.loads(each) for each in out.splitlines()] if "--table" not in arguments else out
-        return exit.value.code or 0, lines, err.splitlines()
+        return code, lines, err.splitlines()
 
     return call
-
-
-class _Stdin:
-    def __init__(self, content):
-        self.buffer = BytesIO(content)
 
 
 def objects(path):

@@ -2,12 +2,11 @@
 
 import json
 import shutil
-import sys
 from collections import Counter
 
 import pytest
 
-from contradiction import cli, results
+from contradiction import results
 from contradiction.data import datarepo, sources
 from contradiction.data.splits import fingerprint, load_split
 from contradiction.detector import ContradictionDetector
@@ -28,21 +27,6 @@ def repo(tmp_path_factory):
 @pytest.fixture(scope="module")
 def result(detector, repo):
     return on_checklists.evaluate(detector, data=repo, limit=100)
-
-
-@pytest.fixture
-def run(monkeypatch, capsys):
-    """Calls the command line in this process; gives exit code, stdout and stderr."""
-
-    def call(*arguments):
-        capsys.readouterr()  # what making a model has written
-        monkeypatch.setattr(sys, "argv", ["cdconv", *map(str, arguments)])
-        with pytest.raises(SystemExit) as exit:
-            cli.main()
-        out = capsys.readouterr()
-        return exit.value.code or 0, out.out, out.err
-
-    return call
 
 
 def chats(repo, config, ids):

@@ -1,12 +1,11 @@
 """Settings of an operator on test: chosen on validation, counted from kept probabilities, told in the card."""
 
 import shutil
-import sys
 
 import numpy as np
 import pytest
 
-from contradiction import cli, results
+from contradiction import results
 from contradiction.classifiers.decision import Point, Rule
 from contradiction.detector import ContradictionDetector
 from contradiction.evaluation.on_split import evaluate
@@ -92,21 +91,6 @@ def test_outcomes_are_what_the_facade_calls(quick_model, sample_repo):
         assert each.found == sum(a and b for a, b in zip(called, clashes, strict=True))
         assert each.alarms == sum(a and not b for a, b in zip(called, clashes, strict=True))
     assert reached
-
-
-@pytest.fixture
-def run(monkeypatch, capsys):
-    """Calls the command line in this process; gives exit code, stdout and stderr."""
-
-    def call(*arguments):
-        capsys.readouterr()  # what making a model has written
-        monkeypatch.setattr(sys, "argv", ["cdconv", *map(str, arguments)])
-        with pytest.raises(SystemExit) as exit:
-            cli.main()
-        out = capsys.readouterr()
-        return exit.value.code or 0, out.out, out.err
-
-    return call
 
 
 def test_a_kept_evaluation_is_not_scored_again_and_another_rule_is(run, quick_model, sample_repo, tmp_path):

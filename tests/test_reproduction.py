@@ -9,6 +9,7 @@ import statistics
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -66,17 +67,9 @@ def encoders(sample_rows, tmp_path_factory):
 
 
 @pytest.fixture
-def run(monkeypatch, capsys):
+def run(run):
     """Calls `cdconv reproduce` in this process; gives exit code, stdout and stderr."""
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["cdconv", "reproduce", *map(str, arguments)])
-        with pytest.raises(SystemExit) as exit:
-            cli.main()
-        out = capsys.readouterr()
-        return exit.value.code or 0, out.out, out.err
-
-    return call
+    return partial(run, "reproduce")
 
 
 @pytest.fixture(scope="module")

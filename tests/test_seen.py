@@ -8,7 +8,7 @@ import pytest
 from huggingface_hub import constants
 
 import cdconv
-from contradiction import cli, record, results, seen
+from contradiction import record, results, seen
 from contradiction.errors import InputError
 from contradiction.files import write_json
 from contradiction.recipes import Recipe
@@ -20,7 +20,7 @@ SHA = "0123456789abcdef0123456789abcdef01234567"
 HUB_ID = "user/seen"
 
 
-def run(config, *before, data_name="CDConv"):
+def trained(config, *before, data_name="CDConv"):
     """A record: of a model trained on a config, made from others that were trained on these."""
     ancestors = [{"config": each, "data_name": data_name, "model": f"the {each} one"} for each in before]
     return {"request": {"recipe": {"config": config}, "data_name": data_name}, "ancestors": ancestors}
@@ -29,28 +29,28 @@ def run(config, *before, data_name="CDConv"):
 @pytest.mark.parametrize(
     ("record", "config", "split", "why"),
     [
-        (run("4-class"), "4-class", "test", None),
-        (run("4-class"), "4-class", "validation", None),
-        (run("4-class"), "2-class", "test", None),
-        (run("4-class"), "4-class-a2t", "test", None),
-        (run("4-class-grouped"), "persona-grouped", "test", None),
-        (run("nli"), "4-class-grouped", "test", None),
-        (run("nli"), "4-class", "train", None),
-        (run("4-class"), "nli", "validation", None),
+        (trained("4-class"), "4-class", "test", None),
+        (trained("4-class"), "4-class", "validation", None),
+        (trained("4-class"), "2-class", "test", None),
+        (trained("4-class"), "4-class-a2t", "test", None),
+        (trained("4-class-grouped"), "persona-grouped", "test", None),
+        (trained("nli"), "4-class-grouped", "test", None),
+        (trained("nli"), "4-class", "train", None),
+        (trained("4-class"), "nli", "validation", None),
         ({}, "4-class", "train", None),
-        (run("4-class"), "2-class", "train", "was trained on 4-class, whose training rows these are"),
-        (run("nli"), "nli-2-class", "train", "was trained on nli, whose training rows these are"),
+        (trained("4-class"), "2-class", "train", "was trained on 4-class, whose training rows these are"),
+        (trained("nli"), "nli-2-class", "train", "was trained on nli, whose training rows these are"),
         (
-            run("4-class"), "4-class-grouped", "test",
+            trained("4-class"), "4-class-grouped", "test",
             "was trained on 4-class, whose training split holds rows of the test split of 4-class-grouped",
         ),
-        (run("persona-grouped"), "2-class", "validation", "was trained on persona-grouped, whose training split"),
-        (run("4-class"), "4-class-rct-grouped", "test", "was trained on 4-class, whose"),
+        (trained("persona-grouped"), "2-class", "validation", "was trained on persona-grouped, whose training split"),
+        (trained("4-class"), "4-class-rct-grouped", "test", "was trained on 4-class, whose"),
         (
-            run("4-class-grouped", "nli", "2-class"), "4-class-grouped", "test",
+            trained("4-class-grouped", "nli", "2-class"), "4-class-grouped", "test",
             "was made from the 2-class one, which was trained on 2-class, whose training split holds rows of the test ",
         ),
-        (run("nli", "4-class"), "4-class-grouped", "test", "was made from the 4-class one"),
+        (trained("nli", "4-class"), "4-class-grouped", "test", "was made from the 4-class one"),
     ],
 )  # fmt: skip
 def test_rows_are_seen_by_the_other_split_and_in_training(record, config, split, why):
@@ -60,8 +60,8 @@ def test_rows_are_seen_by_the_other_split_and_in_training(record, config, split,
 
 def test_rows_of_another_data_set_are_not_seen():
     asked = "4-class-grouped", "test"
-    assert seen.why_seen(run("4-class", data_name="CDConv sample"), *asked, "CDConv") is None
-    assert seen.why_seen(run("4-class", data_name="CDConv sample"), *asked) is not None
+    assert seen.why_seen(trained("4-class", data_name="CDConv sample"), *asked, "CDConv") is None
+    assert seen.why_seen(trained("4-class", data_name="CDConv sample"), *asked) is not None
 
 
 @pytest.mark.parametrize("odd", [{"request": []}, {"request": {"recipe": "x"}}, {"ancestors": [3]}, {"ancestors": 3}])
@@ -76,21 +76,7 @@ def test_the_two_splits_share_their_rows(sample_rows):
         assert len(train & test) > len(test) / 3
 
 
-@pytest.fixture
-def call(monkeypatch, capsys):
-    """Calls the command line in this process; gives exit code, stdout and stderr."""
-
-    def call(*arguments):
-        monkeypatch.setattr("sys.argv", ["cdconv", *map(str, arguments)])
-        with pytest.raises(SystemExit) as exit:
-            cli.main()
-        out = capsys.readouterr()
-        return exit.value.code or 0, out.out, out.err
-
-    return call
-
-
-def test_a_figure_of_seen_rows_is_said_and_marked_and_never_published(call, quick_model, sample_repo, tmp_path):
+def test_a_figure_of_seen_rows_is_said_and_marked_and_never_published(run, quick_model, sample_repo, tmp_path):
     folder = tmp_path / "results"
     for name, *options in (
         ("fair",),
@@ -98,7 +84,7 @@ def test_a_figure_of_seen_rows_is_said_and_marked_and_never_published(call, quic
         ("train", "--split", "train"),
     ):
         kept = folder / f"{name}.json"
-        code, out, err = call("evaluate", quick_model, "--data", sample_repo, "--json", kept, *options)
+        code, out, err = run("evaluate", quick_model, "--data", sample_repo, "--json", kept, *options)
         why = json.loads(kept.read_text(encoding="utf-8"))["seen"]
         assert code == 0
         assert "macro-F1" in out
@@ -179,10 +165,10 @@ def test_what_a_start_was_made_from_is_recorded_and_counts(quick_model, sample_r
         requests.request(recipe(backbone=str(one)), sample_repo)
 
 
-def test_a_model_on_the_hub_is_known_by_its_record(call, on_the_hub, sample_repo, tmp_path):
+def test_a_model_on_the_hub_is_known_by_its_record(run, on_the_hub, sample_repo, tmp_path):
     assert results.trained_on(on_the_hub) == "4-class"
     options = ("--data", sample_repo, "--config", "4-class-grouped", "--json", tmp_path / "kept.json")
-    code, _, err = call("evaluate", on_the_hub, *options)
+    code, _, err = run("evaluate", on_the_hub, *options)
     assert code == 0
     assert f"cdconv: {HUB_ID} was trained on 4-class, whose training split holds rows" in err
     asked = recipe("4-class", backbone=on_the_hub)

@@ -6,13 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from contradiction import record, seen
-from contradiction.classifiers.calibration import calibrate
 from contradiction.classifiers.ensemble import FILE, EnsembleClassifier
 from contradiction.classifiers.loading import composite
 from contradiction.errors import InputError
-from contradiction.files import new_folder, write_json
-from contradiction.merging.members import own_validation
-from contradiction.reports.model_cards import model_card
+from contradiction.files import write_json
+from contradiction.merging.members import merged
 
 
 def ensemble(models: Sequence[str | Path], out: str | Path, *, data: str | Path) -> Path:
@@ -32,16 +30,13 @@ def ensemble(models: Sequence[str | Path], out: str | Path, *, data: str | Path)
     """
     folders, out = [Path(each) for each in models], Path(out)
     runs = _runs(folders)
-    validation = own_validation(folders, runs, data, out)
-    with new_folder(out) as folder:
+    with merged(folders, runs, data, out) as folder:
         names = [each.resolve().name for each in folders]
         for name, member in zip(names, folders, strict=True):
             shutil.copytree(member, folder / name)
         write_json(folder / FILE, {"members": names})
         EnsembleClassifier.load(folder)  # says which labels differ
         record.write_ensemble(folder, runs, seen.ancestors(map(str, folders)))
-        calibrate(folder, validation)
-        model_card(folder, name=out.name).save(folder / "README.md")
     return out
 
 

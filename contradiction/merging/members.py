@@ -1,25 +1,30 @@
-"""What a soup and an ensemble ask alike of the detectors that they are made of."""
+"""What a soup and an ensemble have in common: what they ask of the detectors, and how their folder is finished."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from contradiction.classifiers.calibration import calibrate
 from contradiction.data.splits import fingerprint, load_split
 from contradiction.errors import InputError
+from contradiction.files import new_folder
+from contradiction.reports.model_cards import model_card
 from contradiction.training.sampling import of_bot
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
 
-def own_validation(models: Sequence[Path], runs: Sequence[Mapping[str, Any]], data: str | Path, out: Path) -> "Dataset":
-    """The validation split of the data, or of the bot's replies, that all of them were trained on.
+@contextmanager
+def merged(models: Sequence[Path], runs: Sequence[Mapping[str, Any]], data: str | Path, out: Path) -> Iterator[Path]:
+    """A folder for weights and record of what is made of detectors; it then gets its decision rule and its card.
 
     Args:
-        models: their folders.
+        models: folders of the detectors.
         runs: their records.
         data: the data repo, said to be theirs.
-        out: the folder that is to be made of them.
+        out: where the folder comes to stand once it is whole.
 
     Raises:
         InputError: they were trained on different data, or on the replies of different bots, or ``data`` is not theirs,
@@ -27,6 +32,15 @@ def own_validation(models: Sequence[Path], runs: Sequence[Mapping[str, Any]], da
     """
     if out.exists():
         raise InputError(f"{out}: exists already; remove it, or name another folder")
+    validation = _own_validation(models, runs, data)
+    with new_folder(out) as folder:
+        yield folder
+        calibrate(folder, validation)
+        model_card(folder, name=out.name).save(folder / "README.md")
+
+
+def _own_validation(models: Sequence[Path], runs: Sequence[Mapping[str, Any]], data: str | Path) -> "Dataset":
+    """The validation split of the data, or of the bot's replies, that all of them were trained on."""
     asked = runs[0]["request"]
     for model, run in zip(models, runs, strict=True):
         if run["request"]["data"] != asked["data"]:

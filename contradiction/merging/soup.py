@@ -5,12 +5,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contradiction import record
-from contradiction.classifiers.calibration import calibrate
 from contradiction.classifiers.export import WEIGHTS
 from contradiction.errors import InputError
-from contradiction.files import new_folder, read_json
-from contradiction.merging.members import own_validation
-from contradiction.reports.model_cards import model_card
+from contradiction.files import read_json
+from contradiction.merging.members import merged
 
 if TYPE_CHECKING:
     import torch
@@ -44,16 +42,12 @@ def soup(models: Sequence[str | Path], out: str | Path, *, data: str | Path) -> 
 
     folders, out = [Path(each) for each in models], Path(out)
     runs = _runs(folders)
-    validation = own_validation(folders, runs, data, out)
-    mean = _mean(folders)
-    with new_folder(out) as folder:
-        save_file(mean, folder / WEIGHTS, metadata={"format": "pt"})
+    with merged(folders, runs, data, out) as folder:
+        save_file(_mean(folders), folder / WEIGHTS, metadata={"format": "pt"})
         (folder / "config.json").write_bytes((folders[0] / "config.json").read_bytes())
         for file in folders[0].glob("*token*.json"):
             (folder / file.name).write_bytes(file.read_bytes())
         record.write_soup(folder, runs)
-        calibrate(folder, validation)
-        model_card(folder, name=out.name).save(folder / "README.md")
     return out
 
 

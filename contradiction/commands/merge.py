@@ -1,0 +1,32 @@
+"""``cdconv soup`` and ``cdconv ensemble``: one detector of several."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from contradiction.commands.options import DataOption
+
+ModelsArgument = Annotated[list[Path], typer.Argument(help="Model folders that `cdconv train` wrote, two or more.")]
+OutOption = Annotated[Path, typer.Option(help="The model folder to write.")]
+
+
+def soup(models: ModelsArgument, out: OutOption, data: DataOption = "cdconv") -> None:
+    """Averages the weights of runs that started from one checkpoint; the mean costs no more to ask than one of them."""
+    from contradiction.merging.soup import soup
+
+    soup(models, out, data=data)
+    _tell(out, f"the mean of {len(models)} models", data)
+
+
+def ensemble(models: ModelsArgument, out: OutOption, data: DataOption = "cdconv") -> None:
+    """Puts detectors into one folder that are asked together, in any views: better than each, and as dear as all."""
+    from contradiction.merging.ensembling import ensemble
+
+    ensemble(models, out, data=data)
+    _tell(out, f"an ensemble of {len(models)}", data)
+
+
+def _tell(out: Path, what: str, data: str) -> None:
+    where = "" if data == "cdconv" else f" --data {data}"
+    typer.echo(f"{out}: {what}; next: cdconv evaluate {out} --split validation{where}")
