@@ -403,7 +403,7 @@ def test_a_card_that_cannot_be_made_leaves_the_earlier_repo_alone(sample_repo, t
     def fail(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(repo, "data_set_card", fail)
+    monkeypatch.setattr(datarepo, "data_set_card", fail)
     with pytest.raises(KeyboardInterrupt):
         datarepo.build(Source(SAMPLE, "sample"), out)
     assert contents(out) == contents(sample_repo)
