@@ -12,6 +12,7 @@ from contradiction.classifiers.checkpoint import CheckpointClassifier
 from contradiction.data.splits import load_split
 from contradiction.errors import InputError
 from contradiction.recipes import Recipe
+from contradiction.training import loop
 from contradiction.training.loop import train
 from contradiction.training.losses import SOFT, divergence, objective
 from contradiction.training.teachers import soft_labels
@@ -33,7 +34,6 @@ def test_soft_labels_are_the_mean_of_the_teachers_probabilities(quick_model, ran
     found = soft_labels(recipe(teachers=teachers), rows)
     ones = [softmax(CheckpointClassifier.load(each).logits(list(rows)), axis=1) for each in teachers]
     np.testing.assert_allclose(found, (ones[0] + ones[1]) / 2, atol=1e-6)
-    assert soft_labels(recipe(), rows) is None
 
 
 def test_a_teacher_with_other_labels_is_refused(random_model, rows):
@@ -92,6 +92,26 @@ def test_the_opinion_counts_as_much_as_is_asked(r_drop):
     torch.testing.assert_close(found[1.0], divergence(logits, soft))
     torch.testing.assert_close(found[0.0], torch.nn.functional.cross_entropy(logits, targets, reduction="none"))
     torch.testing.assert_close(found[0.25], 0.75 * found[0.0] + 0.25 * found[1.0])
+
+
+def test_teachers_are_asked_once_also_where_the_run_is_killed_before_its_first_epoch(
+    quick_model, sample_repo, tmp_path, monkeypatch
+):
+    taught = recipe(teachers=[str(quick_model)])
+    whole = train(taught, data=sample_repo, out=tmp_path / "whole")
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(loop, "_run", stop)
+        train(taught, data=sample_repo, out=tmp_path / "again")
+    with pytest.raises(InputError, match="an unfinished run; --resume continues it"):
+        train(taught, data=sample_repo, out=tmp_path / "again")
+    monkeypatch.setattr(loop, "soft_labels", stop)
+    again = train(taught, data=sample_repo, out=tmp_path / "again", resume=True)
+    assert (again / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+    assert {each.name for each in again.iterdir()} == {each.name for each in whole.iterdir()}
 
 
 def test_a_student_learns_from_its_teachers_the_same_each_time(quick_model, sample_repo, tmp_path):

@@ -34,6 +34,7 @@ from contradiction.training.locking import locked
 from contradiction.training.losses import UNLABELLED, Objective, objective
 from contradiction.training.optimizers import adamw
 from contradiction.training.regularizers import AdversarialEmbeddings, averaged, weight_average
+from contradiction.training.requests import TAUGHT
 from contradiction.training.sampling import of_bot, training_rows
 from contradiction.training.state import Position, Progress, keep, restore, writing
 from contradiction.training.teachers import check_teachers, soft_labels
@@ -99,7 +100,7 @@ def train(
         values = recipe.model_dump()
         with only_deterministic(deterministic), tracking.tracking(accelerator, values, out.name) as tracker:
             set_seed(recipe.seed)
-            run = _prepare(accelerator, recipe, rows, layout)
+            run = _prepare(accelerator, recipe, rows, layout, work)
             progress = _run(run, recipe, work, save_steps, tracker)
 
         if accelerator.is_main_process:
@@ -161,11 +162,11 @@ class _Run:
     adversary: AdversarialEmbeddings | None = None
 
 
-def _prepare(accelerator: Accelerator, recipe: Recipe, rows: dict[str, "Dataset"], layout: Layout) -> _Run:
+def _prepare(accelerator: Accelerator, recipe: Recipe, rows: dict[str, "Dataset"], layout: Layout, work: Path) -> _Run:
     columns = dict.fromkeys(column for view in (recipe.view, *recipe.mixed_views) for column in VIEWS[view])
     texts = (row[column] for row in rows["train"] for column in columns)
     model, tokenizer = start(recipe, recipe.labels, texts)
-    soft = soft_labels(recipe, rows["train"])
+    soft = _taught(accelerator, recipe, rows["train"], work) if recipe.teachers else None
     views = [encode_rows(rows["train"], recipe, tokenizer, view, soft) for view in (recipe.view, *recipe.mixed_views)]
     parts = train_loader(views, tokenizer, layout, recipe.seed)
     checks = evaluation_loader(encode_rows(rows["validation"], recipe, tokenizer), tokenizer, recipe.batch_size)
@@ -184,6 +185,17 @@ def _prepare(accelerator: Accelerator, recipe: Recipe, rows: dict[str, "Dataset"
         accelerator, model, optimizer, schedule, parts, checks, layout, objective(recipe, counts), tokenizer,
         average, adversary,
     )  # fmt: skip
+
+
+def _taught(accelerator: Accelerator, recipe: Recipe, rows: "Dataset", work: Path) -> np.ndarray:
+    """What the teachers say of the rows: one process asks, and what it heard is kept, so that nobody asks again."""
+    kept = work / TAUGHT
+    if accelerator.is_main_process and not kept.is_file():
+        heard = soft_labels(recipe, rows)
+        with writing(work), files.new_file(kept) as partial, partial.open("wb") as stream:
+            np.save(stream, heard)
+    accelerator.wait_for_everyone()
+    return np.load(kept)
 
 
 def _run(run: _Run, recipe: Recipe, work: Path, save_steps: int | None, tracker: tracking.Tracker) -> Progress:

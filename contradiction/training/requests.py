@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
 
+# In the working folder of a run: what its teachers say of its rows.
+TAUGHT = "teachers.npy"
+
+
 def request(recipe: Recipe, data: str | Path, rows: "Mapping[str, Dataset] | None" = None) -> dict[str, Any]:
     """What a run is asked to do, as its record keeps it.
 
@@ -95,8 +99,8 @@ def claim(work: Path, request: dict[str, Any], resume: bool, conditions: dict[st
         InputError: the folder holds an unfinished run, and it is not to be resumed, is another, or began under other
             conditions.
     """
-    # Without the state of an epoch, or a finished stage, there is nothing to lose.
-    if any(work.glob("**/state")) or any(work.glob(f"*/{record.NAME}")):
+    # Without the state of an epoch, a finished stage, or the answers of teachers there is nothing to lose.
+    if any(any(work.glob(each)) for each in ("**/state", f"*/{record.NAME}", TAUGHT)):
         if not resume:
             raise InputError(f"{work}: an unfinished run; --resume continues it, or remove it")
         if record.request(work) != request:

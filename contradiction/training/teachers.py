@@ -36,8 +36,8 @@ def check_teachers(recipe: "Recipe", data: str) -> None:
             raise InputError(f"teacher {name}: trained on other rows than the student's; train it on the same data")
 
 
-def soft_labels(recipe: "Recipe", rows: "Dataset") -> np.ndarray | None:
-    """The mean of the teachers' probabilities, shape (rows, labels), by the student's class ids; None without teachers.
+def soft_labels(recipe: "Recipe", rows: "Dataset") -> np.ndarray:
+    """The mean of the teachers' probabilities, shape (rows, labels), by the student's class ids.
 
     A mean of several is more often right than each, and one student can come near it at the cost of one (Hinton et al.,
     2015, *Distilling the knowledge in a neural network*, section 2). Each teacher reads its own view, at the
@@ -46,8 +46,6 @@ def soft_labels(recipe: "Recipe", rows: "Dataset") -> np.ndarray | None:
     Raises:
         InputError: a teacher is not there, or has other labels than the student.
     """
-    if not recipe.teachers:
-        return None
     found = []
     for name in recipe.teachers:
         teacher = load_classifier(name, precision=recipe.precision)
