@@ -50,7 +50,7 @@ Write two turns of a Chinese chat, or pick an example. The detector judges the b
     "unread": "**Not all was checked:** {reason}.",
     "empty": "{names} is empty; all four utterances are needed",
     "all empty": "{names} are empty; all four utterances are needed",
-    "long": "{name} has {length:,} characters; at most {longest:,} are read",
+    "long": "{name} has {length:,} characters; at most {longest:,} are allowed",
     "comma": ", ",
     "semicolon": "; ",
     "user": "user",
@@ -88,25 +88,25 @@ CHINESE = {
     ROLE: "角色混淆：回复站到了用户的位置上",
     HISTORY: "历史矛盾：回复与机器人先前说过的话矛盾",
     "headline": "### {text}（{score:.0%}）",
-    "less probable": "另有标签概率更高；决策规则对少见的类别，概率较低时就会判定。",
+    "less probable": "另一个标签的概率更高；但对少见的类别，决策规则在概率较低时也会判定。",
     "nothing": "### 无从判断\n{reason}。",
     "refused": "### 未作判断\n{reason}。",
     "unread": "**并非全部都检查过**：{reason}。",
     "empty": "{names} 为空；四句话都要填写",
     "all empty": "{names} 为空；四句话都要填写",
-    "long": "{name} 有 {length:,} 个字符；最多读 {longest:,} 个",
+    "long": "{name} 有 {length:,} 个字符；最多 {longest:,} 个",
     "comma": "、",
     "semicolon": "；",
     "user": "用户",
     "bot": "机器人",
     "judged": "被判断",
-    "contradicted": "与之矛盾",
+    "contradicted": "与被判断的回复矛盾",
     "examples": """### 例子
 为本项目编写：前三句相同，回复分属不同类别。回复前面的名称是编写时想要的类别，箭头后面是这个检测器的判断。\
-**例子经过挑选**，使项目自带的检测器在每个类别上都判对一个；其余的它也会判错，别处也一样。""",
+**例子经过挑选**，使项目自带的检测器在每个类别上都判对一个；其余的例子它会判错一些，在别处也会。""",
     "limits": """### 局限
-本页运行 `{model}`，它读 {columns}。CDConv 是与 2022 年两个中文聊天机器人的两轮对话；对其他机器人、更长的对话或\
-其他语言，结果只是猜测。错误很多：数字见模型的卡片。CDConv 以及用它训练出来的东西不得用于商业用途（CC BY-NC 4.0）。""",
+本页运行 `{model}`，它的输入是 {columns}。CDConv 是与 2022 年两个中文聊天机器人的两轮对话；对其他机器人、更长的对话或\
+其他语言，结果只是猜测。错误不少，具体数字见模型卡。CDConv 以及用它训练的模型不得用于商业用途（CC BY-NC 4.0）。""",
 }
 GLOSSES = {
     NON_CONTRADICTION: "无矛盾",

@@ -162,7 +162,7 @@ def test_twenty_calls_at_once_get_the_verdicts_of_the_facade(client, facade, app
         (("", "b", "c", "d"), "u1 is empty; all four utterances are needed"),
         (("a", "b", " \n　", "d"), "u2 is empty; all four utterances are needed"),
         (("", " ", "c", ""), "u1, b1, b2 are empty; all four utterances are needed"),
-        (("a", "b", "c", "好" * 2001), "b2 has 2,001 characters; at most 2,000 are read"),
+        (("a", "b", "c", "好" * 2001), "b2 has 2,001 characters; at most 2,000 are allowed"),
         (("", "b", "好" * 2001, "d"), "u1 is empty; all four utterances are needed; u2 has 2,001 characters; "),
     ],
 )

@@ -20,7 +20,7 @@ def soup(models: ModelsArgument, out: OutOption, data: DataOption = "cdconv") ->
 
 
 def ensemble(models: ModelsArgument, out: OutOption, data: DataOption = "cdconv") -> None:
-    """Puts detectors into one folder that are asked together, in any views: better than each, and as dear as all."""
+    """Puts detectors of any views into one folder, to be asked together; it costs as much as all of them."""
     from contradiction.merging.ensembling import ensemble
 
     ensemble(models, out, data=data)

@@ -1,5 +1,6 @@
 """The card of a data repo, by huggingface_hub's card tools; the prose lies in ``templates/``."""
 
+import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,16 @@ if TYPE_CHECKING:
 
 # Lines of the released file that show a category well; the first and the last share their context.
 EXAMPLES = (275, 1617, 3936, 274)
+TRIGGERS = {
+    "short": "it is a short utterance that says little",
+    "inquiring-bot": "it asks about something that `b1` names",
+    "inquiring-user": "it asks about something that `u1` names",
+    "inquiring-user-m": "it asks whether the bot knows what `u1` said: 你知道…吗？",
+    "paraphrasing": "it is `u1`, translated and translated back",
+    "perturb-synonym": "it is `u1` with words replaced by synonyms",
+    "perturb-antonym": "it is `u1` with words replaced by antonyms",
+    "perturb-negative": "it is `u1` with a negation put into it",
+}
 
 
 def data_set_card(
@@ -61,13 +72,19 @@ def data_set_card(
             for config, paths in files.items()
         }
     ).to_dataset_card_data(data)
+    examples = _examples(rows, source.kind)
     body = render(
         "data_set_card.md",
         source=source,
         release={"url": cdconv.URL, "sha256": cdconv.SHA256, "homepage": cdconv.HOMEPAGE},
         rows=len(rows),
-        examples=_examples(rows, source.kind),
-        triggers=Table("", ("trigger", "in the raw file"), [(name, raw) for raw, name in cdconv.TRIGGERS.items()]),
+        examples=examples,
+        shown=_shown(examples[-1]),
+        triggers=Table(
+            "",
+            ("trigger", "in the raw file", "how `u2` is made"),
+            [(name, raw, TRIGGERS[name]) for raw, name in cdconv.TRIGGERS.items()],
+        ),
         splits=statistics.split_sizes(splits),
         leaks=statistics.leaks(splits),
         checklists=checklists.sizes(made) if made else None,
@@ -83,6 +100,13 @@ def _examples(rows: list[cdconv.Row], kind: str) -> list[tuple[str, cdconv.Row]]
     labels = [row["label"] for row in rows]
     chosen = EXAMPLES if kind == "release" else [labels.index(label) + 1 for label in sorted(set(labels))]
     return [(LABELS["4-class"][labels[number - 1]], rows[number - 1]) for number in chosen]
+
+
+def _shown(example: tuple[str, cdconv.Row]) -> str:
+    """A row as the config 4-class has it, on one line, with the names of its classes."""
+    label, row = example
+    columns = {key: value for key, value in row.items() if key != "persona"}
+    return json.dumps({**columns, "label": label}, ensure_ascii=False)
 
 
 def _size_category(rows: int) -> str:
