@@ -71,6 +71,8 @@ class Recipe(BaseModel):
             beside its label, see ``contradiction.training.teachers``.
         distill, distill_temperature: how much that opinion counts against the label, and how much it is softened, see
             ``contradiction.training.losses``; without teachers they mean nothing.
+        replaced: how many further rows to make of each one labelled history, whose first turn is that of another, and which
+            contradict nothing, see ``contradiction.training.replaced``.
         transfer: how many conversations to make of the parts of each training row, for the student to learn from its
             teachers alone, see ``contradiction.training.transfer``.
         fgm: the length of an adversarial move of the embeddings, see ``contradiction.training.regularizers``.
@@ -110,6 +112,7 @@ class Recipe(BaseModel):
     teachers: list[str] = []
     distill: float = Field(0.5, ge=0, le=1)
     distill_temperature: float = Field(1.0, gt=0, allow_inf_nan=False)
+    replaced: int = Field(0, ge=0)
     transfer: int = Field(0, ge=0)
     fgm: Strength = 0.0
     ema: Share = 0.0
@@ -172,6 +175,12 @@ class Recipe(BaseModel):
             raise ValueError("a transfer set has no labels; name the teachers to learn it from")
         if self.transfer and self.view == "nli":
             raise ValueError("a transfer set is made of conversations; the view nli reads pairs of sentences")
+        return self
+
+    @model_validator(mode="after")
+    def _replaced_have_categories(self) -> Self:
+        if self.replaced and (task_of(self.config) != "4-class" or self.view == HIERARCHICAL):
+            raise ValueError("key 'replaced' makes rows of those labelled history, for one checkpoint of four classes")
         return self
 
     @model_validator(mode="after")

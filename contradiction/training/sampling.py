@@ -1,4 +1,4 @@
-"""The rows that a recipe trains on: those of one bot, or a share of them, and a transfer set made of them."""
+"""The rows that a recipe trains on: those of one bot, or a share of them, and what is made of them."""
 
 from typing import TYPE_CHECKING
 
@@ -6,6 +6,7 @@ import numpy as np
 from datasets import concatenate_datasets
 
 from contradiction.recipes import Recipe
+from contradiction.training.replaced import replaced_rows
 from contradiction.training.transfer import transfer_rows
 
 if TYPE_CHECKING:
@@ -13,9 +14,14 @@ if TYPE_CHECKING:
 
 
 def training_rows(rows: "Dataset", recipe: Recipe) -> "Dataset":
-    """The rows that a recipe reads of the training split, a share of those of its bot, then its transfer set."""
+    """The rows that a recipe reads of the training split, a share of those of its bot, then what it makes of them."""
     chosen = share_of(of_bot(rows, recipe.bot), recipe.share, recipe.seed)
-    return concatenate_datasets([chosen, transfer_rows(chosen, recipe.transfer)]) if recipe.transfer else chosen
+    parts = [chosen]
+    if recipe.replaced:
+        parts.append(replaced_rows(chosen, recipe.replaced, recipe.seed))
+    if recipe.transfer:
+        parts.append(transfer_rows(chosen, recipe.transfer))
+    return concatenate_datasets(parts) if len(parts) > 1 else chosen
 
 
 def of_bot(rows: "Dataset", bot: str | None) -> "Dataset":
