@@ -71,8 +71,8 @@ class Recipe(BaseModel):
             beside its label, see ``contradiction.training.teachers``.
         distill, distill_temperature: how much that opinion counts against the label, and how much it is softened, see
             ``contradiction.training.losses``; without teachers they mean nothing.
-        replaced: how many further rows to make of each one labelled history, whose first turn is that of another, and which
-            contradict nothing, see ``contradiction.training.replaced``.
+        replaced: how many further rows to make of each one labelled history: its first turn is that of another row, and
+            it contradicts nothing, see ``contradiction.training.replaced``.
         transfer: how many conversations to make of the parts of each training row, for the student to learn from its
             teachers alone, see ``contradiction.training.transfer``.
         fgm: the length of an adversarial move of the embeddings, see ``contradiction.training.regularizers``.
