@@ -294,7 +294,7 @@ class ContradictionDetector:
         kinds = [name for name in allowed if name in self._kinds]
         if settings.at_prior(self.classifier.any_of(fires, kinds), own) >= self._limit:
             return self.classifier.category(fires, rule, kinds), scores
-        return next(name for name in self.labels if not is_contradiction(name)), scores
+        return max((name for name in self.labels if not is_contradiction(name)), key=scores.__getitem__), scores
 
     def _clashes(self, case: Case, fires: list, unread: list[str | None]) -> list[Clash | None]:
         """The earlier replies, the most likely contradicted one first; None for windows that were not read whole."""
