@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from chats import chat
 from scipy.special import softmax
+from transformers import BertForSequenceClassification, set_seed
 
 from contradiction.classifiers.calibration import (
     calibrate,
@@ -23,7 +24,7 @@ from contradiction.data.splits import load_split
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation.on_split import evaluate
-from contradiction.labels import CATEGORIES, LABELS, NON_CONTRADICTION
+from contradiction.labels import CATEGORIES, LABELS, NON_CONTRADICTION, STAGES
 from evaluate_metric.evaluate_metric import score
 
 NAMES = LABELS["4-class"]
@@ -251,6 +252,23 @@ def test_a_threshold_leaves_the_category_to_the_rule(detector, sample_rows):
     assert {each.label for each in allowed} == {"history"}
 
 
+def test_below_a_threshold_the_most_probable_of_the_other_labels_is_given(detector, random_model, sample_rows):
+    model = stand_in(random_model("4-class"), LABELS["nli"])
+    model.classifier.bias.data[LABELS["nli"].index("neutral")] = 100
+    classifier = CheckpointClassifier(model, detector.classifier.tokenizer, "flatten")
+    chats = [chat(*(row[column] for column in ("u1", "b1", "u2", "b2"))) for row in sample_rows[:10]]
+    verdicts = ContradictionDetector(classifier, Settings(threshold=1.0)).batch(chats)
+    assert {each.label for each in verdicts} == {"neutral"}
+
+
+def stand_in(folder, labels):
+    """The tiny model with other labels."""
+    set_seed(5)
+    model = BertForSequenceClassification.from_pretrained(folder, num_labels=len(labels), ignore_mismatched_sizes=True)
+    model.config.id2label = dict(enumerate(labels))
+    return model
+
+
 def test_an_opening_reply_is_decided_without_the_offsets_of_whole_conversations(detector, sample_rows):
     chats = [chat(row["u1"], row["b1"]) for row in sample_rows[:20]]
     offsets = Rule(offsets={"intra-sentence": 30.0})
@@ -265,6 +283,17 @@ def test_an_opening_reply_is_decided_without_the_offsets_of_whole_conversations(
 def test_a_view_of_ones_own_leaves_the_rule_out(calibrated):
     assert CheckpointClassifier.load(calibrated[0], view="sentence-pair").rule == Rule()
     assert CheckpointClassifier.load(calibrated[0], view="flatten").rule == calibrated[1]
+
+
+@pytest.mark.parametrize("config", ["2-class", "persona"])
+def test_a_stage_is_not_calibrated_on_rows_that_do_not_tell_its_category(random_model, sample_repo, config, tmp_path):
+    folder = shutil.copytree(random_model("4-class"), tmp_path / "history")
+    stand_in(folder, STAGES["history"]).save_pretrained(folder)
+    Rule(0.7).save(folder)
+    with pytest.raises(InputError, match="predicts other, history; the data has"):
+        calibrate(folder, load_split(sample_repo, config, "validation"))
+    assert Rule.load(folder) == Rule(0.7)
+    assert calibrate(folder, load_split(sample_repo, "4-class", "validation")).prior
 
 
 def test_a_rule_is_not_chosen_on_other_labels(random_model, sample_repo, tmp_path):

@@ -15,7 +15,7 @@ from contradiction.classifiers.hierarchy import HierarchicalClassifier
 from contradiction.classifiers.label_classifier import probabilities
 from contradiction.classifiers.loading import load_classifier
 from contradiction.errors import InputError
-from contradiction.labels import CONTRADICTIONS, NON_CONTRADICTION, STAGES, is_contradiction
+from contradiction.labels import CONTRADICTIONS, LABELS, NON_CONTRADICTION, STAGES, is_contradiction
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -48,6 +48,8 @@ def calibrate(folder: str | Path, rows: "Dataset", *, on_batch: OnBatch | None =
         rule, clash = fit_stages(fires, references, order), fires.max(axis=1)
     else:
         if one.task in STAGES:
+            if not {*names} <= {*LABELS["4-class"]}:  # rows of another config say nothing of a category
+                _ids(names, one.labels, folder)
             other = next(name for name in one.labels if name != one.task)
             names = [name if name == one.task else other for name in names]
         logits = one.logits(list(rows), on_batch=on_batch)

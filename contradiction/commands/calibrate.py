@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from contradiction.commands.options import DataOption
+from contradiction.errors import InputError
 from contradiction.terminal import progress, show
 
 
@@ -27,6 +28,10 @@ def calibrate(
     from contradiction.tables import Table
     from contradiction.training.sampling import of_bot
 
+    if not model.is_dir():
+        raise InputError(
+            f"{model}: no such folder; `hf download USER/NAME --local-dir FOLDER` makes one of a Hub model"
+        )
     rows = load_split(data, config or results.trained_on(model) or "4-class", "validation")
     asked = record.read(model).get("request", {})
     rows = of_bot(rows, asked.get("recipe", {}).get("bot"))
