@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from contradiction import seen
-
 if TYPE_CHECKING:
     from rich.progress import Progress
 
@@ -27,6 +25,8 @@ def show(*tables: "Table") -> None:
 
 def tell_seen(result: Mapping[str, Any]) -> None:
     """Says on stderr, in one line, that an evaluation is of rows that the detector has seen; else nothing."""
+    from contradiction import seen  # which takes the recipes with it
+
     if why := seen.of_evaluation(result):
         typer.echo(
             f"cdconv: {result['name']} {why}: the figures are too good, kept they are marked as seen, and no card or "
