@@ -12,10 +12,23 @@ from typing import Any
 from contradiction.errors import InputError, kind_of
 
 
+def check_file(path: str | Path) -> None:
+    """Raises InputError where no file can be written because a folder is there."""
+    if Path(path).is_dir():
+        raise InputError(f"{path}: is a folder; name a file in it")
+
+
+def check_folder(path: str | Path) -> None:
+    """Raises InputError where no folder can be written because it would replace the one that the process is in."""
+    if Path.cwd().is_relative_to(Path(path).resolve()):
+        raise InputError(f"{path}: the folder you are in cannot be replaced; name one inside it")
+
+
 @contextmanager
 def new_file(path: str | Path) -> Iterator[Path]:
     """A temporary name beside ``path``: what is written there takes its place when the block ends well."""
     path = Path(path)
+    check_file(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
@@ -52,6 +65,7 @@ def read_json(path: str | Path) -> dict[str, Any]:
 def new_folder(path: str | Path) -> Iterator[Path]:
     """A temporary folder beside ``path``: takes its place when the block ends well, and goes away when it does not."""
     path = Path(path)
+    check_folder(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent))
     try:

@@ -4,12 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from contradiction import record, seen
+from contradiction import record, seen, shipped
+from contradiction.errors import InputError
 from contradiction.files import read_json, write_json
 from contradiction.labels import task_of
 from contradiction.tables import Table, interval, percent
 
-FOLDER = Path(__file__).resolve().parents[1] / "models" / "results"
+FOLDER = shipped.RESULTS
 RESAMPLES = 2000
 
 
@@ -51,10 +52,17 @@ def keep(result: Mapping[str, Any], path: str | Path) -> None:
 def kept(folder: str | Path = FOLDER) -> list[dict[str, Any]]:
     """The evaluations of a folder, by file name, but those on rows that the detector has seen in training.
 
-    Whatever is published is made from these: a figure of seen rows says how well a detector remembers.
+    Whatever is published is made from these: a figure of seen rows says how well a detector remembers. A folder that
+    is not there yet keeps none; for one that a user names, see :func:`check_folder`.
     """
     found = (read_json(path) for path in sorted(Path(folder).glob("*.json")))
     return [each for each in found if not seen.of_evaluation(each)]
+
+
+def check_folder(folder: str | Path) -> None:
+    """Raises InputError for a folder that is not there; ``FOLDER`` an installed package comes without."""
+    if not Path(folder).is_dir() and Path(folder) != FOLDER:
+        raise InputError(f"{folder}: no such folder of kept results; `cdconv evaluate --json` writes into one")
 
 
 def class_table(result: Mapping[str, Any]) -> Table:

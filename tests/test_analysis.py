@@ -477,8 +477,9 @@ def test_nothing_but_an_analysis_is_replaced(tmp_path, monkeypatch):
     with pytest.raises(InputError, match="holds something else than an analysis"):
         check_place(work)
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(InputError, match="the folder you are in"):
-        check_place(".")
+    for taken in (".", "..", "/"):
+        with pytest.raises(InputError, match=rf"^{re.escape(taken)}: the folder you are in"):
+            check_place(taken)
     check_place(tmp_path / "new")
 
 

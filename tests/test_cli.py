@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from contradiction.evaluation.on_split import model_name
 from contradiction.recipes import Recipe
 from contradiction.training.loop import train
 
@@ -28,7 +29,7 @@ def line(messages=CHAT):
 
 
 def test_help_imports_nothing_heavy():
-    heavy = "torch transformers datasets evaluate gradio sklearn pyarrow".split()
+    heavy = "torch transformers datasets evaluate gradio sklearn pyarrow pydantic".split()
     code = (
         "import sys; from contradiction.cli import app\n"
         "try: app(['--help'])\nexcept SystemExit: pass\n"
@@ -50,6 +51,11 @@ def test_help_imports_nothing_heavy():
         (["detect", "-", "--model", "no/such/model"], "no/such/model: neither"),
         (["space", "--model", "no/such/model", "--port", "17860"], "no/such/model: neither"),
         (["card", "no/such/model"], "no/such/model: no run.json"),
+        (["card", "no/such/model", "--results", "no/such/results"], "no/such/results: no such folder of kept results"),
+        (["results", "--folder", "no/such/results"], "no/such/results: no such folder"),
+        (["evaluate", "no/such/model", "--json", "."], ".: is a folder; name a file in it"),
+        (["evaluate", "no/such/model", "--json", "/"], "/: is a folder"),
+        (["calibrate", "user/model"], "user/model: no such folder; `hf download"),
         (["detect", "--bogus"], "No such option: --bogus"),
         (["detect", "--scaan"], "No such option: --scaan (Possible options: --scan)"),
         (["detct"], "No such command 'detct'. Did you mean 'detect'?"),
@@ -176,6 +182,13 @@ def test_the_record_of_an_unfinished_run_makes_no_card(run, model, tmp_path):
     code, _, err = run("card", unfinished)
     assert code == 2
     assert "it is not the record of a finished run" in err
+
+
+def test_the_folder_one_is_in_gives_a_model_its_name(run, model, tmp_path, monkeypatch):
+    monkeypatch.chdir(shutil.copytree(model, tmp_path / "mine"))
+    assert run("card", ".")[0] == 0
+    assert "\n# mine\n" in (tmp_path / "mine" / "README.md").read_text(encoding="utf-8")
+    assert model_name(".") == "mine"
 
 
 def test_the_card_of_a_model_trained_on_the_sample_says_so(model):

@@ -14,7 +14,7 @@ from contradiction.analysis.scores import BINS, FEW
 from contradiction.analysis.slices import Records
 from contradiction.errors import InputError
 from contradiction.evaluation.rates import IN_USE
-from contradiction.files import new_folder, write_json, write_text
+from contradiction.files import check_folder, new_folder, write_json, write_text
 from contradiction.rendering import render
 from contradiction.results import RESAMPLES
 from contradiction.seen import exposure, of_evaluation, other_split
@@ -26,8 +26,7 @@ PAGE, KEPT, TABLES, PLOTS = "index.html", "evaluation.json", "tables", "plots"
 def check_place(out: str | Path) -> None:
     """Raises InputError unless a folder can be written at ``out`` without anybody's work being lost."""
     out = Path(out)
-    if not out.name or out.resolve() == Path.cwd():
-        raise InputError(f"{out}: the folder you are in cannot be replaced; name one inside it, as analysis")
+    check_folder(out)
     if out.exists() and not (out.is_dir() and {each.name for each in out.iterdir()} <= {PAGE, KEPT, TABLES, PLOTS}):
         raise InputError(f"{out}: holds something else than an analysis, so it will not be replaced; name a new folder")
 

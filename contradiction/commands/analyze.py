@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from contradiction.commands.options import DataOption
+from contradiction.commands.options import RESULTS, SHOWN_RESULTS, DataOption
 from contradiction.errors import InputError
 from contradiction.terminal import progress, tell_seen
 
@@ -19,7 +19,9 @@ def analyze(
     ] = None,
     split: Annotated[str | None, typer.Option(help="train, validation or test. By default test.")] = None,
     view: Annotated[str | None, typer.Option(help="The utterances to read, where the model does not say.")] = None,
-    results: Annotated[Path, typer.Option(help="Where the kept artefact baselines lie.")] = Path("models/results"),
+    results: Annotated[
+        Path, typer.Option(help="Where the kept artefact baselines lie.", show_default=SHOWN_RESULTS)
+    ] = RESULTS,
 ) -> None:
     """Shows where a detector fails: slices, calibration, thresholds, errors, as a page, plots and tables.
 
@@ -28,7 +30,9 @@ def analyze(
     from contradiction.analysis import page as analysis_page
     from contradiction.analysis.figures import analyse
     from contradiction.analysis.material import read_kept
+    from contradiction.results import check_folder
 
+    check_folder(results)
     analysis_page.check_place(out)
     if Path(source).is_file():
         result = read_kept(source)

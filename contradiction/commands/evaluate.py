@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from contradiction.commands.options import DataOption
+from contradiction.commands.options import RESULTS, SHOWN_RESULTS, DataOption
 from contradiction.errors import InputError
 from contradiction.terminal import progress, show, tell_seen
 
@@ -27,9 +27,9 @@ def evaluate(
     settings: Annotated[
         bool, typer.Option("--settings", help="Also what thresholds chosen on validation give on test.")
     ] = False,
-    results: Annotated[Path, typer.Option(help="Where --settings looks for a kept evaluation.")] = Path(
-        "models/results"
-    ),
+    results: Annotated[
+        Path, typer.Option(help="Where --settings looks for a kept evaluation.", show_default=SHOWN_RESULTS)
+    ] = RESULTS,
     evidence: Annotated[
         bool, typer.Option("--evidence", help="Instead: which earlier turn is named, on the checklists.")
     ] = False,
@@ -42,7 +42,12 @@ def evaluate(
 ) -> None:
     """Scores a detector, with 95 % bootstrap intervals, beside the kept artefact baselines on the same rows."""
     from contradiction.detector import ContradictionDetector
+    from contradiction.files import check_file
+    from contradiction.results import check_folder
 
+    if json:
+        check_file(json)
+    check_folder(results)
     if evidence and settings:
         raise InputError("--evidence and --settings are two questions; ask one at a time")
     if evidence and split != "test":
@@ -82,7 +87,7 @@ def _labels(
 def _scored(detector: "ContradictionDetector", data: str, config: str, split: str) -> dict[str, Any]:
     from contradiction.evaluation.on_split import evaluate as run
 
-    with progress(f"evaluating {Path(detector.name).name}") as bar:
+    with progress(f"evaluating {Path(detector.name).resolve().name}") as bar:
         task = bar.add_task("", total=None)
         return run(
             detector, data=data, config=config, split=split,
@@ -127,7 +132,7 @@ def _evidence(
     # Of the split that the model was not trained on the other side of.
     grouped = (results.trained_on(detector.name) or "").endswith(GROUPED)
     default = next(each for each in on_checklists.CONFIGS if each.endswith(GROUPED) == grouped)
-    with progress(f"judging chats with {Path(detector.name).name}") as bar:
+    with progress(f"judging chats with {Path(detector.name).resolve().name}") as bar:
         task = bar.add_task("", total=None)
         result = on_checklists.evaluate(
             detector, data=data, config=config or default, readings=readings, limit=limit,

@@ -9,6 +9,8 @@ from contradiction import shipped
 from contradiction.errors import InputError
 
 SHIPPED = str(shipped.FOLDER)
+RESULTS = shipped.RESULTS
+SHOWN_RESULTS = "models/results"  # of the checkout, wherever that lies
 
 ModelOption = Annotated[
     str, typer.Option(envvar="CDCONV_MODEL", help="A model folder or Hub id.", show_default="the shipped detector")

@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from contradiction.commands.options import DataOption
+from contradiction.commands.options import RESULTS, SHOWN_RESULTS, DataOption
+from contradiction.errors import InputError
 from contradiction.terminal import show
 
 
@@ -32,13 +33,17 @@ def baselines(
 
 def card(
     model: Annotated[Path, typer.Argument(help="A model folder that `cdconv train` wrote.")],
-    results: Annotated[Path, typer.Option(help="Where the kept evaluations of it lie.")] = Path("models/results"),
+    results: Annotated[
+        Path, typer.Option(help="Where the kept evaluations of it lie.", show_default=SHOWN_RESULTS)
+    ] = RESULTS,
     data: Annotated[str | None, typer.Option(help="Its data repo, for figures on parts of the test split too.")] = None,
 ) -> None:
     """Writes a model's card from the record of its run and the kept evaluations of that run."""
     from contradiction import files
     from contradiction.reports import model_cards
+    from contradiction.results import check_folder
 
+    check_folder(results)
     found = model_cards.evaluations_of(model, results)
     files.write_text(model / "README.md", str(model_cards.model_card(model, found, data=data)))
     typer.echo(f"{model / 'README.md'}: written, with {len(found)} evaluations")
@@ -57,11 +62,13 @@ def export(
 
 def results(
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("models/README.md"),
-    folder: Annotated[Path, typer.Option(help="The kept results.")] = Path("models/results"),
+    folder: Annotated[Path, typer.Option(help="The kept results.", show_default=SHOWN_RESULTS)] = RESULTS,
 ) -> None:
     """Writes the page of results from the kept results."""
     from contradiction import files
     from contradiction.reports.results_page import results_page
 
+    if not any(folder.glob("*.json")):
+        raise InputError(f"{folder}: no such folder, or no results in it; `cdconv evaluate --json` writes them")
     files.write_text(out, results_page(folder))
     typer.echo(f"{out}: written from {folder}")

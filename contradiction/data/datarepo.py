@@ -10,7 +10,7 @@ from contradiction.data.card import data_set_card
 from contradiction.data.sources import Source
 from contradiction.data.splits import write_split
 from contradiction.errors import InputError
-from contradiction.files import new_folder
+from contradiction.files import check_folder, new_folder
 from contradiction.labels import CHECKLISTS
 from contradiction.quiet import no_data_bars
 
@@ -35,8 +35,7 @@ def build(source: Source, out: str | Path, with_checklists: bool = False) -> Pat
     from datasets.info import DatasetInfosDict
 
     out = Path(out)
-    if not out.name or out.resolve() == Path.cwd():
-        raise InputError(f"{out}: the folder you are in cannot be replaced; name one inside it, as cdconv")
+    check_folder(out)
     if out.exists() and not _replaceable(out):
         raise InputError(f"{out}: not a data repo, so it will not be replaced; name a new folder")
     with no_data_bars(), tempfile.TemporaryDirectory() as cache, new_folder(out) as folder:

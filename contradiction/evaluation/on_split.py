@@ -91,4 +91,4 @@ def why_seen(run: Mapping[str, Any], config: str, split: str, data: str | Path) 
 
 def model_name(model: str) -> str:
     """How results name a model: a folder by its name, and a model on the Hub by its id."""
-    return Path(model).name if Path(model).is_dir() else model
+    return Path(model).resolve().name if Path(model).is_dir() else model

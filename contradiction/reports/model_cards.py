@@ -33,6 +33,7 @@ SENTENCES = {
 }
 # By the name of the training data: NLI weights follow OCNLI, which CDConv's licence equals.
 LICENSES = {"CDConv": cdconv.LICENSE, nli.NAME: cdconv.LICENSE, "CDConv sample": "cc0-1.0"}
+FINISHED = ("request", "minutes", "parameters", "hardware")  # what every record of a finished run has
 IDENTITY = ("request", "epochs", "best_epoch")
 STAGE_SENTENCE = "Tells {} from all other replies: one stage of a hierarchical detector."
 
@@ -77,10 +78,10 @@ def model_card(
     run = record.read(folder)
     if not run:
         raise InputError(f"{folder}: no {record.NAME}; a card is made from the record that `cdconv train` writes")
-    try:
-        return _card(folder, run, evaluations, name or folder.name, data)
-    except KeyError as error:
-        raise InputError(f"{folder / record.NAME}: has no {error}; it is not the record of a finished run") from error
+    for key in FINISHED:
+        if key not in run:
+            raise InputError(f"{folder / record.NAME}: has no {key!r}; it is not the record of a finished run")
+    return _card(folder, run, evaluations, name or folder.resolve().name, data)
 
 
 def _card(
