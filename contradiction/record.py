@@ -1,9 +1,11 @@
 """``run.json``: what a run was asked to do, with what, on what, and what came out of it."""
 
+import logging
 import os
 import platform
 import subprocess
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +14,7 @@ from pydantic import ValidationError
 
 from contradiction.errors import InputError
 from contradiction.files import read_json, write_json
-from contradiction.hub import fetched
+from contradiction.hub import NotKnownError, fetched
 from contradiction.recipes import Recipe
 
 if TYPE_CHECKING:
@@ -31,17 +33,33 @@ def read(folder: str | Path) -> dict[str, Any]:
 def of_model(model: str | Path, name: str = NAME) -> dict[str, Any]:
     """The record of a model, a folder or a Hub id; empty where there is none, or it cannot be fetched.
 
+    Where it may be there and cannot be fetched, a warning says so.
+
     Args:
         model: one that has been loaded, or is to be: what is no folder is asked for on the Hub.
         name: of the file that holds the record.
     """
     if Path(model).is_dir():
         return _read(Path(model) / name)
-    file = fetched(str(model), name)
+    try:
+        file = fetched(str(model), name)
+    except NotKnownError:
+        _warn_once(str(model))
+        return {}
     try:
         return read_json(file) if file else {}
     except InputError:  # somebody's file of that name, which is no record
         return {}
+
+
+@cache
+def _warn_once(model: str) -> None:
+    logging.getLogger(__name__).warning(
+        "%s: the Hub cannot be asked for its record, so it counts as trained on nothing known; "
+        "`hf download %s` fetches what there is, once there is a connection",
+        model,
+        model,
+    )
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -67,11 +67,13 @@ class CheckpointClassifier(LabelClassifier):
         A rule holds for the view that it was chosen with; with another one it is left out.
 
         Raises:
-            InputError: there is no such checkpoint, or it is no classifier of this project.
+            InputError: there is no such checkpoint, it is no classifier of this project, or the Hub cannot be asked
+                whether it has a rule.
         """
         check_precision(precision)  # before a large model is loaded
         model, tokenizer = load_checkpoint(name, device)
-        own = view is None or view == getattr(model.config, "cdconv_view", None)
+        stated = getattr(model.config, "cdconv_view", None)
+        own = stated is not None and view in (None, stated)
         return cls(model, tokenizer, view, str(name), Rule.load(_rule_folder(name)) if own else None, precision)
 
     def model_input(self, utterances: Row) -> dict[str, str]:

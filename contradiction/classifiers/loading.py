@@ -9,7 +9,7 @@ from contradiction.classifiers.hierarchy import HierarchicalClassifier
 from contradiction.classifiers.label_classifier import LabelClassifier
 from contradiction.errors import InputError
 from contradiction.files import read_json
-from contradiction.hub import fetched
+from contradiction.hub import CONFIG, NotKnownError, cached, fetched
 
 # The file that a folder of several checkpoints has, and what loads it.
 COMPOSITE: dict[str, type[HierarchicalClassifier] | type[EnsembleClassifier]] = {
@@ -40,11 +40,20 @@ def load_classifier(
 
 
 def composite(name: str | Path) -> str | None:
-    """The key of ``COMPOSITE`` that a model of several checkpoints has; None for one checkpoint."""
+    """The key of ``COMPOSITE`` that a model of several checkpoints has; None for one checkpoint.
+
+    Raises:
+        InputError: the Hub cannot be asked for the moment.
+    """
     folder = Path(name)
     if folder.is_dir():
         return next((file for file in COMPOSITE if (folder / file).is_file()), None)
-    return next((file for file in COMPOSITE if fetched(str(name), file)), None)
+    try:
+        return next((file for file in COMPOSITE if fetched(str(name), file)), None)
+    except NotKnownError:
+        if cached(str(name), CONFIG):  # a repo of several checkpoints has none of its own
+            return None
+        raise
 
 
 def checkpoints(folder: str | Path) -> list[Path]:
