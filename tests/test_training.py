@@ -17,8 +17,9 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from contradiction.errors import InputError
 from contradiction.recipes import Recipe
+from contradiction.reproduction import timing
 from contradiction.training import loop as training
-from contradiction.training import requests
+from contradiction.training import requests, stages
 from contradiction.training.loaders import Layout
 from contradiction.training.loop import train
 
@@ -453,7 +454,19 @@ def test_a_part_that_processes_cannot_share_alike_is_refused():
         Layout(100, 32, accumulate=8, processes=3)
 
 
+@pytest.mark.parametrize("view", ["flatten", "hierarchical"])
+def test_fp16_is_refused_on_a_cpu_where_it_would_be_fp32_under_another_name(view, sample_repo, tmp_path):
+    run = stages.train if view == "hierarchical" else train
+    with pytest.raises(InputError, match="^precision 'fp16' is for GPUs; on a CPU bf16 is the fast one"):
+        run(QUICK.with_changes(precision="fp16", view=view), data=sample_repo, out=tmp_path / "run")
+    with pytest.raises(InputError, match="^precision 'fp16' is for GPUs"):
+        timing.measure(QUICK.with_changes(precision="fp16"), sample_repo)
+    assert not any(tmp_path.iterdir())
+
+
 def test_a_second_precision_in_one_process_is_one_clear_sentence(finished, sample_repo, tmp_path):
     with pytest.raises(InputError, match="precision 'bf16' cannot be used here: .*already been initialized"):
         train(QUICK.with_changes(precision="bf16"), data=sample_repo, out=tmp_path / "run")
+    with pytest.raises(InputError, match="precision 'bf16' cannot be used here"):
+        timing.measure(QUICK.with_changes(precision="bf16"), sample_repo)
     assert not list(tmp_path.iterdir())

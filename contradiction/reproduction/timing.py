@@ -59,13 +59,14 @@ def measure(recipe: Recipe, data: str | Path) -> float:
     """The minutes that a recipe's training would take here, from a few of its steps on rows of short to long.
 
     Raises:
-        InputError: the backbone cannot be loaded, or the recipe asks for ``layer_decay`` and it has no stack of layers.
+        InputError: the backbone cannot be loaded, the recipe asks for ``layer_decay`` and it has no stack of layers, or
+            the device has not its precision.
     """
-    from accelerate import Accelerator
     from transformers import DataCollatorWithPadding
 
     from contradiction.backbones.start import start
     from contradiction.data.splits import load_split
+    from contradiction.training.accelerators import accelerator_for
     from contradiction.training.loaders import encode_rows
     from contradiction.training.losses import objective
     from contradiction.training.optimizers import adamw
@@ -77,7 +78,7 @@ def measure(recipe: Recipe, data: str | Path) -> float:
     # What teachers say makes no difference here, and to ask them is no part of training.
     soft = np.full((len(rows), len(recipe.labels)), 1 / len(recipe.labels)) if recipe.teachers else None
     examples = sorted(encode_rows(rows, recipe, tokenizer, soft=soft), key=lambda each: len(each["input_ids"]))
-    accelerator = Accelerator(mixed_precision="no" if recipe.precision == "fp32" else recipe.precision)
+    accelerator = accelerator_for(recipe)
     loss_of = objective(recipe, [1] * len(recipe.labels))  # how the classes weigh takes no time
     adversary = AdversarialEmbeddings(model, recipe.fgm) if recipe.fgm else None
     model, optimizer = accelerator.prepare(model, adamw(model, recipe))

@@ -28,6 +28,7 @@ from contradiction.quiet import no_model_bars
 from contradiction.recipes import Recipe
 from contradiction.reports.model_cards import model_card
 from contradiction.training import requests, tracking
+from contradiction.training.accelerators import accelerator_for
 from contradiction.training.determinism import deterministic as only_deterministic
 from contradiction.training.loaders import Layout, encode_rows, evaluation_loader, train_loader
 from contradiction.training.locking import locked
@@ -119,19 +120,14 @@ def train(
 
 
 def _accelerator(recipe: Recipe, track: str | None, logs: Path) -> Accelerator:
-    try:
-        return Accelerator(
-            mixed_precision="no" if recipe.precision == "fp32" else recipe.precision,
-            gradient_accumulation_steps=recipe.accumulate,
-            # One batch of the recipe is one step, whatever the number of processes.
-            dataloader_config=DataLoaderConfiguration(split_batches=True),
-            log_with=tracking.check(track) if track else None,
-            project_config=ProjectConfiguration(logging_dir=str(logs)),
-        )
-    except InputError:
-        raise
-    except ValueError as error:  # accelerate allows one precision a process, and not every device has each
-        raise InputError(f"precision {recipe.precision!r} cannot be used here: {error}") from error
+    return accelerator_for(
+        recipe,
+        gradient_accumulation_steps=recipe.accumulate,
+        # One batch of the recipe is one step, whatever the number of processes.
+        dataloader_config=DataLoaderConfiguration(split_batches=True),
+        log_with=tracking.check(track) if track else None,
+        project_config=ProjectConfiguration(logging_dir=str(logs)),
+    )
 
 
 def _complete(folder: Path, name: str, validation: "Dataset") -> None:

@@ -13,6 +13,7 @@ from contradiction.recipes import Recipe
 from contradiction.reports.model_cards import model_card
 from contradiction.training import loop as training
 from contradiction.training import requests, tracking
+from contradiction.training.accelerators import check_precision
 from contradiction.training.locking import locked
 from contradiction.training.sampling import of_bot
 from contradiction.training.state import writing
@@ -34,6 +35,7 @@ def train(
     """
     out = Path(out)
     work = out.with_name(f"{out.name}.partial")
+    check_precision(recipe)
     processes = PartialState()  # of which the main one alone writes
     asked = requests.request(recipe, data)
     with locked(out, processes.is_main_process):
