@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -452,6 +453,13 @@ def test_the_rows_of_a_step_weigh_alike_however_it_is_shared(rows, parts, proces
 def test_a_part_that_processes_cannot_share_alike_is_refused():
     with pytest.raises(InputError, match="batch_size 32 in 8 parts cannot be shared by 3 processes alike"):
         Layout(100, 32, accumulate=8, processes=3)
+
+
+@pytest.mark.parametrize("run", [train, stages.train])
+@pytest.mark.parametrize("out", [".", "/"])
+def test_a_place_without_a_name_is_refused_before_any_work(run, out):
+    with pytest.raises(InputError, match=f"^{re.escape(out)}: names no new folder; name one inside it, for instance"):
+        run(QUICK, data="no-such-data", out=out)
 
 
 @pytest.mark.parametrize("view", ["flatten", "hierarchical"])

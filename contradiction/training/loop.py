@@ -77,11 +77,12 @@ def train(
         ``out``.
 
     Raises:
-        InputError: ``out`` is taken, another process is training there, the run to resume is another, the backbone or
-            a teacher has seen test rows, the loss stopped being finite, the disk is full, or the tracker is not there.
+        InputError: ``out`` is taken or no name, another process is training there, the run to resume is another, the
+            backbone or a teacher has seen test rows, the loss stopped being finite, the disk is full, or the tracker
+            is not there.
     """
     out = Path(out)
-    work = out.with_name(f"{out.name}.partial")
+    work = requests.partial_of(out)
     accelerator = _accelerator(recipe, track, Path(logs or tracking.folder_of(out)))
     rows = requests.read(recipe, data)
     asked, stated = requests.request(recipe, data, rows), requests.conditions(recipe, deterministic)

@@ -79,6 +79,17 @@ def read(recipe: Recipe, data: str | Path) -> dict[str, "Dataset"]:
     return {split: load_split(data, recipe.config, split) for split in ("train", "validation")}
 
 
+def partial_of(out: Path) -> Path:
+    """The working folder of a run, beside the one that it becomes.
+
+    Raises:
+        InputError: ``out`` has no name, as ``.`` or ``/``.
+    """
+    if not out.name:
+        raise InputError(f"{out}: names no new folder; name one inside it, for instance {out / 'run'}")
+    return out.with_name(f"{out.name}.partial")
+
+
 def finished(out: Path, request: dict[str, Any], resume: bool) -> bool:
     """Whether the run is over already, so that nothing is left to resume.
 

@@ -34,7 +34,7 @@ def train(
     The folder holds a plain checkpoint a stage, ``stages.json`` with their order, and ``run.json`` with their records.
     """
     out = Path(out)
-    work = out.with_name(f"{out.name}.partial")
+    work = requests.partial_of(out)
     check_precision(recipe)
     processes = PartialState()  # of which the main one alone writes
     asked = requests.request(recipe, data)
