@@ -2,7 +2,8 @@
 
 CDConv is split in two ways, the authors' and the grouped one, over the same rows: 60 % of the grouped test rows lie in
 the authors' training split. So a model of one split has seen rows of each split of the other. And what one model has
-seen, those that start from it or learn from it have seen too.
+seen, those that start from it or learn from it have seen too: a run that is kept from a bot, or from a share of the
+rows, starts from none that has read them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from contradiction.recipes import Recipe
 
 TRAIN = "train"
+MERGED = ("soup", "ensemble")  # under which a request keeps the recipes of the members
 
 
 @dataclass(frozen=True)
@@ -28,11 +30,15 @@ class Training:
         config: of the data set.
         data_name: what the data repo calls itself; None where that is not recorded.
         model: the name of the model; None for the one whose record this is from.
+        bot: whose replies it read; None for both, and where a record is older than that choice.
+        share: of those rows; 1 where a record is older than that choice.
     """
 
     config: str
     data_name: str | None = None
     model: str | None = None
+    bot: str | None = None
+    share: float = 1.0
 
 
 def ancestors(models: Iterable[str]) -> list[dict[str, Any]]:
@@ -50,21 +56,32 @@ def sources(recipe: "Recipe") -> list[str]:
 
 
 def trainings(run: Mapping[str, Any], model: str | None = None) -> Iterator[Training]:
-    """What the model of a record was trained on, and those that it was made from, itself first.
+    """What the model of a record was trained on, and those that it was made from, itself first; each once.
 
-    A file of a record's name in somebody's repo may hold anything: what is no training is passed over.
+    Of a soup or an ensemble the members count, which may have read different shares of the rows. A file of a record's
+    name in somebody's repo may hold anything: what is no training is passed over.
 
     Args:
         run: the record.
         model: how the model is to be named.
     """
     asked, before = run.get("request"), run.get("ancestors")
-    found = list(before) if isinstance(before, list) else []
-    if isinstance(asked, Mapping) and isinstance(recipe := asked.get("recipe"), Mapping):
-        found.insert(0, {"config": recipe.get("config"), "data_name": asked.get("data_name"), "model": model})
-    for each in found:
-        if isinstance(each, Mapping) and isinstance(each.get("config"), str):
-            yield Training(each["config"], *(_words(each.get(key)) for key in ("data_name", "model")))
+    found: list[Any] = []
+    if isinstance(asked, Mapping):
+        recipes = (asked.get("recipe"), *(each for kind in MERGED for each in _items(asked.get(kind))))
+        own = {"data_name": asked.get("data_name"), "model": model}
+        found = [{**recipe, **own} for recipe in recipes if isinstance(recipe, Mapping)]
+    yield from dict.fromkeys(_training(each) for each in (*found, *_items(before)) if _names_config(each))
+
+
+def _names_config(each: object) -> bool:
+    return isinstance(each, Mapping) and isinstance(each.get("config"), str)
+
+
+def _training(each: Mapping[str, Any]) -> Training:
+    data_name, model, bot = (_words(each.get(key)) for key in ("data_name", "model", "bot"))
+    share = each.get("share")
+    return Training(each["config"], data_name, model, bot, share if isinstance(share, int | float) else 1.0)
 
 
 def exposure(run: Mapping[str, Any], config: str, split: str, data_name: str | None = None) -> Training | None:
@@ -79,10 +96,8 @@ def exposure(run: Mapping[str, Any], config: str, split: str, data_name: str | N
         split: of that config.
         data_name: of the data repo; None where that is not known. Trainings on a data set of another name count not.
     """
-    for each in trainings(run):
-        if data_name and each.data_name and data_name != each.data_name:
-            continue
-        if _shares_rows(each.config, config) and (split == TRAIN or other_split(each.config, config)):
+    for each in _of_these_rows(run, config, data_name):
+        if split == TRAIN or other_split(each.config, config):
             return each
     return None
 
@@ -111,26 +126,47 @@ def other_split(one: str, other: str) -> bool:
 
 
 def check_sources(recipe: "Recipe", data_name: str) -> None:
-    """Makes sure that neither the backbone nor a teacher of a recipe has seen what the run is to be tested on.
+    """Makes sure that neither the backbone nor a teacher of a recipe has seen what the run is to be kept from.
 
     Args:
         recipe: of the run.
         data_name: of its data repo.
 
     Raises:
-        InputError: one of them, or a model that it was made from, was trained on the other split of CDConv.
+        InputError: one of them, or a model that it was made from, was trained on the other split of CDConv; or on the
+            replies of a bot that the recipe leaves out; or on a larger share of the rows than the recipe.
     """
     for name in sources(recipe):
-        found = exposure(_record(name), recipe.config, "test", data_name)
-        if not found:
-            continue
         kind = "backbone" if name == recipe.backbone else "teacher"
-        made = f"made from {found.model}, which was " if found.model else ""
-        right = f"a {GROUPED} config" if recipe.config.endswith(GROUPED) else f"a config without {GROUPED}"
-        raise InputError(
-            f"{kind} {name}: {made}trained on {found.config}, whose training split holds test rows of {recipe.config}; "
-            f"take one that was trained on {right}, or not on CDConv"
-        )
+        run = _record(name)
+        if found := exposure(run, recipe.config, "test", data_name):
+            right = f"a {GROUPED} config" if recipe.config.endswith(GROUPED) else f"a config without {GROUPED}"
+            raise InputError(
+                f"{kind} {name}: {_made_from(found)}trained on {found.config}, whose training split holds test rows of "
+                f"{recipe.config}; take one that was trained on {right}, or not on CDConv"
+            )
+        for each in _of_these_rows(run, recipe.config, data_name):
+            if recipe.bot and each.bot != recipe.bot:
+                raise InputError(
+                    f"{kind} {name}: {_made_from(each)}trained on replies of {each.bot or 'both bots'}, and the recipe "
+                    f"reads those of {recipe.bot} alone; take one that was trained on those, or not on CDConv"
+                )
+            if recipe.share < 1 and each.share > recipe.share:
+                raise InputError(
+                    f"{kind} {name}: {_made_from(each)}trained on {100 * each.share:g} % of the rows, and the recipe "
+                    f"reads {100 * recipe.share:g} %; take one that was trained on no more, or not on these rows"
+                )
+
+
+def _of_these_rows(run: Mapping[str, Any], config: str, data_name: str | None) -> Iterator[Training]:
+    """The trainings on rows that a config is of, in either split."""
+    for each in trainings(run):
+        if not (data_name and each.data_name and data_name != each.data_name) and _shares_rows(each.config, config):
+            yield each
+
+
+def _made_from(found: Training) -> str:
+    return f"made from {found.model}, which was " if found.model else ""
 
 
 def _record(model: str) -> dict[str, Any]:
@@ -139,6 +175,10 @@ def _record(model: str) -> dict[str, Any]:
 
 def _name(model: str) -> str:
     return Path(model).resolve().name if Path(model).is_dir() else model
+
+
+def _items(value: object) -> list[Any]:
+    return list(value) if isinstance(value, list) else []
 
 
 def _words(value: object) -> str | None:

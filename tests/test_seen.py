@@ -14,6 +14,7 @@ from contradiction.files import write_json
 from contradiction.recipes import Recipe
 from contradiction.reports import model_cards
 from contradiction.reports.results_page import results_page
+from contradiction.reproduction.cells import cells_of
 from contradiction.training import loop, requests, stages
 
 SHA = "0123456789abcdef0123456789abcdef01234567"
@@ -139,6 +140,88 @@ def test_a_start_or_a_teacher_that_has_seen_test_rows_is_refused(
     assert not any(tmp_path.iterdir())
 
 
+@pytest.fixture
+def start(quick_model, tmp_path):
+    """Recipe values -> a copy of the quick model whose record says that it was trained by them."""
+
+    def copied(**values):
+        folder = tmp_path / "start"
+        shutil.copytree(quick_model, folder, dirs_exist_ok=True)
+        run = record.read(folder)
+        changed = {**record.read(quick_model)["request"]["recipe"], **values}
+        run["request"]["recipe"] = {key: value for key, value in changed.items() if value != "older"}
+        write_json(folder / "run.json", run)
+        return str(folder)
+
+    return copied
+
+
+BOTH = {"bot": None, "share": 1.0}
+OLDER = {"bot": "older", "share": "older"}
+
+
+@pytest.mark.parametrize(
+    ("read", "asked", "why"),
+    [
+        (BOTH, {}, None),
+        (OLDER, {}, None),
+        ({"bot": "eva"}, {"bot": "eva"}, None),
+        ({"bot": "eva"}, {}, None),
+        ({"share": 0.25}, {"share": 0.5}, None),
+        ({"share": 0.5}, {"share": 0.5}, None),
+        ({"config": "nli"}, {"bot": "eva", "share": 0.1}, None),
+        (BOTH, {"bot": "eva"}, "trained on replies of both bots, and the recipe reads those of eva alone; take one"),
+        (OLDER, {"bot": "plato"}, "trained on replies of both bots, and the recipe reads those of plato alone"),
+        ({"bot": "plato"}, {"bot": "eva"}, "trained on replies of plato, and the recipe reads those of eva alone"),
+        ({"bot": "plato", "config": "2-class"}, {"bot": "eva"}, "trained on replies of plato"),
+        (BOTH, {"share": 0.1}, "trained on 100 % of the rows, and the recipe reads 10 %; take one that was trained on"),
+        (OLDER, {"share": 0.9}, "trained on 100 % of the rows, and the recipe reads 90 %"),
+        ({"share": 0.5}, {"share": 0.25}, "trained on 50 % of the rows, and the recipe reads 25 %"),
+    ],
+)
+def test_a_run_on_a_part_of_the_rows_has_no_start_and_no_teacher_that_has_read_more(
+    read, asked, why, start, sample_repo
+):
+    name = start(**read)
+    starts = [("backbone", recipe("4-class", backbone=name))]
+    if read.get("config", "4-class") == "4-class":
+        starts.append(("teacher", recipe("4-class").with_changes(teachers=[name])))
+    for kind, each in starts:
+        if why is None:
+            requests.request(each.with_changes(**asked), sample_repo)
+            continue
+        with pytest.raises(InputError) as error:
+            requests.request(each.with_changes(**asked), sample_repo)
+        assert str(error.value).startswith(f"{kind} {name}: {why}")
+
+
+def test_what_part_of_the_rows_a_start_has_read_is_recorded_and_counts_later(start, sample_repo, tmp_path):
+    one = loop.train(recipe("4-class", backbone=start(bot="eva", share=0.5)), data=sample_repo, out=tmp_path / "one")
+    [before] = record.read(one)["ancestors"]
+    assert (before["bot"], before["share"], before["model"]) == ("eva", 0.5, "start")
+    later = record.read(one)
+    later["request"]["recipe"] |= {"bot": "plato", "share": 0.1}
+    write_json(one / "run.json", later)
+    with pytest.raises(InputError, match=r"one: made from start, which was trained on replies of eva, and the recipe"):
+        requests.request(recipe("4-class", backbone=str(one)).with_changes(bot="plato"), sample_repo)
+    with pytest.raises(InputError, match=r"one: made from start, which was trained on 50 % of the rows"):
+        requests.request(recipe("4-class", backbone=str(one)).with_changes(share=0.2), sample_repo)
+
+
+def test_of_a_soup_each_member_counts():
+    soup = {"request": {"recipe": {"config": "4-class", "share": 0.1}, "soup": [{"config": "4-class", "share": 0.5}]}}
+    assert [each.share for each in seen.trainings(soup)] == [0.1, 0.5]
+
+
+@pytest.mark.parametrize("table", ["bots", "learning-curve"])
+def test_a_table_of_parts_of_the_rows_is_refused_before_its_first_cell(table, quick_model, sample_repo):
+    with pytest.raises(
+        InputError, match=r"^backbone .*quick: trained on (replies of both bots|100 % of the rows), and"
+    ):
+        cells_of(table, data=sample_repo, methods=["flatten"], configs=["4-class"], backbone=str(quick_model))
+    assert cells_of("table4", data=sample_repo, methods=["flatten"], configs=["4-class"], backbone=str(quick_model))
+
+
 def test_a_hierarchical_run_is_refused_before_its_first_stage(quick_model, sample_repo, tmp_path):
     with pytest.raises(InputError, match=r"backbone .*quick: trained on 4-class, whose"):
         stages.train(recipe(backbone=str(quick_model), view="hierarchical"), data=sample_repo, out=tmp_path / "next")
@@ -148,7 +231,7 @@ def test_a_hierarchical_run_is_refused_before_its_first_stage(quick_model, sampl
 def test_what_a_start_was_made_from_is_recorded_and_counts(quick_model, sample_repo, tmp_path):
     asked = recipe("2-class", backbone=str(quick_model))
     one = loop.train(asked, data=sample_repo, out=tmp_path / "one")
-    before = {"config": "4-class", "data_name": "CDConv sample", "model": "quick"}
+    before = {"config": "4-class", "data_name": "CDConv sample", "model": "quick", "bot": None, "share": 1.0}
     assert record.read(one)["ancestors"] == [before]
     # As if it had been an NLI stage, which by itself is a start for either split.
     later = record.read(one)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from contradiction import seen
 from contradiction.errors import InputError
 from contradiction.labels import BOTS, task_of
 from contradiction.recipes import Recipe
@@ -130,7 +131,8 @@ def cells_of(
         values: recipe values for all cells.
 
     Raises:
-        InputError: an argument is none of the allowed, or leaves no cell.
+        InputError: an argument is none of the allowed, or leaves no cell, or a start has read rows that a cell is to be
+            kept from.
     """
     _check(table, methods, configs, seeds, nli)
     _check_shares(table, shares)
@@ -215,6 +217,7 @@ def _cells(
         found.append(Cell(method, start, nli, False, recipe, 0, asked, test))
     for values in parts:
         part = _on_part(recipe.with_changes(**values), train)
+        seen.check_sources(part, request["data_name"])
         rows = len(training_rows(train, part))
         for seed in seeds:
             one = part.with_changes(seed=seed)
