@@ -1,13 +1,20 @@
 """Exported weights: half the bytes, the same verdicts."""
 
+import re
+import shutil
+
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from transformers import pipeline
 
+from contradiction.backbones.start import start
 from contradiction.classifiers.export import WEIGHTS, export
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
+from contradiction.files import read_json, write_json
+from contradiction.merging.soup import soup
+from contradiction.recipes import Recipe
 
 
 def chats(rows):
@@ -47,8 +54,6 @@ def test_what_cannot_be_exported_is_refused(quick_model, exported, tmp_path):
 
 
 def test_a_weight_too_large_for_fp16_is_named_and_nothing_is_left(quick_model, tmp_path):
-    import shutil
-
     model = tmp_path / "model"
     shutil.copytree(quick_model, model)
     weights = load_file(model / WEIGHTS)
@@ -57,3 +62,43 @@ def test_a_weight_too_large_for_fp16_is_named_and_nothing_is_left(quick_model, t
     with pytest.raises(InputError, match="classifier.bias does not fit fp16"):
         export(model, tmp_path / "out")
     assert [each.name for each in tmp_path.iterdir()] == ["model"]
+
+
+def truncated(file):
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    return "damaged, or copied in part .*; copy or download it again"
+
+
+def pointer(file):
+    file.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:1234\nsize 94000000\n", encoding="utf-8")
+    return "a pointer of Git LFS and not the weights; `git lfs pull` fetches them"
+
+
+@pytest.mark.parametrize("damage", [truncated, pointer])
+def test_damaged_weights_are_one_line_that_names_the_file(damage, quick_model, sample_repo, tmp_path):
+    model, other = tmp_path / "model", tmp_path / "other"
+    for folder in (model, other):
+        shutil.copytree(quick_model, folder)
+        run = read_json(folder / "run.json")
+        run["request"]["recipe"] |= {"backbone": "user/start", "scratch": None}
+        write_json(folder / "run.json", run)
+    said = rf"^{re.escape(str(model / WEIGHTS))}: {damage(model / WEIGHTS)}$"
+    recipe = Recipe(name="next", view="flatten", config="4-class", backbone=str(model))
+    for ask in (
+        lambda: ContradictionDetector.from_pretrained(model),
+        lambda: start(recipe, recipe.labels, []),
+        lambda: export(model, tmp_path / "out"),
+        lambda: soup([other, model], tmp_path / "out", data=sample_repo),
+    ):
+        with pytest.raises(InputError, match=said):
+            ask()
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["model", "other"]
+
+
+def test_a_head_of_another_size_is_one_line(quick_model, tmp_path):
+    model = shutil.copytree(quick_model, tmp_path / "model")
+    weights = load_file(model / WEIGHTS)
+    weights |= {name: each[:2].clone() for name, each in weights.items() if name.startswith("classifier.")}
+    save_file(weights, model / WEIGHTS, metadata={"format": "pt"})
+    with pytest.raises(InputError, match=r"model: its weights cannot be loaded, or have other shapes than its config"):
+        ContradictionDetector.from_pretrained(model)

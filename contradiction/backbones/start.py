@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contradiction.backbones.positions import first_position, positions_of
+from contradiction.classifiers.weights import sound
 from contradiction.errors import InputError
 from contradiction.quiet import no_load_report, no_model_bars
 from contradiction.recipes import Recipe, Scratch
@@ -31,7 +32,8 @@ def start(
         texts: the training split's utterances; only read to make a tokenizer where there is no backbone.
 
     Raises:
-        InputError: the backbone cannot be loaded, or its checkpoint holds less than half of the encoder.
+        InputError: the backbone cannot be loaded, its weights are damaged, or its checkpoint holds less than
+            half of the encoder.
     """
     names: Names = {"id2label": dict(enumerate(labels)), "label2id": {label: id for id, label in enumerate(labels)}}
     if recipe.backbone:
@@ -61,12 +63,14 @@ def _pretrained(backbone: str, recipe: Recipe, names: Names) -> tuple["PreTraine
         if recipe.dropout is not None:
             _set_dropout(config, recipe.dropout)
         # The report would be about the head, which is to be another anyhow; the encoder is looked at below.
-        with no_model_bars(quiet=Path(backbone).is_dir()), no_load_report():
+        with no_model_bars(quiet=Path(backbone).is_dir()), no_load_report(), sound(backbone):
             model, loading = AutoModelForSequenceClassification.from_pretrained(
                 backbone, config=config, dtype=torch.float32, ignore_mismatched_sizes=True, output_loading_info=True
             )
         tokens = min(recipe.max_length, positions_of(model) or recipe.max_length)
         tokenizer = AutoTokenizer.from_pretrained(backbone, **_limits(tokens))
+    except InputError:  # a ValueError, which says already what is wrong
+        raise
     except (OSError, ValueError) as error:
         reason = str(error).strip().splitlines()[0]
         raise InputError(

@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 
 from contradiction import record
+from contradiction.classifiers.weights import weights_of
 from contradiction.errors import InputError
 from contradiction.files import new_folder, read_json, write_json
 
@@ -21,9 +22,10 @@ def export(model: str | Path, out: str | Path) -> Path:
         ``out``.
 
     Raises:
-        InputError: the folder holds no finished model in safetensors, ``out`` is taken, or a weight does not fit fp16.
+        InputError: the folder holds no finished model in safetensors, or a damaged one, ``out`` is taken, or a weight
+            does not fit fp16.
     """
-    from safetensors.torch import load_file, save_file
+    from safetensors.torch import save_file
 
     model, out = Path(model), Path(out)
     found = sorted(model.rglob(WEIGHTS))
@@ -35,7 +37,9 @@ def export(model: str | Path, out: str | Path) -> Path:
         shutil.copytree(model, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns(WEIGHTS))
         for file in found:
             place = folder / file.parent.relative_to(model)
-            narrow = {name: each.half() if each.is_floating_point() else each for name, each in load_file(file).items()}
+            narrow = {
+                name: each.half() if each.is_floating_point() else each for name, each in weights_of(file).items()
+            }
             if broken := [name for name, each in narrow.items() if not each.isfinite().all()]:
                 raise InputError(f"{file}: {broken[0]} does not fit fp16")
             save_file(narrow, place / WEIGHTS, metadata={"format": "pt"})

@@ -11,6 +11,7 @@ import numpy as np
 
 from contradiction.backbones.positions import positions_of
 from contradiction.classifiers.tails import MARGIN, ends, tail
+from contradiction.classifiers.weights import sound
 from contradiction.errors import InputError
 from contradiction.quiet import no_model_bars
 
@@ -34,7 +35,7 @@ def load_checkpoint(name: str | Path, device: str | None = None) -> tuple["PreTr
     """Loads a sequence-classification checkpoint in float32, in evaluation mode, and its tokenizer.
 
     Raises:
-        InputError: the folder or Hub id holds no such checkpoint.
+        InputError: the folder or Hub id holds no such checkpoint, or its weights are damaged.
     """
     import torch
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
@@ -42,12 +43,14 @@ def load_checkpoint(name: str | Path, device: str | None = None) -> tuple["PreTr
     if Path(name).is_dir() and not (Path(name) / "config.json").is_file():
         raise InputError(f"{name}: the folder holds no model (no config.json); `cdconv train` writes one")
     try:
-        with no_model_bars(quiet=Path(name).is_dir()):
+        with no_model_bars(quiet=Path(name).is_dir()), sound(name):
             tokenizer = AutoTokenizer.from_pretrained(str(name))
             if len(tokenizer) <= len(tokenizer.all_special_tokens):  # what transformers makes up where there is none
                 raise InputError(f"{name}: has no tokenizer, or one without a vocabulary")
             # float32 by name: a checkpoint saved in fp16 would load as fp16, which is slow and weak on a CPU.
             model = AutoModelForSequenceClassification.from_pretrained(str(name), dtype=torch.float32)
+    except InputError:  # a ValueError, which says already what is wrong
+        raise
     except (OSError, ValueError) as error:
         reason = str(error).strip().splitlines()[0]
         raise InputError(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from contradiction import record
 from contradiction.classifiers.export import WEIGHTS
+from contradiction.classifiers.weights import weights_of
 from contradiction.errors import InputError
 from contradiction.files import read_json
 from contradiction.merging.members import merged
@@ -36,7 +37,8 @@ def soup(models: Sequence[str | Path], out: str | Path, *, data: str | Path) -> 
         ``out``.
 
     Raises:
-        InputError: the models do not fit together, ``data`` is not theirs, or ``out`` is taken.
+        InputError: the models do not fit together, the weights of one are damaged, ``data`` is not theirs, or
+            ``out`` is taken.
     """
     from safetensors.torch import save_file
 
@@ -84,9 +86,8 @@ def _shape(model: Path) -> dict[str, Any]:
 def _mean(models: Sequence[Path]) -> dict[str, "torch.Tensor"]:
     """The mean of the models' weights by name, in float32."""
     import torch
-    from safetensors.torch import load_file
 
-    first, *others = (load_file(model / WEIGHTS) for model in models)
+    first, *others = (weights_of(model / WEIGHTS) for model in models)
     mean = {}
     for name, each in first.items():
         whole = torch.stack([each.float(), *(weights[name].float() for weights in others)]).mean(dim=0)
