@@ -7,6 +7,7 @@ from contradiction.data.splits import load_split
 from contradiction.errors import InputError
 from contradiction.files import read_json
 from contradiction.recipes import Recipe
+from contradiction.training import transfer
 from contradiction.training.loop import train
 from contradiction.training.losses import SOFT, UNLABELLED, divergence, objective
 from contradiction.training.sampling import training_rows
@@ -54,6 +55,12 @@ def test_the_turns_speak_of_the_same_things(rows):
     }
     found = transfer_rows(type(rows).from_dict(made, features=rows.features), 1)
     assert found["b2"][:] == ["我不喜欢猫", "在北京", "下雨"]
+
+
+def test_how_many_contexts_are_compared_at_once_makes_no_difference(rows, monkeypatch):
+    whole = transfer_rows(rows, 2).to_dict()
+    monkeypatch.setattr(transfer, "CHUNK", 7)
+    assert transfer_rows(rows, 2).to_dict() == whole
 
 
 def test_a_bot_with_too_few_turns_gives_what_it_has(rows):

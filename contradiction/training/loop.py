@@ -87,14 +87,18 @@ def train(
     rows = requests.read(recipe, data)
     asked, stated = requests.request(recipe, data, rows), requests.conditions(recipe, deterministic)
     check_teachers(recipe, asked["data"])
-    rows = {"train": training_rows(rows["train"], recipe), "validation": of_bot(rows["validation"], recipe.bot)}
-    layout = Layout(
-        len(rows["train"]), recipe.batch_size, recipe.accumulate, accelerator.num_processes, accelerator.process_index
-    )
     with locked(out, accelerator.is_main_process):
         accelerator.wait_for_everyone()
         if requests.finished(out, asked, resume):
             return out
+        rows = {"train": training_rows(rows["train"], recipe), "validation": of_bot(rows["validation"], recipe.bot)}
+        layout = Layout(
+            len(rows["train"]),
+            recipe.batch_size,
+            recipe.accumulate,
+            accelerator.num_processes,
+            accelerator.process_index,
+        )
         if accelerator.is_main_process:
             requests.claim(work, asked, resume, stated)
         accelerator.wait_for_everyone()
