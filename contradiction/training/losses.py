@@ -63,8 +63,8 @@ def objective(recipe: "Recipe", counts: Sequence[int]) -> Objective:
 
     Where the inputs hold the opinion of teachers, ``distill = d`` of the loss is the divergence from it, and 1 - d the
     rest, with both predictions softened by ``distill_temperature = T`` and the divergence multiplied by T squared, so
-    that gradients keep their size (Hinton et al., 2015, *Distilling the knowledge in a neural network*, section 2). Of a
-    row whose target is ``UNLABELLED`` the divergence is all of that; ``r_drop`` adds the disagreement to it as to others.
+    that gradients keep their size (Hinton et al., 2015, *Distilling the knowledge in a neural network*, section 2). Of
+    a row whose target is ``UNLABELLED`` the divergence is all of that; ``r_drop`` adds the disagreement to it as well.
 
     Returns:
         A function of a model, its inputs, and the targets, shape (rows,), to the loss of each row, shape (rows,). The
