@@ -8,9 +8,10 @@ from contradiction.data.splits import load_split
 from contradiction.errors import InputError
 from contradiction.files import read_json
 from contradiction.recipes import Recipe
+from contradiction.training import requests
 from contradiction.training.loop import train
 from contradiction.training.requests import request
-from contradiction.training.sampling import share_of
+from contradiction.training.sampling import of_bot, share_of
 
 SIZE = {"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600}
 QUICK = Recipe(name="quick", view="flatten", config="4-class", scratch=SIZE, epochs=1)
@@ -64,6 +65,22 @@ def test_training_reads_the_part_and_validates_on_all(sample_repo, rows, tmp_pat
     # The data are the same, and only the recipe says that fewer rows were read.
     assert run["request"]["data"] == request(QUICK, sample_repo)["data"]
     assert "- data: 50 % of the training split of CDConv sample" in (folder / "README.md").read_text(encoding="utf-8")
+
+
+def test_a_bot_that_no_row_is_of_is_named_and_nothing_is_begun(sample_repo, rows, tmp_path, monkeypatch):
+    assert {*of_bot(rows, "plato")["bot"]} == {rows.features["bot"].str2int("plato")}
+    alone = of_bot(rows, "eva")
+    with pytest.raises(InputError, match=rf"^none of the {len(alone)} rows of the train split is a reply of plato;"):
+        of_bot(alone, "plato")
+    read = requests.read
+
+    def of_eva(*arguments):
+        return {split: of_bot(part, "eva") for split, part in read(*arguments).items()}
+
+    monkeypatch.setattr(requests, "read", of_eva)
+    with pytest.raises(InputError, match="is a reply of plato; name the other bot"):
+        train(QUICK.with_changes(bot="plato"), data=sample_repo, out=tmp_path / "run")
+    assert not any(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("share", [0, 1.01, -0.5, float("nan")])

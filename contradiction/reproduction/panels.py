@@ -63,7 +63,7 @@ def panels_of(
 ) -> list[Panel]:
     """The finished cells of a grid, config by config; a config of which nothing is finished has no panel.
 
-    Where bots are left out, a config has a panel for the replies of each.
+    Where bots are left out, a config has a panel for the replies of each that its test split has any of.
 
     Args:
         table: a key of ``TABLES``.
@@ -84,6 +84,8 @@ def panels_of(
         release = all(cell.request.get("data_name", "CDConv") == "CDConv" for cell in cells)
         for bot in tested:
             ids = {number for number, its in (bots or {}).items() if its == bot}
+            if bot and ids.isdisjoint(lines[0].runs[0].ids):
+                continue
             shown, others = (_on(each, ids, config, bootstrap) if bot else each for each in (lines, beside))
             tests = contrasts(_pairs(table, shown, nli, bot), task_of(config), bootstrap)
             paper = PAPER.get(config) if release and not bot else None

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from datasets import concatenate_datasets
 
+from contradiction.errors import InputError
 from contradiction.recipes import Recipe
 from contradiction.training.replaced import replaced_rows
 from contradiction.training.transfer import transfer_rows
@@ -30,10 +31,19 @@ def of_bot(rows: "Dataset", bot: str | None) -> "Dataset":
     Args:
         rows: of a split, with a column ``bot``.
         bot: a name of that column's classes.
+
+    Raises:
+        InputError: none is.
     """
     if bot is None:
         return rows
-    return rows.select(np.flatnonzero(np.asarray(rows["bot"]) == rows.features["bot"].str2int(bot)))
+    found = np.flatnonzero(np.asarray(rows["bot"]) == rows.features["bot"].str2int(bot))
+    if not len(found):
+        raise InputError(
+            f"none of the {len(rows):,} rows of the {rows.split or 'chosen'} split is a reply of {bot}; name the other "
+            "bot, or take a data repo that has both"
+        )
+    return rows.select(found)
 
 
 def share_of(rows: "Dataset", share: float, seed: int) -> "Dataset":
