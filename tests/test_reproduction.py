@@ -338,6 +338,21 @@ def test_a_method_without_records_trains_a_checkpoint_in_the_time_of_the_others(
     assert timing.estimate(four, {"flatten-4-class-tiny-seed23": elsewhere}) is None
 
 
+def test_a_cell_takes_what_cells_of_its_own_start_took(sample_repo, encoders):
+    starts = {"backbone": str(encoders / "tiny"), "nli": [str(encoders / "tiny-nli")]}
+    both = cells_of(
+        "table5", data=sample_repo, methods=["flatten", "sentence-pair"], configs=["4-class"], seeds=[23, 42], **starts
+    )
+    took = {"flatten-4-class-tiny-seed23": 6.0, "flatten-4-class-tiny-nli-seed23": 60.0}
+    took |= {"sentence-pair-4-class-tiny-seed23": 3.0}
+    here = timing.hardware()
+    done = {name: {"run": {"minutes": each, "hardware": here}} for name, each in took.items()}
+    minutes = timing.estimate(both, done)
+    assert minutes["flatten-4-class-tiny-seed42"] == 6
+    assert minutes["flatten-4-class-tiny-nli-seed42"] == 60
+    assert minutes["sentence-pair-4-class-tiny-nli-seed42"] == 3
+
+
 @pytest.mark.parametrize(
     ("minutes", "words"),
     [(0.4, "under a minute"), (59.6, "about 60 min"), (60.6, "about 1 h 01 min"), (135, "about 2 h 15 min")],
@@ -572,6 +587,17 @@ def test_what_is_learnt_from_one_bot_is_tested_on_each(by_bot, sample_repo):
         found = {(row["bot"], row["trained_on"]) for row in csv.DictReader(file) if row["kind"] == "trained"}
     assert found == {(bot, trained) for bot in BOTS for trained in (*BOTS, "")}
     assert (by_bot / "bots.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_bot_that_no_test_row_is_of_has_no_panel(by_bot, sample_repo, encoders):
+    cells = cells_of(
+        "bots", data=sample_repo, methods=["flatten"], configs=["4-class"], seeds=[23], values=VALUES,
+        backbone=str(encoders / "tiny"),
+    )  # fmt: skip
+    done = finished(cells, by_bot)
+    assert done
+    found = panels_of("bots", cells, done, {}, dict.fromkeys(load_split(sample_repo, "4-class", "test")["id"], "eva"))
+    assert {panel.bot for panel in found} == {"eva"}
 
 
 def test_artefact_baselines_are_flatten_on_their_own_view_and_are_never_asked_zero_shot(encoders, sample_repo):

@@ -26,23 +26,27 @@ def trainings(cell: Cell) -> int:
 def estimate(cells: Iterable[Cell], done: Mapping[str, Mapping[str, Any]]) -> dict[str, float] | None:
     """The minutes of training of each cell, by its name, from the records of finished ones on this hardware.
 
-    A method with no finished cell is taken to train a checkpoint in the time of the others. None where no cell that is
-    finished was trained on such hardware. Evaluation comes on top.
+    A cell is taken to train a checkpoint in the time of those of its method and start; where none of them is finished,
+    of its method from other starts, and else of all. None where no cell that is finished was trained on such hardware.
+    Evaluation comes on top.
     """
     cells = list(cells)
     here = hardware()
-    known: dict[str, list[float]] = {}
+    known: dict[tuple[str, str], list[float]] = {}
     for cell in cells:
         run = done.get(cell.name, {}).get("run", {})
         if cell.trained and run.get("hardware") == here:
-            known.setdefault(cell.method, []).append(run["minutes"] / trainings(cell))
+            known.setdefault((cell.method, cell.start), []).append(run["minutes"] / trainings(cell))
     if not known:
         return None
-    any_method = fmean(fmean(minutes) for minutes in known.values())
-    return {
-        cell.name: trainings(cell) * (fmean(known[cell.method]) if cell.method in known else any_method)
-        for cell in cells
-    }
+    means = {key: fmean(minutes) for key, minutes in known.items()}
+
+    def one(cell: Cell) -> float:
+        if found := means.get((cell.method, cell.start)):
+            return found
+        return fmean([mean for (method, _), mean in means.items() if method == cell.method] or means.values())
+
+    return {cell.name: trainings(cell) * one(cell) for cell in cells}
 
 
 def measured(cells: Sequence[Cell], data: str | Path) -> dict[str, float]:
