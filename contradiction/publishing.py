@@ -22,6 +22,7 @@ CARD = "README.md"
 METRIC = "evaluate_metric"
 RELEASE = "CDConv"  # the pretty_name of the released file's card; the sample and other files have other names
 MODEL_VARIABLE = "CDCONV_MODEL"
+OF_THE_HUB = ".gitattributes"  # which a repo is made with
 LEFT_OUT = (".partial", ".old", ".pyc", ".lock", ".tmp")
 LOG_IN = "`hf auth login` stores one that may write"
 
@@ -59,11 +60,13 @@ class Published:
     Attributes:
         url: of the repo.
         changed: whether there was anything to commit.
+        deleted: files that lay in the repo and are not in the upload.
         not_set: variables of a Space that its Hub does not take.
     """
 
     url: str
     changed: bool
+    deleted: tuple[str, ...]
     not_set: Mapping[str, str]
 
 
@@ -205,9 +208,12 @@ def check_repo_id(repo_id: str) -> None:
 
 
 def push(upload: Upload, repo_id: str, *, private: bool = False) -> Published:
-    """Sends an upload in one commit, into a new repo where there is none.
+    """Makes a repo hold an upload, in one commit; makes the repo where there is none.
 
-    What lies in the repo under other paths stays. A push of what is there already makes no commit.
+    What lies in the repo under other paths is deleted by that commit, because it would be loaded still: the
+    ``stages.json`` of another kind of detector, Parquet that a config's pattern takes in. The history keeps it. A push
+    of what is there already makes no commit. The variables of a Space are set before, so that its new files start
+    with them.
 
     Args:
         upload: what to send.
@@ -215,9 +221,9 @@ def push(upload: Upload, repo_id: str, *, private: bool = False) -> Published:
         private: whether nobody else may see it.
 
     Raises:
-        InputError: the Hub cannot be reached, does not know the user, or refuses; nothing is then half there.
+        InputError: the Hub cannot be reached, does not know the user, or refuses; no file is then half there.
     """
-    from huggingface_hub import CommitOperationAdd, HfApi, get_token
+    from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, get_token
     from huggingface_hub.errors import HTTPError
     from huggingface_hub.utils import disable_progress_bars
 
@@ -237,10 +243,15 @@ def push(upload: Upload, repo_id: str, *, private: bool = False) -> Published:
         before = api.repo_info(repo_id, repo_type=repo_type)
         if private and not before.private:
             raise InputError(f"{repo_id}: exists and is public; make it private in its settings, then push again")
+        there = api.list_repo_files(repo_id, repo_type=repo_type)
+        deleted = tuple(name for name in there if name not in upload.files and name != OF_THE_HUB)
         not_set = {key: value for key, value in upload.variables.items() if not _set(api, repo_id, key, value)}
         commit = api.create_commit(
             repo_id,
-            [CommitOperationAdd(name, content) for name, content in upload.files.items()],
+            [
+                *(CommitOperationAdd(name, content) for name, content in upload.files.items()),
+                *(CommitOperationDelete(name, is_folder=False) for name in deleted),
+            ],
             repo_type=repo_type,
             commit_message=upload.message,
             commit_description=f"Pushed from commit {code}" if code else None,
@@ -250,7 +261,7 @@ def push(upload: Upload, repo_id: str, *, private: bool = False) -> Published:
     # RuntimeError: what went wrong while a large file was sent. ValueError: a card that the Hub refuses.
     except (HTTPError, OSError, RuntimeError, ValueError) as error:
         _refuse(error, repo_id)
-    return Published(str(url), commit.oid != before.sha, not_set)
+    return Published(str(url), commit.oid != before.sha, deleted, not_set)
 
 
 def _set(api: "HfApi", repo_id: str, key: str, value: str) -> bool:

@@ -60,13 +60,14 @@ class Hub:
         requests: method and path of each request, in order.
         drop: the connection is dropped half-way through the body of a request whose path matches this pattern.
         lack: a request whose path matches this pattern has no route.
+        busy: a request whose path matches this pattern is answered 429.
     """
 
     def __init__(self):
         self.repos: dict[tuple[str, str], Repo] = {}
         self.large: dict[str, bytes] = {}
         self.requests: list[tuple[str, str]] = []
-        self.drop = self.lack = r"(?!)"  # nothing
+        self.drop = self.lack = self.busy = r"(?!)"  # nothing
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.hub = self
         self.url = f"http://127.0.0.1:{self.server.server_port}"
@@ -84,9 +85,11 @@ class Hub:
 
 
 class Refusal(Exception):
-    def __init__(self, status: int, message: str, code: str = ""):
+    def __init__(self, status: int, message: str, code: str = "", commit: str = ""):
         super().__init__(message)
-        self.status, self.code = status, code
+        self.status = status
+        self.headers = {"X-Error-Code": code} if code else {}
+        self.headers |= {"X-Repo-Commit": commit} if commit else {}
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -107,12 +110,14 @@ class Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(length)
         routes = [] if re.search(self.hub.lack, self.path) else ROUTES
         try:
+            if re.search(self.hub.busy, self.path):
+                raise Refusal(429, "too many requests")
             for pattern, route in routes:
                 if found := re.fullmatch(pattern, f"{self.command} {self.path}"):
                     return route(self, body, **found.groupdict())
             raise Refusal(404, f"no route for {self.command} {self.path}")
         except Refusal as refusal:
-            headers = {"X-Error-Message": str(refusal)} | ({"X-Error-Code": refusal.code} if refusal.code else {})
+            headers = {"X-Error-Message": str(refusal), **refusal.headers}
             self.answer({"error": str(refusal)}, refusal.status, headers)
 
     do_GET = do_HEAD = do_POST = do_PUT = handle_any
@@ -194,6 +199,8 @@ class Handler(BaseHTTPRequestHandler):
                 files[value["path"]] = base64.b64decode(value["content"])
             elif line["key"] == "lfsFile":
                 files[value["path"]] = self.hub.large[value["oid"]]
+            elif line["key"] == "deletedFile":
+                del files[value["path"]]
             else:
                 raise Refusal(400, f"{line['key']} is not supported here")
         repo.commits.append(Commit(lines[0]["value"]["summary"], files))
@@ -253,7 +260,7 @@ class Handler(BaseHTTPRequestHandler):
         kind = next(kind for kind, each in PREFIX.items() if each == (prefix or ""))
         commit = self.commit_at(kind, id, revision)
         if name not in commit.files:
-            raise Refusal(404, "Entry not found", "EntryNotFound")
+            raise Refusal(404, "Entry not found", "EntryNotFound", commit.sha)
         content = commit.files[name]
         headers = {"X-Repo-Commit": commit.sha, "ETag": f'"{etag(name, content)}"', "Accept-Ranges": "bytes"}
         if asked := re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", "")):

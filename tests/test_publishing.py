@@ -10,10 +10,11 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from functools import partial
 from pathlib import Path
 
 import pytest
-from hub_server import Hub
+from hub_server import Commit, Hub, Repo
 from transformers import BertForSequenceClassification
 
 from contradiction import publishing, record, shipped
@@ -90,15 +91,18 @@ def published(model, hierarchy, sample_repo, tmp_path_factory):
 def client(published, tmp_path):
     """Runs Python in a fresh process, in an empty folder and cache; what it prints last is JSON."""
 
-    def call(code, *options):
-        command = [sys.executable, *options, "-c", code]
-        done = subprocess.run(
-            command, capture_output=True, text=True, cwd=tmp_path, env=environment(published, tmp_path)
-        )
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout.splitlines()[-1])
+    return partial(python, published, tmp_path)
 
-    return call
+
+def python(hub, home, code, *options, **variables):
+    return json.loads(process(hub, home, code, *options, **variables).stdout.splitlines()[-1])
+
+
+def process(hub, home, code, *options, **variables):
+    command = [sys.executable, *options, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=home, env=environment(hub, home, **variables))
+    assert done.returncode == 0, done.stderr
+    return done
 
 
 def environment(hub, home, **variables):
@@ -228,6 +232,85 @@ print(json.dumps([type(detectors[0].classifier).__name__, *(detector(chat).score
     assert found[1] == found[2]
 
 
+LOADED = """
+import json
+from contradiction import ContradictionDetector
+from contradiction.errors import InputError
+try:
+    rule = ContradictionDetector.from_pretrained(NAME, view=VIEW).classifier.rule
+    print(json.dumps(rule.offsets))
+except InputError as error:
+    print(json.dumps(str(error)))"""
+IN_PART = """
+import json
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
+for each in AutoTokenizer, AutoModelForSequenceClassification:
+    each.from_pretrained("user/tiny")
+print(json.dumps(None))"""
+ALL = """
+import json
+from huggingface_hub import snapshot_download
+snapshot_download("user/tiny")
+print(json.dumps(None))"""
+
+
+def loaded(name="user/tiny", view=None):
+    return LOADED.replace("NAME", repr(name)).replace("VIEW", repr(view))
+
+
+def test_a_detector_in_the_cache_without_its_rule_is_refused_offline_and_one_with_it_is_not(client, model):
+    rule = json.loads((model / "decision.json").read_text("utf-8"))["offsets"]
+    assert rule
+    client(IN_PART)
+    refused = client(loaded(), HF_HUB_OFFLINE="1")
+    assert "user/tiny: the cache holds no decision.json" in refused
+    assert "(offline); `hf download user/tiny` fetches all of it" in refused
+    client(ALL)
+    assert client(loaded(), HF_HUB_OFFLINE="1") == rule
+
+
+def test_a_detector_once_loaded_is_loaded_offline_with_its_rule(client, model):
+    online = client(loaded())
+    assert online == json.loads((model / "decision.json").read_text("utf-8"))["offsets"]
+    assert client(loaded(), HF_HUB_OFFLINE="1") == online
+
+
+@pytest.mark.parametrize(("file", "before"), [("decision.json", IN_PART), ("stages.json", None)])
+def test_a_hub_that_is_busy_costs_no_detector_its_rule(published, client, file, before):
+    if before:
+        client(before)
+    published.busy = rf"/{file}$"
+    try:
+        refused = client(NO_WAITING + loaded())
+    finally:
+        published.busy = r"(?!)"
+    assert f"user/tiny: the cache holds no {file}" in refused
+    assert "(the Hub answers 429)" in refused
+
+
+def test_a_checkpoint_that_is_none_of_ours_is_loaded_offline_as_it_lies_in_the_cache(hub, model, tmp_path):
+    files = {
+        path.name: path.read_bytes() for path in model.iterdir() if path.name not in ("decision.json", record.NAME)
+    }
+    config = json.loads(files["config.json"])
+    del config["cdconv_view"]
+    hub.repos["model", "user/tiny"] = Repo(
+        False, [Commit("plain", files | {"config.json": json.dumps(config).encode()})]
+    )
+    assert python(hub, tmp_path, IN_PART) is None
+    asked = (
+        "from contradiction import record; record.of_model('user/tiny'); record.of_model('user/tiny', 'prune.json')\n"
+    )
+    done = process(hub, tmp_path, asked + loaded(view="flatten"), HF_HUB_OFFLINE="1")
+    assert json.loads(done.stdout.splitlines()[-1]) == {}
+    [line] = [line for line in done.stderr.splitlines() if "user/tiny" in line]
+    assert "cannot be asked for its record" in line
+
+
+def test_a_name_of_which_nothing_is_in_the_cache_is_no_model_offline(client):
+    assert "neither a model folder nor a model on the Hub" in client(loaded("user/other"), HF_HUB_OFFLINE="1")
+
+
 def test_evaluate_loads_the_pushed_metric(client):
     found = client("""
 import json, evaluate
@@ -303,6 +386,21 @@ def test_a_second_push_makes_a_commit_only_of_what_has_changed(hub, model, tmp_p
     assert sum(command == "PUT" for command, _ in hub.requests) == 1
 
 
+def test_a_push_deletes_what_an_earlier_one_left_and_says_so(hub, model, tmp_path):
+    push(hub, tmp_path, "model", model)
+    repo = hub.repos["model", "user/name"]
+    stale = {"stages.json": b"{}", "history/model.safetensors": b"weights"}
+    repo.commits.append(Commit("an earlier push", repo.files | stale))
+    answer = push(hub, tmp_path, "model", model)
+    assert answer.returncode == 0
+    for name in stale:
+        assert name in answer.stderr
+    assert set(repo.files) == {".gitattributes", *publishing.model(model).files}
+    assert len(repo.commits) == 4
+    assert "deleted" not in push(hub, tmp_path, "model", model).stderr
+    assert len(repo.commits) == 4
+
+
 def test_private_arrives_and_is_not_promised_of_a_repo_that_is_public(hub, tmp_path):
     where = "user/evaluate_metric"
     assert push(hub, tmp_path, "metric", "--private", repo=where).returncode == 0
@@ -358,7 +456,7 @@ def test_a_dry_run_lists_the_files_with_sizes_and_asks_nobody(hub, model, sample
         ("space", ["--model", "user/tiny"], publishing.space("user/tiny")),
     ]:
         answer = push(hub, tmp_path, kind, *arguments, "--dry-run", repo="user/evaluate_metric", HF_TOKEN="")
-        assert (answer.returncode, answer.stderr) == (0, "")
+        assert (answer.returncode, answer.stderr.count("also deletes")) == (0, 1)
         *listed, total = [line.split() for line in answer.stdout.splitlines()]
         assert {name: int(size.replace(",", "")) for size, name in listed} == upload.sizes()
         assert int(total[0].replace(",", "")) == sum(upload.sizes().values())
