@@ -43,11 +43,9 @@ def evaluate(
     """Scores a detector, with 95 % bootstrap intervals, beside the kept artefact baselines on the same rows."""
     from contradiction.detector import ContradictionDetector
     from contradiction.files import check_file
-    from contradiction.results import check_folder
 
     if json:
         check_file(json)
-    check_folder(results)
     if evidence and settings:
         raise InputError("--evidence and --settings are two questions; ask one at a time")
     if evidence and split != "test":
