@@ -1,5 +1,6 @@
-"""A folder is trained in by one process at a time, and a grid can be shared by several."""
+"""A place is worked at by one process at a time, and a grid can be shared by several."""
 
+import json
 import subprocess
 import sys
 import time
@@ -7,12 +8,13 @@ import time
 import pytest
 
 from contradiction import cli
+from contradiction.chats.answers import AnswerFiles
 from contradiction.errors import InputError
+from contradiction.locking import TakenError, locked
 from contradiction.recipes import Recipe
 from contradiction.reproduction.cells import cells_of
 from contradiction.reproduction.grid import run
 from contradiction.training import loop, stages
-from contradiction.training.locking import TakenError, locked
 from contradiction.training.loop import train
 
 TOML = (
@@ -22,7 +24,7 @@ TOML = (
 TRAIN = {"flatten": train, "hierarchical": stages.train}
 MANY = 10_000  # epochs: such a run goes on until it is killed
 HOLD = (
-    "import sys, time; from contradiction.training.locking import locked\n"
+    "import sys, time; from contradiction.locking import locked\n"
     "with locked(sys.argv[1]): print('held', flush=True); time.sleep(600)"
 )
 
@@ -76,7 +78,7 @@ def test_a_second_process_is_told_so_and_a_killed_one_leaves_no_lock(view, sampl
     first = cdconv("train", recipe(tmp_path, view, MANY), "--data", sample_repo, "--out", out)
     try:
         wait_for(lambda: any((tmp_path / "run.partial").glob("**/state")), first)
-        with pytest.raises(TakenError, match=f"^{out}: another process is training there; .*another folder$"):
+        with pytest.raises(TakenError, match=f"^{out}: another process is at work there; .*another place$"):
             second()
         assert first.poll() is None
     finally:
@@ -195,3 +197,33 @@ def test_a_cell_finished_meanwhile_is_not_run_again_and_states_are_kept_as_often
     assert not run(cell, data=sample_repo, out=tmp_path, drop_weights=True)
     assert cell.evaluation(tmp_path, "test").stat().st_mtime_ns == before
     assert not cell.model(tmp_path).exists()
+
+
+def test_verdicts_are_appended_by_one_process_at_a_time(held, run, quick_model, tmp_path):
+    chats, out = tmp_path / "chats.jsonl", tmp_path / "verdicts.jsonl"
+    chat = [{"role": "user", "content": "你养猫吗？"}, {"role": "assistant", "content": "我养了一只猫。"}]
+    chats.write_text(f"{json.dumps(chat, ensure_ascii=False)}\n" * 3, encoding="utf-8")
+    asked = ("detect", chats, "--model", quick_model, "--out", out)
+    assert run(*asked)[0] == 0
+    whole = out.read_bytes()
+    holder = held(out)
+    for options in ((), ("--resume",)):
+        code, _, err = run(*asked, *options)
+        assert code == 2
+        assert err == f"cdconv: {out}: another process is at work there; wait for it, or name another place\n"
+    assert out.read_bytes() == whole
+    kill(holder)
+    assert run(*asked, "--resume")[0] == 0
+    assert out.read_bytes() == whole
+    assert not list(tmp_path.glob(".*.lock"))
+
+
+def test_verdicts_are_free_again_when_an_error_ends_the_run(tmp_path):
+    chats = AnswerFiles(tmp_path / "verdicts.jsonl", "line", {}, False)
+    with pytest.raises(TakenError):
+        AnswerFiles(tmp_path / "verdicts.jsonl", "line", {}, True)
+    del chats
+    AnswerFiles(tmp_path / "verdicts.jsonl", "line", {}, True)
+    with pytest.raises(InputError, match="was made with"):
+        AnswerFiles(tmp_path / "verdicts.jsonl", "line", {"model": "other"}, True)
+    assert not list(tmp_path.glob(".*.lock"))

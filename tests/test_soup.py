@@ -12,6 +12,7 @@ from contradiction import record
 from contradiction.classifiers.export import export
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
+from contradiction.files import read_json, write_json
 from contradiction.merging.soup import soup
 from contradiction.recipes import Recipe
 from contradiction.training.loop import train
@@ -55,6 +56,14 @@ def test_it_is_a_detector_like_any_other(mean, sample_repo, tmp_path):
     assert run(mean, sample_repo, tmp_path / "further").is_dir()
 
 
+def test_an_exported_member_does_not_make_it_float16(runs, sample_repo, tmp_path):
+    half = export(runs[0], tmp_path / "half")
+    found = soup([half, runs[1]], tmp_path / "mean", data=sample_repo)
+    assert read_json(half / "config.json")["dtype"] == "float16"
+    assert read_json(found / "config.json")["dtype"] == "float32"
+    assert {each.dtype for each in weights(found).values()} == {torch.float32}
+
+
 def test_the_record_and_the_card_say_what_went_in(mean, runs):
     found = record.read(mean)
     assert [each["seed"] for each in found["request"]["soup"]] == [1, 2, 3]
@@ -70,6 +79,10 @@ def test_what_does_not_fit_together_is_refused(runs, quick_model, sample_repo, r
     shutil.copytree(runs[1], changed)
     tokenizer = json.loads((changed / "tokenizer.json").read_text(encoding="utf-8"))
     (changed / "tokenizer.json").write_text(json.dumps({**tokenizer, "version": "2.0"}), encoding="utf-8")
+    shorter = shutil.copytree(runs[1], tmp_path / "shorter")
+    write_json(
+        shorter / "tokenizer_config.json", read_json(shorter / "tokenizer_config.json") | {"model_max_length": 64}
+    )
     for models, said in (
         (runs[:1], "two models at least"),
         ([*runs, runs[0]], "each named once"),
@@ -78,6 +91,7 @@ def test_what_does_not_fit_together_is_refused(runs, quick_model, sample_repo, r
         ([runs[0], random_model("4-class")], "holds no trained detector"),
         ([runs[0], other], "of different shape, labels or view"),
         ([runs[0], changed], "with different tokenizers"),
+        ([runs[0], shorter], "read 64 and 256 tokens; a soup reads as many"),
     ):
         with pytest.raises(InputError, match=said):
             soup(models, tmp_path / "out", data=sample_repo)

@@ -4,8 +4,10 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, BinaryIO
+from weakref import finalize
 
 from contradiction.chats.readers import Entry
 from contradiction.chats.streams import Answered, Record, Tally, to_line
@@ -13,6 +15,7 @@ from contradiction.classifiers.loading import COMPOSITE
 from contradiction.errors import InputError
 from contradiction.files import read_json, write_json
 from contradiction.hub import fetched
+from contradiction.locking import locked
 
 # What of a model folder bears on its verdicts; its card and the record of its training do not.
 READ = (".bin", ".json", ".model", ".onnx", ".safetensors", ".txt")
@@ -82,7 +85,8 @@ class AnswerFiles:
 
     Both files of lines grow part by part of the input, the rejected first. A run that was killed continues with the
     part that holds its last answer: this part is cut off, torn lines and what was rejected since with it, and judged
-    anew, so that the files end as if nothing had been.
+    anew, so that the files end as if nothing had been. They are locked until the last part is judged, because two
+    processes would each add the same answers.
 
     Args:
         path: FILE.
@@ -94,10 +98,18 @@ class AnswerFiles:
         replaced: whether a new run took the place of what was rejected before.
 
     Raises:
-        InputError: there is such a file and it is not to be continued, or it was made by another run.
+        InputError: there is such a file and it is not to be continued, it was made by another run, or another process
+            is at it.
     """
 
     def __init__(self, path: Path, key: str, run: Mapping[str, Any], resume: bool) -> None:
+        with ExitStack() as held:
+            held.enter_context(locked(path))
+            self._begin(path, key, run, resume)
+            self._release = held.pop_all().close
+        finalize(self, self._release)  # where an error ends the run before its last part
+
+    def _begin(self, path: Path, key: str, run: Mapping[str, Any], resume: bool) -> None:
         self.answers, self.rejected = LineFile(path, key), LineFile(rejected(path), key)
         self.replaced = False
         asked = record(path)
@@ -125,6 +137,7 @@ class AnswerFiles:
                 tally.add(self.answers.keep(until), sum(1 for _ in self.rejected.keep(until)))
                 begun = True
             yield part
+        self._release()
 
     def add(self, answered: Answered) -> None:
         """Writes what is said of a part."""

@@ -60,10 +60,10 @@ def reproduce(
     A killed run goes on where it stopped. A cell that fails is reported on stderr and the rest goes on; exit code 1.
     Several may run at once on one --out: each takes the cells that no other is at.
     """
+    from contradiction.locking import locked
     from contradiction.reproduction import grid
     from contradiction.reproduction.cells import cells_of, values_of
     from contradiction.reproduction.cells import shard as shard_of
-    from contradiction.training.locking import locked
 
     folder = out or Path("runs") / table
     cells = cells_of(
@@ -114,8 +114,8 @@ def _run(
     save_steps: int | None,
 ) -> int:
     """Runs what is not finished and no other process is at; gives how many cells failed."""
+    from contradiction.locking import TakenError
     from contradiction.reproduction import grid, timing
-    from contradiction.training.locking import TakenError
 
     grid.check_free(mine, folder, resume)
     done = grid.finished(cells, folder)

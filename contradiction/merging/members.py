@@ -5,11 +5,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from contradiction.classifiers.calibration import calibrate
 from contradiction.data.splits import fingerprint, load_split
 from contradiction.errors import InputError
 from contradiction.files import new_folder
-from contradiction.reports.model_cards import model_card
+from contradiction.training.completion import complete
 from contradiction.training.sampling import of_bot
 
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def merged(models: Sequence[Path], runs: Sequence[Mapping[str, Any]], data: str | Path, out: Path) -> Iterator[Path]:
-    """A folder for weights and record of what is made of detectors; it then gets its decision rule and its card.
+    """A folder for weights and record of what is made of detectors; it then gets decision rule and card.
 
     Args:
         models: folders of the detectors.
@@ -35,8 +34,7 @@ def merged(models: Sequence[Path], runs: Sequence[Mapping[str, Any]], data: str 
     validation = _own_validation(models, runs, data)
     with new_folder(out) as folder:
         yield folder
-        calibrate(folder, validation)
-        model_card(folder, name=out.name).save(folder / "README.md")
+        complete(folder, out.name, validation)
 
 
 def _own_validation(models: Sequence[Path], runs: Sequence[Mapping[str, Any]], data: str | Path) -> "Dataset":

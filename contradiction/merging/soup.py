@@ -8,7 +8,7 @@ from contradiction import record
 from contradiction.classifiers.export import WEIGHTS
 from contradiction.classifiers.weights import weights_of
 from contradiction.errors import InputError
-from contradiction.files import read_json
+from contradiction.files import read_json, write_json
 from contradiction.merging.members import merged
 
 if TYPE_CHECKING:
@@ -46,7 +46,8 @@ def soup(models: Sequence[str | Path], out: str | Path, *, data: str | Path) -> 
     runs = _runs(folders)
     with merged(folders, runs, data, out) as folder:
         save_file(_mean(folders), folder / WEIGHTS, metadata={"format": "pt"})
-        (folder / "config.json").write_bytes((folders[0] / "config.json").read_bytes())
+        # An exported member says float16.
+        write_json(folder / "config.json", read_json(folders[0] / "config.json") | {"dtype": "float32"})
         for file in folders[0].glob("*token*.json"):
             (folder / file.name).write_bytes(file.read_bytes())
         record.write_soup(folder, runs)
@@ -76,11 +77,21 @@ def _runs(models: Sequence[Path]) -> list[dict[str, Any]]:
             raise InputError(f"{model} and {first}: of different shape, labels or view")
         if (model / TOKENIZER).read_bytes() != (first / TOKENIZER).read_bytes():
             raise InputError(f"{model} and {first}: with different tokenizers")
+        if _limit(model) != _limit(first):
+            raise InputError(
+                f"{model} and {first}: read {_limit(model)} and {_limit(first)} tokens; a soup reads as many"
+            )
     return runs
 
 
 def _shape(model: Path) -> dict[str, Any]:
     return {key: value for key, value in read_json(model / "config.json").items() if key not in INCIDENTAL}
+
+
+def _limit(model: Path) -> int | None:
+    """How many tokens a detector reads."""
+    file = model / "tokenizer_config.json"
+    return read_json(file).get("model_max_length") if file.is_file() else None
 
 
 def _mean(models: Sequence[Path]) -> dict[str, "torch.Tensor"]:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from contradiction import record, results
 from contradiction.errors import InputError
+from contradiction.locking import locked
 from contradiction.reproduction.cells import Cell
-from contradiction.training.locking import locked
 from contradiction.views import HIERARCHICAL
 
 if TYPE_CHECKING:

@@ -21,17 +21,16 @@ from transformers import get_linear_schedule_with_warmup
 from contradiction import files, record, seen
 from contradiction.backbones import origin
 from contradiction.backbones.start import start
-from contradiction.classifiers.calibration import calibrate
 from contradiction.errors import InputError
-from contradiction.labels import task_of, task_with
+from contradiction.labels import task_of
+from contradiction.locking import locked
 from contradiction.quiet import no_model_bars
 from contradiction.recipes import Recipe
-from contradiction.reports.model_cards import model_card
 from contradiction.training import requests, tracking
 from contradiction.training.accelerators import accelerator_for
+from contradiction.training.completion import complete
 from contradiction.training.determinism import deterministic as only_deterministic
 from contradiction.training.loaders import Layout, encode_rows, evaluation_loader, train_loader
-from contradiction.training.locking import locked
 from contradiction.training.losses import UNLABELLED, Objective, objective
 from contradiction.training.optimizers import adamw
 from contradiction.training.regularizers import AdversarialEmbeddings, averaged, weight_average
@@ -117,7 +116,7 @@ def train(
                 result |= {"processes": accelerator.num_processes}
                 result |= {"base_model": origin.of_recipe(recipe), "ancestors": seen.ancestors(seen.sources(recipe))}
                 record.write(work / "best", request=asked, progress=result, model=accelerator.unwrap_model(run.model))
-                _complete(work / "best", out.name, rows["validation"])
+                complete(work / "best", out.name, rows["validation"])
                 files.replace_folder(work / "best", out)
             shutil.rmtree(work)
         accelerator.wait_for_everyone()
@@ -133,17 +132,6 @@ def _accelerator(recipe: Recipe, track: str | None, logs: Path) -> Accelerator:
         log_with=tracking.check(track) if track else None,
         project_config=ProjectConfiguration(logging_dir=str(logs)),
     )
-
-
-def _complete(folder: Path, name: str, validation: "Dataset") -> None:
-    """Adds to a model folder what is made from the checkpoint in it.
-
-    The checkpoint is the final one, its record is written, and ``validation`` holds the rows that it was chosen on.
-    Only the main process is here. A run that is killed here comes here again on resume.
-    """
-    if task_with(validation.features["label"].names) != "nli":  # an NLI model is a start, not a detector
-        calibrate(folder, validation)
-    model_card(folder, name=name).save(folder / "README.md")
 
 
 @dataclass

@@ -5,16 +5,15 @@ from pathlib import Path
 from accelerate import PartialState
 
 from contradiction import files, record
-from contradiction.classifiers.calibration import calibrate
 from contradiction.classifiers.hierarchy import FILE
 from contradiction.data.splits import load_split
 from contradiction.labels import STAGES
+from contradiction.locking import locked
 from contradiction.recipes import Recipe
-from contradiction.reports.model_cards import model_card
 from contradiction.training import loop as training
 from contradiction.training import requests, tracking
 from contradiction.training.accelerators import check_precision
-from contradiction.training.locking import locked
+from contradiction.training.completion import complete
 from contradiction.training.sampling import of_bot
 from contradiction.training.state import writing
 
@@ -54,8 +53,7 @@ def train(
             with writing(work):
                 files.write_json(work / FILE, {"stages": list(STAGES)})
                 record.write_stages(work, request=asked, stages=tuple(STAGES))
-                calibrate(work, of_bot(load_split(data, recipe.config, "validation"), recipe.bot))
-                model_card(work, name=out.name).save(work / "README.md")
+                complete(work, out.name, of_bot(load_split(data, recipe.config, "validation"), recipe.bot))
                 work.rename(out)
         processes.wait_for_everyone()
     return out

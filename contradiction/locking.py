@@ -1,4 +1,4 @@
-"""One process at a time: a lock that a run holds as long as it goes on."""
+"""One process at a time: a lock on what a run trains or writes, held as long as that goes on."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -39,7 +39,7 @@ def locked(path: str | Path, wanted: bool = True, wait: bool = False) -> Iterato
     try:
         lock.acquire(blocking=wait)
     except Timeout:
-        raise TakenError(f"{path}: another process is training there; wait for it, or name another folder") from None
+        raise TakenError(f"{path}: another process is at work there; wait for it, or name another place") from None
     try:
         yield
     finally:
