@@ -22,7 +22,7 @@ CARD = "README.md"
 METRIC = "evaluate_metric"
 RELEASE = "CDConv"  # the pretty_name of the released file's card; the sample and other files have other names
 MODEL_VARIABLE = "CDCONV_MODEL"
-OF_THE_HUB = ".gitattributes"  # which a repo is made with
+LOADED = (".json", ".safetensors", ".bin", ".model", ".txt", ".parquet", ".py")  # what loaders take from a repo
 LEFT_OUT = (".partial", ".old", ".pyc", ".lock", ".tmp")
 LOG_IN = "`hf auth login` stores one that may write"
 
@@ -60,7 +60,7 @@ class Published:
     Attributes:
         url: of the repo.
         changed: whether there was anything to commit.
-        deleted: files that lay in the repo and are not in the upload.
+        deleted: files that lay in the repo, are not in the upload, and would have been loaded with it.
         not_set: variables of a Space that its Hub does not take.
     """
 
@@ -208,12 +208,12 @@ def check_repo_id(repo_id: str) -> None:
 
 
 def push(upload: Upload, repo_id: str, *, private: bool = False) -> Published:
-    """Makes a repo hold an upload, in one commit; makes the repo where there is none.
+    """Sends an upload into a repo, in one commit; makes the repo where there is none.
 
-    What lies in the repo under other paths is deleted by that commit, because it would be loaded still: the
-    ``stages.json`` of another kind of detector, Parquet that a config's pattern takes in. The history keeps it. A push
-    of what is there already makes no commit. The variables of a Space are set before, so that its new files start
-    with them.
+    Of what lies there under other paths, the files that loaders read are deleted by that commit, because they would be
+    loaded still: the ``stages.json`` of another kind of detector, Parquet that a config's pattern takes in. The history
+    keeps them, and a picture or a paper of the user's stays. A push of what is there already makes no commit. The
+    variables of a Space are set before, so that its new files start with them.
 
     Args:
         upload: what to send.
@@ -244,7 +244,7 @@ def push(upload: Upload, repo_id: str, *, private: bool = False) -> Published:
         if private and not before.private:
             raise InputError(f"{repo_id}: exists and is public; make it private in its settings, then push again")
         there = api.list_repo_files(repo_id, repo_type=repo_type)
-        deleted = tuple(name for name in there if name not in upload.files and name != OF_THE_HUB)
+        deleted = tuple(name for name in there if name not in upload.files and name.endswith(LOADED))
         not_set = {key: value for key, value in upload.variables.items() if not _set(api, repo_id, key, value)}
         commit = api.create_commit(
             repo_id,

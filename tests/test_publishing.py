@@ -390,12 +390,13 @@ def test_a_push_deletes_what_an_earlier_one_left_and_says_so(hub, model, tmp_pat
     push(hub, tmp_path, "model", model)
     repo = hub.repos["model", "user/name"]
     stale = {"stages.json": b"{}", "history/model.safetensors": b"weights"}
-    repo.commits.append(Commit("an earlier push", repo.files | stale))
+    own = {"picture.png": b"a user's own"}
+    repo.commits.append(Commit("an earlier push", repo.files | stale | own))
     answer = push(hub, tmp_path, "model", model)
     assert answer.returncode == 0
     for name in stale:
         assert name in answer.stderr
-    assert set(repo.files) == {".gitattributes", *publishing.model(model).files}
+    assert set(repo.files) == {".gitattributes", *own, *publishing.model(model).files}
     assert len(repo.commits) == 4
     assert "deleted" not in push(hub, tmp_path, "model", model).stderr
     assert len(repo.commits) == 4

@@ -75,11 +75,13 @@ def _push(upload: "Upload", repo_id: str, private: bool, dry_run: bool) -> None:
         for name, size in sizes.items():
             typer.echo(f"{size:>14,}  {name}")
         typer.echo(f"{sum(sizes.values()):>14,}  in {len(sizes)} files to the {upload.repo_type} {repo_id}; none sent")
-        typer.echo("cdconv: a push also deletes what lies there besides these files", err=True)
+        typer.echo(
+            "cdconv: a push also deletes weights, JSON, Parquet and code that an earlier one left there", err=True
+        )
         return
     published = publishing.push(upload, repo_id, private=private)
     typer.echo(published.url if published.changed else f"{published.url}: nothing has changed")
     if published.deleted:
-        typer.echo(f"cdconv: deleted there, being none of these files: {', '.join(published.deleted)}", err=True)
+        typer.echo(f"cdconv: deleted there, left by an earlier push: {', '.join(published.deleted)}", err=True)
     for key, value in published.not_set.items():
         typer.echo(f"cdconv: this Hub sets no variables; set {key} to {value} in the settings of the Space", err=True)
