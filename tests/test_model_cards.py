@@ -91,7 +91,7 @@ def test_a_card_asks_for_the_folders_that_its_record_names_by_digest(quick_model
     copy = changed(quick_model, tmp_path / "copy", request={**request, "recipe": {**request["recipe"], **start}})
     text = model_cards.model_card(copy).text
     assert "`cdconv train run.json --backbone FOLDER --teacher FOLDER --teacher FOLDER`" in text
-    assert "a copy of the backbone `nli@0123456789ab`" in text
+    assert "holds the backbone `nli@0123456789ab`" in text
     assert "cdconv train run.json --backbone FOLDER`" in CARD
 
 
