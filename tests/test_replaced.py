@@ -6,6 +6,7 @@ import pytest
 from contradiction.data.splits import load_split
 from contradiction.errors import InputError
 from contradiction.recipes import Recipe
+from contradiction.training.loop import train
 from contradiction.training.replaced import replaced_rows
 from contradiction.training.sampling import training_rows
 
@@ -39,6 +40,12 @@ def test_training_reads_them_after_the_rows_and_before_the_transfer_set(rows):
     assert found["b1"][len(rows) : len(rows) + len(made)] == made["b1"][:]
     assert set(found["label"][len(rows) + len(made) :]) == {None}
     assert len(training_rows(rows, RECIPE.with_changes(replaced=1))) == len(rows) + len(made)
+
+
+def test_a_card_says_that_rows_were_made(sample_repo, tmp_path):
+    folder = train(RECIPE.with_changes(replaced=2, epochs=1), data=sample_repo, out=tmp_path / "run")
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    assert "- replaced first turns: for each training row labelled history 2 more" in card
 
 
 def test_where_a_bot_has_one_context_there_is_no_other_turn_to_take(rows):
