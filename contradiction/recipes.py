@@ -71,6 +71,9 @@ class Recipe(BaseModel):
             beside its label, see ``contradiction.training.teachers``.
         distill, distill_temperature: how much that opinion counts against the label, and how much it is softened, see
             ``contradiction.training.losses``; without teachers they mean nothing.
+        nli: a data repo that ``cdconv data nli`` wrote; its pairs are read beside the rows, as conversations, see
+            ``contradiction.training.nli``.
+        nli_pairs: how many of them for each training row; without ``nli`` it means nothing.
         replaced: how many further rows to make of each one labelled history: its first turn is that of another row, and
             it contradicts nothing, see ``contradiction.training.replaced``.
         transfer: how many conversations to make of the parts of each training row, for the student to learn from its
@@ -112,6 +115,8 @@ class Recipe(BaseModel):
     teachers: list[str] = []
     distill: float = Field(0.5, ge=0, le=1)
     distill_temperature: float = Field(1.0, gt=0, allow_inf_nan=False)
+    nli: str | None = None
+    nli_pairs: Count = 1
     replaced: int = Field(0, ge=0)
     transfer: int = Field(0, ge=0)
     fgm: Strength = 0.0
@@ -184,6 +189,12 @@ class Recipe(BaseModel):
         return self
 
     @model_validator(mode="after")
+    def _pairs_have_a_label(self) -> Self:
+        if self.nli and (self.view == "nli" or task_of(self.config) not in ("2-class", "4-class")):
+            raise ValueError("key 'nli' reads pairs of sentences as conversations, for a detector of contradictions")
+        return self
+
+    @model_validator(mode="after")
     def _r_drop_needs_dropout(self) -> Self:
         if self.r_drop and self.dropout == 0:
             raise ValueError("r_drop compares two passes under dropout; with dropout 0 they are equal")
@@ -209,7 +220,7 @@ class Recipe(BaseModel):
         return self.model_dump(exclude={"base_model"})
 
     def demand_folders(self, where: str) -> None:
-        """Raises InputError where a record names backbone or teachers by digest, so that only the user knows where."""
+        """Raises InputError where a record names a folder by its digest, so that only the user knows where it is."""
         if of_folder(self.backbone):
             raise InputError(
                 f"{where}: started from {self.backbone}, a folder's name and digest; name it by --backbone"
@@ -219,6 +230,8 @@ class Recipe(BaseModel):
                 f"{where}: learnt from {', '.join(found)}, folders' names and digests; name all "
                 f"{len(self.teachers)} by --teacher, in this order"
             )
+        if of_folder(self.nli):
+            raise InputError(f"{where}: read pairs of {self.nli}, a folder's name and digest; name it by --nli")
 
     def with_changes(self, **changes: Any) -> Self:
         """The same recipe with other values; None leaves one as it is.

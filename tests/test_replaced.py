@@ -32,14 +32,14 @@ def test_each_history_row_gets_the_first_turn_of_another_context_of_its_bot_and_
     assert found == list(replaced_rows(rows, 2, 23)) != list(replaced_rows(rows, 2, 42))
 
 
-def test_training_reads_them_after_the_rows_and_before_the_transfer_set(rows):
+def test_training_reads_them_after_what_teachers_are_asked_of(rows):
     both = RECIPE.with_changes(replaced=1, transfer=1, teachers=["some/teacher"])
-    found = training_rows(rows, both)
+    reading = training_rows(rows, both)
     made = replaced_rows(rows, 1, both.seed)
-    assert found["id"][: len(rows)] == rows["id"][:]
-    assert found["b1"][len(rows) : len(rows) + len(made)] == made["b1"][:]
-    assert set(found["label"][len(rows) + len(made) :]) == {None}
-    assert len(training_rows(rows, RECIPE.with_changes(replaced=1))) == len(rows) + len(made)
+    assert reading.rows["id"][: len(rows)] == rows["id"][:]
+    assert set(reading.rows["label"][len(rows) : reading.taught]) == {None}
+    assert reading.rows["b1"][reading.taught :] == made["b1"][:]
+    assert len(training_rows(rows, RECIPE.with_changes(replaced=1)).rows) == len(rows) + len(made)
 
 
 def test_a_card_says_that_rows_were_made(sample_repo, tmp_path):

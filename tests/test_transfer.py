@@ -107,7 +107,7 @@ def test_training_reads_it_after_the_rows_and_counts_their_classes_alone(
     folder = train(asked, data=sample_repo, out=tmp_path / "student")
     assert seen["labels"][: len(rows)] == rows["label"][:]
     assert set(seen["labels"][len(rows) :]) == {UNLABELLED}
-    assert len(seen["labels"]) == len(training_rows(rows, asked)) > len(rows)
+    assert len(seen["labels"]) == len(training_rows(rows, asked).rows) > len(rows)
     assert seen["counts"] == [rows["label"][:].count(label) for label in range(4)]
     run = read_json(folder / "run.json")
     assert run["request"]["recipe"]["transfer"] == 1

@@ -23,6 +23,9 @@ def train(
     teacher: Annotated[
         list[str] | None, typer.Option(help="Folder or Hub id of a teacher, instead of the recipe's; once for each.")
     ] = None,
+    nli: Annotated[
+        str | None, typer.Option(help="Data repo of NLI pairs to read beside the rows, instead of the recipe's.")
+    ] = None,
     data: DataOption = "cdconv",
     seed: Annotated[int | None, typer.Option(help="Instead of the recipe's.")] = None,
     precision: Annotated[str | None, typer.Option(help="fp32, bf16 or fp16, instead of the recipe's.")] = None,
@@ -47,7 +50,12 @@ def train(
     from contradiction.recipes import Recipe
 
     chosen = Recipe.load(recipe).with_changes(
-        backbone=backbone, base_model=base_model, teachers=teacher or None, seed=seed, precision=precision
+        backbone=backbone,
+        base_model=base_model,
+        teachers=teacher or None,
+        nli=nli,
+        seed=seed,
+        precision=precision,
     )
     chosen.demand_folders(recipe)
     out = out or Path("runs") / f"{chosen.name}-seed{chosen.seed}"

@@ -102,8 +102,9 @@ def _start(recipe: Mapping[str, Any], other: Mapping[str, Any]) -> str:
 
 def _words(value: Any) -> str:
     if isinstance(value, list):
-        # Of a teacher the name; the digest of its weights is in the record.
-        return " + ".join(str(each).partition("@")[0] for each in value) or "none"
+        return " + ".join(map(_words, value)) or "none"
+    if isinstance(value, str):
+        return value.partition("@")[0]  # of a folder the name; the digest of what is in it is in the record
     return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 

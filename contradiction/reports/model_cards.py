@@ -214,7 +214,8 @@ def _again(recipe: Mapping[str, Any], members: Sequence[Any]) -> str | None:
     data = " --data nli" if recipe["view"] == "nli" else ""
     start = " --backbone FOLDER" if of_folder(recipe["backbone"]) else ""
     teachers = recipe["teachers"] if any(map(of_folder, recipe["teachers"])) else []
-    return f"cdconv train run.json{data}{start}" + " --teacher FOLDER" * len(teachers)
+    pairs = " --nli FOLDER" if of_folder(recipe["nli"]) else ""
+    return f"cdconv train run.json{data}{start}" + " --teacher FOLDER" * len(teachers) + pairs
 
 
 def _separator(folder: Path) -> str:

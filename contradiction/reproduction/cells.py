@@ -218,7 +218,7 @@ def _cells(
     for values in parts:
         part = _on_part(recipe.with_changes(**values), train)
         seen.check_sources(part, request["data_name"])
-        rows = len(training_rows(train, part))
+        rows = len(training_rows(train, part).rows)
         for seed in seeds:
             one = part.with_changes(seed=seed)
             varied = {key: getattr(one, key) for key in ("share", "bot", "epochs", "patience", "seed")}

@@ -77,7 +77,7 @@ def measure(recipe: Recipe, data: str | Path) -> float:
     from contradiction.training.regularizers import AdversarialEmbeddings
     from contradiction.training.sampling import training_rows
 
-    rows = training_rows(load_split(data, recipe.config, "train"), recipe)
+    rows = training_rows(load_split(data, recipe.config, "train"), recipe).rows
     model, tokenizer = start(recipe, recipe.labels, [])
     # What teachers say makes no difference here, and to ask them is no part of training.
     soft = np.full((len(rows), len(recipe.labels)), 1 / len(recipe.labels)) if recipe.teachers else None

@@ -126,7 +126,8 @@ def encode_rows(
         recipe: says the view and the labels.
         tokenizer: of the model.
         view: another than the recipe's.
-        soft: what teachers say of the rows, shape (rows, classes), to go along.
+        soft: what teachers say of the first rows, shape (rows, classes), to go along; of the others, that their label
+            is certain.
     """
     inputs = [model_input(row, VIEWS[view or recipe.view], tokenizer) for row in rows]
     encoded, _ = encode(tokenizer, inputs, min(recipe.max_length, tokenizer.model_max_length))
@@ -139,7 +140,9 @@ def encode_rows(
         for tokens, label, number in zip(encoded, labels, rows["id"], strict=True)
     ]
     if soft is not None:
-        for example, each in zip(examples, soft.tolist(), strict=True):
+        certain = np.array([each["labels"] for each in examples[len(soft) :]], dtype=int)
+        said = np.concatenate([soft, np.eye(len(recipe.labels))[certain]])
+        for example, each in zip(examples, said.tolist(), strict=True):
             example[SOFT] = each
     return examples
 

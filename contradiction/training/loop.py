@@ -35,7 +35,7 @@ from contradiction.training.losses import UNLABELLED, Objective, objective
 from contradiction.training.optimizers import adamw
 from contradiction.training.regularizers import AdversarialEmbeddings, averaged, weight_average
 from contradiction.training.requests import TAUGHT
-from contradiction.training.sampling import of_bot, training_rows
+from contradiction.training.sampling import Reading, of_bot, training_rows
 from contradiction.training.state import Position, Progress, keep, restore, writing
 from contradiction.training.teachers import check_teachers, soft_labels
 from contradiction.views import VIEWS
@@ -90,9 +90,9 @@ def train(
         accelerator.wait_for_everyone()
         if requests.finished(out, asked, resume):
             return out
-        rows = {"train": training_rows(rows["train"], recipe), "validation": of_bot(rows["validation"], recipe.bot)}
+        reading, validation = training_rows(rows["train"], recipe), of_bot(rows["validation"], recipe.bot)
         layout = Layout(
-            len(rows["train"]),
+            len(reading.rows),
             recipe.batch_size,
             recipe.accumulate,
             accelerator.num_processes,
@@ -105,7 +105,7 @@ def train(
         values = recipe.model_dump()
         with only_deterministic(deterministic), tracking.tracking(accelerator, values, out.name) as tracker:
             set_seed(recipe.seed)
-            run = _prepare(accelerator, recipe, rows, layout, work)
+            run = _prepare(accelerator, recipe, reading, validation, layout, work)
             progress = _run(run, recipe, work, save_steps, tracker)
 
         if accelerator.is_main_process:
@@ -116,7 +116,7 @@ def train(
                 result |= {"processes": accelerator.num_processes}
                 result |= {"base_model": origin.of_recipe(recipe), "ancestors": seen.ancestors(seen.sources(recipe))}
                 record.write(work / "best", request=asked, progress=result, model=accelerator.unwrap_model(run.model))
-                complete(work / "best", out.name, rows["validation"])
+                complete(work / "best", out.name, validation)
                 files.replace_folder(work / "best", out)
             shutil.rmtree(work)
         accelerator.wait_for_everyone()
@@ -151,14 +151,16 @@ class _Run:
     adversary: AdversarialEmbeddings | None = None
 
 
-def _prepare(accelerator: Accelerator, recipe: Recipe, rows: dict[str, "Dataset"], layout: Layout, work: Path) -> _Run:
-    columns = dict.fromkeys(column for view in (recipe.view, *recipe.mixed_views) for column in VIEWS[view])
-    texts = (row[column] for row in rows["train"] for column in columns)
-    model, tokenizer = start(recipe, recipe.labels, texts)
-    soft = _taught(accelerator, recipe, rows["train"], work) if recipe.teachers else None
-    views = [encode_rows(rows["train"], recipe, tokenizer, view, soft) for view in (recipe.view, *recipe.mixed_views)]
+def _prepare(
+    accelerator: Accelerator, recipe: Recipe, reading: Reading, validation: "Dataset", layout: Layout, work: Path
+) -> _Run:
+    rows, read = reading.rows, (recipe.view, *recipe.mixed_views)
+    columns = dict.fromkeys(column for view in read for column in VIEWS[view])
+    model, tokenizer = start(recipe, recipe.labels, (row[column] for row in rows for column in columns))
+    soft = _taught(accelerator, recipe, reading, work) if recipe.teachers else None
+    views = [encode_rows(rows, recipe, tokenizer, view, soft) for view in read]
     parts = train_loader(views, tokenizer, layout, recipe.seed)
-    checks = evaluation_loader(encode_rows(rows["validation"], recipe, tokenizer), tokenizer, recipe.batch_size)
+    checks = evaluation_loader(encode_rows(validation, recipe, tokenizer), tokenizer, recipe.batch_size)
     optimizer = adamw(model, recipe)
     known = [each["labels"] for each in views[0] if each["labels"] != UNLABELLED]
     counts = np.bincount(known, minlength=len(recipe.labels)).tolist()
@@ -176,11 +178,11 @@ def _prepare(accelerator: Accelerator, recipe: Recipe, rows: dict[str, "Dataset"
     )  # fmt: skip
 
 
-def _taught(accelerator: Accelerator, recipe: Recipe, rows: "Dataset", work: Path) -> np.ndarray:
-    """What the teachers say of the rows: one process asks, and what it heard is kept, so that nobody asks again."""
+def _taught(accelerator: Accelerator, recipe: Recipe, reading: Reading, work: Path) -> np.ndarray:
+    """What the teachers say: one process asks, and what it heard is kept, so that nobody asks again."""
     kept = work / TAUGHT
     if accelerator.is_main_process and not kept.is_file():
-        heard = soft_labels(recipe, rows)
+        heard = soft_labels(recipe, reading.rows.select(range(reading.taught)))
         with writing(work), files.new_file(kept) as partial, partial.open("wb") as stream:
             np.save(stream, heard)
     accelerator.wait_for_everyone()

@@ -37,6 +37,8 @@ def request(recipe: Recipe, data: str | Path, rows: "Mapping[str, Dataset] | Non
     values = recipe.asked()
     values["backbone"] = _by_content(recipe.backbone)
     values["teachers"] = [_by_content(each) for each in recipe.teachers]
+    if recipe.nli and (folder := Path(recipe.nli)).is_dir():
+        values["nli"] = f"{folder.resolve().name}@{fingerprint(load_split(folder, 'nli', 'train'))[:12]}"
     name = name_of(data)
     seen.check_sources(recipe, name)
     return {"recipe": values, "data": fingerprint(*rows.values()), "data_name": name}

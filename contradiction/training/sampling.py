@@ -1,12 +1,15 @@
 """The rows that a recipe trains on: those of one bot, or a share of them, and what is made of them."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from datasets import concatenate_datasets
 
+from contradiction.data.splits import load_split
 from contradiction.errors import InputError
 from contradiction.recipes import Recipe
+from contradiction.training.nli import nli_rows
 from contradiction.training.replaced import replaced_rows
 from contradiction.training.transfer import transfer_rows
 
@@ -14,15 +17,32 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
 
-def training_rows(rows: "Dataset", recipe: Recipe) -> "Dataset":
+@dataclass(frozen=True)
+class Reading:
+    """What one pass over the training split reads.
+
+    Attributes:
+        rows: all of it.
+        taught: so many of these, the first, teachers are asked of. The label of the others follows from how they were
+            made, whatever a teacher would say.
+    """
+
+    rows: "Dataset"
+    taught: int
+
+
+def training_rows(rows: "Dataset", recipe: Recipe) -> Reading:
     """The rows that a recipe reads of the training split, a share of those of its bot, then what it makes of them."""
     chosen = share_of(of_bot(rows, recipe.bot), recipe.share, recipe.seed)
-    parts = [chosen]
-    if recipe.replaced:
-        parts.append(replaced_rows(chosen, recipe.replaced, recipe.seed))
+    taught, certain = [chosen], []
     if recipe.transfer:
-        parts.append(transfer_rows(chosen, recipe.transfer))
-    return concatenate_datasets(parts) if len(parts) > 1 else chosen
+        taught.append(transfer_rows(chosen, recipe.transfer))
+    if recipe.replaced:
+        certain.append(replaced_rows(chosen, recipe.replaced, recipe.seed))
+    if recipe.nli:
+        certain.append(nli_rows(chosen, load_split(recipe.nli, "nli", "train"), recipe.nli_pairs, recipe.seed))
+    parts = [*taught, *certain]
+    return Reading(concatenate_datasets(parts) if len(parts) > 1 else chosen, sum(map(len, taught)))
 
 
 def of_bot(rows: "Dataset", bot: str | None) -> "Dataset":

@@ -1,0 +1,106 @@
+"""Pairs of NLI that are read beside the rows, as conversations."""
+
+import numpy as np
+import pytest
+
+from contradiction import record
+from contradiction.data import nli
+from contradiction.data.splits import load_split
+from contradiction.errors import InputError
+from contradiction.recipes import Recipe
+from contradiction.training.loaders import encode_rows
+from contradiction.training.loop import train
+from contradiction.training.losses import SOFT
+from contradiction.training.nli import nli_rows
+from contradiction.training.sampling import training_rows
+
+SCRATCH = {"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600}
+RECIPE = Recipe(name="quick", view="flatten", config="4-class", scratch=SCRATCH)
+KINDS = ("entailment", "neutral", "contradiction")
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory):
+    """A data repo of NLI, as `cdconv data nli` writes it, of more pairs than the sample has rows."""
+    folder = tmp_path_factory.mktemp("nli")
+    corpus = folder / "corpus.tsv"
+    lines = [f"前提{number}\t假设{number}\t{KINDS[number % 3]}" for number in range(900)]
+    corpus.write_text("\n".join(["premise\thypo\tlabel", *lines]) + "\n", encoding="utf-8")
+    held_out = folder / "held_out.tsv"
+    held_out.write_text("premise\thypo\tlabel\n他在跑\t他在动\tentailment\n", encoding="utf-8")
+    nli.build([corpus], [held_out], folder / "nli")
+    return folder / "nli"
+
+
+@pytest.fixture(scope="module")
+def rows(sample_repo):
+    return load_split(sample_repo, "4-class", "train")
+
+
+def test_a_pair_stands_in_a_row_for_its_two_replies_and_only_a_contradiction_is_history(rows, pairs):
+    read = load_split(pairs, "nli", "train")
+    found = nli_rows(rows, read, 2, 23)
+    names = rows.features["label"]
+    kind = {(pair["premise"], pair["hypothesis"]): read.features["label"].int2str(pair["label"]) for pair in read}
+    assert len(found) == len({(row["b1"], row["b2"]) for row in found}) == 2 * len(rows)
+    for row in found:
+        expected = "history" if kind[row["b1"], row["b2"]] == "contradiction" else "non-contradiction"
+        assert names.int2str(row["label"]) == expected
+    # The user's turns are those of the rows, each as often as was asked for.
+    assert sorted(found["id"]) == sorted([*rows["id"]] * 2)
+    said = {row["id"]: (row["u1"], row["u2"]) for row in rows}
+    assert all(said[row["id"]] == (row["u1"], row["u2"]) for row in found)
+    assert found["b2"][:] == nli_rows(rows, read, 2, 23)["b2"][:] != nli_rows(rows, read, 2, 42)["b2"][:]
+
+
+def test_with_two_labels_it_is_a_contradiction(sample_repo, pairs):
+    two = load_split(sample_repo, "2-class", "train")
+    found = nli_rows(two, load_split(pairs, "nli", "train"), 1, 23)
+    assert {two.features["label"].int2str(label) for label in found["label"]} == {"non-contradiction", "contradiction"}
+
+
+def test_teachers_are_not_asked_of_rows_whose_label_is_certain(rows, pairs):
+    asked = RECIPE.with_changes(nli=str(pairs), replaced=1, transfer=1, teachers=["some/teacher"])
+    reading = training_rows(rows, asked)
+    assert reading.rows["id"][: len(rows)] == rows["id"]
+    assert set(reading.rows["label"][len(rows) : reading.taught]) == {None}
+    assert None not in reading.rows["label"][reading.taught :]
+    assert reading.rows["b2"][-len(rows) :] == nli_rows(rows, load_split(pairs, "nli", "train"), 1, 23)["b2"]
+
+
+def test_where_the_label_is_certain_the_student_hears_nothing_else(rows, quick_model):
+    from transformers import AutoTokenizer
+
+    heard = [[0.25, 0.25, 0.25, 0.25]]
+    examples = encode_rows(
+        rows.select(range(3)), RECIPE, AutoTokenizer.from_pretrained(quick_model), soft=np.array(heard)
+    )
+    assert examples[0][SOFT] == heard[0]
+    for example in examples[1:]:
+        assert example[SOFT] == [float(label == example["labels"]) for label in range(4)]
+
+
+def test_training_reads_them_and_its_record_and_card_say_which(sample_repo, pairs, tmp_path):
+    asked = RECIPE.with_changes(nli=str(pairs), epochs=1)
+    folder = train(asked, data=sample_repo, out=tmp_path / "run")
+    kept = record.read(folder)["request"]["recipe"]
+    assert kept["nli"].startswith("nli@") and kept["nli_pairs"] == 1
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    assert "- NLI beside the rows: for each training row 1 of the pairs in `nli`" in card
+    assert "cdconv train run.json --nli FOLDER" in card
+    again = Recipe.load(folder)
+    with pytest.raises(InputError, match="read pairs of nli@.*; name it by --nli"):
+        again.demand_folders("run.json")
+    again.with_changes(nli=str(pairs)).demand_folders("run.json")
+
+
+def test_too_few_pairs_are_said_to_be(rows, pairs):
+    few = load_split(pairs, "nli", "train").select(range(5))
+    with pytest.raises(InputError, match="key 'nli_pairs': 1 for each of .* and there are 5 pairs; 0 is the most"):
+        nli_rows(rows, few, 1, 23)
+
+
+@pytest.mark.parametrize("values", [{"config": "persona"}, {"view": "nli", "config": "nli"}])
+def test_only_a_detector_of_contradictions_reads_them(values):
+    with pytest.raises(InputError, match="for a detector of contradictions"):
+        RECIPE.with_changes(nli="some/pairs", **values)
