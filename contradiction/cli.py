@@ -11,6 +11,7 @@ from contradiction.commands import (
     analyze,
     backbone,
     calibrate,
+    contrast,
     data,
     demo,
     detect,
@@ -31,8 +32,9 @@ app = typer.Typer(
 )
 app.add_typer(data.app, name="data")
 for command in (
-    train.train, evaluate.evaluate, results.baselines, analyze.analyze, reproduce.reproduce, calibrate.calibrate,
-    merge.soup, merge.ensemble, results.card, results.results, results.export, detect.detect, demo.space, demo.demo,
+    train.train, evaluate.evaluate, contrast.contrast, results.baselines, analyze.analyze, reproduce.reproduce,
+    calibrate.calibrate, merge.soup, merge.ensemble, results.card, results.results, results.export, detect.detect,
+    demo.space, demo.demo,
 ):  # fmt: skip
     app.command()(command)
 app.add_typer(backbone.app, name="backbone")

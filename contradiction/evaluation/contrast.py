@@ -1,0 +1,125 @@
+"""Contrast pairs: two replies to one chat, alike but for what makes one of them a contradiction.
+
+They were written for this project, and no chat of CDConv is among them, so no habit of its bots or its annotators
+helps: what is left is whether a detector compares what is said with what was said. Near-equal inputs with different
+labels are the contrast sets of Gardner et al. (2020, *Evaluating models' local decision boundaries via contrast sets*);
+sorted by what has to be understood, they are the minimum functionality tests of Ribeiro et al. (2020, *Beyond accuracy:
+behavioral testing of NLP models with CheckList*).
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from contradiction.conversation import ASSISTANT, USER
+from contradiction.data.sources import SAMPLE
+from contradiction.detector import ContradictionDetector
+from contradiction.evaluation.rates import wilson
+from contradiction.labels import is_contradiction
+from contradiction.tables import Table, interval, percent
+from contradiction.verdict import Verdict
+
+PAIRS = SAMPLE.with_name("contrast.jsonl")
+ALL = "all"
+COUNTS = ("pairs", "right", "order")
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A chat and two ways in which it may go on.
+
+    Attributes:
+        phenomenon: what has to be understood, for instance ``number``.
+        turns: u1, b1 and u2.
+        contradicts: the bot's reply that contradicts them, or itself.
+        label: of that reply, in the words of 4-class.
+        fits: the reply that does not.
+    """
+
+    phenomenon: str
+    turns: tuple[str, str, str]
+    contradicts: str
+    label: str
+    fits: str
+
+    def chats(self) -> list[list[dict[str, str]]]:
+        """The chat with the reply that contradicts, and the one with the reply that fits."""
+        return [
+            [
+                {"role": role, "content": text}
+                for role, text in zip((USER, ASSISTANT) * 2, (*self.turns, reply), strict=True)
+            ]
+            for reply in (self.contradicts, self.fits)
+        ]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a detector says of a pair."""
+
+    pair: Pair
+    contradicting: Verdict
+    fitting: Verdict
+
+    @property
+    def right(self) -> bool:
+        """Whether the one reply is called a contradiction, of whatever kind, and the other is not."""
+        return self.contradicting.is_contradiction is True and self.fitting.is_contradiction is False
+
+    def replies(self) -> list[tuple[str, Verdict, bool]]:
+        """Each reply, what is said of it, and whether it is a contradiction."""
+        return [(self.pair.contradicts, self.contradicting, True), (self.pair.fits, self.fitting, False)]
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the one is more probably a contradiction than the other, wherever the decision is drawn."""
+        return _chance(self.contradicting) > _chance(self.fitting)
+
+
+def read_pairs(path: str | Path = PAIRS) -> list[Pair]:
+    """The pairs, those of one phenomenon together."""
+    lines = Path(path).read_text(encoding="utf-8").splitlines()
+    return [Pair(**{**values, "turns": tuple(values["turns"])}) for values in map(json.loads, lines)]
+
+
+def ask(
+    detector: ContradictionDetector, pairs: Sequence[Pair], on_batch: Callable[[int], Any] | None = None
+) -> list[Answer]:
+    """What a detector says of both replies of each pair.
+
+    Args:
+        detector: with its decision rule or threshold.
+        pairs: to judge.
+        on_batch: called with the number of windows done, after each forward pass.
+    """
+    verdicts = iter(detector.batch([chat for pair in pairs for chat in pair.chats()], on_batch=on_batch))
+    return [Answer(pair, next(verdicts), next(verdicts)) for pair in pairs]
+
+
+def summary(answers: Sequence[Answer]) -> dict[str, dict[str, int]]:
+    """By phenomenon, and over ``all``: the number of ``pairs``, those with both ``right``, and those in ``order``."""
+    groups: dict[str, list[Answer]] = {}
+    for answer in answers:
+        groups.setdefault(answer.pair.phenomenon, []).append(answer)
+    return {name: _counts(group) for name, group in {**groups, ALL: answers}.items()}
+
+
+def _counts(answers: Sequence[Answer]) -> dict[str, int]:
+    found = (len(answers), sum(each.right for each in answers), sum(each.ordered for each in answers))
+    return dict(zip(COUNTS, found, strict=True))
+
+
+def contrast_table(name: str, counts: Mapping[str, Mapping[str, int]]) -> Table:
+    """What :func:`summary` counts; over all also as shares in percent, with 95 % Wilson intervals."""
+    rows = [[phenomenon, *(str(each[key]) for key in COUNTS)] for phenomenon, each in counts.items()]
+    pairs, *parts = (counts[ALL][key] for key in COUNTS)
+    shares = [f"{percent(part / pairs)} ({interval(wilson(part, pairs))})" for part in parts]
+    return Table(
+        f"{name}: contrast pairs", ("phenomenon", "pairs", "both right", "in order"), [*rows, ["%", "", *shares]]
+    )
+
+
+def _chance(verdict: Verdict) -> float:
+    return sum(score for label, score in verdict.scores.items() if is_contradiction(label))

@@ -1,0 +1,86 @@
+"""Contrast pairs: the file is what it says, and a detector's answers are counted as they are."""
+
+import json
+from collections import Counter
+
+import pytest
+from chats import chat
+
+import cdconv
+from contradiction.data.sources import SAMPLE
+from contradiction.data.splits import SPLITS, load_split
+from contradiction.detector import ContradictionDetector
+from contradiction.evaluation.contrast import Answer, ask, contrast_table, read_pairs, summary
+from contradiction.labels import CATEGORIES
+from contradiction.verdict import Verdict
+
+PAIRS = read_pairs()
+
+
+def verdict(label, chance):
+    return Verdict(label, None, {"non-contradiction": 1 - chance, "history": chance})
+
+
+def answer(contradicting, fitting, pair=PAIRS[0]):
+    return Answer(pair, verdict(*contradicting), verdict(*fitting))
+
+
+def test_the_pairs_are_whole_of_all_kinds_and_each_said_once():
+    assert len(PAIRS) == 84
+    assert set(Counter(pair.phenomenon for pair in PAIRS).values()) == {6, 12}
+    assert {pair.label for pair in PAIRS} == set(CATEGORIES)
+    texts = [" ".join((*pair.turns, reply)) for pair in PAIRS for reply in (pair.contradicts, pair.fits)]
+    assert len(set(texts)) == len(texts)
+    assert all(text.strip() == text and text for pair in PAIRS for text in (*pair.turns, pair.contradicts, pair.fits))
+    assert not {pair.turns[:2] for pair in PAIRS} & {(row["u1"], row["b1"]) for row in cdconv.read_rows(SAMPLE)}
+
+
+def test_they_are_no_conversations_of_the_benchmark(release_repo):
+    rows = [row for split in SPLITS for row in load_split(release_repo, "4-class", split)]
+    read = {row[names[0]] + row[names[1]] for row in rows for names in (("u1", "b1"), ("b1", "b2"))}
+    for pair in PAIRS:
+        said = pair.turns[1]
+        assert not {pair.turns[0] + said, said + pair.contradicts, said + pair.fits} & read
+
+
+def test_both_replies_of_a_pair_go_on_from_the_same_turns():
+    one, other = PAIRS[0].chats()
+    assert one == chat(*PAIRS[0].turns, PAIRS[0].contradicts)
+    assert other == chat(*PAIRS[0].turns, PAIRS[0].fits)
+
+
+@pytest.mark.parametrize(
+    ("contradicting", "fitting", "right", "ordered"),
+    [
+        (("history", 0.9), ("non-contradiction", 0.1), 1, 1),
+        (("history", 0.9), ("history", 0.8), 0, 1),
+        (("non-contradiction", 0.2), ("non-contradiction", 0.3), 0, 0),
+        (("history", 0.4), ("non-contradiction", 0.4), 1, 0),  # a tie is no order
+        ((None, 0.0), ("non-contradiction", 0.1), 0, 0),
+    ],
+)
+def test_a_pair_is_right_with_both_replies_and_in_order_by_probability(contradicting, fitting, right, ordered):
+    found = summary([answer(contradicting, fitting)])
+    assert found["all"] == found[PAIRS[0].phenomenon] == {"pairs": 1, "right": right, "order": ordered}
+
+
+def test_a_detector_is_asked_of_each_reply_and_the_table_counts_its_answers(quick_model):
+    detector = ContradictionDetector.from_pretrained(quick_model)
+    done = []
+    answers = ask(detector, PAIRS, on_batch=done.append)
+    assert sum(done) == 2 * len(PAIRS)
+    for pair, found in zip(PAIRS[:3], answers, strict=False):
+        assert found.contradicting.scores == pytest.approx(detector(pair.chats()[0]).scores, abs=1e-4)
+        assert found.fitting.label == detector(pair.chats()[1]).label
+    table = contrast_table("quick", summary(answers))
+    assert [row[0] for row in table.rows] == [*dict.fromkeys(pair.phenomenon for pair in PAIRS), "all", "%"]
+    assert sum(int(row[2]) for row in table.rows[:-2]) == int(table.rows[-2][2])
+
+
+def test_the_command_says_what_is_judged_wrongly_and_keeps_the_counts(quick_model, run, tmp_path):
+    code, out, _ = run("contrast", str(quick_model), "--wrong", "--json", str(tmp_path / "found.json"))
+    assert code == 0
+    counts = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))["contrast"]["all"]
+    wrong = [line for line in out.splitlines() if " -> " in line]
+    assert len(wrong) >= counts["pairs"] - counts["right"] > 0
+    assert wrong[0].split(":")[0] in {pair.phenomenon for pair in PAIRS}
