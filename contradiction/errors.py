@@ -8,6 +8,11 @@ class InputError(ValueError):
     """Something handed in is not usable; the message names what, where, and what would be right."""
 
 
+def first_line(error: BaseException) -> str:
+    """What an error of a library says, for the line of ours that names it; its kind where it says nothing."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
 # In order: true and false are numbers to Python.
 _KINDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
     (NoneType, "null"),

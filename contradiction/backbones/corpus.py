@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from contradiction.errors import InputError
+from contradiction.errors import InputError, first_line
 from contradiction.quiet import no_data_bars
 
 
@@ -72,8 +72,7 @@ def _of_data_repo(folder: Path) -> Iterator[str]:
             names = get_dataset_config_names(str(folder))
             splits = load_dataset(str(folder), get_dataset_default_config_name(str(folder)) or names[0])
     except (DatasetsError, ValueError, OSError) as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise InputError(f"{folder}: a folder that is no data repo ({reason})") from error
+        raise InputError(f"{folder}: a folder that is no data repo ({first_line(error)})") from error
     for rows in splits.values():
         for row in rows:
             yield from _strings(row)

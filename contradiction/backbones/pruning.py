@@ -30,7 +30,7 @@ import numpy as np
 
 from contradiction import files, seen
 from contradiction.backbones.positions import first_position
-from contradiction.errors import InputError
+from contradiction.errors import InputError, first_line
 from contradiction.quiet import no_model_bars
 from contradiction.record import PRUNED
 
@@ -136,7 +136,7 @@ def _load_tokenizer(backbone: str) -> "PreTrainedTokenizerBase":
     try:
         tokenizer = AutoTokenizer.from_pretrained(backbone)
     except (OSError, ValueError) as error:
-        raise InputError(f"backbone {backbone!r}: no tokenizer that can be loaded ({_first_line(error)})") from error
+        raise InputError(f"backbone {backbone!r}: no tokenizer that can be loaded ({first_line(error)})") from error
     kinds = " and ".join(KINDS)
     if not tokenizer.is_fast:
         raise InputError(f"backbone {backbone!r}: has only a slow tokenizer; fast ones of the kinds {kinds} can be cut")
@@ -157,7 +157,7 @@ def _load_model(backbone: str) -> tuple["PreTrainedModel", set[str]]:
         with no_model_bars(quiet=Path(backbone).is_dir()):
             model, loading = kind.from_pretrained(backbone, dtype="auto", output_loading_info=True)
     except (OSError, ValueError) as error:
-        raise InputError(f"backbone {backbone!r}: no model that can be loaded ({_first_line(error)})") from error
+        raise InputError(f"backbone {backbone!r}: no model that can be loaded ({first_line(error)})") from error
     return model, set(loading["missing_keys"])
 
 
@@ -332,7 +332,3 @@ def _unchanged(
         same += sum(one.ids == [kept[id] for id in other.ids] for one, other in zip(encodings, again, strict=True))
         on_texts(len(batch))
     return same
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from contradiction.backbones.positions import first_position, positions_of
 from contradiction.classifiers.weights import sound
-from contradiction.errors import InputError
+from contradiction.errors import InputError, first_line
 from contradiction.quiet import no_load_report, no_model_bars
 from contradiction.recipes import Recipe, Scratch
 
@@ -72,9 +72,9 @@ def _pretrained(backbone: str, recipe: Recipe, names: Names) -> tuple["PreTraine
     except InputError:  # a ValueError, which says already what is wrong
         raise
     except (OSError, ValueError) as error:
-        reason = str(error).strip().splitlines()[0]
         raise InputError(
-            f"backbone {backbone!r}: neither a folder with an encoder nor one on the Hub that can be reached ({reason})"
+            f"backbone {backbone!r}: neither a folder with an encoder nor one on the Hub that can be reached "
+            f"({first_line(error)})"
         ) from error
     absent = {*loading["missing_keys"], *(key for key, *_ in loading["mismatched_keys"])}
     _check_encoder(model, absent, backbone)

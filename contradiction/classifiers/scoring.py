@@ -12,7 +12,7 @@ import numpy as np
 from contradiction.backbones.positions import positions_of
 from contradiction.classifiers.tails import MARGIN, ends, tail
 from contradiction.classifiers.weights import sound
-from contradiction.errors import InputError
+from contradiction.errors import InputError, first_line
 from contradiction.quiet import no_model_bars
 
 if TYPE_CHECKING:
@@ -52,9 +52,8 @@ def load_checkpoint(name: str | Path, device: str | None = None) -> tuple["PreTr
     except InputError:  # a ValueError, which says already what is wrong
         raise
     except (OSError, ValueError) as error:
-        reason = str(error).strip().splitlines()[0]
         raise InputError(
-            f"{name}: neither a model folder nor a model on the Hub that can be reached ({reason})"
+            f"{name}: neither a model folder nor a model on the Hub that can be reached ({first_line(error)})"
         ) from error
     return model.to(device or best_device()).eval(), tokenizer
 

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from contradiction.errors import InputError
+from contradiction.errors import InputError, first_line
 
 if TYPE_CHECKING:
     import torch
@@ -45,7 +45,7 @@ def sound(name: str | Path) -> Iterator[None]:
         # A table by transformers, of which this line says how to read it.
         raise InputError(
             f"{name}: its weights cannot be loaded, or have other shapes than its config.json says; take the "
-            f"weights and the configuration of one model ({_first_line(error)})"
+            f"weights and the configuration of one model ({first_line(error)})"
         ) from error
 
 
@@ -62,7 +62,3 @@ def _damaged(folder: Path) -> str | None:
         except SafetensorError as error:
             return f"{file}: damaged, or copied in part ({error}); copy or download it again"
     return None
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]

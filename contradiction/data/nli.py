@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contradiction.data.splits import write_split
-from contradiction.errors import InputError, kind_of
+from contradiction.errors import InputError, first_line, kind_of
 from contradiction.files import new_folder
 from contradiction.labels import LABELS, merge_id
 from contradiction.quiet import no_data_bars
@@ -93,7 +93,7 @@ def _repo_rows(corpus: str, split: str) -> Iterator[tuple[str, Any]]:
         with no_data_bars():
             rows = load_dataset(repo, config or None, split=named or split)
     except (DatasetsError, ValueError, OSError) as error:
-        raise InputError(f"{corpus}: cannot be loaded ({str(error).strip().splitlines()[0]})") from error
+        raise InputError(f"{corpus}: cannot be loaded ({first_line(error)})") from error
     label = rows.features.get("label")
     for number, row in enumerate(rows, start=1):
         if isinstance(label, ClassLabel):

@@ -4,7 +4,7 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from contradiction.errors import InputError
+from contradiction.errors import InputError, first_line
 from contradiction.labels import CHECKLISTS, CONFIGS
 from contradiction.quiet import no_data_bars
 
@@ -47,7 +47,7 @@ def load_split(data: str | Path, config: str, split: str) -> "Dataset":
             raise InputError(
                 f"{data} has no config {config!r}; `cdconv data build --checklists` builds a data repo that has"
             ) from error
-        raise InputError(f"{data}: config {config!r} cannot be loaded ({_first_line(error)})") from error
+        raise InputError(f"{data}: config {config!r} cannot be loaded ({first_line(error)})") from error
 
 
 def write_split(rows: "Dataset", folder: str | Path, split: str) -> str:
@@ -78,7 +78,3 @@ def fingerprint(*parts: "Dataset") -> str:
         for row in part:
             digest.update(repr(tuple(row.values())).encode("utf-8"))
     return digest.hexdigest()[:16]
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -1,0 +1,18 @@
+"""What is said of errors, whatever a library puts into them."""
+
+import pytest
+
+from contradiction.errors import first_line
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OSError("\n  no such model\nwith a trace"), "no such model"),
+        (OSError(2, "No such file"), "[Errno 2] No such file"),
+        (ValueError(), "ValueError"),
+        (ConnectionError(" \n"), "ConnectionError"),
+    ],
+)
+def test_an_error_is_told_by_its_first_line_and_one_without_words_by_its_kind(error, said):
+    assert first_line(error) == said
