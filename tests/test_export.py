@@ -8,6 +8,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import pipeline
 
+from contradiction.backbones.pruning import prune
 from contradiction.backbones.start import start
 from contradiction.classifiers.export import WEIGHTS, export
 from contradiction.detector import ContradictionDetector
@@ -87,6 +88,7 @@ def test_damaged_weights_are_one_line_that_names_the_file(damage, quick_model, s
     for ask in (
         lambda: ContradictionDetector.from_pretrained(model),
         lambda: start(recipe, recipe.labels, []),
+        lambda: prune(str(model), lambda: ["你养猫吗？"], tmp_path / "out"),
         lambda: export(model, tmp_path / "out"),
         lambda: soup([other, model], tmp_path / "out", data=sample_repo),
     ):

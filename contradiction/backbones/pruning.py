@@ -30,6 +30,7 @@ import numpy as np
 
 from contradiction import files, seen
 from contradiction.backbones.positions import first_position
+from contradiction.classifiers.weights import sound
 from contradiction.errors import InputError, first_line
 from contradiction.quiet import no_model_bars
 from contradiction.record import PRUNED
@@ -154,8 +155,10 @@ def _load_model(backbone: str) -> tuple["PreTrainedModel", set[str]]:
         config = transformers.AutoConfig.from_pretrained(backbone)
         # With its head: the output embeddings of a masked language model are cut as well.
         kind = getattr(transformers, (config.architectures or [""])[0], transformers.AutoModel)
-        with no_model_bars(quiet=Path(backbone).is_dir()):
+        with no_model_bars(quiet=Path(backbone).is_dir()), sound(backbone):
             model, loading = kind.from_pretrained(backbone, dtype="auto", output_loading_info=True)
+    except InputError:  # a ValueError, which says already what is wrong
+        raise
     except (OSError, ValueError) as error:
         raise InputError(f"backbone {backbone!r}: no model that can be loaded ({first_line(error)})") from error
     return model, set(loading["missing_keys"])
