@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -10,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from contradiction.errors import InputError, kind_of
+
+_OLD = re.compile(r"\.(?P<name>.+)\.\d+\.old")  # what `replace_folder` calls a folder while its name changes hands
 
 
 def check_file(path: str | Path) -> None:
@@ -77,7 +80,10 @@ def new_folder(path: str | Path) -> Iterator[Path]:
 
 
 def replace_folder(new: Path, path: Path) -> None:
-    """Renames ``new`` to ``path``; what stood at ``path`` is removed only once the new one is there."""
+    """Renames ``new`` to ``path``; what stood at ``path`` is removed only once the new one is there.
+
+    Not every system can do both in one step: what a process leaves that is killed in between, :func:`put_back` mends.
+    """
     old = path.with_name(f".{path.name}.{os.getpid()}.old")
     if path.exists():
         path.rename(old)
@@ -88,3 +94,18 @@ def replace_folder(new: Path, path: Path) -> None:
             old.rename(path)
         raise
     shutil.rmtree(old, ignore_errors=True)
+
+
+def put_back(folder: Path) -> None:
+    """Undoes, anywhere in a folder, what a process left that was killed while it replaced a folder.
+
+    What it had not yet put another in the place of gets its name again; what it was about to remove goes. Whoever asks
+    must be alone at work in the folder.
+    """
+    for old in sorted(folder.rglob(".*.old")):
+        if found := _OLD.fullmatch(old.name):
+            path = old.with_name(found["name"])
+            if path.exists():
+                shutil.rmtree(old)
+            else:
+                old.rename(path)
