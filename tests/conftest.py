@@ -68,9 +68,10 @@ def release_repo(release, tmp_path_factory) -> Path:
 
 
 def _build(source: str, parent: Path) -> Path:
+    from contradiction import results
     from contradiction.data import datarepo, sources
 
-    return datarepo.build(sources.find(source), parent / "cdconv")
+    return datarepo.build(sources.find(source), parent / "cdconv", baselines=results.baseline_table())
 
 
 @pytest.fixture(scope="session")

@@ -338,9 +338,22 @@ def test_card_of_the_release_names_its_source_licence_and_paper(release_repo):
         "ed8fe0ddb40afb36f9e19ea64c3eee7c319a22230a5b65444af44e8bbb122aab",
         "CC BY-NC 4.0",
         "@inproceedings{zheng-etal-2022-cdconv",
+        "## Artefact baselines\n",
+        "| TF-IDF, context only |",
     ):
         assert part in body
     assert "not CDConv" not in body
+
+
+def test_the_data_set_does_not_depend_on_what_is_measured_on_it():
+    code = (
+        "import json, sys, contradiction.data.datarepo, contradiction.data.nli\n"
+        "print(json.dumps(sorted(name for name in sys.modules if name.startswith('contradiction.'))))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = [name for name in json.loads(done.stdout) if not name.startswith("contradiction.data")]
+    low = ("errors", "files", "labels", "quiet", "rendering", "tables")
+    assert loaded == [f"contradiction.{name}" for name in low]
 
 
 def test_card_of_the_sample_says_that_it_is_not_cdconv(sample_repo):

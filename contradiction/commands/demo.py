@@ -37,6 +37,7 @@ def demo(
     port: Annotated[int, typer.Option(min=1, max=65535, help="The port of the page.")] = 7860,
 ) -> None:
     """The whole line: builds the data, takes the shipped detector or trains one, evaluates it, and opens the page."""
+    from contradiction import results
     from contradiction.commands.evaluate import evaluate
     from contradiction.commands.results import card
     from contradiction.data import datarepo
@@ -46,7 +47,8 @@ def demo(
         ("cdconv", Path(DEMO)) if found.kind == "release" else (f"cdconv-{found.kind}", Path(f"{DEMO}-{found.kind}"))
     )
     typer.secho("1. data set", bold=True)
-    typer.echo(f"{datarepo.build(found, data)}: six configs from {found.path}")
+    datarepo.build(found, data, baselines=results.baseline_table())
+    typer.echo(f"{data}: six configs from {found.path}")
     typer.secho("2. detector", bold=True)
     if train or backbone:
         model = _trained(out, backbone, data)

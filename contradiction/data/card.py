@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import cdconv
-from contradiction import results
 from contradiction.data import checklists, statistics
 from contradiction.data.sources import Source
 from contradiction.labels import LABELS
@@ -36,14 +35,16 @@ def data_set_card(
     infos: "DatasetInfosDict",
     files: Mapping[str, Mapping[str, str]],
     made: Mapping[str, "Dataset"],
+    baselines: Table | None = None,
 ) -> "DatasetCard":
-    """The card of a data repo; every figure in it is counted from the source, or read from a recorded run on it.
+    """The card of a data repo; every figure in it is counted from the source, or in the table handed in.
 
     Args:
         source: the raw file.
         infos: what `datasets` says of each config.
         files: config -> split -> path in the repo.
         made: the checklists, by config; empty where there are none.
+        baselines: what the artefact baselines reach on the released file; shown in the card of that one alone.
     """
     from datasets.utils.metadata import MetadataConfigs
     from huggingface_hub import DatasetCard, DatasetCardData
@@ -89,7 +90,7 @@ def data_set_card(
         leaks=statistics.leaks(splits),
         checklists=checklists.sizes(made) if made else None,
         tables=statistics.table3(rows),
-        baselines=results.baseline_table() if source.kind == "release" else None,
+        baselines=baselines if source.kind == "release" else None,
         citation=cdconv.CITATION,
     )
     return DatasetCard(f"---\n{data.to_yaml()}\n---\n\n{body}")

@@ -13,12 +13,13 @@ from contradiction.errors import InputError
 from contradiction.files import check_folder, new_folder
 from contradiction.labels import CHECKLISTS
 from contradiction.quiet import no_data_bars
+from contradiction.tables import Table
 
 if TYPE_CHECKING:
     from datasets import Dataset, DatasetInfo
 
 
-def build(source: Source, out: str | Path, with_checklists: bool = False) -> Path:
+def build(source: Source, out: str | Path, with_checklists: bool = False, baselines: Table | None = None) -> Path:
     """Writes the data repo that ``load_dataset(out, config)`` reads.
 
     The folder appears under its name only when it is whole; one that was built before is replaced.
@@ -27,6 +28,7 @@ def build(source: Source, out: str | Path, with_checklists: bool = False) -> Pat
         source: the raw file.
         out: the folder.
         with_checklists: also the configs of ``contradiction.data.checklists``.
+        baselines: what the artefact baselines reach on the released file, for the card; without it there is none.
 
     Raises:
         InputError: ``out`` is something else than a data repo or an empty folder, or the source is too small for
@@ -55,7 +57,7 @@ def build(source: Source, out: str | Path, with_checklists: bool = False) -> Pat
             path = folder / name / write_split(rows, folder / name, checklists.SPLIT)
             files[name] = {checklists.SPLIT: f"{name}/{path.name}"}
             infos[name] = _info(rows, path.stat().st_size)
-        data_set_card(source, infos, files, made).save(folder / "README.md")
+        data_set_card(source, infos, files, made, baselines).save(folder / "README.md")
     return out
 
 
