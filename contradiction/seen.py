@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contradiction import record
+from contradiction.data.splits import UNNAMED
 from contradiction.errors import InputError
 from contradiction.labels import GROUPED
 
@@ -94,7 +95,8 @@ def exposure(run: Mapping[str, Any], config: str, split: str, data_name: str | N
         run: the record.
         config: that is asked about, for instance ``4-class-grouped``; a checklist belongs to its test split.
         split: of that config.
-        data_name: of the data repo; None where that is not known. Trainings on a data set of another name count not.
+        data_name: of the data repo; None where that is not known. Trainings on a data set of another name count not;
+            what has none may be any.
     """
     for each in _of_these_rows(run, config, data_name):
         if split == TRAIN or other_split(each.config, config):
@@ -161,8 +163,13 @@ def check_sources(recipe: "Recipe", data_name: str) -> None:
 def _of_these_rows(run: Mapping[str, Any], config: str, data_name: str | None) -> Iterator[Training]:
     """The trainings on rows that a config is of, in either split."""
     for each in trainings(run):
-        if not (data_name and each.data_name and data_name != each.data_name) and _shares_rows(each.config, config):
+        if not _differ(each.data_name, data_name) and _shares_rows(each.config, config):
             yield each
+
+
+def _differ(one: str | None, other: str | None) -> bool:
+    """Whether two names are known, and of two data sets."""
+    return one != other and not {one, other} & {None, UNNAMED}
 
 
 def _made_from(found: Training) -> str:

@@ -5,11 +5,13 @@ import shutil
 from pathlib import Path
 
 import pytest
-from huggingface_hub import constants
+from huggingface_hub import DatasetCard, constants
 
 import cdconv
 from contradiction import record, results, seen
+from contradiction.data.splits import UNNAMED, name_of
 from contradiction.errors import InputError
+from contradiction.evaluation import on_split
 from contradiction.files import write_json
 from contradiction.recipes import Recipe
 from contradiction.reports import model_cards
@@ -63,6 +65,27 @@ def test_rows_of_another_data_set_are_not_seen():
     asked = "4-class-grouped", "test"
     assert seen.why_seen(trained("4-class", data_name="CDConv sample"), *asked, "CDConv") is None
     assert seen.why_seen(trained("4-class", data_name="CDConv sample"), *asked) is not None
+
+
+@pytest.fixture
+def unnamed(sample_repo, tmp_path):
+    """The data repo of the sample, whose card does not say how it is called."""
+    folder = shutil.copytree(sample_repo, tmp_path / "unnamed")
+    card = DatasetCard.load(folder / "README.md")
+    del card.data.pretty_name
+    card.save(folder / "README.md")
+    return folder
+
+
+def test_a_data_set_without_a_name_may_be_any(quick_model, unnamed, sample_repo, tmp_path):
+    moved = shutil.copytree(unnamed, tmp_path / "moved")
+    assert name_of(unnamed) == name_of(moved) == UNNAMED
+    assert requests.request(recipe(), unnamed) == requests.request(recipe(), moved)
+    asked, why = ("4-class-grouped", "test"), "was trained on 4-class, whose training split holds rows of the test "
+    for name, data in (("CDConv sample", unnamed), (UNNAMED, sample_repo), (UNNAMED, moved)):
+        assert on_split.why_seen(trained("4-class", data_name=name), *asked, data).startswith(why)
+    with pytest.raises(InputError, match=r"backbone .*quick: trained on 4-class, whose training split holds test rows"):
+        requests.request(recipe(backbone=str(quick_model)), unnamed)
 
 
 @pytest.mark.parametrize("odd", [{"request": []}, {"request": {"recipe": "x"}}, {"ancestors": [3]}, {"ancestors": 3}])

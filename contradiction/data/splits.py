@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
 SPLITS = ("train", "validation", "test")
+UNNAMED = "a data repo without a name"
 
 
 def load_split(data: str | Path, config: str, split: str) -> "Dataset":
@@ -64,11 +65,14 @@ def write_split(rows: "Dataset", folder: str | Path, split: str) -> str:
 
 
 def name_of(data: str | Path) -> str:
-    """What a data repo's card calls it (``CDConv``, ``CDConv sample``, ...); its path or id where it says nothing."""
+    """What a data repo's card calls it (``CDConv``, ``CDConv sample``, ...); ``UNNAMED`` where it says nothing.
+
+    Its path or id is no name: under another one the rows are the same.
+    """
     from huggingface_hub import DatasetCard
 
     card = DatasetCard.load(Path(data) / "README.md" if Path(data).is_dir() else str(data))
-    return str(card.data.get("pretty_name") or data)
+    return str(card.data.get("pretty_name") or UNNAMED)
 
 
 def fingerprint(*parts: "Dataset") -> str:
