@@ -30,9 +30,9 @@ from contradiction.data.splits import load_split
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation.on_split import evaluate
-from contradiction.evaluation.rates import precision_at, wilson
 from contradiction.files import write_json
 from contradiction.labels import LABELS
+from contradiction.rates import precision_at, wilson
 
 CHROMIUM = Path("/usr/bin/chromium")
 FOUR = LABELS["4-class"]

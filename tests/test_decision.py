@@ -126,6 +126,7 @@ def test_precision_at_a_prior_is_bayes():
     # 0.4 * 0.5 / (0.4 * 0.5 + 0.6 * 0.05), and at 3 %: 0.03 * 0.5 / (0.03 * 0.5 + 0.97 * 0.05)
     assert CURVE[1].precision(0.4) == pytest.approx(0.2 / 0.23)
     assert CURVE[1].precision(0.03) == pytest.approx(0.015 / 0.0635)
+    assert Point(1.0, 0.0, 0.0).precision(0.4) == 0, "and not something that compares with nothing"
 
 
 def test_a_precision_asked_for_is_reached_with_the_most_recall():

@@ -13,8 +13,8 @@ from contradiction.analysis.slices import Records, personas, slices
 from contradiction.analysis.turns import judge_without_first_turn, reads_first_turn, removal
 from contradiction.detector import ContradictionDetector
 from contradiction.evaluation.on_split import evaluate
-from contradiction.evaluation.rates import IN_USE
 from contradiction.labels import CONTRADICTION
+from contradiction.rates import IN_USE
 
 
 @dataclass(frozen=True)

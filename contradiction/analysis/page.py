@@ -13,8 +13,8 @@ from contradiction.analysis.plots import LOOKS, drawings, png
 from contradiction.analysis.scores import BINS, FEW
 from contradiction.analysis.slices import Records
 from contradiction.errors import InputError
-from contradiction.evaluation.rates import IN_USE
 from contradiction.files import check_folder, new_folder, write_json, write_text
+from contradiction.rates import IN_USE
 from contradiction.rendering import render
 from contradiction.results import RESAMPLES
 from contradiction.seen import exposure, of_evaluation, other_split

@@ -14,7 +14,7 @@ import numpy as np
 from contradiction.analysis.figures import Analysis
 from contradiction.analysis.scores import TARGETS
 from contradiction.analysis.slices import ALL, Records
-from contradiction.evaluation.rates import IN_USE, precision_at
+from contradiction.rates import IN_USE, precision_at
 from contradiction.tables import percent
 
 if TYPE_CHECKING:

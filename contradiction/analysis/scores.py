@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from contradiction.analysis.slices import Records
-from contradiction.evaluation.rates import IN_USE, precision_at, wilson
+from contradiction.rates import IN_USE, precision_at, wilson
 
 BINS = 10
 TARGETS = (0.5, 0.8, 0.9)
@@ -110,7 +110,7 @@ def operating_points(points: Records, rows: int, prior: float, targets: tuple[fl
         chosen = int(max(candidates, key=lambda index: (recall[index], -false_alarms[index])))
         point = points[chosen]
         hits, alarms = wilson(point["true_positives"], positives), wilson(point["false_positives"], negatives)
-        low, high = precision_at(prior, np.array(hits), np.array(alarms[::-1])).tolist()
+        low, high = precision_at(prior, hits, alarms[::-1]).tolist()
         record: dict[str, Any] = {"prior": prior, "wanted": wanted, "reached": bool(reaching.size)}
         record |= {key: point[key] for key in ("threshold", "recall", "false_alarm_rate")}
         record |= {key: point[key] for key in ("true_positives", "false_positives")}

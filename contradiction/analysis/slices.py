@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from contradiction.analysis.material import Material
-from contradiction.evaluation.rates import wilson
 from contradiction.labels import CONTRADICTION, HISTORY
+from contradiction.rates import wilson
 from contradiction.results import RESAMPLES
 
 Records = list[dict[str, Any]]

@@ -11,8 +11,8 @@ import numpy as np
 from contradiction.analysis.material import Material
 from contradiction.analysis.slices import Records
 from contradiction.detector import ContradictionDetector
-from contradiction.evaluation.rates import wilson
 from contradiction.labels import CATEGORIES, HISTORY, INTRA, LABELS, NON_CONTRADICTION, ROLE
+from contradiction.rates import wilson
 
 FIRST_TURN = ("u1", "b1")
 

@@ -10,6 +10,7 @@ from typing import Any, Self
 from contradiction.errors import InputError
 from contradiction.files import read_json, write_json
 from contradiction.labels import CATEGORIES, CONTRADICTIONS
+from contradiction.rates import precision_at
 from contradiction.windows import WINDOWED, check_reading
 
 FILE = "decision.json"
@@ -31,9 +32,9 @@ class Point:
     false_alarms: float
 
     def precision(self, prior: float) -> float:
-        """The share of called replies that are contradictions, where ``prior`` of all replies are."""
-        true, false = prior * self.recall, (1 - prior) * self.false_alarms
-        return true / (true + false) if true + false else 0.0
+        """The share of called replies that are contradictions, where ``prior`` of all replies are; 0 where none is."""
+        found = float(precision_at(prior, self.recall, self.false_alarms))
+        return 0.0 if math.isnan(found) else found
 
 
 @dataclass(frozen=True)

@@ -63,10 +63,10 @@ def _labels(
     detector: "ContradictionDetector", data: str, config: str | None, split: str, json: Path | None, kept: Path | None
 ) -> None:
     from contradiction import results
-    from contradiction.evaluation import operating_points
+    from contradiction.evaluation import outcomes
 
     config = config or results.trained_on(detector.name) or detector.task
-    if kept and (reason := operating_points.why_never(detector.name, config, split, detector.classifier.rule)):
+    if kept and (reason := outcomes.why_never(detector.name, config, split, detector.classifier.rule)):
         raise InputError(reason)
     result = _kept(detector, data, config, split, kept) if kept else None
     if result is None:
@@ -79,7 +79,7 @@ def _labels(
     beside = [result, *results.baselines(config, split, data=result["data"])]
     show(results.class_table(result), results.score_table(beside, "With 95 % bootstrap intervals"))
     if kept:
-        show(operating_points.table(result, detector.classifier.rule))
+        show(outcomes.table(result, detector.classifier.rule))
 
 
 def _scored(detector: "ContradictionDetector", data: str, config: str, split: str) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from contradiction.errors import InputError
-from contradiction.evaluation.rates import wilson
 from contradiction.labels import CONTRADICTION, HISTORY, LABELS, NON_CONTRADICTION, is_contradiction
+from contradiction.rates import wilson
 from contradiction.tables import Table, interval, percent
 
 TASK = "4-class"

@@ -12,8 +12,8 @@ from contradiction.classifiers import ensemble as ensembles
 from contradiction.classifiers.decision import Rule
 from contradiction.data import nli
 from contradiction.errors import InputError
-from contradiction.evaluation.operating_points import rule_of, why_not
-from contradiction.evaluation.operating_points import table as settings_table
+from contradiction.evaluation.outcomes import rule_of, why_not
+from contradiction.evaluation.outcomes import table as settings_table
 from contradiction.files import read_json
 from contradiction.labels import LABELS, STAGES, task_of
 from contradiction.recipes import of_folder

@@ -8,8 +8,8 @@ import numpy as np
 
 from contradiction.classifiers.decision import Rule, Settings
 from contradiction.errors import InputError
-from contradiction.evaluation.rates import IN_USE, precision_at, wilson
 from contradiction.labels import CONTRADICTION, CONTRADICTIONS, LABELS, NLI, merge, task_of
+from contradiction.rates import IN_USE, precision_at, wilson
 from contradiction.tables import Table, interval, percent
 
 THRESHOLDS = ("0.5", "precision>=0.5", "precision>=0.8", "precision>=0.9")
@@ -54,13 +54,13 @@ class Outcome:
     @property
     def precision(self) -> float:
         """The share of called replies that are contradictions, at the prior; not a number where none is called."""
-        return float(precision_at(self.share, np.array(self.recall), np.array(self.false_alarms)))
+        return float(precision_at(self.share, self.recall, self.false_alarms))
 
     @property
     def precision_interval(self) -> tuple[float, float]:
         """The precision at the worse and at the better ends of the 95 % intervals of both: wide on purpose."""
         recall, alarms = wilson(self.found, self.contradictions), wilson(self.alarms, self.others)
-        low, high = precision_at(self.share, np.array(recall), np.array(alarms[::-1])).tolist()
+        low, high = precision_at(self.share, recall, alarms[::-1]).tolist()
         return low, high
 
 

@@ -9,9 +9,9 @@ from contradiction import results
 from contradiction.classifiers.decision import Point, Rule
 from contradiction.detector import ContradictionDetector
 from contradiction.evaluation.on_split import evaluate
-from contradiction.evaluation.operating_points import NOT_REACHED, outcomes, table, why_not
-from contradiction.evaluation.rates import wilson
+from contradiction.evaluation.outcomes import NOT_REACHED, outcomes, table, why_not
 from contradiction.labels import NON_CONTRADICTION
+from contradiction.rates import wilson
 
 # At 0.6: precision 0.8 at a prior of one half; at 0.4: 2/3.
 RULE = Rule(temperature=2.0, prior=0.5, curve=(Point(0.6, 0.4, 0.1), Point(0.4, 0.8, 0.4)))

@@ -1,6 +1,11 @@
 """Rates that are counted: how sure a share is, and what recall and false alarms make of a precision elsewhere."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 # The share of contradictions to reckon with in real use: the paper counts about one in a 30-turn chat.
 IN_USE = 0.03
@@ -16,7 +21,7 @@ def wilson(part: int, whole: int) -> tuple[float, float]:
     return float(found.low), float(found.high)
 
 
-def precision_at(prior: float, recall: np.ndarray, false_alarms: np.ndarray) -> np.ndarray:
+def precision_at(prior: float, recall: "ArrayLike", false_alarms: "ArrayLike") -> np.ndarray:
     """The precision where a share ``prior`` of replies are contradictions: π·TPR / (π·TPR + (1 - π)·FPR).
 
     Recall and false-alarm rate say nothing of how frequent contradictions are, so they carry over to another share as
