@@ -248,26 +248,27 @@ class ContradictionDetector:
             readings = iter(self.classifier.read(rows, batch_size=batch_size, on_batch=on_batch))
             for case in part:
                 found = list(islice(readings, len(case.windows)))
-                yield self.verdict(case, [each.fires for each in found], [each.unread for each in found])
+                yield self.verdict(case, [each.probabilities for each in found], [each.unread for each in found])
 
-    def verdict(self, case: Case, fires: list, unread: list[str | None]) -> Verdict:
+    def verdict(self, case: Case, probabilities: list, unread: list[str | None]) -> Verdict:
         """What is said of a reply whose windows were read.
 
         Args:
             case: the reply.
-            fires: of each window, label, or stage, -> its probability.
+            probabilities: of each window, by label or stage.
             unread: of each window, what was not read, in words; None where all was.
         """
         reply = case.turns[case.place].reply_messages if case.turns else ()
         if case.nothing:
             return Verdict(None, None, {}, checked=False, reason=case.nothing, reply=reply)
-        alone = case.windows[-1].alone
-        together = self.classifier.alone(fires[0]) if alone else self.classifier.combine(fires)
+        opening = case.windows[-1].opening
+        combine = self.classifier.combine
+        together = self.classifier.without_history(probabilities[0]) if opening else combine(probabilities)
         if together is None:
             return Verdict(None, None, {}, checked=False, reason=NOTHING_BEFORE, reply=reply)
         # A rule was fitted on replies to conversations; its offsets call every fourth opening reply a contradiction.
-        label, scores = self._decide(together, Rule() if alone else self.classifier.rule)
-        clashes = [] if alone else self._clashes(case, fires, unread)
+        label, scores = self._decide(together, Rule() if opening else self.classifier.rule)
+        clashes = [] if opening else self._clashes(case, probabilities, unread)
         # Pairs of replies show what clashes even where the labels do not tell categories.
         told = label == HISTORY or (label == CONTRADICTION and self.settings.reading == STRUCTURED)
         best = clashes[0].messages if clashes and clashes[0] and told else ()
@@ -285,23 +286,23 @@ class ContradictionDetector:
             further=tuple(each for each in clashes[1:] if each and each.score >= sure) if told else (),
         )
 
-    def _decide(self, fires: Any, rule: Rule) -> tuple[str, dict[str, float]]:
+    def _decide(self, probabilities: Any, rule: Rule) -> tuple[str, dict[str, float]]:
         settings, own = self.settings, self.classifier.rule
-        scores = settings.correct(self.classifier.scores(fires), self.task, own)
+        scores = settings.correct(self.classifier.scores(probabilities), self.task, own)
         allowed = [name for name in self.labels if name not in CATEGORIES or name in settings.categories]
         if self._limit is None:
-            return self.classifier.label(fires, rule, allowed), scores
+            return self.classifier.label(probabilities, rule, allowed), scores
         kinds = [name for name in allowed if name in self._kinds]
-        if settings.at_prior(self.classifier.any_of(fires, kinds), own) >= self._limit:
-            return self.classifier.category(fires, rule, kinds), scores
+        if settings.at_prior(self.classifier.any_of(probabilities, kinds), own) >= self._limit:
+            return self.classifier.category(probabilities, rule, kinds), scores
         return max((name for name in self.labels if not is_contradiction(name)), key=scores.__getitem__), scores
 
-    def _clashes(self, case: Case, fires: list, unread: list[str | None]) -> list[Clash | None]:
+    def _clashes(self, case: Case, probabilities: list, unread: list[str | None]) -> list[Clash | None]:
         """The earlier replies, the most likely contradicted one first; None for windows that were not read whole."""
         found = []
-        for window, each, lost in zip(case.windows, fires, unread, strict=True):
+        for window, each, lost in zip(case.windows, probabilities, unread, strict=True):
             if window.turn is not None:
-                raw, total = self.classifier.clash(each), self.classifier.any_of(each, self._kinds)
+                raw, total = self.classifier.history_probability(each), self.classifier.any_of(each, self._kinds)
                 # It keeps its share of what contradictions have together at the operator's prior.
                 score = raw * self.settings.at_prior(total, self.classifier.rule) / total if total else raw
                 found.append((raw, None if lost else Clash(case.turns[window.turn].reply_messages, score)))

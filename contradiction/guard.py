@@ -153,7 +153,7 @@ def check(detector: ContradictionDetector, facts: Sequence[str], reply: str, que
     # Pairs name what clashes also where the labels do not tell categories.
     judge = detector.with_settings(reading=STRUCTURED, max_turns=None)
     read = detector.classifier.read([window.row for window in case.windows])
-    return judge.verdict(case, [_only_history(each.fires) for each in read], [each.unread for each in read])
+    return judge.verdict(case, [_only_history(each.probabilities) for each in read], [each.unread for each in read])
 
 
 def _demand_history(detector: ContradictionDetector) -> None:
@@ -166,12 +166,12 @@ def _demand_history(detector: ContradictionDetector) -> None:
         raise InputError(f"the settings leave out the category {HISTORY}, which alone is against a fact")
 
 
-def _only_history(fires: Mapping[str, float]) -> Mapping[str, float]:
+def _only_history(probabilities: Mapping[str, float]) -> Mapping[str, float]:
     """A reading in which all but the history is no contradiction; as it is where the labels do not tell categories."""
-    if HISTORY not in fires:
-        return fires
-    history = fires[HISTORY]
-    return {name: history if name == HISTORY else 0.0 if name in CATEGORIES else 1 - history for name in fires}
+    if HISTORY not in probabilities:
+        return probabilities
+    history = probabilities[HISTORY]
+    return {name: history if name == HISTORY else 0.0 if name in CATEGORIES else 1 - history for name in probabilities}
 
 
 def _texts(values: Sequence[str], where: str) -> list[str]:

@@ -60,8 +60,8 @@ def is_contradiction(label: str) -> bool:
 
 def merge(task: str, scores: Mapping[str, float]) -> dict[str, float]:
     """Probabilities of a task's labels -> 2-class probabilities: those of all contradictions are summed."""
-    clash = sum(scores[label] for label in CONTRADICTIONS[task])
-    return {NON_CONTRADICTION: sum(scores.values()) - clash, CONTRADICTION: clash}
+    contradiction = sum(scores[label] for label in CONTRADICTIONS[task])
+    return {NON_CONTRADICTION: sum(scores.values()) - contradiction, CONTRADICTION: contradiction}
 
 
 def merge_id(task: str, label: int) -> int:

@@ -150,7 +150,7 @@ def _each_left_out(text: str, found: Sequence[Clause]) -> list[str]:
 
 
 def _clash(detector: "ContradictionDetector", rows: Sequence[Row]) -> list[float]:
-    return [detector.classifier.clash(each.fires) for each in detector.classifier.read(rows)]
+    return [detector.classifier.history_probability(each.probabilities) for each in detector.classifier.read(rows)]
 
 
 def _span(messages: Messages, turn: Turn, clause: Clause) -> Span:

@@ -18,12 +18,12 @@ class Window:
     Attributes:
         row: the four utterances by name.
         turn: position in the chat of the earlier turn in the window; None where there is none, or more than one.
-        alone: whether no earlier reply is in the window.
+        opening: whether no earlier reply is in the window.
     """
 
     row: Row
     turn: int | None
-    alone: bool = False
+    opening: bool = False
 
 
 def windows(turns: Sequence[Turn], place: int, reading: str = WINDOWED, max_turns: int | None = None) -> list[Window]:
@@ -48,7 +48,7 @@ def windows(turns: Sequence[Turn], place: int, reading: str = WINDOWED, max_turn
     earlier = [number for number in range(first, place) if not is_blank(turns[number].reply)]
     user = {number: _said(turns, first, number) for number in (*earlier, place)}
     if not earlier:
-        return [Window(_row("", "", user[place], reply), None, alone=True)]
+        return [Window(_row("", "", user[place], reply), None, opening=True)]
     if reading == UNSTRUCTURED:
         *before, last = [text for number in earlier for text in (user[number], turns[number].reply)]
         turn = earlier[0] if len(earlier) == 1 else None

@@ -124,7 +124,7 @@ def test_earlier_replies_without_words_are_left_out():
     # What the user said to the reply that says nothing is not lost.
     assert tuple(window.row.values()) == ("甲", "乙", "丙\n戊", "己")
     [alone] = windows(read_turns(chat("甲", "……", "丙", "丁")), 1)
-    assert alone.alone
+    assert alone.opening
     assert tuple(alone.row.values()) == ("", "", "甲\n丙", "丁")
 
 
@@ -139,8 +139,8 @@ def test_a_long_chat_is_put_together_from_its_windows(detector, long):
     turns = read_turns(long)
     place = len(turns) - 1
     read = detector.classifier.read([each.row for each in windows(turns, place)])
-    history = [each.fires[HISTORY] for each in read]
-    nearest = read[-1].fires
+    history = [each.probabilities[HISTORY] for each in read]
+    nearest = read[-1].probabilities
     verdict = detector(long)
     assert verdict.scores[HISTORY] == pytest.approx(max(history), abs=1e-6)
     assert max(history) > history[-1] + 0.01, "else the maximum is not told from the nearest"
@@ -158,10 +158,10 @@ def test_evidence_is_the_surest_window_and_the_others_above_the_threshold_follow
     assert verdict.label == HISTORY
     turns = read_turns(long)
     read = detector.classifier.read([each.row for each in windows(turns, len(turns) - 1)])
-    order = sorted(range(len(read)), key=lambda number: -read[number].fires[HISTORY])
+    order = sorted(range(len(read)), key=lambda number: -read[number].probabilities[HISTORY])
     assert verdict.evidence == turns[order[0]].reply_messages
     assert [each.messages for each in verdict.further] == [turns[number].reply_messages for number in order[1:]]
-    floor = read[order[2]].fires[HISTORY] - 1e-6
+    floor = read[order[2]].probabilities[HISTORY] - 1e-6
     assert len(detector.with_settings(threshold=floor, categories=[HISTORY])(long).further) == 2
 
 
@@ -209,11 +209,11 @@ def test_no_other_reply_stands_in_for_one_that_was_cut(detector):
     first, second = detector.classifier.read([each.row for each in windows(read_turns(messages), 2)])
     assert first.unread and not second.unread
     calls = detector.with_settings(threshold=0.0, categories=[HISTORY])
-    surest_was_cut = first.fires[HISTORY] > second.fires[HISTORY]
+    surest_was_cut = first.probabilities[HISTORY] > second.probabilities[HISTORY]
     assert calls(messages).evidence == (() if surest_was_cut else (3,))
     reverse = [*messages[2:4], *messages[:2], *messages[4:]]
     first, second = detector.classifier.read([each.row for each in windows(read_turns(reverse), 2)])
-    assert calls(reverse).evidence == (() if second.fires[HISTORY] > first.fires[HISTORY] else (1,))
+    assert calls(reverse).evidence == (() if second.probabilities[HISTORY] > first.probabilities[HISTORY] else (1,))
 
 
 def test_a_batch_size_below_one_is_refused(detector, long):

@@ -86,36 +86,34 @@ def test_offsets_that_bring_nothing_are_none():
 def test_stages_get_offsets_by_their_order():
     # The first stage fires on everything a little; only moving it lets the others be heard.
     references = np.repeat([0, 1, 2, 3], 50)
-    fires = np.full((200, 3), 0.1)
-    fires[:, 0] = 0.6
-    fires[references == 1, 0] = 0.9
-    fires[references == 2, 1] = 0.9
-    fires[references == 3, 2] = 0.9
-    rule = fit_stages(fires, references)
+    probabilities = np.full((200, 3), 0.1)
+    probabilities[:, 0] = 0.6
+    probabilities[references == 1, 0] = 0.9
+    probabilities[references == 2, 1] = 0.9
+    probabilities[references == 3, 2] = 0.9
+    rule = fit_stages(probabilities, references)
     assert rule.offsets[CATEGORIES[0]] < -0.4
     assert [rule.offsets[name] for name in CATEGORIES[1:]] == [0, 0]
 
 
 def test_the_cut_is_where_2_class_macro_f1_is_best():
-    clash = np.array([0.1, 0.2, 0.3, 0.35, 0.4, 0.6])
-    assert 0.3 < fit_cut(clash, clash > 0.32) <= 0.35
-    assert fit_cut(clash, clash > 0.5) == 0.5  # of equals the nearest to one half
+    given = np.array([0.1, 0.2, 0.3, 0.35, 0.4, 0.6])
+    assert 0.3 < fit_cut(given, given > 0.32) <= 0.35
+    assert fit_cut(given, given > 0.5) == 0.5  # of equals the nearest to one half
 
 
 def test_a_curve_counts_recall_and_false_alarms_and_promises_nothing_on_a_handful():
     generator = np.random.default_rng(0)
-    clash = generator.random(2000).round(3)
-    is_clash = generator.random(2000) < clash
-    curve = curve_of(clash, is_clash)
+    given = generator.random(2000).round(3)
+    truth = generator.random(2000) < given
+    curve = curve_of(given, truth)
     assert len(curve) == 200
     assert [each.threshold for each in curve] == sorted((each.threshold for each in curve), reverse=True)
     for point in curve[::20]:
-        called = clash >= point.threshold
+        called = given >= point.threshold
         assert called.sum() >= 20
-        assert point.recall == pytest.approx((called & is_clash).sum() / is_clash.sum(), abs=1e-5)
-        assert point.false_alarms == pytest.approx(
-            ((called & ~is_clash).sum() + 0.5) / ((~is_clash).sum() + 1), abs=1e-5
-        )
+        assert point.recall == pytest.approx((called & truth).sum() / truth.sum(), abs=1e-5)
+        assert point.false_alarms == pytest.approx(((called & ~truth).sum() + 0.5) / ((~truth).sum() + 1), abs=1e-5)
 
 
 def test_rows_of_one_kind_show_nothing():
@@ -219,9 +217,9 @@ def test_the_facade_and_the_evaluation_decide_by_the_rule(calibrated, sample_rep
 def test_two_classes_are_decided_by_the_cut(calibrated, sample_repo):
     folder, rule = calibrated
     result = evaluate(ContradictionDetector.from_pretrained(folder), data=sample_repo, config="2-class")
-    clash = np.array(result["probabilities"])[:, 1]
-    sure = np.abs(clash - rule.cut) > 1e-5
-    assert (np.array(result["predictions"])[sure] == (clash >= rule.cut)[sure]).all()
+    given = np.array(result["probabilities"])[:, 1]
+    sure = np.abs(given - rule.cut) > 1e-5
+    assert (np.array(result["predictions"])[sure] == (given >= rule.cut)[sure]).all()
 
 
 def test_an_operator_threshold_replaces_the_rule(calibrated, sample_rows):

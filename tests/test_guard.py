@@ -56,7 +56,7 @@ def answered(reply):
     return [*CHAT, {"role": "assistant", "content": reply}]
 
 
-def clash(verdict):
+def contradiction_probability(verdict):
     return sum(each for name, each in verdict.scores.items() if name in (CONTRADICTION, *CATEGORIES))
 
 
@@ -70,7 +70,7 @@ def test_candidates_are_ordered_by_the_probability_of_a_contradiction(kind, requ
         alone = judge(answered(each.reply))
         assert each.reply == replies[each.index]
         assert (each.verdict.label, each.verdict.evidence, each.verdict.reply) == (alone.label, alone.evidence, (5,))
-        assert each.probability == pytest.approx(clash(alone), abs=1e-5)
+        assert each.probability == pytest.approx(contradiction_probability(alone), abs=1e-5)
     for before, after in itertools.pairwise(ranked):
         assert before.probability <= after.probability + TIE
 
@@ -162,7 +162,7 @@ def test_a_model_without_contradictions_puts_nothing_in_order(random_model):
 def history(judge, question, reply):
     """P(history) of the reply against each fact, straight from the classifier."""
     rows = [{"u1": "", "b1": fact, "u2": question, "b2": reply} for fact in FACTS]
-    return [judge.classifier.clash(each.fires) for each in judge.classifier.read(rows)]
+    return [judge.classifier.history_probability(each.probabilities) for each in judge.classifier.read(rows)]
 
 
 @pytest.mark.parametrize("kind", ["detector", "two_class", "hierarchical"])
@@ -172,7 +172,7 @@ def test_a_reply_is_held_against_each_fact(kind, request):
     order = sorted(range(len(FACTS)), key=lambda index: -scores[index])
     verdict = judge.check(FACTS, "我没养过猫呀", "你养猫吗？")
     label = CONTRADICTION if kind == "two_class" else HISTORY
-    assert clash(verdict) == verdict.scores[label] == pytest.approx(scores[order[0]], abs=1e-6)
+    assert contradiction_probability(verdict) == verdict.scores[label] == pytest.approx(scores[order[0]], abs=1e-6)
     assert sum(verdict.scores.values()) == pytest.approx(1, abs=1e-6)
     assert verdict.label == (label if scores[order[0]] >= 0.5 else NON_CONTRADICTION)
     assert (verdict.checked, verdict.reply) == (True, ())
@@ -191,8 +191,8 @@ def test_a_contradiction_within_the_reply_is_not_against_a_fact(detector, replie
     verdicts = [detector.check(FACTS[:1], reply) for reply in replies]
     assert {verdict.label for verdict in verdicts} <= {NON_CONTRADICTION, HISTORY}
     rows = [{"u1": "", "b1": FACTS[0], "u2": "", "b2": reply} for reply in replies]
-    read = [each.fires for each in detector.classifier.read(rows)]
-    assert any(max(fires, key=fires.get) == INTRA for fires in read), "else it could not fail"
+    read = [each.probabilities for each in detector.classifier.read(rows)]
+    assert any(max(probabilities, key=probabilities.get) == INTRA for probabilities in read), "else it could not fail"
 
 
 def test_every_fact_is_read_by_itself_whatever_the_settings(detector):

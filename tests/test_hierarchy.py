@@ -51,33 +51,39 @@ def detector(folder):
     return ContradictionDetector.from_pretrained(folder)
 
 
-def decide(detector, *fires, rule=None):
-    fires = dict(zip(STAGES, fires, strict=True))
+def decide(detector, *probabilities, rule=None):
+    probabilities = dict(zip(STAGES, probabilities, strict=True))
     classifier, rule = detector.classifier, rule or Rule()
-    return Judgement(classifier.label(fires, rule), "", classifier.scores(fires), merged=classifier.merged(fires, rule))
+    return Judgement(
+        classifier.label(probabilities, rule),
+        "",
+        classifier.scores(probabilities),
+        merged=classifier.merged(probabilities, rule),
+    )
 
 
 def test_a_threshold_leaves_the_category_to_the_order_of_the_stages(detector):
-    kinds, fires = tuple(STAGES), dict(zip(STAGES, (0.6, 0.1, 0.9), strict=True))
+    kinds, probabilities = tuple(STAGES), dict(zip(STAGES, (0.6, 0.1, 0.9), strict=True))
     for rule, named in ((Rule(), "intra-sentence"), (Rule(offsets={"intra-sentence": -1.0}), "history")):
-        assert detector.classifier.category(fires, rule, kinds) == detector.classifier.label(fires, rule) == named
+        assert detector.classifier.category(probabilities, rule, kinds) == named
+        assert detector.classifier.label(probabilities, rule) == named
     # Of stages of which none fires, the surest; of some kinds, one of these.
     low = dict(zip(STAGES, (0.2, 0.1, 0.3), strict=True))
     assert detector.classifier.category(low, Rule(), kinds) == "history"
-    assert detector.classifier.category(fires, Rule(), ("role-confusion", "history")) == "history"
+    assert detector.classifier.category(probabilities, Rule(), ("role-confusion", "history")) == "history"
 
 
 def test_a_prior_that_is_that_of_the_data_leaves_the_evidence_as_it_is(detector):
     turns = [Turn(f"u{place}", f"b{place}", (2 * place,), (2 * place + 1,)) for place in range(3)]
     case = Case(turns, 2, windows(turns, 2))
-    fires = [dict(zip(STAGES, each, strict=True)) for each in ((0.45, 0.1, 0.9), (0.45, 0.1, 0.8))]
+    probabilities = [dict(zip(STAGES, each, strict=True)) for each in ((0.45, 0.1, 0.9), (0.45, 0.1, 0.8))]
     found = []
     for prior in (None, 0.37):
         one = ContradictionDetector(
             HierarchicalClassifier(detector.classifier.stages, rule=Rule(prior=0.37)),
             Settings(prior=prior, threshold=0.5),
         )
-        found.append(one.verdict(case, fires, [None, None]))
+        found.append(one.verdict(case, probabilities, [None, None]))
     assert found[0].label == "history"
     assert found[0].evidence
     assert [each.score for each in found[0].further] == pytest.approx([0.8])
@@ -121,7 +127,7 @@ def test_from_pretrained_knows_a_hierarchy_by_its_file(detector):
 
 
 @pytest.mark.parametrize(
-    ("fires", "label"),
+    ("probabilities", "label"),
     [
         ((0.1, 0.1, 0.1), "non-contradiction"),
         ((0.9, 0.9, 0.9), "intra-sentence"),
@@ -130,17 +136,17 @@ def test_from_pretrained_knows_a_hierarchy_by_its_file(detector):
         ((0.6, 0.99, 0.99), "intra-sentence"),
     ],
 )
-def test_the_first_stage_that_fires_names_the_category(detector, fires, label):
-    found = decide(detector, *fires)
+def test_the_first_stage_that_fires_names_the_category(detector, probabilities, label):
+    found = decide(detector, *probabilities)
     assert found.label == label
     assert found.merged == ("non-contradiction" if label == "non-contradiction" else "contradiction")
 
 
 def test_a_contradiction_is_more_likely_than_not_exactly_where_a_stage_fires(detector):
-    for fires in [(0.2, 0.4, 0.1), (0.2, 0.6, 0.1), (0.49, 0.49, 0.49), (0.1, 0.1, 0.51)]:
-        found = decide(detector, *fires)
+    for probabilities in [(0.2, 0.4, 0.1), (0.2, 0.6, 0.1), (0.49, 0.49, 0.49), (0.1, 0.1, 0.51)]:
+        found = decide(detector, *probabilities)
         assert sum(found.scores.values()) == pytest.approx(1)
-        assert found.scores["non-contradiction"] == pytest.approx(1 - max(fires))
+        assert found.scores["non-contradiction"] == pytest.approx(1 - max(probabilities))
         assert (found.scores["non-contradiction"] < 0.5) == (found.merged == "contradiction")
 
 

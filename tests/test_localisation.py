@@ -33,9 +33,9 @@ def text_at(messages, span):
     return read_message(messages[span.message], "").text[span.start : span.end]
 
 
-def clash(detector, *rows):
+def history_probability(detector, *rows):
     return [
-        detector.classifier.clash(each.fires)
+        detector.classifier.history_probability(each.probabilities)
         for each in detector.classifier.read([dict(zip(("u1", "b1", "u2", "b2"), row, strict=True)) for row in rows])
     ]
 
@@ -74,7 +74,7 @@ def test_within_a_reply_the_pair_that_clashes_most_is_found(detector):
     messages = chat("你养猫吗？", "，".join(parts))
     found = detector.locate(messages, Verdict(INTRA, 0.9, {}, reply=(1,)))
     pairs = list(combinations(parts, 2))
-    scores = clash(detector, *(("", one, "你养猫吗？", other) for one, other in pairs))
+    scores = history_probability(detector, *(("", one, "你养猫吗？", other) for one, other in pairs))
     assert (text_at(messages, found.earlier), text_at(messages, found.later)) == pairs[scores.index(max(scores))]
     assert sorted(scores)[-1] - sorted(scores)[-2] > 1e-4, "else the pair is a matter of chance"
 
@@ -88,8 +88,10 @@ def test_of_history_the_clauses_without_which_the_clash_is_least_are_found(detec
     def without(parts):
         return ["，".join(part for part in parts if part != left) for left in parts]
 
-    ours = clash(detector, *(("你养猫吗？", text, "它叫什么？", "，".join(new)) for text in without(old)))
-    theirs = clash(detector, *(("你养猫吗？", "，".join(old), "它叫什么？", text) for text in without(new)))
+    ours = history_probability(detector, *(("你养猫吗？", text, "它叫什么？", "，".join(new)) for text in without(old)))
+    theirs = history_probability(
+        detector, *(("你养猫吗？", "，".join(old), "它叫什么？", text) for text in without(new))
+    )
     assert text_at(messages, found.earlier) == old[ours.index(min(ours))]
     assert text_at(messages, found.later) == new[theirs.index(min(theirs))]
     assert (found.earlier.message, found.later.message) == (1, 3)
@@ -154,7 +156,9 @@ def test_spans_lie_in_the_message_that_holds_the_clause(detector):
             {"role": "assistant", "content": reply},
         ]
         left = {"嗯": " \n你好，\n养橘猫", "你好": "嗯\n \n养橘猫", "养橘猫": "嗯\n \n你好"}
-        scores = clash(detector, *(("你养猫吗？", text, "叫什么？", f"真的，\n{reply}") for text in left.values()))
+        scores = history_probability(
+            detector, *(("你养猫吗？", text, "叫什么？", f"真的，\n{reply}") for text in left.values())
+        )
         lowest = dict(zip(left, scores, strict=True))
         found = detector.locate(messages, Verdict(HISTORY, 0.9, {}, evidence=(1, 2, 4, 5), reply=(7, 8)))
         assert text_at(messages, found.earlier) == min(lowest, key=lowest.get)

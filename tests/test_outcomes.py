@@ -23,7 +23,7 @@ RESULT = {
     "split": "test",
     "rule": RULE.without_curve(),
     "references": [label for _, label in ROWS],
-    "probabilities": [[1 - clash, clash] for clash, _ in ROWS],
+    "probabilities": [[1 - probability, probability] for probability, _ in ROWS],
 }
 
 
@@ -87,9 +87,9 @@ def test_outcomes_are_what_the_facade_calls(quick_model, sample_repo):
         reached += 1
         verdicts = detector.with_settings(threshold=each.asked, prior=each.prior).batch(chats)
         called = [bool(verdict.is_contradiction) for verdict in verdicts]
-        clashes = [rows.features["label"].int2str(label) != NON_CONTRADICTION for label in rows["label"]]
-        assert each.found == sum(a and b for a, b in zip(called, clashes, strict=True))
-        assert each.alarms == sum(a and not b for a, b in zip(called, clashes, strict=True))
+        truth = [rows.features["label"].int2str(label) != NON_CONTRADICTION for label in rows["label"]]
+        assert each.found == sum(a and b for a, b in zip(called, truth, strict=True))
+        assert each.alarms == sum(a and not b for a, b in zip(called, truth, strict=True))
     assert reached
 
 

@@ -126,10 +126,10 @@ def analyse(result: Mapping[str, Any], data: str | Path, folder: str | Path = re
     from sklearn.metrics import average_precision_score
 
     material = load(result, data)
-    truth = material.is_clash(material.references)
+    truth = material.are_contradictions(material.references)
     prior = float(truth.mean())
-    points = curve(truth, material.clash)
-    bins = reliability(truth, material.clash)
+    points = curve(truth, material.contradiction_probabilities)
+    bins = reliability(truth, material.contradiction_probabilities)
     wrong = errors(material)
     without = result.get("without_first_turn")
     metrics = result["metrics"]
@@ -145,10 +145,10 @@ def analyse(result: Mapping[str, Any], data: str | Path, folder: str | Path = re
         comparison=compare_baselines(material, folder),
         reliability=bins,
         calibration_error=calibration_error(bins),
-        brier=brier(truth, material.clash),
+        brier=brier(truth, material.contradiction_probabilities),
         prior=prior,
         brier_of_prior=prior * (1 - prior),
-        average_precision=float(average_precision_score(truth, material.clash)),
+        average_precision=float(average_precision_score(truth, material.contradiction_probabilities)),
         curve=points,
         operating_points=[
             *operating_points(points, len(truth), prior),
@@ -203,14 +203,14 @@ def _summary(result: Mapping[str, Any]) -> dict[str, Any]:
     metrics = result["metrics"]
     low, high = metrics["interval"]["macro_f1"]
     merged = metrics.get("two_class", metrics)
-    clash = merged["per_class"][CONTRADICTION]
+    contradictions = merged["per_class"][CONTRADICTION]
     (stays, alarms), _ = merged["confusion_matrix"]
     return {
         "name": result["name"],
         "macro_f1": metrics["macro_f1"],
         "low": low,
         "high": high,
-        "precision": clash["precision"],
-        "recall": clash["recall"],
+        "precision": contradictions["precision"],
+        "recall": contradictions["recall"],
         "false_alarm_rate": alarms / (stays + alarms) if stays + alarms else 0.0,
     }

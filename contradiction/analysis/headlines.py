@@ -31,5 +31,7 @@ def headlines(result: Mapping[str, Any], data: str | Path) -> tuple[Table, float
         if each["by"] in SHOWN
     ]
     title = f"Parts of {result['config']}, {result['split']} split"
-    error = calibration_error(reliability(material.is_clash(material.references), material.clash))
+    error = calibration_error(
+        reliability(material.are_contradictions(material.references), material.contradiction_probabilities)
+    )
     return Table(title, ("rows", "n", "macro-F1", "95 % interval"), body), error

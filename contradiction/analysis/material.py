@@ -58,13 +58,13 @@ class Material:
         return np.array(self.result["probabilities"], dtype=float)
 
     @cached_property
-    def clash(self) -> np.ndarray:
+    def contradiction_probabilities(self) -> np.ndarray:
         """P(contradiction), shape (rows,): the probabilities of all contradictions, summed."""
         others = [index for index, label in enumerate(self.labels) if label != NON_CONTRADICTION]
         # Kept probabilities are rounded, so that a sum of them may exceed 1 in the last digit.
         return np.clip(self.probabilities[:, others].sum(axis=1), 0, 1)
 
-    def is_clash(self, classes: np.ndarray) -> np.ndarray:
+    def are_contradictions(self, classes: np.ndarray) -> np.ndarray:
         """Whether each of some class ids is a contradiction of any kind."""
         return classes != self.labels.index(NON_CONTRADICTION)
 
@@ -158,7 +158,7 @@ def load(result: Mapping[str, Any], data: str | Path) -> Material:
         for row in found
     ]
     material = Material(result, rows)
-    if len(set(material.is_clash(material.references))) < 2:
+    if len(set(material.are_contradictions(material.references))) < 2:
         raise InputError(f"the {split} split of {config!r} in {data} has not both contradictions and other replies")
     return material
 

@@ -30,13 +30,13 @@ def reliability(truth: np.ndarray, probabilities: np.ndarray, bins: int = BINS) 
     records = []
     for each in sorted(set(index.tolist())):
         inside = index == each
-        n, clashes = int(inside.sum()), int(truth[inside].sum())
-        low, high = wilson(clashes, n)
+        n, contradictions = int(inside.sum()), int(truth[inside].sum())
+        low, high = wilson(contradictions, n)
         records.append(
             {
                 "n": n,
                 "mean_probability": float(probabilities[inside].mean()),
-                "share": clashes / n,
+                "share": contradictions / n,
                 "low": low,
                 "high": high,
             }

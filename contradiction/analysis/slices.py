@@ -79,7 +79,7 @@ def _score(material: Material, mask: np.ndarray, by: str, name: str) -> dict[str
         "by": by,
         "slice": name,
         "n": metrics["n"],
-        "contradictions": int(material.is_clash(references).sum()),
+        "contradictions": int(material.are_contradictions(references).sum()),
         **_macro_f1(metrics),
         "accuracy": metrics["accuracy"],
         "absent": ", ".join(label for label, one in metrics["per_class"].items() if not one["support"]),

@@ -62,7 +62,7 @@ def removal(material: Material, without: Sequence[int]) -> Records:
         contradiction or not), right (those of them that did what they should), rate (right / asked), low, high (95 %
         Wilson interval); rate is None where nothing was asked, and right, low and high too where nobody knows.
     """
-    before, after = material.is_clash(material.predictions), material.is_clash(np.array(without))
+    before, after = material.are_contradictions(material.predictions), material.are_contradictions(np.array(without))
     categories = np.array(material.values("category"))
     records = []
     for label in (NON_CONTRADICTION, *CATEGORIES):

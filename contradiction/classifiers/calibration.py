@@ -12,7 +12,7 @@ from scipy.special import log_softmax, logit
 from contradiction.classifiers.classifier import OnBatch
 from contradiction.classifiers.decision import Point, Rule
 from contradiction.classifiers.hierarchy import HierarchicalClassifier
-from contradiction.classifiers.label_classifier import probabilities
+from contradiction.classifiers.label_classifier import calibrated
 from contradiction.classifiers.loading import load_classifier
 from contradiction.errors import InputError
 from contradiction.labels import CONTRADICTIONS, LABELS, NON_CONTRADICTION, STAGES, is_contradiction
@@ -43,9 +43,9 @@ def calibrate(folder: str | Path, rows: "Dataset", *, on_batch: OnBatch | None =
     if isinstance(one, HierarchicalClassifier):
         readings = one.read(list(rows), on_batch=on_batch)
         order = [stage.task for stage in one.stages]
-        fires = np.array([[each.fires[stage] for stage in order] for each in readings])
+        probabilities = np.array([[each.probabilities[stage] for stage in order] for each in readings])
         references = _ids(names, (NON_CONTRADICTION, *order), folder)
-        rule, clash = fit_stages(fires, references, order), fires.max(axis=1)
+        rule, contradiction = fit_stages(probabilities, references, order), probabilities.max(axis=1)
     else:
         if one.task in STAGES:
             if not {*names} <= {*LABELS["4-class"]}:  # rows of another config say nothing of a category
@@ -54,9 +54,9 @@ def calibrate(folder: str | Path, rows: "Dataset", *, on_batch: OnBatch | None =
             names = [name if name == one.task else other for name in names]
         logits = one.logits(list(rows), on_batch=on_batch)
         rule = fit(logits, _ids(names, one.labels, folder), one.labels)
-        clashing = [name in CONTRADICTIONS.get(one.task, ()) for name in one.labels]
-        clash = probabilities(rule, logits, one.labels)[:, clashing].sum(axis=1)
-    rule = with_curve(rule, clash, np.array([is_contradiction(name) for name in names]))
+        kinds = [name in CONTRADICTIONS.get(one.task, ()) for name in one.labels]
+        contradiction = calibrated(rule, logits, one.labels)[:, kinds].sum(axis=1)
+    rule = with_curve(rule, contradiction, np.array([is_contradiction(name) for name in names]))
     rule.save(folder)
     return rule
 
@@ -79,26 +79,26 @@ def fit(logits: np.ndarray, references: np.ndarray, labels: Sequence[str]) -> Ru
     rule = Rule(temperature=round(temperature, 4), biases=dict(zip(labels, biases.round(4).tolist(), strict=True)))
     if len(labels) == 2:
         return rule
-    logs = np.log(probabilities(rule, logits, labels))
+    logs = np.log(calibrated(rule, logits, labels))
     offsets = fit_offsets(lambda offsets: np.argmax(logs + offsets, axis=1), references, len(labels))
     return replace(rule, offsets=dict(zip(labels, offsets, strict=True)))
 
 
-def fit_stages(fires: np.ndarray, references: np.ndarray, stages: Sequence[str] = tuple(STAGES)) -> Rule:
+def fit_stages(probabilities: np.ndarray, references: np.ndarray, stages: Sequence[str] = tuple(STAGES)) -> Rule:
     """Offsets of a hierarchical detector.
 
     Args:
-        fires: probability that each stage gives its category, shape (rows, stages), in the order in which they decide.
+        probabilities: that each stage gives its category, shape (rows, stages), in the order in which they decide.
         references: 0 for none, else 1 and the number of the stage, shape (rows,).
         stages: their names.
     """
-    odds = logit(np.clip(fires, 1e-12, 1 - 1e-12))
+    odds = logit(np.clip(probabilities, 1e-12, 1 - 1e-12))
 
     def decide(offsets: np.ndarray) -> np.ndarray:
         fired = odds + offsets[1:] >= 0
         return np.where(fired.any(axis=1), fired.argmax(axis=1) + 1, 0)
 
-    offsets = fit_offsets(decide, references, 1 + fires.shape[1])
+    offsets = fit_offsets(decide, references, 1 + probabilities.shape[1])
     return Rule(offsets=dict(zip((NON_CONTRADICTION, *stages), offsets, strict=True)))
 
 
@@ -159,28 +159,28 @@ def _best_offsets(
     return offsets
 
 
-def with_curve(rule: Rule, clash: np.ndarray, is_clash: np.ndarray) -> Rule:
+def with_curve(rule: Rule, probabilities: np.ndarray, truth: np.ndarray) -> Rule:
     """The rule with what follows from the probabilities of a contradiction: the cut, the prior, the curve.
 
     Args:
         rule: what is known so far.
-        clash: probability of a contradiction, shape (rows,).
-        is_clash: whether each row is one, shape (rows,).
+        probabilities: of a contradiction, shape (rows,).
+        truth: whether each row is one, shape (rows,).
     """
-    if is_clash.all() or not is_clash.any():  # rows of one kind show nothing
+    if truth.all() or not truth.any():  # rows of one kind show nothing
         return rule
-    prior = round(float(is_clash.mean()), 5)
-    return replace(rule, cut=fit_cut(clash, is_clash), prior=prior, curve=curve_of(clash, is_clash))
+    prior = round(float(truth.mean()), 5)
+    return replace(rule, cut=fit_cut(probabilities, truth), prior=prior, curve=curve_of(probabilities, truth))
 
 
-def fit_cut(clash: np.ndarray, is_clash: np.ndarray) -> float:
+def fit_cut(probabilities: np.ndarray, truth: np.ndarray) -> float:
     """The probability from which calling a contradiction gives the best 2-class macro-F1; see :func:`with_curve`."""
     grid = np.array(sorted(np.linspace(0.01, 0.99, 99), key=lambda each: abs(each - 0.5)))
-    found = [_macro_f1((clash >= each).astype(int), is_clash.astype(int), 2) for each in grid]
+    found = [_macro_f1((probabilities >= each).astype(int), truth.astype(int), 2) for each in grid]
     return float(round(grid[int(np.argmax(found))], 2))
 
 
-def curve_of(clash: np.ndarray, is_clash: np.ndarray) -> tuple[Point, ...]:
+def curve_of(probabilities: np.ndarray, truth: np.ndarray) -> tuple[Point, ...]:
     """Recall and false alarms by threshold, from the highest threshold down; see :func:`with_curve`.
 
     Points at which fewer than ``CALLED`` rows are called are left out, and half a false alarm is added to those seen,
@@ -188,9 +188,9 @@ def curve_of(clash: np.ndarray, is_clash: np.ndarray) -> tuple[Point, ...]:
     """
     from sklearn.metrics import roc_curve
 
-    false_alarms, recall, thresholds = roc_curve(is_clash, clash, drop_intermediate=True)
-    others, clashes = (~is_clash).sum(), is_clash.sum()
-    enough = np.flatnonzero((false_alarms * others + recall * clashes).round() >= CALLED)
+    false_alarms, recall, thresholds = roc_curve(truth, probabilities, drop_intermediate=True)
+    others, contradictions = (~truth).sum(), truth.sum()
+    enough = np.flatnonzero((false_alarms * others + recall * contradictions).round() >= CALLED)
     if not len(enough):
         return ()
     chosen = enough[np.unique(np.linspace(0, len(enough) - 1, POINTS).round().astype(int))]

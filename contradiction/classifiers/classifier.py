@@ -17,11 +17,11 @@ class Reading:
     """What a classifier makes of one row.
 
     Attributes:
-        fires: label, or stage, -> its probability.
+        probabilities: by label, or of a hierarchical classifier by stage.
         unread: what was not read, in words; None where all was.
     """
 
-    fires: Mapping[str, float]
+    probabilities: Mapping[str, float]
     unread: str | None
 
 
@@ -78,15 +78,15 @@ class Classifier(ABC):
         """Whether the model has a token of its own for any part of a text; else it reads nothing but "unknown"."""
 
     @abstractmethod
-    def uncalibrated(self, fires: Mapping[str, float]) -> Mapping[str, float]:
+    def uncalibrated(self, probabilities: Mapping[str, float]) -> Mapping[str, float]:
         """The probabilities as the model gave them, before its rule calibrated them."""
 
     @abstractmethod
-    def clash(self, fires: Mapping[str, float]) -> float:
+    def history_probability(self, probabilities: Mapping[str, float]) -> float:
         """The probability that the earlier turn of a window is contradicted."""
 
     @abstractmethod
-    def any_of(self, fires: Mapping[str, float], kinds: Sequence[str]) -> float:
+    def any_of(self, probabilities: Mapping[str, float], kinds: Sequence[str]) -> float:
         """The probability of a contradiction of one of some kinds."""
 
     @abstractmethod
@@ -94,44 +94,44 @@ class Classifier(ABC):
         """One reading of a reply from its windows, the nearest last; of one window, that window's."""
 
     @abstractmethod
-    def alone(self, fires: Mapping[str, float]) -> Mapping[str, float] | None:
+    def without_history(self, probabilities: Mapping[str, float]) -> Mapping[str, float] | None:
         """The reading of a reply with nothing before it but the user's words; None where it cannot be judged so."""
 
     @abstractmethod
-    def scores(self, fires: Mapping[str, float]) -> dict[str, float]:
+    def scores(self, probabilities: Mapping[str, float]) -> dict[str, float]:
         """The probability of every label."""
 
     @abstractmethod
-    def label(self, fires: Mapping[str, float], rule: Rule, allowed: Sequence[str] = ()) -> str:
+    def label(self, probabilities: Mapping[str, float], rule: Rule, allowed: Sequence[str] = ()) -> str:
         """The label decided on by a rule, among those allowed, or all."""
 
     @abstractmethod
-    def category(self, fires: Mapping[str, float], rule: Rule, kinds: Sequence[str]) -> str:
+    def category(self, probabilities: Mapping[str, float], rule: Rule, kinds: Sequence[str]) -> str:
         """The one among some kinds of contradiction that a rule names, where it is known that there is one."""
 
-    def merged(self, fires: Mapping[str, float], rule: Rule) -> str | None:
+    def merged(self, probabilities: Mapping[str, float], rule: Rule) -> str | None:
         """The label among the two of ``2-class`` by a rule; None for labels that cannot be merged."""
         if self.task not in CONTRADICTIONS:
             return None
-        clash = merge(self.task, self.scores(fires))[CONTRADICTION]
-        return CONTRADICTION if clash >= rule.cut else NON_CONTRADICTION
+        contradiction = merge(self.task, self.scores(probabilities))[CONTRADICTION]
+        return CONTRADICTION if contradiction >= rule.cut else NON_CONTRADICTION
 
     def judge(self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None) -> list[Judgement]:
         """Decides on rows of utterances by the classifier's own rule; the arguments are those of :meth:`read`."""
         return [
             Judgement(
-                label=self.label(each.fires, self.rule),
-                plain=self.label(self.uncalibrated(each.fires), Rule()),
-                scores=self.scores(each.fires),
+                label=self.label(each.probabilities, self.rule),
+                plain=self.label(self.uncalibrated(each.probabilities), Rule()),
+                scores=self.scores(each.probabilities),
                 unread=each.unread,
-                merged=self.merged(each.fires, self.rule),
-                plain_merged=self.merged(self.uncalibrated(each.fires), Rule()),
+                merged=self.merged(each.probabilities, self.rule),
+                plain_merged=self.merged(self.uncalibrated(each.probabilities), Rule()),
             )
             for each in self.read(rows, batch_size=batch_size, on_batch=on_batch)
         ]
 
 
-def spread(on_batch: OnBatch | None, rows: int, reads: int) -> OnBatch | None:
+def joint_progress(on_batch: OnBatch | None, rows: int, reads: int) -> OnBatch | None:
     """A callback for several classifiers that read the same rows one after the other: together they tell each row once.
 
     Args:

@@ -173,12 +173,12 @@ class Settings:
             return dict(scores)
         if rule.prior is None:
             raise InputError("a prior can only correct calibrated probabilities; `cdconv calibrate` fits them")
-        clash = min(sum(scores[name] for name in CONTRADICTIONS[task]), 1.0)
-        after = self.at_prior(clash, rule)
+        before = min(sum(scores[name] for name in CONTRADICTIONS[task]), 1.0)
+        after = self.at_prior(before, rule)
         return {
-            name: each * (after / clash if clash else 0.0)
+            name: each * (after / before if before else 0.0)
             if name in CONTRADICTIONS[task]
-            else (each * (1 - after) / (1 - clash) if clash < 1 else 1 - after)
+            else (each * (1 - after) / (1 - before) if before < 1 else 1 - after)
             for name, each in scores.items()
         }
 

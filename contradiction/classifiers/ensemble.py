@@ -7,7 +7,7 @@ from typing import Self
 import numpy as np
 
 from contradiction.classifiers.checkpoint import CheckpointClassifier
-from contradiction.classifiers.classifier import OnBatch, spread
+from contradiction.classifiers.classifier import OnBatch, joint_progress
 from contradiction.classifiers.decision import Rule
 from contradiction.classifiers.label_classifier import TINY, LabelClassifier, softmax
 from contradiction.classifiers.scoring import Scores
@@ -75,7 +75,7 @@ class EnsembleClassifier(LabelClassifier):
         unread: list[str | None] = [None] * len(rows)
         everywhere, later = range(len(rows)), np.flatnonzero(~opening).tolist()
         read = [everywhere if member in able else later for member in self.members]
-        told = spread(on_batch, len(rows), sum(map(len, read)))
+        told = joint_progress(on_batch, len(rows), sum(map(len, read)))
         for member, places in zip(self.members, read, strict=True):
             found = member._score([rows[place] for place in places], batch_size, told)
             order = [member.labels.index(label) for label in self.labels]

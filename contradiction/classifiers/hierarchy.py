@@ -7,7 +7,7 @@ from typing import Self
 import numpy as np
 
 from contradiction.classifiers.checkpoint import CheckpointClassifier
-from contradiction.classifiers.classifier import Classifier, OnBatch, Reading, spread
+from contradiction.classifiers.classifier import Classifier, OnBatch, Reading, joint_progress
 from contradiction.classifiers.decision import Rule
 from contradiction.errors import InputError
 from contradiction.files import read_json
@@ -55,11 +55,11 @@ class HierarchicalClassifier(Classifier):
 
     def read(self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None) -> list[Reading]:
         """Reads rows by all stages; see :meth:`Classifier.read`."""
-        told = spread(on_batch, len(rows), len(rows) * len(self.stages))
+        told = joint_progress(on_batch, len(rows), len(rows) * len(self.stages))
         heard = [stage.read(rows, batch_size=batch_size, on_batch=told) for stage in self.stages]
         return [
             Reading(
-                {stage.task: each.fires[stage.task] for stage, each in zip(self.stages, row, strict=True)},
+                {stage.task: each.probabilities[stage.task] for stage, each in zip(self.stages, row, strict=True)},
                 next((each.unread for each in row if each.unread), None),
             )
             for row in zip(*heard, strict=True)
@@ -69,54 +69,56 @@ class HierarchicalClassifier(Classifier):
         """Whether the stages' tokenizer, which is the same for all, has a token for any part of a text."""
         return self.stages[0].knows(text)
 
-    def uncalibrated(self, fires: Mapping[str, float]) -> Mapping[str, float]:
+    def uncalibrated(self, probabilities: Mapping[str, float]) -> Mapping[str, float]:
         """What each stage gave its category."""
-        return {stage.task: stage.uncalibrated(_both(stage, fires[stage.task]))[stage.task] for stage in self.stages}
+        return {
+            stage.task: stage.uncalibrated(_both(stage, probabilities[stage.task]))[stage.task] for stage in self.stages
+        }
 
-    def clash(self, fires: Mapping[str, float]) -> float:
+    def history_probability(self, probabilities: Mapping[str, float]) -> float:
         """What the history stage says."""
-        return fires[HISTORY]
+        return probabilities[HISTORY]
 
-    def any_of(self, fires: Mapping[str, float], kinds: Sequence[str]) -> float:
+    def any_of(self, probabilities: Mapping[str, float], kinds: Sequence[str]) -> float:
         """That of the surest of their stages."""
-        return max((fires[name] for name in kinds), default=0.0)
+        return max((probabilities[name] for name in kinds), default=0.0)
 
     def combine(self, windows: Sequence[Mapping[str, float]]) -> Mapping[str, float]:
         """The stages of the reply and of the speaker from the nearest window, history from the surest one."""
         return {**windows[-1], HISTORY: max(each[HISTORY] for each in windows)}
 
-    def alone(self, fires: Mapping[str, float]) -> Mapping[str, float] | None:
+    def without_history(self, probabilities: Mapping[str, float]) -> Mapping[str, float] | None:
         """Only the stage of the reply is heard."""
-        return {stage: each if stage == INTRA else 0.0 for stage, each in fires.items()}
+        return {stage: each if stage == INTRA else 0.0 for stage, each in probabilities.items()}
 
-    def scores(self, fires: Mapping[str, float]) -> dict[str, float]:
+    def scores(self, probabilities: Mapping[str, float]) -> dict[str, float]:
         """The probability of every label."""
-        surest, total = max(fires.values()), sum(fires.values())
+        surest, total = max(probabilities.values()), sum(probabilities.values())
         return {
-            name: 1 - surest if name == NON_CONTRADICTION else surest * fires[name] / total if total else 0.0
+            name: 1 - surest if name == NON_CONTRADICTION else surest * probabilities[name] / total if total else 0.0
             for name in self.labels
         }
 
-    def label(self, fires: Mapping[str, float], rule: Rule, allowed: Sequence[str] = ()) -> str:
+    def label(self, probabilities: Mapping[str, float], rule: Rule, allowed: Sequence[str] = ()) -> str:
         """The category of the first stage that fires, after the rule's offsets."""
-        odds = self._odds(fires, rule)
+        odds = self._odds(probabilities, rule)
         fired = (stage for stage in odds if odds[stage] >= 0 and (not allowed or stage in allowed))
         return next(fired, NON_CONTRADICTION)
 
-    def category(self, fires: Mapping[str, float], rule: Rule, kinds: Sequence[str]) -> str:
+    def category(self, probabilities: Mapping[str, float], rule: Rule, kinds: Sequence[str]) -> str:
         """That of their first stage that fires, after the rule's offsets; of none that does, of the surest."""
-        odds = self._odds(fires, rule)
+        odds = self._odds(probabilities, rule)
         fired = (stage for stage in odds if odds[stage] >= 0 and stage in kinds)
         return next(fired, max(kinds, key=odds.__getitem__))
 
-    def _odds(self, fires: Mapping[str, float], rule: Rule) -> dict[str, float]:
+    def _odds(self, probabilities: Mapping[str, float], rule: Rule) -> dict[str, float]:
         """The log-odds of the stages after the rule's offsets, in the order in which they decide."""
-        chances = np.clip([fires[stage.task] for stage in self.stages], 1e-12, 1 - 1e-12)
+        chances = np.clip([probabilities[stage.task] for stage in self.stages], 1e-12, 1 - 1e-12)
         logs = np.log(chances / (1 - chances)).tolist()
         return {
             stage.task: each + rule.offsets.get(stage.task, 0.0) for stage, each in zip(self.stages, logs, strict=True)
         }
 
 
-def _both(stage: CheckpointClassifier, fires: float) -> dict[str, float]:
-    return {name: fires if name == stage.task else 1 - fires for name in stage.labels}
+def _both(stage: CheckpointClassifier, probability: float) -> dict[str, float]:
+    return {name: probability if name == stage.task else 1 - probability for name in stage.labels}

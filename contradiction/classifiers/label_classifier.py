@@ -27,7 +27,7 @@ class LabelClassifier(Classifier):
         return [
             Reading(dict(zip(self.labels, each, strict=True)), unread)
             for each, unread in zip(
-                probabilities(self.rule, found.logits, self.labels).tolist(), found.unread, strict=True
+                calibrated(self.rule, found.logits, self.labels).tolist(), found.unread, strict=True
             )
         ]
 
@@ -35,18 +35,19 @@ class LabelClassifier(Classifier):
         """The logits of rows, shape (rows, labels); the arguments are those of :meth:`read`."""
         return self._score(rows, batch_size, on_batch).logits
 
-    def uncalibrated(self, fires: Mapping[str, float]) -> Mapping[str, float]:
+    def uncalibrated(self, probabilities: Mapping[str, float]) -> Mapping[str, float]:
         """The softmax of the logits as they came."""
-        logs = np.log(np.maximum([fires[name] for name in self.labels], TINY)) - _biases(self.rule, self.labels)
+        logs = np.log(np.maximum([probabilities[name] for name in self.labels], TINY)) - _biases(self.rule, self.labels)
         return dict(zip(self.labels, softmax(self.rule.temperature * logs).tolist(), strict=True))
 
-    def clash(self, fires: Mapping[str, float]) -> float:
+    def history_probability(self, probabilities: Mapping[str, float]) -> float:
         """The probability of a contradiction of the history; of any, where the labels do not tell."""
-        return fires[HISTORY] if HISTORY in fires else sum(fires[name] for name in CONTRADICTIONS.get(self.task, ()))
+        told = (HISTORY,) if HISTORY in probabilities else CONTRADICTIONS.get(self.task, ())
+        return sum(probabilities[name] for name in told)
 
-    def any_of(self, fires: Mapping[str, float], kinds: Sequence[str]) -> float:
+    def any_of(self, probabilities: Mapping[str, float], kinds: Sequence[str]) -> float:
         """The sum of theirs."""
-        return min(sum(fires[name] for name in kinds), 1.0)
+        return min(sum(probabilities[name] for name in kinds), 1.0)
 
     def combine(self, windows: Sequence[Mapping[str, float]]) -> Mapping[str, float]:
         """The reading of a reply from its windows.
@@ -58,7 +59,7 @@ class LabelClassifier(Classifier):
         nearest = windows[-1]
         if self.task in (INTRA, ROLE):
             return nearest
-        surest = max(windows, key=self.clash)
+        surest = max(windows, key=self.history_probability)
         if HISTORY not in nearest or len(nearest) == 2:
             return surest
         rest = 1 - nearest[HISTORY]
@@ -68,33 +69,34 @@ class LabelClassifier(Classifier):
             for name, each in nearest.items()
         }
 
-    def alone(self, fires: Mapping[str, float]) -> Mapping[str, float] | None:
+    def without_history(self, probabilities: Mapping[str, float]) -> Mapping[str, float] | None:
         """Without history only a contradiction within the reply can be, so only classifiers with that label say any."""
-        if INTRA not in fires or "u2" not in self.columns:
+        if INTRA not in probabilities or "u2" not in self.columns:
             return None
-        none = next(name for name in fires if name not in CONTRADICTIONS[self.task])
-        total = fires[none] + fires[INTRA]
-        return {name: each / total if name in (none, INTRA) and total else 0.0 for name, each in fires.items()}
+        none = next(name for name in probabilities if name not in CONTRADICTIONS[self.task])
+        total = probabilities[none] + probabilities[INTRA]
+        return {name: each / total if name in (none, INTRA) and total else 0.0 for name, each in probabilities.items()}
 
-    def scores(self, fires: Mapping[str, float]) -> dict[str, float]:
+    def scores(self, probabilities: Mapping[str, float]) -> dict[str, float]:
         """The probability of every label."""
-        return dict(fires)
+        return dict(probabilities)
 
-    def label(self, fires: Mapping[str, float], rule: Rule, allowed: Sequence[str] = ()) -> str:
+    def label(self, probabilities: Mapping[str, float], rule: Rule, allowed: Sequence[str] = ()) -> str:
         """The most probable label after the rule's offsets; of two labels, the contradiction from the rule's cut on."""
         names = [name for name in self.labels if not allowed or name in allowed]
         if len(self.labels) == 2 and len(names) == 2:
-            clash = next(name for name in names if name in CONTRADICTIONS[self.task])
-            return clash if fires[clash] >= rule.cut else next(name for name in names if name != clash)
-        return self.category(fires, rule, names)
+            contradiction = next(name for name in names if name in CONTRADICTIONS[self.task])
+            other = next(name for name in names if name != contradiction)
+            return contradiction if probabilities[contradiction] >= rule.cut else other
+        return self.category(probabilities, rule, names)
 
-    def category(self, fires: Mapping[str, float], rule: Rule, kinds: Sequence[str]) -> str:
+    def category(self, probabilities: Mapping[str, float], rule: Rule, kinds: Sequence[str]) -> str:
         """The most probable of them after the rule's offsets."""
-        logs = np.log(np.maximum([fires[name] for name in kinds], TINY))
+        logs = np.log(np.maximum([probabilities[name] for name in kinds], TINY))
         return kinds[int(np.argmax(logs + [rule.offsets.get(name, 0.0) for name in kinds]))]
 
 
-def probabilities(rule: Rule, logits: np.ndarray, labels: Sequence[str]) -> np.ndarray:
+def calibrated(rule: Rule, logits: np.ndarray, labels: Sequence[str]) -> np.ndarray:
     """Calibrated probabilities of logits; both have the shape (rows, classes)."""
     return np.maximum(softmax(logits / rule.temperature + _biases(rule, labels)), TINY)
 

@@ -87,8 +87,8 @@ def why_not(result: Mapping[str, Any], rule: Rule) -> str | None:
         return reason
     if "probabilities" not in result or rule_of(result) != rule.without_curve():
         return f"{name} was evaluated with another decision rule than it has now; evaluate it again"
-    clashes = _are_clashes(result)
-    if clashes.all() or not clashes.any():
+    truth = _are_contradictions(result)
+    if truth.all() or not truth.any():
         return f"{name}: the rows it was evaluated on are all contradictions, or none is"
     return None
 
@@ -104,7 +104,7 @@ def outcomes(result: Mapping[str, Any], rule: Rule) -> list[Outcome]:
     """
     if reason := why_not(result, rule):
         raise InputError(reason)
-    task, clashes = task_of(result["config"]), _are_clashes(result)
+    task, truth = task_of(result["config"]), _are_contradictions(result)
     probabilities = [
         merge(task, dict(zip(LABELS[task], each, strict=True)))[CONTRADICTION] for each in result["probabilities"]
     ]
@@ -123,10 +123,10 @@ def outcomes(result: Mapping[str, Any], rule: Rule) -> list[Outcome]:
                     prior=prior,
                     share=share,
                     threshold=limit,
-                    found=int((called & clashes).sum()),
-                    contradictions=int(clashes.sum()),
-                    alarms=int((called & ~clashes).sum()),
-                    others=int((~clashes).sum()),
+                    found=int((called & truth).sum()),
+                    contradictions=int(truth.sum()),
+                    alarms=int((called & ~truth).sum()),
+                    others=int((~truth).sum()),
                 )
             )
     return found
@@ -159,7 +159,7 @@ def _cells(each: Outcome) -> tuple[str, ...]:
     )
 
 
-def _are_clashes(result: Mapping[str, Any]) -> np.ndarray:
+def _are_contradictions(result: Mapping[str, Any]) -> np.ndarray:
     task = task_of(result["config"])
     ids = [LABELS[task].index(name) for name in CONTRADICTIONS[task]]
     return np.isin(result["references"], ids)
