@@ -128,6 +128,9 @@ def test_what_is_no_ensemble_is_refused(members, both, quick_model, random_model
             ensemble(models, tmp_path / "out", data=sample_repo)
     with pytest.raises(InputError, match="exists already"):
         ensemble(members, both, data=sample_repo)
+    (tmp_path / "ensemble.json").write_text('{"members": []}', encoding="utf-8")
+    with pytest.raises(InputError, match=r'ensemble\.json: must be {"members": \[folder, \.\.\.\]}$'):
+        ContradictionDetector.from_pretrained(tmp_path)
     other = shutil.copytree(members[1], tmp_path / "other")
     config = read_json(other / "config.json")
     config["id2label"] = dict(enumerate(("unrelated", "attributes", "opinions", "experiences")))

@@ -500,7 +500,7 @@ def test_a_hierarchical_model_needs_every_stage_and_is_sent_whole(model, tmp_pat
     with pytest.raises(InputError, match=r"second: no config\.json"):
         publishing.model(folder)
     write_json(folder / "stages.json", {"steps": []})
-    with pytest.raises(InputError, match=r"stages\.json: must name the folders of its checkpoints"):
+    with pytest.raises(InputError, match=r'stages\.json: must be {"stages": \[folder'):
         publishing.model(folder)
 
 

@@ -9,6 +9,7 @@ from contradiction.classifiers.decision import FILE, Rule
 from contradiction.classifiers.label_classifier import LabelClassifier
 from contradiction.classifiers.scoring import Scores, check_precision, knows, load_checkpoint, score
 from contradiction.errors import InputError
+from contradiction.files import read_json
 from contradiction.labels import LABELS, task_with
 from contradiction.views import VIEWS, Row, model_input
 
@@ -89,6 +90,18 @@ class CheckpointClassifier(LabelClassifier):
     def knows(self, text: str) -> bool:
         """Whether the model has a token of its own for any part of a text."""
         return knows(self.tokenizer, text)
+
+
+def named_in(file: Path, key: str) -> list[Path]:
+    """The folders of checkpoints that a file, which lies beside them, names in a list under a key.
+
+    Raises:
+        InputError: it names none.
+    """
+    names = read_json(file).get(key)
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
+        raise InputError(f'{file}: must be {{"{key}": [folder, ...]}}')
+    return [file.parent / name for name in names]
 
 
 def _rule_folder(name: str | Path) -> Path:

@@ -6,13 +6,12 @@ from typing import Self
 
 import numpy as np
 
-from contradiction.classifiers.checkpoint import CheckpointClassifier
+from contradiction.classifiers.checkpoint import CheckpointClassifier, named_in
 from contradiction.classifiers.classifier import OnBatch, joint_progress
 from contradiction.classifiers.decision import Rule
 from contradiction.classifiers.label_classifier import TINY, LabelClassifier, softmax
 from contradiction.classifiers.scoring import Scores
 from contradiction.errors import InputError
-from contradiction.files import read_json
 from contradiction.views import CONVERSATION, Row
 
 FILE = "ensemble.json"
@@ -36,6 +35,8 @@ class EnsembleClassifier(LabelClassifier):
         InputError: there are fewer than two, or they have different labels.
     """
 
+    PARTS = "members"  # the key of the list in its file
+
     def __init__(self, members: Sequence[CheckpointClassifier], name: str = "model", rule: Rule | None = None) -> None:
         if len(members) < 2:
             raise InputError(f"{name}: an ensemble has two members at least")
@@ -58,10 +59,8 @@ class EnsembleClassifier(LabelClassifier):
             InputError: the file names no usable members.
         """
         folder = Path(folder)
-        names = read_json(folder / FILE).get("members")
-        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise InputError(f'{folder / FILE}: must be {{"members": [folder, ...]}}')
-        members = [CheckpointClassifier.load(folder / name, device=device, precision=precision) for name in names]
+        places = named_in(folder / FILE, cls.PARTS)
+        members = [CheckpointClassifier.load(place, device=device, precision=precision) for place in places]
         return cls(members, str(folder), Rule.load(folder))
 
     def knows(self, text: str) -> bool:

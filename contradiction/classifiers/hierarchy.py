@@ -6,11 +6,10 @@ from typing import Self
 
 import numpy as np
 
-from contradiction.classifiers.checkpoint import CheckpointClassifier
+from contradiction.classifiers.checkpoint import CheckpointClassifier, named_in
 from contradiction.classifiers.classifier import Classifier, OnBatch, Reading, joint_progress
 from contradiction.classifiers.decision import Rule
 from contradiction.errors import InputError
-from contradiction.files import read_json
 from contradiction.labels import HISTORY, INTRA, LABELS, NON_CONTRADICTION, STAGES
 from contradiction.views import CONVERSATION, Row
 
@@ -30,6 +29,8 @@ class HierarchicalClassifier(Classifier):
         rule: its decision rule; of the stages' own rules only the calibration counts.
     """
 
+    PARTS = "stages"  # the key of the list in its file
+
     def __init__(self, stages: Sequence[CheckpointClassifier], name: str = "model", rule: Rule | None = None) -> None:
         self.stages = tuple(stages)
         self.name, self.task, self.labels, self.rule = name, "4-class", LABELS["4-class"], rule or Rule()
@@ -47,10 +48,8 @@ class HierarchicalClassifier(Classifier):
             InputError: the file names no usable stages.
         """
         folder = Path(folder)
-        names = read_json(folder / FILE).get("stages")
-        if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
-            raise InputError(f'{folder / FILE}: must be {{"stages": [folder, ...]}}')
-        stages = [CheckpointClassifier.load(folder / name, device=device, precision=precision) for name in names]
+        places = named_in(folder / FILE, cls.PARTS)
+        stages = [CheckpointClassifier.load(place, device=device, precision=precision) for place in places]
         return cls(stages, str(folder), Rule.load(folder))
 
     def read(self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None) -> list[Reading]:

@@ -3,12 +3,11 @@
 from pathlib import Path
 
 from contradiction.classifiers import ensemble, hierarchy
-from contradiction.classifiers.checkpoint import CheckpointClassifier
+from contradiction.classifiers.checkpoint import CheckpointClassifier, named_in
 from contradiction.classifiers.ensemble import EnsembleClassifier
 from contradiction.classifiers.hierarchy import HierarchicalClassifier
 from contradiction.classifiers.label_classifier import LabelClassifier
 from contradiction.errors import InputError
-from contradiction.files import read_json
 from contradiction.hub import CONFIG, NotKnownError, cached, fetched
 
 # The file that a folder of several checkpoints has, and what loads it.
@@ -63,12 +62,8 @@ def checkpoints(folder: str | Path) -> list[Path]:
         InputError: the file names none.
     """
     folder = Path(folder)
-    if not (kind := composite(folder)):
-        return [folder]
-    names = next(iter(read_json(folder / kind).values()), None)
-    if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
-        raise InputError(f"{folder / kind}: must name the folders of its checkpoints in a list")
-    return [folder / name for name in names]
+    kind = composite(folder)
+    return named_in(folder / kind, COMPOSITE[kind].PARTS) if kind else [folder]
 
 
 def _folder(name: str | Path) -> Path:
