@@ -91,26 +91,9 @@ def detect(
 
     Exit code: 0 all is well; 1 something was rejected, or found that --fail-on names; 2 it cannot be done.
     """
-    if text is not None and file != "-":
-        raise InputError(f"--text {text!r} and the file {file}; only one of them can be judged")
-    if resume and out is None:
-        raise InputError("--resume continues what stands in --out; name that file")
-    if table and out:
-        raise InputError("--table shows on standard output and --out writes JSON lines; only one of them can be")
-    if out and out.is_dir():
-        raise InputError(f"--out {out}: is a folder; name a file in it")
-    if only and out:
-        # Of verdicts that are not written, a continued run could not say how many there were.
-        raise InputError("--only is for what is shown, and --out keeps every verdict; only one of them can be")
+    _check_together(file, text, out, resume=resume, table=table, only=bool(only))
     demand_model(model)
-    asked: dict[str, Any] = {
-        "threshold": threshold, "prior": prior, "categories": category, "reading": reading, "max_turns": max_turns,
-    }  # fmt: skip
-    settings = {name: value for name, value in asked.items() if value is not None}
-
-    from contradiction.classifiers.decision import Settings
-
-    Settings(**settings)  # says what is wrong with them before the model is loaded
+    settings = _settings(threshold=threshold, prior=prior, categories=category, reading=reading, max_turns=max_turns)
     chats = _open(file, text, None if format == "auto" else format)
     path = Path(file) if text is None and Path(file).is_file() else None
     if out and text is None:
@@ -138,22 +121,50 @@ def detect(
                 continue
             if beside:
                 beside = _add(beside, answered)
-            if only:
-                answered = streams.only(answered, [TESTS[kind] for kind in only])
+            shown = streams.only(answered, [TESTS[kind] for kind in only]) if only else answered
             if table:
-                rows += _rows(answered)
+                rows += _rows(shown)
             else:
-                _write(stdout, answered)
+                _write(stdout, shown)
     if table:
         _show(rows)
     if not quiet:
         _say(_summary(tally, kept.rejected if kept else beside))
+    if _fails(tally, fail_on or []) or tally.rejected:
+        raise typer.Exit(1)
+
+
+def _check_together(file: str, text: str | None, out: Path | None, *, resume: bool, table: bool, only: bool) -> None:
+    """Raises InputError where options are given together that cannot be, or one without what it is for."""
+    if text is not None and file != "-":
+        raise InputError(f"--text {text!r} and the file {file}; only one of them can be judged")
+    if resume and out is None:
+        raise InputError("--resume continues what stands in --out; name that file")
+    if table and out:
+        raise InputError("--table shows on standard output and --out writes JSON lines; only one of them can be")
+    if out and out.is_dir():
+        raise InputError(f"--out {out}: is a folder; name a file in it")
+    if only and out:
+        # Of verdicts that are not written, a continued run could not say how many there were.
+        raise InputError("--only is for what is shown, and --out keeps every verdict; only one of them can be")
+
+
+def _settings(**asked: Any) -> dict[str, Any]:
+    """Those that are asked for; says what is wrong with them before the model is loaded."""
+    from contradiction.classifiers.decision import Settings
+
+    settings = {name: value for name, value in asked.items() if value is not None}
+    Settings(**settings)
+    return settings
+
+
+def _fails(tally: "Tally", fail_on: list[Kind]) -> bool:
+    """Whether there is any of what there must be none of; says of which, and how many."""
     found = {Kind.CONTRADICTION: tally.contradictions, Kind.UNCHECKED: tally.unchecked}
-    failed = [name for name in dict.fromkeys(fail_on or []) if found[name]]
+    failed = [name for name in dict.fromkeys(fail_on) if found[name]]
     for name in failed:
         _say(f"{found[name]:,} × {name}, and --fail-on asks for none")
-    if tally.rejected or failed:
-        raise typer.Exit(1)
+    return bool(failed)
 
 
 def _summary(tally: "Tally", rejected: "LineFile | None") -> str:

@@ -23,7 +23,7 @@ from contradiction.tables import Table, percent
 from contradiction.views import CONVERSATION, VIEWS
 
 if TYPE_CHECKING:
-    from huggingface_hub import ModelCard
+    from huggingface_hub import ModelCard, ModelCardData
 
 SENTENCES = {
     "2-class": "Says whether a chatbot's reply contradicts itself, its role, or the conversation.",
@@ -91,83 +91,126 @@ def _card(
     name: str,
     repo: str | Path | None,
 ) -> "ModelCard":
-    from huggingface_hub import ModelCard, ModelCardData
+    from huggingface_hub import ModelCard
 
     recipe = record.recipe(run["request"])  # the older ones lack the newer options
-    task, target = task_of(recipe["config"]), recipe.get("target")
-    data_name = run["request"]["data_name"]
     runs = [run, *record.members(run)]
     bases = list(dict.fromkeys(filter(None, map(origin.of_run, runs))))
     corpora = dict.fromkeys(corpus for each in runs for corpus in each.get("corpora") or [])
-    data = ModelCardData(
+    body = render(
+        "model_card.md",
+        name=name,
+        recipe=recipe,
+        data_name=run["request"]["data_name"],
+        note=run.get("note"),
+        origin=_origin(recipe, next(iter(bases), None)),
+        made_of=attribution.sentence(bases, list(corpora)),
+        citation=cdconv.CITATION,
+        **_what_it_tells(recipe),
+        **_use(folder, name, run, recipe),
+        **_decision(Rule.load(folder), evaluations),
+        **_figures(evaluations, recipe["config"], repo),
+        **_training(run, recipe),
+    )
+    return ModelCard(f"---\n{_front_matter(name, run, bases, evaluations).to_yaml()}\n---\n\n{body}")
+
+
+def _front_matter(
+    name: str, run: Mapping[str, Any], bases: Sequence[str], evaluations: Sequence[Mapping[str, Any]]
+) -> "ModelCardData":
+    from huggingface_hub import ModelCardData
+
+    data_name = run["request"]["data_name"]
+    return ModelCardData(
         model_name=name,
         language="zh",
         license=LICENSES.get(data_name, "other"),
         library_name="transformers",
         pipeline_tag="text-classification",
-        base_model=bases if len(bases) > 1 else next(iter(bases), None),
+        base_model=list(bases) if len(bases) > 1 else next(iter(bases), None),
         datasets=["cdconv"] if data_name == "CDConv" else None,
         metrics=["f1", "accuracy"],
         tags=["contradiction-detection", "dialogue"],
         eval_results=[one for each in evaluations for one in _eval_results(each)] or None,
     )
-    # In the example stands for a hierarchical model its last stage, which reads all, for an ensemble its first member.
-    stages = run.get("stages", {})
+
+
+# What follows are the parts of the card, as what its template reads.
+
+
+def _what_it_tells(recipe: Mapping[str, Any]) -> dict[str, Any]:
+    task, target = task_of(recipe["config"]), recipe.get("target")
+    return {
+        "task_sentence": STAGE_SENTENCE.format(target) if target else SENTENCES[task],
+        "labels": ", ".join(f"`{label}`" for label in (STAGES[target] if target else LABELS[task])),
+    }
+
+
+def _use(folder: Path, name: str, run: Mapping[str, Any], recipe: Mapping[str, Any]) -> dict[str, Any]:
+    """How it is used, with what it says of an example."""
+    stages, members = list(run.get("stages", {})), record.members(run)
     ensemble = read_json(folder / ensembles.FILE)["members"] if "ensemble" in run else []
-    checkpoint = list(stages)[-1] if stages else ensemble[0] if ensemble else ""
-    columns = VIEWS[list(stages)[-1] if stages else recipe["view"]]
+    # In the example stands for a hierarchical model its last stage, which reads all, for an ensemble its first member.
+    checkpoint = stages[-1] if stages else ensemble[0] if ensemble else ""
+    columns = VIEWS[stages[-1] if stages else recipe["view"]]
     separator = _separator(folder / checkpoint)
     example = card_examples.text_pair(columns, separator)
     judges = columns[-1:] == CONVERSATION[-1:]
     verdict = card_examples.detector_says(folder) if judges else None
-    members = record.members(run)
-    parts = stages or {f"run {number}": each for number, each in enumerate(members, start=1)} or {recipe["view"]: run}
-    rule = Rule.load(folder)
+    return {
+        "checkpoint": "/".join(filter(None, (name, checkpoint))),
+        "stages": stages,
+        "ensemble": [(name, each["request"]["recipe"]) for name, each in zip(ensemble, members, strict=False)],
+        "columns": ", ".join(columns),
+        "separator": separator,
+        "example": example,
+        "scores_of_example": card_examples.pipeline_says(folder / checkpoint, example),
+        "judges": judges,
+        "facade": judges and task_of(recipe["config"]) != "persona",
+        "chat": card_examples.CHAT,
+        "verdict": verdict,
+        "mistaken": verdict and not recipe.get("target") and verdict.label not in card_examples.RIGHT,
+    }
+
+
+def _decision(rule: Rule, evaluations: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The decision rule, and what of the evaluations hangs on it."""
+    return {
+        "rule": rule if rule != Rule() else None,
+        "offsets": {label: each for label, each in rule.offsets.items() if each},
+        "stale": any(rule_of(each) != rule.without_curve() for each in evaluations),
+        "without_rule": any("plain" in each for each in evaluations),
+        "settings": _settings(evaluations, rule),
+    }
+
+
+def _figures(evaluations: Sequence[Mapping[str, Any]], config: str, repo: str | Path | None) -> dict[str, Any]:
     beside = [
         baseline
         for each in evaluations
         for baseline in results.baselines(each["config"], each["split"], data=each["data"])
     ]
-    body = render(
-        "model_card.md",
-        name=name,
-        task_sentence=STAGE_SENTENCE.format(target) if target else SENTENCES[task],
-        labels=", ".join(f"`{label}`" for label in (STAGES[target] if target else LABELS[task])),
-        scores=results.score_table([*evaluations, *beside], "", with_split=True) if evaluations else None,
-        baselines=bool(beside),
-        classes=[results.class_table(each) for each in evaluations],
-        rule=rule if rule != Rule() else None,
-        offsets={label: each for label, each in rule.offsets.items() if each},
-        stale=any(rule_of(each) != rule.without_curve() for each in evaluations),
-        without_rule=any("plain" in each for each in evaluations),
-        settings=_settings(evaluations, rule),
-        note=run.get("note"),
-        parts=[headlines(each, repo) for each in evaluations if repo and _is_on_test(each, recipe["config"])],
-        chosen=[(name, percent(each["best_macro_f1"]), each["best_epoch"]) for name, each in parts.items()],
-        checkpoint="/".join(filter(None, (name, checkpoint))),
-        stages=list(stages),
-        ensemble=[(name, each["request"]["recipe"]) for name, each in zip(ensemble, members, strict=False)],
-        seeds=[each["request"]["recipe"]["seed"] for each in members] or [recipe["seed"]],
-        recipe=recipe,
-        data_name=data_name,
-        judges=judges,
-        facade=judges and task != "persona",
-        origin=_origin(recipe, next(iter(bases), None)),
-        made_of=attribution.sentence(bases, list(corpora)),
-        again=_again(recipe, members),
-        parameters=run["parameters"],
-        minutes=f"{run['minutes']:.0f} minutes" if run["minutes"] >= 2 else f"{60 * run['minutes']:.0f} seconds",
-        hardware=run["hardware"],
-        columns=", ".join(columns),
-        separator=separator,
-        example=example,
-        scores_of_example=card_examples.pipeline_says(folder / checkpoint, example),
-        chat=card_examples.CHAT,
-        verdict=verdict,
-        mistaken=verdict and not target and verdict.label not in card_examples.RIGHT,
-        citation=cdconv.CITATION,
-    )
-    return ModelCard(f"---\n{data.to_yaml()}\n---\n\n{body}")
+    return {
+        "scores": results.score_table([*evaluations, *beside], "", with_split=True) if evaluations else None,
+        "baselines": bool(beside),
+        "classes": [results.class_table(each) for each in evaluations],
+        "parts": [headlines(each, repo) for each in evaluations if repo and _is_on_test(each, config)],
+    }
+
+
+def _training(run: Mapping[str, Any], recipe: Mapping[str, Any]) -> dict[str, Any]:
+    """How it was trained, what that took, and how to do it again."""
+    members = record.members(run)
+    numbered = {f"run {number}": each for number, each in enumerate(members, start=1)}
+    parts: Mapping[str, Any] = run.get("stages", {}) or numbered or {recipe["view"]: run}
+    return {
+        "chosen": [(name, percent(each["best_macro_f1"]), each["best_epoch"]) for name, each in parts.items()],
+        "seeds": [each["request"]["recipe"]["seed"] for each in members] or [recipe["seed"]],
+        "parameters": run["parameters"],
+        "minutes": f"{run['minutes']:.0f} minutes" if run["minutes"] >= 2 else f"{60 * run['minutes']:.0f} seconds",
+        "hardware": run["hardware"],
+        "again": _again(recipe, members),
+    }
 
 
 def _is_on_test(evaluation: Mapping[str, Any], config: str) -> bool:
