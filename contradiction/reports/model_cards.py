@@ -201,8 +201,8 @@ def _figures(evaluations: Sequence[Mapping[str, Any]], config: str, repo: str | 
 def _training(run: Mapping[str, Any], recipe: Mapping[str, Any]) -> dict[str, Any]:
     """How it was trained, what that took, and how to do it again."""
     members = record.members(run)
-    numbered = {f"run {number}": each for number, each in enumerate(members, start=1)}
-    parts: Mapping[str, Any] = run.get("stages", {}) or numbered or {recipe["view"]: run}
+    numbered: dict[str, Any] = {f"run {number}": each for number, each in enumerate(members, start=1)}
+    parts = run.get("stages", {}) or numbered or {recipe["view"]: run}
     return {
         "chosen": [(name, percent(each["best_macro_f1"]), each["best_epoch"]) for name, each in parts.items()],
         "seeds": [each["request"]["recipe"]["seed"] for each in members] or [recipe["seed"]],
