@@ -289,6 +289,10 @@ def test_a_run_is_not_resumed_under_other_conditions(tmp_path):
     (work / "state").mkdir()
     requests.claim(work, asked, True, begun)
     requests.claim(work, asked, True, {**begun, "revisions": {}})  # out of reach
+    (work / "state").rename(work / ".state.7.old")  # as a process leaves it that was killed while it replaced it
+    with pytest.raises(InputError, match="an unfinished run"):
+        requests.claim(work, asked, False, begun)
+    assert (work / "state").is_dir()
     with pytest.raises(InputError, match=r"began without --deterministic; resume it so, or remove it"):
         requests.claim(work, asked, True, {**begun, "deterministic": True})
     with pytest.raises(InputError, match=r"began with user/seen at commit 0123456789ab, and it stands at ffffffffffff"):

@@ -15,8 +15,8 @@ def contrast(
 ) -> None:
     """Tries a detector on pairs of replies to one chat, of which one contradicts: what it understands, by phenomenon.
 
-    They were written for this and are no chats of CDConv. "Both right": the one is called a contradiction, and the other
-    is not. "In order": the one is more probably a contradiction than the other, wherever the decision is drawn.
+    They were written for this and are no chats of CDConv. "Both right": the one is called a contradiction, the other is
+    not. "In order": the one is more probably a contradiction than the other, wherever the decision is drawn.
     """
     from contradiction.detector import ContradictionDetector
     from contradiction.evaluation.contrast import ask, contrast_table, read_pairs, summary

@@ -16,8 +16,8 @@ from typing import Any
 from contradiction.conversation import ASSISTANT, USER
 from contradiction.data.sources import SAMPLE
 from contradiction.detector import ContradictionDetector
-from contradiction.evaluation.rates import wilson
 from contradiction.labels import is_contradiction
+from contradiction.rates import wilson
 from contradiction.tables import Table, interval, percent
 from contradiction.verdict import Verdict
 
