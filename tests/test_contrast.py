@@ -10,8 +10,9 @@ import cdconv
 from contradiction.data.sources import SAMPLE
 from contradiction.data.splits import SPLITS, load_split
 from contradiction.detector import ContradictionDetector
-from contradiction.evaluation.contrast import Answer, ask, contrast_table, read_pairs, summary
+from contradiction.evaluation.contrast import Answer, ask, contrast_table, kept_table, read_pairs, summary
 from contradiction.labels import CATEGORIES
+from contradiction.reports.results_page import results_page
 from contradiction.verdict import Verdict
 
 PAIRS = read_pairs()
@@ -84,3 +85,14 @@ def test_the_command_says_what_is_judged_wrongly_and_keeps_the_counts(quick_mode
     wrong = [line for line in out.splitlines() if " -> " in line]
     assert len(wrong) >= counts["pairs"] - counts["right"] > 0
     assert wrong[0].split(":")[0] in {pair.phenomenon for pair in PAIRS}
+
+
+def test_the_page_of_results_has_a_row_for_each_kept_file_of_these_pairs(quick_model, run, tmp_path):
+    run("contrast", quick_model, "--json", tmp_path / "contrast" / "quick.json")
+    old = {**json.loads((tmp_path / "contrast" / "quick.json").read_text(encoding="utf-8")), "pairs": "0" * 16}
+    (tmp_path / "contrast" / "old.json").write_text(json.dumps(old), encoding="utf-8")
+    table = kept_table(tmp_path)
+    assert [row[0] for row in table.rows] == [quick_model.name]
+    assert "## Contrast pairs" in results_page(tmp_path)
+    assert table.markdown() in results_page(tmp_path)
+    assert kept_table(tmp_path / "none") is None

@@ -19,7 +19,8 @@ def contrast(
     not. "In order": the one is more probably a contradiction than the other, wherever the decision is drawn.
     """
     from contradiction.detector import ContradictionDetector
-    from contradiction.evaluation.contrast import ask, contrast_table, read_pairs, summary
+    from contradiction.evaluation.contrast import ask, contrast_table, fingerprint, read_pairs, summary
+    from contradiction.evaluation.on_split import model_name
     from contradiction.files import check_file, write_json
 
     if json:
@@ -30,7 +31,7 @@ def contrast(
         answers = ask(detector, pairs, on_batch=lambda done: bar.advance(task, done))
     counts = summary(answers)
     if json:
-        write_json(json, {"name": detector.name, "contrast": counts})
+        write_json(json, {"name": model_name(detector.name), "pairs": fingerprint(), "contrast": counts})
     if wrong:
         for answer in answers:
             for reply, verdict, meant in answer.replies():

@@ -7,6 +7,7 @@ sorted by what has to be understood, they are the minimum functionality tests of
 behavioral testing of NLP models with CheckList*).
 """
 
+import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from typing import Any
 from contradiction.conversation import ASSISTANT, USER
 from contradiction.data.sources import SAMPLE
 from contradiction.detector import ContradictionDetector
+from contradiction.files import read_json
 from contradiction.labels import is_contradiction
 from contradiction.rates import wilson
 from contradiction.tables import Table, interval, percent
@@ -24,6 +26,7 @@ from contradiction.verdict import Verdict
 PAIRS = SAMPLE.with_name("contrast.jsonl")
 ALL = "all"
 COUNTS = ("pairs", "right", "order")
+SHARES = ("both right", "in order")
 
 
 @dataclass(frozen=True)
@@ -114,11 +117,39 @@ def _counts(answers: Sequence[Answer]) -> dict[str, int]:
 def contrast_table(name: str, counts: Mapping[str, Mapping[str, int]]) -> Table:
     """What :func:`summary` counts; over all also as shares in percent, with 95 % Wilson intervals."""
     rows = [[phenomenon, *(str(each[key]) for key in COUNTS)] for phenomenon, each in counts.items()]
-    pairs, *parts = (counts[ALL][key] for key in COUNTS)
-    shares = [f"{percent(part / pairs)} ({interval(wilson(part, pairs))})" for part in parts]
-    return Table(
-        f"{name}: contrast pairs", ("phenomenon", "pairs", "both right", "in order"), [*rows, ["%", "", *shares]]
-    )
+    rows.append(["%", "", *_shares(counts[ALL])])
+    return Table(f"{name}: contrast pairs", ("phenomenon", "pairs", *SHARES), rows)
+
+
+def kept_table(folder: str | Path) -> Table | None:
+    """A row a detector, from the files that ``cdconv contrast --json`` wrote; None where none is of these pairs.
+
+    Args:
+        folder: of kept results; those of contrast pairs lie in its sub-folder ``contrast``.
+    """
+    now = fingerprint()
+    found = [
+        each for path in sorted(Path(folder, "contrast").glob("*.json")) if (each := read_json(path))["pairs"] == now
+    ]
+    if not found:
+        return None
+    phenomena = [name for name in found[0]["contrast"] if name != ALL]
+    rows = []
+    for each in found:
+        counts = each["contrast"]
+        parts = [f"{counts[name]['right']} of {counts[name]['pairs']}" for name in phenomena]
+        rows.append([each["name"], *_shares(counts[ALL]), *parts])
+    return Table("", ("detector", *SHARES, *phenomena), rows)
+
+
+def fingerprint() -> str:
+    """Of the file of the pairs: counts on other pairs stand in no table beside these."""
+    return hashlib.sha256(PAIRS.read_bytes()).hexdigest()[:16]
+
+
+def _shares(counts: Mapping[str, int]) -> list[str]:
+    pairs, *parts = (counts[key] for key in COUNTS)
+    return [f"{percent(part / pairs)} ({interval(wilson(part, pairs))})" for part in parts]
 
 
 def _chance(verdict: Verdict) -> float:

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from contradiction import results
+from contradiction.evaluation.contrast import kept_table
 from contradiction.rendering import render
 from contradiction.reports import run_log
 from contradiction.reports.ablation import ablation
@@ -31,5 +32,6 @@ def results_page(folder: str | Path = results.FOLDER) -> str:
         log=run_log.table(found),
         collapsed=run_log.COLLAPSED,
         baselines=results.baseline_table(folder),
+        contrast=kept_table(folder),
         resamples=results.RESAMPLES,
     )
