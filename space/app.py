@@ -17,7 +17,7 @@ from contradiction.conversation import ASSISTANT, USER
 from contradiction.errors import InputError
 from contradiction.labels import CONTRADICTION, HISTORY, INTRA, LABELS, NON_CONTRADICTION, ROLE
 
-MODEL = os.environ.get("CDCONV_MODEL", "models/e5-small-cdconv")
+MODEL = os.environ.get("CDCONV_MODEL", "models/e5-small-cdconv-nli")
 BOXES = ("u1", "b1", "u2", "b2")
 WAITING = 64  # requests in the queue; the next one is told to come back
 LONGEST = 2000  # characters of one utterance

@@ -94,7 +94,7 @@ def test_what_the_page_for_operators_prints_runs(checkout):
     assert done.returncode == 0, done.stderr
     first, *_, held, last = done.stdout.splitlines()
     assert first == "那我们一起去吃火锅吧"  # the consistent one of the two
-    assert held.startswith("Monitor(model='models/e5-small-cdconv', messages=5, turns=3, ")
+    assert held.startswith("Monitor(model='models/e5-small-cdconv-nli', messages=5, turns=3, ")
     assert last.startswith("Verdict(label=")
 
 

@@ -102,10 +102,10 @@ def recorded(folder, **request):
 
 @pytest.mark.parametrize("path", [shipped.FOLDER, shipped.FOLDER / "run.json"], ids=["folder", "file"])
 def test_the_record_of_a_model_is_its_recipe_and_asks_where_its_backbone_lies(path):
-    recipe, own = Recipe.load(path), Recipe.load("e5-small-cdconv")
-    with pytest.raises(InputError, match="started from e5-small-nli@8d3ce07764dc, .*name it by --backbone"):
+    recipe, own = Recipe.load(path), Recipe.load(shipped.FOLDER.name)
+    with pytest.raises(InputError, match="started from e5-small-sentence-pair-seed42@63dcd1eea411, .*by --backbone"):
         recipe.demand_folders(str(path))
-    again = recipe.with_changes(backbone=own.backbone, base_model=own.base_model)
+    again = recipe.with_changes(backbone=own.backbone, base_model=own.base_model, teachers=own.teachers, nli=own.nli)
     again.demand_folders(str(path))
     assert again == own
     assert recipe.base_model == own.base_model

@@ -177,7 +177,7 @@ def test_the_log_shows_every_epoch_and_stage_the_kept_one_in_bold_and_a_collapse
     ]
 
 
-def test_the_page_shows_the_comparison_with_the_shipped_detector_and_says_who_is_left_out(found, tmp_path):
+def test_the_page_shows_the_comparison_with_the_reference_and_says_who_is_left_out(found, tmp_path):
     for each in found:
         name = "e5-small-cdconv" if each["name"] == "reference" else each["name"]
         results.keep({**each, "name": name}, tmp_path / f"{name}.json")

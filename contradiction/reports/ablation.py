@@ -4,13 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from contradiction import record, shipped
+from contradiction import record
 from contradiction.evaluation.paired_tests import Contrast, Line, Run, contrasts, merged_run_of, run_of
 from contradiction.recipes import Recipe
 from contradiction.results import RESAMPLES, backbone_name
 from contradiction.tables import Table, percent, signed, signed_interval
 
 CONFIG = "4-class"
+REFERENCE = "e5-small-cdconv"  # the plainest: one run of flatten from the NLI stage, by labels alone
 START = ("backbone", "scratch")  # of which a recipe has one
 
 
@@ -32,7 +33,7 @@ class Ablation:
 def ablation(
     kept: Sequence[Mapping[str, Any]],
     split: str = "validation",
-    reference: str = shipped.FOLDER.name,
+    reference: str = REFERENCE,
     bootstrap: int = RESAMPLES,
 ) -> Ablation | None:
     """Compares the kept 4-class evaluations on a split with that of the reference; None where there is no such pair.

@@ -7,7 +7,7 @@ from contradiction import results
 from contradiction.evaluation.contrast import kept_table
 from contradiction.rendering import render
 from contradiction.reports import run_log
-from contradiction.reports.ablation import ablation
+from contradiction.reports.ablation import REFERENCE, ablation
 
 
 def results_page(folder: str | Path = results.FOLDER) -> str:
@@ -33,5 +33,6 @@ def results_page(folder: str | Path = results.FOLDER) -> str:
         collapsed=run_log.COLLAPSED,
         baselines=results.baseline_table(folder),
         contrast=kept_table(folder),
+        reference=REFERENCE,
         resamples=results.RESAMPLES,
     )
