@@ -1,6 +1,6 @@
 """How fast a detector judges, beside what one would run instead: a plain text-classification pipeline.
 
-    .venv/bin/python bench/detect.py models/e5-small-cdconv-nli --rows 256 --rounds 5
+    .venv/bin/python bench/detect.py models/e5-small-cdconv-soup --rows 256 --rounds 5
 
 Every way judges the same conversations, in turn within each round, so that a machine that slows down slows all of them.
 What counts is the ratio to the first; the medians over the rounds are printed.

@@ -1,6 +1,6 @@
 """Whether a persona check reads the fact: replies held against what they contradict, and against something else.
 
-    .venv/bin/python bench/facts.py models/e5-small-cdconv-nli --rows 400
+    .venv/bin/python bench/facts.py models/e5-small-cdconv-soup --rows 400
 
 Rows labelled *history* of a validation split, each reply with its question: against the earlier reply that it
 contradicts, and against that of another such row, which it does not. A check that went by the reply alone would call as

@@ -1,6 +1,6 @@
 """How often `detector.locate` finds the clause that clashes, on replies made so that the answer is known.
 
-    .venv/bin/python bench/locate.py models/e5-small-cdconv-nli --rows 150
+    .venv/bin/python bench/locate.py models/e5-small-cdconv-soup --rows 150
 
 The rows are contradictions of the history in which `b2` contradicts `b1`. Clauses of other conversations with the same
 bot are put around them, so that it is known which clauses clash:

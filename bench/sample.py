@@ -1,6 +1,6 @@
 """How detectors do far from home: on the embedded sample, which shares nothing with CDConv but its form.
 
-    .venv/bin/python bench/sample.py models/e5-small-cdconv-nli
+    .venv/bin/python bench/sample.py models/e5-small-cdconv-soup
 
 It was written for this project, several replies of different labels to each context, so that a context alone tells
 nothing. Prints the area under the ROC curve (50: no better than chance) of the probability of a contradiction, and the

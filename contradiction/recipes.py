@@ -226,10 +226,9 @@ class Recipe(BaseModel):
                 f"{where}: started from {self.backbone}, a folder's name and digest; name it by --backbone"
             )
         if found := [each for each in self.teachers if of_folder(each)]:
-            raise InputError(
-                f"{where}: learnt from {', '.join(found)}, folders' names and digests; name all "
-                f"{len(self.teachers)} by --teacher, in this order"
-            )
+            several = len(self.teachers) > 1
+            name = f"name all {len(self.teachers)} by --teacher, in this order" if several else "name it by --teacher"
+            raise InputError(f"{where}: learnt from {', '.join(found)}, a folder's name and digest; {name}")
         if of_folder(self.nli):
             raise InputError(f"{where}: read pairs of {self.nli}, a folder's name and digest; name it by --nli")
 

@@ -3,5 +3,5 @@
 from pathlib import Path
 
 # An installed package comes without it.
-FOLDER = Path(__file__).resolve().parents[1] / "models" / "e5-small-cdconv-nli"
+FOLDER = Path(__file__).resolve().parents[1] / "models" / "e5-small-cdconv-soup"
 RESULTS = FOLDER.parent / "results"

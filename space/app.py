@@ -17,7 +17,7 @@ from contradiction.conversation import ASSISTANT, USER
 from contradiction.errors import InputError
 from contradiction.labels import CONTRADICTION, HISTORY, INTRA, LABELS, NON_CONTRADICTION, ROLE
 
-MODEL = os.environ.get("CDCONV_MODEL", "models/e5-small-cdconv-nli")
+MODEL = os.environ.get("CDCONV_MODEL", "models/e5-small-cdconv-soup")
 BOXES = ("u1", "b1", "u2", "b2")
 WAITING = 64  # requests in the queue; the next one is told to come back
 LONGEST = 2000  # characters of one utterance
@@ -132,7 +132,7 @@ REASONS = {
 # The forms of Chinese that Gradio's own words come in; it shows all other visitors English or another language.
 LOCALES = ("zh-CN", "zh-TW")
 # The contexts of the embedded sample to show, by what is said first.
-SHOWN = ("我是小学语文老师，教三年级", "你身体好点了吗，还咳不咳？", "明天就要去一家大公司面试了，我好紧张呀")
+SHOWN = ("动作这么溜，你打篮球多少年了？", "我刚看完一部科幻片，太震撼了", "我是重庆人，一天不吃辣就难受")
 CSS = """
 .chat {display: flex; flex-direction: column; gap: .9rem; padding: .25rem}
 .chat p {margin: 0; padding: .5rem .8rem; border-radius: .9rem; max-width: 88%; max-height: 16rem; overflow-y: auto;

@@ -15,6 +15,7 @@ from datasets import ClassLabel, List, Value, get_dataset_config_names, load_dat
 from datasets.info import DatasetInfosDict
 from huggingface_hub import DatasetCard, DatasetCardData
 
+from contradiction import results
 from contradiction.conversation import read_turns
 from contradiction.data import datarepo, sources
 from contradiction.data.sources import SAMPLE
@@ -71,7 +72,7 @@ def repo(kind, request, tmp_path_factory):
     """The data repo with checklists. Copy it before you change it."""
     source = "sample" if kind == "sample" else str(request.getfixturevalue("release"))
     folder = tmp_path_factory.mktemp("checklists") / "cdconv"
-    return datarepo.build(sources.find(source), folder, with_checklists=True)
+    return datarepo.build(sources.find(source), folder, with_checklists=True, baselines=results.baseline_table())
 
 
 @pytest.fixture(scope="module")

@@ -92,7 +92,10 @@ def test_a_card_asks_for_the_folders_that_its_record_names_by_digest(quick_model
     text = model_cards.model_card(copy).text
     assert "`cdconv train run.json --backbone FOLDER --teacher FOLDER --teacher FOLDER`" in text
     assert "holds the backbone `nli@0123456789ab`" in text
-    assert "cdconv train run.json --backbone FOLDER`" in CARD
+    pairs = {**request, "recipe": {**request["recipe"], **start, "teachers": [], "nli": "pairs@0123456789ab"}}
+    text = model_cards.model_card(changed(quick_model, tmp_path / "pairs", request=pairs)).text
+    assert "`cdconv train run.json --backbone FOLDER --nli FOLDER`" in text
+    assert "after `--nli` the NLI pairs `pairs@0123456789ab`" in text
 
 
 def test_a_soup_is_not_trained_again_by_one_command(quick_model, tmp_path):
@@ -145,9 +148,9 @@ def test_whose_terms_are_not_known_is_named_without():
     assert attribution.sentence([]) is None
 
 
-def test_the_shipped_card_and_the_page_of_results_say_when_the_rule_was_changed():
+def test_the_shipped_card_and_the_page_of_results_say_what_it_was_chosen_by():
     note = record.read(shipped.FOLDER)["note"]
-    assert "after test had been read with an earlier rule" in note
+    assert "before its test rows were read" in note
     page = (results.FOLDER.parent / "README.md").read_text(encoding="utf-8")
     assert [text.count(note) for text in (CARD, page)] == [1, 1]
 

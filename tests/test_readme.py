@@ -86,15 +86,15 @@ def test_the_page_of_results_is_the_one_the_kept_results_give():
 def test_what_the_page_for_operators_prints_runs(checkout):
     text = (ROOT / "docs" / "operators.md").read_text(encoding="utf-8")
     guard, monitor, settings, _ = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
-    judge = "print(detector([*chat, dict(role='assistant', content='我不吃辣')]))"
+    judge = "print(detector([*chat, dict(role='assistant', content='我没养过猫呀')]))"
     done = subprocess.run(
         [sys.executable, "-c", f"{guard}\n{monitor}\n{settings}\n{judge}"],
         cwd=checkout, capture_output=True, text=True, encoding="utf-8", timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     first, *_, held, last = done.stdout.splitlines()
-    assert first == "那我们一起去吃火锅吧"  # the consistent one of the two
-    assert held.startswith("Monitor(model='models/e5-small-cdconv-nli', messages=5, turns=3, ")
+    assert first == "它叫橘子"  # the consistent one of the two
+    assert held.startswith("Monitor(model='models/e5-small-cdconv-soup', messages=5, turns=3, ")
     assert last.startswith("Verdict(label=")
 
 

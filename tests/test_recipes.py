@@ -5,7 +5,6 @@ import re
 
 import pytest
 
-from contradiction import shipped
 from contradiction.errors import InputError
 from contradiction.recipes import FOLDER, Recipe
 from contradiction.results import kept
@@ -100,13 +99,21 @@ def recorded(folder, **request):
     return folder
 
 
-@pytest.mark.parametrize("path", [shipped.FOLDER, shipped.FOLDER / "run.json"], ids=["folder", "file"])
-def test_the_record_of_a_model_is_its_recipe_and_asks_where_its_backbone_lies(path):
-    recipe, own = Recipe.load(path), Recipe.load(shipped.FOLDER.name)
-    with pytest.raises(InputError, match="started from e5-small-sentence-pair-seed42@63dcd1eea411, .*by --backbone"):
-        recipe.demand_folders(str(path))
+@pytest.mark.parametrize("file", ["", "run.json"], ids=["folder", "file"])
+def test_the_record_of_a_run_is_its_recipe_and_asks_where_its_folders_lie(file, tmp_path):
+    own = Recipe.load("e5-small-cdconv-nli")
+    run = next(each["run"] for each in kept() if each["name"] == own.name)
+    (tmp_path / "run.json").write_text(json.dumps(run), encoding="utf-8")
+    recipe = Recipe.load(tmp_path / file)
+    for said, known in (
+        ("started from e5-small-sentence-pair-seed42@63dcd1eea411, .*name it by --backbone", {}),
+        ("learnt from e5-small-ensemble@.*name it by --teacher", {"backbone": own.backbone}),
+        ("read pairs of nli@.*name it by --nli", {"backbone": own.backbone, "teachers": own.teachers}),
+    ):
+        with pytest.raises(InputError, match=said):
+            recipe.with_changes(**known).demand_folders(str(tmp_path))
     again = recipe.with_changes(backbone=own.backbone, base_model=own.base_model, teachers=own.teachers, nli=own.nli)
-    again.demand_folders(str(path))
+    again.demand_folders(str(tmp_path))
     assert again == own
     assert recipe.base_model == own.base_model
 

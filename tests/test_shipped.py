@@ -13,6 +13,7 @@ from contradiction.errors import InputError
 from contradiction.evaluation.on_split import evaluate
 
 CHAT = ("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
+BALL = ("动作这么溜，你打篮球多少年了？", "十年了，从小学打到大学", "动作这么溜，你玩篮球多少年了？")
 
 
 @pytest.fixture(scope="module")
@@ -38,12 +39,14 @@ def test_the_pipeline_gives_the_probabilities_that_the_facade_calibrates(detecto
 @pytest.mark.parametrize(
     ("texts", "label", "score"),
     [
-        (("你喜欢吃辣吗？", "喜欢，我是四川人", "我也喜欢吃辣", "我不吃辣"), "history", 0.6022),
-        (("你今年多大了？", "我今年十八岁", "比我小两岁", "我比你大两岁"), "history", 0.5815),
-        (("你有女朋友吗", "没有", "那你喜欢什么样的女生", "我有女朋友了"), "history", 0.6198),
-        (("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "它叫橘子"), "non-contradiction", 0.8244),
+        (CHAT, "history", 0.8054),
+        (("你会开车吗？", "我会开车，开了十年", "带我去兜风吧", "我不会开车"), "history", 0.8192),
+        (("你好", "我是北京人", "北京好玩吗？", "我是上海人，没去过北京"), "history", 0.7444),
+        ((*BALL, "打了十年，上个月才第一次摸篮球"), "intra-sentence", 0.2065),
+        ((*BALL, "你从小学打到大学，这还用问我呀"), "role-confusion", 0.4329),
+        (("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "它叫橘子"), "non-contradiction", 0.9305),
         # Wrong, and known to be: it is here so that a better detector is noticed.
-        (CHAT, "non-contradiction", 0.7744),
+        (("你喜欢吃辣吗？", "喜欢，我是四川人", "我也喜欢吃辣", "我不吃辣"), "non-contradiction", 0.8928),
     ],
 )
 def test_a_few_chats_are_judged_as_they_were(detector, texts, label, score):
@@ -52,9 +55,9 @@ def test_a_few_chats_are_judged_as_they_were(detector, texts, label, score):
 
 
 def test_a_precision_can_be_asked_for(detector):
-    strict = detector.with_settings(threshold="precision>=0.7")
-    assert strict(chat(*CHAT)).label == "non-contradiction"
-    with pytest.raises(InputError, match="precision 0.9 was not reached at a prior of 0.03; the best was 0.18"):
+    assert detector.with_settings(threshold="precision>=0.8")(chat(*CHAT)).label == "history"
+    assert detector.with_settings(threshold="precision>=0.5", prior=0.03)(chat(*CHAT)).label == "non-contradiction"
+    with pytest.raises(InputError, match="precision 0.9 was not reached at a prior of 0.03; the best was 0.72"):
         detector.with_settings(threshold="precision>=0.9", prior=0.03)
 
 

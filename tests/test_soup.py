@@ -69,7 +69,12 @@ def test_the_record_and_the_card_say_what_went_in(mean, runs):
     assert [each["seed"] for each in found["request"]["soup"]] == [1, 2, 3]
     assert found["soup"] == [record.read(each) for each in runs]
     assert found["minutes"] == pytest.approx(sum(record.read(each)["minutes"] for each in runs), abs=0.1)
-    assert "the mean of 3 runs, seeds 1, 2, 3" in (mean / "README.md").read_text(encoding="utf-8")
+    card = (mean / "README.md").read_text(encoding="utf-8")
+    assert "- a model soup: the mean of the weights of 3 runs from this one start\n" in card
+    for each in runs:
+        its = record.read(each)["request"]["recipe"]
+        line = f"- `{its['name']}`:\n  - {its['epochs']} epochs of batches of {its['batch_size']}, AdamW, "
+        assert f"{line}peak rate {its['learning_rate']}, seed {its['seed']}, fp32\n" in card
 
 
 def test_what_does_not_fit_together_is_refused(runs, quick_model, sample_repo, random_model, tmp_path):

@@ -10,7 +10,7 @@ from contradiction.labels import CONTRADICTION, HISTORY
 from contradiction.verdict import Verdict
 
 EXAMPLE = {
-    "u1": "你喜欢吃辣吗？", "b1": "喜欢，我是四川人", "u2": "我也喜欢吃辣", "b2": "我不吃辣",
+    "u1": "你养猫吗？", "b1": "养了一只橘猫", "u2": "它叫什么名字？", "b2": "我没养过猫呀",
     "premise": "他喜欢吃辣", "hypothesis": "他不吃辣",
 }  # fmt: skip
 RIGHT = (HISTORY, CONTRADICTION)
