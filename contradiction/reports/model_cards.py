@@ -206,7 +206,7 @@ def _training(run: Mapping[str, Any], recipe: Mapping[str, Any]) -> dict[str, An
     return {
         "chosen": [(name, percent(each["best_macro_f1"]), each["best_epoch"]) for name, each in parts.items()],
         "soup": [record.recipe(each["request"]) for each in run.get("soup", [])],
-        "taught": any(each["request"]["recipe"].get("teachers") for each in members or [run]),
+        "taught": any(each["request"]["recipe"].get("teachers") for each in (run, *members)),
         "parameters": run["parameters"],
         "minutes": f"{run['minutes']:.0f} minutes" if run["minutes"] >= 2 else f"{60 * run['minutes']:.0f} seconds",
         "hardware": run["hardware"],
