@@ -36,6 +36,15 @@ def test_the_pairs_are_whole_of_all_kinds_and_each_said_once():
     assert not {pair.turns[:2] for pair in PAIRS} & {(row["u1"], row["b1"]) for row in cdconv.read_rows(SAMPLE)}
 
 
+def test_neither_length_nor_the_words_of_the_first_reply_tell_which_reply_contradicts():
+    def share(measure):
+        ranks = [(measure(pair, pair.contradicts), measure(pair, pair.fits)) for pair in PAIRS]
+        return sum((one > other) + (one == other) / 2 for one, other in ranks) / len(ranks)
+
+    assert share(lambda pair, reply: len(reply)) == pytest.approx(0.5, abs=0.05)
+    assert share(lambda pair, reply: len(set(reply) & set(pair.turns[1]))) == pytest.approx(0.5, abs=0.05)
+
+
 def test_they_are_no_conversations_of_the_benchmark(release_repo):
     rows = [row for split in SPLITS for row in load_split(release_repo, "4-class", split)]
     read = {row[names[0]] + row[names[1]] for row in rows for names in (("u1", "b1"), ("b1", "b2"))}

@@ -26,10 +26,9 @@ class CheckpointClassifier(LabelClassifier):
         view: the utterances it reads (a key of ``contradiction.views.VIEWS``); by default what its configuration says.
         name: how messages name it.
         rule: its decision rule.
-        precision: of the arithmetic, one of ``contradiction.classifiers.scoring.PRECISIONS``. ``bf16`` is two to
-            four times as fast on a CPU that has the instructions (``bench/detect.py``), and moves probabilities by
-            0.002 on average (600 validation rows of the shipped detector; 0.05 at most, one label in 600 changed);
-            ``fp16`` is for GPUs.
+        precision: of the arithmetic, one of ``contradiction.classifiers.scoring.PRECISIONS``. ``bf16`` is faster
+            on a CPU that has the instructions, and moves probabilities a little (``docs/operators.md`` has both in
+            figures); ``fp16`` is for GPUs.
 
     Raises:
         InputError: the label names, the view or the precision are unknown.

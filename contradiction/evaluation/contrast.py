@@ -1,10 +1,11 @@
-"""Contrast pairs: two replies to one chat, alike but for what makes one of them a contradiction.
+"""Contrast pairs: two replies to one chat, of which one is a contradiction.
 
 They were written for this project, and no chat of CDConv is among them, so no habit of its bots or its annotators
-helps: what is left is whether a detector compares what is said with what was said. Near-equal inputs with different
-labels are the contrast sets of Gardner et al. (2020, *Evaluating models' local decision boundaries via contrast sets*);
-sorted by what has to be understood, they are the minimum functionality tests of Ribeiro et al. (2020, *Beyond accuracy:
-behavioral testing of NLP models with CheckList*).
+helps. Nor does what is nearest at hand here: the reply that contradicts is the longer one in half of the pairs, and in
+half it has more characters of the bot's first reply. Pairs of like inputs with different labels are the contrast sets
+of Gardner et al. (2020, *Evaluating models' local decision boundaries via contrast sets*); sorted by what has to be
+understood, they are the minimum functionality tests of Ribeiro et al. (2020, *Beyond accuracy: behavioral testing of
+NLP models with CheckList*).
 """
 
 import hashlib
@@ -127,10 +128,8 @@ def kept_table(folder: str | Path) -> Table | None:
     Args:
         folder: of kept results; those of contrast pairs lie in its sub-folder ``contrast``.
     """
-    now = fingerprint()
-    found = [
-        each for path in sorted(Path(folder, "contrast").glob("*.json")) if (each := read_json(path))["pairs"] == now
-    ]
+    kept = map(read_json, Path(folder, "contrast").glob("*.json"))
+    found = sorted((each for each in kept if each.get("pairs") == fingerprint()), key=lambda each: each["name"])
     if not found:
         return None
     phenomena = [name for name in found[0]["contrast"] if name != ALL]

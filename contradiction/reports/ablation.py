@@ -78,6 +78,8 @@ def changes(kept: Mapping[str, Any], reference: Mapping[str, Any]) -> list[str]:
         kind = "ensemble" if "ensemble" in kept["run"]["request"] else "mean"
         found.append(f"{kind} of {len(ones)} runs" if len(ones) > 1 else "a single run")
     for key in Recipe.model_fields:
+        if key == "nli_pairs" and not any(recipe["nli"] for recipe in ones):
+            continue  # without pairs to read it means nothing
         values, before = ([_words(recipe[key]) for recipe in recipes] for recipes in (ones, others))
         if key not in (*START, "name") and set(values) != set(before):
             found.append(f"{key} {' / '.join(dict.fromkeys(values))}")

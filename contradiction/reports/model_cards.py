@@ -162,6 +162,7 @@ def _use(folder: Path, name: str, run: Mapping[str, Any], recipe: Mapping[str, A
         "stages": stages,
         "ensemble": [(name, each["request"]["recipe"]) for name, each in zip(ensemble, members, strict=False)],
         "columns": ", ".join(columns),
+        "before": columns[:-1],
         "separator": separator,
         "example": example,
         "scores_of_example": card_examples.pipeline_says(folder / checkpoint, example),

@@ -186,7 +186,10 @@ def _taught(accelerator: Accelerator, recipe: Recipe, reading: Reading, work: Pa
         with writing(work), files.new_file(kept) as partial, partial.open("wb") as stream:
             np.save(stream, heard)
     accelerator.wait_for_everyone()
-    return np.load(kept)
+    heard = np.load(kept)
+    if len(heard) != reading.taught:
+        raise InputError(f"{kept}: of {len(heard):,} rows, and {reading.taught:,} are to be learnt; remove the run")
+    return heard
 
 
 def _run(run: _Run, recipe: Recipe, work: Path, save_steps: int | None, tracker: tracking.Tracker) -> Progress:

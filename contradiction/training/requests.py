@@ -37,11 +37,14 @@ def request(recipe: Recipe, data: str | Path, rows: "Mapping[str, Dataset] | Non
     values = recipe.asked()
     values["backbone"] = _by_content(recipe.backbone)
     values["teachers"] = [_by_content(each) for each in recipe.teachers]
+    pairs = fingerprint(load_split(recipe.nli, "nli", "train")) if recipe.nli else None
     if recipe.nli and (folder := Path(recipe.nli)).is_dir():
-        values["nli"] = f"{folder.resolve().name}@{fingerprint(load_split(folder, 'nli', 'train'))[:12]}"
+        values["nli"] = f"{folder.resolve().name}@{str(pairs)[:12]}"
     name = name_of(data)
     seen.check_sources(recipe, name)
-    return {"recipe": values, "data": fingerprint(*rows.values()), "data_name": name}
+    # Of a Hub id the content stands beside it: what lies there may change.
+    beside = {"nli": pairs} if pairs and values["nli"] == recipe.nli else {}
+    return {"recipe": values, "data": fingerprint(*rows.values()), "data_name": name, **beside}
 
 
 def conditions(recipe: Recipe, deterministic: bool) -> dict[str, Any]:
