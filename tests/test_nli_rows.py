@@ -104,3 +104,8 @@ def test_too_few_pairs_are_said_to_be(rows, pairs):
 def test_only_a_detector_of_contradictions_reads_them(values):
     with pytest.raises(InputError, match="for a detector of contradictions"):
         RECIPE.with_changes(nli="some/pairs", **values)
+
+
+def test_pairs_that_are_not_there_are_said_to_be_and_how_to_build_them(rows):
+    with pytest.raises(InputError, match="no such folder; `cdconv data nli --out no-such-pairs` builds it"):
+        training_rows(rows, RECIPE.with_changes(nli="no-such-pairs"))

@@ -5,6 +5,7 @@ import shutil
 import numpy as np
 import pytest
 import torch
+from accelerate import Accelerator
 from scipy.special import softmax
 
 from contradiction import record
@@ -15,6 +16,8 @@ from contradiction.recipes import Recipe
 from contradiction.training import loop
 from contradiction.training.loop import train
 from contradiction.training.losses import SOFT, divergence, objective
+from contradiction.training.requests import TAUGHT
+from contradiction.training.sampling import Reading
 from contradiction.training.teachers import soft_labels
 
 SCRATCH = {"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600}
@@ -125,3 +128,10 @@ def test_a_student_learns_from_its_teachers_the_same_each_time(quick_model, samp
     assert "in one of several views, drawn anew in each epoch: flatten, sentence-pair" in card
     [teacher] = record.read(first)["request"]["recipe"]["teachers"]
     assert teacher.startswith("quick@"), "a teacher is recorded by what it is, not by where it lies"
+
+
+def test_answers_on_other_rows_are_refused(rows, tmp_path):
+    np.save(tmp_path / TAUGHT, np.full((3, 4), 0.25))
+    few = rows.select(range(5))
+    with pytest.raises(InputError, match=f"{TAUGHT}: of 3 rows, and 5 are to be learnt"):
+        loop._taught(Accelerator(cpu=True), recipe(teachers=["some/teacher"]), Reading(few, len(few)), tmp_path)

@@ -36,10 +36,11 @@ def load_split(data: str | Path, config: str, split: str) -> "Dataset":
     if config in CHECKLISTS and split != "test":
         raise InputError(f"split {split!r}; config {config!r} has only test")
     folder = Path(data)
+    command = f"cdconv data {'nli' if config.startswith('nli') else 'build'} --out {data}"
     if folder.is_dir() and not (folder / "README.md").is_file():
-        raise InputError(f"{data} is a folder without a data set card; `cdconv data build --out {data}` builds one")
+        raise InputError(f"{data} is a folder without a data set card; `{command}` builds one")
     if not folder.exists() and str(data).count("/") != 1:
-        raise InputError(f"{data}: no such folder; `cdconv data build --out {data}` builds it")
+        raise InputError(f"{data}: no such folder; `{command}` builds it")
     try:
         with no_data_bars():
             return load_dataset(str(data), config, split=split)
