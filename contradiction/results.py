@@ -1,6 +1,6 @@
 """The results that are kept: one JSON file an evaluation, with its predictions, and the tables made from them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +57,11 @@ def kept(folder: str | Path = FOLDER) -> list[dict[str, Any]]:
     """
     found = (read_json(path) for path in sorted(Path(folder).glob("*.json")))
     return [each for each in found if not seen.of_evaluation(each)]
+
+
+def best_first(evaluations: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Evaluations by macro-F1, that of the labels which a detector gives."""
+    return sorted(evaluations, key=lambda each: -each["metrics"]["macro_f1"])
 
 
 def check_folder(folder: str | Path) -> None:
@@ -145,7 +150,10 @@ def baseline_table(folder: str | Path = FOLDER) -> Table | None:
 
 
 def run_table(results: Sequence[Mapping[str, Any]]) -> Table:
-    """How each detector was trained: backbone, seed, size, best epoch, minutes and hardware, from its run's record."""
+    """How each detector was trained, and what it costs, from its run's record.
+
+    What it reads, forward passes a reply, backbone, parameters, seed, best epoch, minutes and hardware.
+    """
     body = {}
     for each in results:
         # A zero-shot evaluation holds the record of the NLI stage that it asked.
@@ -153,15 +161,17 @@ def run_table(results: Sequence[Mapping[str, Any]]) -> Table:
             recipe = run["request"]["recipe"]
             body[each["name"]] = (
                 each["name"],
+                _of_all(run, lambda its: its["view"]),
                 _of_all(run, lambda its: backbone_name(its) or "none, from scratch"),
+                str(len(run.get("stages") or run.get("ensemble") or [run])),
                 f"{run['parameters'] / 1e6:.1f} M",
                 _of_all(run, lambda its: str(its["seed"])),
                 f"{run['best_epoch']} of {recipe['epochs']}" if "epochs" in run else "see the log",
                 f"{run['minutes']:.0f}",
                 run["hardware"],
             )
-    header = ("detector", "backbone", "parameters", "seed", "best epoch", "minutes", "hardware")
-    return Table("Runs", header, list(body.values()))
+    header = ("detector", "reads", "backbone", "passes", "parameters", "seed", "best epoch", "minutes", "hardware")
+    return Table("Runs", header, list(body.values()), texts=3)
 
 
 def _of_all(run: Mapping[str, Any], say: Callable[[Mapping[str, Any]], str]) -> str:

@@ -110,7 +110,9 @@ def test_a_mean_of_runs_is_a_change_and_so_is_what_its_runs_vary():
     assert changes({"run": mean}, {"run": run(seed=23)}) == ["mean of 2 runs", "fgm 0 / 0.5", "seed 23 / 42"]
     assert changes({"run": run(seed=23)}, {"run": mean}) == ["a single run", "fgm 0", "seed 23"]
     assert changes({"run": mean}, {"run": mean}) == []
-    assert results.run_table([{"name": "mean", "run": mean}]).rows[0][4] == "see the log"
+    table = results.run_table([{"name": "mean", "run": mean}, {"name": "two", "run": {**run(), "ensemble": [run()] * 2}}])
+    assert cells(table, "mean")["best epoch"] == "see the log"
+    assert [cells(table, name)["passes"] for name in ("mean", "two")] == ["1", "2"]
 
 
 def test_the_fewest_changes_come_first_and_runs_on_other_rows_are_left_out(found):

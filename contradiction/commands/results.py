@@ -64,11 +64,14 @@ def results(
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("models/README.md"),
     folder: Annotated[Path, typer.Option(help="The kept results.", show_default=SHOWN_RESULTS)] = RESULTS,
 ) -> None:
-    """Writes the page of results from the kept results."""
+    """Writes the page of results from the kept results, and a picture of them beside it."""
     from contradiction import files
+    from contradiction.reports import standings
     from contradiction.reports.results_page import results_page
 
     if not any(folder.glob("*.json")):
         raise InputError(f"{folder}: no such folder, or no results in it; `cdconv evaluate --json` writes them")
+    if panels := standings.standings(folder):
+        standings.draw(panels, out.with_name(standings.NAME))
     files.write_text(out, results_page(folder))
     typer.echo(f"{out}: written from {folder}")

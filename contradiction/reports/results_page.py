@@ -6,7 +6,7 @@ from typing import Any
 from contradiction import results
 from contradiction.evaluation.contrast import kept_table
 from contradiction.rendering import render
-from contradiction.reports import run_log
+from contradiction.reports import run_log, standings
 from contradiction.reports.ablation import REFERENCE, ablation
 
 
@@ -16,14 +16,16 @@ def results_page(folder: str | Path = results.FOLDER) -> str:
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for each in found:
         groups.setdefault((each["config"], each["split"]), []).append(each)
-    tables = {
-        f"{config}, {split} split (n = {ones[0]['metrics']['n']:,})": results.score_table(
-            [*ones, *results.baselines(config, split, folder, ones[0]["data"])], ""
+    tables = [
+        results.score_table(
+            results.best_first([*ones, *results.baselines(config, split, folder, ones[0]["data"])]),
+            f"{config}, {split} split (n = {ones[0]['metrics']['n']:,})",
         )
-        for (config, split), ones in sorted(groups.items())
-    }
+        for (config, split), ones in sorted(groups.items(), key=_order)
+    ]
     return render(
         "results.md",
+        picture=standings.NAME if standings.standings(folder) else None,
         tables=tables,
         classes=[results.class_table(each) for each in found],
         ablations={split: beside for split in ("validation", "test") if (beside := ablation(found, split))},
@@ -36,3 +38,9 @@ def results_page(folder: str | Path = results.FOLDER) -> str:
         reference=REFERENCE,
         resamples=results.RESAMPLES,
     )
+
+
+def _order(group: tuple[tuple[str, str], Any]) -> tuple[bool, bool, str]:
+    """Test before validation, and official before grouped splits."""
+    (config, split), _ = group
+    return split != "test", config.endswith("grouped"), config

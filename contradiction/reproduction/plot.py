@@ -15,9 +15,17 @@ if TYPE_CHECKING:
     from contradiction.reproduction.panels import Panel
 
 # Of Okabe and Ito's palette, which colour-blind people can tell apart.
-COLOURS = {"trained": "#0072B2", "merged": "#56B4E9", "zero-shot": "#009E73", "baseline": "#74787F", "paper": "#D55E00"}
+COLOURS = {
+    "shipped": "#CC79A7",
+    "trained": "#0072B2",
+    "merged": "#56B4E9",
+    "zero-shot": "#009E73",
+    "baseline": "#74787F",
+    "paper": "#D55E00",
+}
 CURVES = dict(zip(METHODS, ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#000000"), strict=True))
 MEANINGS = {
+    "shipped": "the shipped detector",
     "trained": "trained on these labels",
     "merged": "trained on four classes, merged",
     "zero-shot": "NLI checkpoint, zero-shot",
@@ -37,12 +45,12 @@ def method_plot(panels: Sequence["Panel"], title: str, path: str | Path) -> None
     figure = Figure(figsize=(9, 1.5 + 0.36 * sum(heights) + 0.75 * len(heights)), dpi=160, layout="constrained")
     axes = figure.subplots(len(heights), 1, squeeze=False, height_ratios=[height + 1 for height in heights])[:, 0]
     for each, panel in zip(axes, panels, strict=False):
-        _draw(each, panel)
+        draw_panel(each, panel)
     if not panels:
         axes[0].text(0.5, 0.5, "no cell is finished yet", ha="center", va="center")
         axes[0].set_axis_off()
     figure.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold")
-    _legend(figure, panels)
+    draw_legend(figure, panels)
     with new_file(path) as partial:
         figure.savefig(partial, format="png")
 
@@ -98,7 +106,8 @@ def _draw_curves(axes: "Axes", panel: "Panel") -> None:
     axes.legend(frameon=False, fontsize=9, loc="center left", bbox_to_anchor=(1, 0.5))
 
 
-def _draw(axes: "Axes", panel: "Panel") -> None:
+def draw_panel(axes: "Axes", panel: "Panel") -> None:
+    """Draws a line a method: its name, the mean over the runs as a dot, and what their intervals span as a bar."""
     lines = (*panel.lines, *panel.baselines)
     for height, line in enumerate(reversed(lines)):
         colour = COLOURS[line.kind]
@@ -125,7 +134,8 @@ def _draw(axes: "Axes", panel: "Panel") -> None:
         axes.spines[side].set_visible(False)
 
 
-def _legend(figure: "Figure", panels: Sequence["Panel"]) -> None:
+def draw_legend(figure: "Figure", panels: Sequence["Panel"]) -> None:
+    """Says below the panels what their colours and marks mean."""
     from matplotlib.lines import Line2D
 
     kinds = {line.kind for panel in panels for line in (*panel.lines, *panel.baselines)}
