@@ -1,9 +1,12 @@
 """Starts the page in ``space/app.py``, which is a Space of its own and so no part of the package."""
 
+import importlib
 import importlib.util
 import os
 import socket
+import sys
 from pathlib import Path
+from types import ModuleType
 
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
@@ -21,8 +24,7 @@ def serve(model: str | Path, *, host: str, port: int) -> None:
     os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
     if importlib.util.find_spec("gradio") is None:
         raise InputError('the page needs gradio: pip install "cdconv[space]"')
-    spec = importlib.util.spec_from_file_location("cdconv_space", APP)
-    if not APP.is_file() or spec is None or spec.loader is None:
+    if not APP.is_file():
         raise InputError(f"{APP}: no such file; the page is part of the repository, not of the installed package")
     _check_address(host, port)
     detector = ContradictionDetector.from_pretrained(model)
@@ -30,9 +32,14 @@ def serve(model: str | Path, *, host: str, port: int) -> None:
         raise InputError(
             f"{model}: its labels are {', '.join(detector.labels)}; the page shows 2-class and 4-class ones"
         )
-    app = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(app)
-    app.launch(detector, host=host, port=port)
+    app().launch(detector, host=host, port=port)
+
+
+def app() -> ModuleType:
+    """The module of the page, loaded as the Hub runs it: with its folder on the path."""
+    if str(APP.parent) not in sys.path:
+        sys.path.insert(0, str(APP.parent))
+    return importlib.import_module(APP.stem)
 
 
 def _check_address(host: str, port: int) -> None:

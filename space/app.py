@@ -1,193 +1,61 @@
-"""The demo page: two turns of a chat in, a verdict out. A Hugging Face Space, and what ``cdconv space`` starts."""
+"""The demo page: a chat in, verdicts out. A Hugging Face Space, and what ``cdconv space`` starts."""
 
-import html
 import json
 import os
-import re
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import asdict
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import bubbles
 import gradio as gr
+from wording import BOXES, CHINESE, ENGLISH, headline, summary, translations, words_of
 
 from contradiction import ContradictionDetector, Verdict
-from contradiction.conversation import ASSISTANT, USER
+from contradiction.chats import pasted
+from contradiction.conversation import ASSISTANT, USER, read_message
 from contradiction.errors import InputError
-from contradiction.labels import CONTRADICTION, HISTORY, INTRA, LABELS, NON_CONTRADICTION, ROLE
+from contradiction.labels import LABELS
 
 MODEL = os.environ.get("CDCONV_MODEL", "models/e5-small-cdconv-soup")
-BOXES = ("u1", "b1", "u2", "b2")
 WAITING = 64  # requests in the queue; the next one is told to come back
 LONGEST = 2000  # characters of one utterance
-
-ENGLISH = {
-    "title": "CDConv: does the bot contradict itself?",
-    "introduction": """# Does the bot contradict itself?
-Write two turns of a Chinese chat, or pick an example. The detector judges the bot's **last** reply. Its labels, from
-[CDConv](https://aclanthology.org/2022.emnlp-main.2): {labels}.""",
-    "name": "*{label}*",
-    "u1": "u1 · user",
-    "b1": "b1 · bot",
-    "u2": "u2 · user",
-    "b2": "b2 · bot (judged)",
-    "judge": "Judge the last reply",
-    "clear": "Clear",
-    "waiting": "### The verdict appears here",
-    "verdict": "Verdict",
-    "chat": "Chat",
-    "scores": "Probability of each label",
-    NON_CONTRADICTION: "No contradiction",
-    CONTRADICTION: "Contradiction: with itself, with its role, or with the history",
-    INTRA: "Intra-sentence: the reply contradicts itself",
-    ROLE: "Role confusion: the reply takes the user's place",
-    HISTORY: "History: the reply contradicts what the bot said before",
-    "headline": "### {text} ({score:.0%})",
-    "less probable": "Another label is more probable; the decision rule calls rare kinds from lower probabilities.",
-    "nothing": "### Nothing to judge\n{reason}.",
-    "refused": "### Not judged\n{reason}.",
-    "unread": "**Not all was checked:** {reason}.",
-    "empty": "{names} is empty; all four utterances are needed",
-    "all empty": "{names} are empty; all four utterances are needed",
-    "long": "{name} has {length:,} characters; at most {longest:,} are allowed",
-    "comma": ", ",
-    "semicolon": "; ",
-    "user": "user",
-    "bot": "bot",
-    "judged": "judged",
-    "contradicted": "contradicted",
-    "examples": """### Examples
-Written for this project: the same two turns, and replies of several categories. The name before a reply says what it
-was written to be, the one behind the arrow what this detector says of it. **They were chosen** so that the detector
-that comes with the project gets one of each category right; it gets others wrong, here as elsewhere.""",
-    "limits": """### Limits
-This page runs `{model}`, which reads {columns}. CDConv holds two-turn chats with two Chinese chatbots of 2022; on other
-bots, longer chats or other languages the answers are guesses. Mistakes are many: the model's card has the numbers.
-CDConv, and so what is trained on it, is not for commercial use (CC BY-NC 4.0).""",
-}
-CHINESE = {
-    "title": "CDConv：机器人自相矛盾了吗？",
-    "introduction": """# 机器人自相矛盾了吗？
-写两轮中文对话，或点选一个例子。检测器判断机器人的**最后一句**回复。标签取自 \
-[CDConv](https://aclanthology.org/2022.emnlp-main.2)：{labels}。""",
-    "name": "*{label}*（{gloss}）",
-    "u1": "u1 · 用户",
-    "b1": "b1 · 机器人",
-    "u2": "u2 · 用户",
-    "b2": "b2 · 机器人（被判断的回复）",
-    "judge": "判断最后一句回复",
-    "clear": "清空",
-    "waiting": "### 判断结果显示在这里",
-    "verdict": "判断结果",
-    "chat": "对话",
-    "scores": "各标签的概率",
-    NON_CONTRADICTION: "无矛盾",
-    CONTRADICTION: "有矛盾：与自身、与角色或与历史矛盾",
-    INTRA: "句内矛盾：回复自相矛盾",
-    ROLE: "角色混淆：回复站到了用户的位置上",
-    HISTORY: "历史矛盾：回复与机器人先前说过的话矛盾",
-    "headline": "### {text}（{score:.0%}）",
-    "less probable": "另一个标签的概率更高；但对少见的类别，决策规则在概率较低时也会判定。",
-    "nothing": "### 无从判断\n{reason}。",
-    "refused": "### 未作判断\n{reason}。",
-    "unread": "**并非全部都检查过**：{reason}。",
-    "empty": "{names} 为空；四句话都要填写",
-    "all empty": "{names} 为空；四句话都要填写",
-    "long": "{name} 有 {length:,} 个字符；最多 {longest:,} 个",
-    "comma": "、",
-    "semicolon": "；",
-    "user": "用户",
-    "bot": "机器人",
-    "judged": "被判断",
-    "contradicted": "与被判断的回复矛盾",
-    "examples": """### 例子
-为本项目编写：前三句相同，回复分属不同类别。回复前面的名称是编写时想要的类别，箭头后面是这个检测器的判断。\
-**例子经过挑选**，使项目自带的检测器在每个类别上都判对一个；其余的例子它会判错一些，在别处也会。""",
-    "limits": """### 局限
-本页运行 `{model}`，它的输入是 {columns}。CDConv 是与 2022 年两个中文聊天机器人的两轮对话；对其他机器人、更长的对话或\
-其他语言，结果只是猜测。错误不少，具体数字见模型卡。CDConv 以及用它训练的模型不得用于商业用途（CC BY-NC 4.0）。""",
-}
-GLOSSES = {
-    NON_CONTRADICTION: "无矛盾",
-    CONTRADICTION: "有矛盾",
-    INTRA: "句内矛盾",
-    ROLE: "角色混淆",
-    HISTORY: "历史矛盾",
-}
-# What the library says of texts that were not read, in Chinese.
-REASONS = {
-    r"the reply (?=holds|is)": "这句回复",
-    r"(b1) (?=holds|is)": r"\1 ",
-    r"holds no words": "没有文字",
-    r"holds no word that the model knows": "没有模型认识的词",
-    r"is not in Chinese, the language that the model was trained on": "不是中文，而模型只用中文训练过",
-    r"the first (\d+) tokens (.*) were not read": r"\2最前面的 \1 个词元没有读",
-    r"only the last tokens (.*) were read": r"\1只读了最后的词元",
-    r"of the history and of the reply": "对话历史和回复",
-    r"of the history": "对话历史",
-    r": the model reads at most (\d+)": r"（模型最多读 \1 个）",
-    r"; ": "；",
-}
-# The forms of Chinese that Gradio's own words come in; it shows all other visitors English or another language.
-LOCALES = ("zh-CN", "zh-TW")
+LONGEST_CHAT = 10_000  # of a whole chat
+THRESHOLD = (
+    0.6  # of a whole chat: with more replies there are more false alarms, and the rule of two turns calls too many
+)
+EARLIER = 30  # turns that a reply of a whole chat is held against
 # The contexts of the embedded sample to show, by what is said first.
 SHOWN = ("动作这么溜，你打篮球多少年了？", "我刚看完一部科幻片，太震撼了", "我是重庆人，一天不吃辣就难受")
-CSS = """
-.chat {display: flex; flex-direction: column; gap: .9rem; padding: .25rem}
-.chat p {margin: 0; padding: .5rem .8rem; border-radius: .9rem; max-width: 88%; max-height: 16rem; overflow-y: auto;
-  line-height: 1.5; overflow-wrap: anywhere; white-space: pre-wrap; color: var(--body-text-color)}
-.chat small {display: block; font-size: .75rem; opacity: .75}
-.chat .user {align-self: flex-end; background: var(--primary-100)}
-.chat .bot {align-self: flex-start; background: var(--neutral-200)}
-.dark .chat .user {background: var(--primary-900)}
-.dark .chat .bot {background: var(--neutral-700)}
-.chat .clash {outline: 3px solid #dc2626}
-.chat .fine {outline: 3px solid #16a34a}
-.dark .chat .clash {outline-color: #f87171}
-.dark .chat .fine {outline-color: #4ade80}
-#verdict {scroll-margin: .5rem}
-#chat:not(:has(.chat)), footer .divider {display: none}
+CHATS = Path(__file__).with_name("chats.txt")  # parted by empty lines
+CSS = (
+    bubbles.CSS
+    + """
+#verdict, #verdicts {scroll-margin: .5rem}
+.shown:not(:has(.chat)), footer .divider {display: none}
 .examples .gallery {flex-direction: column; align-items: flex-start; text-align: left; font-size: var(--text-md)}
 .examples .label svg {display: none}
 """
+)
 # Named, so that no font is fetched, and Chinese before the browser's own choice, which may be the Japanese glyphs.
 FONTS = ["system-ui", "PingFang SC", "Microsoft YaHei", "Noto Sans CJK SC", "sans-serif"]
 
 # On a phone the boxes and the examples lie far from the verdict. An emptied chat is no verdict.
-SHOW_VERDICT = """(chat) => {
-  if (chat !== "") document.getElementById("verdict").scrollIntoView({behavior: "smooth", block: "nearest"})
+SHOW = """(chat) => {
+  if (chat !== "") document.getElementById("%s").scrollIntoView({behavior: "smooth", block: "nearest"})
 }"""
 # Screen readers say the verdict when it comes. The title is not left to Gradio: it would stand untranslated, as a key,
 # where a link to the page is previewed.
 START = """() => {
-  document.getElementById("verdict").setAttribute("aria-live", "polite");
+  for (const id of ["verdict", "verdicts"]) document.getElementById(id)?.setAttribute("aria-live", "polite");
   if (document.documentElement.lang.startsWith("zh")) document.title = "%s"
 }"""
 CLEAR = """() => {
-  document.querySelector("#u1 textarea").focus();
+  document.querySelector("#%s textarea").focus();
   return %s
 }"""
-
-
-def words_of(request: gr.Request) -> dict[str, str]:
-    """The words in the language in which Gradio shows the page to this visitor."""
-    first = request.headers.get("accept-language", "").split(",")[0].split(";")[0].strip()
-    return CHINESE if first in LOCALES else ENGLISH
-
-
-def translations(detector: ContradictionDetector) -> gr.I18n:
-    """The words of the page around a detector, by language; the browser chooses."""
-    names, columns = detector.labels, ", ".join(detector.columns)
-
-    def filled(words: dict[str, str]) -> dict[str, str]:
-        labels = words["comma"].join(words["name"].format(label=name, gloss=GLOSSES.get(name, name)) for name in names)
-        return words | {
-            "introduction": words["introduction"].format(labels=labels),
-            "limits": words["limits"].format(model=Path(detector.name).name, columns=columns),
-        }
-
-    return gr.I18n(en=filled(ENGLISH), **{locale: filled(CHINESE) for locale in LOCALES})
 
 
 def examples() -> list[tuple[tuple[str, ...], dict[str, str]]]:
@@ -224,118 +92,182 @@ def check(utterances: Sequence[str], words: dict[str, str]) -> None:
         raise InputError(words["semicolon"].join(problems))
 
 
-def chat_html(messages: list[dict[str, str]], verdict: Verdict, words: dict[str, str] = ENGLISH) -> str:
-    """The chat as bubbles; the judged reply and what it contradicts are outlined, and named for who sees no colour."""
-    marks = {index: ("clash", words["contradicted"]) for index in verdict.evidence}
-    marks[len(messages) - 1] = ({True: "clash", False: "fine", None: ""}[verdict.is_contradiction], words["judged"])
-    bubbles = []
-    for index, (column, message) in enumerate(zip(BOXES, messages, strict=True)):
-        speaker = "user" if message["role"] == USER else "bot"
-        mark, note = marks.get(index, ("", ""))
-        caption = " · ".join(filter(None, (column, words[speaker], note)))
-        bubbles.append(f'<p class="{speaker} {mark}"><small>{caption}</small>{html.escape(message["content"])}</p>')
-    return f'<div class="chat" lang="zh-CN">{"".join(bubbles)}</div>'
+def pasted_chat(text: str, words: dict[str, str]) -> list[dict[str, Any]]:
+    """The messages of a pasted chat.
+
+    Raises:
+        InputError: it is none, or too long.
+    """
+    if not text.strip():
+        raise InputError(words["scan empty"])
+    if len(text) > LONGEST_CHAT:
+        raise InputError(words["too long"].format(length=len(text), longest=LONGEST_CHAT))
+    return pasted.read(text)
 
 
-def because(verdict: Verdict, words: dict[str, str]) -> str:
-    """Why not all was checked; messages go by the names of their boxes."""
-    reason = str(verdict.reason).replace("messages[1]", "b1")
-    if words is CHINESE:
-        for said, chinese in REASONS.items():
-            reason = re.sub(said, chinese, reason)
-    return reason
+def judge(
+    detector: ContradictionDetector, utterances: Sequence[str | None], words: dict[str, str]
+) -> tuple[str, dict[str, float], str]:
+    """Of the reply b2 in u1 b1 u2 b2: a headline, the probability of each label, the chat as HTML."""
+    texts = [(text or "").strip() for text in utterances]
+    check(texts, words)
+    messages = chat_of(*texts)
+    verdict = detector(messages)
+    shown = {index: (each["role"], each["content"]) for index, each in enumerate(messages)}
+    notes = bubbles.of_last(verdict, len(messages) - 1, words)
+    return headline(verdict, words), dict(verdict.scores), bubbles.chat_html(shown, BOXES, notes, words)
 
 
-def headline(verdict: Verdict, words: dict[str, str] = ENGLISH) -> str:
-    """The verdict in one sentence, what else decided it than its probability, and what was not read."""
-    if verdict.label is None or verdict.score is None:
-        reason = because(verdict, words)
-        return words["nothing"].format(reason=reason[:1].upper() + reason[1:])
-    lines = [words["headline"].format(text=words.get(verdict.label, verdict.label), score=verdict.score)]
-    if verdict.score < max(verdict.scores.values()):
-        lines.append(words["less probable"])
-    if not verdict.checked:
-        lines.append(words["unread"].format(reason=because(verdict, words)))
-    return "\n\n".join(lines)
+def scan(
+    detector: ContradictionDetector, text: str | None, threshold: float, words: dict[str, str]
+) -> tuple[str, str, list[Verdict]]:
+    """Of all replies of a pasted chat: how many contradict, the chat as HTML, the verdicts."""
+    messages = pasted_chat(text or "", words)
+    verdicts = detector.with_settings(max_turns=EARLIER, threshold=threshold).scan(messages)
+    names = [str(number) for number in range(1, len(messages) + 1)]
+    read = [read_message(message, f"messages[{index}]") for index, message in enumerate(messages)]
+    shown = {index: (each.role, each.text) for index, each in enumerate(read) if not each.unsaid}
+    chat = bubbles.chat_html(shown, names, bubbles.of_all(verdicts, names, words), words)
+    return summary(verdicts, words, names), chat, verdicts
 
 
 def build(detector: ContradictionDetector) -> gr.Blocks:
-    """The page around a detector; its one public endpoint is /judge.
+    """The page around a detector; its public endpoints are /judge and /scan.
 
     Raises:
         InputError: it does not judge replies.
     """
     detector.batch([])  # says so before anything is drawn
+    words = translations(detector.labels, detector.columns, Path(detector.name).name)
+    with gr.Blocks(title=ENGLISH["title"], analytics_enabled=False) as page:
+        gr.Markdown(words("introduction"))
+        with gr.Tabs():
+            with gr.Tab(words("two turns"), id="turns"):
+                two_turns(detector, words)
+            with gr.Tab(words("whole chat"), id="chat"):
+                whole_chat(detector, words)
+        page.load(js=START % CHINESE["title"])
+        gr.Markdown(words("limits"))
+    return page.queue(max_size=WAITING, default_concurrency_limit=2)
 
-    def answer(utterances: Sequence[str | None], words: dict[str, str]) -> tuple[str, dict[str, float], str]:
-        texts = [(text or "").strip() for text in utterances]
-        check(texts, words)
-        messages = chat_of(*texts)
-        verdict = detector(messages)
-        return headline(verdict, words), dict(verdict.scores), chat_html(messages, verdict, words)
 
-    def judge(u1: str, b1: str, u2: str, b2: str) -> tuple[str, dict[str, float], str]:
+def two_turns(detector: ContradictionDetector, words: gr.I18n) -> None:
+    """Draws four boxes, the verdict on the last of them, and examples."""
+
+    def answer(u1: str, b1: str, u2: str, b2: str) -> tuple[str, dict[str, float], str]:
         """Judges the reply b2 of the chat u1 b1 u2 b2: a headline, the probability of each label, the chat as HTML."""
         try:
-            return answer((u1, b1, u2, b2), ENGLISH)
+            return judge(detector, (u1, b1, u2, b2), ENGLISH)
         except InputError as error:
             raise gr.Error(str(error), print_exception=False) from None
 
     def show(u1: str, b1: str, u2: str, b2: str, request: gr.Request) -> tuple[str, dict[str, float], str]:
         """The same in the visitor's language; what is wrong with the boxes stands where the verdict would."""
-        words = words_of(request)
+        spoken = words_of(request)
         try:
-            return answer((u1, b1, u2, b2), words)
+            return judge(detector, (u1, b1, u2, b2), spoken)
         except InputError as error:
-            return words["refused"].format(reason=error), {}, ""
+            return spoken["refused"].format(reason=error), {}, ""
 
-    words = translations(detector)
-    with gr.Blocks(title=ENGLISH["title"], analytics_enabled=False) as page:
-        gr.Markdown(words("introduction"))
-        with gr.Row():
+    with gr.Row():
+        with gr.Column():
+            utterances = [gr.Textbox(label=words(name), max_lines=6, elem_id=name) for name in BOXES]
+            with gr.Row():
+                button = gr.Button(words("judge"), variant="primary", scale=3, min_width=160)
+                clear = gr.Button(words("clear"), scale=1, min_width=80)
+        with gr.Column():
+            verdict = gr.Markdown(words("waiting"), label=words("verdict"), elem_id="verdict")
+            chat = gr.HTML(label=words("chat"), elem_id="chat", elem_classes="shown")
+            scores = gr.Label(label=words("scores"), show_heading=False, elem_id="scores")
+    outputs = [verdict, scores, chat]
+    gr.on([], answer, utterances, outputs, api_name="judge")
+    triggers = [button.click, utterances[-1].submit]
+    judged = gr.on(triggers, show, utterances, outputs, api_visibility="private", show_progress_on=scores)
+    judged.then(js=SHOW % "verdict")
+    chat.change(inputs=chat, js=SHOW % "verdict")
+    nothing = json.dumps([*[""] * len(BOXES), str(words("waiting")), {}, ""])
+    clear.click(outputs=[*utterances, *outputs], js=CLEAR % ("u1", nothing))
+    gr.Markdown(words("examples"))
+    with gr.Row(elem_classes="examples"):
+        for context, replies in examples():
+            verdicts = detector.batch([chat_of(*context, reply) for reply in replies.values()])
             with gr.Column():
-                utterances = [gr.Textbox(label=words(name), max_lines=6, elem_id=name) for name in BOXES]
-                with gr.Row():
-                    button = gr.Button(words("judge"), variant="primary", scale=3, min_width=160)
-                    clear = gr.Button(words("clear"), scale=1, min_width=80)
-            with gr.Column():
-                verdict = gr.Markdown(words("waiting"), label=words("verdict"), elem_id="verdict")
-                chat = gr.HTML(label=words("chat"), elem_id="chat")
-                scores = gr.Label(label=words("scores"), show_heading=False, elem_id="scores")
-        outputs = [verdict, scores, chat]
-        gr.on([], judge, utterances, outputs, api_name="judge")
-        triggers = [button.click, utterances[-1].submit]
-        judged = gr.on(triggers, show, utterances, outputs, api_visibility="private", show_progress_on=scores)
-        judged.then(js=SHOW_VERDICT)
-        chat.change(inputs=chat, js=SHOW_VERDICT)
-        nothing = json.dumps([*[""] * len(BOXES), str(words("waiting")), {}, ""])
-        clear.click(outputs=[*utterances, *outputs], js=CLEAR % nothing)
-        page.load(js=START % CHINESE["title"])
-        gr.Markdown(words("examples"))
-        with gr.Row(elem_classes="examples"):
-            for context, replies in examples():
-                verdicts = detector.batch([chat_of(*context, reply) for reply in replies.values()])
-                with gr.Column():
-                    gr.Examples(
-                        [[*context, reply] for reply in replies.values()],
-                        utterances,
-                        outputs,
-                        show,
-                        label=" → ".join(context),
-                        example_labels=[
-                            f"{name}: {reply} → {verdict.label}"
-                            for (name, reply), verdict in zip(replies.items(), verdicts, strict=True)
-                        ],
-                        run_on_click=True,
-                        cache_examples=False,
-                        api_visibility="private",
-                    )
-        gr.Markdown(words("limits"))
-    return page.queue(max_size=WAITING, default_concurrency_limit=2)
+                gr.Examples(
+                    [[*context, reply] for reply in replies.values()],
+                    utterances,
+                    outputs,
+                    show,
+                    label=" → ".join(context),
+                    example_labels=[
+                        f"{name}: {reply} → {verdict.label}"
+                        for (name, reply), verdict in zip(replies.items(), verdicts, strict=True)
+                    ],
+                    run_on_click=True,
+                    cache_examples=False,
+                    api_visibility="private",
+                )
 
 
-def launch(detector: ContradictionDetector, host: str | None = None, port: int | None = None) -> None:
-    """Serves the page until interrupted; what is not given is left to Gradio."""
+def whole_chat(detector: ContradictionDetector, words: gr.I18n) -> None:
+    """Draws a box for a chat of any length, a verdict on each of its replies, and examples."""
+
+    def answer(chat: str, threshold: float) -> list[dict[str, Any]]:
+        """Judges every reply of a chat, given as on the page: a verdict each, with the fields of the library's."""
+        try:
+            return [asdict(each) for each in scan(detector, chat, threshold, ENGLISH)[2]]
+        except InputError as error:
+            raise gr.Error(str(error), print_exception=False) from None
+
+    def show(chat: str, threshold: float, request: gr.Request) -> tuple[str, str]:
+        """A summary and the chat as HTML, in the visitor's language."""
+        spoken = words_of(request)
+        try:
+            return scan(detector, chat, threshold, spoken)[:2]
+        except InputError as error:
+            return spoken["refused"].format(reason=error), ""
+
+    def again(chat: str, threshold: float, request: gr.Request) -> Any:
+        """The same once more, where there is a chat already."""
+        return show(chat, threshold, request) if chat.strip() else (gr.skip(), gr.skip())
+
+    with gr.Row():
+        with gr.Column():
+            text = gr.Textbox(label=words("paste"), info=words("paste info"), lines=12, max_lines=24, elem_id="text")
+            threshold = gr.Slider(
+                0.1, 0.9, THRESHOLD, step=0.05, label=words("threshold"), info=words("threshold info")
+            )
+            with gr.Row():
+                button = gr.Button(words("scan"), variant="primary", scale=3, min_width=160)
+                clear = gr.Button(words("clear"), scale=1, min_width=80)
+        with gr.Column():
+            verdicts = gr.Markdown(words("scan waiting"), elem_id="verdicts")
+            chat = gr.HTML(label=words("chat"), elem_id="whole", elem_classes="shown")
+    outputs = [verdicts, chat]
+    asked = [text, threshold]
+    gr.on([], answer, asked, gr.JSON(visible=False), api_name="scan")
+    judged = button.click(show, asked, outputs, api_visibility="private", show_progress_on=verdicts)
+    judged.then(js=SHOW % "verdicts")
+    threshold.release(again, asked, outputs, api_visibility="private", show_progress="hidden")
+    nothing = json.dumps(["", str(words("scan waiting")), ""])
+    clear.click(outputs=[text, *outputs], js=CLEAR % ("text", nothing))
+    gr.Markdown(words("scan examples"))
+    chats = CHATS.read_text(encoding="utf-8").strip().split("\n\n")
+    with gr.Row(elem_classes="examples"):
+        gr.Examples(
+            [[each, THRESHOLD] for each in chats],
+            asked,
+            outputs,
+            show,
+            label="",
+            example_labels=[each.partition("\n")[0] for each in chats],
+            run_on_click=True,
+            cache_examples=False,
+            api_visibility="private",
+        )
+
+
+def serve(detector: ContradictionDetector, host: str | None = None, port: int | None = None) -> tuple[gr.Blocks, str]:
+    """Serves the page in the background; what is not given is left to Gradio. Returns the page and its address."""
     theme = gr.themes.Soft(font=FONTS, font_mono=["ui-monospace", "monospace"]).set(
         background_fill_primary="*neutral_50",  # Soft's own, which set() forgets
         block_title_text_color="*primary_700",
@@ -352,10 +284,16 @@ def launch(detector: ContradictionDetector, host: str | None = None, port: int |
         css=CSS,
         theme=theme,
         footer_links=["api"],
-        i18n=translations(detector),
+        i18n=translations(detector.labels, detector.columns, Path(detector.name).name),
         quiet=True,
         prevent_thread_lock=True,
     )
+    return page, address
+
+
+def launch(detector: ContradictionDetector, host: str | None = None, port: int | None = None) -> None:
+    """Serves the page until interrupted."""
+    page, address = serve(detector, host, port)
     print(f"The page is at {address} (Ctrl+C ends it)", flush=True)
     page.block_thread()
 

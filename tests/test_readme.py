@@ -1,4 +1,4 @@
-"""The README: its code runs as printed, its commands exist, its links lead somewhere, its figures are the kept ones."""
+"""README and docs: their code runs as printed, commands exist, links lead somewhere, figures are the kept ones."""
 
 import re
 import subprocess
@@ -14,6 +14,17 @@ from contradiction.tables import percent
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 CHINESE = (ROOT / "README.zh.md").read_text(encoding="utf-8")
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "README.zh.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    ROOT / "models" / "README.md",
+]
+
+
+@pytest.fixture(params=PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def page(request):
+    return request.param
 
 
 @pytest.fixture(scope="module")
@@ -44,12 +55,12 @@ def test_every_block_of_python_runs_as_printed(checkout):
     assert re.search(r"label='([^']+)'", verdict).group(1) == re.search(r"'label': '([^']+)'", labels).group(1)
 
 
-@pytest.mark.parametrize("text", [README, CHINESE], ids=["README.md", "README.zh.md"])
-def test_every_command_named_exists(text):
+def test_every_command_named_exists(page):
     import typer
 
     known = typer.main.get_command(app)
-    for words in re.findall(r"`cdconv ([a-z]+(?: [a-z]+)?)", text):
+    text = page.read_text(encoding="utf-8")
+    for words in re.findall(r"(?:`|^)cdconv ([a-z]+(?: [a-z]+)?)", text, flags=re.MULTILINE):
         command = known
         for word in words.split():
             if not hasattr(command, "commands"):
@@ -58,11 +69,30 @@ def test_every_command_named_exists(text):
             command = command.commands[word]
 
 
-@pytest.mark.parametrize("text", [README, CHINESE], ids=["README.md", "README.zh.md"])
-def test_every_link_into_the_repository_leads_somewhere(text):
-    links = [link for link in re.findall(r"\]\(([^)#]+)\)", text) if "://" not in link]
+def test_every_link_into_the_repository_leads_somewhere(page):
+    links = [link for link in re.findall(r"\]\(([^)]+)\)", page.read_text(encoding="utf-8")) if "://" not in link]
     assert links
-    assert [link for link in links if not (ROOT / link).exists()] == []
+    for link in links:
+        path, _, place = link.partition("#")
+        target = page.parent / path if path else page
+        assert target.exists(), link
+        if place:
+            assert place in anchors(target), link
+
+
+def anchors(page):
+    """The anchors that GitHub gives the headings of a page."""
+    titles = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def test_the_page_on_training_names_every_key_of_a_recipe():
+    from contradiction.recipes import Recipe
+
+    text = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
+    keys = [re.findall(r"`([a-z_]+)`", row) for row in re.findall(r"^\| (`[^|]+) \|", text, flags=re.MULTILINE)]
+    # Its name is the file's, and the grid alone sets what a stage targets.
+    assert sorted(key for row in keys for key in row) == sorted({*Recipe.model_fields} - {"name", "target"})
 
 
 @pytest.mark.parametrize("text", [README, CHINESE], ids=["README.md", "README.zh.md"])
@@ -96,10 +126,3 @@ def test_what_the_page_for_operators_prints_runs(checkout):
     assert first == "它叫橘子"  # the consistent one of the two
     assert held.startswith("Monitor(model='models/e5-small-cdconv-soup', messages=5, turns=3, ")
     assert last.startswith("Verdict(label=")
-
-
-def test_the_links_of_the_page_for_operators_lead_somewhere():
-    page = ROOT / "docs" / "operators.md"
-    links = re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8"))
-    assert links
-    assert [link for link in links if not (page.parent / link).exists()] == []

@@ -110,7 +110,9 @@ def test_a_mean_of_runs_is_a_change_and_so_is_what_its_runs_vary():
     assert changes({"run": mean}, {"run": run(seed=23)}) == ["mean of 2 runs", "fgm 0 / 0.5", "seed 23 / 42"]
     assert changes({"run": run(seed=23)}, {"run": mean}) == ["a single run", "fgm 0", "seed 23"]
     assert changes({"run": mean}, {"run": mean}) == []
-    table = results.run_table([{"name": "mean", "run": mean}, {"name": "two", "run": {**run(), "ensemble": [run()] * 2}}])
+    table = results.run_table(
+        [{"name": "mean", "run": mean}, {"name": "two", "run": {**run(), "ensemble": [run()] * 2}}]
+    )
     assert cells(table, "mean")["best epoch"] == "see the log"
     assert [cells(table, name)["passes"] for name in ("mean", "two")] == ["1", "2"]
 

@@ -1,6 +1,5 @@
 """The demo page and the metric's page, as real processes on 127.0.0.1, seen by a client and by a browser."""
 
-import importlib.util
 import json
 import os
 import re
@@ -17,17 +16,16 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from contradiction import ContradictionDetector, Verdict, shipped
+from contradiction import ContradictionDetector, Verdict, page, shipped
 from contradiction.backbones.start import start
 from contradiction.classifiers.checkpoint import CheckpointClassifier
 from contradiction.classifiers.scoring import load_checkpoint
 from contradiction.data.sources import SAMPLE
 from contradiction.errors import InputError
-from contradiction.labels import HISTORY, LABELS, NON_CONTRADICTION, STAGES
-from contradiction.page import APP
+from contradiction.labels import HISTORY, INTRA, LABELS, NON_CONTRADICTION, STAGES
 from contradiction.recipes import Recipe
 
-ROOT = APP.parents[1]
+ROOT = page.APP.parents[1]
 CHROMIUM = Path("/usr/bin/chromium")
 CDCONV = Path(sys.executable).with_name("cdconv")
 COLUMNS = ("u1", "b1", "u2", "b2")
@@ -123,11 +121,17 @@ def client(url):
 
 @pytest.fixture(scope="module")
 def app() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("space_app", APP)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return page.app()
+
+
+@pytest.fixture(scope="module")
+def wording(app) -> ModuleType:
+    return sys.modules[app.headline.__module__]
+
+
+@pytest.fixture(scope="module")
+def bubbles(app) -> ModuleType:
+    return app.bubbles
 
 
 def probabilities(answer):
@@ -137,13 +141,49 @@ def probabilities(answer):
 # The endpoint
 
 
-def test_the_only_public_endpoint_is_judge(client):
+def test_the_public_endpoints_are_judge_and_scan(client):
     endpoints = client.view_api(return_format="dict", print_info=False)["named_endpoints"]
-    assert list(endpoints) == ["/judge"]
-    assert [each["parameter_name"] for each in endpoints["/judge"]["parameters"]] == list(COLUMNS)
+    names = {path: [each["parameter_name"] for each in its["parameters"]] for path, its in endpoints.items()}
+    assert names == {"/judge": list(COLUMNS), "/scan": ["chat", "threshold"]}
 
 
-def test_twenty_calls_at_once_get_the_verdicts_of_the_facade(client, facade, app):
+def test_a_whole_chat_gets_the_verdicts_of_the_facade(client, model):
+    from dataclasses import asdict
+
+    chat = [text for each in CHATS[:3] for text in each]
+    answer = client.predict("\n".join(chat), 0.4, api_name="/scan")
+    detector = ContradictionDetector.from_pretrained(model, threshold=0.4, max_turns=30)
+    roles = ("user", "assistant")
+    verdicts = detector.scan([{"role": roles[index % 2], "content": text} for index, text in enumerate(chat)])
+    assert [(each["label"], each["reply"]) for each in answer] == [
+        (each.label, [2 * number + 1]) for number, each in enumerate(verdicts)
+    ]
+    assert {NON_CONTRADICTION} < {each["label"] for each in answer}
+    for each, verdict in zip(answer, verdicts, strict=True):
+        assert set(each) == set(asdict(verdict))
+        assert each["scores"] == pytest.approx(verdict.scores, abs=1e-5)
+        assert each["evidence"] == list(verdict.evidence)
+
+
+@pytest.mark.parametrize(
+    ("chat", "message"),
+    [
+        (" \n", "the chat is empty"),
+        ("好" * 10_001, "it has 10,001 characters; at most 10,000 are allowed"),
+        ('[{"role": "user"}]', "messages[0] "),
+        ("[你好", "not JSON ("),
+    ],
+)
+def test_what_is_no_chat_is_one_clear_message(client, log, chat, message):
+    from gradio_client.exceptions import AppError
+
+    with pytest.raises(AppError) as error:
+        client.predict(chat, 0.6, api_name="/scan")
+    assert str(error.value).startswith(message)
+    assert "Traceback" not in log.read_text(encoding="utf-8")
+
+
+def test_twenty_calls_at_once_get_the_verdicts_of_the_facade(client, facade, wording):
     chats = CHATS[:: len(CHATS) // 20][:20]
     with ThreadPoolExecutor(20) as pool:
         answers = list(pool.map(lambda chat: client.predict(*chat, api_name="/judge"), chats))
@@ -152,7 +192,7 @@ def test_twenty_calls_at_once_get_the_verdicts_of_the_facade(client, facade, app
         expected = facade(chat)
         assert answer[1]["label"] == expected.label
         assert probabilities(answer) == pytest.approx(expected.scores, abs=1e-5)
-        assert answer[0] == app.headline(expected)
+        assert answer[0] == wording.headline(expected)
         assert all(text in answer[2] for text in chat)
 
 
@@ -215,19 +255,19 @@ def test_the_replies_of_the_examples_are_what_their_names_say_and_of_all_categor
         ("zh-TW;q=1", "CHINESE"),
     ],
 )
-def test_a_visitor_is_answered_in_the_language_that_comes_first(app, header, language):
+def test_a_visitor_is_answered_in_the_language_that_comes_first(wording, header, language):
     import gradio
 
     request = gradio.Request(headers={} if header is None else {"accept-language": header})
-    assert app.words_of(request) is getattr(app, language)
+    assert wording.words_of(request) is getattr(wording, language)
 
 
-def test_both_languages_say_the_same_things(app):
-    assert list(app.CHINESE) == list(app.ENGLISH)
-    for key, english in app.ENGLISH.items():
-        blanks = set(re.findall("{(.*?)}", app.CHINESE[key])) - {"gloss"}
+def test_both_languages_say_the_same_things(wording):
+    assert list(wording.CHINESE) == list(wording.ENGLISH)
+    for key, english in wording.ENGLISH.items():
+        blanks = set(re.findall("{(.*?)}", wording.CHINESE[key])) - {"gloss"}
         assert blanks == set(re.findall("{(.*?)}", english)), key
-    assert set(app.GLOSSES) == {*LABELS["2-class"], *LABELS["4-class"]}
+    assert set(wording.GLOSSES) == {*LABELS["2-class"], *LABELS["4-class"]}
 
 
 @pytest.mark.parametrize(
@@ -243,17 +283,17 @@ def test_both_languages_say_the_same_things(app):
         ("好" * 2000, "你好", "再见", "好" * 2000),
     ],
 )
-def test_what_was_not_read_is_said_in_chinese_too(app, facade, utterances):
-    said = app.headline(facade(utterances), app.CHINESE)
+def test_what_was_not_read_is_said_in_chinese_too(wording, facade, utterances):
+    said = wording.headline(facade(utterances), wording.CHINESE)
     assert any(words in said for words in ("无从判断", "并非全部"))
     assert not re.search("[A-Za-z]{2}|[;:,]", said)
 
 
-def test_a_label_that_is_not_the_most_probable_is_explained(app):
+def test_a_label_that_is_not_the_most_probable_is_explained(wording):
     scores = {NON_CONTRADICTION: 0.5, HISTORY: 0.4}
     note = "Another label is more probable; the decision rule calls rare kinds from lower probabilities."
-    assert note == app.headline(Verdict(HISTORY, 0.4, scores)).split("\n\n")[1]
-    assert note not in app.headline(Verdict(NON_CONTRADICTION, 0.5, scores))
+    assert note == wording.headline(Verdict(HISTORY, 0.4, scores)).split("\n\n")[1]
+    assert note not in wording.headline(Verdict(NON_CONTRADICTION, 0.5, scores))
 
 
 @pytest.fixture(scope="module")
@@ -274,41 +314,72 @@ def test_the_shipped_detector_gets_an_example_of_each_category_right_and_the_pag
         label
         for part in app.build(shipped_detector).config["components"]
         for label in part["props"].get("sample_labels") or []
+        if " → " in label  # else of a whole chat
     ]
     assert shown == [f"{name}: {reply} → {label}" for name, label, reply in said]
 
 
-def test_the_card_of_the_space_prints_what_the_shipped_detector_says(app, shipped_detector):
+def test_the_card_of_the_space_prints_what_the_shipped_detector_says(wording, shipped_detector):
     text = (ROOT / "space" / "README.md").read_text(encoding="utf-8")
     utterances = json.loads(f"[{re.search(r'page.predict.(.*?), api_name', text, flags=re.DOTALL)[1]}]")
-    assert f"print(headline)  # {app.headline(shipped_detector(messages(utterances)))}\n" in text
+    assert f"print(headline)  # {wording.headline(shipped_detector(messages(utterances)))}\n" in text
 
 
-def test_the_judged_reply_and_what_it_contradicts_are_outlined_and_named(app):
-    chat = messages(("a", "b", "<b>c</b>", "d"))
-    history = app.chat_html(chat, Verdict(HISTORY, 0.9, {HISTORY: 0.9}, evidence=(1,)))
+def test_the_judged_reply_and_what_it_contradicts_are_outlined_and_named(wording, bubbles):
+    chat = {index: (each["role"], each["content"]) for index, each in enumerate(messages(("a", "b", "<b>c</b>", "d")))}
+
+    def shown(verdict):
+        return bubbles.chat_html(chat, COLUMNS, bubbles.of_last(verdict, 3, wording.ENGLISH), wording.ENGLISH)
+
+    history = shown(Verdict(HISTORY, 0.9, {HISTORY: 0.9}, evidence=(1,)))
     assert '<p class="bot clash"><small>b1 · bot · contradicted</small>b</p>' in history
     assert '<p class="bot clash"><small>b2 · bot · judged</small>d</p>' in history
     assert '<p class="user "><small>u2 · user</small>&lt;b&gt;c&lt;/b&gt;</p>' in history
-    fine = app.chat_html(chat, Verdict(NON_CONTRADICTION, 0.9, {NON_CONTRADICTION: 0.9}))
+    fine = shown(Verdict(NON_CONTRADICTION, 0.9, {NON_CONTRADICTION: 0.9}))
     assert "clash" not in fine and fine.count("fine") == 1
 
 
-def test_every_label_of_a_detector_has_a_headline(app):
+def test_in_a_whole_chat_each_reply_says_what_it_is_judged_to_be(wording, bubbles):
+    clash = Verdict(HISTORY, 0.6, {NON_CONTRADICTION: 0.3, INTRA: 0.1, HISTORY: 0.6}, evidence=(1,), reply=(5,))
+    fine = Verdict(NON_CONTRADICTION, 0.8, {NON_CONTRADICTION: 0.8, INTRA: 0.1, HISTORY: 0.1}, reply=(3,))
+    opening = Verdict(None, None, {}, checked=False, reason="messages[1] holds no words", reply=(1,))
+    names = [str(number) for number in range(1, 7)]
+    notes = bubbles.of_all([opening, fine, clash], names, wording.ENGLISH)
+    assert [notes[index] for index in (1, 3, 5)] == [
+        ("hit", "not judged · contradicted by 6"),
+        ("", "contradiction 20%"),
+        ("clash", "history, contradiction 70% · contradicts 2"),
+    ]
+    assert notes[0] == ("", "")
+    said = wording.summary([opening, fine, clash], wording.ENGLISH, names)
+    assert said == "### 1 of 2 replies contradict\n\n1 not judged: 2 holds no words."
+    assert bubbles.of_all([clash], names, wording.CHINESE)[5] == ("clash", "历史矛盾，矛盾概率 70% · 与 2 矛盾")
+
+
+def test_the_chats_shown_contradict_themselves_where_the_shipped_detector_says_so(app, shipped_detector, wording):
+    from contradiction.chats import pasted
+
+    chats = app.CHATS.read_text(encoding="utf-8").strip().split("\n\n")
+    found = [app.scan(shipped_detector, each, app.THRESHOLD, wording.ENGLISH)[2] for each in chats]
+    called = [[verdict for verdict in verdicts if verdict.is_contradiction] for verdicts in found]
+    assert [len(each) for each in called] == [1, 1, 1, 1, 2]  # the last one has a false alarm, and the page says so
+    assert [len(pasted.read(each)) % 2 for each in chats] == [0] * 5
+
+
+def test_every_label_of_a_detector_has_a_headline(wording):
     for label in {*LABELS["2-class"], *LABELS["4-class"]}:
-        assert app.headline(Verdict(label, 0.5, {label: 0.5})) == f"### {app.ENGLISH[label]} (50%)"
+        assert wording.headline(Verdict(label, 0.5, {label: 0.5})) == f"### {wording.ENGLISH[label]} (50%)"
 
 
 def test_a_2_class_detector_gets_a_page_too(app, tmp_path):
     from gradio_client import Client
 
     detector = ContradictionDetector.from_pretrained(random_model(tmp_path / "random-2-class", "2-class"))
-    page = app.build(detector)
+    demo, url = app.serve(detector, "127.0.0.1", free_port())
     try:
-        _, url, _ = page.launch(server_name="127.0.0.1", server_port=free_port(), prevent_thread_lock=True, quiet=True)
         answer = Client(url, verbose=False).predict(*CHATS[0], api_name="/judge")
     finally:
-        page.close(verbose=False)
+        demo.close(verbose=False)
     assert probabilities(answer) == pytest.approx(detector(messages(CHATS[0])).scores, abs=1e-5)
     assert set(probabilities(answer)) == set(LABELS["2-class"])
 
@@ -331,7 +402,7 @@ def test_the_card_of_the_space_names_the_versions_that_are_installed():
 def test_the_page_needs_no_more_than_its_requirements(model):
     others = dict.fromkeys("accelerate cdconv datasets evaluate pyarrow scipy sklearn".split())
     code = (
-        f"import sys; sys.modules.update({others}); sys.path.insert(0, {str(APP.parent)!r}); "
+        f"import sys; sys.modules.update({others}); sys.path.insert(0, {str(page.APP.parent)!r}); "
         f"import app; app.build(app.ContradictionDetector.from_pretrained({str(model)!r}))"
     )
     done = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True, timeout=120)
@@ -414,13 +485,13 @@ def judge(tab, utterances):
 
 @browser_test
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_a_visitor_fills_four_boxes_and_reads_the_verdict(tab, url, facade, app, tmp_path, theme):
+def test_a_visitor_fills_four_boxes_and_reads_the_verdict(tab, url, facade, wording, tmp_path, theme):
     from PIL import Image
 
     chat, verdict = next((chat, verdict) for chat in CHATS if (verdict := facade(chat)).label == HISTORY)
     tab.goto(f"{url}?__theme={theme}")
     judge(tab, chat)
-    tab.locator("#verdict", has_text=app.ENGLISH[HISTORY]).wait_for()
+    tab.locator("#verdict", has_text=wording.ENGLISH[HISTORY]).wait_for()
     assert f"({verdict.score:.0%})" in tab.locator("#verdict").inner_text()
     assert [text.split("\n")[-1] for text in tab.locator(".chat p").all_inner_texts()] == list(chat)
     assert tab.locator(".chat .clash small").all_inner_texts() == ["b1 · bot · contradicted", "b2 · bot · judged"]
@@ -434,7 +505,7 @@ def test_a_visitor_fills_four_boxes_and_reads_the_verdict(tab, url, facade, app,
 
 
 @browser_test
-def test_a_click_on_an_example_fills_the_boxes_and_judges_it(tab, url, facade, app):
+def test_a_click_on_an_example_fills_the_boxes_and_judges_it(tab, url, facade, app, wording):
     tab.set_viewport_size({"width": 390, "height": 844})
     tab.goto(url)
     context, replies = app.examples()[1]
@@ -442,7 +513,7 @@ def test_a_click_on_an_example_fills_the_boxes_and_judges_it(tab, url, facade, a
         tab.get_by_role("button", name=f"{label}: {reply}").click()
         tab.locator(".chat p", has_text=reply).wait_for()
         assert [box(tab, column).input_value() for column in COLUMNS] == [*context, reply]
-        assert app.ENGLISH[facade((*context, reply)).label] in tab.locator("#verdict").inner_text()
+        assert wording.ENGLISH[facade((*context, reply)).label] in tab.locator("#verdict").inner_text()
     tab.wait_for_function("document.getElementById('verdict').getBoundingClientRect().top >= 0")  # scrolled to
     assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
@@ -490,8 +561,8 @@ def test_the_keyboard_clears_boxes_and_verdict(tab, url):
 
 
 @browser_test
-def test_a_chinese_visitor_reads_chinese(chromium, url, app, facade):
-    words = app.CHINESE
+def test_a_chinese_visitor_reads_chinese(chromium, url, wording, facade):
+    words = wording.CHINESE
     with chromium.new_context(locale="zh-CN").new_page() as tab:
         tab.set_default_timeout(15_000)
         tab.goto(url)
@@ -513,6 +584,33 @@ def test_a_chinese_visitor_reads_chinese(chromium, url, app, facade):
 
 
 @browser_test
+def test_a_visitor_pastes_a_chat_and_moves_the_threshold(tab, url, app, model, wording):
+    tab.goto(url)
+    tab.get_by_role("tab", name="A whole chat").click()
+    text = tab.locator("#text textarea")
+    button = tab.get_by_role("button", name="Judge every reply")
+    button.click()
+    tab.locator("#verdicts", has_text="Not judged").wait_for()
+    chat = [line for each in CHATS[:2] for line in each]
+    text.fill("\n".join(chat))
+    button.click()
+    tab.locator("#whole .chat p").nth(7).wait_for()
+    assert [each.split("\n")[-1] for each in tab.locator("#whole .chat p").all_inner_texts()] == chat
+    counts = []
+    for threshold in (0.1, 0.9):
+        verdicts = app.scan(ContradictionDetector.from_pretrained(model), "\n".join(chat), threshold, wording.ENGLISH)[2]
+        counts.append(sum(verdict.is_contradiction for verdict in verdicts))
+        tab.get_by_label("number input for Threshold").fill(str(threshold))
+        button.click()
+        tab.locator("#verdicts", has_text=f"{counts[-1]} of 4 replies contradict").wait_for()
+        assert tab.locator("#whole .clash").count() == counts[-1]
+    assert counts[0] > counts[1]
+    tab.get_by_role("button", name="Clear").locator("visible=true").click()
+    tab.locator("#whole .chat").wait_for(state="detached")
+    assert text.input_value() == ""
+
+
+@browser_test
 def test_the_page_of_the_metric_scores_its_example(tab, tmp_path):
     port = free_port()
     command = [sys.executable, "evaluate_metric/app.py"]
@@ -530,13 +628,13 @@ def test_the_page_of_the_metric_scores_its_example(tab, tmp_path):
     assert "Traceback" not in (tmp_path / "metric.log").read_text(encoding="utf-8")
 
 
-def test_a_page_of_one_stage_names_its_labels_and_what_judges_no_reply_is_refused(app, random_model):
+def test_a_page_of_one_stage_names_its_labels_and_what_judges_no_reply_is_refused(app, random_model, wording):
     model, tokenizer = load_checkpoint(random_model("2-class"))
     model.config.id2label = dict(enumerate(STAGES[HISTORY]))
     stage = ContradictionDetector(CheckpointClassifier(model, tokenizer, view=HISTORY, name="stage"))
     assert app.build(stage)
-    assert HISTORY in app.translations(stage).translations["en"]["introduction"]
-    assert app.headline(Verdict("other", 0.9, {"other": 0.9, HISTORY: 0.1}))
+    assert HISTORY in wording.translations(stage.labels, stage.columns, "stage").translations["en"]["introduction"]
+    assert wording.headline(Verdict("other", 0.9, {"other": 0.9, HISTORY: 0.1}))
     model.config.id2label = dict(enumerate(LABELS["persona"]))
     with pytest.raises(InputError, match="none of them is a contradiction"):
         app.build(ContradictionDetector(CheckpointClassifier(model, tokenizer, view="flatten", name="persona")))
