@@ -598,7 +598,8 @@ def test_a_visitor_pastes_a_chat_and_moves_the_threshold(tab, url, app, model, w
     assert [each.split("\n")[-1] for each in tab.locator("#whole .chat p").all_inner_texts()] == chat
     counts = []
     for threshold in (0.1, 0.9):
-        verdicts = app.scan(ContradictionDetector.from_pretrained(model), "\n".join(chat), threshold, wording.ENGLISH)[2]
+        detector = ContradictionDetector.from_pretrained(model)
+        _, _, verdicts = app.scan(detector, "\n".join(chat), threshold, wording.ENGLISH)
         counts.append(sum(verdict.is_contradiction for verdict in verdicts))
         tab.get_by_label("number input for Threshold").fill(str(threshold))
         button.click()
