@@ -1,10 +1,14 @@
 """The hierarchical method: three stages trained, kept as one folder, and asked in order."""
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 from transformers import pipeline
 
+from contradiction import record
 from contradiction.classifiers.classifier import Judgement
 from contradiction.classifiers.decision import Rule, Settings
 from contradiction.classifiers.hierarchy import HierarchicalClassifier
@@ -158,11 +162,11 @@ def test_categories_share_the_probability_in_proportion_to_their_stages(detector
 
 
 def test_each_stage_is_trained_on_its_category_against_all_others(folder):
-    record = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-    for stage, each in record["stages"].items():
+    run = record.read(folder)
+    for stage, each in run["stages"].items():
         supports = {name: one["support"] for name, one in each["epochs"][0]["validation"]["per_class"].items()}
         assert supports["contradiction"] < supports["non-contradiction"], stage
-    assert record["parameters"] == sum(each["parameters"] for each in record["stages"].values())
+    assert run["parameters"] == sum(each["parameters"] for each in run["stages"].values())
 
 
 def test_it_is_evaluated_like_any_detector_and_merged_by_any_stage_fired(detector, sample_repo):
@@ -193,6 +197,26 @@ def test_a_run_cut_between_stages_goes_on_with_the_next(folder, sample_repo, tmp
     for stage in STAGES:
         weights = [(each / stage / "model.safetensors").read_bytes() for each in (out, folder)]
         assert weights[0] == weights[1]
+
+
+def test_two_processes_share_each_stage(sample_repo, tmp_path):
+    recipe = tmp_path / "stages.toml"
+    recipe.write_text(
+        'view = "hierarchical"\nconfig = "4-class"\nepochs = 1\naccumulate = 2\nlearning_rate = 3e-3\ndropout = 0.0\n'
+        "[scratch]\nhidden_size = 32\nlayers = 1\nheads = 2\nvocabulary = 600\n",
+        encoding="utf-8",
+    )
+    one = stages.train(Recipe.load(recipe), data=sample_repo, out=tmp_path / "one")
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m"]
+    command = ["contradiction.cli", "train", recipe, "--data", sample_repo, "--out", tmp_path / "two"]
+    environment = {**os.environ, "ACCELERATE_USE_CPU": "true"}
+    done = subprocess.run([*launch, *command], capture_output=True, text=True, timeout=600, env=environment)
+    assert done.returncode == 0, done.stderr[-2000:]
+    single, double = (record.read(folder)["stages"] for folder in (one, tmp_path / "two"))
+    for stage in STAGES:
+        assert double[stage]["processes"] == 2, "each trained by itself"
+        losses = [run[stage]["epochs"][0]["train_loss"] for run in (single, double)]
+        assert losses[1] == pytest.approx(losses[0], abs=1e-5)
 
 
 def test_the_card_says_that_there_are_three_stages(folder):

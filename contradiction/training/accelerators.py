@@ -1,13 +1,28 @@
-"""The accelerator of a run, at the precision that its recipe asks for."""
+"""The accelerator of a run, at the precision that its recipe asks for, and the processes that share the run."""
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from accelerate import Accelerator, PartialState
+from accelerate.utils import parse_flag_from_env
 
 from contradiction.errors import InputError
 
 if TYPE_CHECKING:
     from contradiction.recipes import Recipe
+
+# How long a process waits for the main one, which alone asks teachers and chooses the decision rule. By default it
+# would give up after half an hour, on GPUs after ten minutes.
+PATIENCE = timedelta(days=1)
+
+
+def processes() -> PartialState:
+    """The processes that share a run; it may be asked before there is an accelerator.
+
+    Only an ``Accelerator`` looks at ``ACCELERATE_USE_CPU``. A ``PartialState`` made before it without a look would
+    make of two processes on a CPU two runs that know nothing of each other.
+    """
+    return PartialState(cpu=parse_flag_from_env("ACCELERATE_USE_CPU"), timeout=PATIENCE)
 
 
 def accelerator_for(recipe: "Recipe", **options: Any) -> Accelerator:
@@ -20,6 +35,7 @@ def accelerator_for(recipe: "Recipe", **options: Any) -> Accelerator:
     Raises:
         InputError: the precision cannot be had here.
     """
+    processes()
     check_precision(recipe)
     try:
         return Accelerator(mixed_precision="no" if recipe.precision == "fp32" else recipe.precision, **options)
@@ -33,5 +49,5 @@ def check_precision(recipe: "Recipe") -> None:
     Raises:
         InputError: fp16 on a CPU, where accelerate makes steps in fp32 and says nothing.
     """
-    if recipe.precision == "fp16" and PartialState().device.type == "cpu":
+    if recipe.precision == "fp16" and processes().device.type == "cpu":
         raise InputError("precision 'fp16' is for GPUs; on a CPU bf16 is the fast one, and fp32 the exact one")

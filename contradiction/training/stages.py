@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-from accelerate import PartialState
-
 from contradiction import files, record
 from contradiction.classifiers.hierarchy import FILE
 from contradiction.data.splits import load_split
@@ -12,7 +10,7 @@ from contradiction.locking import locked
 from contradiction.recipes import Recipe
 from contradiction.training import loop as training
 from contradiction.training import requests, tracking
-from contradiction.training.accelerators import check_precision
+from contradiction.training.accelerators import check_precision, processes
 from contradiction.training.completion import complete
 from contradiction.training.sampling import of_bot
 from contradiction.training.state import writing
@@ -35,25 +33,25 @@ def train(
     out = Path(out)
     work = requests.partial_of(out)
     check_precision(recipe)
-    processes = PartialState()  # of which the main one alone writes
+    sharing = processes()  # of which the main one alone writes
     asked = requests.request(recipe, data)
-    with locked(out, processes.is_main_process):
-        processes.wait_for_everyone()
+    with locked(out, sharing.is_main_process):
+        sharing.wait_for_everyone()
         if requests.finished(out, asked, resume):
             return out
-        if processes.is_main_process:
+        if sharing.is_main_process:
             requests.claim(work, asked, resume, requests.conditions(recipe, deterministic))
-        processes.wait_for_everyone()
+        sharing.wait_for_everyone()
         for stage in recipe.stages():
             training.train(
                 stage, data=data, out=work / stage.view, resume=True, save_steps=save_steps, track=track,
                 logs=tracking.folder_of(out) / stage.view, deterministic=deterministic,
             )  # fmt: skip
-        if processes.is_main_process:
+        if sharing.is_main_process:
             with writing(work):
                 files.write_json(work / FILE, {"stages": list(STAGES)})
                 record.write_stages(work, request=asked, stages=tuple(STAGES))
                 complete(work, out.name, of_bot(load_split(data, recipe.config, "validation"), recipe.bot))
                 work.rename(out)
-        processes.wait_for_everyone()
+        sharing.wait_for_everyone()
     return out
