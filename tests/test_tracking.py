@@ -1,13 +1,12 @@
 """Trackers: a real event file, read back; and a clear line where a tracker is not there."""
 
-import struct
-
 import pytest
-from tensorboardX.proto.event_pb2 import Event
+from accelerate import Accelerator
+from event_files import scalars
 
 from contradiction.errors import InputError
 from contradiction.recipes import Recipe
-from contradiction.training import loop, tracking
+from contradiction.training import loop, stages, tracking
 from contradiction.training.loop import train
 
 QUICK = Recipe(
@@ -18,21 +17,6 @@ QUICK = Recipe(
     epochs=2,
     batch_size=16,
 )
-
-
-def scalars(folder):
-    """All scalars in the event files below a folder: tag -> [(step, value)]."""
-    found = {}  # a record is its length in 8 bytes, a check in 4, the event, a check in 4
-    for path in sorted(folder.rglob("events.out.tfevents.*")):
-        data, place = path.read_bytes(), 0
-        while place < len(data):
-            (length,) = struct.unpack_from("<Q", data, place)
-            event = Event.FromString(data[place + 12 : place + 12 + length])
-            place += 16 + length
-            for value in event.summary.value:
-                if value.HasField("simple_value"):
-                    found.setdefault(value.tag, []).append((event.step, value.simple_value))
-    return found
 
 
 def test_the_curves_of_a_run_are_in_the_trackers_file(sample_repo, tmp_path):
@@ -81,6 +65,36 @@ def test_the_loss_tracked_is_the_mean_over_all_rows_since_the_last_entry(sample_
     found = scalars(tmp_path / "run.tracking")["train/loss"]
     assert [step for step, _ in found] == [10, 20]
     assert [value for _, value in found] == pytest.approx(means, rel=1e-5)
+
+
+def test_a_run_has_its_name_and_one_that_goes_on_keeps_it(sample_repo, tmp_path, monkeypatch):
+    opened = []
+    real = Accelerator.init_trackers
+
+    def opening(self, project, config, init_kwargs):
+        opened.append((init_kwargs["trackio"], init_kwargs["wandb"]["name"]))
+        real(self, project, config, init_kwargs)
+
+    def stopping(self, number, *rest):
+        if number > 12:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Accelerator, "init_trackers", opening)
+    options = {"data": sample_repo, "out": tmp_path / "run", "track": "tensorboard"}
+    recipe = QUICK.with_changes(view="hierarchical", epochs=1)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(tracking.Tracker, "step", stopping)
+        stages.train(recipe, **options, save_steps=5)
+    stages.train(recipe, **options, resume=True)
+    names = ["run-intra-sentence", "run-intra-sentence", "run-role-confusion", "run-history"]
+    assert [name for _, name in opened] == [trackio["name"] for trackio, _ in opened] == names
+    assert [trackio["resume"] for trackio, _ in opened] == ["never", "allow", "never", "never"]
+
+
+def test_a_tracker_that_does_not_start_is_one_clear_line(sample_repo, tmp_path):
+    (tmp_path / "run.tracking").write_text("in the way", encoding="utf-8")
+    with pytest.raises(InputError, match=r"^--track tensorboard: cannot be started \(.*run\.tracking"):
+        train(QUICK, data=sample_repo, out=tmp_path / "run", track="tensorboard")
 
 
 def test_tracking_changes_nothing_in_the_model(sample_repo, tmp_path):

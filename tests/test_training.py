@@ -13,6 +13,7 @@ import pytest
 import torch
 from accelerate import Accelerator
 from datasets import load_dataset
+from event_files import scalars
 from safetensors.numpy import load_file
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
@@ -230,7 +231,7 @@ def test_two_processes_and_parts_learn_what_one_process_learns_at_once(sample_re
         "[scratch]\nhidden_size = 32\nlayers = 1\nheads = 2\nvocabulary = 600\n",
         encoding="utf-8",
     )
-    one = train(Recipe.load(recipe), data=sample_repo, out=tmp_path / "one")
+    one = train(Recipe.load(recipe), data=sample_repo, out=tmp_path / "one", track="tensorboard")
     recipe.write_text(f"accumulate = 2\n{recipe.read_text(encoding='utf-8')}", encoding="utf-8")
     # Not `accelerate launch --cpu`, which without MPI starts a single process and says nothing.
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
@@ -243,6 +244,8 @@ def test_two_processes_and_parts_learn_what_one_process_learns_at_once(sample_re
         str(sample_repo),
         "--out",
         str(tmp_path / "two"),
+        "--track",
+        "tensorboard",
     ]
     done = subprocess.run(
         [*launch, *command],
@@ -259,6 +262,8 @@ def test_two_processes_and_parts_learn_what_one_process_learns_at_once(sample_re
         assert together["train_loss"] == pytest.approx(alone["train_loss"], abs=1e-5)
         assert together["validation"]["n"] == alone["validation"]["n"]
         assert together["validation"]["macro_f1"] == pytest.approx(alone["validation"]["macro_f1"], abs=0.02)
+    tracked = [scalars(tmp_path / f"{name}.tracking")["train/loss"] for name in ("one", "two")]
+    assert tracked[1] == [(10, pytest.approx(tracked[0][0][1], abs=1e-5))], "of the rows of both"
 
 
 def test_a_backbone_is_recorded_by_what_it_is_not_by_where_it_lies(finished, sample_repo, tmp_path):

@@ -56,6 +56,7 @@ def train(
     save_steps: int | None = None,
     track: str | None = None,
     logs: str | Path | None = None,
+    tracked_as: str | None = None,
     deterministic: bool = False,
 ) -> Path:
     """Trains a detector and writes it as a model folder.
@@ -70,6 +71,7 @@ def train(
         save_steps: also keep the state inside an epoch, every so many steps; by default only after each epoch.
         track: an experiment tracker of accelerate, for instance ``tensorboard``.
         logs: where a tracker that writes files puts them, by default ``<out>.tracking``.
+        tracked_as: the run's name in a tracker that takes one, by default that of ``out``.
         deterministic: see ``contradiction.training.determinism``.
 
     Returns:
@@ -102,8 +104,10 @@ def train(
             requests.claim(work, asked, resume, stated)
         accelerator.wait_for_everyone()
 
-        values = recipe.model_dump()
-        with only_deterministic(deterministic), tracking.tracking(accelerator, values, out.name) as tracker:
+        curves = tracking.tracking(
+            accelerator, recipe.model_dump(), tracked_as or out.name, resumed=(work / "state").is_dir()
+        )
+        with only_deterministic(deterministic), curves as tracker:
             set_seed(recipe.seed)
             run = _prepare(accelerator, recipe, reading, validation, layout, work)
             progress = _run(run, recipe, work, save_steps, tracker)

@@ -45,7 +45,8 @@ def train(
         for stage in recipe.stages():
             training.train(
                 stage, data=data, out=work / stage.view, resume=True, save_steps=save_steps, track=track,
-                logs=tracking.folder_of(out) / stage.view, deterministic=deterministic,
+                logs=tracking.folder_of(out) / stage.view, tracked_as=f"{out.name}-{stage.view}",
+                deterministic=deterministic,
             )  # fmt: skip
         if sharing.is_main_process:
             with writing(work):

@@ -5,7 +5,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from contradiction.errors import InputError
+from accelerate.utils import gather_object
+
+from contradiction.errors import InputError, first_line
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
@@ -34,7 +36,7 @@ def check(name: str) -> str:
 
 
 class Tracker:
-    """Takes losses a step and scores an epoch; without a tracker chosen it does nothing.
+    """Takes losses a step and scores an epoch; without a tracker chosen it does nothing. All processes have one.
 
     Args:
         accelerator: made with ``log_with``, or without.
@@ -45,18 +47,21 @@ class Tracker:
         self.loss, self.rows = 0.0, 0
 
     def step(self, number: int, loss: float, rows: int, rate: float) -> None:
-        """Every ``EVERY`` steps: the mean loss a row since the last entry (of the main process), and the rate.
+        """Every ``EVERY`` steps: the mean loss a row since the last entry, over all processes, and the rate.
 
         Args:
             number: of the step, from 1 over all epochs.
-            loss: the sum over the step's rows.
+            loss: the sum over the step's rows that this process read.
             rows: how many these are; the last step of an epoch may have fewer.
             rate: the learning rate.
         """
+        if not self.accelerator.log_with:
+            return
         self.loss, self.rows = self.loss + loss, self.rows + rows
         if number % EVERY == 0:
-            values = {"train/loss": self.loss / max(self.rows, 1), "train/learning_rate": rate}
-            self.accelerator.log(values, step=number)
+            sums = gather_object([(self.loss, self.rows)])
+            mean = sum(loss for loss, _ in sums) / sum(rows for _, rows in sums)
+            self.accelerator.log({"train/loss": mean, "train/learning_rate": rate}, step=number)
             self.loss, self.rows = 0.0, 0
 
     def epoch(self, number: int, train_loss: float, scores: Mapping[str, Any]) -> None:
@@ -66,17 +71,27 @@ class Tracker:
 
 
 @contextmanager
-def tracking(accelerator: "Accelerator", config: Mapping[str, Any], run: str) -> Iterator[Tracker]:
+def tracking(
+    accelerator: "Accelerator", config: Mapping[str, Any], run: str, resumed: bool = False
+) -> Iterator[Tracker]:
     """Opens the accelerator's trackers for a run named ``run``, and closes them however the block ends.
 
     Args:
         accelerator: names the trackers.
         config: the recipe's values; nested ones get names with a dot, those not set are left out.
         run: the run's name, where the tracker takes one.
+        resumed: it goes on with the curves of that name, where the tracker can find them by it. Weights & Biases
+            knows a run by its id alone: there ``WANDB_RUN_ID`` and ``WANDB_RESUME=allow`` in the environment do it.
+
+    Raises:
+        InputError: a tracker cannot be started, for instance because nobody has logged in to it.
     """
     if accelerator.log_with:
-        names = {"wandb": {"name": run}, "trackio": {"name": run}}
-        accelerator.init_trackers(PROJECT, config=dict(_flat(config)), init_kwargs=names)
+        options = {"wandb": {"name": run}, "trackio": {"name": run, "resume": "allow" if resumed else "never"}}
+        try:
+            accelerator.init_trackers(PROJECT, config=dict(_flat(config)), init_kwargs=options)
+        except Exception as error:  # each tracker has errors of its own, and is not a part of what is trained
+            raise InputError(f"--track {accelerator.log_with[0]}: cannot be started ({first_line(error)})") from error
     try:
         yield Tracker(accelerator)
     finally:
