@@ -2,8 +2,10 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
+import time
 
 import pytest
 from transformers import pipeline
@@ -199,7 +201,7 @@ def test_a_run_cut_between_stages_goes_on_with_the_next(folder, sample_repo, tmp
         assert weights[0] == weights[1]
 
 
-def test_two_processes_share_each_stage(sample_repo, tmp_path):
+def test_two_processes_share_each_stage_also_after_they_were_killed(sample_repo, tmp_path):
     recipe = tmp_path / "stages.toml"
     recipe.write_text(
         'view = "hierarchical"\nconfig = "4-class"\nepochs = 1\naccumulate = 2\nlearning_rate = 3e-3\ndropout = 0.0\n'
@@ -207,11 +209,37 @@ def test_two_processes_share_each_stage(sample_repo, tmp_path):
         encoding="utf-8",
     )
     one = stages.train(Recipe.load(recipe), data=sample_repo, out=tmp_path / "one")
-    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m"]
-    command = ["contradiction.cli", "train", recipe, "--data", sample_repo, "--out", tmp_path / "two"]
-    environment = {**os.environ, "ACCELERATE_USE_CPU": "true"}
-    done = subprocess.run([*launch, *command], capture_output=True, text=True, timeout=600, env=environment)
-    assert done.returncode == 0, done.stderr[-2000:]
+    command = [sys.executable, "-m", "contradiction.cli", "train", recipe, "--data", sample_repo]
+
+    def both(*options):
+        """Starts two processes as a launcher does, so that they and not their launcher can be killed."""
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = str(free.getsockname()[1])
+        shared = {"ACCELERATE_USE_CPU": "true", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+        return [
+            subprocess.Popen(
+                [*command, "--out", tmp_path / "two", *options],
+                env={**os.environ, **shared, "RANK": rank, "LOCAL_RANK": rank},
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            for rank in ("0", "1")
+        ]
+
+    cut = both("--save-steps", "2")
+    work = tmp_path / "two.partial"
+    position = work / "intra-sentence.partial" / "state" / "position-1.json"
+    until = time.monotonic() + 300  # of a busy machine
+    while not (kept := position.is_file()) and cut[0].poll() is None and time.monotonic() < until:
+        time.sleep(0.002)
+    for process in cut:
+        process.kill()
+    said = [process.communicate()[1] for process in cut]
+    assert kept, said
+    assert not (work / "intra-sentence").exists(), "there is nothing left to resume"
+    going_on = both("--resume")
+    said = [process.communicate(timeout=600)[1] for process in going_on]
+    assert [process.returncode for process in going_on] == [0, 0], said
     single, double = (record.read(folder)["stages"] for folder in (one, tmp_path / "two"))
     for stage in STAGES:
         assert double[stage]["processes"] == 2, "each trained by itself"

@@ -49,6 +49,8 @@ class Tracker:
     def step(self, number: int, loss: float, rows: int, rate: float) -> None:
         """Every ``EVERY`` steps: the mean loss a row since the last entry, over all processes, and the rate.
 
+        The first entry of a run that goes on inside an epoch is the mean since then.
+
         Args:
             number: of the step, from 1 over all epochs.
             loss: the sum over the step's rows that this process read.
