@@ -94,7 +94,7 @@ def _misuse(error: typer.TyperException) -> str:
 
 
 def _of_the_system(error: OSError) -> str:
-    return f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
+    return ": ".join(str(each) for each in (error.filename, error.strerror) if each) or str(error)
 
 
 def _mendable() -> tuple[type[Exception], ...]:

@@ -1,6 +1,6 @@
 """The façade: chat messages in, verdicts out."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
@@ -11,7 +11,7 @@ from contradiction.classifiers.classifier import Classifier, Judgement, OnBatch
 from contradiction.classifiers.decision import Rule, Settings
 from contradiction.classifiers.loading import load_classifier
 from contradiction.conversation import Messages, Turn, is_blank, is_chinese, read_turns
-from contradiction.errors import InputError
+from contradiction.errors import InputError, kind_of
 from contradiction.labels import CATEGORIES, CONTRADICTION, CONTRADICTIONS, HISTORY, is_contradiction
 from contradiction.verdict import NOTHING_BEFORE, Clash, Verdict
 from contradiction.views import CONVERSATION, Row
@@ -207,6 +207,8 @@ class ContradictionDetector:
     def _read(self, chats: Sequence[Messages]) -> list[list[Turn]]:
         self._demand_reply()
         read = []
+        if isinstance(chats, str | bytes | Mapping) or not isinstance(chats, Iterable):
+            raise InputError(f"chats is {kind_of(chats)}; it must be a list of chats, each a list of messages")
         chats = list(chats)
         for number, messages in enumerate(chats):
             try:

@@ -292,7 +292,7 @@ def test_a_reply_in_another_language_is_never_called_fine(detector):
     ("settings", "said"),
     [
         ({"reading": "whole"}, "reading 'whole'; allowed are windowed, structured, unstructured"),
-        ({"max_turns": 0}, "max_turns 0; it must be 1 or more"),
+        ({"max_turns": 0}, "max_turns 0; it must be a whole number, 1 or more"),
         ({"threshold": 1.5}, "threshold 1.5; it must be a probability"),
         ({"threshold": "precision>80"}, "threshold 'precision>80'; it must be a probability from 0 to 1, or like"),
         ({"threshold": "precision>=0.8"}, "no precision was measured for it"),
@@ -303,8 +303,9 @@ def test_a_reply_in_another_language_is_never_called_fine(detector):
         ({"categories": "history"}, "categories is 'history'; it must be a list"),
         ({"threshold": True}, "threshold True; it must be a probability"),
         ({"threshold": [1]}, "threshold [1]; it must be a probability"),
-        ({"prior": "0.03"}, "prior 0.03; it must be a share"),
-        ({"max_turns": 1.5}, "max_turns 1.5; it must be 1 or more"),
+        ({"prior": "0.03"}, "prior '0.03'; it must be a share"),
+        ({"max_turns": 1.5}, "max_turns 1.5; it must be a whole number"),
+        ({"max_turns": "3"}, "max_turns '3'; it must be a whole number"),
     ],
 )
 def test_a_wrong_setting_is_refused(detector, settings, said):

@@ -203,7 +203,7 @@ BAD = {
     b"3": "a number; a chat must be",
     b"null": "null; a chat must be",
     b'{"messages": null}': "messages is null; it must be a list",
-    '{"messages": "你好"}'.encode(): "messages: not JSON (",
+    '{"messages": "你好"}'.encode(): "messages: text that is not JSON (",
     b'{"messages": [{"role": "user", "content": 3}]}': "content is a number",
     b'{"conversations": [{"from": "narrator", "value": ""}]}': "messages[0]: from 'narrator'; allowed are human, ",
     b'{"conversations": [{"from": "human"}]}': "messages[0] has no 'value'",
@@ -302,6 +302,28 @@ def test_a_column_that_is_there_twice_is_one_line(run, names, said, tmp_path):
         assert f"{file}: {said}" in message
 
 
+@pytest.mark.parametrize("name", ["messages", "conversations"])
+@pytest.mark.parametrize(("ending", "delimiter"), [(".csv", ","), (".tsv", "\t")])
+def test_a_single_column_is_a_form_like_others(run, name, ending, delimiter, tmp_path):
+    file = tmp_path / f"a{ending}"
+    write_csv(file, [name], [[json.dumps(CHAT if name == "messages" else sharegpt(CHAT))]], delimiter=delimiter)
+    code, answers, _ = run(file)
+    assert (code, [each["checked"] for each in answers]) == (0, [True])
+
+
+def test_names_of_columns_may_have_spaces_around_them(run, tmp_path):
+    file = tmp_path / "a.csv"
+    file.write_text(f"u1, b1, u2 ,b2\n{','.join(TEXTS)}\n", encoding="utf-8")
+    code, answers, _ = run(file)
+    assert (code, [each["checked"] for each in answers]) == (0, [True])
+
+
+def test_text_in_the_place_of_messages_is_said(run):
+    _, _, [message, _] = run(stdin=b'{"messages": "hello"}')
+    assert "<stdin>:1: messages: text that is not JSON" in message
+    assert message.endswith("; it must be a list of messages")
+
+
 def test_columns_that_are_not_read_may_be_there_twice(run, tmp_path):
     write_csv(tmp_path / "a.csv", ["messages", "note", "note", "b2", "b2"], [[json.dumps(CHAT), *"abcd"]])
     code, answers, _ = run(tmp_path / "a.csv")
@@ -310,7 +332,7 @@ def test_columns_that_are_not_read_may_be_there_twice(run, tmp_path):
 
 def test_where_rejected_lines_cannot_be_written_they_are_only_said(run, tmp_path):
     file = tmp_path / "chats.jsonl"
-    file.write_text("{\n" + line(), encoding="utf-8")
+    file.write_text("{bad\n" + line(), encoding="utf-8")
     (tmp_path / "chats.jsonl.rejected.jsonl").symlink_to(tmp_path / "no" / "such" / "folder")
     (tmp_path / "no").write_text("", encoding="utf-8")
     code, answers, err = run(file)
@@ -330,6 +352,11 @@ def test_where_rejected_lines_cannot_be_written_they_are_only_said(run, tmp_path
         ("a.csv", b"u1;b1;u2;b2\n", "its columns (u1, b1, u2, b2) are parted by semicolons; save it with commas"),
         ("a.csv", b"id\tmessages\n", "names columns (id, messages) with tabs between; --format tsv reads it"),
         ("a.tsv", b"id,messages\n", "names columns (id, messages); --format csv reads it"),
+        (
+            "a.jsonl",
+            json.dumps({"messages": CHAT}, indent=1).encode(),
+            "its first line is { alone, as of JSON over many",
+        ),
         ("a.jsonl", b'"u1","b1","u2","b2"\na,b,c,d\n', "names columns (u1, b1, u2, b2); --format csv reads it"),
         ("a.json", line().encode() + b"\n" + line().encode(), "of a file with a chat a line, the format is jsonl"),
         ("a.parquet", b"PAR1", "a.parquet: no Parquet file"),
@@ -359,6 +386,7 @@ def test_a_file_of_another_kind_is_one_line(run, name, content, said, tmp_path):
         (["--only", "unchecked", "--out", "v.jsonl"], "--out keeps every verdict; only one of them can be"),
         (["."], ".: is a folder; name a file of chats"),
         (["--out", "."], "--out .: is a folder; name a file in it"),
+        (["--out", "/dev/null"], "--out /dev/null: is no file that can be continued; without --out verdicts"),
         (["--threshold", "2"], "threshold '2'"),
         (["--prior", "3"], "prior 3.0"),
         (["--prior", "0.03"], "can only correct calibrated probabilities"),
@@ -477,6 +505,13 @@ def test_the_table_shows_replies_and_what_they_contradict(run):
     )
 
 
+def test_the_table_shows_the_beginning_of_a_long_reply(run):
+    code, out, _ = run("--table", stdin=line([*CHAT[:3], {"role": "assistant", "content": "没养" * 5000}]).encode())
+    assert code == 0
+    assert out.count("没养") < 300
+    assert "…" in out
+
+
 # --out and --resume
 
 
@@ -566,7 +601,7 @@ cli.main()
 
 def test_a_killed_process_is_continued_to_the_same_files(run, chats, model, small_parts, tmp_path):
     file, whole, cut = (tmp_path / name for name in ("chats.jsonl", "whole.jsonl", "cut.jsonl"))
-    file.write_text("\n".join(["{", *map(line, chats[:300])]), encoding="utf-8")
+    file.write_text("\n".join(["{bad", *map(line, chats[:300])]), encoding="utf-8")
     run(file, "--out", whole)
     command = [sys.executable, "-c", KILLED, str(file), "--model", str(model), "--out", str(cut)]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
@@ -692,6 +727,16 @@ def test_a_live_pipe_is_answered_line_by_line_until_interrupted(model):
         started.send_signal(signal.SIGINT)
         assert started.stderr.read() == b"cdconv: interrupted\n"
     assert started.returncode == 130
+
+
+@pytest.mark.parametrize(("stream", "said"), [(0, "<stdin>: is closed"), (1, "standard output is closed")])
+def test_a_closed_stream_is_one_line(model, stream, said):
+    # As where a service starts it without them.
+    command = [sys.executable, "-m", "contradiction.cli", "detect", "--model", str(model)]
+    done = subprocess.run(command, stderr=subprocess.PIPE, preexec_fn=lambda: os.close(stream), text=True)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"cdconv: {said}")
+    assert done.stderr.count("\n") == 1
 
 
 def test_a_reader_that_goes_away_is_no_error(model, tmp_path):

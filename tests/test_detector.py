@@ -153,6 +153,15 @@ def test_an_empty_list_of_chats_gives_an_empty_list(detector):
     assert detector.batch([]) == []
 
 
+@pytest.mark.parametrize(
+    ("chats", "kind"), [(None, "null"), ("你好", "text"), ({"messages": chat(*CHAT)}, "an object")]
+)
+def test_what_is_no_list_of_chats_is_refused_by_name(detector, chats, kind):
+    for ask in (detector.batch, detector.scan_batch):
+        with pytest.raises(InputError, match=f"chats is {kind}; it must be a list of chats"):
+            ask(chats)
+
+
 def test_progress_counts_every_chat_once(detector, chats):
     done = []
     detector.batch(chats, batch_size=16, on_batch=done.append)
@@ -239,6 +248,12 @@ def test_a_folder_without_a_model_is_refused(tmp_path):
         ContradictionDetector.from_pretrained(tmp_path)
     with pytest.raises(InputError, match="neither a model folder nor a model on the Hub"):
         ContradictionDetector.from_pretrained(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("device", ["cuda:99", "toaster"])
+def test_a_device_that_is_not_there_is_refused_by_name(folder, device):
+    with pytest.raises(InputError, match=f"cannot be put on the device '{device}'"):
+        ContradictionDetector.from_pretrained(folder, device=device)
 
 
 def test_a_model_in_training_mode_is_set_to_evaluation_mode(folder):

@@ -134,7 +134,7 @@ def test_the_bound_is_that_of_the_settings_else_one_of_its_own(detector):
     assert detector.monitor().max_turns == MAX_TURNS
     assert detector.with_settings(max_turns=7).monitor().max_turns == 7
     assert detector.with_settings(max_turns=7).monitor(3).max_turns == 3
-    with pytest.raises(InputError, match="max_turns 0; it must be 1 or more"):
+    with pytest.raises(InputError, match="max_turns 0; it must be a whole number, 1 or more"):
         detector.monitor(0)
 
 

@@ -12,7 +12,7 @@ ID = "id"
 MESSAGES, SHAREGPT = ("messages",), ("conversations",)
 KEYS = (MESSAGES, SHAREGPT, CONVERSATION)  # of an object or of columns; the first that is there is read
 CHAT = '{"messages": [...]}, {"conversations": [...]}, an object with u1, b1, u2 and b2, or a list of messages'
-NOT_UTF8 = "not in UTF-8; save it so, or convert it, for instance with iconv -f GB18030 -t UTF-8"
+NOT_UTF8 = "not in UTF-8; save it so, or convert it, for instance with iconv -f GB18030 -t UTF-8 (or -f UTF-16)"
 
 # Who speaks, in ShareGPT's words.
 SPEAKERS = {
@@ -84,7 +84,7 @@ def from_row(keys: tuple[str, ...], row: Mapping[str, Any]) -> Named:
         try:
             messages = parse(messages)
         except InputError as error:
-            raise InputError(f"{keys[0]}: {error}") from None
+            raise InputError(f"{keys[0]}: text that is {error}; it must be a list of messages") from None
     return _messages(messages), row.get(ID)
 
 

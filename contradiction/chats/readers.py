@@ -20,6 +20,7 @@ from contradiction.chats.forms import (
     columns,
     from_row,
     from_value,
+    held,
     other_form,
     parse,
 )
@@ -33,6 +34,7 @@ FORMATS = {
 AT_ONCE = 1 << 18  # bytes of a pipe: enough for batches of like length, few enough to answer soon
 ROWS = 1024  # rows of Parquet that are held at once
 CELL = 1 << 24  # characters: more than any chat, and few enough that a quote left open does not swallow a large file
+BRACKETS = ("{", "[", "[{")  # a first line of JSON that is set out for people to read
 SHOWN = 2000  # characters of an input that is not usable
 # What pyarrow raises of a cell that Python has no value for: a year after 9999, a time zone that nobody knows, a field
 # that is there twice, text that is not in UTF-8.
@@ -193,6 +195,10 @@ def _demand_lines(first: bytes, where: str) -> None:
         raise InputError(f"{where}:1: {NOT_UTF8}") from None
     if other := other_form(text.strip()):
         raise InputError(f"{where}: {other}")
+    if text.strip() in BRACKETS:
+        raise InputError(
+            f"{where}: its first line is {text.strip()} alone, as of JSON over many lines; --format json reads it"
+        )
 
 
 def _json(content: bytes, where: str) -> list[Entry]:
@@ -214,7 +220,8 @@ def _csv(file: Iterable[bytes], where: str, form: str) -> Iterator[Entry]:
     first, header, _ = next(rows, ("", None, 0))
     if not isinstance(header, list):
         raise InputError(f"{where}: no {form.upper()} with a header; its first row must name the columns")
-    if len(header) == 1 and (other := other_form(first, but=delimiter)):
+    header = [name.strip() for name in header]
+    if held(header) is None and (other := other_form(first, but=delimiter)):
         raise InputError(f"{where}: {other}")
     keys = columns(header, where)
     for number, (raw, cells, end) in enumerate(rows, 1):

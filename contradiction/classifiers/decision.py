@@ -115,11 +115,11 @@ class Settings:
         if isinstance(self.threshold, str):
             object.__setattr__(self, "threshold", _number(self.threshold))
         elif self.threshold is not None and not (_is_number(self.threshold) and 0 <= self.threshold <= 1):
-            raise InputError(f"threshold {self.threshold}; it must be a probability from 0 to 1")
+            raise InputError(f"threshold {self.threshold!r}; it must be a probability from 0 to 1")
         if self.prior is not None and not (_is_number(self.prior) and 0 < self.prior < 1):
-            raise InputError(f"prior {self.prior}; it must be a share between 0 and 1")
+            raise InputError(f"prior {self.prior!r}; it must be a share between 0 and 1")
         if self.max_turns is not None and not (type(self.max_turns) is int and self.max_turns >= 1):
-            raise InputError(f"max_turns {self.max_turns}; it must be 1 or more")
+            raise InputError(f"max_turns {self.max_turns!r}; it must be a whole number, 1 or more")
         if isinstance(self.categories, str) or not isinstance(self.categories, Iterable):
             raise InputError(f"categories is {self.categories!r}; it must be a list of {', '.join(CATEGORIES)}")
         object.__setattr__(self, "categories", tuple(self.categories))

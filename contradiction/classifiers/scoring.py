@@ -35,7 +35,7 @@ def load_checkpoint(name: str | Path, device: str | None = None) -> tuple["PreTr
     """Loads a sequence-classification checkpoint in float32, in evaluation mode, and its tokenizer.
 
     Raises:
-        InputError: the folder or Hub id holds no such checkpoint, or its weights are damaged.
+        InputError: the folder or Hub id holds no such checkpoint, its weights are damaged, or there is no such device.
     """
     import torch
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
@@ -55,7 +55,12 @@ def load_checkpoint(name: str | Path, device: str | None = None) -> tuple["PreTr
         raise InputError(
             f"{name}: neither a model folder nor a model on the Hub that can be reached ({first_line(error)})"
         ) from error
-    return model.to(device or best_device()).eval(), tokenizer
+    try:
+        return model.to(device or best_device()).eval(), tokenizer
+    except (AssertionError, RuntimeError) as error:  # torch raises either for a device that it does not have
+        raise InputError(
+            f"{name}: cannot be put on the device {device or best_device()!r} ({first_line(error)})"
+        ) from error
 
 
 def check_precision(precision: str) -> str:

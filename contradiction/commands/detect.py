@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from contradiction.verdict import Verdict
 
 NOT_JUDGED = "not judged"
+SHOWN = 500  # characters of a cell of the table
 REPLACED = "was there already; what is rejected now takes its place"
 
 
@@ -92,6 +93,8 @@ def detect(
     Exit code: 0 all is well; 1 something was rejected, or found that --fail-on names; 2 it cannot be done.
     """
     _check_together(file, text, out, resume=resume, table=table, only=bool(only))
+    if sys.stdout is None:
+        raise InputError("standard output is closed; where nobody reads it, write > /dev/null")
     demand_model(model)
     settings = _settings(threshold=threshold, prior=prior, categories=category, reading=reading, max_turns=max_turns)
     chats = _open(file, text, None if format == "auto" else format)
@@ -144,6 +147,8 @@ def _check_together(file: str, text: str | None, out: Path | None, *, resume: bo
         raise InputError("--table shows on standard output and --out writes JSON lines; only one of them can be")
     if out and out.is_dir():
         raise InputError(f"--out {out}: is a folder; name a file in it")
+    if out and out.exists() and not out.is_file():
+        raise InputError(f"--out {out}: is no file that can be continued; without --out verdicts go to standard output")
     if only and out:
         # Of verdicts that are not written, a continued run could not say how many there were.
         raise InputError("--only is for what is shown, and --out keeps every verdict; only one of them can be")
@@ -177,6 +182,8 @@ def _open(file: str, text: str | None, form: str | None) -> "Chats":
     if text is not None:
         return readers.from_text(text)
     if file == "-":
+        if sys.stdin is None:
+            raise InputError("<stdin>: is closed; name a file of chats")
         stdin: Any = sys.stdin.buffer  # a buffered reader, which a pipe needs, and BinaryIO does not promise
         return readers.open_stream(stdin, "<stdin>", form)
     return readers.open_file(file, form)
@@ -271,6 +278,10 @@ def _text(messages: Any, indices: tuple[int, ...]) -> str:
     return "\n".join(read_message(messages[index], "").text for index in indices)
 
 
+def _clipped(text: str) -> str:
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
+
+
 def _show(rows: list[tuple[str, ...]]) -> None:
     from rich import box
     from rich.console import Console
@@ -282,5 +293,8 @@ def _show(rows: list[tuple[str, ...]]) -> None:
         table.add_column(name, justify="right" if name == "score" else "left", overflow="fold")
     for cells in rows:
         # As text: what stands in a chat is no markup.
-        table.add_row(*map(Text, cells), style="bold" if cells[2] not in (NON_CONTRADICTION, NOT_JUDGED) else None)
+        table.add_row(
+            *(Text(_clipped(each)) for each in cells),
+            style="bold" if cells[2] not in (NON_CONTRADICTION, NOT_JUDGED) else None,
+        )
     Console(width=None if sys.stdout.isatty() else 160).print(table)
