@@ -12,6 +12,9 @@ from contradiction.tables import Table, interval, percent
 
 FOLDER = shipped.RESULTS
 RESAMPLES = 2000
+# What every evaluation has, and its metrics.
+KEYS = ("name", "config", "split", "ids", "references", "predictions", "metrics")
+FIGURES = ("accuracy", "macro_f1", "per_class", "n", "interval")
 
 
 def evaluation(
@@ -55,8 +58,23 @@ def kept(folder: str | Path = FOLDER) -> list[dict[str, Any]]:
     Whatever is published is made from these: a figure of seen rows says how well a detector remembers. A folder that
     is not there yet keeps none; for one that a user names, see :func:`check_folder`.
     """
-    found = (read_json(path) for path in sorted(Path(folder).glob("*.json")))
-    return [each for each in found if not seen.of_evaluation(each)]
+    found = {path: read_json(path) for path in sorted(Path(folder).glob("*.json"))}
+    for path, each in found.items():
+        if "kind" in each:  # what else is kept there has none
+            check(path, each)
+    return [each for each in found.values() if not seen.of_evaluation(each)]
+
+
+def check(path: str | Path, result: Mapping[str, Any]) -> None:
+    """Raises InputError for a file that holds no evaluation, or a damaged one."""
+    if missing := [key for key in KEYS if key not in result]:
+        raise InputError(
+            f"{path}: no kept evaluation, it has no {', '.join(missing)}; `cdconv evaluate MODEL --json FILE` writes "
+            "one"
+        )
+    metrics = result["metrics"]
+    if lacking := [key for key in FIGURES if not isinstance(metrics, Mapping) or key not in metrics]:
+        raise InputError(f"{path}: metrics has no {', '.join(lacking)}; the file is changed")
 
 
 def best_first(evaluations: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -455,6 +455,8 @@ def test_other_rows_are_refused(kept, sample_repo):
         ({"config": "persona"}, "tells no contradictions from other replies"),
         ({"config": "nli"}, "tells no contradictions from other replies"),
         ({"predictions": [0]}, "predictions must be a list of as many values as there are ids"),
+        ({"metrics": {}}, "metrics has no accuracy, macro_f1, per_class, n, interval; the file is changed"),
+        ({"metrics": []}, "metrics has no accuracy"),
         ({"ids": 7}, "ids must be a list"),
         ({"predictions": lambda kept: [4, *kept["predictions"][1:]]}, "predictions holds 4"),
         ({"without_first_turn": lambda kept: ["history"] * len(kept["ids"])}, "without_first_turn holds 'history'"),

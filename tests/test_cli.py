@@ -63,6 +63,15 @@ def test_help_imports_nothing_heavy():
         (["train", "tiny", "--seed", "x"], "'--seed': Input should be a valid integer"),
         (["detect", "--fail-on", "lies"], "'--fail-on': 'lies' is not one of 'contradiction', 'unchecked'\n"),
         (["train"], "Missing argument 'recipe'"),
+        (
+            ["baselines", "--data", "/no-such-folder"],
+            "/no-such-folder: no such folder; `cdconv data build --out /no-such",
+        ),
+        (
+            ["analyze", "no-such.json", "--out", "a"],
+            "no-such.json: no such file; `cdconv evaluate MODEL --json no-such",
+        ),
+        (["baselines", "--data", "./no-such"], "./no-such: no such folder; `cdconv data build --out ./no-such"),
         (["baselines", "--config", "nli"], "config 'nli' holds no conversations"),
         (["data", "nli", "--train", "no.json", "--validation", "no.json"], "no.json: no such file"),
         (["data", "build", "--source", "no.txt"], "no.txt: no such file"),
@@ -131,6 +140,12 @@ def test_evaluate_refuses_a_config_with_other_labels(run, model, sample_repo):
     assert "config 'persona' has other labels" in err
 
 
+def test_evaluate_names_the_configs_where_there_is_none_of_that_name(run, model, sample_repo):
+    code, _, err = run("evaluate", model, "--data", sample_repo, "--config", "4class")
+    assert code == 2
+    assert err.startswith("cdconv: config '4class'; there are 2-class, 4-class, ")
+
+
 def test_baselines_are_kept_and_stand_beside_a_detector_on_the_same_rows(run, sample_repo, tmp_path):
     from contradiction import results
 
@@ -164,6 +179,19 @@ def test_the_page_of_results_is_written_from_the_kept_evaluations(run, model, sa
     result = json.loads(kept.read_text(encoding="utf-8"))
     assert code == 0
     assert f"| quick | {100 * result['metrics']['macro_f1']:.1f} |" in page.read_text(encoding="utf-8")
+
+
+def test_a_damaged_evaluation_is_one_line_that_names_the_file(run, model, sample_repo, tmp_path):
+    run("baselines", "--data", sample_repo, "--config", "2-class", "--out", tmp_path / "kept")
+    file = min((tmp_path / "kept").iterdir())
+    whole = json.loads(file.read_text(encoding="utf-8"))
+    for change, said in (({"metrics": None}, "metrics has no accuracy"), ({"config": ...}, "it has no config")):
+        changed = {key: value for key, value in {**whole, **change}.items() if value is not ...}
+        file.write_text(json.dumps(changed), encoding="utf-8")
+        code, _, err = run("results", "--folder", tmp_path / "kept", "--out", tmp_path / "page.md")
+        assert (code, err.count("\n")) == (2, 1)
+        assert err.startswith(f"cdconv: {file}: ") and said in err
+    assert not (tmp_path / "page.md").exists()
 
 
 def test_a_broken_record_is_one_line(run, model, sample_repo, tmp_path):

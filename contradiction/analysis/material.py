@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from contradiction import results
 from contradiction.data.splits import load_split
 from contradiction.errors import InputError
 from contradiction.files import read_json
 from contradiction.labels import GROUPED, LABELS, NON_CONTRADICTION, task_of
 
 TASKS = ("2-class", "4-class")
-KEYS = ("name", "config", "split", "ids", "references", "predictions", "metrics")
 CONTEXT = ("u1", "b1", "u2")
 
 
@@ -80,11 +80,7 @@ def read_kept(path: str | Path) -> dict[str, Any]:
         InputError: the file is none, or keeps no probabilities.
     """
     result = read_json(path)
-    if missing := [key for key in KEYS if key not in result]:
-        raise InputError(
-            f"{path}: no kept evaluation, it has no {', '.join(missing)}; `cdconv evaluate MODEL --json FILE` writes "
-            "one"
-        )
+    results.check(path, result)
     check_task(str(result["config"]))
     if "probabilities" not in result:
         raise InputError(f"{path}: keeps no probabilities; `cdconv evaluate MODEL --json FILE` writes them")

@@ -41,6 +41,8 @@ def analyze(
                 raise InputError(f"{source}: keeps an evaluation on {name} {kept!r}, not {said!r}; leave --{name} out")
         if view is not None:
             raise InputError(f"{source}: a kept evaluation has been made with a view already; leave --view out")
+    elif Path(source).suffix == ".json":
+        raise InputError(f"{source}: no such file; `cdconv evaluate MODEL --json {source}` writes one")
     else:
         result = _measure(source, data, config, split or "test", view)
         tell_seen(result)

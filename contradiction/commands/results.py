@@ -69,6 +69,7 @@ def results(
     from contradiction.reports import standings
     from contradiction.reports.results_page import results_page
 
+    files.check_file(out)
     if not any(folder.glob("*.json")):
         raise InputError(f"{folder}: no such folder, or no results in it; `cdconv evaluate --json` writes them")
     if panels := standings.standings(folder):

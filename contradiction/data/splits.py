@@ -1,6 +1,7 @@
 """Reads the built data repo; everything downstream gets its rows here."""
 
 import hashlib
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
 SPLITS = ("train", "validation", "test")
 UNNAMED = "a data repo without a name"
+_HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 
 
 def load_split(data: str | Path, config: str, split: str) -> "Dataset":
@@ -39,7 +41,7 @@ def load_split(data: str | Path, config: str, split: str) -> "Dataset":
     command = f"cdconv data {'nli' if config.startswith('nli') else 'build'} --out {data}"
     if folder.is_dir() and not (folder / "README.md").is_file():
         raise InputError(f"{data} is a folder without a data set card; `{command}` builds one")
-    if not folder.exists() and str(data).count("/") != 1:
+    if not folder.exists() and not _HUB_ID.fullmatch(str(data)):
         raise InputError(f"{data}: no such folder; `{command}` builds it")
     try:
         with no_data_bars():

@@ -46,10 +46,10 @@ def evaluate(
     """
     if config in CHECKLISTS:
         raise InputError(f"config {config!r} holds chats of several turns; `cdconv evaluate --evidence` scores them")
+    rows = load_split(data, config, split)
     task = task_of(config)
     if detector.task != task and (task != "2-class" or detector.task not in CONTRADICTIONS):
         raise InputError(f"{detector.name} predicts {', '.join(detector.labels)}; config {config!r} has other labels")
-    rows = load_split(data, config, split)
     if missing := [column for column in detector.columns if column not in rows.column_names]:
         raise InputError(
             f"{detector.name} reads {', '.join(detector.columns)}, but config {config!r} has no {', '.join(missing)}; "
