@@ -23,9 +23,7 @@ MODEL = os.environ.get("CDCONV_MODEL", "models/e5-small-cdconv-soup")
 WAITING = 64  # requests in the queue; the next one is told to come back
 LONGEST = 2000  # characters of one utterance
 LONGEST_CHAT = 10_000  # of a whole chat
-THRESHOLD = (
-    0.6  # of a whole chat: with more replies there are more false alarms, and the rule of two turns calls too many
-)
+THRESHOLD = 0.6  # of a whole chat, where the rule that was fitted on two turns calls too many
 EARLIER = 30  # turns that a reply of a whole chat is held against
 # The contexts of the embedded sample to show, by what is said first.
 SHOWN = ("动作这么溜，你打篮球多少年了？", "我刚看完一部科幻片，太震撼了", "我是重庆人，一天不吃辣就难受")

@@ -29,7 +29,8 @@ Note = tuple[str, str]  # a class of the CSS, and words: colours alone would tel
 def of_last(verdict: Verdict, last: int, words: Mapping[str, str]) -> dict[int, Note]:
     """Notes for the judged reply, message number ``last``, and for what it contradicts."""
     notes = {index: ("clash", words["contradicted"]) for index in verdict.evidence}
-    notes[last] = ({True: "clash", False: "fine", None: ""}[verdict.is_contradiction], words["judged"])
+    fine = "fine" if verdict.checked else ""  # what was read in part is not called fine
+    notes[last] = ({True: "clash", False: fine, None: ""}[verdict.is_contradiction], words["judged"])
     return notes
 
 

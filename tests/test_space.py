@@ -337,6 +337,8 @@ def test_the_judged_reply_and_what_it_contradicts_are_outlined_and_named(wording
     assert '<p class="user "><small>u2 · user</small>&lt;b&gt;c&lt;/b&gt;</p>' in history
     fine = shown(Verdict(NON_CONTRADICTION, 0.9, {NON_CONTRADICTION: 0.9}))
     assert "clash" not in fine and fine.count("fine") == 1
+    in_part = Verdict(NON_CONTRADICTION, 0.9, {NON_CONTRADICTION: 0.9}, checked=False, reason="")
+    assert "fine" not in shown(in_part)
 
 
 def test_in_a_whole_chat_each_reply_says_what_it_is_judged_to_be(wording, bubbles):
