@@ -59,10 +59,11 @@ def kept(folder: str | Path = FOLDER) -> list[dict[str, Any]]:
     is not there yet keeps none; for one that a user names, see :func:`check_folder`.
     """
     found = {path: read_json(path) for path in sorted(Path(folder).glob("*.json"))}
+    found = {path: each for path, each in found.items() if not seen.of_evaluation(each)}
     for path, each in found.items():
         if "kind" in each:  # what else is kept there has none
             check(path, each)
-    return [each for each in found.values() if not seen.of_evaluation(each)]
+    return [*found.values()]
 
 
 def check(path: str | Path, result: Mapping[str, Any]) -> None:

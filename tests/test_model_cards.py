@@ -18,6 +18,9 @@ from contradiction.reports.card_examples import code_on_the_hub
 
 E5 = "intfloat/multilingual-e5-small"
 CARD = (shipped.FOLDER / "README.md").read_text(encoding="utf-8")
+WHOLE = results.evaluation(
+    name="any", config="4-class", split="test", data="rows", ids=[0, 1], references=[0, 1], predictions=[0, 1]
+)
 
 
 def code(card):
@@ -109,10 +112,12 @@ def test_a_soup_is_not_trained_again_by_one_command(quick_model, tmp_path):
 def test_evaluations_stay_with_a_model_of_whose_origin_more_is_said(quick_model, tmp_path):
     run = record.read(quick_model)
     kept = tmp_path / "kept"
-    results.keep({"name": "own", "kind": "detector", "config": "4-class", "split": "test", "run": run}, kept / "a.json")
+    results.keep(
+        {**WHOLE, "name": "own", "kind": "detector", "config": "4-class", "split": "test", "run": run}, kept / "a.json"
+    )
     other = {**run, "epochs": [{**run["epochs"][0], "train_loss": 0.0}]}
-    results.keep({"name": "other", "kind": "detector", "config": "4-class", "run": other}, kept / "b.json")
-    results.keep({"name": "elsewhere", "kind": "detector", "config": "4-class", "run": {}}, kept / "c.json")
+    results.keep({**WHOLE, "name": "other", "kind": "detector", "config": "4-class", "run": other}, kept / "b.json")
+    results.keep({**WHOLE, "name": "elsewhere", "kind": "detector", "config": "4-class", "run": {}}, kept / "c.json")
     copy = changed(quick_model, tmp_path / "copy", base_model=E5, note="It was changed.", hardware="another")
     assert [each["name"] for each in model_cards.evaluations_of(copy, kept)] == ["own"]
     assert [each["name"] for each in model_cards.evaluations_of(quick_model, kept)] == ["own"]
@@ -127,7 +132,7 @@ def test_runs_of_a_soup_or_stages_tell_weights_apart(quick_model, tmp_path):
         copy = changed(quick_model, tmp_path / key, **{key: value})
         kept = tmp_path / f"{key}-kept"
         for name, parts in (("own", value), ("other", other)):
-            evaluation = {"name": name, "kind": "detector", "config": "4-class", "split": "test"}
+            evaluation = {**WHOLE, "name": name, "kind": "detector", "config": "4-class", "split": "test"}
             results.keep({**evaluation, "run": {**run, key: parts}}, kept / f"{name}.json")
         assert [each["name"] for each in model_cards.evaluations_of(copy, kept)] == ["own"]
 
