@@ -9,7 +9,7 @@ from typing import Any
 from contradiction.conversation import Messages, read_message
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
-from contradiction.verdict import NOTHING_BEFORE, Verdict
+from contradiction.verdict import Verdict, is_unchecked
 
 VARIABLE = "CDCONV_MODEL"
 
@@ -48,9 +48,11 @@ def assert_consistent(
         judge = judge.with_settings(**settings)
     verdicts = (judge.scan(messages) if scan else []) or [judge(messages)]
     found = [each for each in verdicts if each.is_contradiction]
-    unchecked = [] if allow_unchecked else [each for each in verdicts if not each.checked and each not in found]
-    if len(verdicts) > 1:
-        unchecked = [each for each in unchecked if each.reason != NOTHING_BEFORE]
+    unchecked = [
+        each
+        for each in verdicts
+        if not allow_unchecked and each not in found and is_unchecked(each.checked, each.reason, len(verdicts))
+    ]
     if found or unchecked:
         raise AssertionError(_report(messages, found, unchecked, len(verdicts)))
 

@@ -8,6 +8,19 @@ from contradiction.labels import is_contradiction
 NOTHING_BEFORE = "nothing was said before the reply that it could contradict, and the model judges nothing else"
 
 
+def is_unchecked(checked: bool, reason: str | None, replies: int) -> bool:
+    """Whether a verdict leaves open what could have been checked.
+
+    That on an opening reply does not, of a model that judges nothing but pairs; unless it is the only one.
+
+    Args:
+        checked: of the verdict.
+        reason: likewise.
+        replies: of the chat, that were judged.
+    """
+    return not checked and (reason != NOTHING_BEFORE or replies == 1)
+
+
 @dataclass(frozen=True)
 class Clash:
     """An earlier reply that the judged one contradicts.

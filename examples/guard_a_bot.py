@@ -36,16 +36,19 @@ def main() -> None:
     parser.add_argument("--candidates", type=int, default=4, help="replies to choose from")
     options = parser.parse_args()
 
-    detector = ContradictionDetector.from_pretrained(options.detector)
+    try:
+        detector = ContradictionDetector.from_pretrained(options.detector)
+    except ValueError as error:
+        sys.exit(f"guard_a_bot: {error}")
     key = {"Authorization": f"Bearer {os.environ['OPENAI_API_KEY']}"} if "OPENAI_API_KEY" in os.environ else {}
     messages: list[dict[str, str]] = []
     with httpx.Client(base_url=f"{options.base_url.rstrip('/')}/", headers=key, timeout=60) as client:
-        for line in sys.stdin:
+        for line in filter(str.strip, sys.stdin):
             messages.append({"role": "user", "content": line.strip()})
             try:
                 replies = candidates(client, options.bot, messages, options.candidates)
-            except httpx.HTTPError as error:
-                sys.exit(f"guard_a_bot: {options.base_url}: {' '.join(str(error).split())}")
+            except (httpx.HTTPError, ValueError, LookupError) as error:  # not there, no JSON, JSON of another form
+                sys.exit(f"guard_a_bot: {options.base_url}: {' '.join(repr(error).split())}")
             best, *others = detector.rerank(messages, replies)
             messages.append({"role": "assistant", "content": best.reply})
             print(best.reply)

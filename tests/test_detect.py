@@ -18,10 +18,11 @@ from chats import chat
 from pyarrow import parquet
 
 from contradiction import cli
-from contradiction.chats import answers, readers, streams
+from contradiction.chats import answers, forms, readers, streams
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.labels import LABELS
+from contradiction.verdict import NOTHING_BEFORE
 from contradiction.views import CONVERSATION
 
 TEXTS = ("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
@@ -146,6 +147,16 @@ def as_files(folder, chats):
         folder / "c.parquet",
     )
     return sorted(folder.iterdir())
+
+
+def test_a_logged_request_ends_with_what_was_answered():
+    *asked, answer = CHAT
+    request = {"model": "bot", "messages": asked, "choices": [{"index": 0, "message": answer}]}
+    assert forms.from_value(request) == (CHAT, None)
+    for others in (None, [], ["A", "B"], "A"):  # of another kind of data
+        assert forms.from_value(request | {"choices": others}) == (asked, None)
+    with pytest.raises(InputError, match="choices: 2 answers; a chat has one, so leave the one that was said"):
+        forms.from_value(request | {"choices": [{"message": answer}] * 2})
 
 
 def test_all_forms_of_the_same_chats_give_the_same_verdicts(run, chats, tmp_path):
@@ -440,10 +451,17 @@ def test_only_shows_the_verdicts_that_are_asked_for(run):
 
 def test_the_summary_adds_up_and_tells_one_from_many():
     tally = streams.Tally()
-    read = {"label": "history", "checked": True}
-    tally.add([read, {"verdicts": [read, {"label": "history", "checked": False}, {"label": None, "checked": False}]}])
+    read = {"label": "history", "checked": True, "reason": None}
+    guess, none = ({"label": label, "checked": False, "reason": "cut"} for label in ("history", None))
+    tally.add([read, {"verdicts": [read, guess, none]}])
     assert str(tally) == (
         "2 chats, 4 verdicts: 2 checked, 2 unchecked (1 of them without a label); 3 contradictions; 0 rejected"
+    )
+    opening = {"label": None, "checked": False, "reason": NOTHING_BEFORE}
+    tally.add([{"verdicts": [opening, read]}, {"verdicts": [opening]}])  # of the second chat nothing was checked
+    assert str(tally) == (
+        "4 chats, 7 verdicts: 3 checked, 1 on opening replies, 3 unchecked (2 of them without a label); "
+        "4 contradictions; 0 rejected"
     )
     one = streams.Tally()
     one.add([read], rejected=1200)

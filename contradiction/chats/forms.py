@@ -46,7 +46,19 @@ def from_value(value: object) -> Named:
         raise InputError(f"{kind_of(value)}; a chat must be {CHAT}")
     if (keys := held(value.keys())) is None:
         raise InputError(f"an object with {_listed(value.keys(), 'key')}; a chat must be {CHAT}")
-    return from_row(keys, value)
+    messages, name = from_row(keys, value)
+    if keys == MESSAGES and isinstance(messages, list):
+        messages = [*messages, *_answer(value.get("choices"))]
+    return messages, name
+
+
+def _answer(choices: object) -> list[Any]:
+    """The message that a logged request was answered with; other data has other things under ``choices``."""
+    listed = choices if isinstance(choices, list) else []
+    answers = [each["message"] for each in listed if isinstance(each, Mapping) and "message" in each]
+    if len(answers) > 1:
+        raise InputError(f"choices: {len(answers)} answers; a chat has one, so leave the one that was said")
+    return answers
 
 
 def held(names: Collection[str]) -> tuple[str, ...] | None:

@@ -9,7 +9,7 @@ from typing import Any
 from contradiction.chats.readers import Chats, Entry
 from contradiction.detector import ContradictionDetector
 from contradiction.labels import is_contradiction
-from contradiction.verdict import Verdict
+from contradiction.verdict import Verdict, is_unchecked
 
 # Windows that are judged before anything is said: enough that batches hold inputs of like length, few enough that a
 # slow model is heard, and a killed run loses little.
@@ -46,7 +46,9 @@ class Tally:
         verdicts: said of them, those without a label too.
         judged: of the verdicts, those with a label.
         contradictions: of these, those that call one.
-        unchecked: of the verdicts, those that are not ``checked``: without a label, or with a guess on what was read.
+        checked: of the verdicts, those on which all was read.
+        unchecked: of the others, those without a label, or with a guess on what was read; the rest are on opening
+            replies, see ``contradiction.verdict.is_unchecked``.
         rejected: inputs that are no usable chat.
     """
 
@@ -54,6 +56,7 @@ class Tally:
     verdicts: int = 0
     judged: int = 0
     contradictions: int = 0
+    checked: int = 0
     unchecked: int = 0
     rejected: int = 0
 
@@ -62,17 +65,20 @@ class Tally:
         self.rejected += rejected
         for record in records:
             self.chats += 1
-            for verdict in record.get("verdicts", [record]):
-                self.verdicts += 1
+            verdicts = record.get("verdicts", [record])
+            self.verdicts += len(verdicts)
+            for verdict in verdicts:
                 self.judged += verdict["label"] is not None
                 self.contradictions += verdict["label"] is not None and is_contradiction(verdict["label"])
-                self.unchecked += not verdict["checked"]
+                self.checked += verdict["checked"]
+                self.unchecked += is_unchecked(verdict["checked"], verdict["reason"], len(verdicts))
 
     def __str__(self) -> str:
+        openings = self.verdicts - self.checked - self.unchecked
         return (
-            f"{_count(self.chats, 'chat')}, {_count(self.verdicts, 'verdict')}: "
-            f"{self.verdicts - self.unchecked:,} checked, {self.unchecked:,} unchecked "
-            f"({self.verdicts - self.judged:,} of them without a label); "
+            f"{_count(self.chats, 'chat')}, {_count(self.verdicts, 'verdict')}: {self.checked:,} checked, "
+            f"{f'{openings:,} on opening replies, ' if openings else ''}{self.unchecked:,} unchecked "
+            f"({self.verdicts - self.judged - openings:,} of them without a label); "
             f"{_count(self.contradictions, 'contradiction')}; {self.rejected:,} rejected"
         )
 
@@ -140,12 +146,13 @@ def judge(
     )
 
 
-def only(answered: Answered, tests: Sequence[Callable[[Verdict], bool | None]]) -> Answered:
+def only(answered: Answered, tests: Sequence[Callable[[Verdict, int], bool | None]]) -> Answered:
     """What is left of a part where of its verdicts only those count of which a test is true.
 
-    Records without any of them are left out; what was rejected stays.
+    A test is told a verdict, and of how many of its chat it is one. Records without any of them are left out; what was
+    rejected stays.
     """
-    wanted = [[any(test(each) for test in tests) for each in verdicts] for verdicts in answered.verdicts]
+    wanted = [[any(test(each, len(verdicts)) for test in tests) for each in verdicts] for verdicts in answered.verdicts]
     records = [
         record | {"verdicts": [*compress(record["verdicts"], keep)]} if "verdicts" in record else record
         for record, keep in zip(answered.records, wanted, strict=True)

@@ -14,6 +14,7 @@ from contradiction.commands.options import SHIPPED, ModelOption, demand_model
 from contradiction.errors import InputError
 from contradiction.labels import NON_CONTRADICTION
 from contradiction.terminal import progress
+from contradiction.verdict import is_unchecked
 
 if TYPE_CHECKING:
     from contradiction.chats.answers import AnswerFiles, LineFile
@@ -34,9 +35,10 @@ class Kind(StrEnum):
     UNCHECKED = "unchecked"
 
 
-TESTS: dict[Kind, Callable[["Verdict"], bool | None]] = {
-    Kind.CONTRADICTION: lambda verdict: verdict.is_contradiction,
-    Kind.UNCHECKED: lambda verdict: not verdict.checked,
+# Of a verdict, and how many of its chat it is one of.
+TESTS: dict[Kind, Callable[["Verdict", int], bool | None]] = {
+    Kind.CONTRADICTION: lambda verdict, replies: verdict.is_contradiction,
+    Kind.UNCHECKED: lambda verdict, replies: is_unchecked(verdict.checked, verdict.reason, replies),
 }
 
 
