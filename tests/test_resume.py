@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -92,6 +93,15 @@ def test_a_run_stopped_after_any_step_goes_on_to_the_same_bytes(
     assert_same(out, whole)
     lost = len(reached) - 2 * STEPS
     assert lost <= 5 * len(stops), "more was run again than the steps since the last state"
+
+
+def test_what_a_kill_at_the_very_end_left_goes(recipe, whole, sample_repo, tmp_path):
+    done, left = (shutil.copytree(whole, tmp_path / name) for name in ("run", "run.partial"))
+    (left / "state").mkdir()
+    before = (done / "model.safetensors").stat().st_mtime_ns
+    assert train(Recipe.load(recipe), data=sample_repo, out=done, resume=True) == done
+    assert (done / "model.safetensors").stat().st_mtime_ns == before
+    assert not left.exists()
 
 
 def test_a_state_is_not_resumed_by_another_number_of_processes(recipe, sample_repo, tmp_path, monkeypatch):

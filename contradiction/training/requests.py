@@ -1,6 +1,7 @@
 """What a run is asked to do, as its record keeps it, and whether a folder is that run's: free, begun, or finished."""
 
 import hashlib
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -98,12 +99,17 @@ def partial_of(out: Path) -> Path:
 def finished(out: Path, request: dict[str, Any], resume: bool) -> bool:
     """Whether the run is over already, so that nothing is left to resume.
 
+    What a kill in its last moment left of the working folder goes.
+
     Raises:
         InputError: ``out`` is there, and it is not to be resumed or is another run.
     """
     if not out.exists():
         return False
     if resume and record.request(out) == request:
+        work = partial_of(out)
+        if record.request(work) == request:
+            shutil.rmtree(work, ignore_errors=True)  # another process of the run may be at it too
         return True
     raise InputError(f"{out}: exists already; remove it, or name another folder")
 
