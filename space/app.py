@@ -4,27 +4,27 @@ import json
 import os
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import bubbles
 import gradio as gr
-from wording import BOXES, CHINESE, ENGLISH, headline, summary, translations, words_of
+from wording import BOXES, CHINESE, ENGLISH, headline, plain, probability, summary, translations, words_of
 
 from contradiction import ContradictionDetector, Verdict
 from contradiction.chats import pasted
 from contradiction.conversation import ASSISTANT, USER, read_message
 from contradiction.errors import InputError
-from contradiction.labels import LABELS
+from contradiction.labels import LABELS, is_contradiction
 
 MODEL = os.environ.get("CDCONV_MODEL", "models/e5-small-cdconv-soup")
 WAITING = 64  # requests in the queue; the next one is told to come back
 LONGEST = 2000  # characters of one utterance
-LONGEST_CHAT = 10_000  # of a whole chat
+LONGEST_CHAT, MOST = 10_000, 100  # characters and messages of a whole chat: ten seconds on one core
+ONE = "detector"  # what all events wait for: two at a time are judged, of all visitors
 THRESHOLD = 0.6  # of a whole chat, where the rule that was fitted on two turns calls too many
-EARLIER = 30  # turns that a reply of a whole chat is held against
 # The contexts of the embedded sample to show, by what is said first.
 SHOWN = ("动作这么溜，你打篮球多少年了？", "我刚看完一部科幻片，太震撼了", "我是重庆人，一天不吃辣就难受")
 CHATS = Path(__file__).with_name("chats.txt")  # parted by empty lines
@@ -34,7 +34,8 @@ CSS = (
 #verdict, #verdicts {scroll-margin: .5rem}
 .shown:not(:has(.chat)), footer .divider {display: none}
 .examples .gallery {flex-direction: column; align-items: flex-start; text-align: left; font-size: var(--text-md)}
-.examples .label svg {display: none}
+.examples .label svg, .chats .label {display: none}
+.chats .gallery {flex-flow: row wrap}
 """
 )
 # Named, so that no font is fetched, and Chinese before the browser's own choice, which may be the Japanese glyphs.
@@ -94,13 +95,19 @@ def pasted_chat(text: str, words: dict[str, str]) -> list[dict[str, Any]]:
     """The messages of a pasted chat.
 
     Raises:
-        InputError: it is none, or too long.
+        InputError: it is none, or it is too long.
     """
     if not text.strip():
         raise InputError(words["scan empty"])
     if len(text) > LONGEST_CHAT:
         raise InputError(words["too long"].format(length=len(text), longest=LONGEST_CHAT))
-    return pasted.read(text)
+    try:
+        messages = pasted.read(text)
+    except InputError as error:
+        raise InputError(words["no chat"].format(reason=error)) from None
+    if len(messages) > MOST:
+        raise InputError(words["too many"].format(count=len(messages), most=MOST))
+    return messages
 
 
 def judge(
@@ -116,17 +123,51 @@ def judge(
     return headline(verdict, words), dict(verdict.scores), bubbles.chat_html(shown, BOXES, notes, words)
 
 
-def scan(
-    detector: ContradictionDetector, text: str | None, threshold: float, words: dict[str, str]
-) -> tuple[str, str, list[Verdict]]:
-    """Of all replies of a pasted chat: how many contradict, the chat as HTML, the verdicts."""
+@dataclass(frozen=True)
+class Scanned:
+    """A whole chat, read once for all thresholds.
+
+    Attributes:
+        messages: index -> role and text, of those that either side says.
+        count: of all messages.
+        verdicts: of all replies, each with the contradiction that it is if it is one.
+    """
+
+    messages: dict[int, tuple[str, str]]
+    count: int
+    verdicts: list[Verdict]
+
+    def called(self, threshold: float) -> list[Verdict]:
+        """The verdicts, in which a contradiction is called from a probability on."""
+        return [_called(verdict, threshold) for verdict in self.verdicts]
+
+
+def _called(verdict: Verdict, threshold: float) -> Verdict:
+    if verdict.label is None or probability(verdict) >= threshold:
+        return verdict
+    label = max((name for name in verdict.scores if not is_contradiction(name)), key=verdict.scores.__getitem__)
+    return replace(verdict, label=label, score=verdict.scores[label], evidence=(), further=())
+
+
+def scan(detector: ContradictionDetector, text: str | None, words: dict[str, str]) -> Scanned:
+    """Judges all replies of a pasted chat."""
     messages = pasted_chat(text or "", words)
-    verdicts = detector.with_settings(max_turns=EARLIER, threshold=threshold).scan(messages)
-    names = [str(number) for number in range(1, len(messages) + 1)]
+    try:
+        verdicts = detector.with_settings(threshold=0.0).scan(messages)
+    except InputError as error:
+        raise InputError(words["no chat"].format(reason=error)) from None
     read = [read_message(message, f"messages[{index}]") for index, message in enumerate(messages)]
-    shown = {index: (each.role, each.text) for index, each in enumerate(read) if not each.unsaid}
-    chat = bubbles.chat_html(shown, names, bubbles.of_all(verdicts, names, words), words)
-    return summary(verdicts, words, names), chat, verdicts
+    said = {index: (each.role, each.text) for index, each in enumerate(read) if not each.unsaid}
+    return Scanned(said, len(messages), verdicts)
+
+
+def shown(chat: Scanned, threshold: float, words: dict[str, str]) -> tuple[str, str]:
+    """How many replies are called contradictions from a probability on, and the chat as HTML."""
+    verdicts = chat.called(threshold)
+    numbers = [str(number) for number in range(1, chat.count + 1)]
+    names = [words["message"].format(number=number) for number in numbers]
+    notes = bubbles.of_all(verdicts, numbers, words)
+    return summary(verdicts, words, names), bubbles.chat_html(chat.messages, numbers, notes, words)
 
 
 def build(detector: ContradictionDetector) -> gr.Blocks:
@@ -142,9 +183,10 @@ def build(detector: ContradictionDetector) -> gr.Blocks:
         with gr.Tabs():
             with gr.Tab(words("two turns"), id="turns"):
                 two_turns(detector, words)
-            with gr.Tab(words("whole chat"), id="chat"):
+            with gr.Tab(words("whole chat"), id="chat") as tab:
                 whole_chat(detector, words)
         page.load(js=START % CHINESE["title"])
+        tab.select(js=START % CHINESE["title"])  # before that there is nothing in it
         gr.Markdown(words("limits"))
     return page.queue(max_size=WAITING, default_concurrency_limit=2)
 
@@ -165,7 +207,7 @@ def two_turns(detector: ContradictionDetector, words: gr.I18n) -> None:
         try:
             return judge(detector, (u1, b1, u2, b2), spoken)
         except InputError as error:
-            return spoken["refused"].format(reason=error), {}, ""
+            return spoken["refused"].format(reason=plain(str(error))), {}, ""
 
     with gr.Row():
         with gr.Column():
@@ -178,9 +220,11 @@ def two_turns(detector: ContradictionDetector, words: gr.I18n) -> None:
             chat = gr.HTML(label=words("chat"), elem_id="chat", elem_classes="shown")
             scores = gr.Label(label=words("scores"), show_heading=False, elem_id="scores")
     outputs = [verdict, scores, chat]
-    gr.on([], answer, utterances, outputs, api_name="judge")
+    gr.on([], answer, utterances, outputs, api_name="judge", concurrency_id=ONE)
     triggers = [button.click, utterances[-1].submit]
-    judged = gr.on(triggers, show, utterances, outputs, api_visibility="private", show_progress_on=scores)
+    judged = gr.on(
+        triggers, show, utterances, outputs, api_visibility="private", show_progress_on=scores, concurrency_id=ONE
+    )
     judged.then(js=SHOW % "verdict")
     chat.change(inputs=chat, js=SHOW % "verdict")
     nothing = json.dumps([*[""] * len(BOXES), str(words("waiting")), {}, ""])
@@ -209,28 +253,37 @@ def two_turns(detector: ContradictionDetector, words: gr.I18n) -> None:
 def whole_chat(detector: ContradictionDetector, words: gr.I18n) -> None:
     """Draws a box for a chat of any length, a verdict on each of its replies, and examples."""
 
-    def answer(chat: str, threshold: float) -> list[dict[str, Any]]:
+    def answer(chat: str, threshold: float | None) -> list[dict[str, Any]]:
         """Judges every reply of a chat, given as on the page: a verdict each, with the fields of the library's."""
         try:
-            return [asdict(each) for each in scan(detector, chat, threshold, ENGLISH)[2]]
+            if not isinstance(threshold, int | float) or not 0 <= threshold <= 1:
+                raise InputError(f"threshold {threshold}; it must be a number between 0 and 1")
+            return [asdict(each) for each in scan(detector, chat, ENGLISH).called(threshold)]
         except InputError as error:
             raise gr.Error(str(error), print_exception=False) from None
 
-    def show(chat: str, threshold: float, request: gr.Request) -> tuple[str, str]:
-        """A summary and the chat as HTML, in the visitor's language."""
+    def show(chat: str, threshold: float, request: gr.Request) -> tuple[str, str, Scanned | None]:
+        """A summary and the chat as HTML, in the visitor's language, and the chat as it was read."""
         spoken = words_of(request)
         try:
-            return scan(detector, chat, threshold, spoken)[:2]
+            found = scan(detector, chat, spoken)
+            return *shown(found, threshold, spoken), found
         except InputError as error:
-            return spoken["refused"].format(reason=error), ""
+            return spoken["refused"].format(reason=plain(str(error))), "", None
 
-    def again(chat: str, threshold: float, request: gr.Request) -> Any:
-        """The same once more, where there is a chat already."""
-        return show(chat, threshold, request) if chat.strip() else (gr.skip(), gr.skip())
+    def again(chat: Scanned | None, threshold: float, request: gr.Request) -> Any:
+        """The same for another threshold."""
+        return shown(chat, threshold, words_of(request)) if chat else (gr.skip(), gr.skip())
 
     with gr.Row():
         with gr.Column():
-            text = gr.Textbox(label=words("paste"), info=words("paste info"), lines=12, max_lines=24, elem_id="text")
+            text = gr.Textbox(
+                label=words("paste"),
+                info=words("paste info"),
+                lines=12,
+                max_lines=24,
+                elem_id="text",
+            )
             threshold = gr.Slider(
                 0.1, 0.9, THRESHOLD, step=0.05, label=words("threshold"), info=words("threshold info")
             )
@@ -240,28 +293,33 @@ def whole_chat(detector: ContradictionDetector, words: gr.I18n) -> None:
         with gr.Column():
             verdicts = gr.Markdown(words("scan waiting"), elem_id="verdicts")
             chat = gr.HTML(label=words("chat"), elem_id="whole", elem_classes="shown")
-    outputs = [verdicts, chat]
+    scanned = gr.State()
+    outputs = [verdicts, chat, scanned]
     asked = [text, threshold]
-    gr.on([], answer, asked, gr.JSON(visible=False), api_name="scan")
-    judged = button.click(show, asked, outputs, api_visibility="private", show_progress_on=verdicts)
+    number = gr.Number(THRESHOLD, visible=False)
+    gr.on([], answer, [text, number], gr.JSON(visible=False), api_name="scan", concurrency_id=ONE)
+    judged = button.click(show, asked, outputs, api_visibility="private", show_progress_on=verdicts, concurrency_id=ONE)
     judged.then(js=SHOW % "verdicts")
-    threshold.release(again, asked, outputs, api_visibility="private", show_progress="hidden")
+    threshold.change(
+        again, [scanned, threshold], outputs[:2], api_visibility="private", show_progress="hidden", queue=False
+    )
     nothing = json.dumps(["", str(words("scan waiting")), ""])
-    clear.click(outputs=[text, *outputs], js=CLEAR % ("text", nothing))
+    clear.click(outputs=[text, verdicts, chat], js=CLEAR % ("text", nothing))
+    clear.click(lambda: None, outputs=scanned, api_visibility="private", queue=False)
     gr.Markdown(words("scan examples"))
     chats = CHATS.read_text(encoding="utf-8").strip().split("\n\n")
-    with gr.Row(elem_classes="examples"):
-        gr.Examples(
+    with gr.Row(elem_classes=["examples", "chats"]):
+        clicked = gr.Examples(
             [[each, THRESHOLD] for each in chats],
             asked,
             outputs,
             show,
-            label="",
             example_labels=[each.partition("\n")[0] for each in chats],
             run_on_click=True,
             cache_examples=False,
             api_visibility="private",
         )
+    clicked.load_input_event.then(js=SHOW % "verdicts")
 
 
 def serve(detector: ContradictionDetector, host: str | None = None, port: int | None = None) -> tuple[gr.Blocks, str]:

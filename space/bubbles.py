@@ -69,6 +69,7 @@ def chat_html(
     for index, (role, text) in messages.items():
         speaker = "user" if role == USER else "bot"
         mark, note = notes.get(index, ("", ""))
-        caption = " · ".join(filter(None, (names[index], words[speaker], note)))
-        bubbles.append(f'<p class="{speaker} {mark}"><small>{caption}</small>{html.escape(text)}</p>')
-    return f'<div class="chat" lang="zh-CN">{"".join(bubbles)}</div>'
+        caption = html.escape(" · ".join(filter(None, (names[index], words[speaker], note))))
+        said = f'<span lang="zh-CN">{html.escape(text)}</span>'
+        bubbles.append(f'<p class="{speaker} {mark}"><small>{caption}</small>{said}</p>')
+    return f'<div class="chat">{"".join(bubbles)}</div>'

@@ -27,11 +27,16 @@ def words_of(request: gr.Request) -> dict[str, str]:
     return CHINESE if first in LOCALES else ENGLISH
 
 
+def probability(verdict: Verdict) -> float:
+    """That of any contradiction."""
+    return sum(score for name, score in verdict.scores.items() if is_contradiction(name))
+
+
 def brief(verdict: Verdict, words: dict[str, str]) -> str:
     """The probability of any contradiction, and which it is, if one is called."""
     if verdict.label is None:
         return words["brief unjudged"]
-    score = sum(score for name, score in verdict.scores.items() if is_contradiction(name))
+    score = probability(verdict)
     if not verdict.is_contradiction:
         return words["brief"].format(score=score)
     name = GLOSSES.get(verdict.label, verdict.label) if words is CHINESE else verdict.label
@@ -61,7 +66,7 @@ def summary(verdicts: Sequence[Verdict], words: dict[str, str], names: Sequence[
     """How many replies of a chat contradict, and what was not judged or not read; arguments as of :func:`headline`."""
     judged = [verdict for verdict in verdicts if verdict.label is not None]
     found = sum(bool(verdict.is_contradiction) for verdict in judged)
-    lines = [words["scan headline"].format(found=found, replies=len(judged))]
+    lines = [words["scan headline" if judged else "scan nothing"].format(found=found, replies=len(judged))]
     unjudged = Counter(because(verdict, words, names) for verdict in verdicts if verdict.label is None)
     lines += [words["scan unjudged"].format(count=count, reason=reason) for reason, count in unjudged.items()]
     unread = dict.fromkeys(because(verdict, words, names) for verdict in judged if not verdict.checked)
@@ -70,12 +75,19 @@ def summary(verdicts: Sequence[Verdict], words: dict[str, str], names: Sequence[
 
 
 def because(verdict: Verdict, words: dict[str, str], names: Sequence[str]) -> str:
-    """Why not all was checked; messages go by their names."""
-    reason = re.sub(r"messages\[(\d+)\]", lambda found: names[int(found[1])], str(verdict.reason))
+    """Why not all was checked; messages go by their names, and what a visitor wrote is no Markdown."""
+    reason = str(verdict.reason)
+    for index, name in enumerate(names):  # of these alone: in what a visitor wrote any number may stand
+        reason = reason.replace(f"messages[{index}]", name)
     if words is CHINESE:
         for said, chinese in REASONS.items():
             reason = re.sub(said, chinese, reason)
-    return reason
+    return plain(reason)
+
+
+def plain(text: str) -> str:
+    """A text whose marks of Markdown and HTML are shown as they are: a picture would be fetched from its host."""
+    return re.sub(r"[\\`*_\[\]!<>&#|~]|:(?=//)", lambda mark: f"&#{ord(mark[0])};", text)
 
 
 def translations(labels: Sequence[str], columns: Sequence[str], model: str) -> gr.I18n:

@@ -153,6 +153,7 @@ def test_a_logged_request_ends_with_what_was_answered():
     *asked, answer = CHAT
     request = {"model": "bot", "messages": asked, "choices": [{"index": 0, "message": answer}]}
     assert forms.from_value(request) == (CHAT, None)
+    assert forms.from_value(request | {"messages": CHAT}) == (CHAT, None)  # it is there already
     for others in (None, [], ["A", "B"], "A"):  # of another kind of data
         assert forms.from_value(request | {"choices": others}) == (asked, None)
     with pytest.raises(InputError, match="choices: 2 answers; a chat has one, so leave the one that was said"):

@@ -17,42 +17,61 @@ def test_without_speakers_lines_alternate_and_empty_ones_are_passed_over():
 
 @pytest.mark.parametrize(
     ("user", "bot"),
-    [("用户：", "机器人："), ("User: ", "BOT :"), ("u1:", "b1:"), ("问：", "答："), ("human:", "assistant：")],
+    [
+        ("用户：", "机器人："),
+        ("顾客:", "客服："),
+        ("User: ", "BOT :"),
+        ("user:", "AI:"),
+        ("u1:", "b1:"),
+        ("问：", "答："),
+        ("Q：", "A："),
+        ("human:", "assistant："),
+        ("**用户**：", "**助手**: "),
+    ],
 )
 def test_speakers_are_known_by_many_names(user, bot):
     assert pasted.read(f"{user}你好\n{bot} 在的") == MESSAGES
 
 
 def test_a_bot_may_begin_and_a_line_without_a_speaker_goes_on_with_the_message_above():
-    assert pasted.read("机器人：在的\n随时\n用户：你好\n用户：有人吗") == [
-        {"role": "assistant", "content": "在的\n随时"},
+    assert pasted.read("机器人：在的\n随时，时间：全天\n用户：你好\n用户：有人吗") == [
+        {"role": "assistant", "content": "在的\n随时，时间：全天"},
         {"role": "user", "content": "你好"},
         {"role": "user", "content": "有人吗"},
     ]
 
 
-def test_a_colon_later_in_a_line_names_no_speaker():
-    assert [each["content"] for each in pasted.read("他说：你好\n时间是 8:00\nabout: no")] == [
-        "他说：你好",
-        "时间是 8:00",
-        "about: no",
-    ]
+@pytest.mark.parametrize("line", ["他说：你好", "时间是 8:00", "about: no", "B：第二个", "[微笑] 你好", "[10:32] 在"])
+def test_what_only_looks_like_a_speaker_or_like_json_is_text(line):
+    assert [each["content"] for each in pasted.read(f"选哪个？\n{line}")] == ["选哪个？", line]
+    assert pasted.read(line) == [{"role": "user", "content": line}]
 
 
-@pytest.mark.parametrize("value", [MESSAGES, {"messages": MESSAGES}])
-def test_json_is_read_as_it_is(value):
-    assert pasted.read(f" {json.dumps(value)}\n") == MESSAGES
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps(MESSAGES),
+        json.dumps({"messages": MESSAGES}, indent=2),
+        "\n".join(map(json.dumps, MESSAGES)),
+    ],
+)
+def test_json_is_read_as_it_is(text):
+    assert pasted.read(f" {text}\n") == MESSAGES
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         (" \n　", "the chat is empty; it must be lines of text"),
-        ("你好\n机器人：在的", "'你好' does not say who speaks, but '机器人：在的' does; say it of all, or of none"),
-        ("[1, 2", "not JSON"),
+        ("你好\n机器人：在的", "'你好' does not say who speaks, but later lines do (机器人); say it of all"),
+        ("A：你好\nB：在的\nA：嗯\nB：好", "who are a and b? 用户： and 机器人： are known before a message"),
+        ("我：你好\n你：在的\n我：嗯\n你：好", "who are 我 and 你?"),
+        ("[{1, 2", "not JSON"),
+        ('{"role": "user"}\n[', "not JSON"),
         ('{"text": "你好"}', "an object with the key text; a chat must be "),
     ],
 )
 def test_what_is_no_chat_is_said(text, message):
-    with pytest.raises(InputError, match="^" + message.split("(")[0]):
+    with pytest.raises(InputError) as error:
         pasted.read(text)
+    assert str(error.value).startswith(message)

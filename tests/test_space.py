@@ -152,7 +152,7 @@ def test_a_whole_chat_gets_the_verdicts_of_the_facade(client, model):
 
     chat = [text for each in CHATS[:3] for text in each]
     answer = client.predict("\n".join(chat), 0.4, api_name="/scan")
-    detector = ContradictionDetector.from_pretrained(model, threshold=0.4, max_turns=30)
+    detector = ContradictionDetector.from_pretrained(model, threshold=0.4)
     roles = ("user", "assistant")
     verdicts = detector.scan([{"role": roles[index % 2], "content": text} for index, text in enumerate(chat)])
     assert [(each["label"], each["reply"]) for each in answer] == [
@@ -170,8 +170,10 @@ def test_a_whole_chat_gets_the_verdicts_of_the_facade(client, model):
     [
         (" \n", "the chat is empty"),
         ("好" * 10_001, "it has 10,001 characters; at most 10,000 are allowed"),
+        ("好\n" * 101, "it has 101 messages; at most 100 are allowed"),
         ('[{"role": "user"}]', "messages[0] "),
-        ("[你好", "not JSON ("),
+        ("[{你好", "not JSON ("),
+        ('{"![](http://192.0.2.1/x.png)": 1}', "an object with the key ![]("),
     ],
 )
 def test_what_is_no_chat_is_one_clear_message(client, log, chat, message):
@@ -332,9 +334,9 @@ def test_the_judged_reply_and_what_it_contradicts_are_outlined_and_named(wording
         return bubbles.chat_html(chat, COLUMNS, bubbles.of_last(verdict, 3, wording.ENGLISH), wording.ENGLISH)
 
     history = shown(Verdict(HISTORY, 0.9, {HISTORY: 0.9}, evidence=(1,)))
-    assert '<p class="bot clash"><small>b1 · bot · contradicted</small>b</p>' in history
-    assert '<p class="bot clash"><small>b2 · bot · judged</small>d</p>' in history
-    assert '<p class="user "><small>u2 · user</small>&lt;b&gt;c&lt;/b&gt;</p>' in history
+    assert '<p class="bot clash"><small>b1 · bot · contradicted</small><span lang="zh-CN">b</span></p>' in history
+    assert '<p class="bot clash"><small>b2 · bot · judged</small><span lang="zh-CN">d</span></p>' in history
+    assert '<p class="user "><small>u2 · user</small><span lang="zh-CN">&lt;b&gt;c&lt;/b&gt;</span></p>' in history
     fine = shown(Verdict(NON_CONTRADICTION, 0.9, {NON_CONTRADICTION: 0.9}))
     assert "clash" not in fine and fine.count("fine") == 1
     in_part = Verdict(NON_CONTRADICTION, 0.9, {NON_CONTRADICTION: 0.9}, checked=False, reason="")
@@ -354,15 +356,45 @@ def test_in_a_whole_chat_each_reply_says_what_it_is_judged_to_be(wording, bubble
     ]
     assert notes[0] == ("", "")
     said = wording.summary([opening, fine, clash], wording.ENGLISH, names)
-    assert said == "### 1 of 2 replies contradict\n\n1 not judged: 2 holds no words."
+    assert said == "### Contradictions: 1 of 2 judged replies\n\n1 not judged: 2 holds no words."
+    assert wording.summary([opening], wording.ENGLISH, names).startswith("### No reply was judged\n")
     assert bubbles.of_all([clash], names, wording.CHINESE)[5] == ("clash", "历史矛盾，矛盾概率 70% · 与 2 矛盾")
+
+
+def test_what_a_visitor_wrote_is_no_markdown_and_names_no_message(wording):
+    reason = "messages[0] holds what is no text and was not read: 'messages[99] ![](http://192.0.2.1/x.png)<b>'"
+    verdict = Verdict(NON_CONTRADICTION, 0.9, {}, checked=False, reason=reason)
+    said = wording.because(verdict, wording.ENGLISH, ["message 1"])
+    assert said.startswith("message 1 holds ")
+    assert not set("[]!<>") & set(said)
+
+
+def test_a_threshold_calls_what_the_library_calls(app, model, wording):
+    chat = [text for each in CHATS[:6] for text in each]
+    scanned = app.scan(ContradictionDetector.from_pretrained(model), "\n".join(chat), wording.ENGLISH)
+    roles = ("user", "assistant")
+    spoken = [{"role": roles[index % 2], "content": text} for index, text in enumerate(chat)]
+    for threshold in (0.0, 0.3, 0.6, 0.9):
+        theirs = ContradictionDetector.from_pretrained(model, threshold=threshold).scan(spoken)
+        for ours, verdict in zip(scanned.called(threshold), theirs, strict=True):
+            assert (ours.label, ours.evidence, ours.reply) == (verdict.label, verdict.evidence, verdict.reply)
+            assert ours.score == pytest.approx(verdict.score)
+
+
+@pytest.mark.parametrize("threshold", [None, "much", 1.5])
+def test_a_threshold_that_is_none_is_no_traceback(client, log, threshold):
+    from gradio_client.exceptions import AppError
+
+    with pytest.raises(AppError):
+        client.predict("你好\n在的", threshold, api_name="/scan")
+    assert "Traceback" not in log.read_text(encoding="utf-8")
 
 
 def test_the_chats_shown_contradict_themselves_where_the_shipped_detector_says_so(app, shipped_detector, wording):
     from contradiction.chats import pasted
 
     chats = app.CHATS.read_text(encoding="utf-8").strip().split("\n\n")
-    found = [app.scan(shipped_detector, each, app.THRESHOLD, wording.ENGLISH)[2] for each in chats]
+    found = [app.scan(shipped_detector, each, wording.ENGLISH).called(app.THRESHOLD) for each in chats]
     called = [[verdict for verdict in verdicts if verdict.is_contradiction] for verdicts in found]
     assert [len(each) for each in called] == [1, 1, 1, 1, 2]  # the last one has a false alarm, and the page says so
     assert [len(pasted.read(each)) % 2 for each in chats] == [0] * 5
@@ -589,23 +621,25 @@ def test_a_chinese_visitor_reads_chinese(chromium, url, wording, facade):
 def test_a_visitor_pastes_a_chat_and_moves_the_threshold(tab, url, app, model, wording):
     tab.goto(url)
     tab.get_by_role("tab", name="A whole chat").click()
+    tab.locator("#verdicts[aria-live=polite]").wait_for()
     text = tab.locator("#text textarea")
     button = tab.get_by_role("button", name="Judge every reply")
     button.click()
     tab.locator("#verdicts", has_text="Not judged").wait_for()
     chat = [line for each in CHATS[:2] for line in each]
+    text.fill('[{"role": "user", "content": "你好"}, {"role": "![](http://192.0.2.1/x.png)<b>", "content": "你好"}]')
+    button.click()
+    tab.locator("#verdicts", has_text="![](http://192.0.2.1/x.png)<b>").wait_for()  # shown, and not fetched
     text.fill("\n".join(chat))
     button.click()
     tab.locator("#whole .chat p").nth(7).wait_for()
     assert [each.split("\n")[-1] for each in tab.locator("#whole .chat p").all_inner_texts()] == chat
     counts = []
-    for threshold in (0.1, 0.9):
-        detector = ContradictionDetector.from_pretrained(model)
-        _, _, verdicts = app.scan(detector, "\n".join(chat), threshold, wording.ENGLISH)
-        counts.append(sum(verdict.is_contradiction for verdict in verdicts))
-        tab.get_by_label("number input for Threshold").fill(str(threshold))
-        button.click()
-        tab.locator("#verdicts", has_text=f"{counts[-1]} of 4 replies contradict").wait_for()
+    scanned = app.scan(ContradictionDetector.from_pretrained(model), "\n".join(chat), wording.ENGLISH)
+    for key, threshold in (("Home", 0.1), ("End", 0.9)):
+        tab.get_by_role("slider").press(key)  # which decides again by itself
+        counts.append(sum(bool(verdict.is_contradiction) for verdict in scanned.called(threshold)))
+        tab.locator("#verdicts", has_text=f"Contradictions: {counts[-1]} of 4").wait_for()
         assert tab.locator("#whole .clash").count() == counts[-1]
     assert counts[0] > counts[1]
     tab.get_by_role("button", name="Clear").locator("visible=true").click()

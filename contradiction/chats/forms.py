@@ -48,7 +48,8 @@ def from_value(value: object) -> Named:
         raise InputError(f"an object with {_listed(value.keys(), 'key')}; a chat must be {CHAT}")
     messages, name = from_row(keys, value)
     if keys == MESSAGES and isinstance(messages, list):
-        messages = [*messages, *_answer(value.get("choices"))]
+        # Some logs hold it in both places.
+        messages = [*messages, *(each for each in _answer(value.get("choices")) if each not in messages[-1:])]
     return messages, name
 
 
