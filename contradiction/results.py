@@ -13,7 +13,7 @@ from contradiction.tables import Table, interval, percent
 FOLDER = shipped.RESULTS
 RESAMPLES = 2000
 # What every evaluation has, and its metrics.
-KEYS = ("name", "config", "split", "ids", "references", "predictions", "metrics")
+KEYS = ("name", "kind", "config", "split", "data", "ids", "references", "predictions", "metrics")
 FIGURES = ("accuracy", "macro_f1", "per_class", "n", "interval")
 
 
@@ -61,8 +61,7 @@ def kept(folder: str | Path = FOLDER) -> list[dict[str, Any]]:
     found = {path: read_json(path) for path in sorted(Path(folder).glob("*.json"))}
     found = {path: each for path, each in found.items() if not seen.of_evaluation(each)}
     for path, each in found.items():
-        if "kind" in each:  # what else is kept there has none
-            check(path, each)
+        check(path, each)
     return [*found.values()]
 
 
@@ -76,6 +75,10 @@ def check(path: str | Path, result: Mapping[str, Any]) -> None:
     metrics = result["metrics"]
     if lacking := [key for key in FIGURES if not isinstance(metrics, Mapping) or key not in metrics]:
         raise InputError(f"{path}: metrics has no {', '.join(lacking)}; the file is changed")
+    counts = {key: len(result[key] or ()) for key in ("ids", "references", "predictions")}
+    if {*counts.values()} != {metrics["n"]}:
+        said = ", ".join(f"{count} {key}" for key, count in counts.items())
+        raise InputError(f"{path}: {said} of n = {metrics['n']}; the file is changed")
 
 
 def best_first(evaluations: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -185,7 +185,12 @@ def test_a_damaged_evaluation_is_one_line_that_names_the_file(run, model, sample
     run("baselines", "--data", sample_repo, "--config", "2-class", "--out", tmp_path / "kept")
     file = min((tmp_path / "kept").iterdir())
     whole = json.loads(file.read_text(encoding="utf-8"))
-    for change, said in (({"metrics": None}, "metrics has no accuracy"), ({"config": ...}, "it has no config")):
+    for change, said in (
+        ({"metrics": None}, "metrics has no accuracy"),
+        ({"config": ...}, "it has no config"),
+        ({"predictions": [0]}, "1 predictions of n = "),
+        ({"ids": None}, "0 ids, "),
+    ):
         changed = {key: value for key, value in {**whole, **change}.items() if value is not ...}
         file.write_text(json.dumps(changed), encoding="utf-8")
         code, _, err = run("results", "--folder", tmp_path / "kept", "--out", tmp_path / "page.md")
