@@ -61,7 +61,8 @@ def kept(folder: str | Path = FOLDER) -> list[dict[str, Any]]:
     found = {path: read_json(path) for path in sorted(Path(folder).glob("*.json"))}
     found = {path: each for path, each in found.items() if not seen.of_evaluation(each)}
     for path, each in found.items():
-        check(path, each)
+        if "kind" in each:  # what else is kept there has none
+            check(path, each)
     return [*found.values()]
 
 
@@ -75,10 +76,15 @@ def check(path: str | Path, result: Mapping[str, Any]) -> None:
     metrics = result["metrics"]
     if lacking := [key for key in FIGURES if not isinstance(metrics, Mapping) or key not in metrics]:
         raise InputError(f"{path}: metrics has no {', '.join(lacking)}; the file is changed")
-    counts = {key: len(result[key] or ()) for key in ("ids", "references", "predictions")}
-    if {*counts.values()} != {metrics["n"]}:
-        said = ", ".join(f"{count} {key}" for key, count in counts.items())
-        raise InputError(f"{path}: {said} of n = {metrics['n']}; the file is changed")
+    for key in ("ids", "references", "predictions"):
+        check_list(path, result, key)
+
+
+def check_list(path: str | Path, result: Mapping[str, Any], key: str) -> None:
+    """Raises InputError unless an evaluation holds a value of this key for each of its rows."""
+    values, rows = result[key], result["ids"]
+    if not isinstance(values, list) or not isinstance(rows, list) or len(values) != len(rows):
+        raise InputError(f"{path}: {key} must be a list of as many values as there are ids; the file is changed")
 
 
 def best_first(evaluations: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -9,27 +9,29 @@ from playwright.sync_api import sync_playwright
 from contradiction import ContradictionDetector, files, page, shipped
 
 PICTURES = {"page.png": "en-US", "page.zh.png": "zh-CN"}
-WIDTH, HEIGHT = 1180, 860
+WIDTH, HEIGHT = 1180, 980
 
 
 def main() -> None:
     """Serves the page with the shipped detector, and takes a picture of its first chat in each language."""
     demo, url = page.app().serve(ContradictionDetector.from_pretrained(shipped.FOLDER), "127.0.0.1")
     chromium = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        for name, locale in PICTURES.items():
-            tab = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT}, locale=locale)
-            tab.goto(url)
-            tab.get_by_role("tab").nth(1).click()
-            tab.locator(".examples button:visible").first.click()
-            tab.locator("#whole .chat").wait_for()
-            tab.wait_for_timeout(1500)  # until it has scrolled
-            tab.evaluate("scrollTo(0, 0)")
-            with files.new_file(Path(__file__).with_name(name)) as partial:
-                tab.screenshot(path=partial, type="png")
-        browser.close()
-    demo.close(verbose=False)
+    try:
+        with sync_playwright() as playwright:
+            browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+            for name, locale in PICTURES.items():
+                tab = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT}, locale=locale)
+                tab.goto(url)
+                tab.get_by_role("tab").nth(1).click()
+                tab.locator(".examples button:visible").first.click()
+                tab.locator("#whole .chat").wait_for()
+                tab.wait_for_timeout(1500)  # until it has scrolled
+                tab.evaluate("scrollTo(0, 0)")
+                with files.new_file(Path(__file__).with_name(name)) as partial:
+                    tab.screenshot(path=partial, type="png")
+            browser.close()
+    finally:
+        demo.close(verbose=False)
 
 
 if __name__ == "__main__":

@@ -188,8 +188,8 @@ def test_a_damaged_evaluation_is_one_line_that_names_the_file(run, model, sample
     for change, said in (
         ({"metrics": None}, "metrics has no accuracy"),
         ({"config": ...}, "it has no config"),
-        ({"predictions": [0]}, "1 predictions of n = "),
-        ({"ids": None}, "0 ids, "),
+        ({"predictions": [0]}, "predictions must be a list of as many values as there are ids"),
+        ({"ids": 7}, "ids must be a list"),
     ):
         changed = {key: value for key, value in {**whole, **change}.items() if value is not ...}
         file.write_text(json.dumps(changed), encoding="utf-8")

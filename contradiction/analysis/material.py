@@ -89,13 +89,12 @@ def read_kept(path: str | Path) -> dict[str, Any]:
 
 
 def _check_lists(path: str | Path, result: Mapping[str, Any]) -> None:
-    labels, rows = LABELS[task_of(result["config"])], result["ids"]
+    labels = LABELS[task_of(result["config"])]
     for key in ("ids", "references", "predictions", "probabilities", "without_first_turn"):
-        values = result.get(key)
+        values: Any = result.get(key)
         if key == "without_first_turn" and values is None:
             continue
-        if not isinstance(values, list) or not isinstance(rows, list) or len(values) != len(rows):
-            raise InputError(f"{path}: {key} must be a list of as many values as there are ids; the file is changed")
+        results.check_list(path, result, key)
         if key == "probabilities":
             wrong = [each for each in values if not _are_probabilities(each, len(labels))]
         else:

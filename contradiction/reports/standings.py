@@ -24,7 +24,8 @@ def standings(folder: str | Path = results.FOLDER) -> list[Panel]:
     Args:
         folder: where the evaluations are kept.
     """
-    found = [each for each in results.kept(folder) if (each["config"], each["split"]) == (CONFIG, "test")]
+    kept = [each for each in results.kept(folder) if each.get("kind") in ("detector", "baseline")]
+    found = [each for each in kept if (each["config"], each["split"]) == (CONFIG, "test")]
     detectors = [each for each in found if each["kind"] == "detector"]
     if not detectors:
         return []

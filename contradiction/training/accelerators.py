@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 # How long a process waits for the main one, which alone asks teachers and chooses the decision rule. By default it
 # would give up after half an hour, on GPUs after ten minutes.
-PATIENCE = timedelta(days=1)
+PATIENCE = timedelta(hours=3)
 
 
 def processes() -> PartialState:
