@@ -14,6 +14,7 @@ FOLDER = shipped.RESULTS
 RESAMPLES = 2000
 # What every evaluation has, and its metrics.
 KEYS = ("name", "kind", "config", "split", "data", "ids", "references", "predictions", "metrics")
+KINDS = ("detector", "baseline")
 FIGURES = ("accuracy", "macro_f1", "per_class", "n", "interval")
 
 
@@ -61,7 +62,7 @@ def kept(folder: str | Path = FOLDER) -> list[dict[str, Any]]:
     found = {path: read_json(path) for path in sorted(Path(folder).glob("*.json"))}
     found = {path: each for path, each in found.items() if not seen.of_evaluation(each)}
     for path, each in found.items():
-        if "kind" in each:  # what else is kept there has none
+        if each.get("kind") in KINDS:  # other things may lie there too
             check(path, each)
     return [*found.values()]
 

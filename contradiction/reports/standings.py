@@ -24,7 +24,7 @@ def standings(folder: str | Path = results.FOLDER) -> list[Panel]:
     Args:
         folder: where the evaluations are kept.
     """
-    kept = [each for each in results.kept(folder) if each.get("kind") in ("detector", "baseline")]
+    kept = [each for each in results.kept(folder) if each.get("kind") in results.KINDS]
     found = [each for each in kept if (each["config"], each["split"]) == (CONFIG, "test")]
     detectors = [each for each in found if each["kind"] == "detector"]
     if not detectors:
