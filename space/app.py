@@ -22,7 +22,7 @@ from contradiction.labels import LABELS, is_contradiction
 MODEL = os.environ.get("CDCONV_MODEL", "models/e5-small-cdconv-soup")
 WAITING = 64  # requests in the queue; the next one is told to come back
 LONGEST = 2000  # characters of one utterance
-LONGEST_CHAT, MOST = 10_000, 100  # characters and messages of a whole chat: ten seconds on one core
+LONGEST_CHAT, MOST = 10_000, 100  # characters and messages of a whole chat: at most 1,225 pairs of replies are read
 ONE = "detector"  # what all events wait for: two at a time are judged, of all visitors
 THRESHOLD = 0.6  # of a whole chat, where the rule that was fitted on two turns calls too many
 # The contexts of the embedded sample to show, by what is said first.
