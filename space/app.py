@@ -23,7 +23,7 @@ MODEL = os.environ.get("CDCONV_MODEL", "models/e5-small-cdconv-soup")
 WAITING = 64  # requests in the queue; the next one is told to come back
 LONGEST = 2000  # characters of one utterance
 LONGEST_CHAT, MOST = 10_000, 100  # characters and messages of a whole chat: at most 1,225 pairs of replies are read
-ONE = "detector"  # what all events wait for: two at a time are judged, of all visitors
+ONE = "detector"  # what is asked for waits in one line: two chats at a time are judged, of all visitors
 THRESHOLD = 0.6  # of a whole chat, where the rule that was fitted on two turns calls too many
 # The contexts of the embedded sample to show, by what is said first.
 SHOWN = ("动作这么溜，你打篮球多少年了？", "我刚看完一部科幻片，太震撼了", "我是重庆人，一天不吃辣就难受")

@@ -68,6 +68,8 @@ def test_json_is_read_as_it_is(text):
         ("我：你好\n你：在的\n我：嗯\n你：好", "who are 我 and 你?"),
         ("[{1, 2", "not JSON"),
         ('{"role": "user"}\n[', "not JSON"),
+        ('{"messages": 5}', "messages is a number; it must be a list"),
+        ('{"messages": null}', "messages is null; it must be a list"),
         ('{"text": "你好"}', "an object with the key text; a chat must be "),
     ],
 )

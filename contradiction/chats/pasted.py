@@ -6,7 +6,7 @@ from typing import Any
 
 from contradiction.chats import forms
 from contradiction.conversation import ASSISTANT, USER
-from contradiction.errors import InputError
+from contradiction.errors import InputError, kind_of
 
 # Who speaks, by the name before a colon; "u" and "b" stand before a number, "a" answers "q".
 ROLES = {
@@ -70,4 +70,6 @@ def _from_json(lines: list[str]) -> list[Any]:
             raise
         value = [forms.parse(line) for line in lines]
     messages, _ = forms.from_value(value)
+    if not isinstance(messages, list):
+        raise InputError(f"messages is {kind_of(messages)}; it must be a list")
     return messages
