@@ -20,7 +20,7 @@ demo: setup
 	$(BIN)/cdconv demo $(if $(BACKBONE),--backbone $(BACKBONE)) $(if $(TRAIN),--train) $(if $(filter 0,$(OPEN)),--no-open)
 
 test: setup .venv-legacy/.ready lint
-	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest
+	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n logical --maxprocesses 4 --dist loadfile
 
 lint: setup
 	$(BIN)/ruff check .

@@ -269,7 +269,7 @@ class ContradictionDetector:
         if together is None:
             return Verdict(None, None, {}, checked=False, reason=NOTHING_BEFORE, reply=reply)
         # A rule was fitted on replies to conversations; its offsets call every fourth opening reply a contradiction.
-        label, scores = self._decide(together, Rule() if opening else self.classifier.rule)
+        label, scores, probability = self._decide(together, Rule() if opening else self.classifier.rule)
         clashes = [] if opening else self._clashes(case, probabilities, unread)
         # Pairs of replies show what clashes even where the labels do not tell categories.
         told = label == HISTORY or (label == CONTRADICTION and self.settings.reading == STRUCTURED)
@@ -281,6 +281,7 @@ class ContradictionDetector:
             label=label,
             score=scores[label],
             scores=scores,
+            probability=probability,
             evidence=best,
             checked=not reasons,
             reason="; ".join(reasons) or None,
@@ -288,16 +289,20 @@ class ContradictionDetector:
             further=tuple(each for each in clashes[1:] if each and each.score >= sure) if told else (),
         )
 
-    def _decide(self, probabilities: Any, rule: Rule) -> tuple[str, dict[str, float]]:
+    def _decide(self, probabilities: Any, rule: Rule) -> tuple[str, dict[str, float], float]:
+        """The label, the probability of every label, and that of a contradiction of the categories asked for."""
         settings, own = self.settings, self.classifier.rule
         scores = settings.correct(self.classifier.scores(probabilities), self.task, own)
         allowed = [name for name in self.labels if name not in CATEGORIES or name in settings.categories]
-        if self._limit is None:
-            return self.classifier.label(probabilities, rule, allowed), scores
         kinds = [name for name in allowed if name in self._kinds]
-        if settings.at_prior(self.classifier.any_of(probabilities, kinds), own) >= self._limit:
-            return self.classifier.category(probabilities, rule, kinds), scores
-        return max((name for name in self.labels if not is_contradiction(name)), key=scores.__getitem__), scores
+        probability = settings.at_prior(self.classifier.any_of(probabilities, kinds), own)
+        if self._limit is None:
+            label = self.classifier.label(probabilities, rule, allowed)
+        elif probability >= self._limit:
+            label = self.classifier.category(probabilities, rule, kinds)
+        else:
+            label = max((name for name in self.labels if not is_contradiction(name)), key=scores.__getitem__)
+        return label, scores, probability
 
     def _clashes(self, case: Case, probabilities: list, unread: list[str | None]) -> list[Clash | None]:
         """The earlier replies, the most likely contradicted one first; None for windows that were not read whole."""
@@ -311,9 +316,9 @@ class ContradictionDetector:
         return [clash for _, clash in sorted(found, key=lambda each: -each[0])]
 
     def _not_read(self, case: Case) -> str | None:
-        for window in case.windows:
-            if window.turn is not None and (unfit := self.unfit(case.turns[window.turn].reply)):
-                first = case.turns[window.turn].reply_messages
+        for place in (place for window in case.windows for place in window.earlier):
+            if unfit := self.unfit(case.turns[place].reply):
+                first = case.turns[place].reply_messages
                 return f"messages[{first[0]}] {unfit}" if first else f"an earlier reply {unfit}"
         bound = self.settings.max_turns
         if bound is not None and (earlier := case.place + case.dropped) > bound:

@@ -24,13 +24,16 @@ class Ranked:
         index: its position among the candidates handed in.
         reply: its text.
         verdict: on the chat with this reply at its end.
-        probability: of a contradiction of one of the settings' categories; None where it could not be judged.
     """
 
     index: int
     reply: str
     verdict: Verdict
-    probability: float | None
+
+    @property
+    def probability(self) -> float | None:
+        """Of a contradiction of one of the settings' categories; None where it could not be judged."""
+        return self.verdict.probability
 
 
 def rerank(
@@ -57,15 +60,6 @@ def rerank(
     Raises:
         InputError: the chat or a candidate is not usable, or the model does not judge replies.
     """
-    kinds = [
-        name
-        for name in CONTRADICTIONS.get(detector.task, ())
-        if name not in CATEGORIES or name in detector.settings.categories
-    ]
-    if not kinds:
-        raise InputError(
-            f"{detector.name} tells {', '.join(detector.labels)}; none of them is a contradiction to avoid"
-        )
     turns = _read(messages)
     texts = _texts(candidates, "candidates")
     if not texts:
@@ -76,12 +70,7 @@ def rerank(
     judged = detector.judge_last([*chats.values()], batch_size=batch_size, on_batch=on_batch)
     found = dict(zip(chats, judged, strict=True))
 
-    def ranked(index: int, text: str) -> Ranked:
-        verdict = found[text]
-        probability = sum(verdict.scores[name] for name in kinds) if verdict.label else None
-        return Ranked(index, text, verdict, probability)
-
-    return _ordered([ranked(index, text) for index, text in enumerate(texts)])
+    return _ordered([Ranked(index, text, found[text]) for index, text in enumerate(texts)])
 
 
 def _read(messages: Messages) -> list[Turn]:
@@ -139,7 +128,7 @@ def check(detector: ContradictionDetector, facts: Sequence[str], reply: str, que
         unfit = None if is_blank(fact) else detector.unfit(fact)
         turns.append(Turn("", fact, (), (index,), unfit and f"facts[{index}] {unfit}"))
         if not is_blank(fact) and not unfit and fact.strip() != said.strip():
-            windows.append(Window(dict(zip(CONVERSATION, ("", fact, asked, said), strict=True)), index))
+            windows.append(Window(dict(zip(CONVERSATION, ("", fact, asked, said), strict=True)), (index,)))
     nothing = None
     if unfit := detector.unfit(said):
         nothing = f"the reply {unfit}"

@@ -84,7 +84,8 @@ class Recipe(BaseModel):
         max_length: tokens read at most; longer inputs are cut from the left.
         precision: of the arithmetic in a step: fp32, or bf16 or fp16 by autocast; weights stay in float32. On a CPU
             that has bf16 instructions it more than doubles the speed.
-        seed: of weights, data order, dropout, and the draw of a ``share``.
+        seed: of weights, data order and dropout, and of what is drawn: a ``share``, the views of ``mixed_views``, and
+            the rows of ``replaced`` and ``nli``.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -160,6 +161,8 @@ class Recipe(BaseModel):
             )
         if self.bot and self.view == "nli":
             raise ValueError(f"config {self.config!r} holds no replies of bots; the key 'bot' has no place here")
+        if self.target and self.view == HIERARCHICAL:
+            raise ValueError("view 'hierarchical' targets each category in turn; the key 'target' has no place here")
         if (self.target or self.view == HIERARCHICAL) and task_of(self.config) != "4-class":
             raise ValueError(
                 f"config {self.config!r} has no categories to target; allowed are 4-class, 4-class-grouped"

@@ -85,7 +85,7 @@ def recipe(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def write(folder: str | Path, *, request: dict[str, Any], progress: dict[str, Any], model: "PreTrainedModel") -> None:
-    """Writes the record of a finished run beside its checkpoint."""
+    """Writes the record of a finished run beside its checkpoint; its minutes are those of the training steps alone."""
     minutes = sum(each["seconds"] for each in progress["epochs"]) / 60
     _write(folder, request, progress, minutes, model.num_parameters(), hardware(str(model.device)))
 
@@ -105,7 +105,7 @@ def write_soup(folder: str | Path, runs: Sequence[dict[str, Any]]) -> None:
     request = {**first["request"], "soup": [each["request"]["recipe"] for each in runs]}
     minutes = sum(each["minutes"] for each in runs)
     ancestors = [each for run in runs for each in run.get("ancestors", [])]
-    result = {"soup": list(runs), "base_model": first.get("base_model")}
+    result = {"soup": list(runs), **{key: first.get(key) for key in ("base_model", "revisions")}}
     result["ancestors"] = [each for index, each in enumerate(ancestors) if each not in ancestors[:index]]
     _write(folder, request, result, minutes, first["parameters"], first["hardware"])
 

@@ -33,6 +33,7 @@ class Training:
         model: the name of the model; None for the one whose record this is from.
         bot: whose replies it read; None for both, and where a record is older than that choice.
         share: of those rows; 1 where a record is older than that choice.
+        seed: which of the shares of that size it was; None where that is not recorded.
     """
 
     config: str
@@ -40,6 +41,7 @@ class Training:
     model: str | None = None
     bot: str | None = None
     share: float = 1.0
+    seed: int | None = None
 
 
 def ancestors(models: Iterable[str]) -> list[dict[str, Any]]:
@@ -81,8 +83,11 @@ def _names_config(each: object) -> bool:
 
 def _training(each: Mapping[str, Any]) -> Training:
     data_name, model, bot = (_words(each.get(key)) for key in ("data_name", "model", "bot"))
-    share = each.get("share")
-    return Training(each["config"], data_name, model, bot, share if isinstance(share, int | float) else 1.0)
+    share, seed = each.get("share"), each.get("seed")
+    return Training(
+        each["config"], data_name, model, bot, share if isinstance(share, int | float) else 1.0,
+        seed if isinstance(seed, int) else None,
+    )  # fmt: skip
 
 
 def exposure(run: Mapping[str, Any], config: str, split: str, data_name: str | None = None) -> Training | None:
@@ -136,7 +141,7 @@ def check_sources(recipe: "Recipe", data_name: str) -> None:
 
     Raises:
         InputError: one of them, or a model that it was made from, was trained on the other split of CDConv; or on the
-            replies of a bot that the recipe leaves out; or on a larger share of the rows than the recipe.
+            replies of a bot that the recipe leaves out; or on a larger or another share of the rows than the recipe.
     """
     for name in sources(recipe):
         kind = "backbone" if name == recipe.backbone else "teacher"
@@ -157,6 +162,12 @@ def check_sources(recipe: "Recipe", data_name: str) -> None:
                 raise InputError(
                     f"{kind} {name}: {_made_from(each)}trained on {100 * each.share:g} % of the rows, and the recipe "
                     f"reads {100 * recipe.share:g} %; take one that was trained on no more, or not on these rows"
+                )
+            if recipe.share < 1 and each.seed != recipe.seed:  # shares are nested for one seed alone
+                raise InputError(
+                    f"{kind} {name}: {_made_from(each)}trained on {100 * each.share:g} % of the rows, drawn with "
+                    f"{'another seed' if each.seed is None else f'the seed {each.seed}'}, and the recipe's share is "
+                    f"drawn with {recipe.seed}; take one of that seed, or one not trained on these rows"
                 )
 
 

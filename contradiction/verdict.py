@@ -42,6 +42,8 @@ class Verdict:
         label: the label decided on; None where there was nothing to judge.
         score: its probability; None likewise.
         scores: the probability of every label, by name; empty likewise.
+        probability: of a contradiction of one of the settings' categories, which a threshold is held against; None
+            likewise.
         evidence: indices of the messages that the reply contradicts: those of the earlier reply with the highest
             probability of a contradiction of the history. Empty for other labels, and where that window was not read
             whole.
@@ -54,6 +56,7 @@ class Verdict:
     label: str | None
     score: float | None
     scores: Mapping[str, float]
+    probability: float | None = None
     evidence: tuple[int, ...] = ()
     checked: bool = True
     reason: str | None = None

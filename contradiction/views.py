@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from contradiction.characters import simplified
 from contradiction.labels import HISTORY, INTRA, ROLE
 
 if TYPE_CHECKING:
@@ -36,13 +37,14 @@ def model_input(utterances: Row, columns: tuple[str, ...], tokenizer: "PreTraine
     """The input of a text-classification pipeline: ``{"text": ..., "text_pair": ...}``.
 
     The earlier utterances are joined by the tokenizer's separator token, empty ones left out; the last is the pair; a
-    view of one column has no ``text_pair``. What looks like a special token inside an utterance is taken apart by a
-    space, so that no message can forge the border between two speakers.
+    view of one column has no ``text_pair``. Traditional characters become simplified ones. What looks like a special
+    token inside an utterance is taken apart by a space, so that no message can forge the border between two speakers.
     """
     separator = tokenizer.sep_token or tokenizer.eos_token or "\n"
     special = [token for token in tokenizer.all_special_tokens if len(token) > 1]
 
     def escape(text: str) -> str:
+        text = simplified(text)
         for token in special:
             text = text.replace(token, f"{token[0]} {token[1:]}")
         return text

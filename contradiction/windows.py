@@ -17,13 +17,21 @@ class Window:
 
     Attributes:
         row: the four utterances by name.
-        turn: position in the chat of the earlier turn in the window; None where there is none, or more than one.
-        opening: whether no earlier reply is in the window.
+        earlier: positions in the chat of the earlier turns in the window whose replies have words.
     """
 
     row: Row
-    turn: int | None
-    opening: bool = False
+    earlier: tuple[int, ...]
+
+    @property
+    def turn(self) -> int | None:
+        """The one earlier turn; None where there is none, or more than one."""
+        return self.earlier[0] if len(self.earlier) == 1 else None
+
+    @property
+    def opening(self) -> bool:
+        """Whether no earlier reply is in the window."""
+        return not self.earlier
 
 
 def windows(turns: Sequence[Turn], place: int, reading: str = WINDOWED, max_turns: int | None = None) -> list[Window]:
@@ -48,14 +56,13 @@ def windows(turns: Sequence[Turn], place: int, reading: str = WINDOWED, max_turn
     earlier = [number for number in range(first, place) if not is_blank(turns[number].reply)]
     user = {number: _said(turns, first, number) for number in (*earlier, place)}
     if not earlier:
-        return [Window(_row("", "", user[place], reply), None, opening=True)]
+        return [Window(_row("", "", user[place], reply), ())]
     if reading == UNSTRUCTURED:
         *before, last = [text for number in earlier for text in (user[number], turns[number].reply)]
-        turn = earlier[0] if len(earlier) == 1 else None
-        return [Window(_row(tuple(before), last, user[place], reply), turn)]
+        return [Window(_row(tuple(before), last, user[place], reply), tuple(earlier))]
     if reading == STRUCTURED:
-        return [Window(_row("", turns[number].reply, "", reply), number) for number in earlier]
-    return [Window(_row(user[number], turns[number].reply, user[place], reply), number) for number in earlier]
+        return [Window(_row("", turns[number].reply, "", reply), (number,)) for number in earlier]
+    return [Window(_row(user[number], turns[number].reply, user[place], reply), (number,)) for number in earlier]
 
 
 def _said(turns: Sequence[Turn], first: int, place: int) -> str:

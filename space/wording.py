@@ -9,7 +9,6 @@ from pathlib import Path
 import gradio as gr
 
 from contradiction import Verdict
-from contradiction.labels import is_contradiction
 
 _TABLES = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
 ENGLISH: dict[str, str] = _TABLES["en"]
@@ -27,16 +26,11 @@ def words_of(request: gr.Request) -> dict[str, str]:
     return CHINESE if first in LOCALES else ENGLISH
 
 
-def probability(verdict: Verdict) -> float:
-    """That of any contradiction."""
-    return sum(score for name, score in verdict.scores.items() if is_contradiction(name))
-
-
 def brief(verdict: Verdict, words: dict[str, str]) -> str:
     """The probability of any contradiction, and which it is, if one is called."""
     if verdict.label is None:
         return words["brief unjudged"]
-    score = probability(verdict)
+    score = verdict.probability
     if not verdict.is_contradiction:
         return words["brief"].format(score=score)
     name = GLOSSES.get(verdict.label, verdict.label) if words is CHINESE else verdict.label

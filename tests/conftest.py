@@ -1,4 +1,4 @@
-"""What all tests share: no network, Hugging Face caches of their own, and the data repos, each built once a session.
+"""What all tests share: no network, Hugging Face caches of their own, and the data repos, each built once a process.
 
 A test that uses `release` or `release_repo` carries the marker `real_data` by itself, and is skipped where
 `$CDCONV_FILE` is not set.
@@ -25,6 +25,7 @@ CACHE = Path(tempfile.mkdtemp(prefix="cdconv-tests-"))
 for name in [name for name in os.environ if name.startswith("HF_") and name.endswith(("_CACHE", "_PATH", "_ENDPOINT"))]:
     del os.environ[name]
 os.environ.update(HF_HUB_OFFLINE="1", HF_HOME=str(CACHE), HF_DATASETS_CACHE=str(CACHE / "datasets"))
+os.environ["OMP_NUM_THREADS"] = "1"  # tiny models gain nothing by more, and tests run in several processes at a time
 
 
 def pytest_collection_modifyitems(items):

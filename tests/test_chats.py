@@ -9,7 +9,7 @@ from contradiction.classifiers.checkpoint import CheckpointClassifier
 from contradiction.conversation import is_chinese, read_turns
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
-from contradiction.labels import HISTORY, INTRA, LABELS, NON_CONTRADICTION
+from contradiction.labels import CATEGORIES, HISTORY, INTRA, LABELS, NON_CONTRADICTION
 from contradiction.windows import windows
 
 
@@ -263,6 +263,30 @@ def test_max_turns_bounds_what_is_read_and_says_so(detector, long):
 def test_a_history_too_long_for_one_input_is_cut_and_said(detector, long):
     verdict = detector.with_settings(reading="unstructured")(long)
     assert "of the history were not read: the model reads at most 64" in verdict.reason
+
+
+@pytest.mark.parametrize("reading", ["windowed", "structured", "unstructured"])
+def test_an_earlier_reply_that_the_model_cannot_read_is_said_in_every_reading(detector, reading):
+    messages = chat("你养猫吗？", "I have a cat", "它叫什么？", "叫小橘", "它几岁了？", "我没养过猫呀")
+    verdict = detector.with_settings(reading=reading)(messages)
+    assert (verdict.checked, verdict.label is None) == (False, False)
+    assert verdict.reason == "messages[1] holds no word that the model knows"
+
+
+def test_the_probability_is_what_a_threshold_is_held_against(detector, two_class, long):
+    for judge in (detector, two_class, detector.with_settings(categories=[HISTORY])):
+        probability = judge(long).probability
+        assert judge.with_settings(threshold=probability)(long).is_contradiction
+        assert not judge.with_settings(threshold=probability + 1e-6)(long).is_contradiction
+    verdict = detector(long)
+    assert verdict.probability == pytest.approx(1 - verdict.scores[NON_CONTRADICTION])
+    assert detector(chat("在吗", "？！")).probability is None
+
+
+def test_categories_are_a_set(two_class, detector):
+    given = [HISTORY, *reversed(CATEGORIES)]
+    assert two_class.with_settings(categories=given).settings == two_class.settings
+    assert detector.with_settings(categories=[HISTORY, INTRA]).settings.categories == (INTRA, HISTORY)
 
 
 @pytest.mark.parametrize(

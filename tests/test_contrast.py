@@ -19,7 +19,7 @@ PAIRS = read_pairs()
 
 
 def verdict(label, chance):
-    return Verdict(label, None, {"non-contradiction": 1 - chance, "history": chance})
+    return Verdict(label, None, {"non-contradiction": 1 - chance, "history": chance}, chance)
 
 
 def answer(contradicting, fitting, pair=PAIRS[0]):

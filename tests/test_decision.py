@@ -24,7 +24,9 @@ from contradiction.data.splits import load_split
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation.on_split import evaluate
+from contradiction.files import read_json, write_json
 from contradiction.labels import CATEGORIES, LABELS, NON_CONTRADICTION, STAGES
+from contradiction.views import VIEWS
 from evaluate_metric.evaluate_metric import score
 
 NAMES = LABELS["4-class"]
@@ -293,6 +295,36 @@ def test_a_stage_is_not_calibrated_on_rows_that_do_not_tell_its_category(random_
         calibrate(folder, load_split(sample_repo, config, "validation"))
     assert Rule.load(folder) == Rule(0.7)
     assert calibrate(folder, load_split(sample_repo, "4-class", "validation")).prior
+
+
+def test_a_checkpoint_from_elsewhere_gets_its_view_and_its_rule(run, random_model, sample_repo, sample_rows, tmp_path):
+    folder = shutil.copytree(random_model("4-class"), tmp_path / "model")
+    config = read_json(folder / "config.json")
+    del config["cdconv_view"]
+    write_json(folder / "config.json", config)
+    code, _, err = run("calibrate", folder, "--data", sample_repo)
+    assert (code, err) == (
+        2, f"cdconv: {folder}: its configuration does not say which utterances it reads; views are {', '.join(VIEWS)}\n"
+    )  # fmt: skip
+    assert run("calibrate", folder, "--data", sample_repo, "--view", "all")[0] == 2
+    code, out, _ = run("calibrate", folder, "--data", sample_repo, "--view", "sentence-pair")
+    assert code == 0 and "temperature" in out
+    found = CheckpointClassifier.load(folder)
+    assert (found.columns, found.rule == Rule()) == (("b1", "b2"), False)
+    code, _, err = run("calibrate", folder, "--data", sample_repo, "--view", "flatten")
+    assert (code, err) == (2, f"cdconv: {folder}/config.json: reads sentence-pair, not flatten; leave the view out\n")
+
+
+def test_a_rule_is_not_chosen_on_rows_that_the_model_has_seen(run, quick_model, sample_repo, tmp_path):
+    folder = shutil.copytree(quick_model, tmp_path / "quick")
+    before = (folder / FILE).read_bytes()
+    code, _, err = run("calibrate", folder, "--data", sample_repo, "--config", "4-class-grouped")
+    assert code == 2
+    assert err == (
+        f"cdconv: {folder} was trained on 4-class, whose training split holds rows of the validation split of "
+        "4-class-grouped: a rule chosen on these would be too sure; take rows that it has not seen\n"
+    )
+    assert (folder / FILE).read_bytes() == before
 
 
 def test_a_rule_is_not_chosen_on_other_labels(random_model, sample_repo, tmp_path):

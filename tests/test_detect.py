@@ -68,7 +68,7 @@ def test_a_verdict_a_line_in_order(run, tmp_path):
     code, (first, second, third), err = run(file)
     assert code == 0
     assert [each["line"] for each in (first, second, third)] == [1, 3, 4]
-    fields = ["label", "score", "scores", "evidence", "checked", "reason", "reply", "further"]
+    fields = ["label", "score", "scores", "probability", "evidence", "checked", "reason", "reply", "further"]
     assert list(first) == ["line", *fields]
     assert list(third) == ["line", "id", *fields]
     assert {**first, "line": 4, "id": "c"} == third

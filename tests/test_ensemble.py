@@ -12,7 +12,7 @@ from transformers import pipeline
 from contradiction import cli, publishing, record
 from contradiction.classifiers.checkpoint import CheckpointClassifier
 from contradiction.classifiers.ensemble import EnsembleClassifier
-from contradiction.data.splits import load_split
+from contradiction.data.splits import load_split, of_bot
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation.on_split import evaluate
@@ -20,7 +20,6 @@ from contradiction.files import read_json, write_json
 from contradiction.merging.ensembling import ensemble
 from contradiction.recipes import Recipe
 from contradiction.training.loop import train
-from contradiction.training.sampling import of_bot
 
 NAMES = ("flatten", "pair")
 

@@ -99,8 +99,10 @@ def test_texts_that_the_model_reads_alike_keep_the_given_order_in_any_batch(dete
 
 def test_what_differs_by_less_than_a_tie_keeps_the_given_order():
     def ranked(*probabilities):
-        verdict = Verdict(NON_CONTRADICTION, 0.5, {})
-        return [Ranked(index, "", verdict, each) for index, each in enumerate(probabilities)]
+        return [
+            Ranked(index, "", Verdict(NON_CONTRADICTION, 0.5, {}, probability=each))
+            for index, each in enumerate(probabilities)
+        ]
 
     assert [each.index for each in _ordered(ranked(0.5 + 4e-7, 0.5 - 4e-7, 0.5, 0.1))] == [3, 0, 1, 2]
     assert [each.index for each in _ordered(ranked(0.5 + 4e-6, 0.5, 0.1))] == [2, 1, 0]
@@ -121,6 +123,19 @@ def test_only_the_categories_asked_for_count(detector, replies):
     ranked = detector.with_settings(categories=[INTRA]).rerank(CHAT, replies)
     assert [each.probability for each in ranked] == [each.verdict.scores[INTRA] for each in ranked]
     assert [each.index for each in ranked] != [each.index for each in detector.rerank(CHAT, replies)]
+
+
+def test_of_stages_the_one_asked_for_decides_whatever_the_others_say(hierarchical, stages, replies):
+    only = hierarchical.with_settings(categories=[HISTORY])
+    ranked = only.rerank(CHAT, replies)
+    for each in ranked:
+        read = [("你养猫吗？", "养了一只橘猫"), ("你喝茶吗？", "我天天喝茶")]
+        rows = [{"u1": u1, "b1": b1, "u2": CHAT[-1]["content"], "b2": each.reply} for u1, b1 in read]
+        surest = max(row.probabilities[HISTORY] for row in stages[HISTORY].read(rows))
+        assert each.probability == pytest.approx(surest, abs=1e-6)
+    called = [each.verdict.is_contradiction for each in ranked]
+    assert called == sorted(called), "what is called stands behind what is not"
+    assert len({*called}) == 2
 
 
 def test_a_chat_without_a_message_is_an_empty_history(detector, two_class, replies):

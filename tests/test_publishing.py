@@ -107,7 +107,7 @@ def process(hub, home, code, *options, **variables):
 
 def environment(hub, home, **variables):
     kept = {name: value for name, value in os.environ.items() if name not in NEVER and "proxy" not in name.lower()}
-    own = {"HF_HOME": str(home), "HF_UPDATE_DOWNLOAD_COUNTS": "0", "OMP_NUM_THREADS": "1"}
+    own = {"HF_HOME": str(home), "HF_UPDATE_DOWNLOAD_COUNTS": "0"}
     return kept | own | hub.environment | variables
 
 
@@ -230,6 +230,15 @@ detectors = [ContradictionDetector.from_pretrained(name) for name in ("user/stag
 print(json.dumps([type(detectors[0].classifier).__name__, *(detector(chat).scores for detector in detectors)]))""")
     assert found[0] == "HierarchicalClassifier"
     assert found[1] == found[2]
+
+
+def test_stages_that_cannot_be_fetched_are_one_clear_line(published, client):
+    published.busy = r"/history/model.safetensors$"
+    try:
+        refused = client(NO_WAITING + loaded("user/stages"))
+    finally:
+        published.busy = r"(?!)"
+    assert refused.startswith("user/stages: not all of it could be fetched from the Hub (")
 
 
 LOADED = """

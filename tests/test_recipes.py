@@ -59,6 +59,7 @@ def test_the_defaults_are_the_papers_setup(tmp_path):
         ('view = "flatten"\nconfig = "4-class"\n[scratch]\nheads = 3', "multiple of heads 3"),
         ('view = "flatten"\nconfig = "4-class"\n[scratch]\ndepth = 3', "'scratch.depth'"),
         ("view = flatten", "not a TOML file"),
+        (GOOD.replace("flatten", "hierarchical") + 'target = "history"\n', "targets each category in turn"),
         (GOOD.replace("flatten", "nli"), "the view nli goes with nli configs"),
         (GOOD.replace("4-class", "nli"), "the view nli goes with nli configs"),
     ],

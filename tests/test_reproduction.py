@@ -16,7 +16,7 @@ import pytest
 from sklearn.metrics import f1_score
 
 from contradiction import cli
-from contradiction.data.splits import load_split
+from contradiction.data.splits import load_split, of_bot
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation import paired_tests
@@ -30,7 +30,6 @@ from contradiction.reproduction.grid import finished, same_request, zero_shot
 from contradiction.reproduction.panels import panels_of
 from contradiction.results import keep
 from contradiction.training.loop import train
-from contradiction.training.sampling import of_bot
 from contradiction.views import CONVERSATION
 from evaluate_metric.evaluate_metric import compare
 

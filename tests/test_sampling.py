@@ -4,14 +4,14 @@ from collections import Counter
 
 import pytest
 
-from contradiction.data.splits import load_split
+from contradiction.data.splits import load_split, of_bot
 from contradiction.errors import InputError
 from contradiction.files import read_json
 from contradiction.recipes import Recipe
 from contradiction.training import requests
 from contradiction.training.loop import train
 from contradiction.training.requests import request
-from contradiction.training.sampling import of_bot, share_of
+from contradiction.training.sampling import share_of
 
 SIZE = {"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600}
 QUICK = Recipe(name="quick", view="flatten", config="4-class", scratch=SIZE, epochs=1)

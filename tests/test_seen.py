@@ -200,6 +200,7 @@ OLDER = {"bot": "older", "share": "older"}
         (BOTH, {"share": 0.1}, "trained on 100 % of the rows, and the recipe reads 10 %; take one that was trained on"),
         (OLDER, {"share": 0.9}, "trained on 100 % of the rows, and the recipe reads 90 %"),
         ({"share": 0.5}, {"share": 0.25}, "trained on 50 % of the rows, and the recipe reads 25 %"),
+        ({"share": 0.25, "seed": 42}, {"share": 0.5}, "trained on 25 % of the rows, drawn with the seed 42, and the"),
     ],
 )
 def test_a_run_on_a_part_of_the_rows_has_no_start_and_no_teacher_that_has_read_more(
@@ -254,7 +255,14 @@ def test_a_hierarchical_run_is_refused_before_its_first_stage(quick_model, sampl
 def test_what_a_start_was_made_from_is_recorded_and_counts(quick_model, sample_repo, tmp_path):
     asked = recipe("2-class", backbone=str(quick_model))
     one = loop.train(asked, data=sample_repo, out=tmp_path / "one")
-    before = {"config": "4-class", "data_name": "CDConv sample", "model": "quick", "bot": None, "share": 1.0}
+    before = {
+        "config": "4-class",
+        "data_name": "CDConv sample",
+        "model": "quick",
+        "bot": None,
+        "share": 1.0,
+        "seed": 23,
+    }
     assert record.read(one)["ancestors"] == [before]
     # As if it had been an NLI stage, which by itself is a start for either split.
     later = record.read(one)

@@ -88,7 +88,12 @@ def test_what_does_not_fit_together_is_refused(runs, quick_model, sample_repo, r
     write_json(
         shorter / "tokenizer_config.json", read_json(shorter / "tokenizer_config.json") | {"model_max_length": 64}
     )
+    moved = [shutil.copytree(each, tmp_path / f"moved-{each.name}") for each in runs[:2]]
+    for folder, commit in zip(moved, ("a" * 40, "b" * 40), strict=True):
+        run_of = read_json(folder / "run.json")
+        write_json(folder / "run.json", run_of | {"revisions": {run_of["request"]["recipe"]["backbone"]: commit}})
     for models, said in (
+        (moved, f"stood at {'b' * 40} and at {'a' * 40}; a soup is of runs that share one start"),
         (runs[:1], "two models at least"),
         ([*runs, runs[0]], "each named once"),
         ([quick_model, runs[0]], "started from random weights"),

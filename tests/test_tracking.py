@@ -104,6 +104,13 @@ def test_tracking_changes_nothing_in_the_model(sample_repo, tmp_path):
     assert (plain / "model.safetensors").read_bytes() == (tracked / "model.safetensors").read_bytes()
 
 
+def test_what_a_tracker_is_told_of_a_recipe_are_plain_values():
+    recipe = QUICK.with_changes(mixed_views=["sentence-pair"], teachers=["a", "b"])
+    told = dict(tracking._flat(recipe.model_dump()))
+    assert {type(value) for value in told.values()} <= {str, int, float, bool}  # TensorBoard's own takes no lists
+    assert (told["teachers"], told["mixed_views"], told["scratch.layers"]) == ("a, b", "sentence-pair", 1)
+
+
 def test_an_unknown_tracker_is_refused_before_anything_is_done(sample_repo, tmp_path):
     with pytest.raises(InputError, match="--track notebook: no such tracker; there are .*tensorboard.*wandb"):
         train(QUICK, data=sample_repo, out=tmp_path / "run", track="notebook")

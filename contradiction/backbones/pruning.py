@@ -29,11 +29,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from contradiction import files, seen
-from contradiction.backbones.positions import first_position
-from contradiction.classifiers.weights import sound
 from contradiction.errors import InputError, first_line
+from contradiction.positions import first_position
 from contradiction.quiet import no_model_bars
 from contradiction.record import PRUNED
+from contradiction.weights import sound
 
 if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer

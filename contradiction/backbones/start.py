@@ -7,11 +7,11 @@ from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from contradiction.backbones.positions import first_position, positions_of
-from contradiction.classifiers.weights import sound
 from contradiction.errors import InputError, first_line
+from contradiction.positions import first_position, positions_of
 from contradiction.quiet import no_load_report, no_model_bars
 from contradiction.recipes import Recipe, Scratch
+from contradiction.weights import sound
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase

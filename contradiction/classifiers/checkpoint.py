@@ -4,17 +4,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from contradiction.characters import simplified
 from contradiction.classifiers.classifier import OnBatch
 from contradiction.classifiers.decision import FILE, Rule
 from contradiction.classifiers.label_classifier import LabelClassifier
 from contradiction.classifiers.scoring import Scores, check_precision, knows, load_checkpoint, score
 from contradiction.errors import InputError
-from contradiction.files import read_json
+from contradiction.files import read_json, write_json
 from contradiction.labels import LABELS, task_with
 from contradiction.views import VIEWS, Row, model_input
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+VIEW = "cdconv_view"  # the key of a configuration that says which utterances the model reads
 
 
 class CheckpointClassifier(LabelClassifier):
@@ -48,7 +51,7 @@ class CheckpointClassifier(LabelClassifier):
         if task is None:
             known = "; ".join(", ".join(names) for names in LABELS.values())
             raise InputError(f"{name}: its labels are {', '.join(self.labels)}; a detector's are one of: {known}")
-        view = view or str(getattr(model.config, "cdconv_view", ""))
+        view = view or str(getattr(model.config, VIEW, ""))
         if view not in VIEWS:
             wrong = f"there is no view {view!r}" if view else "its configuration does not say which utterances it reads"
             raise InputError(f"{name}: {wrong}; views are {', '.join(VIEWS)}")
@@ -72,7 +75,7 @@ class CheckpointClassifier(LabelClassifier):
         """
         check_precision(precision)  # before a large model is loaded
         model, tokenizer = load_checkpoint(name, device)
-        stated = getattr(model.config, "cdconv_view", None)
+        stated = getattr(model.config, VIEW, None)
         own = stated is not None and view in (None, stated)
         return cls(model, tokenizer, view, str(name), Rule.load(_rule_folder(name)) if own else None, precision)
 
@@ -88,7 +91,25 @@ class CheckpointClassifier(LabelClassifier):
 
     def knows(self, text: str) -> bool:
         """Whether the model has a token of its own for any part of a text."""
-        return knows(self.tokenizer, text)
+        return knows(self.tokenizer, simplified(text))
+
+
+def state_view(folder: Path, view: str) -> None:
+    """Writes into the configuration of a checkpoint from elsewhere which utterances it reads.
+
+    Raises:
+        InputError: there is no such view, no such checkpoint, or it says already that it reads others.
+    """
+    if view not in VIEWS:
+        raise InputError(f"there is no view {view!r}; views are {', '.join(VIEWS)}")
+    file = folder / "config.json"
+    if not file.is_file():
+        raise InputError(f"{folder}: the folder holds no checkpoint (no config.json) that could read a view")
+    config = read_json(file)
+    if config.get(VIEW, view) != view:
+        raise InputError(f"{file}: reads {config[VIEW]}, not {view}; leave the view out")
+    if VIEW not in config:
+        write_json(file, config | {VIEW: view})
 
 
 def named_in(file: Path, key: str) -> list[Path]:

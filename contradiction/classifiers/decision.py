@@ -127,6 +127,7 @@ class Settings:
             raise InputError(f"category {unknown[0]!r}; allowed are {', '.join(CATEGORIES)}")
         if not self.categories:
             raise InputError(f"categories is empty; name at least one of {', '.join(CATEGORIES)}")
+        object.__setattr__(self, "categories", tuple(name for name in CATEGORIES if name in self.categories))
 
     def limit(self, rule: Rule, name: str = "the detector") -> float | None:
         """The threshold as a number, on the scale of the corrected probabilities; None where none is set.

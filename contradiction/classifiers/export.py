@@ -4,9 +4,9 @@ import shutil
 from pathlib import Path
 
 from contradiction import record
-from contradiction.classifiers.weights import weights_of
 from contradiction.errors import InputError
 from contradiction.files import new_folder, read_json, write_json
+from contradiction.weights import weights_of
 
 WEIGHTS = "model.safetensors"
 

@@ -7,7 +7,7 @@ from contradiction.classifiers.checkpoint import CheckpointClassifier, named_in
 from contradiction.classifiers.ensemble import EnsembleClassifier
 from contradiction.classifiers.hierarchy import HierarchicalClassifier
 from contradiction.classifiers.label_classifier import LabelClassifier
-from contradiction.errors import InputError
+from contradiction.errors import InputError, first_line
 from contradiction.hub import CONFIG, NotKnownError, cached, fetched
 
 # The file that a folder of several checkpoints has, and what loads it.
@@ -71,4 +71,7 @@ def _folder(name: str | Path) -> Path:
         return Path(name)
     from huggingface_hub import snapshot_download
 
-    return Path(snapshot_download(str(name)))
+    try:
+        return Path(snapshot_download(str(name)))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{name}: not all of it could be fetched from the Hub ({first_line(error)})") from error

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from contradiction.backbones.positions import positions_of
 from contradiction.classifiers.tails import MARGIN, ends, tail
-from contradiction.classifiers.weights import sound
 from contradiction.errors import InputError, first_line
+from contradiction.positions import positions_of
 from contradiction.quiet import no_model_bars
+from contradiction.weights import sound
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase

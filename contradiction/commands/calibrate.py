@@ -16,25 +16,33 @@ def calibrate(
     config: Annotated[
         str | None, typer.Option(help="A config of the data. By default the one that the model was trained on.")
     ] = None,
+    view: Annotated[
+        str | None, typer.Option(help="The utterances that it reads, where it does not say; it will.")
+    ] = None,
 ) -> None:
     """Chooses a detector's decision rule on the validation split and writes it beside the weights.
 
-    `cdconv train` does this by itself; this is for checkpoints from elsewhere.
+    `cdconv train` does this by itself; this is for checkpoints from elsewhere, whose labels have the names of ours.
     """
-    from contradiction import record, results
+    from contradiction import record, results, seen
     from contradiction.classifiers import calibration
+    from contradiction.classifiers.checkpoint import state_view
     from contradiction.classifiers.decision import FILE
-    from contradiction.data.splits import load_split
+    from contradiction.data.splits import load_split, name_of, of_bot
     from contradiction.tables import Table
-    from contradiction.training.sampling import of_bot
 
     if not model.is_dir():
         raise InputError(
             f"{model}: no such folder; `hf download USER/NAME --local-dir FOLDER` makes one of a Hub model"
         )
-    rows = load_split(data, config or results.trained_on(model) or "4-class", "validation")
-    asked = record.read(model).get("request", {})
-    rows = of_bot(rows, asked.get("recipe", {}).get("bot"))
+    config = config or results.trained_on(model) or "4-class"
+    rows = load_split(data, config, "validation")
+    run = record.read(model)
+    if why := seen.why_seen(run, config, "validation", name_of(data)):
+        raise InputError(f"{model} {why}: a rule chosen on these would be too sure; take rows that it has not seen")
+    rows = of_bot(rows, run.get("request", {}).get("recipe", {}).get("bot"))
+    if view:
+        state_view(model, view)
     with progress(f"calibrating {model.name}") as bar:
         task = bar.add_task("", total=len(rows))
         rule = calibration.calibrate(model, rows, on_batch=lambda done: bar.advance(task, done))

@@ -28,8 +28,8 @@ def evaluate(
         bool, typer.Option("--settings", help="Also what thresholds chosen on validation give on test.")
     ] = False,
     results: Annotated[
-        Path, typer.Option(help="Where --settings looks for a kept evaluation.", show_default=SHOWN_RESULTS)
-    ] = RESULTS,
+        Path | None, typer.Option(help="Where --settings looks for a kept evaluation.", show_default=SHOWN_RESULTS)
+    ] = None,
     evidence: Annotated[
         bool, typer.Option("--evidence", help="Instead: which earlier turn is named, on the checklists.")
     ] = False,
@@ -52,11 +52,13 @@ def evaluate(
         raise InputError(f"split {split!r}; the checklists are made of the test split alone, leave --split out")
     if not evidence and (reading != ALL or limit is not None):
         raise InputError("--reading and --limit go with --evidence")
+    if results and not settings:
+        raise InputError("--results goes with --settings")
     detector = ContradictionDetector.from_pretrained(model, view=view)
     if evidence:
         _evidence(detector, data, config, reading, limit, json)
     else:
-        _labels(detector, data, config, split, json, results if settings else None)
+        _labels(detector, data, config, split, json, (results or RESULTS) if settings else None)
 
 
 def _labels(

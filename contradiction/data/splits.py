@@ -5,6 +5,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from contradiction.errors import InputError, first_line
 from contradiction.labels import CHECKLISTS, CONFIGS
 from contradiction.quiet import no_data_bars
@@ -52,6 +54,27 @@ def load_split(data: str | Path, config: str, split: str) -> "Dataset":
                 f"{data} has no config {config!r}; `cdconv data build --checklists` builds a data repo that has"
             ) from error
         raise InputError(f"{data}: config {config!r} cannot be loaded ({first_line(error)})") from error
+
+
+def of_bot(rows: "Dataset", bot: str | None) -> "Dataset":
+    """The rows whose replies are a bot's, in their order; None gives the rows as they are.
+
+    Args:
+        rows: of a split, with a column ``bot``.
+        bot: a name of that column's classes.
+
+    Raises:
+        InputError: none is.
+    """
+    if bot is None:
+        return rows
+    found = np.flatnonzero(np.asarray(rows["bot"]) == rows.features["bot"].str2int(bot))
+    if not len(found):
+        raise InputError(
+            f"none of the {len(rows):,} rows of the {rows.split or 'chosen'} split is a reply of {bot}; name the other "
+            "bot, or take a data repo that has both"
+        )
+    return rows.select(found)
 
 
 def write_split(rows: "Dataset", folder: str | Path, split: str) -> str:

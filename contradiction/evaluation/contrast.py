@@ -19,7 +19,6 @@ from contradiction.conversation import ASSISTANT, USER
 from contradiction.data.sources import SAMPLE
 from contradiction.detector import ContradictionDetector
 from contradiction.files import read_json
-from contradiction.labels import is_contradiction
 from contradiction.rates import wilson
 from contradiction.tables import Table, interval, percent
 from contradiction.verdict import Verdict
@@ -79,7 +78,7 @@ class Answer:
     @property
     def ordered(self) -> bool:
         """Whether the one is more probably a contradiction than the other, wherever the decision is drawn."""
-        return _chance(self.contradicting) > _chance(self.fitting)
+        return (self.contradicting.probability or 0.0) > (self.fitting.probability or 0.0)
 
 
 def read_pairs(path: str | Path = PAIRS) -> list[Pair]:
@@ -149,7 +148,3 @@ def fingerprint() -> str:
 def _shares(counts: Mapping[str, int]) -> list[str]:
     pairs, *parts = (counts[key] for key in COUNTS)
     return [f"{percent(part / pairs)} ({interval(wilson(part, pairs))})" for part in parts]
-
-
-def _chance(verdict: Verdict) -> float:
-    return sum(score for label, score in verdict.scores.items() if is_contradiction(label))

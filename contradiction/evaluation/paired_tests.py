@@ -27,7 +27,8 @@ class Line:
         name: as shown.
         method: for instance ``flatten``; empty for a baseline.
         start: the checkpoint that it starts from; empty for a baseline.
-        kind: ``trained``, ``merged`` (trained on four classes, its labels merged to two), ``zero-shot``, ``baseline``.
+        kind: ``trained``, ``merged`` (trained on four classes, its labels merged to two), ``zero-shot``, ``baseline``,
+            or ``shipped``, the one that comes with the project.
         runs: at least one.
         asked: how many runs there are to be.
         bot: whose rows alone it is trained on; empty where they are of both.

@@ -5,11 +5,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from contradiction.data.splits import fingerprint, load_split
+from contradiction.data.splits import fingerprint, load_split, of_bot
 from contradiction.errors import InputError
 from contradiction.files import new_folder
 from contradiction.training.completion import complete
-from contradiction.training.sampling import of_bot
 
 if TYPE_CHECKING:
     from datasets import Dataset

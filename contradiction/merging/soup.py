@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from contradiction import record
 from contradiction.classifiers.export import WEIGHTS
-from contradiction.classifiers.weights import weights_of
 from contradiction.errors import InputError
 from contradiction.files import read_json, write_json
 from contradiction.merging.members import merged
+from contradiction.weights import weights_of
 
 if TYPE_CHECKING:
     import torch
@@ -73,6 +73,12 @@ def _runs(models: Sequence[Path]) -> list[dict[str, Any]]:
     for model, other in zip(models[1:], runs[1:], strict=True):
         if other["request"]["recipe"]["backbone"] != start:
             raise InputError(f"{model} and {first}: of different starts; a soup is of runs that share one")
+        commits = [(each.get("revisions") or {}).get(start) for each in (run, other)]
+        if None not in commits and commits[0] != commits[1]:
+            raise InputError(
+                f"{model} and {first}: {start} stood at {commits[1]} and at {commits[0]}; a soup is of runs that share "
+                "one start"
+            )
         if _shape(model) != _shape(first):
             raise InputError(f"{model} and {first}: of different shape, labels or view")
         if (model / TOKENIZER).read_bytes() != (first / TOKENIZER).read_bytes():

@@ -9,7 +9,7 @@ from typing import Any
 from contradiction import results, shipped
 from contradiction.evaluation.paired_tests import Line, Run, merged_run_of, run_of
 from contradiction.files import new_file
-from contradiction.reproduction.panels import PAPER, Panel
+from contradiction.reports.panel import PAPER, Panel, draw_legend, draw_panel
 
 NAME = "standings.png"
 CONFIG = "4-class"
@@ -47,8 +47,6 @@ def _line(kept: Mapping[str, Any], merged: bool) -> Line:
 def draw(panels: Sequence[Panel], path: str | Path) -> None:
     """Draws the panels side by side, the names once, and writes a PNG."""
     from matplotlib.figure import Figure
-
-    from contradiction.reproduction.plot import draw_legend, draw_panel
 
     figure = Figure(figsize=(13, 1.6 + 0.3 * len(panels[0].lines)), dpi=130, layout="constrained")
     first, *others = figure.subplots(1, len(panels))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
 # Method -> the label sets that it is trained on -> the recipe in models/recipes that says how.
-PAPER: Mapping[str, Mapping[str, str]] = {
+PAPER_METHODS: Mapping[str, Mapping[str, str]] = {
     "sentence-pair": {"2-class": "sentence-pair-2-class", "4-class": "sentence-pair-4-class"},
     "flatten": {"2-class": "flatten-2-class", "4-class": "flatten-4-class"},
     "hierarchical": {"4-class": "hierarchical-4-class"},
@@ -24,7 +24,7 @@ PAPER: Mapping[str, Mapping[str, str]] = {
 # Fine-tuned artefact baselines: what an encoder learns that sees no more than one side. Trained as flatten is, on the
 # view of their own name.
 ARTEFACTS = ("reply-only", "context-only")
-METHODS: Mapping[str, Mapping[str, str]] = {**PAPER, **dict.fromkeys(ARTEFACTS, PAPER["flatten"])}
+METHODS: Mapping[str, Mapping[str, str]] = {**PAPER_METHODS, **dict.fromkeys(ARTEFACTS, PAPER_METHODS["flatten"])}
 CURVE, BY_BOT = "learning-curve", "bots"
 TABLES = {
     "table4": "The paper's Table 4: methods",
@@ -104,7 +104,7 @@ def cells_of(
     table: str,
     *,
     data: str | Path,
-    methods: Sequence[str] = tuple(PAPER),
+    methods: Sequence[str] = tuple(PAPER_METHODS),
     configs: Sequence[str] = ("4-class", "2-class"),
     seeds: Sequence[int] = SEEDS,
     backbone: str | None = None,
@@ -217,10 +217,10 @@ def _cells(
         found.append(Cell(method, start, nli, False, recipe, 0, asked, test))
     for values in parts:
         part = _on_part(recipe.with_changes(**values), train)
-        seen.check_sources(part, request["data_name"])
         rows = len(training_rows(train, part).rows)
         for seed in seeds:
             one = part.with_changes(seed=seed)
+            seen.check_sources(one, request["data_name"])
             varied = {key: getattr(one, key) for key in ("share", "bot", "epochs", "patience", "seed")}
             asked = {**request, "recipe": {**request["recipe"], **varied}}
             found.append(Cell(method, start, nli, True, one, rows, asked, test))
@@ -233,7 +233,7 @@ def _on_part(recipe: Recipe, train: "Dataset") -> Recipe:
     At equal epochs a tenth of the rows would also mean a tenth of the steps, and a small encoder that starts on the
     majority class has not left it by then: the table would show that.
     """
-    from contradiction.training.sampling import of_bot
+    from contradiction.data.splits import of_bot
 
     times = len(train) / (recipe.share * len(of_bot(train, recipe.bot)))
     return recipe.with_changes(

@@ -1,46 +1,17 @@
 """What a grid says, config by config: its finished cells as lines beside the baselines, and the paired tests."""
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 from contradiction import results
-from contradiction.evaluation.paired_tests import Contrast, Line, Run, contrasts, merged_run_of, part_of, run_of
+from contradiction.evaluation.paired_tests import Line, Run, contrasts, merged_run_of, part_of, run_of
 from contradiction.labels import BOTS, task_of
+from contradiction.reports.panel import PAPER, Panel
 from contradiction.reproduction.cells import ARTEFACTS, BY_BOT, CURVE, METHODS, Cell
 
-# What the paper reports: test macro-F1 on the official split.
-PAPER = {"2-class": ("paper: hierarchical", 0.781), "4-class": ("paper: hierarchical", 0.593)}
 AGAINST = ("sentence-pair", "hierarchical")  # the methods that all others are tested against
-
-
-@dataclass(frozen=True)
-class Panel:
-    """All that is said about one config, or about one bot's replies in it.
-
-    Attributes:
-        config: that is predicted, on its test split.
-        bot: whose replies these rows are; empty where they are of both.
-        n: how many rows.
-        lines: the methods.
-        baselines: the artefact baselines on the same rows.
-        contrasts: the paired tests between methods.
-        paper: the name and macro-F1 of the paper's best method, where the rows are the paper's.
-    """
-
-    config: str
-    bot: str
-    n: int
-    lines: tuple[Line, ...]
-    baselines: tuple[Line, ...]
-    contrasts: tuple[Contrast, ...]
-    paper: tuple[str, float] | None
-
-    @property
-    def title(self) -> str:
-        """What the rows are, and how many."""
-        return f"{self.config}, test split{f', replies of {self.bot}' if self.bot else ''}, n = {self.n:,}"
 
 
 def configs_of(cells: Sequence[Cell]) -> list[str]:

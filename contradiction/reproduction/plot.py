@@ -5,36 +5,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from contradiction.files import new_file
+from contradiction.reports.panel import COLOURS, MEANINGS, Panel, draw_legend, draw_panel
 from contradiction.reproduction.cells import METHODS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
     from contradiction.evaluation.paired_tests import Line
-    from contradiction.reproduction.panels import Panel
 
-# Of Okabe and Ito's palette, which colour-blind people can tell apart.
-COLOURS = {
-    "shipped": "#CC79A7",
-    "trained": "#0072B2",
-    "merged": "#56B4E9",
-    "zero-shot": "#009E73",
-    "baseline": "#74787F",
-    "paper": "#D55E00",
-}
+# Of the same palette.
 CURVES = dict(zip(METHODS, ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#000000"), strict=True))
-MEANINGS = {
-    "shipped": "the shipped detector",
-    "trained": "trained on these labels",
-    "merged": "trained on four classes, merged",
-    "zero-shot": "NLI checkpoint, zero-shot",
-    "baseline": "artefact baseline",
-    "paper": "the paper's hierarchical method",
-}
 
 
-def method_plot(panels: Sequence["Panel"], title: str, path: str | Path) -> None:
+def method_plot(panels: Sequence[Panel], title: str, path: str | Path) -> None:
     """Draws a panel a config, a line a method, and writes a PNG.
 
     A filled dot is the mean over the runs, a bar what their intervals span, a ring one run, the dashes the paper's.
@@ -55,7 +38,7 @@ def method_plot(panels: Sequence["Panel"], title: str, path: str | Path) -> None
         figure.savefig(partial, format="png")
 
 
-def curve_plot(panels: Sequence["Panel"], title: str, path: str | Path) -> None:
+def curve_plot(panels: Sequence[Panel], title: str, path: str | Path) -> None:
     """Draws a panel a config, macro-F1 against training rows, a curve a method, and writes a PNG.
 
     A dot is the mean over the runs, a bar what their intervals span, the dotted lines the artefact baselines.
@@ -70,7 +53,7 @@ def curve_plot(panels: Sequence["Panel"], title: str, path: str | Path) -> None:
         figure.savefig(partial, format="png")
 
 
-def _draw_curves(axes: "Axes", panel: "Panel") -> None:
+def _draw_curves(axes: "Axes", panel: Panel) -> None:
     curves: dict[tuple[str, str], list[Line]] = {}
     for line in panel.lines:
         curves.setdefault((line.method, line.kind), []).append(line)
@@ -104,49 +87,3 @@ def _draw_curves(axes: "Axes", panel: "Panel") -> None:
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     axes.legend(frameon=False, fontsize=9, loc="center left", bbox_to_anchor=(1, 0.5))
-
-
-def draw_panel(axes: "Axes", panel: "Panel") -> None:
-    """Draws a line a method: its name, the mean over the runs as a dot, and what their intervals span as a bar."""
-    lines = (*panel.lines, *panel.baselines)
-    for height, line in enumerate(reversed(lines)):
-        colour = COLOURS[line.kind]
-        low, high = (100 * bound for bound in line.interval("macro_f1"))
-        values = [100 * value for value in line.values("macro_f1")]
-        mean = 100 * line.mean("macro_f1")
-        axes.plot((low, high), (height, height), color=colour, linewidth=2.2, solid_capstyle="round")
-        if len(values) > 1:
-            # Below the bar, so that neither hides the other.
-            axes.plot(values, [height - 0.24] * len(values), "o", markersize=4, fillstyle="none", color=colour)
-        axes.plot(mean, height, "o", markersize=8, color=colour, markeredgecolor="white", zorder=4)
-        axes.text(1.01, height, f"{mean:.1f}", transform=axes.get_yaxis_transform(), va="center", fontsize=9.5)
-    if panel.paper:
-        axes.axvline(100 * panel.paper[1], color=COLOURS["paper"], linestyle="--", linewidth=1.5, zorder=1)
-    axes.set_yticks(range(len(lines)), [line.name for line in reversed(lines)], fontsize=9.5)
-    axes.set_ylim(-0.6, len(lines) - 0.4)
-    axes.set_title(panel.title, loc="left", fontsize=10.5)
-    axes.set_xlabel("macro-F1 (%), mean over the runs and what their 95 % bootstrap intervals span", fontsize=9)
-    axes.grid(axis="x", color="#E5E5E5", linewidth=0.8)
-    axes.set_axisbelow(True)
-    axes.tick_params(length=0)
-    axes.margins(x=0.08)
-    for side in ("top", "right", "left"):
-        axes.spines[side].set_visible(False)
-
-
-def draw_legend(figure: "Figure", panels: Sequence["Panel"]) -> None:
-    """Says below the panels what their colours and marks mean."""
-    from matplotlib.lines import Line2D
-
-    kinds = {line.kind for panel in panels for line in (*panel.lines, *panel.baselines)}
-    marks = [
-        Line2D([], [], color=COLOURS[kind], marker="o", linewidth=2.2, label=MEANINGS[kind])
-        for kind in MEANINGS
-        if kind in kinds
-    ]
-    if any(panel.paper for panel in panels):
-        marks.append(Line2D([], [], color=COLOURS["paper"], linestyle="--", label=MEANINGS["paper"]))
-    if any(len(line.runs) > 1 for panel in panels for line in panel.lines):
-        marks.append(Line2D([], [], color="#333333", marker="o", fillstyle="none", linestyle="", label="one seed"))
-    if marks:
-        figure.legend(handles=marks, loc="outside lower left", ncols=3, frameon=False, fontsize=9)

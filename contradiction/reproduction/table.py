@@ -11,9 +11,9 @@ from contradiction.evaluation.paired_tests import Line
 from contradiction.files import write_text
 from contradiction.labels import LABELS, task_of
 from contradiction.rendering import render
+from contradiction.reports.panel import Panel
 from contradiction.reproduction import plot as plots
 from contradiction.reproduction.cells import ARTEFACTS, BY_BOT, CURVE, TABLES, Cell
-from contradiction.reproduction.panels import Panel
 from contradiction.tables import Table, interval, percent, signed, signed_interval
 
 LEVEL = 0.05
@@ -119,7 +119,7 @@ def _run_table(cells: Sequence[Cell], done: Mapping[str, Mapping[str, Any]]) -> 
         )
         for (method, config, start, rows), runs in groups.items()
     ]
-    return Table("Runs", ("trained", "rows", "parameters", "minutes a run", "hardware"), body)
+    return Table("Runs", ("trained", "rows", "parameters", "minutes of training", "hardware"), body)
 
 
 def _csv(found: Sequence[Panel]) -> str:

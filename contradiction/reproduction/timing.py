@@ -60,7 +60,7 @@ def measured(cells: Sequence[Cell], data: str | Path) -> dict[str, float]:
 
 
 def measure(recipe: Recipe, data: str | Path) -> float:
-    """The minutes that a recipe's training would take here, from a few of its steps on rows of short to long.
+    """The minutes that a recipe's training steps would take here, from a few of its steps on rows of short to long.
 
     Raises:
         InputError: the backbone cannot be loaded, the recipe asks for ``layer_decay`` and it has no stack of layers, or

@@ -21,6 +21,7 @@ from transformers import get_linear_schedule_with_warmup
 from contradiction import files, record, seen
 from contradiction.backbones import origin
 from contradiction.backbones.start import start
+from contradiction.data.splits import of_bot
 from contradiction.errors import InputError
 from contradiction.labels import task_of
 from contradiction.locking import locked
@@ -35,7 +36,7 @@ from contradiction.training.losses import UNLABELLED, Objective, objective
 from contradiction.training.optimizers import adamw
 from contradiction.training.regularizers import AdversarialEmbeddings, averaged, weight_average
 from contradiction.training.requests import TAUGHT
-from contradiction.training.sampling import Reading, of_bot, training_rows
+from contradiction.training.sampling import Reading, training_rows
 from contradiction.training.state import Position, Progress, keep, restore, writing
 from contradiction.training.teachers import check_teachers, soft_labels
 from contradiction.views import VIEWS
@@ -220,9 +221,7 @@ def _run(run: _Run, recipe: Recipe, work: Path, save_steps: int | None, tracker:
             epoch = len(progress.epochs)
             loss = _one_epoch(run, epoch, position, bar, tracker, after_step)
             with averaged(model, run.average):
-                scores = evaluate_epoch(
-                    run.accelerator, run.model, run.checks, "2-class" if recipe.target else task_of(recipe.config)
-                )
+                scores = evaluate_epoch(run.accelerator, run.model, run.checks, recipe)
                 progress.epochs.append(
                     {"train_loss": loss, "seconds": round(position.seconds, 1), "validation": scores}
                 )
@@ -298,7 +297,7 @@ def _one_epoch(
 
 
 def evaluate_epoch(
-    accelerator: Accelerator, model: "PreTrainedModel", checks: "DataLoader", task: str
+    accelerator: Accelerator, model: "PreTrainedModel", checks: "DataLoader", recipe: Recipe
 ) -> dict[str, Any]:
     """The metric on the validation split, and whether all predictions fell on one class."""
     model.eval()
@@ -313,8 +312,14 @@ def evaluate_epoch(
         predictions.append(chosen.cpu().numpy())
         references.append(targets.cpu().numpy())
     chosen = np.concatenate(predictions)
+    # A stage is scored as any detector of two labels, which have names of their own.
+    task = "2-class" if recipe.target else task_of(recipe.config)
+    found = score(np.concatenate(references).tolist(), chosen.tolist(), task)
+    names = dict(zip(found["labels"], recipe.labels, strict=True))
     return {
-        **score(np.concatenate(references).tolist(), chosen.tolist(), task),
+        **found,
+        "labels": list(recipe.labels),
+        "per_class": {names[label]: each for label, each in found["per_class"].items()},
         "collapsed": len(np.unique(chosen)) == 1,
     }
 

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from datasets import concatenate_datasets
 
-from contradiction.data.splits import load_split
-from contradiction.errors import InputError
+from contradiction.data.splits import load_split, of_bot
 from contradiction.recipes import Recipe
 from contradiction.training.nli import nli_rows
 from contradiction.training.replaced import replaced_rows
@@ -43,27 +42,6 @@ def training_rows(rows: "Dataset", recipe: Recipe) -> Reading:
         certain.append(nli_rows(chosen, load_split(recipe.nli, "nli", "train"), recipe.nli_pairs, recipe.seed))
     parts = [*taught, *certain]
     return Reading(concatenate_datasets(parts) if len(parts) > 1 else chosen, sum(map(len, taught)))
-
-
-def of_bot(rows: "Dataset", bot: str | None) -> "Dataset":
-    """The rows whose replies are a bot's, in their order; None gives the rows as they are.
-
-    Args:
-        rows: of a split, with a column ``bot``.
-        bot: a name of that column's classes.
-
-    Raises:
-        InputError: none is.
-    """
-    if bot is None:
-        return rows
-    found = np.flatnonzero(np.asarray(rows["bot"]) == rows.features["bot"].str2int(bot))
-    if not len(found):
-        raise InputError(
-            f"none of the {len(rows):,} rows of the {rows.split or 'chosen'} split is a reply of {bot}; name the other "
-            "bot, or take a data repo that has both"
-        )
-    return rows.select(found)
 
 
 def share_of(rows: "Dataset", share: float, seed: int) -> "Dataset":

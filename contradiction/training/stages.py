@@ -4,7 +4,7 @@ from pathlib import Path
 
 from contradiction import files, record
 from contradiction.classifiers.hierarchy import FILE
-from contradiction.data.splits import load_split
+from contradiction.data.splits import load_split, of_bot
 from contradiction.labels import STAGES
 from contradiction.locking import locked
 from contradiction.recipes import Recipe
@@ -12,7 +12,6 @@ from contradiction.training import loop as training
 from contradiction.training import requests, tracking
 from contradiction.training.accelerators import check_precision, processes
 from contradiction.training.completion import complete
-from contradiction.training.sampling import of_bot
 from contradiction.training.state import writing
 
 

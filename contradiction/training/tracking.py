@@ -80,7 +80,7 @@ def tracking(
 
     Args:
         accelerator: names the trackers.
-        config: the recipe's values; nested ones get names with a dot, those not set are left out.
+        config: the recipe's values; nested ones get names with a dot, lists become text, those not set are left out.
         run: the run's name, where the tracker takes one.
         resumed: it goes on with the curves of that name, where the tracker can find them by it. Weights & Biases
             knows a run by its id alone: there ``WANDB_RUN_ID`` and ``WANDB_RESUME=allow`` in the environment do it.
@@ -106,6 +106,8 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
     for name, value in values.items():
         if isinstance(value, Mapping):
             yield from _flat(value, f"{prefix}{name}.")
+        elif isinstance(value, list | tuple):  # which TensorBoard takes none of
+            yield f"{prefix}{name}", ", ".join(map(str, value))
         elif value is not None:
             yield f"{prefix}{name}", value
 

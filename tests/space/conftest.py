@@ -1,0 +1,66 @@
+"""A page that is served once a module, what the façade says of the same chats, and the modules of the page."""
+
+import sys
+from types import ModuleType
+
+import pytest
+from chats import chat as messages
+from serving import CDCONV, free_port, served
+
+from contradiction import ContradictionDetector, page, shipped
+
+
+@pytest.fixture(scope="module")
+def model(random_model):
+    return random_model("4-class")
+
+
+@pytest.fixture(scope="module")
+def facade(model):
+    """What the façade says of a chat; one by one, because batching moves the last bits."""
+    detector = ContradictionDetector.from_pretrained(model)
+    return lambda chat: detector(messages(*chat))
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory):
+    return tmp_path_factory.mktemp("logs") / "space.log"
+
+
+@pytest.fixture(scope="module")
+def url(model, log):
+    port = free_port()
+    with served([CDCONV, "space", "--model", model, "--port", str(port)], port, log) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def client(url):
+    from gradio_client import Client
+
+    return Client(url, verbose=False)
+
+
+@pytest.fixture(scope="module")
+def app() -> ModuleType:
+    return page.app()
+
+
+@pytest.fixture(scope="module")
+def judging(app) -> ModuleType:
+    return sys.modules[app.judge.__module__]
+
+
+@pytest.fixture(scope="module")
+def wording(judging) -> ModuleType:
+    return sys.modules[judging.headline.__module__]
+
+
+@pytest.fixture(scope="module")
+def bubbles(judging) -> ModuleType:
+    return judging.bubbles
+
+
+@pytest.fixture(scope="session")
+def shipped_detector():
+    return ContradictionDetector.from_pretrained(shipped.FOLDER)

@@ -1,0 +1,56 @@
+"""Pages as real processes on 127.0.0.1, and the chats of the sample that they are asked about."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from contradiction import page
+from contradiction.data.sources import SAMPLE
+
+ROOT = page.APP.parents[1]
+CDCONV = Path(sys.executable).with_name("cdconv")
+COLUMNS = ("u1", "b1", "u2", "b2")
+ROWS = [json.loads(line) for line in SAMPLE.read_text(encoding="utf-8").splitlines()]
+CHATS = [tuple(row[column] for column in COLUMNS) for row in ROWS]
+ENVIRONMENT = os.environ | {"GRADIO_ANALYTICS_ENABLED": "False", "HF_HUB_OFFLINE": "1"}
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]
+
+
+@contextmanager
+def served(command, port, log: Path, **environment):
+    """A page in a process of its own, from its first answer to its end by its own pid."""
+    url = f"http://127.0.0.1:{port}/"
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output, env=ENVIRONMENT | environment, cwd=ROOT)
+    try:
+        until = time.monotonic() + 300  # of a busy machine
+        while time.monotonic() < until:
+            assert process.poll() is None, log.read_text(encoding="utf-8")
+            try:
+                urllib.request.urlopen(url, timeout=5).close()
+                break
+            except OSError:
+                time.sleep(0.1)
+        else:
+            pytest.fail(f"no answer from {url}:\n{log.read_text(encoding='utf-8')}")
+        yield url
+    finally:
+        process.terminate()
+        process.wait(timeout=10)
+
+
+def probabilities(answer):
+    """Those of the labels, in an answer of `/judge`."""
+    return {each["label"]: each["confidence"] for each in answer[1]["confidences"]}

@@ -1,0 +1,44 @@
+"""Traditional characters are read as simplified ones."""
+
+import pytest
+from chats import chat
+from hypothesis import given
+from hypothesis import strategies as st
+
+from contradiction.characters import simplified
+from contradiction.views import VIEWS, model_input
+
+TRADITIONAL = chat("你養過貓嗎？", "沒養過，我對貓毛過敏。", "那妳週末做什麼？", "在家裡陪我養的兩隻貓。")
+SIMPLIFIED = chat("你养过猫吗？", "没养过，我对猫毛过敏。", "那妳周末做什么？", "在家里陪我养的两只猫。")
+
+
+def test_what_a_character_becomes_hangs_on_its_word():
+    assert simplified("頭髮乾了，乾隆發財") == "头发干了，乾隆发财"
+
+
+@given(st.text(st.characters(max_codepoint=0x2E7F, exclude_categories=["Cs"])))
+def test_what_is_no_chinese_stays_as_it_is(text):
+    assert simplified(text) == text
+
+
+@pytest.mark.parametrize("view", ["flatten", "sentence-pair", "reply-only"])
+def test_a_model_reads_either_as_the_same(detector, view):
+    names = ("u1", "b1", "u2", "b2")
+    rows = [
+        dict(zip(names, (each["content"] for each in messages), strict=True)) for messages in (TRADITIONAL, SIMPLIFIED)
+    ]
+    one, other = (model_input(row, VIEWS[view], detector.classifier.tokenizer) for row in rows)
+    assert one == other
+
+
+def test_verdicts_do_not_hang_on_the_characters(detector):
+    assert detector.scan(TRADITIONAL) == detector.scan(SIMPLIFIED)
+    assert detector.unfit("貓") is None and detector.unfit("猫") is None
+
+
+def test_the_data_set_is_simplified_already(release):
+    import cdconv
+
+    texts = {row[column] for row in cdconv.read_rows(release) for column in cdconv.UTTERANCES}
+    assert len(texts) > 20_000
+    assert [text for text in texts if simplified(text) != text] == []
