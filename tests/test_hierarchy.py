@@ -115,7 +115,7 @@ def test_stages_read_the_views_of_the_paper():
 def test_the_folder_holds_a_plain_checkpoint_a_stage(folder):
     assert json.loads((folder / "stages.json").read_text(encoding="utf-8")) == {"stages": list(STAGES)}
     for stage, labels in STAGES.items():
-        [epoch] = record.read(folder)["stages"][stage]["epochs"]
+        epoch = record.read(folder)["stages"][stage]["epochs"][0]
         assert (tuple(epoch["validation"]["labels"]), {*epoch["validation"]["per_class"]}) == (labels, {*labels})
         classify = pipeline("text-classification", model=str(folder / stage), top_k=None)
         found = classify([{"text": "它叫什么名字？", "text_pair": "我没养过猫呀"}])[0]

@@ -25,10 +25,10 @@ def test_a_whole_chat_gets_the_verdicts_of_the_facade(client, model):
     from dataclasses import asdict
 
     chat = [text for each in CHATS[:3] for text in each]
-    answer = client.predict("\n".join(chat), 0.4, api_name="/scan")
-    detector = ContradictionDetector.from_pretrained(model, threshold=0.4)
-    roles = ("user", "assistant")
-    verdicts = detector.scan([{"role": roles[index % 2], "content": text} for index, text in enumerate(chat)])
+    detector = ContradictionDetector.from_pretrained(model)
+    threshold = sorted(each.probability for each in detector.scan(messages(*chat)))[3] - 1e-4
+    verdicts = detector.with_settings(threshold=threshold).scan(messages(*chat))
+    answer = client.predict("\n".join(chat), threshold, api_name="/scan")
     assert [(each["label"], each["reply"]) for each in answer] == [
         (each.label, [2 * number + 1]) for number, each in enumerate(verdicts)
     ]
@@ -93,7 +93,7 @@ def test_an_unusable_utterance_is_one_clear_message(client, log, utterances, mes
 
 def test_two_thousand_characters_are_taken_and_the_page_says_what_was_not_read(client):
     answer = client.predict("好" * 2000, "好", "好", "你好", api_name="/judge")
-    assert "**Not all was checked:** the first " in answer[0]
+    assert "**Not all was checked:** only the last tokens of the history were read" in answer[0]
 
 
 def test_a_reply_without_words_gets_no_verdict(client):
