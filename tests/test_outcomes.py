@@ -52,7 +52,7 @@ def test_the_interval_of_precision_takes_those_of_both_rates():
 
 def test_the_table_says_what_was_not_reached_and_what_calls_nothing():
     rows = table(RESULT, RULE).rows
-    assert rows[3] == ("precision>=0.9", "50.0 %, the data's", NOT_REACHED, "", "", "")
+    assert rows[3] == ("precision>=0.9", "50.0 %, validation's", NOT_REACHED, "", "", "")
     assert rows[4][:4] == ("0.5", "3.0 %", "0.500", "nothing called")
     assert rows[2][2:5] == ("0.600", "71.4 (19.4–95.9)", "50.0 (15.0–85.0)")
 

@@ -174,8 +174,8 @@ def _rounded(verdict: Verdict) -> Record:
     The digits after these hang on which inputs were read together; the last one that stays may still do so by one.
     """
     record = asdict(verdict)
-    if verdict.score is not None:
-        record["score"] = round(verdict.score, DIGITS)
+    for name in ("score", "probability"):
+        record[name] = record[name] and round(record[name], DIGITS)
     record["scores"] = {label: round(each, DIGITS) for label, each in verdict.scores.items()}
     for clash in record["further"]:
         clash["score"] = round(clash["score"], DIGITS)

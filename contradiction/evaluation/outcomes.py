@@ -94,7 +94,7 @@ def why_not(result: Mapping[str, Any], rule: Rule) -> str | None:
 
 
 def outcomes(result: Mapping[str, Any], rule: Rule) -> list[Outcome]:
-    """Each of ``THRESHOLDS`` at the data's prior, then at ``IN_USE``; see :func:`why_not`.
+    """Each of ``THRESHOLDS`` at validation's prior, then at ``IN_USE``; see :func:`why_not`.
 
     A reply is called a contradiction as the façade does: where its probability, corrected for the prior, reaches the
     threshold.
@@ -145,7 +145,7 @@ def rule_of(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _cells(each: Outcome) -> tuple[str, ...]:
-    prior = f"{percent(each.share)} %" + (", the data's" if each.prior is None else "")
+    prior = f"{percent(each.share)} %" + (", validation's" if each.prior is None else "")
     if each.threshold is None:
         return each.asked, prior, NOT_REACHED, "", "", ""
     called = each.found + each.alarms

@@ -1,6 +1,6 @@
 """Methods beside each other on the rows of one config: as data, and as a picture."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ COLOURS = {
     "baseline": "#74787F",
     "paper": "#D55E00",
 }
-MEANINGS = {
+MEANINGS: Mapping[str, str] = {
     "shipped": "the shipped detector",
     "trained": "trained on these labels",
     "merged": "trained on four classes, merged",
@@ -87,14 +87,20 @@ def draw_panel(axes: "Axes", panel: Panel) -> None:
         axes.spines[side].set_visible(False)
 
 
-def draw_legend(figure: "Figure", panels: Sequence[Panel]) -> None:
-    """Says below the panels what their colours and marks mean."""
+def draw_legend(figure: "Figure", panels: Sequence[Panel], meanings: Mapping[str, str] = MEANINGS) -> None:
+    """Says below the panels what their colours and marks mean.
+
+    Args:
+        figure: that they were drawn on.
+        panels: what was drawn.
+        meanings: of the kinds of lines, in the order in which they are told.
+    """
     from matplotlib.lines import Line2D
 
     kinds = {line.kind for panel in panels for line in (*panel.lines, *panel.baselines)}
     marks = [
-        Line2D([], [], color=COLOURS[kind], marker="o", linewidth=2.2, label=MEANINGS[kind])
-        for kind in MEANINGS
+        Line2D([], [], color=COLOURS[kind], marker="o", linewidth=2.2, label=meanings[kind])
+        for kind in meanings
         if kind in kinds
     ]
     if any(panel.paper for panel in panels):

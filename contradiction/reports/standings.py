@@ -9,7 +9,7 @@ from typing import Any
 from contradiction import results, shipped
 from contradiction.evaluation.paired_tests import Line, Run, merged_run_of, run_of
 from contradiction.files import new_file
-from contradiction.reports.panel import PAPER, Panel, draw_legend, draw_panel
+from contradiction.reports.panel import MEANINGS, PAPER, Panel, draw_legend, draw_panel
 
 NAME = "standings.png"
 CONFIG = "4-class"
@@ -57,6 +57,6 @@ def draw(panels: Sequence[Panel], path: str | Path) -> None:
     for axes in others:
         axes.set_yticklabels([])
     figure.suptitle(f"Official test split, n = {panels[0].n:,}", x=0.01, ha="left", fontsize=13, fontweight="bold")
-    draw_legend(figure, panels)
+    draw_legend(figure, panels, {**MEANINGS, "trained": "other detectors of four classes"})
     with new_file(path) as partial:
         figure.savefig(partial, format="png")

@@ -10,13 +10,16 @@ from contradiction import results
 from contradiction.evaluation.paired_tests import Line
 from contradiction.files import write_text
 from contradiction.labels import LABELS, task_of
+from contradiction.recipes import Recipe
 from contradiction.rendering import render
 from contradiction.reports.panel import Panel
 from contradiction.reproduction import plot as plots
-from contradiction.reproduction.cells import ARTEFACTS, BY_BOT, CURVE, TABLES, Cell
+from contradiction.reproduction.cells import ARTEFACTS, BY_BOT, CURVE, TABLES, VARIED, Cell
 from contradiction.tables import Table, interval, percent, signed, signed_interval
 
 LEVEL = 0.05
+
+MATTER = ("epochs", "batch_size", "learning_rate", "precision")  # of a recipe, whatever their values
 
 
 def score_table(panel: Panel) -> Table:
@@ -85,6 +88,8 @@ def write(
         starts=list(dict.fromkeys(cell.start for cell in cells)),
         seeds=list(dict.fromkeys(str(cell.seed) for cell in cells if cell.trained)),
         settings=_settings(cells),
+        several=any(len(line.runs) > 1 for panel in found for line in panel.lines),
+        only_merged=[panel.config for panel in found if {line.kind for line in panel.lines} == {"merged"}],
         finished=len(done),
         missing=[cell.name for cell in cells if cell.name not in done],
         runs=_run_table(cells, done),
@@ -98,28 +103,35 @@ def write(
 
 
 def _settings(cells: Sequence[Cell]) -> dict[str, str]:
-    """The values that all recipes of a grid share, of those that matter most."""
-    keys = ("epochs", "batch_size", "learning_rate", "precision")
-    found = {key: {str(getattr(cell.recipe, key)) for cell in cells if cell.trained} for key in keys}
-    return {key.replace("_", " "): values.pop() for key, values in found.items() if len(values) == 1}
+    """The values that matter most, and those that are not a recipe's default, of what the table does not vary."""
+    recipes = [cell.recipe for cell in cells if cell.trained]
+    keys = [key for key in Recipe.model_fields if key not in VARIED and key != "base_model"]
+    found = {key: sorted({getattr(recipe, key) for recipe in recipes}) for key in MATTER}
+    for key in keys:
+        default = Recipe.model_fields[key].default
+        if any(getattr(recipe, key) != default for recipe in recipes):
+            found[key] = list({str(getattr(recipe, key)): getattr(recipe, key) for recipe in recipes}.values())
+    return {key.replace("_", " "): " or ".join(map(str, values)) for key, values in found.items()}
 
 
 def _run_table(cells: Sequence[Cell], done: Mapping[str, Mapping[str, Any]]) -> Table:
-    groups: dict[tuple[str, str, str, int], list[Mapping[str, Any]]] = {}
+    groups: dict[tuple[str, str, str, str, int, int], list[Mapping[str, Any]]] = {}
     for cell in cells:
         if cell.trained and cell.name in done:
-            groups.setdefault((cell.method, cell.config, cell.start, cell.rows), []).append(done[cell.name]["run"])
+            key = (cell.method, cell.config, cell.start, cell.recipe.bot or "", cell.rows, cell.recipe.epochs)
+            groups.setdefault(key, []).append(done[cell.name]["run"])
     body = [
         (
-            f"{method}, {config}, from {start}",
+            f"{method}, {config}, from {start}{f', {bot} alone' if bot else ''}",
             f"{rows:,}",
+            str(epochs),
             f"{runs[0]['parameters'] / 1e6:.1f} M",
             f"{sum(run['minutes'] for run in runs) / len(runs):.1f}",
-            ", ".join(sorted({run["hardware"] for run in runs})),
+            " / ".join(sorted({run["hardware"] for run in runs})),
         )
-        for (method, config, start, rows), runs in groups.items()
+        for (method, config, start, bot, rows, epochs), runs in groups.items()
     ]
-    return Table("Runs", ("trained", "rows", "parameters", "minutes of training", "hardware"), body)
+    return Table("Runs", ("trained", "rows", "epochs", "parameters", "minutes of training", "hardware"), body)
 
 
 def _csv(found: Sequence[Panel]) -> str:
