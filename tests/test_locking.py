@@ -151,7 +151,7 @@ def test_two_grids_on_one_folder_train_each_cell_once_and_the_last_writes_the_wh
     assert [process.returncode for process in both] == [0, 0], said
     assert sum(each.count("epoch 1/1") for each, _ in said) == 2
     assert len(list(out.glob("*seed*.test.json"))) == 2
-    assert "Missing" not in (out / "table.md").read_text(encoding="utf-8")
+    assert "Missing" not in (out / "table4.md").read_text(encoding="utf-8")
     assert not list(out.rglob("*.lock"))
     assert not list((out / "models").iterdir())
 
@@ -168,12 +168,12 @@ def test_a_cell_that_another_process_holds_is_skipped_and_the_rest_goes_on(
     assert not exit.value.code
     assert "sentence-pair-4-class-tiny-seed1: skipped, another process is at it\n" in capsys.readouterr().err
     assert [each.name for each in out.glob("*seed*.test.json")] == ["flatten-4-class-tiny-seed1.test.json"]
-    assert "Missing: sentence-pair-4-class-tiny-seed1." in (out / "table.md").read_text(encoding="utf-8")
+    assert "Missing: sentence-pair-4-class-tiny-seed1." in (out / "table4.md").read_text(encoding="utf-8")
     kill(holder)
     with pytest.raises(SystemExit):
         cli.main()
     assert "1 of 2 cells are finished already" in capsys.readouterr().err
-    assert "Missing" not in (out / "table.md").read_text(encoding="utf-8")
+    assert "Missing" not in (out / "table4.md").read_text(encoding="utf-8")
     assert not list(out.rglob("*.lock"))
 
 

@@ -106,9 +106,9 @@ def predictions(folder, name):
     return evaluation(folder, name)["predictions"]
 
 
-def markdown_row(folder, title, name):
-    """The cells of a method's line in a section of table.md."""
-    section = (folder / "table.md").read_text(encoding="utf-8").split(f"## {title},")[1]
+def markdown_row(folder, title, name, table="table4"):
+    """The cells of a method's line in a section of a table's page."""
+    section = (folder / f"{table}.md").read_text(encoding="utf-8").split(f"## {title},")[1]
     line = next(line for line in section.splitlines() if line.startswith(f"| {name} |"))
     return [cell.strip() for cell in line.strip("|").split("|")]
 
@@ -239,7 +239,7 @@ def test_merged_lines_are_four_class_labels_merged(grid):
 
 
 def test_the_csv_holds_every_line_and_figure(grid):
-    with (grid / "table.csv").open(encoding="utf-8", newline="") as file:
+    with (grid / "table4.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     lines = {(row["config"], row["method"], row["kind"]) for row in rows}
     assert {kind for config, method, kind in lines if (config, method) == ("2-class", "hierarchical")} == {"merged"}
@@ -272,11 +272,11 @@ def test_each_seed_is_tested_by_the_metric_and_the_tests_of_a_config_are_correct
 
 
 def test_a_second_run_trains_nothing_and_writes_the_same_table(grid, run, options):
-    before, table = times(grid), (grid / "table.md").read_bytes()
+    before, table = times(grid), (grid / "table4.md").read_bytes()
     code, out, err = run("table4", *options, "--seeds", "23,42", "--out", grid)
     assert (code, times(grid)) == (0, before)
     assert "10 of 10 cells are finished already" in err
-    assert (grid / "table.md").read_bytes() == table
+    assert (grid / "table4.md").read_bytes() == table
     assert "written, 10 of 10 cells" in out
 
 
@@ -401,7 +401,7 @@ def test_shards_on_two_machines_make_the_same_table_as_one(grid, run, options, t
     for folder in (both, whole):
         code, said, _ = run("table4", *few, "--out", folder, "--only-table")
         assert (code, "2 of 2 cells" in said) == (0, True)
-    for name in ("table.md", "table.csv"):
+    for name in ("table4.md", "table4.csv"):
         tables = [
             # Minutes are measured, and differ.
             (folder / name).read_text(encoding="utf-8").partition("## Runs")[0]
@@ -461,10 +461,10 @@ def test_a_failing_cell_is_one_line_and_the_rest_goes_on(run, options, encoders,
     assert failures[0].startswith("cdconv: zero-shot-sentence-pair-2-class-headless failed: ")
     assert "its labels are label_0, label_1" in failures[0]
     assert "written, 4 of 5 cells" in said
-    assert "Missing: zero-shot-sentence-pair-2-class-headless." in (out / "table.md").read_text(encoding="utf-8")
+    assert "Missing: zero-shot-sentence-pair-2-class-headless." in (out / "table5.md").read_text(encoding="utf-8")
     for line in ("from tiny", "from tiny-nli", "from headless"):
-        assert markdown_row(out, "2-class", f"sentence-pair {line}")[-1] == "1 of 1"
-    assert markdown_row(out, "2-class", "sentence-pair from tiny-nli – sentence-pair from tiny")[-1] == "1"
+        assert markdown_row(out, "2-class", f"sentence-pair {line}", "table5")[-1] == "1 of 1"
+    assert markdown_row(out, "2-class", "sentence-pair from tiny-nli – sentence-pair from tiny", "table5")[-1] == "1"
 
 
 @pytest.fixture(scope="module")
@@ -488,7 +488,7 @@ def test_a_learning_curve_takes_the_finished_cells_of_table_4_and_leaves_its_tab
         for name in ("flatten-4-class-tiny-share0.5", "reply-only-4-class-tiny-share0.5", "reply-only-4-class-tiny")
         for seed in (23, 42)
     }
-    assert (curve / "table.md").read_bytes() == (grid / "table.md").read_bytes()
+    assert (curve / "table4.md").read_bytes() == (grid / "table4.md").read_bytes()
 
 
 def test_the_learning_curve_says_what_the_predictions_say_and_tests_each_share_against_the_next(curve):
@@ -621,7 +621,7 @@ def test_the_context_alone_can_be_a_cell_and_is_named_as_what_it_is(run, options
     row = markdown_row(out, "4-class", "context-only (artefact baseline)")
     assert row[1] == f"{100 * kept['metrics']['macro_f1']:.1f}"
     assert kept["columns"] == ["u1", "b1", "u2"]
-    assert "*reply-only* and *context-only* are artefact baselines too" in (out / "table.md").read_text(
+    assert "*reply-only* and *context-only* are artefact baselines too" in (out / "table4.md").read_text(
         encoding="utf-8"
     )
 
@@ -704,7 +704,7 @@ def test_the_plot_shows_the_kinds_that_there_are(grid, encoders, sample_repo, ce
             drawn = {colour for _, colour in image.convert("RGB").getcolors(1 << 24)}
         return {kind for kind, colour in plots.COLOURS.items() if tuple(bytes.fromhex(colour[1:])) in drawn}
 
-    assert colours(grid / "table.png") == {"trained", "merged", "baseline"}
+    assert colours(grid / "table4.png") == {"trained", "merged", "baseline"}
     # The paper's figure stands only beside results on the paper's data.
     done = finished(cells, grid)
     official = [_renamed(cell) for cell in cells]

@@ -14,7 +14,7 @@ from contradiction.recipes import Recipe
 from contradiction.rendering import render
 from contradiction.reports.panel import Panel
 from contradiction.reproduction import plot as plots
-from contradiction.reproduction.cells import ARTEFACTS, BY_BOT, CURVE, TABLES, VARIED, Cell
+from contradiction.reproduction.cells import ARTEFACTS, CURVE, TABLES, VARIED, Cell
 from contradiction.tables import Table, interval, percent, signed, signed_interval
 
 LEVEL = 0.05
@@ -71,17 +71,16 @@ def contrast_table(panel: Panel) -> Table | None:
 def write(
     out: str | Path, table: str, cells: Sequence[Cell], done: Mapping[str, Mapping[str, Any]], found: Sequence[Panel]
 ) -> list[Path]:
-    """Writes ``table.md``, ``table.csv`` and ``table.png``, or ``learning-curve.md`` and so on; gives their paths.
+    """Writes the page, the CSV and the picture of a table, as ``table4.md`` and so on; gives their paths.
 
-    What the paper does not have has a name of its own, so that it can stand in the folder of the table whose cells it
-    shares.
+    Tables that share cells can so stand in one folder.
     """
-    out, stem = Path(out), table if table in (CURVE, BY_BOT) else "table"
+    out = Path(out)
     page = render(
         "reproduction.md",
         title=TABLES[table],
         table=table,
-        plot=f"{stem}.png",
+        plot=f"{table}.png",
         artefacts=any(cell.method in ARTEFACTS for cell in cells),
         panels=[(panel, score_table(panel), contrast_table(panel)) for panel in found],
         data=next((cell.request["data_name"] for cell in cells if cell.trained), ""),
@@ -96,10 +95,10 @@ def write(
         resamples=results.RESAMPLES,
         level=LEVEL,
     )
-    write_text(out / f"{stem}.md", page)
-    write_text(out / f"{stem}.csv", _csv(found))
-    (plots.curve_plot if table == CURVE else plots.method_plot)(found, TABLES[table], out / f"{stem}.png")
-    return [out / f"{stem}.{kind}" for kind in ("md", "csv", "png")]
+    write_text(out / f"{table}.md", page)
+    write_text(out / f"{table}.csv", _csv(found))
+    (plots.curve_plot if table == CURVE else plots.method_plot)(found, TABLES[table], out / f"{table}.png")
+    return [out / f"{table}.{kind}" for kind in ("md", "csv", "png")]
 
 
 def _settings(cells: Sequence[Cell]) -> dict[str, str]:
