@@ -45,23 +45,25 @@ def main() -> None:
         for name in options.detectors:
             found = kept[name, "4-class"]
             merged = {number: (min(label, 1), min(said, 1)) for number, (label, said) in found.items()}
-            lines.append((name, *_cells(merged, two, ids, draws), *_cells(found, four, ids, draws)))
+            lines.append((name, *_cells(merged, two, ids, draws, 2), *_cells(found, four, ids, draws, 4)))
         print(f"\n{len(ids)} rows of {len(members)} first utterances that are not in {where}\n")
         header = ("detector", "2-class, merged", "above n-grams", "4-class", "above n-grams")
         print(Table("", header, lines).markdown())
 
 
 def _on_test(kept: dict) -> bool:
-    return kept["split"] == "test" and kept["kind"] in results.KINDS
+    return kept.get("kind") in results.KINDS and kept["split"] == "test"
 
 
 def _labels(kept: dict) -> Labels:
     return dict(zip(kept["ids"], zip(kept["references"], kept["predictions"], strict=True), strict=True))
 
 
-def _cells(found: Labels, ngrams: Labels, ids: Sequence[int], draws: Sequence[np.ndarray]) -> tuple[str, str]:
+def _cells(
+    found: Labels, ngrams: Labels, ids: Sequence[int], draws: Sequence[np.ndarray], classes: int
+) -> tuple[str, str]:
     one, other = (np.array([labels[number] for number in ids]) for labels in (found, ngrams))
-    scores = np.array([(_macro_f1(one[each]), _macro_f1(other[each])) for each in draws])
+    scores = np.array([(_macro_f1(one[each], classes), _macro_f1(other[each], classes)) for each in draws])
     bounds = [np.quantile(each[1:], [0.025, 0.975]) for each in (scores[:, 0], scores[:, 0] - scores[:, 1])]
     return (
         f"{percent(scores[0, 0])} ({interval(bounds[0])})",
@@ -69,12 +71,12 @@ def _cells(found: Labels, ngrams: Labels, ids: Sequence[int], draws: Sequence[np
     )
 
 
-def _macro_f1(pairs: np.ndarray) -> float:
-    """That of columns of labels and predictions."""
-    counts = np.zeros((4, 4))
+def _macro_f1(pairs: np.ndarray, classes: int) -> float:
+    """That of columns of labels and predictions; a class without either counts as 0, as in the metric."""
+    counts = np.zeros((classes, classes))
     np.add.at(counts, (pairs[:, 0], pairs[:, 1]), 1)
     total = counts.sum(0) + counts.sum(1)
-    return float((2 * counts.diagonal()[total > 0] / total[total > 0]).mean())
+    return float((2 * counts.diagonal() / np.maximum(total, 1)).mean())
 
 
 if __name__ == "__main__":

@@ -16,7 +16,6 @@ from contradiction import ContradictionDetector
 from contradiction.data.splits import load_split
 from contradiction.labels import HISTORY
 from contradiction.tables import interval, percent
-from contradiction.verdict import Verdict
 
 
 def main() -> None:
@@ -42,15 +41,11 @@ def main() -> None:
     for what, values in (
         ("called, against the fact that it contradicts", [one.is_contradiction for one, _ in kept]),
         ("called, against a fact of another row", [two.is_contradiction for _, two in kept]),
-        ("pairs with the true fact first", [_chance(one) > _chance(two) for one, two in kept]),
+        ("pairs with the true fact first", [one.probability > two.probability for one, two in kept]),
     ):
         share = np.array(values, dtype=float)
         bounds = bootstrap((share,), np.mean, method="percentile", rng=0).confidence_interval
         print(f"{what:46} {percent(share.mean())} % ({interval(bounds)})")
-
-
-def _chance(verdict: Verdict) -> float:
-    return 1 - verdict.scores["non-contradiction"]
 
 
 if __name__ == "__main__":

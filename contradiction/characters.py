@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 def simplified(text: str) -> str:
     """The text in simplified characters, which CDConv is written in; its words stay those of their region.
 
-    What is simplified stays as it is: of the 46,640 utterances of CDConv none is changed.
+    Of the 46,640 utterances of CDConv none is changed by it.
     """
     return text if text.isascii() else _converter().convert(text)
 

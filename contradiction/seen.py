@@ -166,8 +166,8 @@ def check_sources(recipe: "Recipe", data_name: str) -> None:
             if recipe.share < 1 and each.seed != recipe.seed:  # shares are nested for one seed alone
                 raise InputError(
                     f"{kind} {name}: {_made_from(each)}trained on {100 * each.share:g} % of the rows, drawn with "
-                    f"{'another seed' if each.seed is None else f'the seed {each.seed}'}, and the recipe's share is "
-                    f"drawn with {recipe.seed}; take one of that seed, or one not trained on these rows"
+                    f"{'a seed that is not recorded' if each.seed is None else f'the seed {each.seed}'}, and the "
+                    f"recipe's share with {recipe.seed}; take one of that seed, or one not trained on these rows"
                 )
 
 

@@ -5,7 +5,10 @@ from chats import chat
 from hypothesis import given
 from hypothesis import strategies as st
 
+from contradiction.backbones.corpus import read_texts
+from contradiction.backbones.start import start
 from contradiction.characters import simplified
+from contradiction.recipes import Recipe
 from contradiction.views import VIEWS, model_input
 
 TRADITIONAL = chat("你養過貓嗎？", "沒養過，我對貓毛過敏。", "那妳週末做什麼？", "在家裡陪我養的兩隻貓。")
@@ -29,6 +32,18 @@ def test_a_model_reads_either_as_the_same(detector, view):
     ]
     one, other = (model_input(row, VIEWS[view], detector.classifier.tokenizer) for row in rows)
     assert one == other
+
+
+def test_a_vocabulary_made_from_texts_has_what_a_model_reads_of_them():
+    recipe = Recipe(name="new", view="flatten", config="4-class", scratch={"hidden_size": 32, "layers": 1, "heads": 2})
+    tokenizer = start(recipe, recipe.labels, [each["content"] for each in TRADITIONAL] * 2)[1]
+    assert {"养", "猫"} < tokenizer.get_vocab().keys()
+    assert not {"養", "貓"} & tokenizer.get_vocab().keys()
+
+
+def test_a_corpus_is_read_as_it_stands_and_as_a_model_reads_it(tmp_path):
+    (tmp_path / "corpus.txt").write_text("你養過貓嗎？\n你好\n", encoding="utf-8")
+    assert list(read_texts([tmp_path / "corpus.txt"])) == ["你養過貓嗎？", "你养过猫吗？", "你好"]
 
 
 def test_verdicts_do_not_hang_on_the_characters(detector):

@@ -306,7 +306,11 @@ def test_a_checkpoint_from_elsewhere_gets_its_view_and_its_rule(run, random_mode
     assert (code, err) == (
         2, f"cdconv: {folder}: its configuration does not say which utterances it reads; views are {', '.join(VIEWS)}\n"
     )  # fmt: skip
-    assert run("calibrate", folder, "--data", sample_repo, "--view", "all")[0] == 2
+    before = (folder / "config.json").read_bytes()
+    for view, said in (("all", "there is no view 'all'"), ("nli", "the data has no premise, hypothesis")):
+        code, _, err = run("calibrate", folder, "--data", sample_repo, "--view", view)
+        assert (code, said in err) == (2, True)
+    assert (folder / "config.json").read_bytes() == before
     code, out, _ = run("calibrate", folder, "--data", sample_repo, "--view", "sentence-pair")
     assert code == 0 and "temperature" in out
     found = CheckpointClassifier.load(folder)

@@ -160,6 +160,7 @@ def test_what_cannot_be_asked_together_is_one_line(run, random_model, repo, samp
         (["--data", repo, "--evidence", "--settings"], "ask one at a time"),
         (["--data", repo, "--evidence", "--reading", "all-at-once"], "reading 'all-at-once'; allowed are windowed"),
         (["--data", repo, "--limit", "10"], "go with --evidence"),
+        (["--data", repo, "--results", repo], "--results goes with --settings"),
     ]:
         code, out, err = run("evaluate", model, *arguments)
         assert (code, out, err.count("\n")) == (2, "", 1)

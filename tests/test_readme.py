@@ -19,6 +19,7 @@ PAGES = [
     ROOT / "README.zh.md",
     *sorted((ROOT / "docs").glob("*.md")),
     ROOT / "models" / "README.md",
+    *sorted((ROOT / "models" / "results").rglob("*.md")),
 ]
 
 

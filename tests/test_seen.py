@@ -200,6 +200,7 @@ OLDER = {"bot": "older", "share": "older"}
         (BOTH, {"share": 0.1}, "trained on 100 % of the rows, and the recipe reads 10 %; take one that was trained on"),
         (OLDER, {"share": 0.9}, "trained on 100 % of the rows, and the recipe reads 90 %"),
         ({"share": 0.5}, {"share": 0.25}, "trained on 50 % of the rows, and the recipe reads 25 %"),
+        ({"share": 0.25, "seed": "older"}, {"share": 0.5}, "trained on 25 % of the rows, drawn with a seed that is"),
         ({"share": 0.25, "seed": 42}, {"share": 0.5}, "trained on 25 % of the rows, drawn with the seed 42, and the"),
     ],
 )

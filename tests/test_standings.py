@@ -6,7 +6,7 @@ from PIL import Image
 from contradiction import results, shipped
 from contradiction.labels import merge_id
 from contradiction.reports import standings
-from contradiction.reproduction.plot import COLOURS
+from contradiction.reports.panel import COLOURS
 
 REFERENCES = [0, 1, 2, 3] * 25
 

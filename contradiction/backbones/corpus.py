@@ -5,12 +5,15 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from contradiction.characters import simplified
 from contradiction.errors import InputError, first_line
 from contradiction.quiet import no_data_bars
 
 
 def read_texts(sources: Iterable[str | Path]) -> Iterator[str]:
     """The texts of all sources, in their order; blank ones are left out.
+
+    One in traditional characters is followed by what a detector reads of it, see ``contradiction.characters``.
 
     Args:
         sources: files in UTF-8, of which each line is a text or, where the first line is a JSON object, a JSON object
@@ -23,7 +26,9 @@ def read_texts(sources: Iterable[str | Path]) -> Iterator[str]:
     for source in sources:
         path = Path(source)
         texts = _of_data_repo(path) if path.is_dir() else _of_file(path)
-        yield from (text for text in texts if text.strip())
+        for text in texts:
+            if text.strip():
+                yield from dict.fromkeys((text, simplified(text)))
 
 
 def _of_file(path: Path) -> Iterator[str]:

@@ -7,6 +7,7 @@ from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from contradiction.characters import simplified
 from contradiction.errors import InputError, first_line
 from contradiction.positions import first_position, positions_of
 from contradiction.quiet import no_load_report, no_model_bars
@@ -39,7 +40,7 @@ def start(
     if recipe.backbone:
         model, tokenizer = _pretrained(recipe.backbone, recipe, names)
     else:
-        model, tokenizer = _scratch(recipe, names, texts)
+        model, tokenizer = _scratch(recipe, names, map(simplified, texts))  # as it will read them
     # Which utterances the checkpoint reads travels with it.
     model.config.cdconv_view = recipe.view
     return model, tokenizer

@@ -27,19 +27,22 @@ RESAMPLES = 10  # over which offsets are averaged
 OFFSETS = sorted(np.arange(-4, 4.001, 0.1).round(1).tolist(), key=abs)
 
 
-def calibrate(folder: str | Path, rows: "Dataset", *, on_batch: OnBatch | None = None) -> Rule:
+def calibrate(folder: str | Path, rows: "Dataset", *, view: str | None = None, on_batch: OnBatch | None = None) -> Rule:
     """Chooses the decision rule of a model folder, and writes it there.
 
     Args:
         folder: a detector of one checkpoint, an ensemble, a stage of a hierarchical detector, or a hierarchical one.
         rows: the validation split of a config with the detector's labels.
+        view: the utterances it reads, where its configuration does not say.
         on_batch: called with the number of conversations done, after each forward pass.
 
     Raises:
-        InputError: the detector predicts other labels than the rows have.
+        InputError: the detector predicts other labels than the rows have, or reads what they do not hold.
     """
     names = [rows.features["label"].int2str(label) for label in rows["label"]]
-    one = load_classifier(folder)
+    one = load_classifier(folder, view=view)
+    if absent := [column for column in one.columns if column not in rows.column_names]:
+        raise InputError(f"{folder} reads {', '.join(one.columns)}; the data has no {', '.join(absent)}")
     if isinstance(one, HierarchicalClassifier):
         readings = one.read(list(rows), on_batch=on_batch)
         order = [stage.task for stage in one.stages]

@@ -11,6 +11,7 @@ from contradiction.classifiers.label_classifier import LabelClassifier
 from contradiction.classifiers.scoring import Scores, check_precision, knows, load_checkpoint, score
 from contradiction.errors import InputError
 from contradiction.files import read_json, write_json
+from contradiction.hub import CONFIG
 from contradiction.labels import LABELS, task_with
 from contradiction.views import VIEWS, Row, model_input
 
@@ -94,22 +95,18 @@ class CheckpointClassifier(LabelClassifier):
         return knows(self.tokenizer, simplified(text))
 
 
-def state_view(folder: Path, view: str) -> None:
-    """Writes into the configuration of a checkpoint from elsewhere which utterances it reads.
-
-    Raises:
-        InputError: there is no such view, no such checkpoint, or it says already that it reads others.
-    """
-    if view not in VIEWS:
-        raise InputError(f"there is no view {view!r}; views are {', '.join(VIEWS)}")
-    file = folder / "config.json"
+def demand_no_other_view(folder: Path, view: str) -> None:
+    """Raises InputError where a checkpoint says already that it reads other utterances, or there is no checkpoint."""
+    file = folder / CONFIG
     if not file.is_file():
-        raise InputError(f"{folder}: the folder holds no checkpoint (no config.json) that could read a view")
-    config = read_json(file)
-    if config.get(VIEW, view) != view:
-        raise InputError(f"{file}: reads {config[VIEW]}, not {view}; leave the view out")
-    if VIEW not in config:
-        write_json(file, config | {VIEW: view})
+        raise InputError(f"{folder}: the folder holds no checkpoint (no {CONFIG}) that could read a view")
+    if (stated := read_json(file).get(VIEW, view)) != view:
+        raise InputError(f"{file}: reads {stated}, not {view}; leave the view out")
+
+
+def state_view(folder: Path, view: str) -> None:
+    """Writes into the configuration of a checkpoint from elsewhere which utterances it reads."""
+    write_json(folder / CONFIG, read_json(folder / CONFIG) | {VIEW: view})
 
 
 def named_in(file: Path, key: str) -> list[Path]:

@@ -26,7 +26,7 @@ def calibrate(
     """
     from contradiction import record, results, seen
     from contradiction.classifiers import calibration
-    from contradiction.classifiers.checkpoint import state_view
+    from contradiction.classifiers.checkpoint import demand_no_other_view, state_view
     from contradiction.classifiers.decision import FILE
     from contradiction.data.splits import load_split, name_of, of_bot
     from contradiction.tables import Table
@@ -42,10 +42,12 @@ def calibrate(
         raise InputError(f"{model} {why}: a rule chosen on these would be too sure; take rows that it has not seen")
     rows = of_bot(rows, run.get("request", {}).get("recipe", {}).get("bot"))
     if view:
-        state_view(model, view)
+        demand_no_other_view(model, view)
     with progress(f"calibrating {model.name}") as bar:
         task = bar.add_task("", total=len(rows))
-        rule = calibration.calibrate(model, rows, on_batch=lambda done: bar.advance(task, done))
+        rule = calibration.calibrate(model, rows, view=view, on_batch=lambda done: bar.advance(task, done))
+    if view:
+        state_view(model, view)
     body = [("temperature", f"{rule.temperature:.2f}"), ("2-class from probability", f"{rule.cut:.2f}")]
     body += [(f"bias of {name}", f"{each:+.2f}") for name, each in rule.biases.items() if each]
     body += [(f"offset of {name}", f"{each:+.1f}") for name, each in rule.offsets.items() if each]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contradiction import seen
+from contradiction.data.splits import of_bot
 from contradiction.errors import InputError
 from contradiction.labels import BOTS, task_of
 from contradiction.recipes import Recipe
@@ -233,8 +234,6 @@ def _on_part(recipe: Recipe, train: "Dataset") -> Recipe:
     At equal epochs a tenth of the rows would also mean a tenth of the steps, and a small encoder that starts on the
     majority class has not left it by then: the table would show that.
     """
-    from contradiction.data.splits import of_bot
-
     times = len(train) / (recipe.share * len(of_bot(train, recipe.bot)))
     return recipe.with_changes(
         epochs=round(times * recipe.epochs), patience=recipe.patience and round(times * recipe.patience)

@@ -88,7 +88,7 @@ def write(
         seeds=list(dict.fromkeys(str(cell.seed) for cell in cells if cell.trained)),
         settings=_settings(cells),
         several=any(len(line.runs) > 1 for panel in found for line in panel.lines),
-        only_merged=[panel.config for panel in found if {line.kind for line in panel.lines} == {"merged"}],
+        only_merged=_only_merged(found),
         finished=len(done),
         missing=[cell.name for cell in cells if cell.name not in done],
         runs=_run_table(cells, done),
@@ -101,16 +101,24 @@ def write(
     return [out / f"{table}.{kind}" for kind in ("md", "csv", "png")]
 
 
+def _only_merged(found: Sequence[Panel]) -> list[str]:
+    """The configs on whose labels no run was trained."""
+    kinds: dict[str, set[str]] = {}
+    for panel in found:
+        kinds.setdefault(panel.config, set()).update(line.kind for line in panel.lines)
+    return [config for config, each in kinds.items() if each == {"merged"}]
+
+
 def _settings(cells: Sequence[Cell]) -> dict[str, str]:
     """The values that matter most, and those that are not a recipe's default, of what the table does not vary."""
     recipes = [cell.recipe for cell in cells if cell.trained]
-    keys = [key for key in Recipe.model_fields if key not in VARIED and key != "base_model"]
-    found = {key: sorted({getattr(recipe, key) for recipe in recipes}) for key in MATTER}
-    for key in keys:
-        default = Recipe.model_fields[key].default
-        if any(getattr(recipe, key) != default for recipe in recipes):
-            found[key] = list({str(getattr(recipe, key)): getattr(recipe, key) for recipe in recipes}.values())
-    return {key.replace("_", " "): " or ".join(map(str, values)) for key, values in found.items()}
+    others = [
+        key
+        for key, field in Recipe.model_fields.items()
+        if key not in (*VARIED, *MATTER, "base_model") and any(getattr(each, key) != field.default for each in recipes)
+    ]
+    found = {key: dict.fromkeys(str(getattr(each, key)) for each in recipes) for key in (*MATTER, *others)}
+    return {key.replace("_", " "): " or ".join(values) for key, values in found.items() if values}
 
 
 def _run_table(cells: Sequence[Cell], done: Mapping[str, Mapping[str, Any]]) -> Table:
