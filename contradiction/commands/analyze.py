@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from contradiction.commands.options import RESULTS, SHOWN_RESULTS, DataOption
+from contradiction.commands.options import DATA, RESULTS, SHOWN_RESULTS, DataOption
 from contradiction.errors import InputError
 from contradiction.terminal import progress, tell_seen
 
@@ -13,7 +13,7 @@ from contradiction.terminal import progress, tell_seen
 def analyze(
     source: Annotated[str, typer.Argument(help="A model folder or Hub id, or a kept evaluation (a JSON file).")],
     out: Annotated[Path, typer.Option(help="The folder to write.")],
-    data: DataOption = "cdconv",
+    data: DataOption = DATA,
     config: Annotated[
         str | None, typer.Option(help="A config of the data. By default the one that the model was trained on.")
     ] = None,

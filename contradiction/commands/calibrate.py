@@ -5,14 +5,14 @@ from typing import Annotated
 
 import typer
 
-from contradiction.commands.options import DataOption
+from contradiction.commands.options import DATA, DataOption
 from contradiction.errors import InputError
 from contradiction.terminal import progress, show
 
 
 def calibrate(
     model: Annotated[Path, typer.Argument(help="A model folder.")],
-    data: DataOption = "cdconv",
+    data: DataOption = DATA,
     config: Annotated[
         str | None, typer.Option(help="A config of the data. By default the one that the model was trained on.")
     ] = None,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from contradiction.commands.options import DATA
 from contradiction.errors import InputError
 from contradiction.terminal import show
 
@@ -51,7 +52,7 @@ def find(source: str | None, fall_back: bool = False) -> "Source":
 @app.command("build")
 def build(
     source: SourceOption = None,
-    out: Annotated[Path, typer.Option(help="The folder to write.")] = Path("cdconv"),
+    out: Annotated[Path, typer.Option(help="The folder to write.")] = Path(DATA),
     checklists: Annotated[
         bool, typer.Option("--checklists", help="Also test rows with turns added, and taken away.")
     ] = False,

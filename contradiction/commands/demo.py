@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from contradiction.commands.data import SourceOption, find
-from contradiction.commands.options import SHIPPED, ModelOption, demand_model
+from contradiction.commands.options import DATA, SHIPPED, ModelOption, demand_model
 from contradiction.commands.train import run
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def demo(
 
     found = find(source, fall_back=source is None)
     data, out = (
-        ("cdconv", Path(DEMO)) if found.kind == "release" else (f"cdconv-{found.kind}", Path(f"{DEMO}-{found.kind}"))
+        (DATA, Path(DEMO)) if found.kind == "release" else (f"{DATA}-{found.kind}", Path(f"{DEMO}-{found.kind}"))
     )
     typer.secho("1. data set", bold=True)
     datarepo.build(found, data, baselines=results.baseline_table())

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from contradiction.commands.options import RESULTS, SHOWN_RESULTS, DataOption
+from contradiction.commands.options import DATA, RESULTS, SHOWN_RESULTS, DataOption
 from contradiction.errors import InputError
 from contradiction.terminal import progress, show, tell_seen
 
@@ -17,7 +17,7 @@ ALL = "all"
 
 def evaluate(
     model: Annotated[str, typer.Argument(help="A model folder or Hub id.")],
-    data: DataOption = "cdconv",
+    data: DataOption = DATA,
     config: Annotated[
         str | None, typer.Option(help="A config of the data. By default the one that the model was trained on.")
     ] = None,

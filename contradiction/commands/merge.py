@@ -5,13 +5,13 @@ from typing import Annotated
 
 import typer
 
-from contradiction.commands.options import DataOption
+from contradiction.commands.options import DATA, DataOption, data_option
 
 ModelsArgument = Annotated[list[Path], typer.Argument(help="Model folders that `cdconv train` wrote, two or more.")]
 OutOption = Annotated[Path, typer.Option(help="The model folder to write.")]
 
 
-def soup(models: ModelsArgument, out: OutOption, data: DataOption = "cdconv") -> None:
+def soup(models: ModelsArgument, out: OutOption, data: DataOption = DATA) -> None:
     """Averages the weights of runs that started from one checkpoint; the mean costs no more to ask than one of them."""
     from contradiction.merging.soup import soup
 
@@ -19,7 +19,7 @@ def soup(models: ModelsArgument, out: OutOption, data: DataOption = "cdconv") ->
     _tell(out, f"the mean of {len(models)} models", data)
 
 
-def ensemble(models: ModelsArgument, out: OutOption, data: DataOption = "cdconv") -> None:
+def ensemble(models: ModelsArgument, out: OutOption, data: DataOption = DATA) -> None:
     """Puts detectors of any views into one folder, to be asked together; it costs as much as all of them."""
     from contradiction.merging.ensembling import ensemble
 
@@ -28,5 +28,4 @@ def ensemble(models: ModelsArgument, out: OutOption, data: DataOption = "cdconv"
 
 
 def _tell(out: Path, what: str, data: str) -> None:
-    where = "" if data == "cdconv" else f" --data {data}"
-    typer.echo(f"{out}: {what}; next: cdconv evaluate {out} --split validation{where}")
+    typer.echo(f"{out}: {what}; next: cdconv evaluate {out} --split validation{data_option(data)}")

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from contradiction.commands.options import DATA
+
 if TYPE_CHECKING:
     from contradiction.publishing import Upload
 
@@ -18,7 +20,7 @@ DryRunOption = Annotated[bool, typer.Option("--dry-run", help="List what would b
 @app.command("dataset")
 def push_dataset(
     repo_id: RepoOption,
-    folder: Annotated[Path, typer.Option(help="A data repo that `cdconv data build` wrote.")] = Path("cdconv"),
+    folder: Annotated[Path, typer.Option(help="A data repo that `cdconv data build` wrote.")] = Path(DATA),
     any_data: Annotated[bool, typer.Option("--any-data", help="Also what its card says is not CDConv.")] = False,
     private: PrivateOption = False,
     dry_run: DryRunOption = False,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from contradiction.commands.options import DataOption
+from contradiction.commands.options import DATA, DataOption
 from contradiction.errors import InputError
 from contradiction.terminal import show
 
@@ -38,7 +38,7 @@ def reproduce(
         list[str] | None,
         typer.Option("--set", help="key=value: a recipe value for all cells, as epochs=3; repeatable."),
     ] = None,
-    data: DataOption = "cdconv",
+    data: DataOption = DATA,
     out: Annotated[Path | None, typer.Option(help="The folder of the table. By default runs/TABLE.")] = None,
     resume: Annotated[
         bool, typer.Option("--resume/--no-resume", help="Skip finished cells, go on with unfinished ones.")

@@ -5,13 +5,13 @@ from typing import Annotated
 
 import typer
 
-from contradiction.commands.options import RESULTS, SHOWN_RESULTS, DataOption
+from contradiction.commands.options import DATA, RESULTS, SHOWN_RESULTS, DataOption
 from contradiction.errors import InputError
 from contradiction.terminal import show
 
 
 def baselines(
-    data: DataOption = "cdconv",
+    data: DataOption = DATA,
     config: Annotated[
         list[str] | None, typer.Option(help="Configs to run. By default 2- and 4-class, both splits.")
     ] = None,

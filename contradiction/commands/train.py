@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from contradiction.commands.options import DataOption
+from contradiction.commands.options import DATA, DataOption, data_option
 
 if TYPE_CHECKING:
     from contradiction.recipes import Recipe
@@ -26,7 +26,7 @@ def train(
     nli: Annotated[
         str | None, typer.Option(help="Data repo of NLI pairs to read beside the rows, instead of the recipe's.")
     ] = None,
-    data: DataOption = "cdconv",
+    data: DataOption = DATA,
     seed: Annotated[int | None, typer.Option(help="Instead of the recipe's.")] = None,
     precision: Annotated[str | None, typer.Option(help="fp32, bf16 or fp16, instead of the recipe's.")] = None,
     out: Annotated[Path | None, typer.Option(help="The model folder to write. By default runs/RECIPE-seedN.")] = None,
@@ -75,7 +75,6 @@ def run(recipe: "Recipe", data: str, out: Path, **options: Any) -> None:
     if not PartialState().is_main_process:  # one of several is enough to say so
         return
     if recipe.view != "nli":
-        where = "" if data == "cdconv" else f" --data {data}"
-        typer.echo(f"{out}: trained; next: cdconv evaluate {out}{where}")
+        typer.echo(f"{out}: trained; next: cdconv evaluate {out}{data_option(data)}")
     else:
         typer.echo(f"{out}: trained; next: cdconv train RECIPE --backbone {out}")
