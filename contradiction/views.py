@@ -29,6 +29,8 @@ VIEWS: Mapping[str, tuple[str, ...]] = {
 }
 
 
+STATED = "cdconv_view"  # the key of a checkpoint's configuration that says which view it reads
+
 # The view of a recipe, and of a model folder, that holds one checkpoint a stage.
 HIERARCHICAL = "hierarchical"
 

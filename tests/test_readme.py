@@ -1,11 +1,13 @@
 """README and docs: their code runs as printed, commands exist, links lead somewhere, figures are the kept ones."""
 
+import json
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from chats import chat
 
 from contradiction import results
 from contradiction.cli import app
@@ -126,3 +128,19 @@ def test_what_the_page_for_operators_prints_runs(checkout):
     assert first == "它叫橘子"  # the consistent one of the two
     assert held.startswith("Monitor(model='models/e5-small-cdconv-soup', messages=5, turns=3, ")
     assert last.startswith("Verdict(label=")
+
+
+def test_the_line_that_detect_is_said_to_print_is_printed(run, tmp_path):
+    text = (ROOT / "docs" / "operators.md").read_text(encoding="utf-8")
+    said = json.loads(re.search(r"```console\n\$ cdconv detect chats.jsonl\n(.*?)\n```", text)[1])
+    file = tmp_path / "chats.jsonl"
+    file.write_text(json.dumps(chat("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")), encoding="utf-8")
+    code, out, _ = run("detect", file)
+    found = json.loads(out)
+    assert code == 0
+    assert found["scores"] == pytest.approx(said["scores"], abs=1e-4)
+    assert found["probability"] == pytest.approx(said["probability"], abs=1e-4)
+    numbers = ("score", "scores", "probability")
+    assert [each for each in found.items() if each[0] not in numbers] == [
+        each for each in said.items() if each[0] not in numbers
+    ]

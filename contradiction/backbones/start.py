@@ -12,6 +12,7 @@ from contradiction.errors import InputError, first_line
 from contradiction.positions import first_position, positions_of
 from contradiction.quiet import no_load_report, no_model_bars
 from contradiction.recipes import Recipe, Scratch
+from contradiction.views import STATED
 from contradiction.weights import sound
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def start(
     else:
         model, tokenizer = _scratch(recipe, names, map(simplified, texts))  # as it will read them
     # Which utterances the checkpoint reads travels with it.
-    model.config.cdconv_view = recipe.view
+    setattr(model.config, STATED, recipe.view)
     return model, tokenizer
 
 

@@ -13,12 +13,10 @@ from contradiction.errors import InputError
 from contradiction.files import read_json, write_json
 from contradiction.hub import CONFIG
 from contradiction.labels import LABELS, task_with
-from contradiction.views import VIEWS, Row, model_input
+from contradiction.views import STATED, VIEWS, Row, model_input
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
-
-VIEW = "cdconv_view"  # the key of a configuration that says which utterances the model reads
 
 
 class CheckpointClassifier(LabelClassifier):
@@ -52,7 +50,7 @@ class CheckpointClassifier(LabelClassifier):
         if task is None:
             known = "; ".join(", ".join(names) for names in LABELS.values())
             raise InputError(f"{name}: its labels are {', '.join(self.labels)}; a detector's are one of: {known}")
-        view = view or str(getattr(model.config, VIEW, ""))
+        view = view or str(getattr(model.config, STATED, ""))
         if view not in VIEWS:
             wrong = f"there is no view {view!r}" if view else "its configuration does not say which utterances it reads"
             raise InputError(f"{name}: {wrong}; views are {', '.join(VIEWS)}")
@@ -76,7 +74,7 @@ class CheckpointClassifier(LabelClassifier):
         """
         check_precision(precision)  # before a large model is loaded
         model, tokenizer = load_checkpoint(name, device)
-        stated = getattr(model.config, VIEW, None)
+        stated = getattr(model.config, STATED, None)
         own = stated is not None and view in (None, stated)
         return cls(model, tokenizer, view, str(name), Rule.load(_rule_folder(name)) if own else None, precision)
 
@@ -100,13 +98,13 @@ def demand_no_other_view(folder: Path, view: str) -> None:
     file = folder / CONFIG
     if not file.is_file():
         raise InputError(f"{folder}: the folder holds no checkpoint (no {CONFIG}) that could read a view")
-    if (stated := read_json(file).get(VIEW, view)) != view:
+    if (stated := read_json(file).get(STATED, view)) != view:
         raise InputError(f"{file}: reads {stated}, not {view}; leave the view out")
 
 
 def state_view(folder: Path, view: str) -> None:
     """Writes into the configuration of a checkpoint from elsewhere which utterances it reads."""
-    write_json(folder / CONFIG, read_json(folder / CONFIG) | {VIEW: view})
+    write_json(folder / CONFIG, read_json(folder / CONFIG) | {STATED: view})
 
 
 def named_in(file: Path, key: str) -> list[Path]:
