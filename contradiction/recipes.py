@@ -69,6 +69,8 @@ class Recipe(BaseModel):
         class_weights, logit_adjustment, focal, label_smoothing, r_drop: see ``contradiction.training.losses``.
         teachers: folders or Hub ids of trained detectors with the same labels, whose mean opinion of each row is learnt
             beside its label, see ``contradiction.training.teachers``.
+        ngrams: the part that a linear model of n-grams has in the opinion of the teachers, fitted to the training rows;
+            where none is named it is the only teacher, see ``contradiction.training.ngrams``.
         distill, distill_temperature: how much that opinion counts against the label, and how much it is softened, see
             ``contradiction.training.losses``; without teachers they mean nothing.
         nli: a data repo that ``cdconv data nli`` wrote; its pairs are read beside the rows, as conversations, see
@@ -114,6 +116,7 @@ class Recipe(BaseModel):
     label_smoothing: Share = 0.0
     r_drop: Strength = 0.0
     teachers: list[str] = []
+    ngrams: float = Field(0.0, ge=0, le=1)
     distill: float = Field(0.5, ge=0, le=1)
     distill_temperature: float = Field(1.0, gt=0, allow_inf_nan=False)
     nli: str | None = None
@@ -177,10 +180,12 @@ class Recipe(BaseModel):
 
     @model_validator(mode="after")
     def _teachers_teach_one(self) -> Self:
-        if self.teachers and self.view == HIERARCHICAL:
+        if self.taught and self.view == HIERARCHICAL:
             raise ValueError("teachers teach one checkpoint; view 'hierarchical' trains one for each category")
-        if self.transfer and not self.teachers:
+        if self.transfer and not self.taught:
             raise ValueError("a transfer set has no labels; name the teachers to learn it from")
+        if self.ngrams and (self.view == "nli" or self.target):
+            raise ValueError("key 'ngrams' reads conversations, and gives each label of the config a probability")
         if self.transfer and self.view == "nli":
             raise ValueError("a transfer set is made of conversations; the view nli reads pairs of sentences")
         return self
@@ -202,6 +207,11 @@ class Recipe(BaseModel):
         if self.r_drop and self.dropout == 0:
             raise ValueError("r_drop compares two passes under dropout; with dropout 0 they are equal")
         return self
+
+    @property
+    def taught(self) -> bool:
+        """Whether there is a teacher."""
+        return bool(self.teachers or self.ngrams)
 
     @property
     def labels(self) -> tuple[str, ...]:

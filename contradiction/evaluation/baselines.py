@@ -11,6 +11,7 @@ from typing import Any
 from contradiction.data.splits import fingerprint, load_split
 from contradiction.errors import InputError
 from contradiction.labels import CONFIGS, NLI
+from contradiction.ngrams import linear_model
 from contradiction.results import evaluation
 from contradiction.views import VIEWS
 
@@ -21,9 +22,9 @@ CONVERSATIONS = tuple(config for config in CONFIGS if config != "nli" and not co
 
 
 def run(data: str | Path, config: str, split: str = "test") -> Iterator[dict[str, Any]]:
-    """Fits and scores TF-IDF of character 1- to 3-grams with a class-balanced logistic regression.
+    """Fits and scores TF-IDF of character n-grams, utterance by utterance, with a class-balanced logistic regression.
 
-    scikit-learn's defaults and nothing tuned, so the test split decides nothing. Deterministic.
+    Nothing is tuned, so the test split decides nothing. Deterministic; see ``contradiction.ngrams``.
 
     Args:
         data: the data repo.
@@ -36,23 +37,11 @@ def run(data: str | Path, config: str, split: str = "test") -> Iterator[dict[str
     Yields:
         One evaluation for each part of the conversation, as ``contradiction.results`` keeps it.
     """
-    from sklearn.feature_extraction.text import TfidfVectorizer
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.pipeline import make_pipeline
-
     if config not in CONVERSATIONS:
         raise InputError(f"config {config!r} holds no conversations; there are {', '.join(CONVERSATIONS)}")
     train, test = load_split(data, config, "train"), load_split(data, config, split)
     for view, name in FEATURES.items():
-        model = make_pipeline(
-            TfidfVectorizer(analyzer="char", ngram_range=(1, 3)),
-            LogisticRegression(class_weight="balanced", max_iter=1000),
-        )
-        # A line break a border: n-grams across it say that an utterance begins or ends.
-        train_texts, test_texts = (
-            ["\n".join(row[column] for column in VIEWS[view]) for row in rows] for rows in (train, test)
-        )
-        model.fit(train_texts, train["label"])
+        model = linear_model(VIEWS[view], class_weight="balanced").fit(list(train), train["label"])
         yield evaluation(
             name=name,
             config=config,
@@ -60,7 +49,7 @@ def run(data: str | Path, config: str, split: str = "test") -> Iterator[dict[str
             data=fingerprint(test),
             ids=list(test["id"]),
             references=list(test["label"]),
-            predictions=model.predict(test_texts).tolist(),
+            predictions=model.predict(list(test)).tolist(),
             kind="baseline",
             view=view,
         )

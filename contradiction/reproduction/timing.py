@@ -80,7 +80,7 @@ def measure(recipe: Recipe, data: str | Path) -> float:
     rows = training_rows(load_split(data, recipe.config, "train"), recipe).rows
     model, tokenizer = start(recipe, recipe.labels, [])
     # What teachers say makes no difference here, and to ask them is no part of training.
-    soft = np.full((len(rows), len(recipe.labels)), 1 / len(recipe.labels)) if recipe.teachers else None
+    soft = np.full((len(rows), len(recipe.labels)), 1 / len(recipe.labels)) if recipe.taught else None
     examples = sorted(encode_rows(rows, recipe, tokenizer, soft=soft), key=lambda each: len(each["input_ids"]))
     accelerator = accelerator_for(recipe)
     loss_of = objective(recipe, [1] * len(recipe.labels))  # how the classes weigh takes no time

@@ -162,7 +162,7 @@ def _prepare(
     rows, read = reading.rows, (recipe.view, *recipe.mixed_views)
     columns = dict.fromkeys(column for view in read for column in VIEWS[view])
     model, tokenizer = start(recipe, recipe.labels, (row[column] for row in rows for column in columns))
-    soft = _taught(accelerator, recipe, reading, work) if recipe.teachers else None
+    soft = _taught(accelerator, recipe, reading, work) if recipe.taught else None
     views = [encode_rows(rows, recipe, tokenizer, view, soft) for view in read]
     parts = train_loader(views, tokenizer, layout, recipe.seed)
     checks = evaluation_loader(encode_rows(validation, recipe, tokenizer), tokenizer, recipe.batch_size)

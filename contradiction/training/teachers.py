@@ -11,6 +11,7 @@ from contradiction import record
 from contradiction.classifiers.hierarchy import HierarchicalClassifier
 from contradiction.classifiers.loading import load_classifier
 from contradiction.errors import InputError
+from contradiction.training import ngrams
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -41,7 +42,7 @@ def soft_labels(recipe: "Recipe", rows: "Dataset") -> np.ndarray:
 
     A mean of several is more often right than each, and one student can come near it at the cost of one (Hinton et al.,
     2015, *Distilling the knowledge in a neural network*, section 2). Each teacher reads its own view, at the
-    precision of the recipe and without its decision rule.
+    precision of the recipe and without its decision rule. A teacher of n-grams has the part ``recipe.ngrams``.
 
     Raises:
         InputError: a teacher is not there, or has other labels than the student.
@@ -59,4 +60,7 @@ def soft_labels(recipe: "Recipe", rows: "Dataset") -> np.ndarray:
             logits = teacher.logits(list(rows), on_batch=bar.update)
         order = [teacher.labels.index(label) for label in recipe.labels]
         found.append(softmax(logits, axis=1)[:, order])
-    return np.mean(found, axis=0)
+    if not recipe.ngrams:
+        return np.mean(found, axis=0)
+    lexical = ngrams.soft_labels(recipe, rows)
+    return (1 - recipe.ngrams) * np.mean(found, axis=0) + recipe.ngrams * lexical if found else lexical

@@ -1,0 +1,128 @@
+"""The linear model of n-grams, as a baseline, and as a teacher that has not read the rows it is asked of."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from contradiction import record
+from contradiction.data.splits import load_split
+from contradiction.errors import InputError
+from contradiction.ngrams import linear_model
+from contradiction.recipes import Recipe
+from contradiction.training import ngrams, teachers
+from contradiction.training.loop import train
+from contradiction.training.transfer import transfer_rows
+
+SCRATCH = {"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600}
+
+
+def recipe(**values):
+    return Recipe(
+        **{"name": "student", "view": "flatten", "config": "4-class", "scratch": SCRATCH, "epochs": 1, "ngrams": 1.0}
+        | values
+    )
+
+
+@pytest.fixture(scope="module")
+def rows(sample_repo):
+    return load_split(sample_repo, "4-class", "train")
+
+
+def of(rows, **columns):
+    """Rows of these columns; what is not named is that of the first row."""
+    count = len(next(iter(columns.values())))
+    made = rows.select([0] * count).to_dict() | {"id": list(range(count))} | columns
+    return type(rows).from_dict(made, features=rows.features)
+
+
+def test_who_says_something_makes_a_difference():
+    said = [{"u2": "是", "b2": "不"}, {"u2": "不", "b2": "是"}] * 4
+    model = linear_model(("u2", "b2")).fit(said, [0, 1] * 4)
+    assert model.predict(said[:2]).tolist() == [0, 1]
+
+
+def test_a_row_is_judged_by_models_that_have_not_read_it(rows):
+    # The labels are drawn, so that nothing can be learnt but which row has which; a model that has read the rows knows
+    # them all by heart.
+    generator = np.random.default_rng(0)
+    texts = ["".join(map(chr, generator.integers(0x4E00, 0x9000, 12))) for _ in range(160)]
+    labels = generator.integers(0, 2, 160).tolist()
+    drawn = of(rows, b2=texts, u1=texts, label=labels)
+    known = linear_model(("b2",)).fit(list(drawn), labels)
+    assert np.mean(known.predict(list(drawn)) == labels) == 1
+    for config in ("4-class", "4-class-grouped"):
+        said = ngrams.soft_labels(recipe(view="reply-only", config=config), drawn)
+        assert np.mean(said.argmax(axis=1) == labels) < 0.65
+        assert_allclose(said.sum(axis=1), 1)
+        assert_allclose(said[:, 2:], 0)  # labels that no row has
+
+
+def test_a_made_row_is_judged_by_models_that_have_read_neither_of_its_sources(rows, monkeypatch):
+    """What a model was fitted to is looked at, and what it is asked of."""
+    read = []
+
+    class Looked:
+        def fit(self, rows, labels):
+            self.rows = rows
+            self.classes_ = np.unique(labels)
+            return self
+
+        def predict_proba(self, asked):
+            read.extend((row, self.rows) for row in asked)
+            return np.full((len(asked), len(self.classes_)), 1 / len(self.classes_))
+
+    monkeypatch.setattr(ngrams, "linear_model", lambda columns: Looked())
+    made = transfer_rows(rows, 1)
+    ngrams.soft_labels(recipe(transfer=1), made.from_dict({name: [*rows[name], *made[name]] for name in rows.features}))
+    assert len(read) == len(rows) + len(made)
+    kinds = set()
+    for row, others in read:
+        kinds.add(row["label"] is None)
+        assert row["id"] not in {other["id"] for other in others}
+        source = next(each for each in rows if (each["u2"], each["b2"], each["bot"]) == ngrams._turn(row))
+        assert source["id"] not in {other["id"] for other in others}
+        assert len(others) > len(rows) / 2
+    assert kinds == {True, False}
+
+
+def test_rows_of_one_context_lie_in_one_fold_where_the_split_is_grouped(rows):
+    contexts = [f"第{number // 4}句" for number in range(160)]
+    known = list(of(rows, u1=contexts, label=[0, 1] * 80))
+    grouped, free = ngrams._folds(known, grouped=True), ngrams._folds(known, grouped=False)
+    assert len(set(zip(contexts, grouped, strict=True))) == 40 < len(set(zip(contexts, free, strict=True)))
+    assert set(grouped) == set(free) == set(range(ngrams.FOLDS))
+
+
+def test_too_few_rows_are_one_line(rows):
+    with pytest.raises(InputError, match="cannot be parted into 8 folds"):
+        ngrams.soft_labels(recipe(), rows.select(range(4)))
+
+
+def test_the_part_of_n_grams_in_the_opinion(rows, quick_model):
+    few = rows.select(range(64))
+    alone, lexical = (
+        teachers.soft_labels(recipe(teachers=[str(quick_model)], ngrams=part), few) for part in (0.0, 1.0)
+    )
+    both = teachers.soft_labels(recipe(teachers=[str(quick_model)], ngrams=0.25), few)
+    assert_allclose(both, 0.75 * alone + 0.25 * lexical)
+    assert_allclose(lexical, teachers.soft_labels(recipe(), few))
+    assert np.abs(alone - lexical).max() > 0.01
+
+
+def test_a_student_of_n_grams_alone_is_trained_on_made_rows_too(sample_repo, tmp_path):
+    out = train(recipe(transfer=1, distill=1.0), data=sample_repo, out=tmp_path / "student")
+    assert record.read(out)["request"]["recipe"]["ngrams"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"view": "nli", "config": "nli"}, "reads conversations"),
+        ({"target": "history"}, "gives each label"),
+        ({"view": "hierarchical"}, "teachers teach one checkpoint"),
+        ({"ngrams": 1.5}, "less than or equal to 1"),
+    ],
+)
+def test_what_n_grams_cannot_teach_is_refused(values, said):
+    with pytest.raises(ValueError, match=said):
+        recipe(**values)
