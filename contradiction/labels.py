@@ -47,6 +47,11 @@ def task_of(config: str) -> str:
     return config.removesuffix(GROUPED).removesuffix(A2T).removesuffix(RCT).removeprefix(NLI)
 
 
+def merged_config(config: str) -> str:
+    """The config of two classes with the same rows: ``4-class-grouped`` -> ``2-class-grouped``."""
+    return config.replace("4-class", "2-class")
+
+
 def task_with(names: Iterable[str]) -> str | None:
     """The task or stage that has exactly these label names, in any order; None if there is none."""
     found = sorted(names)

@@ -78,6 +78,8 @@ def reproduce(
     if dry_run:
         _show_plan(mine, grid.finished(mine, folder), data, folder)
         return
+    for cell in () if only_table else mine:
+        cell.recipe.demand_folders(cell.name)
     failed = 0 if only_table else _run(cells, mine, data, folder, resume, drop_weights, save_steps)
     # One process after the other, so that the last to write has seen all that is finished.
     with locked(folder / "table", wanted=folder.is_dir(), wait=True):
@@ -177,7 +179,7 @@ def _show_plan(cells: Sequence["Cell"], done: Done, data: str, folder: Path) -> 
 
 
 def _write_table(table: str, cells: Sequence["Cell"], data: str, folder: Path, count_baselines: bool) -> None:
-    from contradiction.reproduction import grid
+    from contradiction.reproduction import artefacts, grid
     from contradiction.reproduction import table as tables
     from contradiction.reproduction.panels import configs_of, panels_of
 
@@ -185,7 +187,7 @@ def _write_table(table: str, cells: Sequence["Cell"], data: str, folder: Path, c
     if not done:
         typer.echo(f"cdconv: {folder}: no cell is finished, so there is no table yet", err=True)
         return
-    beside = {config: grid.baselines(config, data, folder, count_baselines) for config in configs_of(cells)}
+    beside = {config: artefacts.beside(config, cells, data, folder, count_baselines) for config in configs_of(cells)}
     panels = panels_of(table, cells, done, beside, grid.bots_of(cells, data))
     for panel in panels:
         show(tables.score_table(panel))

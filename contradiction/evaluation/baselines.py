@@ -4,7 +4,7 @@ A detector that does not beat the reply alone, or the context alone *without* th
 made and not what contradicts what.
 """
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,18 @@ from contradiction.results import evaluation
 from contradiction.views import VIEWS
 
 FEATURES = {"reply-only": "TF-IDF, reply only", "context-only": "TF-IDF, context only", "flatten": "TF-IDF, all"}
-
-
 CONVERSATIONS = tuple(config for config in CONFIGS if config != "nli" and not config.startswith(NLI))
 
 
-def run(data: str | Path, config: str, split: str = "test") -> Iterator[dict[str, Any]]:
+def run(
+    data: str | Path,
+    config: str,
+    split: str = "test",
+    *,
+    views: Iterable[str] = tuple(FEATURES),
+    read: Container[int] | None = None,
+    **more: Any,
+) -> Iterator[dict[str, Any]]:
     """Fits and scores TF-IDF of character n-grams, utterance by utterance, with a class-balanced logistic regression.
 
     Nothing is tuned, so the test split decides nothing. Deterministic; see ``contradiction.ngrams``.
@@ -30,6 +36,9 @@ def run(data: str | Path, config: str, split: str = "test") -> Iterator[dict[str
         data: the data repo.
         config: for instance ``4-class``.
         split: the split to score.
+        views: keys of ``FEATURES``.
+        read: the ids of the training rows to fit to; by default all.
+        more: further entries of the evaluations.
 
     Raises:
         InputError: no such config of conversations.
@@ -39,17 +48,18 @@ def run(data: str | Path, config: str, split: str = "test") -> Iterator[dict[str
     """
     if config not in CONVERSATIONS:
         raise InputError(f"config {config!r} holds no conversations; there are {', '.join(CONVERSATIONS)}")
-    train, test = load_split(data, config, "train"), load_split(data, config, split)
-    for view, name in FEATURES.items():
-        model = linear_model(VIEWS[view], class_weight="balanced").fit(list(train), train["label"])
+    test = load_split(data, config, split)
+    rows = [row for row in load_split(data, config, "train") if read is None or row["id"] in read]
+    for view in views:
+        model = linear_model(VIEWS[view], class_weight="balanced").fit(rows, [row["label"] for row in rows])
         yield evaluation(
-            name=name,
+            name=FEATURES[view],
             config=config,
             split=split,
             data=fingerprint(test),
             ids=list(test["id"]),
             references=list(test["label"]),
             predictions=model.predict(list(test)).tolist(),
-            kind="baseline",
             view=view,
+            **{"kind": "baseline"} | more,
         )

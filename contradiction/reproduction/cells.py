@@ -10,7 +10,7 @@ from contradiction import seen
 from contradiction.data.splits import of_bot
 from contradiction.errors import InputError
 from contradiction.labels import BOTS, task_of
-from contradiction.recipes import Recipe
+from contradiction.recipes import Recipe, of_folder
 from contradiction.views import VIEWS
 
 if TYPE_CHECKING:
@@ -211,7 +211,7 @@ def _cells(
     # Once for all seeds, because to read and hash data and backbone takes a while.
     request = requests.request(recipe, data)
     train, test = load_split(data, recipe.config, "train"), fingerprint(load_split(data, recipe.config, "test"))
-    start = Path(str(recipe.backbone)).resolve().name
+    start = start_name(str(recipe.backbone))
     found = []
     if nli and recipe.view in VIEWS and method not in ARTEFACTS and task_of(recipe.config) == "2-class":
         asked = {"zero_shot": recipe.view, "backbone": request["recipe"]["backbone"]}
@@ -226,6 +226,11 @@ def _cells(
             asked = {**request, "recipe": {**request["recipe"], **varied}}
             found.append(Cell(method, start, nli, True, one, rows, asked, test))
     return found
+
+
+def start_name(checkpoint: str) -> str:
+    """The short name of a start: of a folder, the last part of a Hub id, or of what a record calls name@digest."""
+    return checkpoint.partition("@")[0] if of_folder(checkpoint) else Path(checkpoint).resolve().name
 
 
 def _on_part(recipe: Recipe, train: "Dataset") -> Recipe:

@@ -144,24 +144,3 @@ def bots_of(all_cells: Iterable[Cell], data: str | Path) -> dict[int, str]:
         name = rows.features["bot"].int2str
         found |= {number: name(bot) for number, bot in zip(rows["id"], rows["bot"], strict=True)}
     return found
-
-
-def baselines(config: str, data: str | Path, out: str | Path, count: bool) -> list[dict[str, Any]]:
-    """The artefact baselines on a config's test split: the published ones, else those in ``out``.
-
-    Where neither are of these very rows they are counted and kept in ``out``, if ``count`` says so.
-    """
-    from contradiction.data.splits import fingerprint, load_split
-    from contradiction.evaluation import baselines as artefacts
-
-    rows = fingerprint(load_split(data, config, "test"))
-    for folder in (results.FOLDER, out):
-        if found := results.baselines(config, "test", folder, rows):
-            return sorted(found, key=lambda each: list(artefacts.FEATURES).index(each["view"]))
-    if not count:
-        return []
-    found = []
-    for result in artefacts.run(data, config):
-        results.keep(result, Path(out) / f"tfidf-{result['view']}.{config}.test.json")
-        found.append(result)
-    return found

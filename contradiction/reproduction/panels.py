@@ -6,22 +6,20 @@ from itertools import pairwise
 from typing import Any
 
 from contradiction import results
+from contradiction.evaluation.baselines import FEATURES
 from contradiction.evaluation.paired_tests import Line, Run, contrasts, merged_run_of, part_of, run_of
-from contradiction.labels import BOTS, task_of
+from contradiction.labels import BOTS, merged_config, task_of
 from contradiction.reports.panel import PAPER, Panel
 from contradiction.reproduction.cells import ARTEFACTS, BY_BOT, CURVE, METHODS, Cell
 
+NGRAMS = FEATURES["flatten"]
 AGAINST = ("sentence-pair", "hierarchical")  # the methods that all others are tested against
 
 
 def configs_of(cells: Sequence[Cell]) -> list[str]:
     """The configs that a grid says something about: those of its cells, and 2-class by merging 4-class labels."""
-    found = {cell.config for cell in cells} | {_merged(cell.config) for cell in cells}
+    found = {cell.config for cell in cells} | {merged_config(cell.config) for cell in cells}
     return sorted(found, key=lambda config: (config.endswith("grouped"), config))
-
-
-def _merged(config: str) -> str:
-    return config.replace("4-class", "2-class")
 
 
 def panels_of(
@@ -40,7 +38,8 @@ def panels_of(
         table: a key of ``TABLES``.
         cells: the whole grid.
         done: the kept test evaluations, by the cell's name.
-        baselines: config -> kept evaluations of the artefact baselines on its test split.
+        baselines: config -> kept evaluations of the artefact baselines on its test split, see
+            ``contradiction.reproduction.artefacts``.
         bots: whose reply a test row is, by its id; for the table ``bots``.
         bootstrap: resamples of the paired tests, and of the figures on a part of the rows.
     """
@@ -51,14 +50,14 @@ def panels_of(
         lines = _lines(table, cells, done, config)
         if not lines:
             continue
-        beside = [Line(each["name"], "", "", "baseline", (run_of(each),), 1) for each in baselines.get(config, ())]
+        beside = _baselines(table, cells, baselines.get(config, ()))
         release = all(cell.request.get("data_name", "CDConv") == "CDConv" for cell in cells)
         for bot in tested:
             ids = {number for number, its in (bots or {}).items() if its == bot}
             if bot and ids.isdisjoint(lines[0].runs[0].ids):
                 continue
             shown, others = (_on(each, ids, config, bootstrap) if bot else each for each in (lines, beside))
-            tests = contrasts(_pairs(table, shown, nli, bot), task_of(config), bootstrap)
+            tests = contrasts(_pairs(table, shown, others, nli, bot), task_of(config), bootstrap)
             paper = PAPER.get(config) if release and not bot else None
             n = len(shown[0].runs[0].ids)
             found.append(Panel(config, bot, n, tuple(shown), tuple(others), tuple(tests), paper))
@@ -77,7 +76,7 @@ def _lines(table: str, cells: Sequence[Cell], done: Mapping[str, Mapping[str, An
     for cell in cells:
         if cell.config == config:
             kind = "trained" if cell.trained else "zero-shot"
-        elif _merged(cell.config) == config:
+        elif merged_config(cell.config) == config:
             kind = "merged"
         else:
             continue
@@ -94,6 +93,29 @@ def _lines(table: str, cells: Sequence[Cell], done: Mapping[str, Mapping[str, An
     return lines
 
 
+def _baselines(table: str, cells: Sequence[Cell], found: Sequence[Mapping[str, Any]]) -> list[Line]:
+    """Those of all rows, then those of parts, the smallest share first; the runs of a part are its seeds."""
+    every = max((cell.rows for cell in cells if cell.recipe.share == 1 and not cell.recipe.bot), default=0)
+    lines = [
+        Line(each["name"], "", "", "baseline", (run_of(each),), 1, rows=every if table == CURVE else 0)
+        for each in found
+        if "part" not in each
+    ]
+    groups: dict[tuple[str, float, str], list[Mapping[str, Any]]] = {}
+    for each in found:
+        if part := each.get("part"):
+            groups.setdefault((part["bot"] or "", part["share"], each["name"]), []).append(each)
+    for (bot, share, name), group in sorted(groups.items()):
+        runs = tuple(replace(run_of(each), seed=each["part"]["seed"]) for each in group)
+        shown = f"{name}{_of_rows(share) if share < 1 else ''}{f', trained on {bot}' if bot else ''}"
+        lines.append(Line(shown, "", "", "baseline", runs, len(runs), bot, group[0]["part"]["rows"]))
+    return lines
+
+
+def _of_rows(share: float) -> str:
+    return f", {100 * share:g} % of the rows"
+
+
 def _name(table: str, method: str, start: str, kind: str, bot: str, share: float) -> str:
     if kind == "zero-shot":
         return f"zero-shot {start}, {method}"
@@ -102,30 +124,33 @@ def _name(table: str, method: str, start: str, kind: str, bot: str, share: float
             method,
             " (artefact baseline)" if method in ARTEFACTS else "",
             f" from {start}" if table == "table5" else "",
-            f", {100 * share:g} % of the rows" if table == CURVE else "",
+            _of_rows(share) if table == CURVE else "",
             f", trained on {bot or 'both'}" if table == BY_BOT else "",
             ", 4-class merged" if kind == "merged" else "",
         )
     )
 
 
-def _pairs(table: str, lines: Sequence[Line], nli: set[str], bot: str) -> list[tuple[Line, Line]]:
+def _pairs(
+    table: str, lines: Sequence[Line], baselines: Sequence[Line], nli: set[str], bot: str
+) -> list[tuple[Line, Line]]:
     """Which lines are tested against each other.
 
-    Methods against two of them; with the NLI stage against without; a share of the rows against the next smaller one;
-    on the replies of a bot, what is trained on the other, or on both, against what is trained on this one.
+    Methods against two of them; with the NLI stage against without; a share of the rows against the next smaller one,
+    and against n-grams of that share; on the replies of a bot, what is trained on the other, or on both, against
+    what is trained on this one, and each against n-grams of its rows.
     """
     if table == CURVE:  # where the shares of a method and kind stand one after the other, from the smallest
         return [
             (line, other) for other, line in pairwise(lines) if (line.method, line.kind) == (other.method, other.kind)
-        ]
+        ] + _against_ngrams(lines, baselines)
     if table == BY_BOT:
         return [
             (line, other)
             for line in lines
             for other in lines
             if (line.method, line.kind) == (other.method, other.kind) and other.bot == bot != line.bot
-        ]
+        ] + _against_ngrams(lines, baselines)
     if table == "table5":
         return [
             (line, other)
@@ -141,3 +166,19 @@ def _pairs(table: str, lines: Sequence[Line], nli: set[str], bot: str) -> list[t
                 if line is not against:
                     pairs.setdefault(frozenset((line.name, against.name)), (line, against))
     return list(pairs.values())
+
+
+def _against_ngrams(lines: Sequence[Line], baselines: Sequence[Line]) -> list[tuple[Line, Line]]:
+    """Each line with the n-grams of all utterances that were fitted to the same rows."""
+    found = []
+    for line in lines:
+        for other in baselines:
+            if other.name.startswith(NGRAMS) and other.bot == line.bot and other.rows in (0, line.rows):
+                # What draws nothing is the same for each seed.
+                same = [replace(run, seed=seed) for run in other.runs if run.seed is None for seed in _seeds(line)]
+                found.append((line, replace(other, runs=tuple(same)) if same else other))
+    return found
+
+
+def _seeds(line: Line) -> list[int | None]:
+    return [run.seed for run in line.runs]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from contradiction.files import new_file
 from contradiction.reports.panel import COLOURS, MEANINGS, Panel, draw_legend, draw_panel
 from contradiction.reproduction.cells import METHODS
+from contradiction.reproduction.panels import NGRAMS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,7 +42,8 @@ def method_plot(panels: Sequence[Panel], title: str, path: str | Path) -> None:
 def curve_plot(panels: Sequence[Panel], title: str, path: str | Path) -> None:
     """Draws a panel a config, macro-F1 against training rows, a curve a method, and writes a PNG.
 
-    A dot is the mean over the runs, a bar what their intervals span, the dotted lines the artefact baselines.
+    A dot is the mean over the runs, a bar what their intervals span; squares are n-grams of the same rows, the
+    dotted lines the artefact baselines on all rows.
     """
     from matplotlib.figure import Figure
 
@@ -69,9 +71,14 @@ def _draw_curves(axes: "Axes", panel: Panel) -> None:
         label = f"{method}, 4-class merged" if kind == "merged" else method
         style = "--" if kind == "merged" else "-"
         axes.errorbar(places, means, reach, fmt=f"o{style}", color=CURVES[method], label=label)
-    for line in panel.baselines:
+    ngrams = sorted((line for line in panel.baselines if line.name.startswith(NGRAMS)), key=lambda line: line.rows)
+    if len(ngrams) > 1:
+        means = [100 * line.mean("macro_f1") for line in ngrams]
+        axes.plot([line.rows for line in ngrams], means, "s:", color=COLOURS["baseline"], label=f"{NGRAMS} (n-grams)")
+    levels = [line for line in panel.baselines if line not in ngrams or len(ngrams) == 1]
+    for line in levels:
         # An underscore keeps all but the first out of the legend.
-        label = f"{'' if line is panel.baselines[0] else '_'}{MEANINGS['baseline']}, all rows"
+        label = f"{'' if line is levels[0] else '_'}{MEANINGS['baseline']}, all rows"
         axes.axhline(100 * line.mean("macro_f1"), color=COLOURS["baseline"], linestyle=":", label=label)
     if panel.paper:
         axes.axhline(100 * panel.paper[1], color=COLOURS["paper"], linestyle="--", label=MEANINGS["paper"])
