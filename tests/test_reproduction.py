@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from sklearn.metrics import f1_score
 
-from contradiction import cli
+from contradiction import cli, results
 from contradiction.data.splits import load_split, of_bot
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
@@ -23,17 +23,20 @@ from contradiction.evaluation import paired_tests
 from contradiction.evaluation.on_split import evaluate
 from contradiction.files import read_json
 from contradiction.labels import BOTS
+from contradiction.ngrams import linear_model
 from contradiction.recipes import Recipe
-from contradiction.reproduction import timing
+from contradiction.reproduction import artefacts, timing
 from contradiction.reproduction.cells import cells_of, shard, values_of
 from contradiction.reproduction.grid import finished, same_request, zero_shot
 from contradiction.reproduction.panels import panels_of
 from contradiction.results import keep
 from contradiction.training.loop import train
-from contradiction.views import CONVERSATION
+from contradiction.training.sampling import training_rows
+from contradiction.views import CONVERSATION, VIEWS
 from evaluate_metric.evaluate_metric import compare
 
 SIZE = {"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600}
+OF_HALF = ", 50 % of the rows"
 VALUES = {"epochs": 1, "learning_rate": 0.01, "class_weights": "balanced"}
 SET = [word for key, value in VALUES.items() for word in ("--set", f"{key}={value}")]
 
@@ -487,7 +490,7 @@ def test_a_learning_curve_takes_the_finished_cells_of_table_4_and_leaves_its_tab
         f"{name}-seed{seed}.test.json"
         for name in ("flatten-4-class-tiny-share0.5", "reply-only-4-class-tiny-share0.5", "reply-only-4-class-tiny")
         for seed in (23, 42)
-    }
+    } | {f"tfidf-flatten.{task}-class-share0.5-seed{seed}.test.json" for task in (2, 4) for seed in (23, 42)}
     assert (curve / "table4.md").read_bytes() == (grid / "table4.md").read_bytes()
 
 
@@ -506,8 +509,38 @@ def test_the_learning_curve_says_what_the_predictions_say_and_tests_each_share_a
     assert tested == [
         f"| {method}, 100 % of the rows – {method}, 50 % of the rows"
         for method in ("flatten", "reply-only (artefact baseline)")
-    ]
+    ] + [f"| flatten, {share} % of the rows – TF-IDF, all{part}" for share, part in ((50, OF_HALF), (100, ""))]
+    for config in ("4-class", "2-class"):
+        assert f"\n| TF-IDF, all{OF_HALF} | " in page.split(f"## {config},")[1].split("Differences")[0]
     assert "![Learning curve: the influence of the training rows: macro-F1](learning-curve.png)" in page
+
+
+def test_a_table_is_written_where_the_weights_of_its_start_are_gone(grid, options, encoders, tmp_path, capsys):
+    out = shutil.copytree(grid, tmp_path / "table4")
+    (out / "table4.md").unlink()
+    digest = read_json(out / "models" / "flatten-4-class-tiny-seed23" / "run.json")["request"]["recipe"]["backbone"]
+    options = [digest if word == encoders / "tiny" else word for word in options]
+    command = [*map(str, ["reproduce", "table4", "--seeds", "23,42", "--out", out, *options])]
+    assert digest in command
+    with pytest.raises(InputError, match="started from tiny@.*name it by --backbone"):
+        cli.app([*command, "--methods", "reply-only", "--configs", "4-class"], standalone_mode=False)
+    cli.app([*command, "--only-table"], standalone_mode=False)
+    assert (out / "table4.md").read_bytes() == (grid / "table4.md").read_bytes()
+
+
+def test_n_grams_of_a_share_are_fitted_to_the_rows_that_the_encoder_reads(curve, sample_repo):
+    for seed in (23, 42):
+        recipe = Recipe.load(curve / "models" / f"flatten-4-class-tiny-share0.5-seed{seed}").with_changes(
+            backbone="some/encoder"
+        )
+        read = set(training_rows(load_split(sample_repo, "4-class", "train"), recipe).rows["id"])
+        for config in ("4-class", "2-class"):
+            kept = read_json(curve / f"tfidf-flatten.{config}-share0.5-seed{seed}.test.json")
+            rows = [row for row in load_split(sample_repo, config, "train") if row["id"] in read]
+            model = linear_model(VIEWS["flatten"], class_weight="balanced").fit(rows, [row["label"] for row in rows])
+            assert kept["predictions"] == model.predict(list(load_split(sample_repo, config, "test"))).tolist()
+            assert kept["part"] == {"share": 0.5, "bot": None, "seed": seed, "rows": len(read)}
+    assert not [each for each in results.kept(curve) if each["kind"] == "baseline" and "part" in each]
 
 
 def test_the_csv_of_a_learning_curve_holds_the_rows_read(curve, sample_repo):
@@ -532,10 +565,16 @@ def test_the_plot_of_a_learning_curve_has_a_curve_a_method_and_a_point_a_share(c
         "learning-curve", data=sample_repo, seeds=(23, 42), shares=(0.5, 1.0), backbone=str(encoders / "tiny"),
         methods=["flatten", "reply-only"], configs=["4-class"], values=VALUES,
     )  # fmt: skip
-    panel = panels_of("learning-curve", cells, finished(cells, curve), {}, bootstrap=10)[1]
+    beside = {"4-class": artefacts.beside("4-class", cells, sample_repo, curve, count=False)}
+    panel = panels_of("learning-curve", cells, finished(cells, curve), beside, bootstrap=10)[1]
     axes = Figure().subplots()
     plots._draw_curves(axes, panel)
-    assert axes.get_legend_handles_labels()[1] == ["flatten", "reply-only"]
+    drawn = dict(zip(axes.get_legend_handles_labels()[1], axes.get_legend_handles_labels()[0], strict=True))
+    assert drawn.keys() == {"flatten", "reply-only", "TF-IDF, all (n-grams)", "artefact baseline, all rows"}
+    ngrams = sorted((line.rows, 100 * line.mean("macro_f1")) for line in panel.baselines if "all" in line.name)
+    assert len(ngrams) == 2
+    for found, expected in zip(drawn["TF-IDF, all (n-grams)"].get_data(), zip(*ngrams, strict=True), strict=True):
+        assert list(found) == pytest.approx(expected)
     for drawn, method in zip(axes.containers, ("flatten", "reply-only"), strict=True):
         means = [100 * line.mean("macro_f1") for line in panel.lines if line.method == method]
         assert list(drawn.lines[0].get_ydata()) == pytest.approx(means)
@@ -580,8 +619,11 @@ def test_what_is_learnt_from_one_bot_is_tested_on_each(by_bot, sample_repo):
             )  # fmt: skip
             assert f"| flatten, trained on {trained} | {100 * macro:.1f} |" in section
         pairs = [line.split(" | ")[0] for line in section.splitlines() if " – " in line.split(" | ")[0]]
-        assert pairs == [f"| flatten, trained on {each} – flatten, trained on {bot}" for each in (other, "both")]
-        assert "| TF-IDF, all |" in section
+        ngrams = [f"TF-IDF, all, trained on {each}" for each in BOTS] + ["TF-IDF, all"]
+        assert pairs == [f"| flatten, trained on {each} – flatten, trained on {bot}" for each in (other, "both")] + [
+            f"| flatten, trained on {each} – {beside}" for each, beside in zip((*BOTS, "both"), ngrams, strict=True)
+        ]
+        assert all(f"\n| {beside} |" in section for beside in ngrams)
     with (by_bot / "bots.csv").open(encoding="utf-8", newline="") as file:
         found = {(row["bot"], row["trained_on"]) for row in csv.DictReader(file) if row["kind"] == "trained"}
     assert found == {(bot, trained) for bot in BOTS for trained in (*BOTS, "")}

@@ -169,9 +169,9 @@ def _pairs(
 
 
 def _against_ngrams(lines: Sequence[Line], baselines: Sequence[Line]) -> list[tuple[Line, Line]]:
-    """Each line with the n-grams of all utterances that were fitted to the same rows."""
+    """Each of the methods with the n-grams of all utterances that were fitted to the same rows."""
     found = []
-    for line in lines:
+    for line in (each for each in lines if each.method not in ARTEFACTS):
         for other in baselines:
             if other.name.startswith(NGRAMS) and other.bot == line.bot and other.rows in (0, line.rows):
                 # What draws nothing is the same for each seed.

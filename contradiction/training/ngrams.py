@@ -1,5 +1,6 @@
 """A teacher without an encoder: what n-grams of the utterances say of rows, by models that have not read them."""
 
+import warnings
 from collections.abc import Mapping
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
@@ -25,8 +26,8 @@ def soft_labels(recipe: "Recipe", rows: "Dataset") -> np.ndarray:
 
     Of rows that it was fitted to, a linear model of n-grams knows nearly every label by heart. So the labelled rows are
     parted into folds, as training is from validation (rows of one ``u1`` together where the split is grouped), and
-    each row is judged by the model of the other folds; a row of the transfer set by that of the folds which
-    hold neither the row of its context nor that of its second turn (cross-fitting, as in stacked generalization,
+    each row is judged by the model of the other folds; a row of the transfer set by that of the folds which hold
+    neither the row of its context nor that of its second turn (cross-fitting, as in stacked generalization,
     Wolpert, 1992).
 
     Args:
@@ -34,7 +35,7 @@ def soft_labels(recipe: "Recipe", rows: "Dataset") -> np.ndarray:
         rows: labelled ones, and those that ``contradiction.training.transfer`` made of them, whose label is None.
 
     Raises:
-        InputError: a label has fewer rows than there are folds.
+        InputError: there are too few rows for the folds.
     """
     every = list(rows)
     known = [row for row in every if row["label"] is not None]
@@ -62,12 +63,13 @@ def _folds(known: list[dict[str, Any]], grouped: bool) -> list[int]:
 
     labels, contexts = [row["label"] for row in known], [row["u1"] for row in known]
     kind = StratifiedGroupKFold if grouped else StratifiedKFold
+    parted = kind(FOLDS, shuffle=True, random_state=0).split(contexts, labels, contexts if grouped else None)
     found = np.zeros(len(known), dtype=int)
     try:
-        for fold, (_, members) in enumerate(
-            kind(FOLDS, shuffle=True, random_state=0).split(contexts, labels, contexts if grouped else None)
-        ):
-            found[members] = fold
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of a label with fewer rows than folds: some folds have none
+            for fold, (_, members) in enumerate(parted):
+                found[members] = fold
     except ValueError as error:
         raise InputError(f"ngrams: the rows cannot be parted into {FOLDS} folds ({error})") from None
     return found.tolist()
