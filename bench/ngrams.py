@@ -1,11 +1,12 @@
-"""What n-grams know that a detector does not: kept evaluations alone, and averaged with a linear model of n-grams.
+"""What a second opinion adds to a detector: that of n-grams, and that of other detectors.
 
-    .venv/bin/python bench/ngrams.py e5-small-cdconv-soup e5-small-student --data cdconv
+    .venv/bin/python bench/ngrams.py e5-small-cdconv-soup e5-small-student --beside e5-small-cdconv
+    .venv/bin/python bench/ngrams.py sentence-pair-4-class-grouped-e5-small-nli-seed42 --config 4-class-grouped
 
-The linear model reads all four utterances, one by one, and is fitted to the training split. Its probabilities and the
-kept ones of a detector are averaged, half and half, and the decision rule is chosen on validation, as for detectors.
-Prints test macro-F1 in percent of n-grams alone and of each detector alone and so averaged, with the 95 % interval of
-the paired bootstrap for what the n-grams add. Nothing is judged again.
+Takes kept evaluations, so nothing is judged again. The linear model of n-grams reads all four utterances, or those of
+--view, and is fitted to the training split without class weights. Two opinions are probabilities averaged half and
+half; each opinion, single or averaged, gets a decision rule chosen on validation. Prints test macro-F1 in percent, on
+four classes and merged to two, and what the second opinion adds, with the 95 % interval of the paired bootstrap.
 """
 
 import argparse
@@ -16,13 +17,15 @@ from contradiction import results
 from contradiction.classifiers.calibration import fit
 from contradiction.classifiers.label_classifier import calibrated
 from contradiction.data.splits import load_split
-from contradiction.labels import LABELS, merge_id
+from contradiction.errors import InputError
+from contradiction.labels import LABELS
 from contradiction.ngrams import linear_model
 from contradiction.tables import Table, percent, signed, signed_interval
-from contradiction.views import CONVERSATION
+from contradiction.views import VIEWS
 from evaluate_metric.evaluate_metric import compare, score
 
 NAMES = LABELS["4-class"]
+NGRAMS = "n-grams"
 Splits = dict[str, np.ndarray]  # validation and test -> an array with a row for each row of the split
 
 
@@ -30,31 +33,35 @@ def main() -> None:
     """Parses the arguments, fits, prints a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("detectors", nargs="+", help="names of kept evaluations of both splits")
+    parser.add_argument("--beside", nargs="*", default=[], help="names of further second opinions")
     parser.add_argument("--config", default="4-class", choices=["4-class", "4-class-grouped"])
+    parser.add_argument("--view", default="flatten", choices=[view for view in VIEWS if view != "nli"])
     parser.add_argument("--data", default="cdconv")
     parser.add_argument("--results", default=results.FOLDER)
     options = parser.parse_args()
 
     train, *others = (load_split(options.data, options.config, split) for split in ("train", "validation", "test"))
     rows = dict(zip(("validation", "test"), others, strict=True))
-    model = linear_model(CONVERSATION).fit(list(train), train["label"])
-    ngrams = {split: model.predict_proba(list(each)) for split, each in rows.items()}
     truth = {split: np.array(each["label"]) for split, each in rows.items()}
-    kept = {
-        (each["name"], each["split"]): np.array(each["probabilities"])
-        for each in results.kept(options.results)
-        if each.get("config") == options.config and len(each.get("probabilities", [[]])[0]) == len(NAMES)
-    }
-    alone = decided(ngrams, truth)
-    lines = [("n-grams", *figures(truth["test"], alone), "", "", "", "")]
+    model = linear_model(VIEWS[options.view]).fit(list(train), train["label"])
+    opinions = {NGRAMS: {split: model.predict_proba(list(each)) for split, each in rows.items()}}
+    for each in results.kept(options.results):
+        found = each.get("probabilities") or [[]]
+        if each.get("config") == options.config and len(found[0]) == len(NAMES):
+            opinions.setdefault(each["name"], {})[each["split"]] = np.array(found)
+    for name in (*options.detectors, *options.beside):
+        if opinions.get(name, {}).keys() != rows.keys():
+            raise InputError(f"{name}: {options.results} has no probabilities of {options.config} for both splits")
+
+    said = decided(opinions[NGRAMS], truth)
+    lines = [(NGRAMS, "", *figures(truth["test"], said), *[""] * 4)]
     for name in options.detectors:
-        own: Splits = {split: kept[name, split] for split in rows}
-        one = decided(own, truth)
-        both = decided({split: (own[split] + ngrams[split]) / 2 for split in rows}, truth)
-        lines.append(
-            (name, *figures(truth["test"], one), *figures(truth["test"], both), *added(truth["test"], both, one))
-        )
-    header = ("detector", "4-class", "merged", "with n-grams", "merged", "added", "added, merged")
+        alone = decided(opinions[name], truth)
+        for second in (NGRAMS, *options.beside):
+            both = {split: (opinions[name][split] + opinions[second][split]) / 2 for split in rows}
+            said = decided(both, truth)
+            lines.append((name, second, *figures(truth["test"], alone), *figures(truth["test"], said, alone)))
+    header = ("detector", "with", "4-class", "merged", "together", "added", "together, merged", "added")
     print(Table("", header, lines).markdown())
 
 
@@ -66,27 +73,18 @@ def decided(probabilities: Splits, truth: Splits) -> np.ndarray:
     return (np.log(calibrated(rule, logs["test"], NAMES)) + offsets).argmax(axis=1)
 
 
-def figures(truth: np.ndarray, said: np.ndarray) -> tuple[str, str]:
-    """Macro-F1 on four classes and merged."""
-    return (
-        percent(score(truth.tolist(), said.tolist(), "4-class")["macro_f1"]),
-        percent(score(*(merged(each) for each in (truth, said)), "2-class")["macro_f1"]),
-    )
-
-
-def added(truth: np.ndarray, said: np.ndarray, before: np.ndarray) -> tuple[str, str]:
-    """By how much macro-F1 has grown, on four classes and merged, with intervals."""
-    four = compare(truth.tolist(), said.tolist(), before.tolist(), "4-class")
-    two = compare(*(merged(each) for each in (truth, said, before)), "2-class")
-    return tuple(
+def figures(truth: np.ndarray, said: np.ndarray, before: np.ndarray | None = None) -> tuple[str, ...]:
+    """Macro-F1 on four classes and merged; each with what it is above ``before``, where that is given."""
+    found = score(truth.tolist(), said.tolist(), "4-class")
+    scores = [percent(each["macro_f1"]) for each in (found, found["two_class"])]
+    if before is None:
+        return tuple(scores)
+    added = compare(truth.tolist(), said.tolist(), before.tolist(), "4-class")
+    differences = [
         f"{signed(each['macro_f1_difference'])} ({signed_interval(each['interval']['macro_f1_difference'])})"
-        for each in (four, two)
-    )
-
-
-def merged(labels: np.ndarray) -> list[int]:
-    """Class ids with the three contradictions as one."""
-    return [merge_id("4-class", int(each)) for each in labels]
+        for each in (added, added["two_class"])
+    ]
+    return scores[0], differences[0], scores[1], differences[1]
 
 
 if __name__ == "__main__":

@@ -69,8 +69,8 @@ class Recipe(BaseModel):
         class_weights, logit_adjustment, focal, label_smoothing, r_drop: see ``contradiction.training.losses``.
         teachers: folders or Hub ids of trained detectors with the same labels, whose mean opinion of each row is learnt
             beside its label, see ``contradiction.training.teachers``.
-        ngrams: the part that a linear model of n-grams has in the opinion of the teachers, fitted to the training rows;
-            where none is named it is the only teacher, see ``contradiction.training.ngrams``.
+        ngrams: the part that a linear model of n-grams has in the opinion of the teachers; 1 makes it the only one, see
+            ``contradiction.training.ngrams``.
         distill, distill_temperature: how much that opinion counts against the label, and how much it is softened, see
             ``contradiction.training.losses``; without teachers they mean nothing.
         nli: a data repo that ``cdconv data nli`` wrote; its pairs are read beside the rows, as conversations, see
@@ -184,6 +184,9 @@ class Recipe(BaseModel):
             raise ValueError("teachers teach one checkpoint; view 'hierarchical' trains one for each category")
         if self.transfer and not self.taught:
             raise ValueError("a transfer set has no labels; name the teachers to learn it from")
+        if self.ngrams and bool(self.teachers) == (self.ngrams == 1):
+            alone = "without them it is the only one, with 1" if self.ngrams < 1 else "with 1 nobody else is asked"
+            raise ValueError(f"key 'ngrams' is a part in the opinion of the teachers; {alone}")
         if self.ngrams and (self.view == "nli" or self.target):
             raise ValueError("key 'ngrams' reads conversations, and gives each label of the config a probability")
         if self.transfer and self.view == "nli":

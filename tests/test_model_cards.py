@@ -101,6 +101,23 @@ def test_a_card_asks_for_the_folders_that_its_record_names_by_digest(quick_model
     assert "after `--nli` the NLI pairs `pairs@0123456789ab`" in text
 
 
+def test_a_card_says_what_part_n_grams_have_in_the_opinion_of_the_teachers(quick_model, tmp_path):
+    request = record.read(quick_model)["request"]
+
+    def card(**values):
+        recipe = {**request["recipe"], "distill": 0.8, **values}
+        copy = changed(
+            quick_model, tmp_path / f"copy {len(list(tmp_path.iterdir()))}", request={**request, "recipe": recipe}
+        )
+        return model_cards.model_card(copy).text
+
+    both = card(teachers=["some/teacher"], ngrams=0.25)
+    assert "80 % of the loss is the mean opinion of 1 trained detector: some/teacher; 25 % of that opinion is" in both
+    assert "80 % of the loss is the opinion of a linear model of character n-grams" in card(ngrams=1.0)
+    assert "n-grams" not in card(teachers=["some/teacher"])
+    assert "distilled" not in card()
+
+
 def test_a_soup_is_not_trained_again_by_one_command(quick_model, tmp_path):
     run = record.read(quick_model)
     copy = changed(quick_model, tmp_path / "copy", soup=[run, run])

@@ -57,9 +57,9 @@ def test_a_row_is_judged_by_models_that_have_not_read_it(rows):
         assert_allclose(said[:, 2:], 0)  # labels that no row has
 
 
-def test_a_made_row_is_judged_by_models_that_have_read_neither_of_its_sources(rows, monkeypatch):
-    """What a model was fitted to is looked at, and what it is asked of."""
-    read = []
+def looking(monkeypatch):
+    """Lets models look at what they are asked of and what they were fitted to; gives the list of both, row by row."""
+    looked = []
 
     class Looked:
         def fit(self, rows, labels):
@@ -68,10 +68,15 @@ def test_a_made_row_is_judged_by_models_that_have_read_neither_of_its_sources(ro
             return self
 
         def predict_proba(self, asked):
-            read.extend((row, self.rows) for row in asked)
+            looked.extend((row, self.rows) for row in asked)
             return np.full((len(asked), len(self.classes_)), 1 / len(self.classes_))
 
     monkeypatch.setattr(ngrams, "linear_model", lambda columns: Looked())
+    return looked
+
+
+def test_a_made_row_is_judged_by_models_that_have_read_neither_of_its_sources(rows, monkeypatch):
+    read = looking(monkeypatch)
     made = transfer_rows(rows, 1)
     ngrams.soft_labels(recipe(transfer=1), made.from_dict({name: [*rows[name], *made[name]] for name in rows.features}))
     assert len(read) == len(rows) + len(made)
@@ -93,19 +98,29 @@ def test_rows_of_one_context_lie_in_one_fold_where_the_split_is_grouped(rows):
     assert set(grouped) == set(free) == set(range(ngrams.FOLDS))
 
 
-def test_too_few_rows_are_one_line(rows):
-    with pytest.raises(InputError, match="cannot be parted into 8 folds"):
-        ngrams.soft_labels(recipe(), rows.select(range(4)))
+@pytest.mark.parametrize("grouped", [False, True])
+def test_no_model_has_read_the_context_of_a_row_where_the_split_is_grouped(rows, monkeypatch, grouped):
+    asked = of(rows, u1=[f"第{number // 4}句" for number in range(160)], label=[0, 1] * 80)
+    looked = looking(monkeypatch)
+    ngrams.soft_labels(recipe(config="4-class-grouped" if grouped else "4-class"), asked)
+    knew = [row["u1"] in {other["u1"] for other in others} for row, others in looked]
+    assert len(knew) == 160
+    assert any(knew) != grouped
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"), [([0, 1] * 2, "cannot be parted into 8 folds"), ([0] * 30, "have one label alone")]
+)
+def test_too_few_rows_are_one_line(rows, labels, said):
+    with pytest.raises(InputError, match=said):
+        ngrams.soft_labels(recipe(), of(rows, label=labels))
 
 
 def test_the_part_of_n_grams_in_the_opinion(rows, quick_model):
     few = rows.select(range(64))
-    alone, lexical = (
-        teachers.soft_labels(recipe(teachers=[str(quick_model)], ngrams=part), few) for part in (0.0, 1.0)
-    )
-    both = teachers.soft_labels(recipe(teachers=[str(quick_model)], ngrams=0.25), few)
+    alone, both = (teachers.soft_labels(recipe(teachers=[str(quick_model)], ngrams=part), few) for part in (0.0, 0.25))
+    lexical = teachers.soft_labels(recipe(), few)
     assert_allclose(both, 0.75 * alone + 0.25 * lexical)
-    assert_allclose(lexical, teachers.soft_labels(recipe(), few))
     assert np.abs(alone - lexical).max() > 0.01
 
 
@@ -121,6 +136,8 @@ def test_a_student_of_n_grams_alone_is_trained_on_made_rows_too(sample_repo, tmp
         ({"target": "history"}, "gives each label"),
         ({"view": "hierarchical"}, "teachers teach one checkpoint"),
         ({"ngrams": 1.5}, "less than or equal to 1"),
+        ({"ngrams": 0.5}, "without them it is the only one, with 1"),
+        ({"teachers": ["some/teacher"]}, "with 1 nobody else is asked"),
     ],
 )
 def test_what_n_grams_cannot_teach_is_refused(values, said):

@@ -109,6 +109,16 @@ def test_the_figures_are_those_of_the_kept_results(text):
         assert (percent(coarse["macro_f1"]), percent(fine["macro_f1"])) == (two, four), name
 
 
+def test_the_values_to_hold_against_of_the_metric_are_those_of_the_kept_results():
+    text = (ROOT / "evaluate_metric" / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| .*(?:utterances|reply|alone) \| (\d\d\.\d) \| (\d\d\.\d) \|$", text, flags=re.MULTILINE)
+    kept = {(each["name"], each["config"]): each for each in results.kept() if each["split"] == "test"}
+    names = ("TF-IDF, all", "TF-IDF, context only", "TF-IDF, reply only")
+    assert rows == [
+        tuple(percent(kept[name, config]["metrics"]["macro_f1"]) for config in ("2-class", "4-class")) for name in names
+    ]
+
+
 def test_the_page_of_results_is_the_one_the_kept_results_give():
     from contradiction.reports.results_page import results_page
 

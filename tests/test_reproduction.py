@@ -28,10 +28,10 @@ from contradiction.recipes import Recipe
 from contradiction.reproduction import artefacts, timing
 from contradiction.reproduction.cells import cells_of, shard, values_of
 from contradiction.reproduction.grid import finished, same_request, zero_shot
-from contradiction.reproduction.panels import panels_of
+from contradiction.reproduction.panels import configs_of, panels_of
 from contradiction.results import keep
 from contradiction.training.loop import train
-from contradiction.training.sampling import training_rows
+from contradiction.training.sampling import share_of, training_rows
 from contradiction.views import CONVERSATION, VIEWS
 from evaluate_metric.evaluate_metric import compare
 
@@ -515,17 +515,52 @@ def test_the_learning_curve_says_what_the_predictions_say_and_tests_each_share_a
     assert "![Learning curve: the influence of the training rows: macro-F1](learning-curve.png)" in page
 
 
-def test_a_table_is_written_where_the_weights_of_its_start_are_gone(grid, options, encoders, tmp_path, capsys):
+def test_a_table_is_written_where_the_weights_of_its_start_are_gone(grid, options, encoders, tmp_path):
     out = shutil.copytree(grid, tmp_path / "table4")
     (out / "table4.md").unlink()
     digest = read_json(out / "models" / "flatten-4-class-tiny-seed23" / "run.json")["request"]["recipe"]["backbone"]
     options = [digest if word == encoders / "tiny" else word for word in options]
     command = [*map(str, ["reproduce", "table4", "--seeds", "23,42", "--out", out, *options])]
     assert digest in command
-    with pytest.raises(InputError, match="started from tiny@.*name it by --backbone"):
+    with pytest.raises(InputError, match="reply-only-4-class-tiny-seed23: starts from tiny@.*name its folder, or"):
         cli.app([*command, "--methods", "reply-only", "--configs", "4-class"], standalone_mode=False)
-    cli.app([*command, "--only-table"], standalone_mode=False)
-    assert (out / "table4.md").read_bytes() == (grid / "table4.md").read_bytes()
+    for words in (["--only-table"], []):  # nothing is left to train
+        cli.app([*command, *words], standalone_mode=False)
+        assert (out / "table4.md").read_bytes() == (grid / "table4.md").read_bytes()
+        (out / "table4.md").unlink()
+
+
+@pytest.mark.parametrize("values", [{}, {"replaced": 1}], ids=["as they are", "with rows made"])
+@pytest.mark.parametrize("shares", [(0.25, 0.5), (0.5, 1.0)], ids=str)
+@pytest.mark.parametrize("configs", [["4-class"], ["4-class", "2-class"], ["4-class", "4-class-grouped"]], ids=str)
+def test_each_share_is_held_against_n_grams_of_its_own_rows(sample_repo, encoders, tmp_path, shares, values, configs):
+    if values and "2-class" in configs:
+        pytest.skip("rows are replaced by category")
+    cells = cells_of(
+        "learning-curve", data=sample_repo, seeds=(23, 42), shares=shares, backbone=str(encoders / "tiny"),
+        methods=["flatten"], configs=configs, values={**VALUES, **values},
+    )  # fmt: skip
+    whole = {config: artefacts.beside(config, [], sample_repo, tmp_path, count=True)[-1] for config in configs}
+    # What the encoders say makes no difference here.
+    done = {cell.name: {**whole[cell.config], "run": {"request": cell.request}} for cell in cells}
+    beside = {each: artefacts.beside(each, cells, sample_repo, tmp_path, count=True) for each in configs_of(cells)}
+    for panel in panels_of("learning-curve", cells, done, beside, bootstrap=2):
+        merged = ", 4-class merged" if panel.config not in configs else ""
+        expected = [
+            (f"flatten{part}{merged}", f"TF-IDF, all{part if share < 1 else ''}", 2)
+            for share in shares
+            for part in [f", {100 * share:g} % of the rows"]
+        ]
+        if panel.config == "2-class" in configs and 1 in shares:  # all rows are the same for both kinds
+            expected.append(("flatten, 100 % of the rows, 4-class merged", "TF-IDF, all", 2))
+        tested = [(each.line, each.against, each.seeds) for each in panel.contrasts if "TF-IDF" in each.against]
+        assert tested == expected
+        drawn_by = panel.config if panel.config in configs else panel.config.replace("2-class", "4-class")
+        rows = load_split(sample_repo, drawn_by, "train")
+        for each in beside[panel.config]:
+            part = each["part"]
+            assert part["rows"] == len(share_of(rows, part["share"], part["seed"] or 0))
+            assert part["drawn"] == (f"{part['share']:g} of {drawn_by}" if part["share"] < 1 else "")
 
 
 def test_n_grams_of_a_share_are_fitted_to_the_rows_that_the_encoder_reads(curve, sample_repo):
@@ -539,7 +574,9 @@ def test_n_grams_of_a_share_are_fitted_to_the_rows_that_the_encoder_reads(curve,
             rows = [row for row in load_split(sample_repo, config, "train") if row["id"] in read]
             model = linear_model(VIEWS["flatten"], class_weight="balanced").fit(rows, [row["label"] for row in rows])
             assert kept["predictions"] == model.predict(list(load_split(sample_repo, config, "test"))).tolist()
-            assert kept["part"] == {"share": 0.5, "bot": None, "seed": seed, "rows": len(read)}
+            assert kept["part"] == {
+                "bot": None, "drawn": "0.5 of 4-class", "share": 0.5, "seed": seed, "rows": len(read),
+            }  # fmt: skip
     assert not [each for each in results.kept(curve) if each["kind"] == "baseline" and "part" in each]
 
 
@@ -570,10 +607,10 @@ def test_the_plot_of_a_learning_curve_has_a_curve_a_method_and_a_point_a_share(c
     axes = Figure().subplots()
     plots._draw_curves(axes, panel)
     drawn = dict(zip(axes.get_legend_handles_labels()[1], axes.get_legend_handles_labels()[0], strict=True))
-    assert drawn.keys() == {"flatten", "reply-only", "TF-IDF, all (n-grams)", "artefact baseline, all rows"}
+    assert drawn.keys() == {"flatten", "reply-only", "n-grams of all utterances", "artefact baseline, all rows"}
     ngrams = sorted((line.rows, 100 * line.mean("macro_f1")) for line in panel.baselines if "all" in line.name)
     assert len(ngrams) == 2
-    for found, expected in zip(drawn["TF-IDF, all (n-grams)"].get_data(), zip(*ngrams, strict=True), strict=True):
+    for found, expected in zip(drawn["n-grams of all utterances"].get_data(), zip(*ngrams, strict=True), strict=True):
         assert list(found) == pytest.approx(expected)
     for drawn, method in zip(axes.containers, ("flatten", "reply-only"), strict=True):
         means = [100 * line.mean("macro_f1") for line in panel.lines if line.method == method]

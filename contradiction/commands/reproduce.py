@@ -78,8 +78,6 @@ def reproduce(
     if dry_run:
         _show_plan(mine, grid.finished(mine, folder), data, folder)
         return
-    for cell in () if only_table else mine:
-        cell.recipe.demand_folders(cell.name)
     failed = 0 if only_table else _run(cells, mine, data, folder, resume, drop_weights, save_steps)
     # One process after the other, so that the last to write has seen all that is finished.
     with locked(folder / "table", wanted=folder.is_dir(), wait=True):
@@ -117,11 +115,18 @@ def _run(
 ) -> int:
     """Runs what is not finished and no other process is at; gives how many cells failed."""
     from contradiction.locking import TakenError
+    from contradiction.recipes import of_folder
     from contradiction.reproduction import grid, timing
 
     grid.check_free(mine, folder, resume)
     done = grid.finished(cells, folder)
     todo = [cell for cell in mine if cell.name not in done]
+    for cell in todo:
+        if of_folder(start := str(cell.recipe.backbone)):
+            raise InputError(
+                f"{cell.name}: starts from {start}, a folder's name and digest; name its folder, or leave out what is "
+                "not finished, as --only-table does"
+            )
     if len(todo) < len(mine):
         typer.echo(f"{len(mine) - len(todo)} of {len(mine)} cells are finished already", err=True)
     failed = 0

@@ -30,7 +30,7 @@ def run(
 ) -> Iterator[dict[str, Any]]:
     """Fits and scores TF-IDF of character n-grams, utterance by utterance, with a class-balanced logistic regression.
 
-    Nothing is tuned, so the test split decides nothing. Deterministic; see ``contradiction.ngrams``.
+    Deterministic; see ``contradiction.ngrams``.
 
     Args:
         data: the data repo.
@@ -53,7 +53,6 @@ def run(
     for view in views:
         model = linear_model(VIEWS[view], class_weight="balanced").fit(rows, [row["label"] for row in rows])
         yield evaluation(
-            name=FEATURES[view],
             config=config,
             split=split,
             data=fingerprint(test),
@@ -61,5 +60,5 @@ def run(
             references=list(test["label"]),
             predictions=model.predict(list(test)).tolist(),
             view=view,
-            **{"kind": "baseline"} | more,
+            **{"name": FEATURES[view], "kind": "baseline"} | more,
         )

@@ -25,14 +25,16 @@ class Line:
 
     Attributes:
         name: as shown.
-        method: for instance ``flatten``; empty for a baseline.
+        method: for instance ``flatten``; of a baseline the view that it reads.
         start: the checkpoint that it starts from; empty for a baseline.
         kind: ``trained``, ``merged`` (trained on four classes, its labels merged to two), ``zero-shot``, ``baseline``,
             or ``shipped``, the one that comes with the project.
         runs: at least one.
         asked: how many runs there are to be.
-        bot: whose rows alone it is trained on; empty where they are of both.
-        rows: that these are; 0 where nothing is trained, or it is a baseline.
+        bot: whose rows alone it is trained on, or fitted to; empty where they are of both.
+        rows: how many these are; 0 where nothing is trained, or nobody asks.
+        drawn: which part of the rows they are, equal for lines of the same part: the share, and the config by whose
+            labels it was drawn; empty for all rows.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Line:
     asked: int
     bot: str = ""
     rows: int = 0
+    drawn: str = ""
 
     def values(self, figure: str, label: str | None = None) -> list[float]:
         """A figure of each run, of the metrics or of one class's."""

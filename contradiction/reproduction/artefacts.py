@@ -8,7 +8,7 @@ from contradiction import results
 from contradiction.data.splits import fingerprint, load_split, of_bot
 from contradiction.evaluation import baselines
 from contradiction.labels import merged_config
-from contradiction.reproduction.cells import Cell
+from contradiction.reproduction.cells import Cell, of_rows
 
 # The kind of a kept evaluation of n-grams that were fitted to a part of the rows; only tables of parts show it.
 ON_PART = "baseline on a part"
@@ -19,10 +19,13 @@ def beside(config: str, cells: Sequence[Cell], data: str | Path, out: str | Path
     """The kept evaluations of the artefact baselines on a config's test split: of all rows, then of the cells' parts.
 
     Those of all rows are the published ones, else those in ``out``; those of parts lie in ``out``. What is not there is
-    counted and kept in ``out``, if ``count`` says so.
+    counted and kept in ``out``, if ``count`` says so. Each has a ``part``, which says what it was fitted to: ``bot``,
+    ``drawn`` (as of a cell), ``share``, ``seed`` (None where nothing was drawn), and how many ``rows`` that are.
     """
-    rows = fingerprint(load_split(data, config, "test"))
-    return _on_all(config, rows, data, out, count) + _on_parts(config, rows, cells, data, out, count)
+    train, test = (load_split(data, config, split) for split in ("train", "test"))
+    every = {"bot": None, "drawn": "", "share": 1.0, "seed": None, "rows": len(train)}
+    whole = _on_all(config, fingerprint(test), data, out, count)
+    return [{**each, "part": every} for each in whole] + _on_parts(config, fingerprint(test), cells, data, out, count)
 
 
 def _on_all(config: str, rows: str, data: str | Path, out: str | Path, count: bool) -> list[dict[str, Any]]:
@@ -44,37 +47,40 @@ def _on_parts(
         if (each.get("kind"), each.get("config"), each.get("data")) == (ON_PART, config, rows)
     ]
     found = []
-    for part, cell in _parts(config, cells).items():
-        result = next(
-            (each for each in kept if tuple(each["part"][key] for key in ("share", "bot", "seed")) == part), None
-        )
+    for cell in _parts(config, cells):
+        which = _which(cell)
+        result = next((each for each in kept if which.items() <= each["part"].items()), None)
         if result is None and count:
-            result = _fit(config, part, cell, data)
-            results.keep(result, Path(out) / f"tfidf-{VIEW}.{config}{_name(*part)}.test.json")
+            result = _fit(config, cell, data)
+            seed = "" if which["seed"] is None else f"-seed{which['seed']}"
+            results.keep(result, Path(out) / f"tfidf-{VIEW}.{config}{cell.part}{seed}.test.json")
         found += [result] if result else []
     return found
 
 
-def _parts(config: str, cells: Sequence[Cell]) -> dict[tuple[float, str | None, int | None], Cell]:
-    """Share, bot and seed of each part -> a cell that reads it; all rows are none."""
-    found: dict[tuple[float, str | None, int | None], Cell] = {}
-    for cell in cells:
-        share, bot = cell.recipe.share, cell.recipe.bot
-        if cell.trained and config in (cell.config, merged_config(cell.config)) and (share < 1 or bot):
-            found.setdefault((share, bot, cell.seed if share < 1 else None), cell)
-    return found
+def _parts(config: str, cells: Sequence[Cell]) -> list[Cell]:
+    """A cell for each part of the rows; those that were trained on the config itself before those merged to it."""
+    found: dict[tuple[object, ...], Cell] = {}
+    for trained_on in (config, *{cell.config for cell in cells if merged_config(cell.config) == config}):
+        for cell in cells:
+            if cell.trained and cell.config == trained_on and cell.part:
+                found.setdefault((cell.part, _which(cell)["seed"]), cell)
+    return list(found.values())
 
 
-def _fit(config: str, part: tuple[float, str | None, int | None], cell: Cell, data: str | Path) -> dict[str, Any]:
+def _which(cell: Cell) -> dict[str, Any]:
+    drawn = {"drawn": cell.drawn, "share": cell.recipe.share, "seed": cell.seed if cell.drawn else None}
+    return {"bot": cell.recipe.bot, **drawn}
+
+
+def _fit(config: str, cell: Cell, data: str | Path) -> dict[str, Any]:
     from contradiction.training.sampling import share_of
 
-    share, bot, seed = part
     # Of the config that the cell is trained on: a share is drawn label by label.
-    read = set(share_of(of_bot(load_split(data, cell.config, "train"), bot), share, cell.recipe.seed)["id"])
-    which = {"share": share, "bot": bot, "seed": seed, "rows": len(read)}
-    [result] = baselines.run(data, config, views=[VIEW], read=read, kind=ON_PART, part=which)
+    rows = of_bot(load_split(data, cell.config, "train"), cell.recipe.bot)
+    read = set(share_of(rows, cell.recipe.share, cell.recipe.seed)["id"])
+    part = {**_which(cell), "rows": len(read)}
+    trained_on = f", trained on {cell.recipe.bot}" if cell.recipe.bot else ""
+    name = f"{baselines.FEATURES[VIEW]}{of_rows(cell.recipe.share) if cell.drawn else ''}{trained_on}"
+    [result] = baselines.run(data, config, views=[VIEW], read=read, name=name, kind=ON_PART, part=part)
     return result
-
-
-def _name(share: float, bot: str | None, seed: int | None) -> str:
-    return f"{f'-{bot}' if bot else ''}{f'-share{share:g}-seed{seed}' if share < 1 else ''}"

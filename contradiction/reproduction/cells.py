@@ -88,9 +88,18 @@ class Cell:
         """The name of its files."""
         if not self.trained:
             return f"zero-shot-{self.method}-{self.config}-{self.start}"
+        return f"{self.method}-{self.config}-{self.start}{self.part}-seed{self.seed}"
+
+    @property
+    def part(self) -> str:
+        """What names of files say of the part of the rows that it reads; nothing of all of them."""
         share = "" if self.recipe.share == 1 else f"-share{self.recipe.share:g}"
-        bot = f"-{self.recipe.bot}" if self.recipe.bot else ""
-        return f"{self.method}-{self.config}-{self.start}{bot}{share}-seed{self.seed}"
+        return f"{f'-{self.recipe.bot}' if self.recipe.bot else ''}{share}"
+
+    @property
+    def drawn(self) -> str:
+        """The share of the rows that it reads, and the config by whose labels it was drawn; empty for all rows."""
+        return "" if self.recipe.share == 1 else f"{self.recipe.share:g} of {self.config}"
 
     def model(self, out: Path) -> Path:
         """Its model folder."""
@@ -226,6 +235,11 @@ def _cells(
             asked = {**request, "recipe": {**request["recipe"], **varied}}
             found.append(Cell(method, start, nli, True, one, rows, asked, test))
     return found
+
+
+def of_rows(share: float) -> str:
+    """What tables add to the name of what reads a share of the rows."""
+    return f", {100 * share:g} % of the rows"
 
 
 def start_name(checkpoint: str) -> str:

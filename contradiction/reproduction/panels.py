@@ -6,13 +6,12 @@ from itertools import pairwise
 from typing import Any
 
 from contradiction import results
-from contradiction.evaluation.baselines import FEATURES
 from contradiction.evaluation.paired_tests import Line, Run, contrasts, merged_run_of, part_of, run_of
 from contradiction.labels import BOTS, merged_config, task_of
 from contradiction.reports.panel import PAPER, Panel
-from contradiction.reproduction.cells import ARTEFACTS, BY_BOT, CURVE, METHODS, Cell
+from contradiction.reproduction.artefacts import VIEW
+from contradiction.reproduction.cells import ARTEFACTS, BY_BOT, CURVE, METHODS, Cell, of_rows
 
-NGRAMS = FEATURES["flatten"]
 AGAINST = ("sentence-pair", "hierarchical")  # the methods that all others are tested against
 
 
@@ -50,7 +49,7 @@ def panels_of(
         lines = _lines(table, cells, done, config)
         if not lines:
             continue
-        beside = _baselines(table, cells, baselines.get(config, ()))
+        beside = _baselines(baselines.get(config, ()))
         release = all(cell.request.get("data_name", "CDConv") == "CDConv" for cell in cells)
         for bot in tested:
             ids = {number for number, its in (bots or {}).items() if its == bot}
@@ -89,31 +88,23 @@ def _lines(table: str, cells: Sequence[Cell], done: Mapping[str, Mapping[str, An
         read = merged_run_of if kind == "merged" else run_of
         if runs := tuple(read(done[cell.name]) for cell in group if cell.name in done):
             name = _name(table, *key)
-            lines.append(Line(name, method, start, kind, runs, len(group), bot, group[0].rows))
+            lines.append(Line(name, method, start, kind, runs, len(group), bot, group[0].rows, group[0].drawn))
     return lines
 
 
-def _baselines(table: str, cells: Sequence[Cell], found: Sequence[Mapping[str, Any]]) -> list[Line]:
+def _baselines(found: Sequence[Mapping[str, Any]]) -> list[Line]:
     """Those of all rows, then those of parts, the smallest share first; the runs of a part are its seeds."""
-    every = max((cell.rows for cell in cells if cell.recipe.share == 1 and not cell.recipe.bot), default=0)
-    lines = [
-        Line(each["name"], "", "", "baseline", (run_of(each),), 1, rows=every if table == CURVE else 0)
-        for each in found
-        if "part" not in each
-    ]
-    groups: dict[tuple[str, float, str], list[Mapping[str, Any]]] = {}
+    groups: dict[tuple[str, float, str, str], list[Mapping[str, Any]]] = {}
     for each in found:
-        if part := each.get("part"):
-            groups.setdefault((part["bot"] or "", part["share"], each["name"]), []).append(each)
-    for (bot, share, name), group in sorted(groups.items()):
+        part = each["part"]
+        groups.setdefault((part["bot"] or "", part["share"], part["drawn"], each["name"]), []).append(each)
+    lines = []
+    for key in sorted(groups, key=lambda key: (key[0], key[1] < 1, key[1])):
+        (bot, _, drawn, name), group = key, groups[key]
         runs = tuple(replace(run_of(each), seed=each["part"]["seed"]) for each in group)
-        shown = f"{name}{_of_rows(share) if share < 1 else ''}{f', trained on {bot}' if bot else ''}"
-        lines.append(Line(shown, "", "", "baseline", runs, len(runs), bot, group[0]["part"]["rows"]))
+        rows = group[0]["part"]["rows"]
+        lines.append(Line(name, group[0]["view"], "", "baseline", runs, len(runs), bot, rows, drawn))
     return lines
-
-
-def _of_rows(share: float) -> str:
-    return f", {100 * share:g} % of the rows"
 
 
 def _name(table: str, method: str, start: str, kind: str, bot: str, share: float) -> str:
@@ -124,7 +115,7 @@ def _name(table: str, method: str, start: str, kind: str, bot: str, share: float
             method,
             " (artefact baseline)" if method in ARTEFACTS else "",
             f" from {start}" if table == "table5" else "",
-            _of_rows(share) if table == CURVE else "",
+            of_rows(share) if table == CURVE else "",
             f", trained on {bot or 'both'}" if table == BY_BOT else "",
             ", 4-class merged" if kind == "merged" else "",
         )
@@ -170,15 +161,17 @@ def _pairs(
 
 def _against_ngrams(lines: Sequence[Line], baselines: Sequence[Line]) -> list[tuple[Line, Line]]:
     """Each of the methods with the n-grams of all utterances that were fitted to the same rows."""
-    found = []
-    for line in (each for each in lines if each.method not in ARTEFACTS):
-        for other in baselines:
-            if other.name.startswith(NGRAMS) and other.bot == line.bot and other.rows in (0, line.rows):
-                # What draws nothing is the same for each seed.
-                same = [replace(run, seed=seed) for run in other.runs if run.seed is None for seed in _seeds(line)]
-                found.append((line, replace(other, runs=tuple(same)) if same else other))
-    return found
+    return [
+        (line, _for_each_seed(other, line))
+        for line in lines
+        for other in baselines
+        if line.method not in ARTEFACTS and other.method == VIEW and (other.bot, other.drawn) == (line.bot, line.drawn)
+    ]
 
 
-def _seeds(line: Line) -> list[int | None]:
-    return [run.seed for run in line.runs]
+def _for_each_seed(baseline: Line, line: Line) -> Line:
+    """A baseline that draws nothing has one run, which is the same for each seed of a line."""
+    [first, *others] = baseline.runs
+    if others or first.seed is not None:
+        return baseline
+    return replace(baseline, runs=tuple(replace(first, seed=run.seed) for run in line.runs))

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from contradiction.files import new_file
 from contradiction.reports.panel import COLOURS, MEANINGS, Panel, draw_legend, draw_panel
+from contradiction.reproduction.artefacts import VIEW
 from contradiction.reproduction.cells import METHODS
-from contradiction.reproduction.panels import NGRAMS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -71,10 +71,12 @@ def _draw_curves(axes: "Axes", panel: Panel) -> None:
         label = f"{method}, 4-class merged" if kind == "merged" else method
         style = "--" if kind == "merged" else "-"
         axes.errorbar(places, means, reach, fmt=f"o{style}", color=CURVES[method], label=label)
-    ngrams = sorted((line for line in panel.baselines if line.name.startswith(NGRAMS)), key=lambda line: line.rows)
+    ngrams = sorted((line for line in panel.baselines if line.method == VIEW), key=lambda line: line.rows)
     if len(ngrams) > 1:
         means = [100 * line.mean("macro_f1") for line in ngrams]
-        axes.plot([line.rows for line in ngrams], means, "s:", color=COLOURS["baseline"], label=f"{NGRAMS} (n-grams)")
+        axes.plot(
+            [line.rows for line in ngrams], means, "s:", color=COLOURS["baseline"], label="n-grams of all utterances"
+        )
     levels = [line for line in panel.baselines if line not in ngrams or len(ngrams) == 1]
     for line in levels:
         # An underscore keeps all but the first out of the legend.

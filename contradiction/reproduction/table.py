@@ -165,6 +165,7 @@ def _csv(found: Sequence[Panel]) -> str:
     )
     for panel in found:
         for line in (*panel.lines, *panel.baselines):
+            method = line.name if line.kind == "baseline" else line.method
             figures: list[tuple[str, str | None]] = [("macro_f1", None), ("accuracy", None)]
             figures += [
                 (name, label) for label in LABELS[task_of(panel.config)] for name in ("precision", "recall", "f1")
@@ -174,7 +175,7 @@ def _csv(found: Sequence[Panel]) -> str:
                 bounds = ("", "") if label else tuple(f"{each:.6f}" for each in line.interval(figure))
                 writer.writerow(
                     (
-                        panel.config, panel.bot, line.method or line.name, line.bot, line.kind, line.start, figure,
+                        panel.config, panel.bot, method, line.bot, line.kind, line.start, figure,
                         label or "",
                         f"{line.mean(figure, label):.6f}", "" if deviation is None else f"{deviation:.6f}", *bounds,
                         len(line.runs), line.rows or "",

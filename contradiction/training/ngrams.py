@@ -9,7 +9,7 @@ import numpy as np
 from accelerate.utils import tqdm
 
 from contradiction.errors import InputError
-from contradiction.labels import task_of
+from contradiction.labels import GROUPED
 from contradiction.ngrams import linear_model
 from contradiction.views import VIEWS
 
@@ -39,7 +39,7 @@ def soft_labels(recipe: "Recipe", rows: "Dataset") -> np.ndarray:
     """
     every = list(rows)
     known = [row for row in every if row["label"] is not None]
-    folds = _folds(known, grouped=recipe.config != task_of(recipe.config))
+    folds = _folds(known, grouped=recipe.config.endswith(GROUPED))
     by_id = dict(zip((row["id"] for row in known), folds, strict=True))
     # Where a turn stands in several rows the first is taken, as the transfer set does.
     by_turn = {_turn(row): fold for row, fold in zip(reversed(known), reversed(folds), strict=True)}
@@ -53,7 +53,10 @@ def soft_labels(recipe: "Recipe", rows: "Dataset") -> np.ndarray:
         asked = [number for number, each in enumerate(left_out) if each == part]
         if asked:
             read = [row for row, fold in zip(known, folds, strict=True) if fold not in part]
-            model = linear_model(VIEWS[recipe.view]).fit(read, [row["label"] for row in read])
+            labels = [row["label"] for row in read]
+            if len(set(labels)) < 2:
+                raise InputError(f"ngrams: {len(read)} of the {len(known)} rows have one label alone; take more rows")
+            model = linear_model(VIEWS[recipe.view]).fit(read, labels)
             said[np.ix_(asked, model.classes_)] = model.predict_proba([every[number] for number in asked])
     return said
 
