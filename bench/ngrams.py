@@ -17,7 +17,6 @@ from contradiction import results
 from contradiction.classifiers.calibration import fit
 from contradiction.classifiers.label_classifier import calibrated
 from contradiction.data.splits import load_split
-from contradiction.errors import InputError
 from contradiction.labels import LABELS
 from contradiction.ngrams import linear_model
 from contradiction.tables import Table, percent, signed, signed_interval
@@ -51,7 +50,7 @@ def main() -> None:
             opinions.setdefault(each["name"], {})[each["split"]] = np.array(found)
     for name in (*options.detectors, *options.beside):
         if opinions.get(name, {}).keys() != rows.keys():
-            raise InputError(f"{name}: {options.results} has no probabilities of {options.config} for both splits")
+            parser.error(f"{name}: {options.results} has no probabilities of {options.config} for both splits")
 
     said = decided(opinions[NGRAMS], truth)
     lines = [(NGRAMS, "", *figures(truth["test"], said), *[""] * 4)]
