@@ -1,7 +1,7 @@
 """Methods side by side: the mean over their seeds, and paired tests with a correction for their number."""
 
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean, stdev
 from typing import Any
 
@@ -88,19 +88,24 @@ class Contrast:
     adjusted: float
 
 
-def run_of(kept: Mapping[str, Any]) -> Run:
-    """The run of a kept evaluation: its most probable labels, as in the paper, and not those of a fitted rule."""
+def run_of(kept: Mapping[str, Any], *, rule: bool = False) -> Run:
+    """The run of a kept evaluation: its most probable labels, as in the paper, or those of its decision ``rule``."""
     recipe = (kept.get("run") or {}).get("request", {}).get("recipe", {})
     seed = None if kept.get("request") else recipe.get("seed")
-    plain = {**kept, **kept.get("plain", {})}
-    return Run(seed, kept["ids"], kept["references"], plain["predictions"], plain["metrics"])
+    said = kept if rule else {**kept, **kept.get("plain", {})}
+    return Run(seed, kept["ids"], kept["references"], said["predictions"], said["metrics"])
 
 
-def merged_run_of(kept: Mapping[str, Any]) -> Run:
+def merged_run_of(kept: Mapping[str, Any], *, rule: bool = False) -> Run:
     """The same with its labels merged to two classes, as in the paper."""
-    task, one = task_of(kept["config"]), run_of(kept)
+    task, one = task_of(kept["config"]), run_of(kept, rule=rule)
     references, predictions = ([merge_id(task, label) for label in ids] for ids in (one.references, one.predictions))
     return Run(one.seed, one.ids, references, predictions, one.metrics["two_class"])
+
+
+def line_of(kept: Mapping[str, Any], run: Run, kind: str = "trained") -> Line:
+    """A kept evaluation as a line of its own, without its seed, by which the lines of a grid are paired."""
+    return Line(kept["name"], "", "", kind, (replace(run, seed=None),), 1)
 
 
 def part_of(run: Run, ids: Container[int], task: str, bootstrap: int) -> Run:

@@ -1,11 +1,11 @@
 """What each choice of a recipe brings: every kept detector beside a reference, on the rows of one split."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from contradiction import record
-from contradiction.evaluation.paired_tests import Contrast, Line, Run, contrasts, merged_run_of, run_of
+from contradiction.evaluation.paired_tests import Contrast, contrasts, line_of, merged_run_of, run_of
 from contradiction.recipes import Recipe
 from contradiction.results import RESAMPLES, backbone_name
 from contradiction.tables import Table, percent, signed, signed_interval
@@ -55,7 +55,7 @@ def ablation(
     same = [each for each in others if _rows(each) == _rows(first)]
     same.sort(key=lambda each: (len(changes(each, first)), -run_of(each).metrics["macro_f1"]))
     fine, coarse = (
-        contrasts([(_line(each, read), _line(first, read)) for each in same], task, bootstrap)
+        contrasts([(line_of(each, read(each)), line_of(first, read(first))) for each in same], task, bootstrap)
         for read, task in ((run_of, CONFIG), (merged_run_of, "2-class"))
     )
     body = [_row(first, "the reference", None, None)]
@@ -114,12 +114,6 @@ def _words(value: Any) -> str:
 def _rows(kept: Mapping[str, Any]) -> tuple[str, str] | None:
     """The fingerprints of the rows that a detector was evaluated on, and trained on; None without a record."""
     return (kept["data"], kept["run"]["request"]["data"]) if kept.get("run") else None
-
-
-def _line(kept: Mapping[str, Any], read: Any) -> Line:
-    # Without its seed, by which the lines of a grid are paired: here seeds may be what differs.
-    run: Run = replace(read(kept), seed=None)
-    return Line(kept["name"], "", "", "trained", (run,), 1)
 
 
 def _row(kept: Mapping[str, Any], differs: str, fine: Contrast | None, coarse: Contrast | None) -> list[str]:

@@ -1,4 +1,4 @@
-"""The page of results, ``models/README.md``: tables, what each choice brings, the run log."""
+"""The page of results, ``models/README.md``: tables, what is ahead of what, what each choice brings, the run log."""
 
 from pathlib import Path
 from typing import Any
@@ -8,11 +8,13 @@ from contradiction.evaluation.contrast import kept_table
 from contradiction.rendering import render
 from contradiction.reports import run_log, standings
 from contradiction.reports.ablation import REFERENCE, ablation
+from contradiction.reports.leads import leads
 
 
 def results_page(folder: str | Path = results.FOLDER) -> str:
     """The page of results, made from the kept evaluations."""
-    found = [each for each in results.kept(folder) if each.get("kind") == "detector"]
+    kept = [each for each in results.kept(folder) if each.get("kind") in results.KINDS]
+    found = [each for each in kept if each["kind"] == "detector"]
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for each in found:
         groups.setdefault((each["config"], each["split"]), []).append(each)
@@ -28,6 +30,7 @@ def results_page(folder: str | Path = results.FOLDER) -> str:
         picture=standings.NAME if standings.standings(folder) else None,
         tables=tables,
         classes=[results.class_table(each) for each in found],
+        leads={config: beside for config in ("4-class", "4-class-grouped") if (beside := leads(kept, config))},
         ablations={split: beside for split in ("validation", "test") if (beside := ablation(found, split))},
         notes={each["name"]: each["run"]["note"] for each in found if (each.get("run") or {}).get("note")},
         runs=results.run_table(found),

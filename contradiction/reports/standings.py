@@ -2,12 +2,11 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from contradiction import results, shipped
-from contradiction.evaluation.paired_tests import Line, Run, merged_run_of, run_of
+from contradiction.evaluation.paired_tests import Line, line_of, merged_run_of, run_of
 from contradiction.files import new_file
 from contradiction.reports.panel import MEANINGS, PAPER, Panel, draw_legend, draw_panel
 
@@ -39,9 +38,7 @@ def standings(folder: str | Path = results.FOLDER) -> list[Panel]:
 
 def _line(kept: Mapping[str, Any], merged: bool) -> Line:
     kind = "baseline" if kept["kind"] == "baseline" else "shipped" if kept["name"] == shipped.FOLDER.name else "trained"
-    given = {key: value for key, value in kept.items() if key != "plain"}  # with the rule, as users get them
-    run: Run = replace(merged_run_of(given) if merged else run_of(given), seed=None)
-    return Line(kept["name"], "", "", kind, (run,), 1)
+    return line_of(kept, (merged_run_of if merged else run_of)(kept, rule=True), kind)  # as users get them
 
 
 def draw(panels: Sequence[Panel], path: str | Path) -> None:

@@ -1,0 +1,80 @@
+"""What detectors have over what they are to beat: n-grams of all utterances, and hierarchical on the same encoder."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from contradiction.evaluation.baselines import FEATURES
+from contradiction.evaluation.paired_tests import Contrast, Line, contrasts, line_of, merged_run_of, run_of
+from contradiction.results import RESAMPLES, best_first
+from contradiction.tables import Table, percent, signed, signed_interval
+from contradiction.views import HIERARCHICAL
+
+NGRAMS = FEATURES["flatten"]
+AGAINST = ("difference", "95 % interval", "p", "p, Holm")
+
+
+def leads(kept: Sequence[dict[str, Any]], config: str, bootstrap: int = RESAMPLES) -> list[Table]:
+    """The detectors of a config beside n-grams, and beside the paper's method: a table each, where one is kept.
+
+    Labels are those that a detector gives, with its decision rule, on the test split. Of several runs of hierarchical
+    the best on validation is held against the others. N-grams that were fitted to two labels are held against labels
+    merged to two: they are the stronger ones.
+
+    Args:
+        kept: evaluations, of detectors and of artefact baselines.
+        config: of four classes.
+        bootstrap: resamples of the paired tests.
+    """
+    tests = best_first(each for each in kept if each["split"] == "test")
+    detectors = [each for each in tests if (each["config"], each["kind"]) == (config, "detector")]
+    ngrams = {each["config"]: each for each in tests if (each["name"], each["kind"]) == (NGRAMS, "baseline")}
+    found = []
+    if fine := ngrams.get(config):
+        coarse = ngrams.get(config.replace("4-class", "2-class"))
+        two = run_of(coarse) if coarse and coarse["ids"] == fine["ids"] else merged_run_of(fine)
+        found.append(_table((line_of(fine, run_of(fine)), line_of(fine, two)), detectors, bootstrap))
+    if staged := _hierarchical(detectors, kept):
+        found.append(_table(_lines(staged), [each for each in detectors if each is not staged], bootstrap))
+    return found
+
+
+def _hierarchical(detectors: Sequence[dict[str, Any]], kept: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+    """The run of hierarchical that is the best on validation; None where none was evaluated there."""
+    validation = {(each["name"], each["config"]): each for each in kept if each["split"] == "validation"}
+    runs = [each for each in detectors if _view(each) == HIERARCHICAL and (each["name"], each["config"]) in validation]
+    return max(runs, key=lambda each: validation[each["name"], each["config"]]["metrics"]["macro_f1"], default=None)
+
+
+def _view(kept: Mapping[str, Any]) -> str | None:
+    request = (kept.get("run") or {}).get("request") or {}
+    return (request.get("recipe") or {}).get("view")
+
+
+def _lines(kept: Mapping[str, Any]) -> tuple[Line, Line]:
+    """On four classes, and merged to two."""
+    return line_of(kept, run_of(kept, rule=True)), line_of(kept, merged_run_of(kept, rule=True))
+
+
+def _table(against: tuple[Line, Line], detectors: Sequence[Mapping[str, Any]], bootstrap: int) -> Table:
+    ids = list(against[0].runs[0].ids)
+    others = [_lines(each) for each in detectors if each["ids"] == ids]
+    tests = [
+        contrasts([(lines[place], against[place]) for lines in others], task, bootstrap)
+        for place, task in enumerate(("4-class", "2-class"))
+    ]
+    body = []
+    for (fine, coarse), (one, two) in zip([against, *others], [(None, None), *zip(*tests, strict=True)], strict=True):
+        merged = percent(coarse.mean("macro_f1"))
+        body.append([fine.name, percent(fine.mean("macro_f1")), *_cells(one), merged, *_cells(two)])
+    return Table(against[0].name, ("detector", "macro-F1", *AGAINST, "merged to 2-class", *AGAINST), body)
+
+
+def _cells(contrast: Contrast | None) -> list[str]:
+    if not contrast:
+        return [""] * len(AGAINST)
+    return [
+        signed(contrast.difference),
+        signed_interval(contrast.interval),
+        f"{contrast.p_value:.3f}",
+        f"{contrast.adjusted:.3f}",
+    ]
