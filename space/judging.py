@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import bubbles
-from wording import BOXES, headline, summary
+from wording import BOXES, headline, in_words, summary
 
 from contradiction import ContradictionDetector, Verdict
 from contradiction.chats import pasted
@@ -51,7 +51,7 @@ def pasted_chat(text: str, words: dict[str, str]) -> list[dict[str, Any]]:
     try:
         messages = pasted.read(text)
     except InputError as error:
-        raise InputError(words["no chat"].format(reason=error)) from None
+        raise InputError(words["no chat"].format(reason=in_words(str(error), words))) from None
     if len(messages) > MOST:
         raise InputError(words["too many"].format(count=len(messages), most=MOST))
     return messages
@@ -102,7 +102,7 @@ def scan(detector: ContradictionDetector, text: str | None, words: dict[str, str
     try:
         verdicts = detector.with_settings(threshold=0.0).scan(messages)
     except InputError as error:
-        raise InputError(words["no chat"].format(reason=error)) from None
+        raise InputError(words["no chat"].format(reason=in_words(str(error), words))) from None
     read = [read_message(message, f"messages[{index}]") for index, message in enumerate(messages)]
     said = {index: (each.role, each.text) for index, each in enumerate(read) if not each.unsaid}
     return Scanned(said, len(messages), verdicts)

@@ -73,10 +73,15 @@ def because(verdict: Verdict, words: dict[str, str], names: Sequence[str]) -> st
     reason = str(verdict.reason)
     for index, name in enumerate(names):  # of these alone: in what a visitor wrote any number may stand
         reason = reason.replace(f"messages[{index}]", name)
+    return plain(in_words(reason, words))
+
+
+def in_words(reason: str, words: dict[str, str]) -> str:
+    """What the library says in English, in the visitor's language where it is known there."""
     if words is CHINESE:
         for said, chinese in REASONS.items():
             reason = re.sub(said, chinese, reason)
-    return plain(reason)
+    return reason
 
 
 def plain(text: str) -> str:

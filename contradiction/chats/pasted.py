@@ -38,7 +38,7 @@ def read(text: str) -> list[Any]:
     if not roles:
         strangers = [name for name, count in names.items() if count > 1]
         if len(strangers) > 1 and sum(names.values()) == len(lines):
-            raise InputError(f"who are {' and '.join(strangers[:4])}? 用户： and 机器人： are known before a message")
+            raise InputError(f"who are {', '.join(strangers[:4])}? 用户： and 机器人： are known before a message")
         return [{"role": (USER, ASSISTANT)[index % 2], "content": line} for index, line in enumerate(lines)]
     messages: list[dict[str, Any]] = []
     for line, each in zip(lines, found, strict=True):

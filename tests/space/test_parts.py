@@ -69,6 +69,23 @@ def test_what_was_not_read_is_said_in_chinese_too(wording, facade, utterances):
     assert not re.search("[A-Za-z]{2}|[;:,]", said)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "小明：你好\n小红：你好\n小明：在吗\n小红：在",
+        "你好\n用户：在吗\n机器人：在",
+        '[{"role": 用户}]',
+        " ",
+        "好" * 10_001,
+        "\n".join("好" * 101),
+    ],
+)
+def test_what_is_no_chat_is_said_in_chinese_too(judging, wording, text):
+    with pytest.raises(InputError) as error:
+        judging.pasted_chat(text, wording.CHINESE)
+    assert not re.search("[A-Za-z]", str(error.value).replace("JSON", ""))
+
+
 def test_a_label_that_is_not_the_most_probable_is_explained(wording):
     scores = {NON_CONTRADICTION: 0.5, HISTORY: 0.4}
     note = "Another label is more probable; the decision rule calls rare kinds from lower probabilities."

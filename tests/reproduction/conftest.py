@@ -1,0 +1,65 @@
+"""A grid of tiny encoders, trained once a process."""
+
+from functools import partial
+
+import pytest
+from grid_files import SIZE, VALUES
+
+from contradiction import cli
+from contradiction.recipes import Recipe
+from contradiction.reproduction.cells import cells_of
+from contradiction.views import CONVERSATION
+
+SET = [word for key, value in VALUES.items() for word in ("--set", f"{key}={value}")]
+
+
+@pytest.fixture(scope="session")
+def encoders(sample_rows, tmp_path_factory):
+    """Folders of a tiny encoder without a head, and of a tiny NLI checkpoint with labels in capitals."""
+    import torch
+
+    from contradiction.backbones.start import start
+
+    parent = tmp_path_factory.mktemp("encoders")
+    texts = [row[column] for row in sample_rows for column in CONVERSATION]
+    labels = ("CONTRADICTION", "NEUTRAL", "ENTAILMENT")
+    torch.manual_seed(0)
+    model, tokenizer = start(Recipe(name="tiny", view="nli", config="nli", scratch=SIZE), labels, texts)
+    for parameter in model.parameters():  # larger and centred, so that random weights tell inputs apart
+        parameter.data.mul_(4)
+    with torch.no_grad():
+        batch = tokenizer(texts[:200], padding=True, return_tensors="pt")
+        model.classifier.bias -= model.eval()(**batch).logits.mean(0)
+        for parameter in model.classifier.parameters():
+            parameter.mul_(20)
+    model.save_pretrained(parent / "tiny-nli")
+    model.config.num_labels = 2  # as an encoder that was never fine-tuned says: LABEL_0, LABEL_1
+    model.bert.save_pretrained(parent / "tiny")
+    for name in ("tiny", "tiny-nli"):
+        tokenizer.save_pretrained(parent / name)
+    return parent
+
+
+@pytest.fixture
+def run(run):
+    """Calls `cdconv reproduce` in this process; gives exit code, stdout and stderr."""
+    return partial(run, "reproduce")
+
+
+@pytest.fixture(scope="session")
+def options(encoders, sample_repo):
+    return ["--data", sample_repo, "--backbone", encoders / "tiny", *SET]
+
+
+@pytest.fixture(scope="session")
+def grid(options, tmp_path_factory):
+    """The folder of a finished table 4: three methods, two seeds, both label sets."""
+    out = tmp_path_factory.mktemp("grid") / "table4"
+    command = ["reproduce", "table4", "--seeds", "23,42", "--out", out, *options]
+    assert not cli.app([*map(str, command)], standalone_mode=False)
+    return out
+
+
+@pytest.fixture(scope="session")
+def cells(encoders, sample_repo):
+    return cells_of("table4", data=sample_repo, seeds=(23, 42), backbone=str(encoders / "tiny"), values=VALUES)

@@ -1,0 +1,101 @@
+"""Which cells a table of the paper has, and what each is a run of."""
+
+import json
+
+import pytest
+from grid_files import VALUES
+
+from contradiction.errors import InputError
+from contradiction.recipes import Recipe
+from contradiction.reproduction.cells import cells_of, shard, values_of
+from contradiction.reproduction.grid import finished, same_request
+
+
+def test_the_grid_holds_each_method_on_the_labels_it_is_trained_on(cells):
+    assert [cell.name for cell in cells] == [
+        f"{method}-{config}-tiny-seed{seed}"
+        for config, methods in (
+            ("4-class", ("sentence-pair", "flatten", "hierarchical")),
+            ("2-class", ("sentence-pair", "flatten")),
+        )
+        for method in methods
+        for seed in (23, 42)
+    ]
+
+
+def test_a_cell_is_the_recipe_file_with_the_values_asked_for(cells, encoders):
+    for cell in cells:
+        recipe = Recipe.load(f"{cell.method}-{cell.config}")
+        assert cell.recipe == recipe.with_changes(backbone=str(encoders / "tiny"), seed=cell.seed, **VALUES)
+
+
+def test_grouped_configs_take_the_recipe_of_their_labels(sample_repo, encoders):
+    found = cells_of(
+        "table4", data=sample_repo, methods=["flatten"], configs=["4-class-grouped"], seeds=[1],
+        backbone=str(encoders / "tiny"),
+    )  # fmt: skip
+    assert [(cell.name, cell.recipe.view) for cell in found] == [("flatten-4-class-grouped-tiny-seed1", "flatten")]
+
+
+def test_a_learning_curve_makes_the_same_steps_on_each_share_and_shares_table_4s_cells(cells, encoders, sample_repo):
+    found = cells_of(
+        "learning-curve", data=sample_repo, methods=["flatten"], configs=["4-class"], seeds=(23, 42),
+        shares=(0.5, 0.25, 1.0), backbone=str(encoders / "tiny"), values={**VALUES, "epochs": 3, "patience": 2},
+    )  # fmt: skip
+    assert [(cell.name, cell.recipe.epochs, cell.recipe.patience) for cell in found[::2]] == [
+        ("flatten-4-class-tiny-share0.5-seed23", 6, 4),
+        ("flatten-4-class-tiny-share0.25-seed23", 12, 8),
+        ("flatten-4-class-tiny-seed23", 3, 2),
+    ]
+    rows = [cell.rows for cell in found]
+    assert rows[0] == rows[1] < rows[4]
+    assert rows[0] / rows[4] == pytest.approx(0.5, abs=0.02)
+    curve = cells_of(
+        "learning-curve", data=sample_repo, seeds=(23, 42), shares=[1.0], backbone=str(encoders / "tiny"), values=VALUES
+    )
+    assert curve == cells
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3, 10, 11])
+def test_the_shards_together_are_the_whole_and_share_nothing(cells, parts):
+    shards = [shard(cells, f"{part}/{parts}") for part in range(1, parts + 1)]
+    names = [cell.name for shard in shards for cell in shard]
+    assert sorted(names) == sorted(cell.name for cell in cells)
+    assert max(map(len, shards)) - min(map(len, shards)) <= 1
+
+
+def test_values_are_read_as_toml_and_words_need_no_quotes():
+    found = values_of(["epochs=3", "precision = bf16", "learning_rate=1e-4", 'class_weights="balanced"'])
+    assert found == {"epochs": 3, "precision": "bf16", "learning_rate": 1e-4, "class_weights": "balanced"}
+
+
+def test_requests_of_records_from_before_an_option_still_compare():
+    recipe = Recipe.load("flatten-4-class").model_dump()
+    older = {key: value for key, value in recipe.items() if key not in ("focal", "precision")}
+    one, other = ({"recipe": each, "data": "x"} for each in (recipe, older))
+    assert same_request(one, other)
+    assert not same_request(one, {**other, "recipe": {**older, "focal": 2.0}})
+    assert not same_request(one, {**other, "data": "y"})
+    assert not same_request({}, {})
+
+
+def test_artefact_baselines_are_flatten_on_their_own_view_and_are_never_asked_zero_shot(encoders, sample_repo):
+    found = cells_of(
+        "table5", data=sample_repo, methods=["reply-only", "context-only"], seeds=[23], values=VALUES,
+        backbone=str(encoders / "tiny"), nli=[str(encoders / "tiny-nli")],
+    )  # fmt: skip
+    assert len(found) == 8
+    for cell in found:
+        like = Recipe.load(f"flatten-{cell.config}")
+        assert cell.trained
+        assert cell.recipe == like.with_changes(
+            name=f"{cell.method}-{cell.config}", view=cell.method, backbone=cell.recipe.backbone, **VALUES
+        )
+
+
+def test_json_of_other_kinds_in_the_folder_is_left_alone(cells, tmp_path):
+    (tmp_path / "notes.json").write_text(json.dumps({"name": "mine"}), encoding="utf-8")
+    assert finished(cells, tmp_path) == {}
+    (tmp_path / "cut.json").write_text('{"name": ', encoding="utf-8")
+    with pytest.raises(InputError, match="cut.json: not JSON"):
+        finished(cells, tmp_path)

@@ -1,0 +1,223 @@
+"""Learning curves and single bots: tables of methods that are trained on a part of the rows."""
+
+import csv
+import shutil
+import statistics
+
+import pytest
+from grid_files import VALUES, evaluation, times
+from sklearn.metrics import f1_score
+
+from contradiction import cli, results
+from contradiction.data.splits import load_split, of_bot
+from contradiction.files import read_json
+from contradiction.labels import BOTS
+from contradiction.ngrams import linear_model
+from contradiction.recipes import Recipe
+from contradiction.reproduction import artefacts
+from contradiction.reproduction.cells import cells_of
+from contradiction.reproduction.grid import finished
+from contradiction.reproduction.panels import configs_of, panels_of
+from contradiction.training.sampling import share_of, training_rows
+from contradiction.views import VIEWS
+
+OF_HALF = ", 50 % of the rows"
+
+
+@pytest.fixture(scope="module")
+def curve(grid, options, tmp_path_factory):
+    """The folder of the table 4, copied, with a learning curve in it: two methods, one of them an artefact baseline."""
+    out = shutil.copytree(grid, tmp_path_factory.mktemp("curve") / "table4")
+    command = [
+        "reproduce", "learning-curve", "--seeds", "23,42", "--shares", "0.5,1", "--methods", "flatten,reply-only",
+        "--configs", "4-class", "--out", out, *options,
+    ]  # fmt: skip
+    before = times(out)
+    assert not cli.app([*map(str, command)], standalone_mode=False)
+    assert before.items() <= times(out).items()
+    return out
+
+
+def test_a_learning_curve_takes_the_finished_cells_of_table_4_and_leaves_its_table(grid, curve):
+    new = {path.name for path in curve.glob("*.test.json")} - {path.name for path in grid.glob("*.test.json")}
+    assert new == {
+        f"{name}-seed{seed}.test.json"
+        for name in ("flatten-4-class-tiny-share0.5", "reply-only-4-class-tiny-share0.5", "reply-only-4-class-tiny")
+        for seed in (23, 42)
+    } | {f"tfidf-flatten.{task}-class-share0.5-seed{seed}.test.json" for task in (2, 4) for seed in (23, 42)}
+    assert (curve / "table4.md").read_bytes() == (grid / "table4.md").read_bytes()
+
+
+def test_the_learning_curve_says_what_the_predictions_say_and_tests_each_share_against_the_next(curve):
+    page = (curve / "learning-curve.md").read_text(encoding="utf-8")
+    section = page.split("## 4-class,")[1].split("## 2-class")[0]
+    for share, name in (("50 %", "-share0.5"), ("100 %", "")):
+        kept = [evaluation(curve, f"flatten-4-class-tiny{name}-seed{seed}") for seed in (23, 42)]
+        macro = [100 * one["metrics"]["macro_f1"] for one in kept]
+        assert (
+            f"| flatten, {share} of the rows | {statistics.mean(macro):.1f} ± {statistics.stdev(macro):.1f} |"
+            in section
+        )
+    assert "| reply-only (artefact baseline), 50 % of the rows |" in section
+    tested = [line.split(" | ")[0] for line in section.splitlines() if " – " in line.split(" | ")[0]]
+    assert tested == [
+        f"| {method}, 100 % of the rows – {method}, 50 % of the rows"
+        for method in ("flatten", "reply-only (artefact baseline)")
+    ] + [f"| flatten, {share} % of the rows – TF-IDF, all{part}" for share, part in ((50, OF_HALF), (100, ""))]
+    for config in ("4-class", "2-class"):
+        assert f"\n| TF-IDF, all{OF_HALF} | " in page.split(f"## {config},")[1].split("Differences")[0]
+    assert "![Learning curve: the influence of the training rows: macro-F1](learning-curve.png)" in page
+
+
+@pytest.mark.parametrize("shares", [(0.25, 0.5), (0.5, 1.0)], ids=str)
+@pytest.mark.parametrize(
+    ("configs", "values"),
+    [
+        (["4-class"], {}),
+        (["4-class"], {"replaced": 1}),
+        (["4-class", "2-class"], {}),
+        (["4-class", "4-class-grouped"], {"replaced": 1}),
+    ],
+    ids=str,
+)
+def test_each_share_is_held_against_n_grams_of_its_own_rows(sample_repo, encoders, tmp_path, shares, values, configs):
+    cells = cells_of(
+        "learning-curve", data=sample_repo, seeds=(23, 42), shares=shares, backbone=str(encoders / "tiny"),
+        methods=["flatten"], configs=configs, values={**VALUES, **values},
+    )  # fmt: skip
+    whole = {config: artefacts.beside(config, [], sample_repo, tmp_path, count=True)[-1] for config in configs}
+    # What the encoders say makes no difference here.
+    done = {cell.name: {**whole[cell.config], "run": {"request": cell.request}} for cell in cells}
+    beside = {each: artefacts.beside(each, cells, sample_repo, tmp_path, count=True) for each in configs_of(cells)}
+    for panel in panels_of("learning-curve", cells, done, beside, bootstrap=2):
+        merged = ", 4-class merged" if panel.config not in configs else ""
+        expected = [
+            (f"flatten{part}{merged}", f"TF-IDF, all{part if share < 1 else ''}", 2)
+            for share in shares
+            for part in [f", {100 * share:g} % of the rows"]
+        ]
+        if panel.config == "2-class" in configs and 1 in shares:  # all rows are the same for both kinds
+            expected.append(("flatten, 100 % of the rows, 4-class merged", "TF-IDF, all", 2))
+        tested = [(each.line, each.against, each.seeds) for each in panel.contrasts if "TF-IDF" in each.against]
+        assert tested == expected
+        drawn_by = panel.config if panel.config in configs else panel.config.replace("2-class", "4-class")
+        rows = load_split(sample_repo, drawn_by, "train")
+        for each in beside[panel.config]:
+            part = each["part"]
+            assert part["rows"] == len(share_of(rows, part["share"], part["seed"] or 0))
+            assert part["drawn"] == (f"{part['share']:g} of {drawn_by}" if part["share"] < 1 else "")
+
+
+def test_n_grams_of_a_share_are_fitted_to_the_rows_that_the_encoder_reads(curve, sample_repo):
+    for seed in (23, 42):
+        recipe = Recipe.load(curve / "models" / f"flatten-4-class-tiny-share0.5-seed{seed}").with_changes(
+            backbone="some/encoder"
+        )
+        read = set(training_rows(load_split(sample_repo, "4-class", "train"), recipe).rows["id"])
+        for config in ("4-class", "2-class"):
+            kept = read_json(curve / f"tfidf-flatten.{config}-share0.5-seed{seed}.test.json")
+            rows = [row for row in load_split(sample_repo, config, "train") if row["id"] in read]
+            model = linear_model(VIEWS["flatten"], class_weight="balanced").fit(rows, [row["label"] for row in rows])
+            assert kept["predictions"] == model.predict(list(load_split(sample_repo, config, "test"))).tolist()
+            assert kept["part"] == {
+                "bot": None, "drawn": "0.5 of 4-class", "share": 0.5, "seed": seed, "rows": len(read),
+            }  # fmt: skip
+    assert not [each for each in results.kept(curve) if each["kind"] == "baseline" and "part" in each]
+
+
+def test_the_csv_of_a_learning_curve_holds_the_rows_read(curve, sample_repo):
+    with (curve / "learning-curve.csv").open(encoding="utf-8", newline="") as file:
+        found = {int(row["rows"]) for row in csv.DictReader(file) if row["kind"] == "trained"}
+    rows = len(load_split(sample_repo, "4-class", "train"))
+    runs = [
+        read_json(curve / "models" / f"flatten-4-class-tiny{name}-seed23" / "run.json") for name in ("-share0.5", "")
+    ]
+    assert [(run["request"]["recipe"]["share"], len(run["epochs"])) for run in runs] == [(0.5, 2), (1.0, 1)]
+    assert max(found) == rows
+    assert min(found) == pytest.approx(rows / 2, abs=2)
+
+
+def test_the_plot_of_a_learning_curve_has_a_curve_a_method_and_a_point_a_share(curve, sample_repo, encoders):
+    from matplotlib.figure import Figure
+
+    from contradiction.reproduction import plot as plots
+
+    assert (curve / "learning-curve.png").read_bytes().startswith(b"\x89PNG")
+    cells = cells_of(
+        "learning-curve", data=sample_repo, seeds=(23, 42), shares=(0.5, 1.0), backbone=str(encoders / "tiny"),
+        methods=["flatten", "reply-only"], configs=["4-class"], values=VALUES,
+    )  # fmt: skip
+    beside = {"4-class": artefacts.beside("4-class", cells, sample_repo, curve, count=False)}
+    panel = panels_of("learning-curve", cells, finished(cells, curve), beside, bootstrap=10)[1]
+    axes = Figure().subplots()
+    plots._draw_curves(axes, panel)
+    drawn = dict(zip(axes.get_legend_handles_labels()[1], axes.get_legend_handles_labels()[0], strict=True))
+    assert drawn.keys() == {"flatten", "reply-only", "n-grams of all utterances", "artefact baseline, all rows"}
+    ngrams = sorted((line.rows, 100 * line.mean("macro_f1")) for line in panel.baselines if "all" in line.name)
+    assert len(ngrams) == 2
+    for found, expected in zip(drawn["n-grams of all utterances"].get_data(), zip(*ngrams, strict=True), strict=True):
+        assert list(found) == pytest.approx(expected)
+    for drawn, method in zip(axes.containers, ("flatten", "reply-only"), strict=True):
+        means = [100 * line.mean("macro_f1") for line in panel.lines if line.method == method]
+        assert list(drawn.lines[0].get_ydata()) == pytest.approx(means)
+        assert len(means) == 2
+
+
+@pytest.fixture(scope="module")
+def by_bot(grid, options, tmp_path_factory):
+    """The folder of the table 4, copied, with flatten trained on one bot's replies, too."""
+    out = shutil.copytree(grid, tmp_path_factory.mktemp("bots") / "table4")
+    command = ["reproduce", "bots", "--seeds", "23", "--methods", "flatten", "--configs", "4-class", "--out", out]
+    assert not cli.app([*map(str, command), *map(str, options)], standalone_mode=False)
+    return out
+
+
+def test_a_bot_is_left_out_of_training_and_of_the_choice_of_a_checkpoint(by_bot, sample_repo):
+    for bot in BOTS:
+        folder = by_bot / "models" / f"flatten-4-class-tiny-{bot}-seed23"
+        run = read_json(folder / "run.json")
+        rows, checks = (of_bot(load_split(sample_repo, "4-class", split), bot) for split in ("train", "validation"))
+        assert 0 < len(rows) < len(load_split(sample_repo, "4-class", "train"))
+        assert run["request"]["recipe"]["bot"] == bot
+        # As many steps as on all rows.
+        assert len(run["epochs"]) == round(len(load_split(sample_repo, "4-class", "train")) / len(rows))
+        assert run["epochs"][0]["validation"]["n"] == len(checks)
+        assert f"replies of {bot} alone" in (folder / "README.md").read_text(encoding="utf-8")
+
+
+def test_what_is_learnt_from_one_bot_is_tested_on_each(by_bot, sample_repo):
+    page = (by_bot / "bots.md").read_text(encoding="utf-8")
+    rows = load_split(sample_repo, "4-class", "test")
+    for bot, other in (BOTS, BOTS[::-1]):
+        tested = set(of_bot(rows, bot)["id"])
+        section = page.split(f"## 4-class, test split, replies of {bot}, n = {len(tested)}")[1].split("\n## ")[0]
+        for trained, name in ((bot, f"-{bot}"), (other, f"-{other}"), ("both", "")):
+            kept = evaluation(by_bot, f"flatten-4-class-tiny{name}-seed23")
+            chosen = [place for place, number in enumerate(kept["ids"]) if number in tested]
+            plain = kept.get("plain", kept)["predictions"]
+            macro = f1_score(
+                [kept["references"][place] for place in chosen], [plain[place] for place in chosen],
+                labels=range(4), average="macro", zero_division=0,
+            )  # fmt: skip
+            assert f"| flatten, trained on {trained} | {100 * macro:.1f} |" in section
+        pairs = [line.split(" | ")[0] for line in section.splitlines() if " – " in line.split(" | ")[0]]
+        ngrams = [f"TF-IDF, all, trained on {each}" for each in BOTS] + ["TF-IDF, all"]
+        assert pairs == [f"| flatten, trained on {each} – flatten, trained on {bot}" for each in (other, "both")] + [
+            f"| flatten, trained on {each} – {beside}" for each, beside in zip((*BOTS, "both"), ngrams, strict=True)
+        ]
+        assert all(f"\n| {beside} |" in section for beside in ngrams)
+    with (by_bot / "bots.csv").open(encoding="utf-8", newline="") as file:
+        found = {(row["bot"], row["trained_on"]) for row in csv.DictReader(file) if row["kind"] == "trained"}
+    assert found == {(bot, trained) for bot in BOTS for trained in (*BOTS, "")}
+    assert (by_bot / "bots.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_bot_that_no_test_row_is_of_has_no_panel(by_bot, sample_repo, encoders):
+    cells = cells_of(
+        "bots", data=sample_repo, methods=["flatten"], configs=["4-class"], seeds=[23], values=VALUES,
+        backbone=str(encoders / "tiny"),
+    )  # fmt: skip
+    done = finished(cells, by_bot)
+    assert done
+    found = panels_of("bots", cells, done, {}, dict.fromkeys(load_split(sample_repo, "4-class", "test")["id"], "eva"))
+    assert {panel.bot for panel in found} == {"eva"}

@@ -1,0 +1,208 @@
+"""The run of a grid: what is trained, what is skipped, what a kill, a mistake or another run leaves."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from grid_files import markdown_row, predictions, times
+
+from contradiction import cli
+from contradiction.data.splits import load_split
+from contradiction.detector import ContradictionDetector
+from contradiction.errors import InputError
+from contradiction.evaluation.on_split import evaluate
+from contradiction.files import read_json
+from contradiction.reproduction.grid import finished, zero_shot
+from contradiction.results import keep
+from contradiction.training.loop import train
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["table6"], "table 'table6'; there are table4, table5, learning-curve, bots"),
+        (
+            ["table4", "--methods", "flat"],
+            "method 'flat'; there are sentence-pair, flatten, hierarchical, reply-only, context-only",
+        ),
+        (["table4", "--methods", ","], "no method is named"),
+        (["table4", "--methods", "flatten,flatten"], "a method is named twice"),
+        (["table4", "--configs", "persona"], "config 'persona'; there are 2-class"),
+        (["table4", "--seeds", "1,x"], "seeds '1,x': must be whole numbers"),
+        (["table4", "--seeds", "1,1"], "the seeds are 1, 1; give at least one, each once"),
+        (["table4", "--seeds", "-1"], "'seed' is -1"),
+        (["table4", "--shard", "3/2"], "shard '3/2': must be i/n"),
+        (["table4", "--set", "epochs"], "'epochs': must be key=value"),
+        (["table4", "--set", "seed=3"], "seed is chosen by --seeds"),
+        (["table4", "--set", "epoch=3"], "'epoch' is 3"),
+        (["table4", "--nli", "x"], "table4 has no NLI stage to compare with"),
+        (["table5"], "--nli names its checkpoint"),
+        (["table4", "--shares", "0.5"], "table4 is trained on all rows; --shares goes with learning-curve"),
+        (["table4", "--set", "share=0.5"], "share is chosen by --shares"),
+        (["learning-curve", "--shares", "half"], "shares 'half': must be numbers"),
+        (["learning-curve", "--shares", "0,1"], "'share' is 0.0"),
+        (["learning-curve", "--shares", "0.5,2"], "'share' is 2.0"),
+        (["learning-curve", "--shares", "0.5,1,0.50"], "a share is named twice in 0.5, 1, 0.5"),
+        (["table4", "--methods", "hierarchical", "--configs", "2-class"], "no cell is left"),
+        (["table4", "--data", "no/such/folder"], "no/such/folder: no such folder"),
+    ],
+)
+def test_a_users_mistake_is_one_line_and_leaves_nothing(run, options, tmp_path, arguments, said):
+    out = tmp_path / "out"
+    code, _, err = run(*options, "--out", out, *arguments)
+    assert (code, err.count("\n")) == (2, 1)
+    assert said in err
+    assert not out.exists()
+
+
+def test_a_second_run_trains_nothing_and_writes_the_same_table(grid, run, options):
+    before, table = times(grid), (grid / "table4.md").read_bytes()
+    code, out, err = run("table4", *options, "--seeds", "23,42", "--out", grid)
+    assert (code, times(grid)) == (0, before)
+    assert "10 of 10 cells are finished already" in err
+    assert (grid / "table4.md").read_bytes() == table
+    assert "written, 10 of 10 cells" in out
+
+
+def test_a_dry_run_reckons_with_what_finished_cells_took(grid, run, options, tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    shutil.copy(grid / "flatten-4-class-tiny-seed23.test.json", out)
+    code, said, _ = run("table4", *options, "--seeds", "23", "--configs", "4-class", "--out", out, "--dry-run")
+    assert (code, [path.name for path in out.iterdir()]) == (0, ["flatten-4-class-tiny-seed23.test.json"])
+    assert "3 cells, 1 finished" in said
+    assert "as the finished cells took on this hardware" in said
+
+
+def test_an_evaluation_of_the_same_run_counts_under_any_name_and_another_does_not(
+    grid, cells, encoders, sample_repo, tmp_path
+):
+    cell = next(cell for cell in cells if cell.name == "flatten-2-class-tiny-seed42")
+    for epochs in (1, 2):
+        recipe = cell.recipe.with_changes(name="mine", epochs=epochs)
+        folder = train(recipe, data=sample_repo, out=tmp_path / f"model{epochs}")
+        kept = evaluate(ContradictionDetector.from_pretrained(folder), data=sample_repo, config="2-class")
+        keep(kept, tmp_path / str(epochs) / "some name.json")
+    assert finished(cells, tmp_path / "2") == {}
+    found = finished(cells, tmp_path / "1")
+    assert list(found) == [cell.name]
+    # The grid is nothing but such runs: the same predictions come out of it.
+    assert found[cell.name]["predictions"] == read_json(grid / f"{cell.name}.test.json")["predictions"]
+
+
+def test_shards_on_two_machines_make_the_same_table_as_one(grid, run, options, tmp_path):
+    few = [*options, "--seeds", "42", "--configs", "4-class", "--methods", "sentence-pair,flatten"]
+    both = tmp_path / "both"
+    both.mkdir()
+    for part in (1, 2):
+        out = tmp_path / str(part)
+        assert run("table4", *few, "--out", out, "--shard", f"{part}/2", "--drop-weights")[0] == 0
+        assert len(list(out.glob("*seed42.test.json"))) == 1
+        assert list((out / "models").iterdir()) == []
+        for file in out.glob("*.json"):
+            shutil.copy(file, both)
+    whole = shutil.copytree(grid, tmp_path / "whole")
+    for folder in (both, whole):
+        code, said, _ = run("table4", *few, "--out", folder, "--only-table")
+        assert (code, "2 of 2 cells" in said) == (0, True)
+    for name in ("table4.md", "table4.csv"):
+        tables = [
+            # Minutes are measured, and differ.
+            (folder / name).read_text(encoding="utf-8").partition("## Runs")[0]
+            for folder in (both, whole)
+        ]
+        assert tables[0] == tables[1]
+
+
+def test_a_killed_grid_goes_on_where_it_stopped(grid, run, options, tmp_path):
+    out = tmp_path / "out"
+    few = [*options, "--seeds", "23", "--configs", "4-class", "--methods", "flatten,hierarchical", "--out", out]
+    command = [sys.executable, "-m", "contradiction.cli", "reproduce", "table4", *few]
+    killed = subprocess.Popen(list(map(str, command)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    stage = out / "models" / "hierarchical-4-class-tiny-seed23.partial" / "intra-sentence" / "run.json"
+    deadline = time.monotonic() + 300
+    while not stage.exists() and killed.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.005)
+    os.kill(killed.pid, signal.SIGKILL)
+    assert killed.wait() == -signal.SIGKILL
+    assert stage.exists()
+    assert not (out / "hierarchical-4-class-tiny-seed23.test.json").exists()
+    kept = {path: when for path, when in times(out).items() if "flatten" in path.name or path == stage}
+    assert len(kept) == 3
+
+    code, _, err = run("table4", *few)
+    assert code == 0
+    assert "1 of 2 cells are finished already" in err
+    after = times(out)
+    assert all(after[path] == when for path, when in kept.items() if path != stage)
+    assert after[out / "models" / "hierarchical-4-class-tiny-seed23" / "intra-sentence" / "run.json"] == kept[stage]
+    for name in ("flatten-4-class-tiny-seed23", "hierarchical-4-class-tiny-seed23"):
+        assert predictions(out, name) == predictions(grid, name)
+
+
+def test_what_another_run_left_is_never_overwritten(grid, run, options):
+    before = times(grid)
+    code, _, err = run("table4", *options, "--seeds", "23", "--set", "epochs=2", "--out", grid)
+    assert (code, err.count("\n")) == (2, 1 + 1)  # the first line says where hierarchical is not trained
+    assert "of another recipe or other data; remove it, or name another --out" in err
+    code, _, err = run("table4", *options, "--seeds", "23", "--no-resume", "--out", grid)
+    assert code == 2
+    assert "holds sentence-pair-4-class-tiny-seed23 already" in err
+    assert times(grid) == before
+
+
+def test_a_failing_cell_is_one_line_and_the_rest_goes_on(run, options, encoders, sample_repo, sample_rows, tmp_path):
+    """Table 5, where one of two NLI checkpoints has no NLI head: it trains, but cannot be asked as it is."""
+    headless = shutil.copytree(encoders / "tiny", tmp_path / "headless")
+    out = tmp_path / "out"
+    code, said, err = run(
+        "table5", *options, "--seeds", "23", "--configs", "2-class", "--methods", "sentence-pair", "--out", out,
+        "--nli", encoders / "tiny-nli", "--nli", headless,
+    )  # fmt: skip
+    assert code == 1
+    failures = [line for line in err.splitlines() if "failed: " in line]
+    assert len(failures) == 1
+    assert failures[0].startswith("cdconv: zero-shot-sentence-pair-2-class-headless failed: ")
+    assert "its labels are label_0, label_1" in failures[0]
+    assert "written, 4 of 5 cells" in said
+    assert "Missing: zero-shot-sentence-pair-2-class-headless." in (out / "table5.md").read_text(encoding="utf-8")
+    for line in ("from tiny", "from tiny-nli", "from headless"):
+        assert markdown_row(out, "2-class", f"sentence-pair {line}", "table5")[-1] == "1 of 1"
+    assert markdown_row(out, "2-class", "sentence-pair from tiny-nli – sentence-pair from tiny", "table5")[-1] == "1"
+
+
+def test_a_table_is_written_where_the_weights_of_its_start_are_gone(grid, options, encoders, tmp_path):
+    out = shutil.copytree(grid, tmp_path / "table4")
+    (out / "table4.md").unlink()
+    digest = read_json(out / "models" / "flatten-4-class-tiny-seed23" / "run.json")["request"]["recipe"]["backbone"]
+    options = [digest if word == encoders / "tiny" else word for word in options]
+    command = [*map(str, ["reproduce", "table4", "--seeds", "23,42", "--out", out, *options])]
+    assert digest in command
+    with pytest.raises(InputError, match="reply-only-4-class-tiny-seed23: starts from tiny@.*name its folder, or"):
+        cli.app([*command, "--methods", "reply-only", "--configs", "4-class"], standalone_mode=False)
+    for words in (["--only-table"], []):  # nothing is left to train
+        cli.app([*command, *words], standalone_mode=False)
+        assert (out / "table4.md").read_bytes() == (grid / "table4.md").read_bytes()
+        (out / "table4.md").unlink()
+
+
+def test_zero_shot_is_the_probability_of_a_contradiction_of_the_nli_checkpoint(encoders, sample_repo):
+    from transformers import pipeline
+
+    rows = load_split(sample_repo, "2-class", "test")
+    classify = pipeline("text-classification", model=str(encoders / "tiny-nli"), top_k=None)
+    separator = classify.tokenizer.sep_token
+    for view, columns in (("sentence-pair", ["b1"]), ("flatten", ["u1", "b1", "u2"])):
+        detector = zero_shot(str(encoders / "tiny-nli"), view)
+        found = evaluate(detector, data=sample_repo, config="2-class")["predictions"]
+        inputs = [{"text": separator.join(row[c] for c in columns), "text_pair": row["b2"]} for row in rows]
+        expected = [
+            int(next(each["score"] for each in scores if each["label"] == "CONTRADICTION") >= 0.5)
+            for scores in classify(inputs)
+        ]
+        assert found == expected
+        assert 0 < sum(found) < len(found)

@@ -1,0 +1,78 @@
+"""How long a grid will take, as a dry run says."""
+
+import pytest
+from grid_files import SIZE
+
+from contradiction.recipes import Recipe
+from contradiction.reproduction import timing
+from contradiction.reproduction.cells import cells_of
+
+
+@pytest.mark.parametrize(
+    ("options", "passes"),
+    [
+        ({}, 1), ({"r_drop": 1.0}, 2), ({"fgm": 1.0}, 2), ({"r_drop": 1.0, "fgm": 1.0}, 4),
+        ({"teachers": ["user/teacher"], "transfer": 1}, 1),
+    ],
+)  # fmt: skip
+def test_the_steps_measured_read_each_row_as_often_as_training_does(options, passes, sample_repo):
+    from torch.nn import Linear
+    from torch.nn.modules.module import register_module_forward_pre_hook
+
+    recipe = Recipe(name="tiny", view="flatten", config="4-class", scratch=SIZE, batch_size=8, **options)
+    rows = []
+
+    def count(module, inputs):
+        if isinstance(module, Linear) and module.out_features == len(recipe.labels):  # the head, once a pass
+            rows.append(len(inputs[0]))
+
+    hook = register_module_forward_pre_hook(count)
+    try:
+        assert timing.measure(recipe, sample_repo) > 0
+    finally:
+        hook.remove()
+    assert sum(rows) == passes * (timing.STEPS + 1) * 8
+
+
+def test_a_dry_run_trains_nothing_and_measures(run, options, tmp_path):
+    out = tmp_path / "out"
+    code, said, _ = run("table4", *options, "--seeds", "23", "--configs", "4-class", "--out", out, "--dry-run")
+    assert code == 0
+    assert not out.exists()
+    assert "3 cells, 0 finished" in said
+    assert said.count("to do") == 3
+    assert "from 3 measured steps a method on this machine (CPU" in said
+
+
+def test_a_method_without_records_trains_a_checkpoint_in_the_time_of_the_others(cells):
+    four = [cell for cell in cells if cell.config == "4-class"]
+    run = {"minutes": 6.0, "hardware": timing.hardware()}
+    minutes = timing.estimate(four, {"flatten-4-class-tiny-seed23": {"run": run}})
+    assert minutes["flatten-4-class-tiny-seed42"] == 6
+    assert minutes["sentence-pair-4-class-tiny-seed42"] == 6
+    assert minutes["hierarchical-4-class-tiny-seed42"] == 18
+    elsewhere = {"run": {**run, "hardware": "another machine"}}
+    assert timing.estimate(four, {"flatten-4-class-tiny-seed23": elsewhere}) is None
+
+
+def test_a_cell_takes_what_cells_of_its_own_start_took(sample_repo, encoders):
+    starts = {"backbone": str(encoders / "tiny"), "nli": [str(encoders / "tiny-nli")]}
+    both = cells_of(
+        "table5", data=sample_repo, methods=["flatten", "sentence-pair"], configs=["4-class"], seeds=[23, 42], **starts
+    )
+    took = {"flatten-4-class-tiny-seed23": 6.0, "flatten-4-class-tiny-nli-seed23": 60.0}
+    took |= {"sentence-pair-4-class-tiny-seed23": 3.0}
+    here = timing.hardware()
+    done = {name: {"run": {"minutes": each, "hardware": here}} for name, each in took.items()}
+    minutes = timing.estimate(both, done)
+    assert minutes["flatten-4-class-tiny-seed42"] == 6
+    assert minutes["flatten-4-class-tiny-nli-seed42"] == 60
+    assert minutes["sentence-pair-4-class-tiny-nli-seed42"] == 3
+
+
+@pytest.mark.parametrize(
+    ("minutes", "words"),
+    [(0.4, "under a minute"), (59.6, "about 60 min"), (60.6, "about 1 h 01 min"), (135, "about 2 h 15 min")],
+)
+def test_durations_are_words(minutes, words):
+    assert timing.duration(minutes) == words

@@ -1,0 +1,58 @@
+"""Paired tests of methods: which runs are compared, and how p-values are combined and corrected."""
+
+import pytest
+
+from contradiction import results
+from contradiction.evaluation import paired_tests
+from contradiction.labels import merge_id
+
+
+def test_a_rule_fitted_afterwards_counts_only_where_it_is_asked_for():
+    truth, plain, ruled = [0, 1, 2, 3] * 5, [0, 1, 2, 0] * 5, [1] * 20
+    kept = results.evaluation(
+        name="any", config="4-class", split="test", data="these", ids=list(range(20)), references=truth,
+        predictions=ruled, plain=plain, run={},
+    )  # fmt: skip
+    for rule, said in ((False, plain), (True, ruled)):
+        one, two = paired_tests.run_of(kept, rule=rule), paired_tests.merged_run_of(kept, rule=rule)
+        assert one.predictions == said
+        assert two.predictions == [merge_id("4-class", label) for label in said]
+        assert one.metrics["accuracy"] == pytest.approx(0.75 if said is plain else 0.25)
+        assert two.metrics["accuracy"] == pytest.approx(0.75)
+
+
+def test_holm_by_hand():
+    assert paired_tests.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert paired_tests.holm([0.5, 0.9]) == [1.0, 1.0]
+    assert paired_tests.holm([]) == []
+
+
+@pytest.mark.parametrize(
+    ("tests", "p"),
+    [
+        ([(0.02, 0.04)], 0.04),
+        ([(-0.02, 0.04)], 0.04),
+        ([(0.0, 1.0)], 1.0),
+        # One-sided 0.005, 0.01, 0.02, 0.4: K / k = 4 / 3 times the third, twice.
+        ([(0.1, 0.01), (0.1, 0.02), (0.1, 0.04), (0.1, 0.8)], 2 * 4 / 3 * 0.02),
+        # Sure in both directions is sure of nothing.
+        ([(0.1, 0.001), (-0.1, 0.001)], 1.0),
+        ([(0.1, 0.001), (0.1, 0.003)], 0.003),
+    ],
+)
+def test_the_p_values_of_seeds_are_combined_by_direction(tests, p):
+    assert paired_tests.combined(tests) == pytest.approx(p)
+
+
+def test_only_runs_of_one_seed_on_the_same_rows_are_compared():
+    def line(name, *runs):
+        return paired_tests.Line(name, name, "x", "trained", tuple(paired_tests.Run(*each, {}) for each in runs), 2)
+
+    rows, references = list(range(40)), [0, 1] * 20
+    ours = line("ours", (1, rows, references, references), (2, rows, references, references))
+    theirs = line("theirs", (2, rows, references, [0] * 40), (3, rows, references, references))
+    others = line("others", (1, rows[::-1], references, references))
+    found = paired_tests.contrasts([(ours, theirs), (ours, others)], "2-class", 200)
+    assert [(each.line, each.against, each.seeds) for each in found] == [("ours", "theirs", 1)]
+    assert found[0].difference == pytest.approx(1 - 1 / 3)
+    assert found[0].p_value == pytest.approx(2 / 201)
