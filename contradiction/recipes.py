@@ -69,8 +69,11 @@ class Recipe(BaseModel):
         class_weights, logit_adjustment, focal, label_smoothing, r_drop: see ``contradiction.training.losses``.
         teachers: folders or Hub ids of trained detectors with the same labels, whose mean opinion of each row is learnt
             beside its label, see ``contradiction.training.teachers``.
-        ngrams: the part that a linear model of n-grams has in the opinion of the teachers; 1 makes it the only one, see
-            ``contradiction.training.ngrams``.
+        ngrams: the part that a linear model of n-grams has in the opinion of the teachers, see
+            ``contradiction.training.cross_fitted``.
+        kernel: the part of a kernel machine on embeddings in it, see ``contradiction.kernel``; together with ``ngrams``
+            it is 1 where there are no other teachers.
+        embedder: folder or Hub id of the encoder that makes the embeddings; none that has been trained on these rows.
         distill, distill_temperature: how much that opinion counts against the label, and how much it is softened, see
             ``contradiction.training.losses``; without teachers they mean nothing.
         nli: a data repo that ``cdconv data nli`` wrote; its pairs are read beside the rows, as conversations, see
@@ -117,6 +120,8 @@ class Recipe(BaseModel):
     r_drop: Strength = 0.0
     teachers: list[str] = []
     ngrams: float = Field(0.0, ge=0, le=1)
+    kernel: float = Field(0.0, ge=0, le=1)
+    embedder: str | None = None
     distill: float = Field(0.5, ge=0, le=1)
     distill_temperature: float = Field(1.0, gt=0, allow_inf_nan=False)
     nli: str | None = None
@@ -184,11 +189,14 @@ class Recipe(BaseModel):
             raise ValueError("teachers teach one checkpoint; view 'hierarchical' trains one for each category")
         if self.transfer and not self.taught:
             raise ValueError("a transfer set has no labels; name the teachers to learn it from")
-        if self.ngrams and bool(self.teachers) == (self.ngrams == 1):
-            alone = "without them it is the only one, with 1" if self.ngrams < 1 else "with 1 nobody else is asked"
-            raise ValueError(f"key 'ngrams' is a part in the opinion of the teachers; {alone}")
-        if self.ngrams and (self.view == "nli" or self.target):
-            raise ValueError("key 'ngrams' reads conversations, and gives each label of the config a probability")
+        if bool(self.kernel) != bool(self.embedder):
+            raise ValueError("key 'kernel' is the part of a kernel machine, and key 'embedder' its encoder; give both")
+        part = round(self.ngrams + self.kernel, 9)
+        if part > 1 or (part and bool(self.teachers) == (part == 1)):
+            said = "and leave the rest, above 0, to those" if self.teachers else "together 1 where there are no others"
+            raise ValueError(f"keys 'ngrams' and 'kernel' are parts in the opinion of the teachers, {said}")
+        if part and (self.view == "nli" or self.target):
+            raise ValueError("keys 'ngrams' and 'kernel' read conversations, and give each label of the config a part")
         if self.transfer and self.view == "nli":
             raise ValueError("a transfer set is made of conversations; the view nli reads pairs of sentences")
         return self
@@ -214,7 +222,7 @@ class Recipe(BaseModel):
     @property
     def taught(self) -> bool:
         """Whether there is a teacher."""
-        return bool(self.teachers or self.ngrams)
+        return bool(self.teachers or self.ngrams or self.kernel)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -245,6 +253,8 @@ class Recipe(BaseModel):
             several = len(self.teachers) > 1
             name = f"name all {len(self.teachers)} by --teacher, in this order" if several else "name it by --teacher"
             raise InputError(f"{where}: learnt from {', '.join(found)}, a folder's name and digest; {name}")
+        if of_folder(self.embedder):
+            raise InputError(f"{where}: embedded by {self.embedder}, a folder's name and digest; name it by --embedder")
         if of_folder(self.nli):
             raise InputError(f"{where}: read pairs of {self.nli}, a folder's name and digest; name it by --nli")
 

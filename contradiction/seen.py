@@ -54,8 +54,18 @@ def ancestors(models: Iterable[str]) -> list[dict[str, Any]]:
 
 
 def sources(recipe: "Recipe") -> list[str]:
-    """The models that a recipe starts from or learns from."""
-    return [*filter(None, [recipe.backbone]), *recipe.teachers]
+    """The models that a recipe starts from or learns from, each once."""
+    return list(dict.fromkeys(name for name, _ in _roles(recipe)))
+
+
+def _roles(recipe: "Recipe") -> Iterator[tuple[str, str]]:
+    """The same, each with what it is to the recipe."""
+    roles = [
+        (recipe.backbone, "backbone"),
+        (recipe.embedder, "embedder"),
+        *((each, "teacher") for each in recipe.teachers),
+    ]
+    yield from ((name, role) for name, role in roles if name)
 
 
 def trainings(run: Mapping[str, Any], model: str | None = None) -> Iterator[Training]:
@@ -140,12 +150,17 @@ def check_sources(recipe: "Recipe", data_name: str) -> None:
         data_name: of its data repo.
 
     Raises:
-        InputError: one of them, or a model that it was made from, was trained on the other split of CDConv; or on the
+        InputError: one of them, or a model that it was made from, was trained on the other split of CDConv, an
+            embedder on any; or on the
             replies of a bot that the recipe leaves out; or on a larger or another share of the rows than the recipe.
     """
-    for name in sources(recipe):
-        kind = "backbone" if name == recipe.backbone else "teacher"
+    for name, kind in _roles(recipe):
         run = _record(name)
+        if kind == "embedder" and (found := next(_of_these_rows(run, recipe.config, data_name), None)):
+            raise InputError(
+                f"embedder {name}: {_made_from(found)}trained on {found.config}, and knows the labels of these "
+                "rows; take one that was not trained on CDConv"
+            )
         if found := exposure(run, recipe.config, "test", data_name):
             right = f"a {GROUPED} config" if recipe.config.endswith(GROUPED) else f"a config without {GROUPED}"
             raise InputError(

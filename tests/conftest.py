@@ -101,6 +101,28 @@ def quick_model(sample_repo, tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def encoder(sample_rows, tmp_path_factory) -> Path:
+    """A folder named `encoder` with a tiny encoder of random weights, without a head."""
+    import torch
+
+    from contradiction.backbones.start import start
+    from contradiction.labels import LABELS
+    from contradiction.recipes import Recipe
+    from contradiction.views import CONVERSATION
+
+    size = {"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600}
+    recipe = Recipe(name="tiny", view="flatten", config="4-class", scratch=size)
+    torch.manual_seed(0)
+    model, tokenizer = start(recipe, LABELS["4-class"], [row[name] for row in sample_rows for name in CONVERSATION])
+    for parameter in model.parameters():  # larger, so that random weights tell inputs apart
+        parameter.data.mul_(4)
+    folder = tmp_path_factory.mktemp("encoders") / "encoder"
+    model.base_model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
 def random_model(sample_rows, tmp_path_factory):
     """Task -> the folder of a tiny random model for it, saved as training saves one. Copy it before you change it."""
     return cache(lambda task: _random_model(task, sample_rows, tmp_path_factory.mktemp("models") / task))

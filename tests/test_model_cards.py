@@ -101,7 +101,7 @@ def test_a_card_asks_for_the_folders_that_its_record_names_by_digest(quick_model
     assert "after `--nli` the NLI pairs `pairs@0123456789ab`" in text
 
 
-def test_a_card_says_what_part_n_grams_have_in_the_opinion_of_the_teachers(quick_model, tmp_path):
+def test_a_card_says_what_part_each_teacher_has_in_their_opinion(quick_model, tmp_path):
     request = record.read(quick_model)["request"]
 
     def card(**values):
@@ -112,8 +112,13 @@ def test_a_card_says_what_part_n_grams_have_in_the_opinion_of_the_teachers(quick
         return model_cards.model_card(copy).text
 
     both = card(teachers=["some/teacher"], ngrams=0.25)
-    assert "80 % of the loss is the mean opinion of 1 trained detector: some/teacher; 25 % of that opinion is" in both
-    assert "80 % of the loss is the opinion of a linear model of character n-grams" in card(ngrams=1.0)
+    ngrams = "a linear model of character n-grams that has not read the row"
+    assert f"80 % of the loss is the opinion of 1 trained detector: some/teacher (75 %), and {ngrams} (25 %)\n" in both
+    assert f"is the opinion of {ngrams}\n" in card(ngrams=1.0)
+    assert "is the opinion of the mean of 2 trained detectors: a/b, c/d\n" in card(teachers=["a/b", "c/d"])
+    near = card(ngrams=0.25, kernel=0.75, embedder="e5@0123456789ab")
+    assert f"{ngrams} (25 %), and a kernel machine on embeddings by e5 that has not read the row (75 %)\n" in near
+    assert "`cdconv train run.json --embedder FOLDER`" in near
     assert "n-grams" not in card(teachers=["some/teacher"])
     assert "distilled" not in card()
 

@@ -70,7 +70,8 @@ def check_precision(precision: str) -> str:
     return precision
 
 
-def _autocast(model: "PreTrainedModel", precision: str) -> AbstractContextManager[Any]:
+def autocast(model: "PreTrainedModel", precision: str) -> AbstractContextManager[Any]:
+    """In whose block a model computes at this precision."""
     import torch
 
     if precision == "fp32":
@@ -191,7 +192,7 @@ def score(
     for start in range(0, len(order), batch_size):
         chosen = order[start : start + batch_size]
         batch = tokenizer.pad([encoded[index] for index in chosen], return_tensors="pt").to(model.device)
-        with torch.inference_mode(), _autocast(model, precision):
+        with torch.inference_mode(), autocast(model, precision):
             logits[chosen] = model(**batch).logits.float().cpu().numpy()
         if on_batch:
             on_batch(int(copies[chosen].sum()))

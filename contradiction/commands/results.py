@@ -16,18 +16,31 @@ def baselines(
         list[str] | None, typer.Option(help="Configs to run. By default 2- and 4-class, both splits.")
     ] = None,
     split: Annotated[str, typer.Option(help="The split to score.")] = "test",
+    embedder: Annotated[
+        str | None, typer.Option(help="Folder or Hub id of an encoder: also a kernel machine on its embeddings.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Also keep the results in this folder.")] = None,
 ) -> None:
-    """Runs the artefact baselines: TF-IDF of the reply alone, of the context without the reply, and of all."""
-    from contradiction import results
-    from contradiction.evaluation import baselines as artefacts
+    """Runs the artefact baselines: TF-IDF of the reply alone, of the context without the reply, and of all.
 
+    With --embedder also kernel ridge regression on embeddings by an encoder that is not fine-tuned.
+    """
+    from contradiction import results
+    from contradiction.embeddings import Embedder
+    from contradiction.evaluation import baselines as artefacts
+    from contradiction.evaluation.on_split import model_name
+
+    embed = Embedder(embedder) if embedder else None
     for each in config or ["2-class", "4-class", "2-class-grouped", "4-class-grouped"]:
         found = []
         for result in artefacts.run(data, each, split):
             found.append(result)
             if out:
                 results.keep(result, out / f"tfidf-{result['view']}.{each}.{split}.json")
+        if embed:
+            found.append(artefacts.kernel(data, each, model_name(embed.name), embed, split))
+            if out:
+                results.keep(found[-1], out / f"kernel-{model_name(embed.name)}.{each}.{split}.json")
         show(results.score_table(found, f"{each}, {split} split, n = {found[0]['metrics']['n']:,}"))
 
 

@@ -14,7 +14,7 @@ AGAINST = ("difference", "95 % interval", "p", "p, Holm")
 
 
 def leads(kept: Sequence[dict[str, Any]], config: str, bootstrap: int = RESAMPLES) -> list[Table]:
-    """The detectors of a config beside n-grams, and beside the paper's method: a table each, where one is kept.
+    """The evaluations of a config beside n-grams, and beside the paper's method: a table each, where one is kept.
 
     Labels are those that a detector gives, with its decision rule, on the test split. Of several runs of hierarchical
     the best on validation is held against the others. N-grams that were fitted to two labels are held against labels
@@ -26,22 +26,26 @@ def leads(kept: Sequence[dict[str, Any]], config: str, bootstrap: int = RESAMPLE
         bootstrap: resamples of the paired tests.
     """
     tests = best_first(each for each in kept if each["split"] == "test")
-    detectors = [each for each in tests if (each["config"], each["kind"]) == (config, "detector")]
+    lines = [each for each in tests if each["config"] == config]
     ngrams = {each["config"]: each for each in tests if (each["name"], each["kind"]) == (NGRAMS, "baseline")}
     found = []
     if fine := ngrams.get(config):
         coarse = ngrams.get(config.replace("4-class", "2-class"))
         two = run_of(coarse) if coarse and coarse["ids"] == fine["ids"] else merged_run_of(fine)
-        found.append(_table((line_of(fine, run_of(fine)), line_of(fine, two)), detectors, bootstrap))
-    if staged := _hierarchical(detectors, kept):
-        found.append(_table(_lines(staged), [each for each in detectors if each is not staged], bootstrap))
+        found.append(_table((line_of(fine, run_of(fine)), line_of(fine, two)), _without(fine, lines), bootstrap))
+    if staged := _hierarchical(lines, kept):
+        found.append(_table(_lines(staged), _without(staged, lines), bootstrap))
     return found
 
 
-def _hierarchical(detectors: Sequence[dict[str, Any]], kept: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+def _without(one: dict[str, Any], lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [each for each in lines if each is not one]
+
+
+def _hierarchical(lines: Sequence[dict[str, Any]], kept: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
     """The run of hierarchical that is the best on validation; None where none was evaluated there."""
     validation = {(each["name"], each["config"]): each for each in kept if each["split"] == "validation"}
-    runs = [each for each in detectors if _view(each) == HIERARCHICAL and (each["name"], each["config"]) in validation]
+    runs = [each for each in lines if _view(each) == HIERARCHICAL and (each["name"], each["config"]) in validation]
     return max(runs, key=lambda each: validation[each["name"], each["config"]]["metrics"]["macro_f1"], default=None)
 
 
@@ -55,9 +59,9 @@ def _lines(kept: Mapping[str, Any]) -> tuple[Line, Line]:
     return line_of(kept, run_of(kept, rule=True)), line_of(kept, merged_run_of(kept, rule=True))
 
 
-def _table(against: tuple[Line, Line], detectors: Sequence[Mapping[str, Any]], bootstrap: int) -> Table:
+def _table(against: tuple[Line, Line], beside: Sequence[Mapping[str, Any]], bootstrap: int) -> Table:
     ids = list(against[0].runs[0].ids)
-    others = [_lines(each) for each in detectors if each["ids"] == ids]
+    others = [_lines(each) for each in beside if each["ids"] == ids]
     tests = [
         contrasts([(lines[place], against[place]) for lines in others], task, bootstrap)
         for place, task in enumerate(("4-class", "2-class"))

@@ -33,6 +33,7 @@ SENTENCES = {
 }
 # By the name of the training data: NLI weights follow OCNLI, which CDConv's licence equals.
 LICENSES = {"CDConv": cdconv.LICENSE, nli.NAME: cdconv.LICENSE, "CDConv sample": "cc0-1.0"}
+TEACHING = ("teachers", "ngrams", "kernel")  # the keys of a recipe that give it teachers
 FINISHED = ("request", "minutes", "parameters", "hardware")  # what every record of a finished run has
 IDENTITY = ("request", "epochs", "best_epoch")
 STAGE_SENTENCE = "Tells {} from all other replies: one stage of a hierarchical detector."
@@ -111,6 +112,7 @@ def _card(
         **_decision(Rule.load(folder), evaluations),
         **_figures(evaluations, recipe["config"], repo),
         **_training(run, recipe),
+        opinions=_opinions,
     )
     return ModelCard(f"---\n{_front_matter(name, run, bases, evaluations).to_yaml()}\n---\n\n{body}")
 
@@ -207,12 +209,27 @@ def _training(run: Mapping[str, Any], recipe: Mapping[str, Any]) -> dict[str, An
     return {
         "chosen": [(name, percent(each["best_macro_f1"]), each["best_epoch"]) for name, each in parts.items()],
         "soup": [record.recipe(each["request"]) for each in run.get("soup", [])],
-        "taught": any(each["request"]["recipe"].get("teachers") for each in (run, *members)),
+        "taught": any(each["request"]["recipe"].get(key) for each in (run, *members) for key in TEACHING),
         "parameters": run["parameters"],
         "minutes": f"{run['minutes']:.0f} minutes" if run["minutes"] >= 2 else f"{60 * run['minutes']:.0f} seconds",
         "hardware": run["hardware"],
         "again": _again(recipe, members),
     }
+
+
+def _opinions(recipe: Mapping[str, Any]) -> list[str]:
+    """Who taught it, and how much each says in the opinion; nothing where nobody did."""
+    names = [each.partition("@")[0] for each in recipe.get("teachers", [])]
+    ngrams, kernel = (recipe.get(key, 0.0) for key in ("ngrams", "kernel"))
+    embedder = (recipe.get("embedder") or "").partition("@")[0]
+    detectors = f"{len(names)} trained detector{'s' if len(names) > 1 else ''}: {', '.join(names)}"
+    parts = [
+        (1 - ngrams - kernel if names else 0.0, f"{'the mean of ' if len(names) > 1 else ''}{detectors}"),
+        (ngrams, "a linear model of character n-grams that has not read the row"),
+        (kernel, f"a kernel machine on embeddings by {embedder} that has not read the row"),
+    ]
+    heard = [(part, words) for part, words in parts if part]
+    return [words if len(heard) == 1 else f"{words} ({100 * part:g} %)" for part, words in heard]
 
 
 def _is_on_test(evaluation: Mapping[str, Any], config: str) -> bool:
@@ -259,8 +276,9 @@ def _again(recipe: Mapping[str, Any], members: Sequence[Any]) -> str | None:
     data = " --data nli" if recipe["view"] == "nli" else ""
     start = " --backbone FOLDER" if of_folder(recipe["backbone"]) else ""
     teachers = recipe["teachers"] if any(map(of_folder, recipe["teachers"])) else []
+    embedder = " --embedder FOLDER" if of_folder(recipe["embedder"]) else ""
     pairs = " --nli FOLDER" if of_folder(recipe["nli"]) else ""
-    return f"cdconv train run.json{data}{start}" + " --teacher FOLDER" * len(teachers) + pairs
+    return f"cdconv train run.json{data}{start}" + " --teacher FOLDER" * len(teachers) + embedder + pairs
 
 
 def _separator(folder: Path) -> str:

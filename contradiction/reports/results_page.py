@@ -30,7 +30,7 @@ def results_page(folder: str | Path = results.FOLDER) -> str:
         picture=standings.NAME if standings.standings(folder) else None,
         tables=tables,
         classes=[results.class_table(each) for each in found],
-        leads={config: beside for config in ("4-class", "4-class-grouped") if (beside := leads(kept, config))},
+        leads={config: ahead for config in ("4-class", "4-class-grouped") if (ahead := leads(kept, config))},
         ablations={split: beside for split in ("validation", "test") if (beside := ablation(found, split))},
         notes={each["name"]: each["run"]["note"] for each in found if (each.get("run") or {}).get("note")},
         runs=results.run_table(found),

@@ -30,8 +30,9 @@ def beside(config: str, cells: Sequence[Cell], data: str | Path, out: str | Path
 
 def _on_all(config: str, rows: str, data: str | Path, out: str | Path, count: bool) -> list[dict[str, Any]]:
     for folder in (results.FOLDER, out):
-        if found := results.baselines(config, "test", folder, rows):
-            return sorted(found, key=lambda each: list(baselines.FEATURES).index(each["view"]))
+        kept = {each["name"]: each for each in results.baselines(config, "test", folder, rows)}
+        if found := [kept[name] for name in baselines.FEATURES.values() if name in kept]:
+            return found
     found = list(baselines.run(data, config)) if count else []
     for result in found:
         results.keep(result, Path(out) / f"tfidf-{result['view']}.{config}.test.json")

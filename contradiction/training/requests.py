@@ -38,6 +38,7 @@ def request(recipe: Recipe, data: str | Path, rows: "Mapping[str, Dataset] | Non
     values = recipe.asked()
     values["backbone"] = _by_content(recipe.backbone)
     values["teachers"] = [_by_content(each) for each in recipe.teachers]
+    values["embedder"] = _by_content(recipe.embedder)
     pairs = fingerprint(load_split(recipe.nli, "nli", "train")) if recipe.nli else None
     if recipe.nli and (folder := Path(recipe.nli)).is_dir():
         values["nli"] = f"{folder.resolve().name}@{str(pairs)[:12]}"

@@ -10,8 +10,12 @@ from scipy.special import softmax
 from contradiction import record
 from contradiction.classifiers.hierarchy import HierarchicalClassifier
 from contradiction.classifiers.loading import load_classifier
+from contradiction.embeddings import Embedder
 from contradiction.errors import InputError
-from contradiction.training import ngrams
+from contradiction.kernel import KernelModel
+from contradiction.ngrams import linear_model
+from contradiction.training import cross_fitted
+from contradiction.views import VIEWS
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -42,11 +46,28 @@ def soft_labels(recipe: "Recipe", rows: "Dataset") -> np.ndarray:
 
     A mean of several is more often right than each, and one student can come near it at the cost of one (Hinton et al.,
     2015, *Distilling the knowledge in a neural network*, section 2). Each teacher reads its own view, at the
-    precision of the recipe and without its decision rule. A teacher of n-grams has the part ``recipe.ngrams``.
+    precision of the recipe and without its decision rule. Models of n-grams have the part ``recipe.ngrams`` in it, and
+    kernel machines on embeddings the part ``recipe.kernel``; they are fitted here, without the rows that they are
+    asked of.
 
     Raises:
         InputError: a teacher is not there, or has other labels than the student.
     """
+    columns = VIEWS[recipe.view]
+    opinions = []
+    if recipe.teachers:
+        opinions.append((1 - recipe.ngrams - recipe.kernel, _of_detectors(recipe, rows)))
+    if recipe.ngrams:
+        lexical = cross_fitted.soft_labels(recipe, rows, "ngrams", lambda: linear_model(columns))
+        opinions.append((recipe.ngrams, lexical))
+    if recipe.embedder:
+        embed = Embedder(recipe.embedder, recipe.precision)
+        near = cross_fitted.soft_labels(recipe, rows, "kernel", lambda: KernelModel(columns, embed))
+        opinions.append((recipe.kernel, near))
+    return np.sum([part * opinion for part, opinion in opinions], axis=0)
+
+
+def _of_detectors(recipe: "Recipe", rows: "Dataset") -> np.ndarray:
     found = []
     for name in recipe.teachers:
         teacher = load_classifier(name, precision=recipe.precision)
@@ -60,7 +81,4 @@ def soft_labels(recipe: "Recipe", rows: "Dataset") -> np.ndarray:
             logits = teacher.logits(list(rows), on_batch=bar.update)
         order = [teacher.labels.index(label) for label in recipe.labels]
         found.append(softmax(logits, axis=1)[:, order])
-    if not recipe.ngrams:
-        return np.mean(found, axis=0)
-    lexical = ngrams.soft_labels(recipe, rows)
-    return (1 - recipe.ngrams) * np.mean(found, axis=0) + recipe.ngrams * lexical if found else lexical
+    return np.mean(found, axis=0)

@@ -1,4 +1,6 @@
-"""The linear model of n-grams, as a baseline, and as a teacher that has not read the rows it is asked of."""
+"""Teachers that have not read the rows they are asked of: linear models of n-grams, and kernel machines."""
+
+import re
 
 import numpy as np
 import pytest
@@ -9,7 +11,7 @@ from contradiction.data.splits import load_split
 from contradiction.errors import InputError
 from contradiction.ngrams import linear_model
 from contradiction.recipes import Recipe
-from contradiction.training import ngrams, teachers
+from contradiction.training import cross_fitted, teachers
 from contradiction.training.loop import train
 from contradiction.training.transfer import transfer_rows
 
@@ -51,14 +53,14 @@ def test_a_row_is_judged_by_models_that_have_not_read_it(rows):
     known = linear_model(("b2",)).fit(list(drawn), labels)
     assert np.mean(known.predict(list(drawn)) == labels) == 1
     for config in ("4-class", "4-class-grouped"):
-        said = ngrams.soft_labels(recipe(view="reply-only", config=config), drawn)
+        said = cross_fitted.soft_labels(recipe(config=config), drawn, "ngrams", lambda: linear_model(("b2",)))
         assert np.mean(said.argmax(axis=1) == labels) < 0.65
         assert_allclose(said.sum(axis=1), 1)
         assert_allclose(said[:, 2:], 0)  # labels that no row has
 
 
-def looking(monkeypatch):
-    """Lets models look at what they are asked of and what they were fitted to; gives the list of both, row by row."""
+def looks(*arguments):
+    """What a model is asked of and what it was fitted to, row by row, where it teaches."""
     looked = []
 
     class Looked:
@@ -71,20 +73,20 @@ def looking(monkeypatch):
             looked.extend((row, self.rows) for row in asked)
             return np.full((len(asked), len(self.classes_)), 1 / len(self.classes_))
 
-    monkeypatch.setattr(ngrams, "linear_model", lambda columns: Looked())
+    cross_fitted.soft_labels(*arguments, "looked", Looked)
     return looked
 
 
-def test_a_made_row_is_judged_by_models_that_have_read_neither_of_its_sources(rows, monkeypatch):
-    read = looking(monkeypatch)
+def test_a_made_row_is_judged_by_models_that_have_read_neither_of_its_sources(rows):
     made = transfer_rows(rows, 1)
-    ngrams.soft_labels(recipe(transfer=1), made.from_dict({name: [*rows[name], *made[name]] for name in rows.features}))
+    both = made.from_dict({name: [*rows[name], *made[name]] for name in rows.features})
+    read = looks(recipe(transfer=1), both)
     assert len(read) == len(rows) + len(made)
     kinds = set()
     for row, others in read:
         kinds.add(row["label"] is None)
         assert row["id"] not in {other["id"] for other in others}
-        source = next(each for each in rows if (each["u2"], each["b2"], each["bot"]) == ngrams._turn(row))
+        source = next(each for each in rows if (each["u2"], each["b2"], each["bot"]) == cross_fitted._turn(row))
         assert source["id"] not in {other["id"] for other in others}
         assert len(others) > len(rows) / 2
     assert kinds == {True, False}
@@ -93,16 +95,15 @@ def test_a_made_row_is_judged_by_models_that_have_read_neither_of_its_sources(ro
 def test_rows_of_one_context_lie_in_one_fold_where_the_split_is_grouped(rows):
     contexts = [f"第{number // 4}句" for number in range(160)]
     known = list(of(rows, u1=contexts, label=[0, 1] * 80))
-    grouped, free = ngrams._folds(known, grouped=True), ngrams._folds(known, grouped=False)
+    grouped, free = cross_fitted._folds(known, grouped=True), cross_fitted._folds(known, grouped=False)
     assert len(set(zip(contexts, grouped, strict=True))) == 40 < len(set(zip(contexts, free, strict=True)))
-    assert set(grouped) == set(free) == set(range(ngrams.FOLDS))
+    assert set(grouped) == set(free) == set(range(cross_fitted.FOLDS))
 
 
 @pytest.mark.parametrize("grouped", [False, True])
-def test_no_model_has_read_the_context_of_a_row_where_the_split_is_grouped(rows, monkeypatch, grouped):
+def test_no_model_has_read_the_context_of_a_row_where_the_split_is_grouped(rows, grouped):
     asked = of(rows, u1=[f"第{number // 4}句" for number in range(160)], label=[0, 1] * 80)
-    looked = looking(monkeypatch)
-    ngrams.soft_labels(recipe(config="4-class-grouped" if grouped else "4-class"), asked)
+    looked = looks(recipe(config="4-class-grouped" if grouped else "4-class"), asked)
     knew = [row["u1"] in {other["u1"] for other in others} for row, others in looked]
     assert len(knew) == 160
     assert any(knew) != grouped
@@ -113,33 +114,61 @@ def test_no_model_has_read_the_context_of_a_row_where_the_split_is_grouped(rows,
 )
 def test_too_few_rows_are_one_line(rows, labels, said):
     with pytest.raises(InputError, match=said):
-        ngrams.soft_labels(recipe(), of(rows, label=labels))
+        teachers.soft_labels(recipe(), of(rows, label=labels))
 
 
-def test_the_part_of_n_grams_in_the_opinion(rows, quick_model):
+def test_the_parts_in_the_opinion(rows, quick_model, encoder):
     few = rows.select(range(64))
-    alone, both = (teachers.soft_labels(recipe(teachers=[str(quick_model)], ngrams=part), few) for part in (0.0, 0.25))
+    detectors = {"teachers": [str(quick_model)], "ngrams": 0.0}
+    near = {"embedder": str(encoder)}
+    alone = teachers.soft_labels(recipe(**detectors), few)
     lexical = teachers.soft_labels(recipe(), few)
+    kernel = teachers.soft_labels(recipe(ngrams=0.0, kernel=1.0, **near), few)
+    for one, other in ((alone, lexical), (alone, kernel), (lexical, kernel)):
+        assert np.abs(one - other).max() > 0.01
+    both = teachers.soft_labels(recipe(**detectors | {"ngrams": 0.25}), few)
     assert_allclose(both, 0.75 * alone + 0.25 * lexical)
-    assert np.abs(alone - lexical).max() > 0.01
+    quick = teachers.soft_labels(recipe(ngrams=0.4, kernel=0.6, **near), few)
+    assert_allclose(quick, 0.4 * lexical + 0.6 * kernel)
+    every = teachers.soft_labels(recipe(**detectors | {"ngrams": 0.3, "kernel": 0.5} | near), few)
+    assert_allclose(every, 0.2 * alone + 0.3 * lexical + 0.5 * kernel)
 
 
-def test_a_student_of_n_grams_alone_is_trained_on_made_rows_too(sample_repo, tmp_path):
-    out = train(recipe(transfer=1, distill=1.0), data=sample_repo, out=tmp_path / "student")
-    assert record.read(out)["request"]["recipe"]["ngrams"] == 1.0
+def test_a_student_of_quick_models_alone_is_trained_on_made_rows_too(sample_repo, encoder, tmp_path):
+    values = {"ngrams": 0.5, "kernel": 0.5, "embedder": str(encoder), "transfer": 1, "distill": 1.0}
+    out = train(recipe(**values), data=sample_repo, out=tmp_path / "student")
+    asked = record.read(out)["request"]["recipe"]
+    assert (asked["ngrams"], asked["kernel"]) == (0.5, 0.5)
+    assert re.fullmatch(f"{encoder.name}@[0-9a-f]{{12}}", asked["embedder"])
+    with pytest.raises(InputError, match=f"embedded by {encoder.name}@.*name it by --embedder"):
+        Recipe.load(out).demand_folders("run.json")
+
+
+def test_an_embedder_that_has_read_the_labels_is_refused(sample_repo, quick_model, tmp_path):
+    values = {"ngrams": 0.5, "kernel": 0.5, "embedder": str(quick_model)}
+    with pytest.raises(InputError, match="embedder .* trained on 4-class, and knows the labels of these rows"):
+        train(recipe(**values), data=sample_repo, out=tmp_path / "student")
+    # Also where it is the backbone, which may have read them.
+    same = recipe(**values).with_changes(backbone=str(quick_model))
+    with pytest.raises(InputError, match="knows the labels"):
+        train(same, data=sample_repo, out=tmp_path / "student")
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ({"view": "nli", "config": "nli"}, "reads conversations"),
-        ({"target": "history"}, "gives each label"),
+        ({"view": "nli", "config": "nli"}, "read conversations"),
+        ({"target": "history"}, "give each label"),
         ({"view": "hierarchical"}, "teachers teach one checkpoint"),
         ({"ngrams": 1.5}, "less than or equal to 1"),
-        ({"ngrams": 0.5}, "without them it is the only one, with 1"),
-        ({"teachers": ["some/teacher"]}, "with 1 nobody else is asked"),
+        ({"ngrams": 0.5}, "together 1 where there are no others"),
+        ({"teachers": ["some/teacher"]}, "leave the rest, above 0, to those"),
+        ({"kernel": 0.5, "embedder": "some/encoder"}, "together 1 where there are no others"),
+        ({"ngrams": 0.5, "kernel": 0.5}, "give both"),
+        ({"embedder": "some/encoder"}, "give both"),
     ],
 )
-def test_what_n_grams_cannot_teach_is_refused(values, said):
+def test_what_quick_models_cannot_teach_is_refused(values, said):
     with pytest.raises(ValueError, match=said):
         recipe(**values)

@@ -1,0 +1,135 @@
+"""Embeddings by a frozen encoder, the kernel machine on them, and its place among the baselines."""
+
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose
+from transformers import AutoModel, AutoTokenizer
+
+from contradiction import kernel, results
+from contradiction.data.splits import load_split
+from contradiction.embeddings import Embedder
+from contradiction.errors import InputError
+from contradiction.evaluation import baselines
+from contradiction.kernel import KernelModel
+from contradiction.views import CONVERSATION
+
+
+@pytest.fixture(scope="module")
+def embed(encoder):
+    return Embedder(encoder)
+
+
+@pytest.fixture(scope="module")
+def rows(sample_repo):
+    return list(load_split(sample_repo, "4-class", "train"))[:120]
+
+
+def letters(texts):
+    """An embedding that needs no encoder: how often some characters stand in a text."""
+    counts = [[text.count(each) + 0.1 * len(text) for each in "我你是不了的"] for text in texts]
+    return np.array(counts, dtype=np.float32)
+
+
+def test_an_embedding_is_the_mean_of_the_last_hidden_states(encoder, embed):
+    model, tokenizer = AutoModel.from_pretrained(encoder).eval(), AutoTokenizer.from_pretrained(encoder)
+    texts = ["你养猫吗？", "养了一只橘猫，它很喜欢睡觉", "你养猫吗？"]
+    found = embed(texts)
+    assert found.dtype == np.float32
+    for text, vector in zip(texts, found, strict=True):
+        with torch.inference_mode():
+            states = model(**tokenizer(text, return_tensors="pt")).last_hidden_state[0]
+        assert_allclose(vector, states.mean(0).numpy(), atol=1e-5)
+
+
+def test_a_text_is_embedded_once_and_in_simplified_characters(encoder, monkeypatch):
+    embed = Embedder(encoder)
+    asked = []
+    once = embed._embed
+    monkeypatch.setattr(embed, "_embed", lambda texts: (asked.extend(texts), once(texts)))
+    first = embed(["你好", "再见", "你好"])
+    assert_allclose(embed(["再见", "你好"]), first[[1, 0]])
+    assert sorted(asked) == sorted(["你好", "再见"])
+    assert_allclose(*embed(["体", "體"]))
+
+
+@pytest.mark.parametrize("broken", ["absent", "empty", "damaged"])
+def test_what_is_no_encoder_is_one_line(encoder, tmp_path, broken):
+    folder = tmp_path / broken
+    if broken == "empty":
+        folder.mkdir()
+    elif broken == "damaged":
+        shutil.copytree(encoder, folder)
+        (folder / "model.safetensors").write_bytes(b"no weights")
+    with pytest.raises(InputError, match=broken) as error:
+        Embedder(folder)
+    assert "\n" not in str(error.value)
+
+
+def test_the_machine_is_ridge_regression_on_the_sum_of_two_gaussian_kernels(rows):
+    columns, labels = ("b1", "b2"), [row["label"] for row in rows]
+    train, test = rows[:90], rows[90:]
+    said = KernelModel(columns, letters).fit(train, labels[:90]).predict_proba(test)
+
+    # The same, utterance by utterance.
+    def unit(vectors):
+        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+    mean = np.mean([letters([row[name] for row in train]) for name in columns], axis=(0, 1))
+    total = {"embeddings": 0.0, "words": 0.0}
+    for name in columns:
+        weight = kernel.WEIGHTS.get(name, 1.0)
+        words = kernel.vectorizer().fit([row[name] for row in train])
+        for kind, vectors in (
+            ("embeddings", unit(letters([row[name] for row in rows]) - mean)),
+            ("words", words.transform([row[name] for row in rows]).toarray()),
+        ):
+            squared = 2 - 2 * vectors @ vectors[:90].T
+            total[kind] = total[kind] + weight * squared
+    similar = sum(np.exp(-kernel.GAMMA * each) for each in total.values())
+    indicators = np.eye(4)[labels]
+    shares = indicators[:90].mean(0)
+    solved = np.linalg.solve(similar[:90] + kernel.RIDGE * np.eye(90), indicators[:90] - shares)
+    expected = np.maximum(similar[90:] @ solved + shares, kernel.FLOOR)
+    assert_allclose(said, expected / expected.sum(1, keepdims=True), atol=1e-4)
+
+
+def test_only_what_it_reads_matters(rows):
+    labels = [row["label"] for row in rows]
+    model = KernelModel(("b1", "b2"), letters).fit(rows, labels)
+    others = [{**row, "u1": "别的", "u2": "别的"} for row in rows[:5]]
+    assert_allclose(model.predict_proba(others), model.predict_proba(rows[:5]))
+    others = [{**row, "b2": "别的"} for row in rows[:5]]
+    assert np.abs(model.predict_proba(others) - model.predict_proba(rows[:5])).max() > 0.01
+
+
+@pytest.mark.parametrize("config", ["4-class", "2-class", "4-class-grouped"])
+def test_the_baseline_decides_by_a_rule_that_is_chosen_on_validation(sample_repo, config):
+    found = baselines.kernel(sample_repo, config, "letters", letters)
+    results.check("it", found)
+    train, validation, test = (load_split(sample_repo, config, each) for each in ("train", "validation", "test"))
+    model = KernelModel(CONVERSATION, letters).fit(list(train), train["label"])
+    said = model.predict_proba(list(test))
+    assert (found["name"], found["kind"], found["ids"]) == ("kernel ridge, letters", "baseline", test["id"][:])
+    plain = found.get("plain", found)["predictions"]
+    assert plain == said.argmax(axis=1).tolist()
+    probabilities = np.array(found["probabilities"])
+    assert_allclose(probabilities.sum(axis=1), 1, atol=1e-6)
+    if config == "2-class":
+        assert found["predictions"] == (probabilities[:, 1] >= found["rule"]["cut"]).astype(int).tolist()
+    else:
+        assert set(found["rule"]["offsets"]) == set(found["metrics"]["labels"])
+
+
+def test_the_command_keeps_it_beside_the_others(run, sample_repo, encoder, tmp_path):
+    options = ["--data", sample_repo, "--config", "4-class", "--out", tmp_path]
+    code, said, _ = run("baselines", *options, "--embedder", encoder)
+    assert code == 0
+    assert "kernel ridge, encoder" in said
+    kept = {each["name"]: each for each in results.kept(tmp_path)}
+    assert kept.keys() == {*baselines.FEATURES.values(), "kernel ridge, encoder"}
+    assert (tmp_path / "kernel-encoder.4-class.test.json").is_file()
+    code, _, err = run("baselines", *options, "--embedder", tmp_path / "nothing")
+    assert (code, err.count("\n")) == (2, 1)
