@@ -94,6 +94,7 @@ def kernel(
     _check(config)
     task = task_of(config)
     train, validation, test = (load_split(data, config, each) for each in ("train", "validation", split))
+    embed([row[column] for rows in (train, validation, test) for column in VIEWS["flatten"] for row in rows])  # one bar
     model = KernelModel(VIEWS["flatten"], embed).fit(list(train), train["label"])
     logits = {each: np.log(model.predict_proba(list(rows))) for each, rows in ((VALIDATION, validation), (split, test))}
     references = np.array(validation["label"])

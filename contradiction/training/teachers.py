@@ -62,6 +62,7 @@ def soft_labels(recipe: "Recipe", rows: "Dataset") -> np.ndarray:
         opinions.append((recipe.ngrams, lexical))
     if recipe.embedder:
         embed = Embedder(recipe.embedder, recipe.precision)
+        embed(row[column] for column in columns for row in rows)  # once for all models, and for one bar
         near = cross_fitted.soft_labels(recipe, rows, "kernel", lambda: KernelModel(columns, embed))
         opinions.append((recipe.kernel, near))
     return np.sum([part * opinion for part, opinion in opinions], axis=0)
