@@ -152,7 +152,7 @@ def _figures(metrics: Mapping[str, Any]) -> list[str]:
 
 
 def baselines(config: str, split: str, folder: str | Path = FOLDER, data: str | None = None) -> list[dict[str, Any]]:
-    """The kept artefact baselines of a config and split; with ``data``, only those measured on these very rows."""
+    """The kept baselines of a config and split; with ``data``, only those measured on these very rows."""
     return [
         each
         for each in kept(folder)
@@ -163,7 +163,7 @@ def baselines(config: str, split: str, folder: str | Path = FOLDER, data: str | 
 
 
 def baseline_table(folder: str | Path = FOLDER) -> Table | None:
-    """Test macro-F1 of the artefact baselines on every config they were run on; None where none is kept."""
+    """Test macro-F1 of the baselines on every config they were run on; None where none is kept."""
     found = [each for each in kept(folder) if each.get("kind") == "baseline" and each["split"] == "test"]
     if not found:
         return None
@@ -175,7 +175,7 @@ def baseline_table(folder: str | Path = FOLDER) -> Table | None:
         for name in names
         if (ones := [scores[name, config] for config in configs if (name, config) in scores])
     ]
-    return Table("Artefact baselines, test macro-F1", ("features", *configs), body)
+    return Table("Baselines, test macro-F1", ("features", *configs), body)
 
 
 def run_table(results: Sequence[Mapping[str, Any]]) -> Table:

@@ -338,7 +338,7 @@ def test_card_of_the_release_names_its_source_licence_and_paper(release_repo):
         "ed8fe0ddb40afb36f9e19ea64c3eee7c319a22230a5b65444af44e8bbb122aab",
         "CC BY-NC 4.0",
         "@inproceedings{zheng-etal-2022-cdconv",
-        "## Artefact baselines\n",
+        "## Baselines\n",
         "| TF-IDF, context only |",
     ):
         assert part in body
@@ -360,7 +360,7 @@ def test_card_of_the_sample_says_that_it_is_not_cdconv(sample_repo):
     front, body = header(sample_repo)
     assert front["pretty_name"] == "CDConv sample"
     assert "**This is not CDConv.**" in body
-    for part in ("CC BY-NC", "@inproceedings", cdconv.SHA256, "Artefact baselines"):
+    for part in ("CC BY-NC", "@inproceedings", cdconv.SHA256, "## Baselines"):
         assert part not in body
 
 

@@ -21,7 +21,7 @@ def baselines(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Also keep the results in this folder.")] = None,
 ) -> None:
-    """Runs the artefact baselines: TF-IDF of the reply alone, of the context without the reply, and of all.
+    """Runs the baselines: TF-IDF of the reply alone, of the context without the reply, and of all.
 
     With --embedder also kernel ridge regression on embeddings by an encoder that is not fine-tuned.
     """
