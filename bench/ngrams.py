@@ -14,8 +14,8 @@ import argparse
 import numpy as np
 
 from contradiction import results
+from contradiction.classifiers import label_classifier
 from contradiction.classifiers.calibration import fit
-from contradiction.classifiers.label_classifier import calibrated
 from contradiction.data.splits import load_split
 from contradiction.labels import LABELS
 from contradiction.ngrams import linear_model
@@ -68,8 +68,7 @@ def decided(probabilities: Splits, truth: Splits) -> np.ndarray:
     """The class ids of the test rows, by a rule chosen on validation."""
     logs = {split: np.log(np.clip(each, 1e-9, 1)) for split, each in probabilities.items()}
     rule = fit(logs["validation"], truth["validation"], NAMES)
-    offsets = [rule.offsets[name] for name in NAMES]
-    return (np.log(calibrated(rule, logs["test"], NAMES)) + offsets).argmax(axis=1)
+    return label_classifier.decided(rule, label_classifier.calibrated(rule, logs["test"], NAMES), NAMES)
 
 
 def figures(truth: np.ndarray, said: np.ndarray, before: np.ndarray | None = None) -> tuple[str, ...]:

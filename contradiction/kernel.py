@@ -1,4 +1,4 @@
-"""A kernel machine on single utterances: what embeddings of a frozen encoder and n-grams tell, fitted in seconds."""
+"""A kernel machine on conversations, by embeddings and n-grams of their utterances: no encoder is fine-tuned."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
@@ -21,16 +21,16 @@ class KernelModel:
     utterances, weighted and summed, once between embeddings and once between TF-IDF of n-grams; both are added. What
     the regression of a label's indicator says of a row estimates the probability of that label (Hastie et al., 2009,
     *The Elements of Statistical Learning*, section 4.2), with what is below ``FLOOR`` raised to it. Deterministic; of n
-    rows it takes memory for n * n numbers, and the time to solve as many equations.
+    rows it takes a few matrices of n * n numbers, and the time to solve n equations.
 
     Args:
         columns: the utterances that are read.
-        embed: texts to vectors, shape (texts, hidden).
+        embed: texts to vectors, shape (texts, hidden); by default there are none, and n-grams are all that is compared.
     """
 
     classes_: np.ndarray
 
-    def __init__(self, columns: Sequence[str], embed: Callable[[Sequence[str]], np.ndarray]) -> None:
+    def __init__(self, columns: Sequence[str], embed: Callable[[Sequence[str]], np.ndarray] | None = None) -> None:
         self._embed = embed
         self._weights = {column: WEIGHTS.get(column, 1.0) for column in columns}
         self._words = {column: vectorizer(dtype=np.float32) for column in columns}
@@ -41,10 +41,7 @@ class KernelModel:
 
         for column, words in self._words.items():
             words.fit([row[column] for row in rows])
-        # Of a sentence encoder all vectors point the same way; what tells texts apart is how they differ from the mean.
-        self._mean = np.mean(
-            [self._embed([row[column] for row in rows]).mean(axis=0) for column in self._weights], axis=0
-        )
+        self._mean = self._mean_embedding(rows)
         self._read = self._features(rows)
         self.classes_ = np.unique(labels)
         indicators = (np.asarray(labels)[:, None] == self.classes_).astype(np.float32)
@@ -59,22 +56,31 @@ class KernelModel:
         raised = np.maximum(found, FLOOR)
         return raised / raised.sum(axis=1, keepdims=True)
 
-    def _features(self, rows: Sequence[Mapping[str, Any]]) -> tuple[np.ndarray, Any]:
-        """Vectors whose inner products are the weighted sums of the cosines of utterances: embeddings, and n-grams."""
+    def _mean_embedding(self, rows: Sequence[Mapping[str, Any]]) -> Any:
+        """Of a sentence encoder all vectors point the same way; what tells texts apart is how they differ from this."""
+        if not self._embed:
+            return None
+        return np.mean([self._embed([row[column] for row in rows]).mean(axis=0) for column in self._weights], axis=0)
+
+    def _features(self, rows: Sequence[Mapping[str, Any]]) -> list[Any]:
+        """Vectors whose inner products are the weighted sums of the cosines of utterances: n-grams, and embeddings."""
         from scipy import sparse
 
-        dense, words = [], []
+        words, dense = [], []
         for column, weight in self._weights.items():
             texts = [row[column] for row in rows]
-            moved = self._embed(texts) - self._mean
-            lengths = np.linalg.norm(moved, axis=1, keepdims=True)
-            dense.append(weight**0.5 * moved / np.maximum(lengths, 1e-12))
             words.append(weight**0.5 * self._words[column].transform(texts))
-        return np.hstack(dense), sparse.hstack(words, format="csr", dtype=np.float32)
+            if self._embed:
+                moved = self._embed(texts) - self._mean
+                lengths = np.linalg.norm(moved, axis=1, keepdims=True)
+                dense.append(weight**0.5 * moved / np.maximum(lengths, 1e-12))
+        found = [sparse.hstack(words, format="csr", dtype=np.float32)]
+        return [*found, np.hstack(dense)] if dense else found
 
-    def _kernel(self, features: tuple[np.ndarray, Any]) -> np.ndarray:
+    def _kernel(self, features: Sequence[Any]) -> np.ndarray:
         """Between rows and those fitted to, shape (rows, fitted rows)."""
         total = sum(self._weights.values())
-        dense, words = (one @ other.T for one, other in zip(features, self._read, strict=True))
+        products = [one @ other.T for one, other in zip(features, self._read, strict=True)]
+        products[0] = products[0].toarray()
         # Of unit vectors the squared distance is twice what their inner product is below 1.
-        return sum(np.exp(2 * GAMMA * (each - total)) for each in (dense, words.toarray()))
+        return np.sum([np.exp(2 * GAMMA * (each - total)) for each in products], axis=0)

@@ -170,12 +170,12 @@ def baseline_table(folder: str | Path = FOLDER) -> Table | None:
     configs = sorted({each["config"] for each in found}, key=lambda config: (config.endswith("grouped"), config))
     names = list(dict.fromkeys(each["name"] for each in found))
     scores = {(each["name"], each["config"]): each["metrics"] for each in found}
-    body = [
-        (name, *(f"{percent(one['macro_f1'])} ({interval(one['interval']['macro_f1'])})" for one in ones))
-        for name in names
-        if (ones := [scores[name, config] for config in configs if (name, config) in scores])
-    ]
+    body = [(name, *(_with_interval(scores.get((name, config))) for config in configs)) for name in names]
     return Table("Baselines, test macro-F1", ("features", *configs), body)
+
+
+def _with_interval(metrics: Mapping[str, Any] | None) -> str:
+    return f"{percent(metrics['macro_f1'])} ({interval(metrics['interval']['macro_f1'])})" if metrics else ""
 
 
 def run_table(results: Sequence[Mapping[str, Any]]) -> Table:

@@ -143,24 +143,21 @@ def other_split(one: str, other: str) -> bool:
 
 
 def check_sources(recipe: "Recipe", data_name: str) -> None:
-    """Makes sure that neither the backbone nor a teacher of a recipe has seen what the run is to be kept from.
+    """Makes sure that no model that a recipe starts from or learns from has seen what the run is to be kept from.
 
     Args:
         recipe: of the run.
         data_name: of its data repo.
 
     Raises:
-        InputError: one of them, or a model that it was made from, was trained on the other split of CDConv, an
-            embedder on any; or on the
-            replies of a bot that the recipe leaves out; or on a larger or another share of the rows than the recipe.
+        InputError: one of them, or a model that it was made from, was trained on the other split of CDConv; or on the
+            replies of a bot that the recipe leaves out; or on a larger or another share of the rows than the recipe; or
+            the embedder was trained on any of them.
     """
     for name, kind in _roles(recipe):
         run = _record(name)
-        if kind == "embedder" and (found := next(_of_these_rows(run, recipe.config, data_name), None)):
-            raise InputError(
-                f"embedder {name}: {_made_from(found)}trained on {found.config}, and knows the labels of these "
-                "rows; take one that was not trained on CDConv"
-            )
+        if kind == "embedder":
+            check_embedder(name, recipe.config, data_name)
         if found := exposure(run, recipe.config, "test", data_name):
             right = f"a {GROUPED} config" if recipe.config.endswith(GROUPED) else f"a config without {GROUPED}"
             raise InputError(
@@ -184,6 +181,15 @@ def check_sources(recipe: "Recipe", data_name: str) -> None:
                     f"{'a seed that is not recorded' if each.seed is None else f'the seed {each.seed}'}, and the "
                     f"recipe's share with {recipe.seed}; take one of that seed, or one not trained on these rows"
                 )
+
+
+def check_embedder(name: str, config: str, data_name: str | None) -> None:
+    """Raises InputError for an encoder that was trained on rows of a config: its embeddings may hold their labels."""
+    if found := next(_of_these_rows(_record(name), config, data_name), None):
+        raise InputError(
+            f"embedder {name}: {_made_from(found)}trained on {found.config}, and knows the labels of these rows; take "
+            "one that was not trained on CDConv"
+        )
 
 
 def _of_these_rows(run: Mapping[str, Any], config: str, data_name: str | None) -> Iterator[Training]:

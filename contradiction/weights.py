@@ -1,5 +1,6 @@
-"""Reads weights, and says in one line which file is damaged."""
+"""Weights in files: what they are, what tells them from others, and which file is damaged."""
 
+import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +24,26 @@ def weights_of(file: Path) -> dict[str, "torch.Tensor"]:
 
     with sound(file.parent):
         return load_file(file)
+
+
+def by_content(checkpoint: str | None) -> str | None:
+    """How a record names a model: a folder by its name and weights, not by where it lies; a Hub id as it is."""
+    if checkpoint and (folder := Path(checkpoint)).is_dir():
+        return f"{folder.resolve().name}@{_digest(folder)}"
+    return checkpoint
+
+
+def _digest(folder: Path) -> str:
+    """What tells the weights in a folder from others; the format that transformers prefers is the one it loads.
+
+    The weights of an ensemble lie in the folders of its members.
+    """
+    forms = ("*.safetensors", "pytorch_model*.bin", "*/*.safetensors")
+    found = next(filter(None, (list(folder.glob(form)) for form in forms)), [])
+    if not found:
+        raise InputError(f"{folder}: no weights in this folder (*.safetensors or pytorch_model*.bin)")
+    weights = b"".join(sorted(hashlib.sha256(file.read_bytes()).digest() for file in found))
+    return hashlib.sha256(weights).hexdigest()[:12]
 
 
 @contextmanager

@@ -1,18 +1,22 @@
 """Embeddings by a frozen encoder, the kernel machine on them, and its place among the baselines."""
 
+import re
 import shutil
 
 import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose
-from transformers import AutoModel, AutoTokenizer
+from safetensors.torch import load_file, save_file
+from scipy.special import softmax
+from transformers import AutoModel, AutoTokenizer, T5Config, T5Model
 
 from contradiction import kernel, results
+from contradiction.classifiers import calibration
 from contradiction.data.splits import load_split
 from contradiction.embeddings import Embedder
 from contradiction.errors import InputError
-from contradiction.evaluation import baselines
+from contradiction.evaluation import baselines, kernel_baseline
 from contradiction.kernel import KernelModel
 from contradiction.views import CONVERSATION
 
@@ -49,23 +53,50 @@ def test_a_text_is_embedded_once_and_in_simplified_characters(encoder, monkeypat
     asked = []
     once = embed._embed
     monkeypatch.setattr(embed, "_embed", lambda texts: (asked.extend(texts), once(texts)))
-    first = embed(["你好", "再见", "你好"])
-    assert_allclose(embed(["再见", "你好"]), first[[1, 0]])
-    assert sorted(asked) == sorted(["你好", "再见"])
+    first = embed(["早上好", "再见", "早上好"])
+    assert_allclose(embed(["再见", "早上好"]), first[[1, 0]])
+    assert sorted(asked) == sorted(["早上好", "再见"])
     assert_allclose(*embed(["体", "體"]))
 
 
-@pytest.mark.parametrize("broken", ["absent", "empty", "damaged"])
-def test_what_is_no_encoder_is_one_line(encoder, tmp_path, broken):
-    folder = tmp_path / broken
+@pytest.mark.parametrize(
+    ("broken", "said"),
+    [
+        ("absent", "neither a folder with an encoder nor one on the Hub"),
+        ("empty", "neither a folder with an encoder nor one on the Hub"),
+        ("damaged", "damaged"),
+        ("renamed", "its checkpoint lacks 21 weights, "),
+        ("infinite", "not finite numbers at fp32"),
+        ("decoder", "makes no embeddings of a text"),
+    ],
+)
+def test_what_is_no_encoder_is_one_line(encoder, tmp_path, broken, said):
+    folder = tmp_path / "it"
     if broken == "empty":
         folder.mkdir()
-    elif broken == "damaged":
+    elif broken != "absent":
         shutil.copytree(encoder, folder)
-        (folder / "model.safetensors").write_bytes(b"no weights")
-    with pytest.raises(InputError, match=broken) as error:
+    weights = folder / "model.safetensors"
+    if broken == "damaged":
+        weights.write_bytes(b"no weights")
+    elif broken == "renamed":
+        save_file({f"other.{name}": each for name, each in load_file(weights).items()}, weights, {"format": "pt"})
+    elif broken == "infinite":
+        save_file({name: each * torch.inf for name, each in load_file(weights).items()}, weights, {"format": "pt"})
+    elif broken == "decoder":
+        size = {"d_model": 8, "d_kv": 4, "d_ff": 8, "num_layers": 1, "num_heads": 2, "vocab_size": 700}
+        T5Model(T5Config(**size, decoder_start_token_id=0)).save_pretrained(folder)
+    with pytest.raises(InputError, match=said) as error:
         Embedder(folder)
     assert "\n" not in str(error.value)
+
+
+def test_loading_an_encoder_leaves_the_random_numbers_of_training_alone(encoder):
+    torch.manual_seed(0)
+    expected = torch.rand(3)
+    torch.manual_seed(0)
+    Embedder(encoder)
+    assert torch.equal(torch.rand(3), expected)
 
 
 def test_the_machine_is_ridge_regression_on_the_sum_of_two_gaussian_kernels(rows):
@@ -105,22 +136,38 @@ def test_only_what_it_reads_matters(rows):
     assert np.abs(model.predict_proba(others) - model.predict_proba(rows[:5])).max() > 0.01
 
 
+def test_without_an_encoder_n_grams_are_all_that_is_compared(rows):
+    labels = [row["label"] for row in rows]
+    alone = KernelModel(("b1", "b2")).fit(rows, labels).predict_proba(rows)
+    both = KernelModel(("b1", "b2"), letters).fit(rows, labels).predict_proba(rows)
+    nothing = KernelModel(("b1", "b2"), lambda texts: np.ones((len(texts), 2), dtype=np.float32)).fit(rows, labels)
+    assert np.abs(alone - both).max() > 0.01
+    # A kernel that is the same for all pairs adds a constant alone, which the shares of the labels have already.
+    assert_allclose(nothing.predict_proba(rows), alone, atol=0.01)
+
+
 @pytest.mark.parametrize("config", ["4-class", "2-class", "4-class-grouped"])
-def test_the_baseline_decides_by_a_rule_that_is_chosen_on_validation(sample_repo, config):
-    found = baselines.kernel(sample_repo, config, "letters", letters)
+def test_the_baseline_decides_by_a_rule_that_is_chosen_on_validation(sample_repo, encoder, embed, config):
+    found = kernel_baseline.run(sample_repo, config, embed)
     results.check("it", found)
     train, validation, test = (load_split(sample_repo, config, each) for each in ("train", "validation", "test"))
-    model = KernelModel(CONVERSATION, letters).fit(list(train), train["label"])
-    said = model.predict_proba(list(test))
-    assert (found["name"], found["kind"], found["ids"]) == ("kernel ridge, letters", "baseline", test["id"][:])
+    assert (found["name"], found["kind"], found["ids"]) == ("kernel ridge, encoder", "baseline", test["id"][:])
+    assert re.fullmatch("encoder@[0-9a-f]{12}", found["embedder"])
+    model = KernelModel(CONVERSATION, embed).fit(list(train), train["label"])
+    logs = {
+        name: np.log(model.predict_proba(list(each))) for name, each in (("validation", validation), ("test", test))
+    }
     plain = found.get("plain", found)["predictions"]
-    assert plain == said.argmax(axis=1).tolist()
-    probabilities = np.array(found["probabilities"])
-    assert_allclose(probabilities.sum(axis=1), 1, atol=1e-6)
+    assert plain == logs["test"].argmax(axis=1).tolist()
+    names = found["metrics"]["labels"]
+    rule = calibration.fit(logs["validation"], np.array(validation["label"]), names)
+    said = softmax(logs["test"] / rule.temperature + [rule.biases[name] for name in names], axis=1)
+    assert_allclose(found["probabilities"], said, atol=1e-6)
     if config == "2-class":
-        assert found["predictions"] == (probabilities[:, 1] >= found["rule"]["cut"]).astype(int).tolist()
+        assert found["predictions"] == (said[:, 1] >= found["rule"]["cut"]).astype(int).tolist()
     else:
-        assert set(found["rule"]["offsets"]) == set(found["metrics"]["labels"])
+        assert found["predictions"] == (np.log(said) + [rule.offsets[name] for name in names]).argmax(axis=1).tolist()
+        assert found["predictions"] != plain
 
 
 def test_the_command_keeps_it_beside_the_others(run, sample_repo, encoder, tmp_path):
@@ -129,7 +176,22 @@ def test_the_command_keeps_it_beside_the_others(run, sample_repo, encoder, tmp_p
     assert code == 0
     assert "kernel ridge, encoder" in said
     kept = {each["name"]: each for each in results.kept(tmp_path)}
-    assert kept.keys() == {*baselines.FEATURES.values(), "kernel ridge, encoder"}
+    assert kept.keys() == {*baselines.FEATURES.values(), "kernel ridge, n-grams", "kernel ridge, encoder"}
     assert (tmp_path / "kernel-encoder.4-class.test.json").is_file()
     code, _, err = run("baselines", *options, "--embedder", tmp_path / "nothing")
     assert (code, err.count("\n")) == (2, 1)
+
+
+def test_an_encoder_that_knows_the_labels_is_no_baseline(run, sample_repo, quick_model, tmp_path):
+    code, _, err = run("baselines", "--data", sample_repo, "--config", "4-class-grouped", "--embedder", quick_model)
+    assert code == 2
+    assert "trained on 4-class, and knows the labels of these rows" in err
+
+
+def test_a_baseline_that_was_not_run_on_a_config_has_an_empty_cell_there(sample_repo, tmp_path):
+    for config, name in (("2-class", "one"), ("4-class", "one"), ("4-class", "other")):
+        found = {**kernel_baseline.run(sample_repo, config), "name": name}
+        results.keep(found, tmp_path / f"{name}.{config}.json")
+    table = results.baseline_table(tmp_path)
+    assert list(table.header) == ["features", "2-class", "4-class"]
+    assert [[bool(cell) for cell in row] for row in table.rows] == [[True, True, True], [True, False, True]]

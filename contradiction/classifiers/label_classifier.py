@@ -101,6 +101,13 @@ def calibrated(rule: Rule, logits: np.ndarray, labels: Sequence[str]) -> np.ndar
     return np.maximum(softmax(logits / rule.temperature + _biases(rule, labels)), TINY)
 
 
+def decided(rule: Rule, probabilities: np.ndarray, labels: Sequence[str]) -> np.ndarray:
+    """The class ids that a rule gives to calibrated probabilities, shape (rows, classes): those of two by its cut."""
+    if len(labels) == 2:
+        return (probabilities[:, 1] >= rule.cut).astype(int)
+    return np.argmax(np.log(probabilities) + [rule.offsets.get(name, 0.0) for name in labels], axis=1)
+
+
 def softmax(logits: np.ndarray) -> np.ndarray:
     """Over the last axis; scipy's, which the demo page does without."""
     shares = np.exp(logits - logits.max(axis=-1, keepdims=True))

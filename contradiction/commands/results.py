@@ -17,31 +17,30 @@ def baselines(
     ] = None,
     split: Annotated[str, typer.Option(help="The split to score.")] = "test",
     embedder: Annotated[
-        str | None, typer.Option(help="Folder or Hub id of an encoder: also a kernel machine on its embeddings.")
+        str | None, typer.Option(help="Folder or Hub id of an encoder: kernel ridge regression on its embeddings too.")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Also keep the results in this folder.")] = None,
 ) -> None:
-    """Runs the baselines: TF-IDF of the reply alone, of the context without the reply, and of all.
+    """Runs the baselines: TF-IDF of the reply alone, of the context without it, and of all; kernel ridge regression.
 
-    With --embedder also kernel ridge regression on embeddings by an encoder that is not fine-tuned.
+    That is fitted to n-grams alone and, with --embedder, to embeddings by an encoder that is not fine-tuned too.
     """
     from contradiction import results
     from contradiction.embeddings import Embedder
     from contradiction.evaluation import baselines as artefacts
-    from contradiction.evaluation.on_split import model_name
+    from contradiction.evaluation import kernel_baseline
 
-    embed = Embedder(embedder) if embedder else None
+    encoder = Embedder(embedder) if embedder else None
     for each in config or ["2-class", "4-class", "2-class-grouped", "4-class-grouped"]:
-        found = []
-        for result in artefacts.run(data, each, split):
-            found.append(result)
-            if out:
-                results.keep(result, out / f"tfidf-{result['view']}.{each}.{split}.json")
-        if embed:
-            found.append(artefacts.kernel(data, each, model_name(embed.name), embed, split))
-            if out:
-                results.keep(found[-1], out / f"kernel-{model_name(embed.name)}.{each}.{split}.json")
-        show(results.score_table(found, f"{each}, {split} split, n = {found[0]['metrics']['n']:,}"))
+        found = {f"tfidf-{result['view']}": result for result in artefacts.run(data, each, split)}
+        found["kernel"] = kernel_baseline.run(data, each, split=split)
+        if encoder:
+            found[f"kernel-{encoder.short_name}"] = kernel_baseline.run(data, each, encoder, split)
+        if out:
+            for name, result in found.items():
+                results.keep(result, out / f"{name}.{each}.{split}.json")
+        first, *_ = found.values()
+        show(results.score_table([*found.values()], f"{each}, {split} split, n = {first['metrics']['n']:,}"))
 
 
 def card(

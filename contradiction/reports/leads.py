@@ -26,7 +26,7 @@ def leads(kept: Sequence[dict[str, Any]], config: str, bootstrap: int = RESAMPLE
         bootstrap: resamples of the paired tests.
     """
     tests = best_first(each for each in kept if each["split"] == "test")
-    lines = [each for each in tests if each["config"] == config]
+    lines = [each for each in tests if each["config"] == config and _reads_all(each)]
     ngrams = {each["config"]: each for each in tests if (each["name"], each["kind"]) == (NGRAMS, "baseline")}
     found = []
     if fine := ngrams.get(config):
@@ -38,6 +38,13 @@ def leads(kept: Sequence[dict[str, Any]], config: str, bootstrap: int = RESAMPLE
     return found
 
 
+def _reads_all(kept: Mapping[str, Any]) -> bool:
+    """Whether it is no baseline on a part of the conversation, and none that has learnt from one bot alone."""
+    if kept["kind"] == "baseline":
+        return kept.get("view") == "flatten"
+    return not _recipe(kept).get("bot")
+
+
 def _without(one: dict[str, Any], lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return [each for each in lines if each is not one]
 
@@ -45,13 +52,14 @@ def _without(one: dict[str, Any], lines: Sequence[dict[str, Any]]) -> list[dict[
 def _hierarchical(lines: Sequence[dict[str, Any]], kept: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
     """The run of hierarchical that is the best on validation; None where none was evaluated there."""
     validation = {(each["name"], each["config"]): each for each in kept if each["split"] == "validation"}
-    runs = [each for each in lines if _view(each) == HIERARCHICAL and (each["name"], each["config"]) in validation]
+    staged = [each for each in lines if _recipe(each).get("view") == HIERARCHICAL]
+    runs = [each for each in staged if (each["name"], each["config"]) in validation]
     return max(runs, key=lambda each: validation[each["name"], each["config"]]["metrics"]["macro_f1"], default=None)
 
 
-def _view(kept: Mapping[str, Any]) -> str | None:
+def _recipe(kept: Mapping[str, Any]) -> Mapping[str, Any]:
     request = (kept.get("run") or {}).get("request") or {}
-    return (request.get("recipe") or {}).get("view")
+    return request.get("recipe") or {}
 
 
 def _lines(kept: Mapping[str, Any]) -> tuple[Line, Line]:

@@ -12,6 +12,7 @@ from contradiction.classifiers import ensemble as ensembles
 from contradiction.classifiers.decision import Rule
 from contradiction.data import nli
 from contradiction.errors import InputError
+from contradiction.evaluation.kernel_baseline import NAME as KERNEL
 from contradiction.evaluation.outcomes import rule_of, why_not
 from contradiction.evaluation.outcomes import table as settings_table
 from contradiction.files import read_json
@@ -196,6 +197,7 @@ def _figures(evaluations: Sequence[Mapping[str, Any]], config: str, repo: str | 
     return {
         "scores": results.score_table([*evaluations, *beside], "", with_split=True) if evaluations else None,
         "baselines": bool(beside),
+        "kernels": any(each["name"].startswith(KERNEL) for each in beside),
         "classes": [results.class_table(each) for each in evaluations],
         "parts": [headlines(each, repo) for each in evaluations if repo and _is_on_test(each, config)],
     }

@@ -1,6 +1,5 @@
 """What a run is asked to do, as its record keeps it, and whether a folder is that run's: free, begun, or finished."""
 
-import hashlib
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +10,7 @@ from contradiction.data.splits import fingerprint, load_split, name_of
 from contradiction.errors import InputError
 from contradiction.hub import revision
 from contradiction.recipes import Recipe
+from contradiction.weights import by_content
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -36,9 +36,9 @@ def request(recipe: Recipe, data: str | Path, rows: "Mapping[str, Dataset] | Non
     """
     rows = rows or read(recipe, data)
     values = recipe.asked()
-    values["backbone"] = _by_content(recipe.backbone)
-    values["teachers"] = [_by_content(each) for each in recipe.teachers]
-    values["embedder"] = _by_content(recipe.embedder)
+    values["backbone"] = by_content(recipe.backbone)
+    values["teachers"] = [by_content(each) for each in recipe.teachers]
+    values["embedder"] = by_content(recipe.embedder)
     pairs = fingerprint(load_split(recipe.nli, "nli", "train")) if recipe.nli else None
     if recipe.nli and (folder := Path(recipe.nli)).is_dir():
         values["nli"] = f"{folder.resolve().name}@{str(pairs)[:12]}"
@@ -59,26 +59,6 @@ def conditions(recipe: Recipe, deterministic: bool) -> dict[str, Any]:
     names = [each for each in seen.sources(recipe) if not Path(each).is_dir()]
     found = {name: revision(name) for name in names}
     return {"deterministic": deterministic, "revisions": {name: each for name, each in found.items() if each}}
-
-
-def _by_content(checkpoint: str | None) -> str | None:
-    """A folder by its name and weights, not by where it lies on one machine; a Hub id as it is."""
-    if checkpoint and (folder := Path(checkpoint)).is_dir():
-        return f"{folder.resolve().name}@{_digest(folder)}"
-    return checkpoint
-
-
-def _digest(folder: Path) -> str:
-    """What tells the weights in a folder from others; the format that transformers prefers is the one it loads.
-
-    The weights of an ensemble lie in the folders of its members.
-    """
-    forms = ("*.safetensors", "pytorch_model*.bin", "*/*.safetensors")
-    found = next(filter(None, (list(folder.glob(form)) for form in forms)), [])
-    if not found:
-        raise InputError(f"{folder}: no weights in this folder (*.safetensors or pytorch_model*.bin)")
-    weights = b"".join(sorted(hashlib.sha256(file.read_bytes()).digest() for file in found))
-    return hashlib.sha256(weights).hexdigest()[:12]
 
 
 def read(recipe: Recipe, data: str | Path) -> dict[str, "Dataset"]:
