@@ -92,7 +92,7 @@ def test_the_difference_is_that_of_the_labels_which_detectors_give(found):
             assert row[first : first + 4] == [*cells, f"{p:.3f}"]
 
 
-def test_merged_labels_are_held_against_ngrams_that_were_fitted_to_two(found):
+def test_merged_labels_are_held_against_the_stronger_n_grams(found):
     two = next(each for each in found if each["name"] == NGRAMS and each["config"] == "2-class")
     better = next(each for each in found if each["name"] == "better")
     table, _ = leads(found, "4-class", BOOTSTRAP)
@@ -101,10 +101,13 @@ def test_merged_labels_are_held_against_ngrams_that_were_fitted_to_two(found):
     assert row[7:10] == expected(merged(better["predictions"]), two["predictions"], "2-class")[0]
 
 
-def test_where_none_was_fitted_to_two_labels_those_of_four_are_merged(found):
-    table, _ = leads([each for each in found if each["config"] != "2-class"], "4-class", BOOTSTRAP)
+def test_where_those_fitted_to_two_labels_are_weaker_or_none_those_of_four_are_merged(found):
+    others = [each for each in found if each["config"] != "2-class"]
+    weak = kept(NGRAMS, 0.9, kind="baseline", config="2-class")
     four = next(each for each in found if each["name"] == NGRAMS and each["config"] == "4-class")
-    assert table.rows[0][6] == f"{100 * four['metrics']['two_class']['macro_f1']:.1f}"
+    for given in (others, [*others, weak]):
+        table, _ = leads(given, "4-class", BOOTSTRAP)
+        assert table.rows[0][6] == f"{100 * four['metrics']['two_class']['macro_f1']:.1f}"
 
 
 def test_without_an_opponent_there_is_no_table(found):

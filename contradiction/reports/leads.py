@@ -17,8 +17,8 @@ def leads(kept: Sequence[dict[str, Any]], config: str, bootstrap: int = RESAMPLE
     """The evaluations of a config beside n-grams, and beside the paper's method: a table each, where one is kept.
 
     Labels are those that a detector gives, with its decision rule, on the test split. Of several runs of hierarchical
-    the best on validation is held against the others. N-grams that were fitted to two labels are held against labels
-    merged to two: they are the stronger ones.
+    the best on validation is held against the others. Labels merged to two are held against n-grams that were
+    fitted to two, or against their labels merged, whichever are the stronger.
 
     Args:
         kept: evaluations, of detectors and of artefact baselines.
@@ -31,7 +31,8 @@ def leads(kept: Sequence[dict[str, Any]], config: str, bootstrap: int = RESAMPLE
     found = []
     if fine := ngrams.get(config):
         coarse = ngrams.get(config.replace("4-class", "2-class"))
-        two = run_of(coarse) if coarse and coarse["ids"] == fine["ids"] else merged_run_of(fine)
+        fitted = [run_of(coarse)] if coarse and coarse["ids"] == fine["ids"] else []
+        two = max([merged_run_of(fine), *fitted], key=lambda run: run.metrics["macro_f1"])
         found.append(_table((line_of(fine, run_of(fine)), line_of(fine, two)), _without(fine, lines), bootstrap))
     if staged := _hierarchical(lines, kept):
         found.append(_table(_lines(staged), _without(staged, lines), bootstrap))
