@@ -26,7 +26,7 @@ MEANINGS: Mapping[str, str] = {
     "trained": "trained on these labels",
     "merged": "trained on four classes, merged",
     "zero-shot": "NLI checkpoint, zero-shot",
-    "baseline": "without a fine-tuned encoder",
+    "baseline": "artefact baseline",
     "paper": "the paper's hierarchical method",
 }
 

@@ -54,6 +54,7 @@ def draw(panels: Sequence[Panel], path: str | Path) -> None:
     for axes in others:
         axes.set_yticklabels([])
     figure.suptitle(f"Official test split, n = {panels[0].n:,}", x=0.01, ha="left", fontsize=13, fontweight="bold")
-    draw_legend(figure, panels, {**MEANINGS, "trained": "other detectors of four classes"})
+    others = {"trained": "other detectors of four classes", "baseline": "without a fine-tuned encoder"}
+    draw_legend(figure, panels, {**MEANINGS, **others})
     with new_file(path) as partial:
         figure.savefig(partial, format="png")
