@@ -2,42 +2,51 @@
 
 from collections.abc import Iterable
 from pathlib import Path
+from threading import Lock
 
 import numpy as np
 
 from contradiction.characters import simplified
-from contradiction.classifiers.scoring import autocast, best_device, check_precision, max_length_of
+from contradiction.classifiers.scoring import autocast, check_precision, encode, knows, max_length_of, placed
 from contradiction.errors import InputError, first_line
 from contradiction.quiet import no_load_report, no_model_bars
 from contradiction.weights import sound
 
 BATCH = 64
-LONGEST = 128  # tokens of a text that are read; no utterance of CDConv has as many
+HELD = 2**17  # texts whose vectors are held: 200 MB of a small encoder
 
 
 class Embedder:
     """The mean of an encoder's last hidden states over a text's tokens (Reimers and Gurevych, 2019, *Sentence-BERT*).
 
-    A text is embedded once, however often it is asked for.
+    A text is embedded once, however often it is asked for, as long as its vector is among the last ``HELD``. What is
+    too long for the encoder is cut from the left. Safe to call from several threads.
 
     Args:
         name: folder or Hub id of an encoder that ``AutoModel`` loads.
         precision: of the arithmetic, see ``contradiction.classifiers.scoring``.
+        device: for instance ``cpu`` or ``cuda:1``; by default a GPU where there is one.
+        bar: whether many texts have a progress bar.
 
     Attributes:
         name: as given.
+        max_length: tokens of a text that are read.
 
     Raises:
-        InputError: there is no such encoder, it embeds no text, or its weights are damaged or not all there.
+        InputError: there is no such encoder or device, it embeds no text, or its weights are damaged or not all there.
     """
 
-    def __init__(self, name: str | Path, precision: str = "fp32") -> None:
+    def __init__(
+        self, name: str | Path, precision: str = "fp32", *, device: str | None = None, bar: bool = True
+    ) -> None:
         import torch
         from transformers import AutoModel, AutoTokenizer
 
         self.name = str(name)
         self._precision = check_precision(precision)
-        self._known: dict[str, np.ndarray] = {}
+        self._bar = bar
+        self._known: dict[str, tuple[np.ndarray, bool]] = {}  # the oldest first: the vector, and whether it was cut
+        self._holding = Lock()
         try:
             # Without the report, which is about a pooler or a head; the encoder is looked at below. What is drawn for
             # these must not move the numbers that training draws.
@@ -57,7 +66,8 @@ class Embedder:
         absent = [*loading["missing_keys"], *(key for key, *_ in loading["mismatched_keys"])]
         if lacking := sorted(key for key in absent if "pooler" not in key.split(".")):
             raise InputError(f"embedder {name}: its checkpoint lacks {len(lacking)} weights, {lacking[0]} for one")
-        self._model = model.to(best_device()).eval()
+        self._model = placed(model, device, f"embedder {name}")
+        self.max_length = max_length_of(self._model, self._tokenizer)
         try:
             self(["你好"])
         except InputError:
@@ -70,33 +80,72 @@ class Embedder:
         """The last part of its folder or Hub id."""
         return (Path(self.name).resolve() if Path(self.name).is_dir() else Path(self.name)).name
 
+    @property
+    def device(self) -> str:
+        """That of the encoder."""
+        return str(self._model.device)
+
+    @property
+    def parameters(self) -> int:
+        """How many the encoder has."""
+        return self._model.num_parameters()
+
     def __call__(self, texts: Iterable[str]) -> np.ndarray:
         """The vectors of texts, shape (texts, hidden), in float32."""
         asked = list(texts)
-        # By length, so that a batch holds little padding.
-        new = sorted({text for text in asked if text not in self._known}, key=lambda text: (len(text), text))
-        if new:
-            self._embed(new)
-        return np.stack([self._known[text] for text in asked])
+        found = self._look_up(asked)
+        return np.stack([found[text][0] for text in asked])
 
-    def _embed(self, texts: list[str]) -> None:
+    def cut(self, texts: Iterable[str]) -> list[bool]:
+        """Which texts are longer than ``max_length``, so that their first tokens are not read."""
+        asked = list(texts)
+        found = self._look_up(asked)
+        return [found[text][1] for text in asked]
+
+    def knows(self, text: str) -> bool:
+        """Whether the encoder has a token of its own for any part of a text."""
+        return knows(self._tokenizer, simplified(text))
+
+    def save(self, folder: str | Path) -> None:
+        """Writes the encoder and its tokenizer into a folder."""
+        with no_model_bars():
+            self._model.save_pretrained(folder)
+            self._tokenizer.save_pretrained(folder)
+
+    def _look_up(self, texts: list[str]) -> dict[str, tuple[np.ndarray, bool]]:
+        found = {text: each for text in texts if (each := self._known.get(text))}
+        # By length, so that a batch holds little padding.
+        new = sorted({text for text in texts if text not in found}, key=lambda text: (len(text), text))
+        if new:
+            made = self._embed(new)
+            found |= made
+            with self._holding:
+                self._known |= made
+                for text in list(self._known)[: max(0, len(self._known) - HELD)]:
+                    del self._known[text]
+        return found
+
+    def _embed(self, texts: list[str]) -> dict[str, tuple[np.ndarray, bool]]:
         import torch
         from accelerate.utils import tqdm
 
-        limit = min(LONGEST, max_length_of(self._model, self._tokenizer))
-        bar = tqdm(total=len(texts), desc="embedding", unit="text", dynamic_ncols=True, disable=len(texts) <= BATCH)
+        made: dict[str, tuple[np.ndarray, bool]] = {}
+        quiet = len(texts) <= BATCH or not self._bar
+        bar = tqdm(total=len(texts), desc="embedding", unit="text", dynamic_ncols=True, disable=quiet)
         with bar, torch.inference_mode():
             for first in range(0, len(texts), BATCH):
                 batch = texts[first : first + BATCH]
-                inputs = self._tokenizer(
-                    [simplified(text) for text in batch],
-                    padding=True, truncation=True, max_length=limit, return_tensors="pt",
-                ).to(self._model.device)  # fmt: skip
+                encoded, unread = encode(
+                    self._tokenizer, [{"text": simplified(text)} for text in batch], self.max_length
+                )
+                inputs = self._tokenizer.pad(encoded, return_tensors="pt").to(self._model.device)
                 with autocast(self._model, self._precision):
                     states = self._model(**inputs).last_hidden_state.float()
                 mask = inputs["attention_mask"][..., None]
                 means = (states * mask).sum(1) / mask.sum(1)
                 if not means.isfinite().all():
                     raise InputError(f"embedder {self.name}: not finite numbers at {self._precision}; take fp32")
-                self._known.update(zip(batch, means.cpu().numpy(), strict=True))
+                cut = [each is not None for each in unread]
+                made |= dict(zip(batch, zip(means.cpu().numpy(), cut, strict=True), strict=True))
                 bar.update(len(batch))
+        return made

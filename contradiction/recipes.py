@@ -14,6 +14,9 @@ from contradiction.views import HIERARCHICAL, VIEWS
 
 FOLDER = Path(__file__).resolve().parents[1] / "models" / "recipes"
 
+# The keys that count where the backbone is frozen.
+FITTED = ("name", "view", "config", "backbone", "base_model", "frozen", "bot", "share", "precision", "seed")
+
 RecipeT = TypeVar("RecipeT", bound="Recipe")
 Count = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(ge=0, lt=1)]
@@ -54,6 +57,9 @@ class Recipe(BaseModel):
         base_model: Hub id of what a backbone in a folder is a copy or a pruned form of, for the model card. It makes no
             two runs different. What the folder's own record says comes first, see ``contradiction.backbones.origin``.
         scratch: the size of an encoder trained from nothing instead.
+        frozen: the backbone is not fine-tuned, and a kernel machine on its embeddings and on n-grams of each utterance
+            is fitted instead, see ``contradiction.kernel``. Nothing is then trained in steps, so that of the other keys
+            only ``config``, ``bot``, ``share``, ``precision`` and ``seed`` have a place.
         bot: ``eva`` or ``plato``, to train and validate on its rows alone; the other is then one that the detector has
             never seen.
         share: the part of the training rows that is read, above 0, see ``contradiction.training.sampling``.
@@ -103,6 +109,7 @@ class Recipe(BaseModel):
     backbone: str | None = None
     base_model: str | None = None
     scratch: Scratch | None = None
+    frozen: bool = False
     bot: str | None = None
     share: float = Field(1.0, gt=0, le=1)
     epochs: Count = 5
@@ -237,6 +244,17 @@ class Recipe(BaseModel):
     def _one_start(self) -> Self:
         if (self.backbone is None) == (self.scratch is None):
             raise ValueError("a recipe has either the key 'backbone' or the table [scratch]")
+        return self
+
+    @model_validator(mode="after")
+    def _frozen_takes_no_steps(self) -> Self:
+        if not self.frozen:
+            return self
+        if self.scratch or self.view in (HIERARCHICAL, "nli"):
+            raise ValueError("key 'frozen' goes with a backbone, and with one view of conversations")
+        for key, each in type(self).model_fields.items():
+            if key not in FITTED and getattr(self, key) != each.default:
+                raise ValueError(f"with 'frozen' nothing is trained in steps; the key {key!r} has no place here")
         return self
 
     def asked(self) -> dict[str, Any]:

@@ -90,6 +90,13 @@ def write(folder: str | Path, *, request: dict[str, Any], progress: dict[str, An
     _write(folder, request, progress, minutes, model.num_parameters(), hardware(str(model.device)))
 
 
+def write_fitted(
+    folder: str | Path, *, request: dict[str, Any], result: dict[str, Any], minutes: float, parameters: int, device: str
+) -> None:
+    """Writes the record of a detector that was fitted at once, with nothing trained in steps; minutes of all of it."""
+    _write(folder, request, result, minutes, parameters, hardware(device))
+
+
 def write_stages(folder: str | Path, *, request: dict[str, Any], stages: Sequence[str]) -> None:
     """Writes the record of a hierarchical model from those of its stages, which are sub-folders."""
     runs = {stage: read(Path(folder) / stage) for stage in stages}

@@ -195,12 +195,16 @@ def run_table(results: Sequence[Mapping[str, Any]]) -> Table:
                 str(len(run.get("stages") or run.get("ensemble") or [run])),
                 f"{run['parameters'] / 1e6:.1f} M",
                 _of_all(run, lambda its: str(its["seed"])),
-                f"{run['best_epoch']} of {recipe['epochs']}" if "epochs" in run else "see the log",
+                f"{run['best_epoch']} of {recipe['epochs']}" if "epochs" in run else _without_epochs(run),
                 f"{run['minutes']:.0f}",
                 run["hardware"],
             )
     header = ("detector", "reads", "backbone", "passes", "parameters", "seed", "best epoch", "minutes", "hardware")
     return Table("Runs", header, list(body.values()), texts=3)
+
+
+def _without_epochs(run: Mapping[str, Any]) -> str:
+    return "see the log" if run.get("stages") or record.members(run) else "none"
 
 
 def _of_all(run: Mapping[str, Any], say: Callable[[Mapping[str, Any]], str]) -> str:

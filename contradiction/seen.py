@@ -61,7 +61,7 @@ def sources(recipe: "Recipe") -> list[str]:
 def _roles(recipe: "Recipe") -> Iterator[tuple[str, str]]:
     """The same, each with what it is to the recipe."""
     roles = [
-        (recipe.backbone, "backbone"),
+        (recipe.backbone, "embedder" if recipe.frozen else "backbone"),
         (recipe.embedder, "embedder"),
         *((each, "teacher") for each in recipe.teachers),
     ]

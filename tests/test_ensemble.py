@@ -121,7 +121,7 @@ def test_what_is_no_ensemble_is_refused(members, both, quick_model, random_model
         (members[:1], "an ensemble is of two model folders at least"),
         ([members[0], members[0]], "each of another name"),
         ([members[0], both], "both: of several checkpoints"),
-        ([members[0], alone], "alone: holds no detector that `cdconv train` wrote"),
+        ([members[0], alone], "alone: holds no detector that `cdconv train` or `cdconv soup` wrote"),
     ):
         with pytest.raises(InputError, match=words):
             ensemble(models, tmp_path / "out", data=sample_repo)

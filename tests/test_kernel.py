@@ -52,7 +52,7 @@ def test_a_text_is_embedded_once_and_in_simplified_characters(encoder, monkeypat
     embed = Embedder(encoder)
     asked = []
     once = embed._embed
-    monkeypatch.setattr(embed, "_embed", lambda texts: (asked.extend(texts), once(texts)))
+    monkeypatch.setattr(embed, "_embed", lambda texts: asked.extend(texts) or once(texts))
     first = embed(["早上好", "再见", "早上好"])
     assert_allclose(embed(["再见", "早上好"]), first[[1, 0]])
     assert sorted(asked) == sorted(["早上好", "再见"])

@@ -6,6 +6,7 @@ from typing import Self
 
 import numpy as np
 
+from contradiction.classifiers import frozen
 from contradiction.classifiers.checkpoint import CheckpointClassifier, named_in
 from contradiction.classifiers.classifier import OnBatch, joint_progress
 from contradiction.classifiers.decision import Rule
@@ -18,7 +19,7 @@ FILE = "ensemble.json"
 
 
 class EnsembleClassifier(LabelClassifier):
-    """The mean of what several checkpoints say, taken of their log-probabilities.
+    """The mean of what several classifiers say, taken of their log-probabilities.
 
     Detectors that read different views, or were trained with different seeds, are wrong about different rows, so that
     their mean is more often right than each (Lakshminarayanan et al., 2017, *Simple and scalable predictive uncertainty
@@ -37,7 +38,7 @@ class EnsembleClassifier(LabelClassifier):
 
     PARTS = "members"  # the key of the list in its file
 
-    def __init__(self, members: Sequence[CheckpointClassifier], name: str = "model", rule: Rule | None = None) -> None:
+    def __init__(self, members: Sequence[LabelClassifier], name: str = "model", rule: Rule | None = None) -> None:
         if len(members) < 2:
             raise InputError(f"{name}: an ensemble has two members at least")
         first = members[0]
@@ -60,7 +61,7 @@ class EnsembleClassifier(LabelClassifier):
         """
         folder = Path(folder)
         places = named_in(folder / FILE, cls.PARTS)
-        members = [CheckpointClassifier.load(place, device=device, precision=precision) for place in places]
+        members = [_kind(place).load(place, device=device, precision=precision) for place in places]
         return cls(members, str(folder), Rule.load(folder))
 
     def knows(self, text: str) -> bool:
@@ -83,3 +84,7 @@ class EnsembleClassifier(LabelClassifier):
             for place, lost in zip(places, found.unread, strict=True):
                 unread[place] = unread[place] or lost
         return Scores(sums / readers, unread)
+
+
+def _kind(member: Path) -> type[CheckpointClassifier] | type[frozen.FrozenClassifier]:
+    return frozen.FrozenClassifier if (member / frozen.FILE).is_file() else CheckpointClassifier

@@ -6,13 +6,15 @@ from pathlib import Path
 from contradiction import record
 from contradiction.errors import InputError
 from contradiction.files import new_folder, read_json, write_json
+from contradiction.kernel import ARRAYS
 from contradiction.weights import weights_of
 
 WEIGHTS = "model.safetensors"
+NARROWED = (WEIGHTS, ARRAYS)
 
 
 def export(model: str | Path, out: str | Path) -> Path:
-    """Copies a model folder with its weights in fp16; of a hierarchical one, those of all stages.
+    """Copies a model folder with its weights in fp16; of one with several checkpoints, those of all.
 
     Args:
         model: a folder that training wrote; its record and decision rule go along.
@@ -28,13 +30,13 @@ def export(model: str | Path, out: str | Path) -> Path:
     from safetensors.torch import save_file
 
     model, out = Path(model), Path(out)
-    found = sorted(model.rglob(WEIGHTS))
+    found = sorted(file for name in NARROWED for file in model.rglob(name))
     if not found or not record.read(model).get("parameters"):
         raise InputError(f"{model}: holds no finished model; `cdconv train` writes one")
     if out.exists():
         raise InputError(f"{out}: exists already; remove it, or name another folder")
     with new_folder(out) as folder:
-        shutil.copytree(model, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns(WEIGHTS))
+        shutil.copytree(model, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns(*NARROWED))
         for file in found:
             place = folder / file.parent.relative_to(model)
             narrow = {
@@ -42,6 +44,7 @@ def export(model: str | Path, out: str | Path) -> Path:
             }
             if broken := [name for name, each in narrow.items() if not each.isfinite().all()]:
                 raise InputError(f"{file}: {broken[0]} does not fit fp16")
-            save_file(narrow, place / WEIGHTS, metadata={"format": "pt"})
-            write_json(place / "config.json", read_json(place / "config.json") | {"dtype": "float16"})
+            save_file(narrow, place / file.name, metadata={"format": "pt"})
+            if file.name == WEIGHTS:
+                write_json(place / "config.json", read_json(place / "config.json") | {"dtype": "float16"})
     return out

@@ -1,19 +1,21 @@
-"""What judges, from a folder or the Hub: one checkpoint, the stages of a hierarchical detector, or an ensemble."""
+"""What judges, from a folder or the Hub: one checkpoint, or what is made of some, as a file beside them says."""
 
 from pathlib import Path
 
-from contradiction.classifiers import ensemble, hierarchy
+from contradiction.classifiers import ensemble, frozen, hierarchy
 from contradiction.classifiers.checkpoint import CheckpointClassifier, named_in
 from contradiction.classifiers.ensemble import EnsembleClassifier
+from contradiction.classifiers.frozen import FrozenClassifier
 from contradiction.classifiers.hierarchy import HierarchicalClassifier
 from contradiction.classifiers.label_classifier import LabelClassifier
 from contradiction.errors import InputError, first_line
 from contradiction.hub import CONFIG, NotKnownError, cached, fetched
 
-# The file that a folder of several checkpoints has, and what loads it.
-COMPOSITE: dict[str, type[HierarchicalClassifier] | type[EnsembleClassifier]] = {
+# The file that a folder has whose checkpoints are in sub-folders, and what loads it.
+COMPOSITE: dict[str, type[HierarchicalClassifier] | type[EnsembleClassifier] | type[FrozenClassifier]] = {
     hierarchy.FILE: HierarchicalClassifier,
     ensemble.FILE: EnsembleClassifier,
+    frozen.FILE: FrozenClassifier,
 }
 
 
@@ -33,13 +35,13 @@ def load_classifier(
     """
     if kind := composite(name):
         if view is not None:
-            raise InputError(f"{name}: of several checkpoints, each reads a view of its own; leave the view out")
+            raise InputError(f"{name}: says itself what each of its checkpoints reads; leave the view out")
         return COMPOSITE[kind].load(_folder(name), device=device, precision=precision)
     return CheckpointClassifier.load(name, view=view, device=device, precision=precision)
 
 
 def composite(name: str | Path) -> str | None:
-    """The key of ``COMPOSITE`` that a model of several checkpoints has; None for one checkpoint.
+    """The key of ``COMPOSITE`` that a model has; None for one plain checkpoint.
 
     Raises:
         InputError: the Hub cannot be asked for the moment.
@@ -50,7 +52,7 @@ def composite(name: str | Path) -> str | None:
     try:
         return next((file for file in COMPOSITE if fetched(str(name), file)), None)
     except NotKnownError:
-        if cached(str(name), CONFIG):  # a repo of several checkpoints has none of its own
+        if cached(str(name), CONFIG):  # a repo whose checkpoints are in sub-folders has none of its own
             return None
         raise
 

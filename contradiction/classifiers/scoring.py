@@ -55,8 +55,13 @@ def load_checkpoint(name: str | Path, device: str | None = None) -> tuple["PreTr
         raise InputError(
             f"{name}: neither a model folder nor a model on the Hub that can be reached ({first_line(error)})"
         ) from error
+    return placed(model, device, str(name)), tokenizer
+
+
+def placed(model: Any, device: str | None, name: str) -> "PreTrainedModel":
+    """A model on a device, by default the best one, in evaluation mode; raises InputError where there is none such."""
     try:
-        return model.to(device or best_device()).eval(), tokenizer
+        return model.to(device or best_device()).eval()
     except (AssertionError, RuntimeError) as error:  # torch raises either for a device that it does not have
         raise InputError(
             f"{name}: cannot be put on the device {device or best_device()!r} ({first_line(error)})"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from contradiction.commands.options import DATA, DataOption, data_option
+from contradiction.errors import InputError
 
 if TYPE_CHECKING:
     from contradiction.recipes import Recipe
@@ -70,12 +71,18 @@ def run(recipe: "Recipe", data: str, out: Path, **options: Any) -> None:
     """Trains by the recipe's method, and says what to do next."""
     from accelerate import PartialState
 
+    from contradiction.training import frozen, stages
     from contradiction.training import loop as training
-    from contradiction.training import stages
     from contradiction.views import HIERARCHICAL
 
-    method = stages.train if recipe.view == HIERARCHICAL else training.train
-    method(recipe, data=data, out=out, **options)
+    if recipe.frozen:
+        resume = options.pop("resume", False)
+        if asked := [f"--{key.replace('_', '-')}" for key, each in options.items() if each]:
+            raise InputError(f"{recipe.name}: the backbone is frozen, there are no steps; {asked[0]} has no place here")
+        frozen.train(recipe, data=data, out=out, resume=resume)
+    else:
+        method = stages.train if recipe.view == HIERARCHICAL else training.train
+        method(recipe, data=data, out=out, **options)
     if not PartialState().is_main_process:  # one of several is enough to say so
         return
     if recipe.view != "nli":

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from contradiction import record, seen
+from contradiction.classifiers import frozen
 from contradiction.classifiers.ensemble import FILE, EnsembleClassifier
 from contradiction.classifiers.loading import composite
 from contradiction.errors import InputError
@@ -17,8 +18,8 @@ def ensemble(models: Sequence[str | Path], out: str | Path, *, data: str | Path)
     """Puts detectors into one folder, and chooses the decision rule of their mean on validation.
 
     Args:
-        models: folders of detectors of one checkpoint each, which training wrote; at least two, with the same labels,
-            trained on the same data, in any views.
+        models: folders of detectors of one encoder each, trained, averaged or frozen; at least two, with the same
+            labels, trained on the same data, in any views.
         out: the folder to write; it holds a copy of each.
         data: the data repo that they were trained on.
 
@@ -49,8 +50,8 @@ def _runs(models: Sequence[Path]) -> list[dict[str, Any]]:
     if len(models) < 2 or len({each.resolve().name for each in models}) < len(models):
         raise InputError("an ensemble is of two model folders at least, each of another name")
     for model in models:
-        if composite(model):
+        if composite(model) not in (None, frozen.FILE):
             raise InputError(f"{model}: of several checkpoints; an ensemble is of detectors of one checkpoint each")
-        if "epochs" not in record.read(model):
-            raise InputError(f"{model}: holds no detector that `cdconv train` wrote")
+        if "parameters" not in record.read(model):
+            raise InputError(f"{model}: holds no detector that `cdconv train` or `cdconv soup` wrote")
     return [record.read(model) for model in models]

@@ -9,6 +9,7 @@ from contradiction import record, results
 from contradiction.analysis.headlines import headlines
 from contradiction.backbones import origin
 from contradiction.classifiers import ensemble as ensembles
+from contradiction.classifiers import frozen
 from contradiction.classifiers.decision import Rule
 from contradiction.data import nli
 from contradiction.errors import InputError
@@ -95,7 +96,7 @@ def _card(
 ) -> "ModelCard":
     from huggingface_hub import ModelCard
 
-    recipe = record.recipe(run["request"])  # the older ones lack the newer options
+    recipe = _leading(run)
     runs = [run, *record.members(run)]
     bases = list(dict.fromkeys(filter(None, map(origin.of_run, runs))))
     corpora = dict.fromkeys(corpus for each in runs for corpus in each.get("corpora") or [])
@@ -118,6 +119,13 @@ def _card(
     return ModelCard(f"---\n{_front_matter(name, run, bases, evaluations).to_yaml()}\n---\n\n{body}")
 
 
+def _leading(run: Mapping[str, Any]) -> dict[str, Any]:
+    """The recipe of a run; of an ensemble that of the first member that was fine-tuned, if any was."""
+    asked = run["request"]
+    every = [record.recipe({"recipe": each}) for each in asked.get("ensemble", [asked["recipe"]])]
+    return next((each for each in every if not each["frozen"]), every[0])  # the older ones lack the newer options
+
+
 def _front_matter(
     name: str, run: Mapping[str, Any], bases: Sequence[str], evaluations: Sequence[Mapping[str, Any]]
 ) -> "ModelCardData":
@@ -128,7 +136,7 @@ def _front_matter(
         model_name=name,
         language="zh",
         license=LICENSES.get(data_name, "other"),
-        library_name="transformers",
+        library_name=None if _leading(run)["frozen"] else "transformers",
         pipeline_tag="text-classification",
         base_model=list(bases) if len(bases) > 1 else next(iter(bases), None),
         datasets=["cdconv"] if data_name == "CDConv" else None,
@@ -153,11 +161,14 @@ def _use(folder: Path, name: str, run: Mapping[str, Any], recipe: Mapping[str, A
     """How it is used, with what it says of an example."""
     stages, members = list(run.get("stages", {})), record.members(run)
     ensemble = read_json(folder / ensembles.FILE)["members"] if "ensemble" in run else []
-    # In the example stands for a hierarchical model its last stage, which reads all, for an ensemble its first member.
-    checkpoint = stages[-1] if stages else ensemble[0] if ensemble else ""
+    # In the example stands for a hierarchical model its last stage, which reads all, for an ensemble its first member
+    # that transformers can load.
+    plain = [each for each in ensemble if not (folder / each / frozen.FILE).is_file()]
+    checkpoint = stages[-1] if stages else plain[0] if plain else ""
     columns = VIEWS[stages[-1] if stages else recipe["view"]]
-    separator = _separator(folder / checkpoint)
-    example = card_examples.text_pair(columns, separator)
+    alone = not recipe["frozen"] and bool(plain or not ensemble)
+    separator = _separator(folder / checkpoint) if alone else ""
+    example = card_examples.text_pair(columns, separator) if alone else None
     judges = columns[-1:] == CONVERSATION[-1:]
     verdict = card_examples.detector_says(folder) if judges else None
     return {
@@ -168,7 +179,7 @@ def _use(folder: Path, name: str, run: Mapping[str, Any], recipe: Mapping[str, A
         "before": columns[:-1],
         "separator": separator,
         "example": example,
-        "scores_of_example": card_examples.pipeline_says(folder / checkpoint, example),
+        "scores_of_example": card_examples.pipeline_says(folder / checkpoint, example) if example else None,
         "judges": judges,
         "facade": judges and task_of(recipe["config"]) != "persona",
         "chat": card_examples.CHAT,
@@ -209,7 +220,11 @@ def _training(run: Mapping[str, Any], recipe: Mapping[str, Any]) -> dict[str, An
     numbered: dict[str, Any] = {f"run {number}": each for number, each in enumerate(members, start=1)}
     parts = run.get("stages", {}) or numbered or {recipe["view"]: run}
     return {
-        "chosen": [(name, percent(each["best_macro_f1"]), each["best_epoch"]) for name, each in parts.items()],
+        "chosen": [
+            (name, percent(each["best_macro_f1"]), each["best_epoch"])
+            for name, each in parts.items()
+            if "best_epoch" in each  # a soup, and what was fitted at once, have no epochs of their own
+        ],
         "soup": [record.recipe(each["request"]) for each in run.get("soup", [])],
         "taught": any(each["request"]["recipe"].get(key) for each in (run, *members) for key in TEACHING),
         "parameters": run["parameters"],
@@ -267,7 +282,8 @@ def _eval_results(evaluation: Mapping[str, Any]) -> list[Any]:
 def _origin(recipe: Mapping[str, Any], base: str | None) -> str:
     if not recipe["backbone"]:
         return "from random weights"
-    last = f"fine-tuned from {results.backbone_name(recipe)}"
+    how = "embeddings by the frozen encoder" if recipe["frozen"] else "fine-tuned from"
+    last = f"{how} {results.backbone_name(recipe)}"
     return f"{last}, which was made from {base}" if base and base != recipe["backbone"] else last
 
 

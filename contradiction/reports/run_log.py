@@ -23,13 +23,14 @@ def table(kept: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _runs(run: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-    """The runs that a record is of: which part each is, what it tells apart, and its own record."""
+    """The runs with epochs that a record is of: which part each is, what it tells apart, and its own record."""
     labels = task_of(run["request"]["recipe"]["config"])
     if "stages" in run:
         yield from ((f", {stage}", f"{stage} or not", each) for stage, each in run["stages"].items())
     elif several := record.members(run):
-        yield from ((f", run {number}", labels, each) for number, each in enumerate(several, start=1))
-    else:
+        for number, each in enumerate(several, start=1):
+            yield from ((f", run {number}{part}", names, own) for part, names, own in _runs(each))
+    elif "epochs" in run:
         yield "", labels, run
 
 

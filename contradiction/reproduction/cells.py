@@ -44,6 +44,7 @@ VARIED = {
     "seed": "is chosen by --seeds",
     "backbone": "is chosen by --backbone",
     "scratch": "has no place here: the grid starts from a backbone",
+    "frozen": "has no place here: the grid fine-tunes",
     "share": f"is chosen by --shares, in {CURVE}",
     "bot": f"is varied by {BY_BOT}",
 }

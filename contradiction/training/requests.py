@@ -49,7 +49,7 @@ def request(recipe: Recipe, data: str | Path, rows: "Mapping[str, Dataset] | Non
     return {"recipe": values, "data": fingerprint(*rows.values()), "data_name": name, **beside}
 
 
-def conditions(recipe: Recipe, deterministic: bool) -> dict[str, Any]:
+def conditions(recipe: Recipe, deterministic: bool = False) -> dict[str, Any]:
     """What else the weights of a run depend on: it is not asked for in a recipe, and stands beside the request.
 
     Args:

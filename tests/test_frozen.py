@@ -1,0 +1,243 @@
+"""Detectors whose encoder stays frozen: trained by a recipe, loaded, asked, put together with others, published."""
+
+import threading
+
+import numpy as np
+import pytest
+import torch
+from chats import chat
+from numpy.testing import assert_allclose
+from safetensors.numpy import load_file, save_file
+
+from contradiction import embeddings, publishing, record, seen
+from contradiction.classifiers.checkpoint import CheckpointClassifier
+from contradiction.classifiers.export import export
+from contradiction.classifiers.frozen import FrozenClassifier
+from contradiction.classifiers.label_classifier import softmax
+from contradiction.data.splits import load_split
+from contradiction.detector import ContradictionDetector
+from contradiction.embeddings import Embedder
+from contradiction.errors import InputError
+from contradiction.evaluation import kernel_baseline
+from contradiction.evaluation.on_split import evaluate
+from contradiction.files import read_json
+from contradiction.kernel import KernelModel
+from contradiction.recipes import Recipe
+from contradiction.training.loop import train
+from contradiction.views import CONVERSATION
+
+RECIPE = 'view = "flatten"\nconfig = "{}"\nbackbone = "{}"\nfrozen = true\n'
+
+
+@pytest.fixture(scope="module")
+def recipe_file(encoder, tmp_path_factory):
+    file = tmp_path_factory.mktemp("recipe") / "still.toml"
+    file.write_text(RECIPE.format("4-class", encoder), encoding="utf-8")
+    return file
+
+
+@pytest.fixture(scope="module")
+def fitted(recipe_file, sample_repo, tmp_path_factory):
+    from contradiction import cli
+
+    out = tmp_path_factory.mktemp("frozen") / "still"
+    command = ["train", recipe_file, "--data", sample_repo, "--out", out]
+    assert not cli.app([*map(str, command)], standalone_mode=False)
+    return out
+
+
+def test_it_is_the_baseline_of_its_encoder_as_a_detector(fitted, sample_repo, encoder):
+    baseline = kernel_baseline.run(sample_repo, "4-class", Embedder(encoder))
+    found = evaluate(ContradictionDetector.from_pretrained(fitted), data=sample_repo, config="4-class")
+    assert found["predictions"] == baseline["predictions"]
+    assert_allclose(found["probabilities"], baseline["probabilities"], atol=1e-5)
+    for part in ("temperature", "biases", "offsets"):
+        assert found["rule"][part] == baseline["rule"][part]
+
+
+def test_what_is_loaded_says_what_was_fitted(encoder, sample_repo, tmp_path):
+    rows = list(load_split(sample_repo, "4-class", "train"))[:150]
+    labels = [row["label"] for row in rows]
+    for columns, embed in ((CONVERSATION, Embedder(encoder)), (("b1", "b2"), None)):
+        folder = tmp_path / str(len(columns))
+        folder.mkdir()
+        model = KernelModel(columns, embed).fit(rows[:100], labels[:100])
+        model.save(folder)
+        again = KernelModel.load(folder, embed)
+        assert again.columns == columns
+        assert_allclose(again.predict_proba(rows[100:]), model.predict_proba(rows[100:]), atol=1e-6)
+    # No text of the rows is in it but n-grams.
+    text = (folder / "kernel.json").read_text(encoding="utf-8")
+    assert not [row["b2"] for row in rows if len(row["b2"]) > 3 and row["b2"] in text]
+
+
+def test_an_utterance_without_words_is_like_no_other(encoder, sample_repo):
+    rows = list(load_split(sample_repo, "4-class", "train"))[:100]
+    model = KernelModel(CONVERSATION, Embedder(encoder)).fit(rows, [row["label"] for row in rows])
+    nothing = model._features([dict.fromkeys(CONVERSATION, " ")])
+    assert [float(abs(each).sum()) for each in nothing] == [0, 0]
+    shares = np.bincount([row["label"] for row in rows], minlength=4) / len(rows)
+    # Far from all rows the regression says next to nothing, and the shares are left.
+    assert_allclose(model.predict_proba([dict.fromkeys(CONVERSATION, "")])[0], shares, atol=0.15)
+
+
+def test_a_chat_is_judged_window_by_window_and_each_message_embedded_once(fitted, monkeypatch):
+    detector = ContradictionDetector.from_pretrained(fitted)
+    asked = []
+    once = detector.classifier.embed._embed
+    monkeypatch.setattr(detector.classifier.embed, "_embed", lambda texts: asked.extend(texts) or once(texts))
+    messages = chat("你好", "你好呀", "你养猫吗", "我养了一只猫", "它多大", "三岁了", "你有猫吗", "我没有猫")
+    verdicts = detector.scan(messages)
+    assert len(verdicts) == 4 and all(each.checked for each in verdicts[1:])
+    assert len(asked) == len(set(asked)) <= len(messages) + 1  # the empty text of an opening is one more
+    window = dict(zip(CONVERSATION, ("你养猫吗", "我养了一只猫", "你有猫吗", "我没有猫"), strict=True))
+    [alone] = detector.classifier.read([window])
+    assert verdicts[-1].scores["history"] >= alone.probabilities["history"] > 0
+    whole = detector.with_settings(reading="unstructured").scan(messages)
+    assert whole[-1].scores != verdicts[-1].scores
+
+
+def test_a_message_that_is_too_long_is_said_not_to_be_read_whole(fitted):
+    detector = ContradictionDetector.from_pretrained(fitted)
+    limit = detector.classifier.embed.max_length
+    long = chat("你好", "我养了一只猫" * limit, "它多大", "我没有猫")
+    verdict = detector(long)
+    assert not verdict.checked and f"reads at most {limit}" in verdict.reason
+    assert detector(chat("你好", "我养了一只猫", "它多大", "我没有猫")).checked
+    # The end is what is read.
+    embed = detector.classifier.embed
+    assert_allclose(*embed(["猫" * 20 * limit, "猫" * 30 * limit]), atol=1e-5)
+    assert embed.cut(["猫" * 20 * limit, "猫"]) == [True, False]
+
+
+def test_no_more_vectors_are_held_than_asked_for_also_by_threads(encoder, monkeypatch):
+    monkeypatch.setattr(embeddings, "HELD", 8)
+    embed = Embedder(encoder)
+    expected = embed(texts := [f"第{number}句话" for number in range(20)])
+    assert len(embed._known) == 8
+    found = {}
+    threads = [
+        threading.Thread(target=lambda part=part: found.update({part: embed(texts[part::4])})) for part in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for part in range(4):
+        assert_allclose(found[part], expected[part::4], atol=1e-5)
+    assert len(embed._known) == 8
+
+
+def test_with_a_trained_detector_it_makes_an_ensemble(run, fitted, quick_model, sample_repo, tmp_path):
+    pair = Recipe(name="pair", view="sentence-pair", config="4-class", backbone=str(quick_model), epochs=1)
+    pair = train(pair, data=sample_repo, out=tmp_path / "pair")
+    code, _, err = run("ensemble", fitted, pair, "--data", sample_repo, "--out", tmp_path / "both")
+    assert code == 0, err
+    rows = list(load_split(sample_repo, "4-class", "test"))[:20]
+    both = ContradictionDetector.from_pretrained(tmp_path / "both").classifier
+    members = (FrozenClassifier.load(fitted), CheckpointClassifier.load(pair))
+    logs = [np.log(softmax(each.logits(rows))) for each in members]
+    assert_allclose(both.logits(rows), np.mean(logs, axis=0), atol=1e-5)
+    card = (tmp_path / "both" / "README.md").read_text(encoding="utf-8")
+    assert "`still`: view flatten, a frozen encoder with a kernel machine" in card
+    assert 'model="both/pair"' in card, "the member that transformers can load is the example"
+
+
+def test_a_soup_can_be_a_member_too(run, fitted, sample_repo, tmp_path):
+    shipped = "models/e5-small-cdconv-soup"
+    code, _, err = run("ensemble", fitted, shipped, "--data", sample_repo, "--out", tmp_path / "both")
+    assert code == 2
+    assert "trained on different data" in err, "of CDConv, not of the sample; but it is a detector"
+
+
+def test_its_record_trains_it_again_and_its_card_and_export_are_whole(run, fitted, encoder, sample_repo, tmp_path):
+    held = record.read(fitted)
+    assert held["request"]["recipe"]["frozen"] and "epochs" not in held
+    assert held["parameters"] == sum(each.numel() for each in torch.nn.Module.parameters(Embedder(encoder)._model))
+    command = ["train", fitted, "--backbone", encoder, "--data", sample_repo, "--out", tmp_path / "again"]
+    assert run(*command)[0] == 0
+    for file in ("kernel.safetensors", "kernel.json", "decision.json", "encoder/model.safetensors"):
+        assert (tmp_path / "again" / file).read_bytes() == (fitted / file).read_bytes()
+    assert run(*command)[0] == 2
+    assert run(*command, "--resume")[0] == 0
+    card = (fitted / "README.md").read_text(encoding="utf-8")
+    for line in (
+        "`transformers` alone cannot load it; the library can:",
+        'ContradictionDetector.from_pretrained("still")',
+        "nothing was fine-tuned: kernel ridge regression",
+        "embeddings by the frozen encoder encoder",
+        "of embedding and fitting on",
+    ):
+        assert line in card
+    assert "pipeline(" not in card and "epochs" not in card and "library_name" not in card
+    upload = publishing.model(fitted, "user/still")
+    assert {"frozen.json", "kernel.json", "kernel.safetensors", "encoder/model.safetensors"} <= upload.files.keys()
+    half = export(fitted, tmp_path / "half")
+    rows = list(load_split(sample_repo, "4-class", "test"))[:20]
+    one, other = (FrozenClassifier.load(each).logits(rows) for each in (fitted, half))
+    assert_allclose(softmax(one), softmax(other), atol=0.01)
+    size = sum(file.stat().st_size for file in half.rglob("*.safetensors"))
+    assert size < 0.75 * sum(file.stat().st_size for file in fitted.rglob("*.safetensors"))
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ("epochs = 3", "the key 'epochs' has no place here"),
+        ("replaced = 1", "the key 'replaced' has no place here"),
+        ('view = "hierarchical"', "with one view of conversations"),
+    ],
+)
+def test_a_key_that_would_do_nothing_is_refused(tmp_path, encoder, lines, said):
+    file = tmp_path / "it.toml"
+    text = RECIPE.format("4-class", encoder)
+    text = text.replace('view = "flatten"', lines) if "view" in lines else f"{text}{lines}\n"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match=said):
+        Recipe.load(file)
+
+
+def test_what_it_cannot_be_trained_with_is_one_line(run, recipe_file, quick_model, sample_repo, tmp_path):
+    command = ["train", recipe_file, "--data", sample_repo, "--out", tmp_path / "it"]
+    for options, said in (
+        (["--save-steps", "5"], "--save-steps has no place here"),
+        (["--track", "tensorboard"], "--track has no place here"),
+        (["--teacher", quick_model], "the key 'teachers' has no place here"),
+        (["--backbone", quick_model], "trained on 4-class, and knows the labels of these rows"),
+    ):
+        code, _, err = run(*command, *options)
+        assert (code, err.count("\n")) == (2, 1)
+        assert said in err
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_share_of_the_rows_is_what_it_is_fitted_to(recipe_file, sample_repo, tmp_path):
+    from contradiction.training import frozen
+
+    few = frozen.train(Recipe.load(recipe_file).with_changes(share=0.5), data=sample_repo, out=tmp_path / "few")
+    rows = len(load_split(sample_repo, "4-class", "train"))
+    assert len(load_file(few / "kernel.safetensors")["dual"]) == pytest.approx(rows / 2, abs=2)
+    assert seen.why_seen(record.read(few), "4-class-grouped", "test") is not None
+
+
+def test_what_is_damaged_is_one_line(fitted, tmp_path):
+    import shutil
+
+    broken = shutil.copytree(fitted, tmp_path / "it")
+    arrays = load_file(broken / "kernel.safetensors")
+    for damage, said in (
+        (lambda: (broken / "frozen.json").write_text('{"encoders": ["encoder"]}'), "names no labels"),
+        (lambda: (broken / "frozen.json").write_text('{"encoders": ["encoder"], "labels": ["a"]}'), "its labels are a"),
+        (lambda: save_file({"dual": arrays["dual"]}, broken / "kernel.safetensors"), "damaged or not of one model"),
+        (lambda: (broken / "kernel.safetensors").write_bytes(b"nothing"), "damaged or not of one model"),
+        (lambda: (broken / "kernel.json").unlink(), "kernel.json"),
+        (lambda: shutil.rmtree(broken / "encoder"), "neither a folder with an encoder"),
+    ):
+        good = read_json(fitted / "frozen.json")
+        damage()
+        with pytest.raises((InputError, OSError), match=said) as error:
+            ContradictionDetector.from_pretrained(broken)
+        assert "\n" not in str(error.value)
+        (broken / "frozen.json").write_text(str(good).replace("'", '"'), encoding="utf-8")
+    with pytest.raises(InputError, match="leave the view out"):
+        ContradictionDetector.from_pretrained(fitted, view="flatten")
