@@ -138,7 +138,7 @@ def test_what_is_no_ensemble_is_refused(members, both, quick_model, random_model
     with pytest.raises(InputError, match="have the same labels, but .*flatten tells non-contradiction.*other tells"):
         ensemble([members[0], other], tmp_path / "out", data=sample_repo)
     assert not (tmp_path / "out").exists()
-    with pytest.raises(InputError, match="each reads a view of its own"):
+    with pytest.raises(InputError, match="says itself what each of its checkpoints reads"):
         ContradictionDetector.from_pretrained(both, view="flatten")
 
 
