@@ -127,7 +127,7 @@ class Embedder:
 
     def _embed(self, texts: list[str]) -> dict[str, tuple[np.ndarray, bool]]:
         import torch
-        from accelerate.utils import tqdm
+        from huggingface_hub.utils import tqdm
 
         made: dict[str, tuple[np.ndarray, bool]] = {}
         quiet = len(texts) <= BATCH or not self._bar

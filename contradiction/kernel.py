@@ -95,12 +95,16 @@ class KernelModel:
             embed: as when it was fitted.
 
         Raises:
-            InputError: it is not there, or damaged.
+            InputError: it is not there, or damaged, or scikit-learn is not installed, as in a Space of the page alone.
         """
         from safetensors import SafetensorError
         from safetensors.numpy import load_file
-        from scipy import sparse
 
+        try:
+            import sklearn  # noqa: F401  that of the n-grams
+            from scipy import sparse
+        except ImportError:
+            raise InputError(f"{folder}: needs scikit-learn; `pip install scikit-learn` brings it") from None
         values = read_json(Path(folder) / FILE)
         try:
             arrays = load_file(Path(folder) / ARRAYS)

@@ -49,8 +49,8 @@ class Monitor:
 
     A verdict is the one that the detector, with this ``max_turns``, gives on all messages so far, and its indices count
     from the first message of the chat, also once old turns were dropped. Only the windows of the reply that came are
-    scored. A fine-tuned encoder reads both sides of a window together, so nothing of an earlier window can be used again:
-    a reply costs one input for each earlier turn held. A frozen one embeds what is new alone.
+    scored. A fine-tuned encoder reads both sides of a window together, so nothing of an earlier window can be used
+    again: a reply costs one input for each earlier turn held. A frozen one embeds what is new alone.
 
     What is held: the last ``max_turns`` turns and the one that goes on; a verdict on a reply with more turns before it
     says so, as with the setting of that name. A turn is held whole, so one side that speaks on without an answer still

@@ -35,6 +35,13 @@ def members(quick_model, sample_repo, tmp_path_factory):
     ]
 
 
+def calibrated(member, rows):
+    """The log-probabilities of a member by the calibration of its own rule."""
+    biases = [member.rule.biases.get(label, 0.0) for label in member.labels]
+    assert member.rule.temperature != 1
+    return log_softmax(member.logits(rows) / member.rule.temperature + biases, axis=1)
+
+
 @pytest.fixture(scope="module")
 def both(members, sample_repo, tmp_path_factory):
     out = tmp_path_factory.mktemp("ensemble") / "both"
@@ -54,7 +61,7 @@ def test_progress_tells_each_row_once_over_all_members(both):
 def test_its_probabilities_are_those_of_the_mean_log_probability_calibrated(both, members, sample_repo):
     rows = list(load_split(sample_repo, "4-class", "test"))
     one, other = (CheckpointClassifier.load(each) for each in members)
-    mean = (log_softmax(one.logits(rows), axis=1) + log_softmax(other.logits(rows), axis=1)) / 2
+    mean = (calibrated(one, rows) + calibrated(other, rows)) / 2
     found = ContradictionDetector.from_pretrained(both)
     rule = found.classifier.rule
     assert rule.curve, "the rule is chosen for the ensemble, on validation"
@@ -64,15 +71,24 @@ def test_its_probabilities_are_those_of_the_mean_log_probability_calibrated(both
     np.testing.assert_allclose(result["probabilities"], expected, atol=1e-5)
     plain = result.get("plain", result)["predictions"]
     assert plain == mean.argmax(axis=1).tolist()
+    assert not np.allclose(mean, (log_softmax(one.logits(rows), axis=1) + log_softmax(other.logits(rows), axis=1)) / 2)
     assert not np.allclose(log_softmax(one.logits(rows), axis=1), log_softmax(other.logits(rows), axis=1), atol=1e-5)
+
+
+def test_one_of_before_members_were_calibrated_says_what_it_always_said(both, members, sample_repo, tmp_path):
+    rows = list(load_split(sample_repo, "4-class", "test"))
+    older = shutil.copytree(both, tmp_path / "older")
+    write_json(older / "ensemble.json", {"members": list(NAMES)})
+    logs = [log_softmax(CheckpointClassifier.load(each).logits(rows), axis=1) for each in members]
+    np.testing.assert_allclose(EnsembleClassifier.load(older).logits(rows), np.mean(logs, axis=0), atol=1e-5)
 
 
 def test_an_opening_reply_is_left_to_the_member_that_reads_the_users_words(both, members, sample_rows):
     chats = [chat(row["u1"], row["b1"]) for row in sample_rows[:5]]
     found = ContradictionDetector.from_pretrained(both)
     window = {"u1": "", "b1": "", "u2": chats[0][0]["content"], "b2": chats[0][1]["content"]}
-    alone = CheckpointClassifier.load(members[0]).logits([window])
-    np.testing.assert_allclose(found.classifier.logits([window]), log_softmax(alone, axis=1), atol=1e-6)
+    alone = calibrated(CheckpointClassifier.load(members[0]), [window])
+    np.testing.assert_allclose(found.classifier.logits([window]), alone, atol=1e-6)
     verdicts = found.batch(chats)
     assert all(each.label in ("non-contradiction", "intra-sentence") for each in verdicts)
     # A pair of replies says nothing of a reply with none before it.
@@ -81,7 +97,7 @@ def test_an_opening_reply_is_left_to_the_member_that_reads_the_users_words(both,
 
 
 def test_each_member_is_a_plain_checkpoint_and_the_card_and_the_record_name_them(both, members):
-    assert read_json(both / "ensemble.json") == {"members": list(NAMES)}
+    assert read_json(both / "ensemble.json") == {"members": list(NAMES), "calibrated": True}
     for name in NAMES:
         [found] = pipeline("text-classification", model=str(both / name))([{"text": "你养猫吗？", "text_pair": "养"}])
         assert found["label"] in ContradictionDetector.from_pretrained(both).labels

@@ -10,9 +10,10 @@ from contradiction.classifiers import frozen
 from contradiction.classifiers.checkpoint import CheckpointClassifier, named_in
 from contradiction.classifiers.classifier import OnBatch, joint_progress
 from contradiction.classifiers.decision import Rule
-from contradiction.classifiers.label_classifier import TINY, LabelClassifier, softmax
+from contradiction.classifiers.label_classifier import LabelClassifier, calibrated
 from contradiction.classifiers.scoring import Scores
 from contradiction.errors import InputError
+from contradiction.files import read_json
 from contradiction.views import CONVERSATION, Row
 
 FILE = "ensemble.json"
@@ -27,10 +28,15 @@ class EnsembleClassifier(LabelClassifier):
     the product of experts of Hinton, 2002). A reply with nothing before it is left to the members that read the user's
     words, where there are any.
 
+    Each is calibrated first, or the surest would be heard most, whether or not it is right: a fine-tuned encoder is too
+    sure, and a kernel machine not sure enough.
+
     Args:
-        members: classifiers with the same labels; their own decision rules do not count.
+        members: classifiers with the same labels; of their own decision rules only the calibration counts.
         name: how messages name it.
         rule: its decision rule.
+        calibrate: whether the members are calibrated. Ensembles that were put together before this was done are not,
+            because their own rule was chosen without it.
 
     Raises:
         InputError: there are fewer than two, or they have different labels.
@@ -38,7 +44,9 @@ class EnsembleClassifier(LabelClassifier):
 
     PARTS = "members"  # the key of the list in its file
 
-    def __init__(self, members: Sequence[LabelClassifier], name: str = "model", rule: Rule | None = None) -> None:
+    def __init__(
+        self, members: Sequence[LabelClassifier], name: str = "model", rule: Rule | None = None, calibrate: bool = True
+    ) -> None:
         if len(members) < 2:
             raise InputError(f"{name}: an ensemble has two members at least")
         first = members[0]
@@ -46,7 +54,7 @@ class EnsembleClassifier(LabelClassifier):
             if set(other.labels) != set(first.labels):
                 one, two = (f"{each.name} tells {', '.join(each.labels)}" for each in (first, other))
                 raise InputError(f"{name}: the members of an ensemble have the same labels, but {one}; {two}")
-        self.members = tuple(members)
+        self.members, self._calibrate = tuple(members), calibrate
         self.name, self.task, self.labels, self.rule = name, first.task, first.labels, rule or Rule()
         read = {column for each in members for column in each.columns}
         # Premise and hypothesis, where it is not conversations that they read.
@@ -62,7 +70,7 @@ class EnsembleClassifier(LabelClassifier):
         folder = Path(folder)
         places = named_in(folder / FILE, cls.PARTS)
         members = [_kind(place).load(place, device=device, precision=precision) for place in places]
-        return cls(members, str(folder), Rule.load(folder))
+        return cls(members, str(folder), Rule.load(folder), bool(read_json(folder / FILE).get("calibrated")))
 
     def knows(self, text: str) -> bool:
         """Whether any member has a token for any part of a text."""
@@ -79,7 +87,8 @@ class EnsembleClassifier(LabelClassifier):
         for member, places in zip(self.members, read, strict=True):
             found = member._score([rows[place] for place in places], batch_size, told)
             order = [member.labels.index(label) for label in self.labels]
-            sums[places] += np.log(np.maximum(softmax(found.logits[:, order]), TINY))
+            said = calibrated(member.rule if self._calibrate else Rule(), found.logits, member.labels)
+            sums[places] += np.log(said[:, order])
             readers[places] += 1
             for place, lost in zip(places, found.unread, strict=True):
                 unread[place] = unread[place] or lost

@@ -35,7 +35,7 @@ def ensemble(models: Sequence[str | Path], out: str | Path, *, data: str | Path)
         names = [each.resolve().name for each in folders]
         for name, member in zip(names, folders, strict=True):
             shutil.copytree(member, folder / name)
-        write_json(folder / FILE, {"members": names})
+        write_json(folder / FILE, {"members": names, "calibrated": True})
         EnsembleClassifier.load(folder)  # says which labels differ
         record.write_ensemble(folder, runs, seen.ancestors(map(str, folders)))
     return out

@@ -1,0 +1,60 @@
+"""What the next reply of a chat costs, by the turns before it: detectors side by side.
+
+    .venv/bin/python bench/follow.py models/e5-small-cdconv-soup runs/kernel-4-class-seed23
+
+Chats are put together from the embedded sample. Each has been judged up to its last turn, as by a monitor that follows
+it; the milliseconds are those of this turn alone. A fine-tuned encoder reads a window for each earlier turn anew; of a
+frozen one only the new messages are embedded. The detectors take turns within each round, so that a machine that slows
+down slows all of them. Medians over rounds and chats, and how many times those of the first detector they are.
+"""
+
+import argparse
+import statistics
+import time
+
+from turns import chat
+
+import cdconv
+from contradiction import ContradictionDetector
+from contradiction.data.sources import SAMPLE
+
+TURNS = (2, 10, 30, 50)
+
+
+def main() -> None:
+    """Parses the arguments, measures, prints a table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("models", nargs="+", help="model folders or Hub ids")
+    parser.add_argument("--chats", type=int, default=4, help="in each round")
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+
+    detectors = {name: ContradictionDetector.from_pretrained(name, device="cpu") for name in options.models}
+    firsts = list({row["u1"]: row for row in cdconv.read_rows(SAMPLE)}.values())
+    seconds: dict[tuple[int, str], list[float]] = {}
+    for round_number in range(options.rounds + 1):
+        for turns in TURNS:
+            for number in range(options.chats):
+                # The mark makes messages of this chat that no detector has seen.
+                mark = f"{round_number}{turns}{number}"
+                messages = [{**each, "content": f"{each['content']}{mark}"} for each in chat(firsts, int(mark), turns)]
+                for name, detector in detectors.items():
+                    detector(messages[:-2])
+                    started = time.perf_counter()
+                    detector(messages)
+                    if round_number:  # the first warms up
+                        seconds.setdefault((turns, name), []).append(time.perf_counter() - started)
+    print(f"milliseconds a reply, {options.chats} chats in each of {options.rounds} rounds")
+    print(f"{'turns':>6}" + "".join(f"{name.rpartition('/')[2]:>32}" for name in detectors))
+    first = next(iter(detectors))
+    for turns in TURNS:
+        cells = []
+        for name in detectors:
+            spent, beside = seconds[turns, name], seconds[turns, first]
+            ratio = statistics.median(a / b for a, b in zip(spent, beside, strict=True))
+            cells.append(f"{1000 * statistics.median(spent):10.1f} ms ({ratio:5.2f} x)")
+        print(f"{turns:>6}" + "".join(f"{cell:>32}" for cell in cells))
+
+
+if __name__ == "__main__":
+    main()
