@@ -144,6 +144,7 @@ def test_with_a_trained_detector_it_makes_an_ensemble(run, fitted, quick_model, 
     card = (tmp_path / "both" / "README.md").read_text(encoding="utf-8")
     assert "`still`: view flatten, a frozen encoder with a kernel machine" in card
     assert 'model="both/pair"' in card, "the member that transformers can load is the example"
+    assert "is not looked at" not in card, "one member reads what the user says"
 
 
 def test_a_soup_can_be_a_member_too(run, fitted, sample_repo, tmp_path):

@@ -119,11 +119,17 @@ def _card(
     return ModelCard(f"---\n{_front_matter(name, run, bases, evaluations).to_yaml()}\n---\n\n{body}")
 
 
+def _recipes(run: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The recipe of a run, or those of an ensemble's members."""
+    asked = run["request"]
+    # The older ones lack the newer options.
+    return [record.recipe({"recipe": each}) for each in asked.get("ensemble", [asked["recipe"]])]
+
+
 def _leading(run: Mapping[str, Any]) -> dict[str, Any]:
     """The recipe of a run; of an ensemble that of the first member that was fine-tuned, if any was."""
-    asked = run["request"]
-    every = [record.recipe({"recipe": each}) for each in asked.get("ensemble", [asked["recipe"]])]
-    return next((each for each in every if not each["frozen"]), every[0])  # the older ones lack the newer options
+    every = _recipes(run)
+    return next((each for each in every if not each["frozen"]), every[0])
 
 
 def _front_matter(
@@ -174,7 +180,11 @@ def _use(folder: Path, name: str, run: Mapping[str, Any], recipe: Mapping[str, A
     return {
         "checkpoint": "/".join(filter(None, (name, checkpoint))),
         "stages": stages,
-        "ensemble": [(name, each["request"]["recipe"]) for name, each in zip(ensemble, members, strict=False)],
+        "ensemble": [
+            (name, each["request"]["recipe"], len(each.get("soup", [])))
+            for name, each in zip(ensemble, members, strict=False)
+        ],
+        "read": {column for each in _recipes(run) for column in VIEWS.get(each["view"], CONVERSATION)},
         "columns": ", ".join(columns),
         "before": columns[:-1],
         "separator": separator,
