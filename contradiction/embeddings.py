@@ -1,13 +1,22 @@
 """What an encoder makes of single texts, without being fine-tuned: a vector each."""
 
 from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
 from threading import Lock
 
 import numpy as np
 
 from contradiction.characters import simplified
-from contradiction.classifiers.scoring import autocast, check_precision, encode, knows, max_length_of, placed
+from contradiction.classifiers.scoring import (
+    autocast,
+    check_fast_enough,
+    check_precision,
+    encode,
+    knows,
+    max_length_of,
+    placed,
+)
 from contradiction.errors import InputError, first_line
 from contradiction.quiet import no_load_report, no_model_bars
 from contradiction.weights import sound
@@ -67,6 +76,7 @@ class Embedder:
         if lacking := sorted(key for key in absent if "pooler" not in key.split(".")):
             raise InputError(f"embedder {name}: its checkpoint lacks {len(lacking)} weights, {lacking[0]} for one")
         self._model = placed(model, device, f"embedder {name}")
+        check_fast_enough(precision, self._model.device.type, f"embedder {name}")
         self.max_length = max_length_of(self._model, self._tokenizer)
         try:
             self(["你好"])
@@ -121,7 +131,7 @@ class Embedder:
             found |= made
             with self._holding:
                 self._known |= made
-                for text in list(self._known)[: max(0, len(self._known) - HELD)]:
+                for text in list(islice(self._known, max(0, len(self._known) - HELD))):
                     del self._known[text]
         return found
 

@@ -74,6 +74,8 @@ def new_folder(path: str | Path) -> Iterator[Path]:
     try:
         partial.chmod(0o755)
         yield partial
+        for file in partial.rglob("*.safetensors"):  # which the library writes for the owner alone
+            file.chmod(0o644)
         replace_folder(partial, path)
     finally:
         shutil.rmtree(partial, ignore_errors=True)

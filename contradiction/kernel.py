@@ -105,8 +105,8 @@ class KernelModel:
             from scipy import sparse
         except ImportError:
             raise InputError(f"{folder}: needs scikit-learn; `pip install scikit-learn` brings it") from None
-        values = read_json(Path(folder) / FILE)
         try:
+            values = read_json(Path(folder) / FILE)
             arrays = load_file(Path(folder) / ARRAYS)
             weights, ngrams = values["weights"], values["ngrams"]
             model = cls(tuple(weights), embed)
@@ -122,9 +122,22 @@ class KernelModel:
                 model._mean = arrays["mean"].astype(np.float32)
                 model._read.append(arrays["embeddings"].astype(np.float32))
             model._shares, model._dual = (arrays[name].astype(np.float32) for name in ("shares", "dual"))
+            model._check()
+        except InputError:
+            raise
         except (KeyError, TypeError, ValueError, AttributeError, OSError, SafetensorError) as error:
             raise InputError(f"{folder}: its {FILE} and {ARRAYS} are damaged or not of one model ({error})") from error
         return model
+
+    def _check(self) -> None:
+        """Raises ValueError where the parts are not of one size, or what embeds makes vectors of another."""
+        rows, classes = self._dual.shape
+        if classes != len(self.classes_) or self._shares.shape != (classes,):
+            raise ValueError(f"{len(self.classes_)} classes and weights for {classes}")
+        if self._embed:
+            width = len(self._weights) * self._embed(["你好"]).shape[1]
+            if self._mean.shape != (width // len(self._weights),) or self._read[1].shape != (rows, width):
+                raise ValueError(f"embeddings of {rows} rows and of this encoder are {(rows, width)}")
 
     def _mean_embedding(self, rows: Sequence[Mapping[str, Any]]) -> Any:
         """Of a sentence encoder all vectors point the same way; what tells texts apart is how they differ from this."""

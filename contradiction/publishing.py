@@ -8,8 +8,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from contradiction import record
-from contradiction.classifiers.loading import checkpoints
+from contradiction import kernel, record
+from contradiction.classifiers import frozen
+from contradiction.classifiers.loading import checkpoints, parts
 from contradiction.errors import InputError
 from contradiction.page import APP
 from contradiction.reports.card_examples import code_on_the_hub
@@ -87,6 +88,10 @@ def model(folder: str | Path, repo_id: str | None = None, *, dataset: str | None
     for each in filter(None, (repo_id, dataset)):
         check_repo_id(each)
     folder = _existing(folder)
+    for place in parts(folder):
+        if (place / frozen.FILE).is_file():
+            for name in (kernel.FILE, kernel.ARRAYS):
+                _demand(place, name, "what was fitted; `cdconv train` writes it")
     for place in checkpoints(folder):
         _demand(place, "config.json", "a model's configuration; `cdconv train` writes one")
         _demand(place, "tokenizer_config.json", "its tokenizer's configuration; `cdconv train` writes one")

@@ -59,7 +59,7 @@ class Recipe(BaseModel):
         scratch: the size of an encoder trained from nothing instead.
         frozen: the backbone is not fine-tuned, and a kernel machine on its embeddings and on n-grams of each utterance
             is fitted instead, see ``contradiction.kernel``. Nothing is then trained in steps, so that of the other keys
-            only ``config``, ``bot``, ``share``, ``precision`` and ``seed`` have a place.
+            only ``view``, ``config``, ``base_model``, ``bot``, ``share``, ``precision`` and ``seed`` have a place.
         bot: ``eva`` or ``plato``, to train and validate on its rows alone; the other is then one that the detector has
             never seen.
         share: the part of the training rows that is read, above 0, see ``contradiction.training.sampling``.
@@ -324,7 +324,7 @@ def _recorded(file: Path) -> dict[str, Any]:
     request = run.get("request")
     if not isinstance(request, dict) or not isinstance(request.get("recipe"), dict):
         raise InputError(f"{file}: not the record of a run, it holds no recipe; `cdconv train` writes one")
-    for kind in ("soup", "ensemble"):
+    for kind in ("ensemble", "soup"):
         if kind in request:
             raise InputError(f"{file}: of {len(request[kind])} runs; train each of them, then use `cdconv {kind}`")
     return {**request["recipe"], "base_model": run.get("base_model")}

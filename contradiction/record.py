@@ -120,7 +120,8 @@ def write_soup(folder: str | Path, runs: Sequence[dict[str, Any]]) -> None:
 def write_ensemble(folder: str | Path, runs: Sequence[dict[str, Any]], ancestors: Sequence[dict[str, Any]]) -> None:
     """Writes the record of an ensemble from those of its members; its request is the first one's with all recipes."""
     first = runs[0]
-    request = {**first["request"], "ensemble": [each["request"]["recipe"] for each in runs]}
+    request = {key: each for key, each in first["request"].items() if key != "soup"}
+    request["ensemble"] = [each["request"]["recipe"] for each in runs]
     minutes, parameters = (sum(each[key] for each in runs) for key in ("minutes", "parameters"))
     result = {"ensemble": list(runs), "ancestors": list(ancestors)}
     _write(folder, request, result, minutes, parameters, first["hardware"])

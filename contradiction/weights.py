@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from contradiction.errors import InputError, first_line
+from contradiction.files import read_json
 
 if TYPE_CHECKING:
     import torch
@@ -36,12 +37,15 @@ def by_content(checkpoint: str | None) -> str | None:
 def _digest(folder: Path) -> str:
     """What tells the weights in a folder from others; the format that transformers prefers is the one it loads.
 
-    The weights of an ensemble lie in the folders of its members.
+    The weights of an ensemble lie in the folders of its members; where these are calibrated, their rules count too.
     """
     forms = ("*.safetensors", "pytorch_model*.bin", "*/*.safetensors")
     found = next(filter(None, (list(folder.glob(form)) for form in forms)), [])
     if not found:
         raise InputError(f"{folder}: no weights in this folder (*.safetensors or pytorch_model*.bin)")
+    how = folder / "ensemble.json"
+    if how.is_file() and read_json(how).get("calibrated"):
+        found += [how, *folder.glob("*/decision.json")]
     weights = b"".join(sorted(hashlib.sha256(file.read_bytes()).digest() for file in found))
     return hashlib.sha256(weights).hexdigest()[:12]
 

@@ -20,6 +20,7 @@ from contradiction.files import read_json, write_json
 from contradiction.merging.ensembling import ensemble
 from contradiction.recipes import Recipe
 from contradiction.training.loop import train
+from contradiction.weights import by_content
 
 NAMES = ("flatten", "pair")
 
@@ -81,6 +82,17 @@ def test_one_of_before_members_were_calibrated_says_what_it_always_said(both, me
     write_json(older / "ensemble.json", {"members": list(NAMES)})
     logs = [log_softmax(CheckpointClassifier.load(each).logits(rows), axis=1) for each in members]
     np.testing.assert_allclose(EnsembleClassifier.load(older).logits(rows), np.mean(logs, axis=0), atol=1e-5)
+    newer = shutil.copytree(both, tmp_path / "newer")
+    digests = [by_content(str(each)).partition("@")[2] for each in (both, newer, older)]
+    assert digests[0] == digests[1] != digests[2], "as a teacher it is another"
+    write_json(newer / "pair" / "decision.json", {**read_json(newer / "pair" / "decision.json"), "temperature": 9.0})
+    assert by_content(str(newer)).partition("@")[2] not in digests
+
+
+def test_members_may_be_heard_as_they_are(run, members, sample_repo, tmp_path):
+    command = ["ensemble", *members, "--out", tmp_path / "plain", "--data", sample_repo, "--no-calibrate"]
+    assert run(*command)[0] == 0
+    assert read_json(tmp_path / "plain" / "ensemble.json") == {"members": list(NAMES), "calibrated": False}
 
 
 def test_an_opening_reply_is_left_to_the_member_that_reads_the_users_words(both, members, sample_rows):

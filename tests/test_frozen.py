@@ -11,6 +11,7 @@ from safetensors.numpy import load_file, save_file
 
 from contradiction import embeddings, publishing, record, seen
 from contradiction.classifiers.checkpoint import CheckpointClassifier
+from contradiction.classifiers.ensemble import EnsembleClassifier
 from contradiction.classifiers.export import export
 from contradiction.classifiers.frozen import FrozenClassifier
 from contradiction.classifiers.label_classifier import softmax
@@ -90,6 +91,9 @@ def test_a_chat_is_judged_window_by_window_and_each_message_embedded_once(fitted
     verdicts = detector.scan(messages)
     assert len(verdicts) == 4 and all(each.checked for each in verdicts[1:])
     assert len(asked) == len(set(asked)) <= len(messages) + 1  # the empty text of an opening is one more
+    before = len(asked)
+    detector(chat("你養貓嗎", "我養了一隻貓", "牠多大", "三歲了"))
+    assert len(asked) <= before + 4, "in traditional characters each message is one too"
     window = dict(zip(CONVERSATION, ("你养猫吗", "我养了一只猫", "你有猫吗", "我没有猫"), strict=True))
     [alone] = detector.classifier.read([window])
     assert verdicts[-1].scores["history"] >= alone.probabilities["history"] > 0
@@ -145,13 +149,11 @@ def test_with_a_trained_detector_it_makes_an_ensemble(run, fitted, quick_model, 
     assert "`still`: view flatten, a frozen encoder with a kernel machine" in card
     assert 'model="both/pair"' in card, "the member that transformers can load is the example"
     assert "is not looked at" not in card, "one member reads what the user says"
-
-
-def test_a_soup_can_be_a_member_too(run, fitted, sample_repo, tmp_path):
-    shipped = "models/e5-small-cdconv-soup"
-    code, _, err = run("ensemble", fitted, shipped, "--data", sample_repo, "--out", tmp_path / "both")
-    assert code == 2
-    assert "trained on different data" in err, "of CDConv, not of the sample; but it is a detector"
+    upload = publishing.model(tmp_path / "both", "user/both")
+    assert {"still/frozen.json", "still/kernel.safetensors", "still/encoder/model.safetensors"} <= upload.files.keys()
+    (tmp_path / "both" / "still" / "kernel.safetensors").unlink()
+    with pytest.raises(InputError, match=r"still: no kernel\.safetensors"):
+        publishing.model(tmp_path / "both", "user/both")
 
 
 def test_its_record_trains_it_again_and_its_card_and_export_are_whole(run, fitted, encoder, sample_repo, tmp_path):
@@ -174,6 +176,7 @@ def test_its_record_trains_it_again_and_its_card_and_export_are_whole(run, fitte
     ):
         assert line in card
     assert "pipeline(" not in card and "epochs" not in card and "library_name" not in card
+    assert all(file.stat().st_mode & 0o044 == 0o044 for file in fitted.rglob("*")), "anyone may read it"
     upload = publishing.model(fitted, "user/still")
     assert {"frozen.json", "kernel.json", "kernel.safetensors", "encoder/model.safetensors"} <= upload.files.keys()
     half = export(fitted, tmp_path / "half")
@@ -203,6 +206,8 @@ def test_a_key_that_would_do_nothing_is_refused(tmp_path, encoder, lines, said):
 
 def test_what_it_cannot_be_trained_with_is_one_line(run, recipe_file, quick_model, sample_repo, tmp_path):
     command = ["train", recipe_file, "--data", sample_repo, "--out", tmp_path / "it"]
+    with pytest.raises(InputError, match="its backbone is frozen"):
+        train(Recipe.load(recipe_file), data=sample_repo, out=tmp_path / "it")
     for options, said in (
         (["--save-steps", "5"], "--save-steps has no place here"),
         (["--track", "tensorboard"], "--track has no place here"),
@@ -229,19 +234,40 @@ def test_what_is_damaged_is_one_line(fitted, tmp_path):
 
     broken = shutil.copytree(fitted, tmp_path / "it")
     arrays = load_file(broken / "kernel.safetensors")
+
+    def rewrite(**changed):
+        save_file({name: each.copy() for name, each in {**arrays, **changed}.items()}, broken / "kernel.safetensors")
+
     for damage, said in (
         (lambda: (broken / "frozen.json").write_text('{"encoders": ["encoder"]}'), "names no labels"),
         (lambda: (broken / "frozen.json").write_text('{"encoders": ["encoder"], "labels": ["a"]}'), "its labels are a"),
         (lambda: save_file({"dual": arrays["dual"]}, broken / "kernel.safetensors"), "damaged or not of one model"),
+        (lambda: rewrite(embeddings=arrays["embeddings"][1:]), r"embeddings of 2\d\d rows and of this encoder are"),
+        (lambda: rewrite(mean=arrays["mean"][1:]), r"embeddings of 2\d\d rows and of this encoder are"),
+        (lambda: rewrite(shares=arrays["shares"][1:]), "4 classes and weights for 4"),
         (lambda: (broken / "kernel.safetensors").write_bytes(b"nothing"), "damaged or not of one model"),
         (lambda: (broken / "kernel.json").unlink(), "kernel.json"),
         (lambda: shutil.rmtree(broken / "encoder"), "neither a folder with an encoder"),
     ):
         good = read_json(fitted / "frozen.json")
         damage()
-        with pytest.raises((InputError, OSError), match=said) as error:
+        with pytest.raises(InputError, match=said) as error:
             ContradictionDetector.from_pretrained(broken)
         assert "\n" not in str(error.value)
         (broken / "frozen.json").write_text(str(good).replace("'", '"'), encoding="utf-8")
-    with pytest.raises(InputError, match="leave the view out"):
-        ContradictionDetector.from_pretrained(fitted, view="flatten")
+    for options, said in (({"view": "flatten"}, "leave the view out"), ({"precision": "fp16"}, "fp16 is slower")):
+        with pytest.raises(InputError, match=said):
+            ContradictionDetector.from_pretrained(fitted, device="cpu", **options)
+    with pytest.raises(InputError, match="batch_size 0"):
+        ContradictionDetector.from_pretrained(fitted).batch([chat("你好", "你好")] * 2, batch_size=0)
+
+
+def test_a_reply_with_nothing_before_it_is_left_to_those_that_judge_such_ones(fitted, quick_model):
+    opening = chat("你好", "我有一只猫，我没有猫")
+    assert ContradictionDetector.from_pretrained(fitted)(opening).label is None
+    still, flatten = FrozenClassifier.load(fitted), CheckpointClassifier.load(quick_model)
+    window = {"u1": "", "b1": "", "u2": "你好", "b2": "我有一只猫，我没有猫"}
+    [alone] = flatten.read([window])
+    both = EnsembleClassifier([still, flatten])
+    assert_allclose(both.logits([window])[0], np.log([alone.probabilities[name] for name in both.labels]), atol=1e-5)
+    assert ContradictionDetector(both)(opening).label is not None

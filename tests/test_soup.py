@@ -12,9 +12,12 @@ from contradiction import record
 from contradiction.classifiers.export import export
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
+from contradiction.evaluation.on_split import evaluate
 from contradiction.files import read_json, write_json
+from contradiction.merging.ensembling import ensemble
 from contradiction.merging.soup import soup
 from contradiction.recipes import Recipe
+from contradiction.reports import run_log
 from contradiction.training.loop import train
 
 
@@ -54,6 +57,19 @@ def test_it_is_a_detector_like_any_other(mean, sample_repo, tmp_path):
     assert found["label"] in detector.labels
     assert export(mean, tmp_path / "half").is_dir()
     assert run(mean, sample_repo, tmp_path / "further").is_dir()
+
+
+def test_it_can_be_a_member_of_an_ensemble(mean, runs, sample_repo, tmp_path):
+    both = ensemble([mean, runs[0]], tmp_path / "both", data=sample_repo)
+    run = record.read(both)
+    assert "soup" not in run["request"] and len(run["request"]["ensemble"]) == 2
+    with pytest.raises(InputError, match=r"of 2 runs; train each of them, then use `cdconv ensemble`"):
+        Recipe.load(both)
+    card = (both / "README.md").read_text(encoding="utf-8")
+    assert "`mean`: view flatten, 1 epochs" in card and "the mean of the weights of this run and 2 more" in card
+    kept = evaluate(ContradictionDetector.from_pretrained(both), data=sample_repo, config="4-class")
+    names = [row[0] for row in run_log.table([kept]).rows]
+    assert names == [f"both, run 1, run {number}" for number in (1, 2, 3)] + ["both, run 2"]
 
 
 def test_an_exported_member_does_not_make_it_float16(runs, sample_repo, tmp_path):

@@ -8,7 +8,7 @@ from contradiction.characters import simplified
 from contradiction.classifiers.classifier import OnBatch
 from contradiction.classifiers.decision import FILE, Rule
 from contradiction.classifiers.label_classifier import LabelClassifier
-from contradiction.classifiers.scoring import Scores, check_precision, knows, load_checkpoint, score
+from contradiction.classifiers.scoring import Scores, check_fast_enough, check_precision, knows, load_checkpoint, score
 from contradiction.errors import InputError
 from contradiction.files import read_json, write_json
 from contradiction.hub import CONFIG
@@ -57,8 +57,7 @@ class CheckpointClassifier(LabelClassifier):
         self.model, self.tokenizer, self.name, self.task = model.eval(), tokenizer, name, task
         self.columns = VIEWS[view]
         self.rule, self.precision = rule or Rule(), check_precision(precision)
-        if precision == "fp16" and model.device.type == "cpu":
-            raise InputError(f"{name}: fp16 is slower than fp32 on a CPU; bf16 is the fast one there")
+        check_fast_enough(precision, model.device.type, name)
 
     @classmethod
     def load(

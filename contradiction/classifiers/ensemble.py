@@ -25,8 +25,8 @@ class EnsembleClassifier(LabelClassifier):
     Detectors that read different views, or were trained with different seeds, are wrong about different rows, so that
     their mean is more often right than each (Lakshminarayanan et al., 2017, *Simple and scalable predictive uncertainty
     estimation using deep ensembles*, section 2.4, who take the mean of the probabilities; that of their logarithms is
-    the product of experts of Hinton, 2002). A reply with nothing before it is left to the members that read the user's
-    words, where there are any.
+    the product of experts of Hinton, 2002). A reply with nothing before it is left to the members that judge such ones,
+    where there are any.
 
     Each is calibrated first, or the surest would be heard most, whether or not it is right: a fine-tuned encoder is too
     sure, and a kernel machine not sure enough.
@@ -72,13 +72,18 @@ class EnsembleClassifier(LabelClassifier):
         members = [_kind(place).load(place, device=device, precision=precision) for place in places]
         return cls(members, str(folder), Rule.load(folder), bool(read_json(folder / FILE).get("calibrated")))
 
+    @property
+    def judges_openings(self) -> bool:
+        """Whether any member does."""
+        return any(member.judges_openings for member in self.members)
+
     def knows(self, text: str) -> bool:
         """Whether any member has a token for any part of a text."""
         return any(member.knows(text) for member in self.members)
 
     def _score(self, rows: Sequence[Row], batch_size: int, on_batch: OnBatch | None) -> Scores:
         opening = np.array([row.get("b1") == "" for row in rows], dtype=bool)  # as ``contradiction.windows`` writes it
-        able = [member for member in self.members if "u2" in member.columns] or list(self.members)
+        able = [member for member in self.members if member.judges_openings] or list(self.members)
         sums, readers = np.zeros((len(rows), len(self.labels))), np.zeros((len(rows), 1))
         unread: list[str | None] = [None] * len(rows)
         everywhere, later = range(len(rows)), np.flatnonzero(~opening).tolist()

@@ -6,11 +6,12 @@ from typing import Self
 
 import numpy as np
 
+from contradiction.characters import simplified
 from contradiction.classifiers.checkpoint import named_in
 from contradiction.classifiers.classifier import OnBatch
 from contradiction.classifiers.decision import Rule
 from contradiction.classifiers.label_classifier import TINY, LabelClassifier
-from contradiction.classifiers.scoring import Scores
+from contradiction.classifiers.scoring import Scores, check_batch_size
 from contradiction.embeddings import Embedder
 from contradiction.errors import InputError
 from contradiction.files import read_json, write_json
@@ -27,7 +28,8 @@ class FrozenClassifier(LabelClassifier):
     """A kernel machine on the embeddings and n-grams of utterances, see ``contradiction.kernel``.
 
     It reads each utterance alone. So one that stands in many windows of a long chat is embedded once, where a
-    fine-tuned encoder reads it once more for each window.
+    fine-tuned encoder reads it once more for each window. What it knows is like whole conversations, so it says nothing
+    of a reply with nothing before it. It compares as many rows at once as fit memory well, whatever ``batch_size`` is.
 
     Args:
         model: the machine, fitted.
@@ -41,6 +43,7 @@ class FrozenClassifier(LabelClassifier):
     """
 
     PARTS = "encoders"  # the key of the list in its file
+    judges_openings = False
 
     def __init__(
         self, model: KernelModel, embed: Embedder, labels: Sequence[str], name: str = "model", rule: Rule | None = None
@@ -79,6 +82,7 @@ class FrozenClassifier(LabelClassifier):
         return self.embed.knows(text)
 
     def _score(self, rows: Sequence[Row], batch_size: int, on_batch: OnBatch | None) -> Scores:
+        check_batch_size(batch_size)
         logits = np.full((len(rows), len(self.labels)), np.log(TINY))
         unread: list[str | None] = []
         for first in range(0, len(rows), AT_ONCE):
@@ -91,9 +95,9 @@ class FrozenClassifier(LabelClassifier):
         return Scores(logits, unread)
 
     def _utterances(self, row: Row) -> dict[str, str]:
-        """Those that it reads; several in one column are one text."""
+        """Those that it reads, in simplified characters; several in one column are one text."""
         read = ((column, row[column]) for column in self.columns)
-        return {column: each if isinstance(each, str) else "\n".join(each) for column, each in read}
+        return {column: simplified(each if isinstance(each, str) else "\n".join(each)) for column, each in read}
 
     @property
     def _said(self) -> str:

@@ -17,6 +17,11 @@ TINY = 1e-12  # a probability of 0 has no logarithm
 class LabelClassifier(Classifier):
     """A classifier that gives each of its labels a probability."""
 
+    @property
+    def judges_openings(self) -> bool:
+        """Whether it has something to say of a reply with nothing before it but the user's words."""
+        return "u2" in self.columns
+
     @abstractmethod
     def _score(self, rows: Sequence[Row], batch_size: int, on_batch: OnBatch | None) -> Scores:
         """The logits of rows, and what of each was not read; the arguments are those of :meth:`read`."""
@@ -71,7 +76,7 @@ class LabelClassifier(Classifier):
 
     def without_history(self, probabilities: Mapping[str, float]) -> Mapping[str, float] | None:
         """Without history only a contradiction within the reply can be, so only classifiers with that label say any."""
-        if INTRA not in probabilities or "u2" not in self.columns:
+        if INTRA not in probabilities or not self.judges_openings:
             return None
         none = next(name for name in probabilities if name not in CONTRADICTIONS[self.task])
         total = probabilities[none] + probabilities[INTRA]

@@ -63,9 +63,19 @@ def checkpoints(folder: str | Path) -> list[Path]:
     Raises:
         InputError: the file names none.
     """
+    return [each for each in parts(folder) if not composite(each)]
+
+
+def parts(folder: str | Path) -> list[Path]:
+    """A model folder, the folders that its file names, and those that theirs name.
+
+    Raises:
+        InputError: a file names none.
+    """
     folder = Path(folder)
     kind = composite(folder)
-    return named_in(folder / kind, COMPOSITE[kind].PARTS) if kind else [folder]
+    named = named_in(folder / kind, COMPOSITE[kind].PARTS) if kind else []
+    return [folder, *(part for each in named for part in parts(each))]
 
 
 def _folder(name: str | Path) -> Path:

@@ -75,6 +75,18 @@ def check_precision(precision: str) -> str:
     return precision
 
 
+def check_batch_size(batch_size: int) -> None:
+    """Raises InputError where it is none."""
+    if batch_size < 1:
+        raise InputError(f"batch_size {batch_size}; it must be 1 or more")
+
+
+def check_fast_enough(precision: str, device: str, name: str) -> None:
+    """Raises InputError for a precision that only slows a device down."""
+    if precision == "fp16" and device == "cpu":
+        raise InputError(f"{name}: fp16 is slower than fp32 on a CPU; bf16 is the fast one there")
+
+
 def autocast(model: "PreTrainedModel", precision: str) -> AbstractContextManager[Any]:
     """In whose block a model computes at this precision."""
     import torch
@@ -179,8 +191,7 @@ def score(
     """
     import torch
 
-    if batch_size < 1:
-        raise InputError(f"batch_size {batch_size}; it must be 1 or more")
+    check_batch_size(batch_size)
     classes = len(model.config.id2label or ())
     if not inputs:
         return Scores(np.zeros((0, classes)), [])

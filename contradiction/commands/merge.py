@@ -19,11 +19,18 @@ def soup(models: ModelsArgument, out: OutOption, data: DataOption = DATA) -> Non
     _tell(out, f"the mean of {len(models)} models", data)
 
 
-def ensemble(models: ModelsArgument, out: OutOption, data: DataOption = DATA) -> None:
+def ensemble(
+    models: ModelsArgument,
+    out: OutOption,
+    data: DataOption = DATA,
+    calibrate: Annotated[
+        bool, typer.Option(help="Calibrate each by its own rule first, so that the surest is not heard most.")
+    ] = True,
+) -> None:
     """Puts detectors of any views into one folder, to be asked together; it costs as much as all of them."""
     from contradiction.merging.ensembling import ensemble
 
-    ensemble(models, out, data=data)
+    ensemble(models, out, data=data, calibrate=calibrate)
     _tell(out, f"an ensemble of {len(models)}", data)
 
 

@@ -14,7 +14,7 @@ from contradiction.files import write_json
 from contradiction.merging.members import merged
 
 
-def ensemble(models: Sequence[str | Path], out: str | Path, *, data: str | Path) -> Path:
+def ensemble(models: Sequence[str | Path], out: str | Path, *, data: str | Path, calibrate: bool = True) -> Path:
     """Puts detectors into one folder, and chooses the decision rule of their mean on validation.
 
     Args:
@@ -22,6 +22,7 @@ def ensemble(models: Sequence[str | Path], out: str | Path, *, data: str | Path)
             labels, trained on the same data, in any views.
         out: the folder to write; it holds a copy of each.
         data: the data repo that they were trained on.
+        calibrate: whether each is calibrated by its own rule before it is heard.
 
     Returns:
         ``out``.
@@ -35,7 +36,7 @@ def ensemble(models: Sequence[str | Path], out: str | Path, *, data: str | Path)
         names = [each.resolve().name for each in folders]
         for name, member in zip(names, folders, strict=True):
             shutil.copytree(member, folder / name)
-        write_json(folder / FILE, {"members": names, "calibrated": True})
+        write_json(folder / FILE, {"members": names, "calibrated": calibrate})
         EnsembleClassifier.load(folder)  # says which labels differ
         record.write_ensemble(folder, runs, seen.ancestors(map(str, folders)))
     return out

@@ -39,7 +39,7 @@ def ablation(
     """Compares the kept 4-class evaluations on a split with that of the reference; None where there is no such pair.
 
     Differences are between most probable labels: a decision rule is fitted on the validation rows, and would count what
-    it has learnt of them.
+    it has learnt of them. (In an ensemble whose members are calibrated, that is fitted on them too.)
 
     Args:
         kept: evaluations.
@@ -88,7 +88,7 @@ def changes(kept: Mapping[str, Any], reference: Mapping[str, Any]) -> list[str]:
 
 def _recipes(request: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The recipe that a run was asked for, or those of the runs that a soup or an ensemble is made of."""
-    several = request.get("soup") or request.get("ensemble") or [request["recipe"]]
+    several = request.get("ensemble") or request.get("soup") or [request["recipe"]]
     return [record.recipe({"recipe": each}) for each in several]
 
 

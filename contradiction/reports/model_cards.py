@@ -184,6 +184,7 @@ def _use(folder: Path, name: str, run: Mapping[str, Any], recipe: Mapping[str, A
             (name, each["request"]["recipe"], len(each.get("soup", [])))
             for name, each in zip(ensemble, members, strict=False)
         ],
+        "any_frozen": any(each["frozen"] for each in _recipes(run)),
         "read": {column for each in _recipes(run) for column in VIEWS.get(each["view"], CONVERSATION)},
         "columns": ", ".join(columns),
         "before": columns[:-1],

@@ -47,7 +47,10 @@ def train(
     asked, stated = requests.request(recipe, data, rows), requests.conditions(recipe)
     with locked(out, sharing.is_main_process):
         sharing.wait_for_everyone()
-        if sharing.is_main_process and not requests.finished(out, asked, resume):
+        if requests.finished(out, asked, resume):
+            return out
+        sharing.wait_for_everyone()
+        if sharing.is_main_process:
             before = time.perf_counter()
             chosen = list(training_rows(rows["train"], recipe).rows)
             columns = VIEWS[recipe.view]

@@ -79,10 +79,12 @@ def train(
         ``out``.
 
     Raises:
-        InputError: ``out`` is taken or no name, another process is training there, the run to resume is another, the
-            backbone or a teacher has seen test rows, the loss stopped being finite, the disk is full, or the tracker
-            is not there.
+        InputError: the backbone is to stay frozen, ``out`` is taken or no name, another process is training there, the
+            run to resume is another, the backbone or a teacher has seen test rows, the loss stopped being finite, the
+            disk is full, or the tracker is not there.
     """
+    if recipe.frozen:
+        raise InputError(f"{recipe.name}: its backbone is frozen; contradiction.training.frozen fits such a detector")
     out = Path(out)
     work = requests.partial_of(out)
     accelerator = _accelerator(recipe, track, Path(logs or tracking.folder_of(out)))
