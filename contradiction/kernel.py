@@ -19,6 +19,7 @@ WEIGHTS: Mapping[str, float] = {"u1": 0.5, "b2": 2.0}  # of the other utterances
 GAMMA = 0.3
 RIDGE = 1.5
 FLOOR = 1e-3  # of a probability
+MOST = 30_000  # rows: each matrix of the kernel then takes 3.6 GB
 
 
 class KernelModel:
@@ -27,9 +28,9 @@ class KernelModel:
     Two conversations are alike where all their utterances are: the kernel is a Gaussian of the distances between
     utterances, weighted and summed, once between embeddings and once between TF-IDF of n-grams; both are added. What
     the regression of a label's indicator says of a row estimates the probability of that label (Hastie et al., 2009,
-    *The Elements of Statistical Learning*, section 4.2), with what is below ``FLOOR`` raised to it. Deterministic; of n
-    rows it takes a few matrices of n * n numbers, and the time to solve n equations. An utterance without words is like
-    no other.
+    *The Elements of Statistical Learning*, section 4.2), with what is below ``FLOOR`` raised to it. Deterministic, to
+    the last bits for one number of threads; of n rows it takes a few matrices of n * n numbers, and the time to solve n
+    equations. An utterance without words is like no other.
 
     Args:
         columns: the utterances that are read.
@@ -50,9 +51,17 @@ class KernelModel:
         return tuple(self._weights)
 
     def fit(self, rows: Sequence[Mapping[str, Any]], labels: Sequence[int]) -> Self:
-        """Fits it to rows and their class ids."""
+        """Fits it to rows and their class ids.
+
+        Raises:
+            InputError: there are more than ``MOST``.
+        """
         from sklearn.kernel_ridge import KernelRidge
 
+        if len(rows) > MOST:
+            raise InputError(
+                f"kernel machine: {len(rows):,} rows, and it compares each with each; {MOST:,} at most, so take a share"
+            )
         for column, words in self._words.items():
             words.fit(_texts(rows, column))
         self._mean = self._mean_embedding(rows)

@@ -9,7 +9,7 @@ from chats import chat
 from numpy.testing import assert_allclose
 from safetensors.numpy import load_file, save_file
 
-from contradiction import embeddings, publishing, record, seen
+from contradiction import embeddings, kernel, publishing, record, seen
 from contradiction.classifiers.checkpoint import CheckpointClassifier
 from contradiction.classifiers.ensemble import EnsembleClassifier
 from contradiction.classifiers.export import export
@@ -227,6 +227,14 @@ def test_a_share_of_the_rows_is_what_it_is_fitted_to(recipe_file, sample_repo, t
     rows = len(load_split(sample_repo, "4-class", "train"))
     assert len(load_file(few / "kernel.safetensors")["dual"]) == pytest.approx(rows / 2, abs=2)
     assert seen.why_seen(record.read(few), "4-class-grouped", "test") is not None
+
+
+def test_more_rows_than_can_be_compared_are_one_line(run, recipe_file, sample_repo, tmp_path, monkeypatch):
+    monkeypatch.setattr(kernel, "MOST", 50)
+    code, _, err = run("train", recipe_file, "--data", sample_repo, "--out", tmp_path / "it")
+    assert code == 2
+    assert err.splitlines()[-1].endswith("rows, and it compares each with each; 50 at most, so take a share")
+    assert not [*tmp_path.iterdir()]
 
 
 def test_what_is_damaged_is_one_line(fitted, tmp_path):
