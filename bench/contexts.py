@@ -14,9 +14,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from contradiction import results
 from contradiction.data.splits import load_split
-from contradiction.tables import Table, interval, percent, signed, signed_interval
+from contradiction.evaluation import results
+from contradiction.io.tables import Table, interval, percent, signed, signed_interval
 
 RESAMPLES = 2000
 NGRAMS = "TF-IDF, all"

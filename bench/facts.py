@@ -14,8 +14,8 @@ from scipy.stats import bootstrap
 
 from contradiction import ContradictionDetector
 from contradiction.data.splits import load_split
+from contradiction.io.tables import interval, percent
 from contradiction.labels import HISTORY
-from contradiction.tables import interval, percent
 
 
 def main() -> None:

@@ -12,16 +12,16 @@ import argparse
 
 import numpy as np
 
-from contradiction.classifiers import calibration
-from contradiction.classifiers.label_classifier import calibrated, decided
 from contradiction.data.splits import load_split
-from contradiction.embeddings import Embedder
-from contradiction.kernel import KernelModel
+from contradiction.inference.embedding import Embedder
+from contradiction.inputs.views import CONVERSATION
+from contradiction.io.tables import Table, percent, signed, signed_interval
 from contradiction.labels import LABELS
-from contradiction.ngrams import linear_model
-from contradiction.tables import Table, percent, signed, signed_interval
-from contradiction.training.sampling import share_of
-from contradiction.views import CONVERSATION
+from contradiction.methods import calibration
+from contradiction.methods.kernel_regression import KernelModel
+from contradiction.methods.ngrams import linear_model
+from contradiction.methods.probabilistic import calibrated, decided
+from contradiction.training.rows import share_of
 from evaluate_metric.evaluate_metric import compare, score
 
 NAMES = LABELS["4-class"]

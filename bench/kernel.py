@@ -1,4 +1,4 @@
-"""What the settings of the kernel machine are worth, on validation: those in `contradiction/kernel.py` were chosen so.
+"""What the settings of kernel ridge regression are worth on validation.
 
     .venv/bin/python bench/kernel.py --embedder intfloat/multilingual-e5-small
 
@@ -13,11 +13,11 @@ import argparse
 import numpy as np
 from sklearn.metrics import average_precision_score, log_loss
 
-from contradiction import kernel
 from contradiction.data.splits import load_split
-from contradiction.embeddings import Embedder
-from contradiction.tables import Table, percent
-from contradiction.views import CONVERSATION
+from contradiction.inference.embedding import Embedder
+from contradiction.inputs.views import CONVERSATION
+from contradiction.io.tables import Table, percent
+from contradiction.methods import kernel_regression
 
 CONFIGS = ("4-class", "4-class-grouped")
 CHOICES = {
@@ -42,19 +42,19 @@ def main() -> None:
     }
     lines = []
     for name, value in [("as it is", None), *((name, value) for name, values in CHOICES.items() for value in values)]:
-        before = getattr(kernel, name, None)
+        before = getattr(kernel_regression, name, None)
         if value is not None:
-            setattr(kernel, name, value)
+            setattr(kernel_regression, name, value)
         line = [name if value is None else f"{name} = {value}"]
         for config in CONFIGS:
             train, validation = rows[config, "train"], rows[config, "validation"]
-            model = kernel.KernelModel(CONVERSATION, embed).fit(list(train), train["label"])
+            model = kernel_regression.KernelModel(CONVERSATION, embed).fit(list(train), train["label"])
             said, truth = model.predict_proba(list(validation)), np.array(validation["label"])
             precision = np.mean([average_precision_score(truth == label, said[:, label]) for label in model.classes_])
             line += [percent(float(precision)), f"{log_loss(truth, said):.3f}"]
         lines.append(line)
         if value is not None:
-            setattr(kernel, name, before)
+            setattr(kernel_regression, name, before)
         print(" · ".join(line), flush=True)
     columns = [f"{config}, {figure}" for config in CONFIGS for figure in ("average precision", "log loss")]
     print(Table("", ("settings", *columns), lines).markdown())

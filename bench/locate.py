@@ -24,12 +24,12 @@ from scipy.stats import binomtest
 
 import cdconv
 from contradiction import ContradictionDetector, Verdict
+from contradiction.commands.terminal import show
 from contradiction.data import sources
 from contradiction.data.checklists import evidence_of, messages
+from contradiction.io.tables import Table, interval, percent
 from contradiction.labels import HISTORY, INTRA
-from contradiction.localisation import Clause, clauses
-from contradiction.tables import Table, interval, percent
-from contradiction.terminal import show
+from contradiction.spans import Clause, clauses
 
 SEED = 13
 SHORTEST = 4  # characters of a clause that can pass for a statement

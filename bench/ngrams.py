@@ -13,14 +13,14 @@ import argparse
 
 import numpy as np
 
-from contradiction import results
-from contradiction.classifiers import label_classifier
-from contradiction.classifiers.calibration import fit
 from contradiction.data.splits import load_split
+from contradiction.evaluation import results
+from contradiction.inputs.views import VIEWS
+from contradiction.io.tables import Table, percent, signed, signed_interval
 from contradiction.labels import LABELS
-from contradiction.ngrams import linear_model
-from contradiction.tables import Table, percent, signed, signed_interval
-from contradiction.views import VIEWS
+from contradiction.methods import probabilistic
+from contradiction.methods.calibration import fit
+from contradiction.methods.ngrams import linear_model
 from evaluate_metric.evaluate_metric import compare, score
 
 NAMES = LABELS["4-class"]
@@ -68,7 +68,7 @@ def decided(probabilities: Splits, truth: Splits) -> np.ndarray:
     """The class ids of the test rows, by a rule chosen on validation."""
     logs = {split: np.log(np.clip(each, 1e-9, 1)) for split, each in probabilities.items()}
     rule = fit(logs["validation"], truth["validation"], NAMES)
-    return label_classifier.decided(rule, label_classifier.calibrated(rule, logs["test"], NAMES), NAMES)
+    return probabilistic.decided(rule, probabilistic.calibrated(rule, logs["test"], NAMES), NAMES)
 
 
 def figures(truth: np.ndarray, said: np.ndarray, before: np.ndarray | None = None) -> tuple[str, ...]:

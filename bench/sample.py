@@ -17,8 +17,8 @@ import cdconv
 from contradiction import ContradictionDetector
 from contradiction.conversation import ASSISTANT, USER
 from contradiction.data.sources import SAMPLE
+from contradiction.io.tables import Table, interval, percent
 from contradiction.labels import LABELS, NON_CONTRADICTION
-from contradiction.tables import Table, interval, percent
 
 RESAMPLES = 1000
 

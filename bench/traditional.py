@@ -16,10 +16,10 @@ from sklearn.metrics import f1_score
 
 import cdconv
 from contradiction import ContradictionDetector
-from contradiction.characters import simplified
 from contradiction.data.splits import load_split
+from contradiction.inputs.characters import simplified
+from contradiction.io.tables import Table, percent
 from contradiction.labels import LABELS
-from contradiction.tables import Table, percent
 
 WRITTEN = ("s2t", "s2hk", "s2twp")
 
@@ -43,7 +43,7 @@ def main() -> None:
     lines = []
     for name, written in spellings.items():
         for read in (simplified, str):
-            with patch("contradiction.views.simplified", read):
+            with patch("contradiction.inputs.views.simplified", read):
                 found = [LABELS["4-class"].index(each.label) for each in detector.judge(written)]
             pairs = [(row[column], other[column]) for row, other in zip(rows, written, strict=True) for column in row]
             differs = np.array([read(one) != read(other) for one, other in pairs]).reshape(len(rows), -1).any(1)

@@ -16,7 +16,7 @@ import cdconv
 from contradiction import ContradictionDetector
 from contradiction.data.sources import SAMPLE
 from contradiction.errors import InputError
-from contradiction.windows import READINGS
+from contradiction.inputs.windows import READINGS
 
 TURNS = (2, 10, 30)
 

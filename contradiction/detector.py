@@ -7,20 +7,20 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from contradiction.classifiers.classifier import Classifier, Judgement, OnBatch
-from contradiction.classifiers.decision import Rule, Settings
-from contradiction.classifiers.loading import load_classifier
 from contradiction.conversation import Messages, Turn, is_blank, is_chinese, read_turns
 from contradiction.errors import InputError, kind_of
+from contradiction.inputs.views import CONVERSATION, Row
+from contradiction.inputs.windows import STRUCTURED, UNSTRUCTURED, Window, windows
 from contradiction.labels import CATEGORIES, CONTRADICTION, CONTRADICTIONS, HISTORY, is_contradiction
+from contradiction.methods.base import Classifier, Judgement, OnBatch
+from contradiction.methods.decision import Rule, Settings
+from contradiction.methods.loading import load_classifier
 from contradiction.verdict import NOTHING_BEFORE, Clash, Verdict
-from contradiction.views import CONVERSATION, Row
-from contradiction.windows import STRUCTURED, UNSTRUCTURED, Window, windows
 
 if TYPE_CHECKING:
-    from contradiction.guard import Ranked
-    from contradiction.localisation import Location
     from contradiction.monitor import Monitor
+    from contradiction.rerank import Ranked
+    from contradiction.spans import Location
 
 # Windows that are held at once: enough that batches hold inputs of like length, few enough for small memories.
 AT_ONCE = 8192
@@ -99,8 +99,8 @@ class ContradictionDetector:
             view: the utterances it reads, for checkpoints whose configuration does not say.
             device: for instance ``cpu`` or ``cuda:1``; by default a GPU where there is one.
             precision: of the arithmetic: ``fp32``, ``bf16`` or ``fp16``, see
-                :class:`contradiction.classifiers.checkpoint.CheckpointClassifier`.
-            settings: see ``contradiction.classifiers.decision.Settings``.
+                :class:`contradiction.methods.checkpoint.CheckpointClassifier`.
+            settings: see ``contradiction.methods.decision.Settings``.
 
         Raises:
             InputError: there is no such checkpoint, it is no detector, or a setting is wrong.
@@ -182,21 +182,21 @@ class ContradictionDetector:
     ) -> "list[Ranked]":
         """Orders replies that a bot could give to a chat, the least likely contradiction first.
 
-        See ``contradiction.guard.rerank``; ``batch_size`` and ``on_batch`` are those of :meth:`batch`.
+        See ``contradiction.rerank.rerank``; ``batch_size`` and ``on_batch`` are those of :meth:`batch`.
         """
-        from contradiction.guard import rerank
+        from contradiction.rerank import rerank
 
         return rerank(self, messages, candidates, batch_size=batch_size, on_batch=on_batch)
 
     def check(self, facts: Sequence[str], reply: str, question: str = "") -> Verdict:
-        """Judges a reply against sentences that hold of the bot; see ``contradiction.guard.check``."""
-        from contradiction.guard import check
+        """Judges a reply against sentences that hold of the bot; see ``contradiction.rerank.check``."""
+        from contradiction.rerank import check
 
         return check(self, facts, reply, question)
 
     def locate(self, messages: Messages, verdict: Verdict | None = None) -> "Location | None":
-        """Finds the two clauses that clash in a chat; see ``contradiction.localisation.locate``, also for the cost."""
-        from contradiction.localisation import locate
+        """Finds the two clauses that clash in a chat; see ``contradiction.spans.locate``, also for the cost."""
+        from contradiction.spans import locate
 
         return locate(self, messages, verdict)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NoReturn, Self
 
 from contradiction.conversation import ASSISTANT, Turn, add_message, read_message
 from contradiction.errors import InputError
-from contradiction.files import write_text
+from contradiction.io.files import write_text
 from contradiction.verdict import Verdict
 
 if TYPE_CHECKING:

@@ -8,12 +8,12 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from contradiction import kernel, record
-from contradiction.classifiers import frozen
-from contradiction.classifiers.loading import checkpoints, parts
 from contradiction.errors import InputError
+from contradiction.methods import kernel, kernel_regression
+from contradiction.methods.loading import checkpoints, parts
 from contradiction.page import APP
 from contradiction.reports.card_examples import code_on_the_hub
+from contradiction.training import record
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi, RepoCard
@@ -89,8 +89,8 @@ def model(folder: str | Path, repo_id: str | None = None, *, dataset: str | None
         check_repo_id(each)
     folder = _existing(folder)
     for place in parts(folder):
-        if (place / frozen.FILE).is_file():
-            for name in (kernel.FILE, kernel.ARRAYS):
+        if (place / kernel.FILE).is_file():
+            for name in (kernel_regression.FILE, kernel_regression.ARRAYS):
                 _demand(place, name, "what was fitted; `cdconv train` writes it")
     for place in checkpoints(folder):
         _demand(place, "config.json", "a model's configuration; `cdconv train` writes one")

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-from contradiction import ContradictionDetector, files, page, shipped
+from contradiction import ContradictionDetector, page, paths
+from contradiction.io import files
 
 PICTURES = {"page.png": "en-US", "page.zh.png": "zh-CN"}
 WIDTH, HEIGHT = 1180, 980
@@ -14,7 +15,7 @@ WIDTH, HEIGHT = 1180, 980
 
 def main() -> None:
     """Serves the page with the shipped detector, and takes a picture of its first chat in each language."""
-    demo, url = page.app().serve(ContradictionDetector.from_pretrained(shipped.FOLDER), "127.0.0.1")
+    demo, url = page.app().serve(ContradictionDetector.from_pretrained(paths.FOLDER), "127.0.0.1")
     chromium = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
     try:
         with sync_playwright() as playwright:

@@ -69,10 +69,10 @@ def release_repo(release, tmp_path_factory) -> Path:
 
 
 def _build(source: str, parent: Path) -> Path:
-    from contradiction import results
-    from contradiction.data import datarepo, sources
+    from contradiction.data import build, sources
+    from contradiction.evaluation import results
 
-    return datarepo.build(sources.find(source), parent / "cdconv", baselines=results.baseline_table())
+    return build.build(sources.find(source), parent / "cdconv", baselines=results.baseline_table())
 
 
 @pytest.fixture(scope="session")
@@ -87,8 +87,8 @@ def sample_rows() -> list[dict]:
 @pytest.fixture(scope="session")
 def quick_model(sample_repo, tmp_path_factory) -> Path:
     """A tiny 4-class model folder named `quick`, trained for one epoch on the sample. Copy it before you change it."""
-    from contradiction.recipes import Recipe
     from contradiction.training.loop import train
+    from contradiction.training.recipe import Recipe
 
     recipe = Recipe(
         name="quick",
@@ -105,10 +105,10 @@ def encoder(sample_rows, tmp_path_factory) -> Path:
     """A folder named `encoder` with a tiny encoder of random weights, without a head."""
     import torch
 
-    from contradiction.backbones.start import start
+    from contradiction.inputs.views import CONVERSATION
     from contradiction.labels import LABELS
-    from contradiction.recipes import Recipe
-    from contradiction.views import CONVERSATION
+    from contradiction.training.initialize import start
+    from contradiction.training.recipe import Recipe
 
     size = {"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600}
     recipe = Recipe(name="tiny", view="flatten", config="4-class", scratch=size)
@@ -132,9 +132,9 @@ def _random_model(task: str, rows: list[dict], path: Path) -> Path:
     import torch
     from transformers import set_seed
 
-    from contradiction.backbones.start import start
-    from contradiction.recipes import Recipe
-    from contradiction.views import CONVERSATION, VIEWS, model_input
+    from contradiction.inputs.views import CONVERSATION, VIEWS, model_input
+    from contradiction.training.initialize import start
+    from contradiction.training.recipe import Recipe
 
     recipe = Recipe(
         name="random",

@@ -12,27 +12,27 @@ from matplotlib.colors import to_rgb
 from sklearn.calibration import calibration_curve
 from sklearn.metrics import precision_recall_curve
 
-from contradiction.analysis.errors import errors, kinds
-from contradiction.analysis.figures import analyse, measure
-from contradiction.analysis.material import Material, load, read_kept
-from contradiction.analysis.page import check_place, page, standing, write
-from contradiction.analysis.plots import LOOKS, drawings, png, readable_on
-from contradiction.analysis.scores import (
+from contradiction.data.splits import load_split
+from contradiction.detector import ContradictionDetector
+from contradiction.errors import InputError
+from contradiction.evaluation.evaluate import evaluate
+from contradiction.io.files import write_json
+from contradiction.labels import LABELS
+from contradiction.rates import precision_at, wilson
+from contradiction.reports.analysis.errors import errors, kinds
+from contradiction.reports.analysis.figures import analyse, measure
+from contradiction.reports.analysis.page import check_place, page, standing, write
+from contradiction.reports.analysis.plots import LOOKS, drawings, png, readable_on
+from contradiction.reports.analysis.predictions import Material, load, read_kept
+from contradiction.reports.analysis.scores import (
     brier,
     calibration_error,
     curve,
     operating_points,
     reliability,
 )
-from contradiction.analysis.slices import ALL, personas, quartiles, slices
-from contradiction.analysis.turns import judge_without_first_turn, removal
-from contradiction.data.splits import load_split
-from contradiction.detector import ContradictionDetector
-from contradiction.errors import InputError
-from contradiction.evaluation.on_split import evaluate
-from contradiction.files import write_json
-from contradiction.labels import LABELS
-from contradiction.rates import precision_at, wilson
+from contradiction.reports.analysis.slices import ALL, personas, quartiles, slices
+from contradiction.reports.analysis.turns import judge_without_first_turn, removal
 
 CHROMIUM = Path("/usr/bin/chromium")
 FOUR = LABELS["4-class"]

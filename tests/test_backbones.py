@@ -18,13 +18,13 @@ from transformers import (
 )
 
 from contradiction import ContradictionDetector
-from contradiction.backbones.start import start
-from contradiction.classifiers.checkpoint import CheckpointClassifier
 from contradiction.errors import InputError
+from contradiction.inputs.views import CONVERSATION
 from contradiction.labels import LABELS
-from contradiction.recipes import Recipe
+from contradiction.methods.checkpoint import CheckpointClassifier
+from contradiction.training.initialize import start
 from contradiction.training.loop import train
-from contradiction.views import CONVERSATION
+from contradiction.training.recipe import Recipe
 
 POSITIONS = 128
 

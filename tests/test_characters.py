@@ -5,11 +5,11 @@ from chats import chat
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contradiction.backbones.corpus import read_texts
-from contradiction.backbones.start import start
-from contradiction.characters import simplified
-from contradiction.recipes import Recipe
-from contradiction.views import VIEWS, model_input
+from contradiction.inputs.characters import simplified
+from contradiction.inputs.views import VIEWS, model_input
+from contradiction.training.initialize import start
+from contradiction.training.pruning_corpus import read_texts
+from contradiction.training.recipe import Recipe
 
 TRADITIONAL = chat("你養過貓嗎？", "沒養過，我對貓毛過敏。", "那妳週末做什麼？", "在家裡陪我養的兩隻貓。")
 SIMPLIFIED = chat("你养过猫吗？", "没养过，我对猫毛过敏。", "那妳周末做什么？", "在家里陪我养的两只猫。")

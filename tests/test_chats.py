@@ -5,12 +5,12 @@ import math
 import pytest
 from chats import chat
 
-from contradiction.classifiers.checkpoint import CheckpointClassifier
 from contradiction.conversation import is_chinese, read_turns
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
+from contradiction.inputs.windows import windows
 from contradiction.labels import CATEGORIES, HISTORY, INTRA, LABELS, NON_CONTRADICTION
-from contradiction.windows import windows
+from contradiction.methods.checkpoint import CheckpointClassifier
 
 
 @pytest.fixture(scope="module")

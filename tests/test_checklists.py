@@ -15,12 +15,12 @@ from datasets import ClassLabel, List, Value, get_dataset_config_names, load_dat
 from datasets.info import DatasetInfosDict
 from huggingface_hub import DatasetCard, DatasetCardData
 
-from contradiction import results
 from contradiction.conversation import read_turns
-from contradiction.data import datarepo, sources
+from contradiction.data import build, sources
 from contradiction.data.sources import SAMPLE
 from contradiction.data.splits import fingerprint
 from contradiction.errors import InputError
+from contradiction.evaluation import results
 
 ROOT = Path(__file__).parents[1]
 LEGACY = ROOT / ".venv-legacy" / "bin" / "python"
@@ -72,7 +72,7 @@ def repo(kind, request, tmp_path_factory):
     """The data repo with checklists. Copy it before you change it."""
     source = "sample" if kind == "sample" else str(request.getfixturevalue("release"))
     folder = tmp_path_factory.mktemp("checklists") / "cdconv"
-    return datarepo.build(sources.find(source), folder, with_checklists=True, baselines=results.baseline_table())
+    return build.build(sources.find(source), folder, with_checklists=True, baselines=results.baseline_table())
 
 
 @pytest.fixture(scope="module")
@@ -248,7 +248,7 @@ def test_a_build_without_replaces_one_with_and_the_other_way_round(tmp_path):
     sample = sources.find("sample")
     both = {}
     for with_checklists in (True, False, True):
-        datarepo.build(sample, out, with_checklists)
+        build.build(sample, out, with_checklists)
         found = contents(out)
         assert both.setdefault(with_checklists, found) == found
         assert list(tmp_path.iterdir()) == [out]
@@ -263,7 +263,7 @@ def test_the_command_builds_the_same_bytes_in_another_process(sample_repo, tmp_p
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"cdconv: six configs and four checklists from {SAMPLE}\n"
-    here = datarepo.build(sources.find("sample"), tmp_path / "here", with_checklists=True)
+    here = build.build(sources.find("sample"), tmp_path / "here", with_checklists=True)
     assert contents(tmp_path / "cdconv") == contents(here)
 
 
@@ -331,6 +331,6 @@ def test_too_few_conversations_are_refused_in_words_and_nothing_is_left(tmp_path
     source.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in sample[:48]), encoding="utf-8")
     found = sources.find(str(source))
     with pytest.raises(InputError, match=r"the test split has \d other conversations with .* checklists need 5"):
-        datarepo.build(found, tmp_path / "cdconv", with_checklists=True)
+        build.build(found, tmp_path / "cdconv", with_checklists=True)
     assert list(tmp_path.iterdir()) == [source]
-    datarepo.build(found, tmp_path / "cdconv")  # without them it is large enough
+    build.build(found, tmp_path / "cdconv")  # without them it is large enough

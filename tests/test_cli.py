@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from contradiction.evaluation.on_split import model_name
-from contradiction.recipes import Recipe
+from contradiction.evaluation.evaluate import model_name
 from contradiction.training.loop import train
+from contradiction.training.recipe import Recipe
 
 CHAT = [
     {"role": "user", "content": "你养猫吗？"},
@@ -147,7 +147,7 @@ def test_evaluate_names_the_configs_where_there_is_none_of_that_name(run, model,
 
 
 def test_baselines_are_kept_and_stand_beside_a_detector_on_the_same_rows(run, sample_repo, tmp_path):
-    from contradiction import results
+    from contradiction.evaluation import results
 
     code, out, _ = run("baselines", "--data", sample_repo, "--config", "4-class", "--out", tmp_path)
     assert code == 0
@@ -241,7 +241,7 @@ def test_a_folder_that_is_not_only_a_data_repo_is_never_replaced(run, sample_rep
 
 
 def test_an_nli_model_needs_a_view_to_be_tried_on_conversations(run, sample_repo, tmp_path):
-    from contradiction.data import nli
+    from contradiction.data.corpora import nli
 
     pairs = [("他在吃饭", "他在吃东西", "entailment"), ("他在吃饭", "他在睡觉", "contradiction")]
     for name in ("train", "dev"):

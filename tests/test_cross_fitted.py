@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from contradiction import record
 from contradiction.data.splits import load_split
 from contradiction.errors import InputError
-from contradiction.ngrams import linear_model
-from contradiction.recipes import Recipe
-from contradiction.training import cross_fitted, teachers
+from contradiction.methods.ngrams import linear_model
+from contradiction.training import cross_fitting, distillation, record
 from contradiction.training.loop import train
-from contradiction.training.transfer import transfer_rows
+from contradiction.training.recipe import Recipe
+from contradiction.training.transfer_set import transfer_rows
 
 SCRATCH = {"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600}
 
@@ -53,7 +52,7 @@ def test_a_row_is_judged_by_models_that_have_not_read_it(rows):
     known = linear_model(("b2",)).fit(list(drawn), labels)
     assert np.mean(known.predict(list(drawn)) == labels) == 1
     for config in ("4-class", "4-class-grouped"):
-        said = cross_fitted.soft_labels(recipe(config=config), drawn, "ngrams", lambda: linear_model(("b2",)))
+        said = cross_fitting.soft_labels(recipe(config=config), drawn, "ngrams", lambda: linear_model(("b2",)))
         assert np.mean(said.argmax(axis=1) == labels) < 0.65
         assert_allclose(said.sum(axis=1), 1)
         assert_allclose(said[:, 2:], 0)  # labels that no row has
@@ -73,7 +72,7 @@ def looks(*arguments):
             looked.extend((row, self.rows) for row in asked)
             return np.full((len(asked), len(self.classes_)), 1 / len(self.classes_))
 
-    cross_fitted.soft_labels(*arguments, "looked", Looked)
+    cross_fitting.soft_labels(*arguments, "looked", Looked)
     return looked
 
 
@@ -86,7 +85,7 @@ def test_a_made_row_is_judged_by_models_that_have_read_neither_of_its_sources(ro
     for row, others in read:
         kinds.add(row["label"] is None)
         assert row["id"] not in {other["id"] for other in others}
-        source = next(each for each in rows if (each["u2"], each["b2"], each["bot"]) == cross_fitted._turn(row))
+        source = next(each for each in rows if (each["u2"], each["b2"], each["bot"]) == cross_fitting._turn(row))
         assert source["id"] not in {other["id"] for other in others}
         assert len(others) > len(rows) / 2
     assert kinds == {True, False}
@@ -95,9 +94,9 @@ def test_a_made_row_is_judged_by_models_that_have_read_neither_of_its_sources(ro
 def test_rows_of_one_context_lie_in_one_fold_where_the_split_is_grouped(rows):
     contexts = [f"第{number // 4}句" for number in range(160)]
     known = list(of(rows, u1=contexts, label=[0, 1] * 80))
-    grouped, free = cross_fitted._folds(known, grouped=True), cross_fitted._folds(known, grouped=False)
+    grouped, free = cross_fitting._folds(known, grouped=True), cross_fitting._folds(known, grouped=False)
     assert len(set(zip(contexts, grouped, strict=True))) == 40 < len(set(zip(contexts, free, strict=True)))
-    assert set(grouped) == set(free) == set(range(cross_fitted.FOLDS))
+    assert set(grouped) == set(free) == set(range(cross_fitting.FOLDS))
 
 
 @pytest.mark.parametrize("grouped", [False, True])
@@ -114,23 +113,23 @@ def test_no_model_has_read_the_context_of_a_row_where_the_split_is_grouped(rows,
 )
 def test_too_few_rows_are_one_line(rows, labels, said):
     with pytest.raises(InputError, match=said):
-        teachers.soft_labels(recipe(), of(rows, label=labels))
+        distillation.soft_labels(recipe(), of(rows, label=labels))
 
 
 def test_the_parts_in_the_opinion(rows, quick_model, encoder):
     few = rows.select(range(64))
     detectors = {"teachers": [str(quick_model)], "ngrams": 0.0}
     near = {"embedder": str(encoder)}
-    alone = teachers.soft_labels(recipe(**detectors), few)
-    lexical = teachers.soft_labels(recipe(), few)
-    kernel = teachers.soft_labels(recipe(ngrams=0.0, kernel=1.0, **near), few)
+    alone = distillation.soft_labels(recipe(**detectors), few)
+    lexical = distillation.soft_labels(recipe(), few)
+    kernel = distillation.soft_labels(recipe(ngrams=0.0, kernel=1.0, **near), few)
     for one, other in ((alone, lexical), (alone, kernel), (lexical, kernel)):
         assert np.abs(one - other).max() > 0.01
-    both = teachers.soft_labels(recipe(**detectors | {"ngrams": 0.25}), few)
+    both = distillation.soft_labels(recipe(**detectors | {"ngrams": 0.25}), few)
     assert_allclose(both, 0.75 * alone + 0.25 * lexical)
-    quick = teachers.soft_labels(recipe(ngrams=0.4, kernel=0.6, **near), few)
+    quick = distillation.soft_labels(recipe(ngrams=0.4, kernel=0.6, **near), few)
     assert_allclose(quick, 0.4 * lexical + 0.6 * kernel)
-    every = teachers.soft_labels(recipe(**detectors | {"ngrams": 0.3, "kernel": 0.5} | near), few)
+    every = distillation.soft_labels(recipe(**detectors | {"ngrams": 0.3, "kernel": 0.5} | near), few)
     assert_allclose(every, 0.2 * alone + 0.3 * lexical + 0.5 * kernel)
 
 

@@ -22,7 +22,7 @@ from datasets import ClassLabel, Dataset, Value, load_dataset
 from huggingface_hub import DatasetCard, DatasetCardData
 
 import cdconv
-from contradiction.data import datarepo, sources, statistics
+from contradiction.data import build, sources, statistics
 from contradiction.data.sources import SAMPLE, Source
 from contradiction.data.splits import load_split
 from contradiction.errors import InputError
@@ -142,7 +142,7 @@ def test_a_repo_built_anew_is_never_answered_with_the_old_rows(tmp_path):
     seen = []
     for mark in "甲乙":
         source.write_text("".join(row.replace('"b2": "', f'"b2": "{mark}') for row in rows), encoding="utf-8")
-        datarepo.build(sources.find(str(source)), out)
+        build.build(sources.find(str(source)), out)
         seen.append(load_dataset(str(out), "4-class", split="test")["b2"][0][0])
     assert seen == ["甲", "乙"]
 
@@ -226,7 +226,7 @@ def test_a_wrong_row_count_in_the_card_would_be_noticed(sample_repo, tmp_path):
 
 
 def test_the_same_source_builds_the_same_bytes(sample_repo, tmp_path):
-    again = datarepo.build(Source(SAMPLE, "sample"), tmp_path / "again")
+    again = build.build(Source(SAMPLE, "sample"), tmp_path / "again")
     assert contents(again) == contents(sample_repo)
 
 
@@ -347,7 +347,7 @@ def test_card_of_the_release_names_its_source_licence_and_paper(release_repo):
 
 def test_the_data_set_does_not_depend_on_what_is_measured_on_it():
     code = (
-        "import json, sys, contradiction.data.datarepo, contradiction.data.nli\n"
+        "import json, sys, contradiction.data.build, contradiction.data.corpora.nli\n"
         "print(json.dumps(sorted(name for name in sys.modules if name.startswith('contradiction.'))))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -370,7 +370,7 @@ def test_card_of_a_file_of_ones_own_claims_no_licence_and_no_origin(tmp_path):
     )
     source = sources.find(str(path))
     assert source == Source(path, "custom")
-    front, body = header(datarepo.build(source, tmp_path / "out"))
+    front, body = header(build.build(source, tmp_path / "out"))
     assert front["license"] == "unknown"
     assert "**This is not the released CDConv**" in body
     assert "`mine.txt`" in body
@@ -399,7 +399,7 @@ def broken_disk(monkeypatch):
 
 def test_a_crash_in_a_build_leaves_nothing(broken_disk, tmp_path):
     with pytest.raises(OSError, match="No space left"):
-        datarepo.build(Source(SAMPLE, "sample"), tmp_path / "cdconv")
+        build.build(Source(SAMPLE, "sample"), tmp_path / "cdconv")
     assert len(broken_disk) == 3
     assert list(tmp_path.iterdir()) == []
 
@@ -407,7 +407,7 @@ def test_a_crash_in_a_build_leaves_nothing(broken_disk, tmp_path):
 def test_a_crash_in_a_build_leaves_the_earlier_repo_alone(sample_repo, broken_disk, tmp_path):
     out = shutil.copytree(sample_repo, tmp_path / "cdconv")
     with pytest.raises(OSError, match="No space left"):
-        datarepo.build(Source(SAMPLE, "sample"), out)
+        build.build(Source(SAMPLE, "sample"), out)
     assert contents(out) == contents(sample_repo)
     assert list(tmp_path.iterdir()) == [out]
 
@@ -418,9 +418,9 @@ def test_a_card_that_cannot_be_made_leaves_the_earlier_repo_alone(sample_repo, t
     def fail(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(datarepo, "data_set_card", fail)
+    monkeypatch.setattr(build, "data_set_card", fail)
     with pytest.raises(KeyboardInterrupt):
-        datarepo.build(Source(SAMPLE, "sample"), out)
+        build.build(Source(SAMPLE, "sample"), out)
     assert contents(out) == contents(sample_repo)
     assert list(tmp_path.iterdir()) == [out]
 
@@ -436,7 +436,7 @@ def test_a_rename_that_fails_brings_the_earlier_repo_back(sample_repo, tmp_path,
 
     monkeypatch.setattr(Path, "rename", fail)
     with pytest.raises(OSError, match="Input/output"):
-        datarepo.build(Source(SAMPLE, "sample"), out)
+        build.build(Source(SAMPLE, "sample"), out)
     assert contents(out) == contents(sample_repo)
     assert list(tmp_path.iterdir()) == [out]
 
@@ -444,7 +444,7 @@ def test_a_rename_that_fails_brings_the_earlier_repo_back(sample_repo, tmp_path,
 def test_a_build_replaces_an_earlier_one_with_nothing_of_it_left(sample_repo, tmp_path):
     out = shutil.copytree(sample_repo, tmp_path / "cdconv")
     (out / "4-class" / "test-00001-of-00002.parquet").write_bytes(b"from an earlier build")
-    datarepo.build(Source(SAMPLE, "sample"), out)
+    build.build(Source(SAMPLE, "sample"), out)
     assert contents(out) == contents(sample_repo)
     assert list(tmp_path.iterdir()) == [out]
 
@@ -452,7 +452,7 @@ def test_a_build_replaces_an_earlier_one_with_nothing_of_it_left(sample_repo, tm
 KILLED = """
 import sys, time
 from datasets import Dataset
-from contradiction.data import datarepo
+from contradiction.data import build
 from contradiction.data import sources
 
 to_parquet, written = Dataset.to_parquet, []
@@ -465,7 +465,7 @@ def write(self, path, *args, **kwargs):
         time.sleep(60)
 
 Dataset.to_parquet = write
-datarepo.build(sources.find("sample"), sys.argv[1])
+build.build(sources.find("sample"), sys.argv[1])
 """
 
 
@@ -483,17 +483,17 @@ def test_a_killed_build_leaves_nothing_under_the_final_name(sample_repo, tmp_pat
         )
         for out in (fresh, earlier)
     ]
-    for build in builds:
+    for process in builds:
         try:
-            assert build.stdout.readline() == "three\n"  # it is in the middle
+            assert process.stdout.readline() == "three\n"  # it is in the middle
         finally:
-            build.kill()
-            build.communicate()
-        assert build.returncode == -signal.SIGKILL
+            process.kill()
+            process.communicate()
+        assert process.returncode == -signal.SIGKILL
     assert not fresh.exists()
     assert contents(earlier) == contents(sample_repo)
     # What is left beside it does not stand in the way of the next build.
-    datarepo.build(Source(SAMPLE, "sample"), fresh)
+    build.build(Source(SAMPLE, "sample"), fresh)
     assert contents(fresh) == contents(sample_repo)
 
 
@@ -522,7 +522,7 @@ def test_something_else_is_never_replaced(make, tmp_path):
     make(out)
     before = out.read_bytes() if out.is_file() else contents(out)
     with pytest.raises(InputError, match=r"out: not a data repo, so it will not be replaced; name a new folder"):
-        datarepo.build(Source(SAMPLE, "sample"), out)
+        build.build(Source(SAMPLE, "sample"), out)
     assert (out.read_bytes() if out.is_file() else contents(out)) == before
     assert list(tmp_path.iterdir()) == [out]
 
@@ -530,7 +530,7 @@ def test_something_else_is_never_replaced(make, tmp_path):
 def test_an_empty_folder_is_filled(sample_repo, tmp_path):
     out = tmp_path / "out"
     out.mkdir()
-    datarepo.build(Source(SAMPLE, "sample"), out)
+    build.build(Source(SAMPLE, "sample"), out)
     assert contents(out) == contents(sample_repo)
 
 
@@ -539,7 +539,7 @@ def test_an_empty_working_folder_is_filled_or_refused_in_words(sample_repo, tmp_
     home.mkdir()
     monkeypatch.chdir(home)
     with contextlib.suppress(InputError):
-        datarepo.build(Source(SAMPLE, "sample"), Path())
+        build.build(Source(SAMPLE, "sample"), Path())
     assert list(tmp_path.iterdir()) == [home]
     assert contents(home) in ({}, contents(sample_repo))
 
@@ -555,7 +555,7 @@ def test_a_source_that_leaves_a_split_empty_is_refused_in_words(labels, what, tm
     ]
     path = write(tmp_path / "raw.txt", chosen)
     with pytest.raises((InputError, cdconv.InvalidSourceError), match=what):
-        datarepo.build(sources.find(str(path)), tmp_path / "out")
+        build.build(sources.find(str(path)), tmp_path / "out")
     assert list(tmp_path.iterdir()) == [path]
 
 

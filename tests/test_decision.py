@@ -9,7 +9,14 @@ from chats import chat
 from scipy.special import softmax
 from transformers import BertForSequenceClassification, set_seed
 
-from contradiction.classifiers.calibration import (
+from contradiction.data.splits import load_split
+from contradiction.detector import ContradictionDetector
+from contradiction.errors import InputError
+from contradiction.evaluation.evaluate import evaluate
+from contradiction.inputs.views import VIEWS
+from contradiction.io.files import read_json, write_json
+from contradiction.labels import CATEGORIES, LABELS, NON_CONTRADICTION, STAGES
+from contradiction.methods.calibration import (
     calibrate,
     curve_of,
     fit,
@@ -18,15 +25,8 @@ from contradiction.classifiers.calibration import (
     fit_stages,
     with_curve,
 )
-from contradiction.classifiers.checkpoint import CheckpointClassifier
-from contradiction.classifiers.decision import FILE, Point, Rule, Settings
-from contradiction.data.splits import load_split
-from contradiction.detector import ContradictionDetector
-from contradiction.errors import InputError
-from contradiction.evaluation.on_split import evaluate
-from contradiction.files import read_json, write_json
-from contradiction.labels import CATEGORIES, LABELS, NON_CONTRADICTION, STAGES
-from contradiction.views import VIEWS
+from contradiction.methods.checkpoint import CheckpointClassifier
+from contradiction.methods.decision import FILE, Point, Rule, Settings
 from evaluate_metric.evaluate_metric import score
 
 NAMES = LABELS["4-class"]

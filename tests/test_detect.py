@@ -18,12 +18,12 @@ from chats import chat
 from pyarrow import parquet
 
 from contradiction import cli
-from contradiction.chats import answers, forms, readers, streams
+from contradiction.chats import formats, readers, streams, writers
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
+from contradiction.inputs.views import CONVERSATION
 from contradiction.labels import LABELS
 from contradiction.verdict import NOTHING_BEFORE
-from contradiction.views import CONVERSATION
 
 TEXTS = ("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
 
@@ -152,12 +152,12 @@ def as_files(folder, chats):
 def test_a_logged_request_ends_with_what_was_answered():
     *asked, answer = CHAT
     request = {"model": "bot", "messages": asked, "choices": [{"index": 0, "message": answer}]}
-    assert forms.from_value(request) == (CHAT, None)
-    assert forms.from_value(request | {"messages": CHAT}) == (CHAT, None)  # it is there already
+    assert formats.from_value(request) == (CHAT, None)
+    assert formats.from_value(request | {"messages": CHAT}) == (CHAT, None)  # it is there already
     for others in (None, [], ["A", "B"], "A"):  # of another kind of data
-        assert forms.from_value(request | {"choices": others}) == (asked, None)
+        assert formats.from_value(request | {"choices": others}) == (asked, None)
     with pytest.raises(InputError, match="choices: 2 answers; a chat has one, so leave the one that was said"):
-        forms.from_value(request | {"choices": [{"message": answer}] * 2})
+        formats.from_value(request | {"choices": [{"message": answer}] * 2})
 
 
 def test_all_forms_of_the_same_chats_give_the_same_verdicts(run, chats, tmp_path):
@@ -566,7 +566,7 @@ def copied(out, to):
 
 
 def kept(out):
-    return [path.read_bytes() for path in (out, answers.rejected(out))]
+    return [path.read_bytes() for path in (out, writers.rejected(out))]
 
 
 def test_out_takes_whole_lines_and_is_never_overwritten(run, mixed, tmp_path):
@@ -598,7 +598,7 @@ def test_a_run_cut_anywhere_ends_with_the_same_files(run, mixed, whole):
     ):  # fmt: skip
         cut = copied(whole, "cut.jsonl")
         cut.write_bytes(until(whole, answered) + torn)
-        rejected = answers.rejected(cut)
+        rejected = writers.rejected(cut)
         rejected.write_bytes(until(rejected, refused))
         code, _, err = run(mixed, "--out", cut, "--resume")
         assert kept(cut) == kept(whole), (refused, answered, torn)
@@ -710,7 +710,7 @@ def test_standard_input_is_not_written_over_either(model, tmp_path):
 def test_a_file_of_rejected_lines_is_not_replaced_without_a_word(run, tmp_path, out, small_parts):
     file = tmp_path / "chats.jsonl"
     name, options = (tmp_path / "v.jsonl", ["--out", tmp_path / "v.jsonl"]) if out else (file, [])
-    there = answers.rejected(name)
+    there = writers.rejected(name)
     there.write_text("notes\n", encoding="utf-8")
     file.write_text("\n".join([line(), *["{"] * 20]), encoding="utf-8")  # of more than one part
     code, _, err = run(file, "--quiet", *options)
@@ -722,7 +722,7 @@ def test_a_file_of_rejected_lines_is_not_replaced_without_a_word(run, tmp_path, 
 def test_a_file_of_rejected_lines_stays_where_nothing_is_rejected(run, tmp_path):
     file = tmp_path / "chats.jsonl"
     file.write_text(line(), encoding="utf-8")
-    there = answers.rejected(file)
+    there = writers.rejected(file)
     there.write_text("notes\n", encoding="utf-8")
     assert run(file, "--quiet")[::2] == (0, [])
     assert there.read_text(encoding="utf-8") == "notes\n"

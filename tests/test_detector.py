@@ -9,11 +9,11 @@ import pytest
 from chats import chat
 from transformers import pipeline
 
-from contradiction.classifiers.checkpoint import CheckpointClassifier
 from contradiction.conversation import is_blank, read_turns
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.labels import LABELS
+from contradiction.methods.checkpoint import CheckpointClassifier
 from contradiction.verdict import Verdict
 
 CHAT = ("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
@@ -142,7 +142,7 @@ def test_threads_do_not_cut_each_others_texts(detector, chats):
 
 @pytest.mark.parametrize("view", ["context-only", "nli"])
 def test_what_does_not_read_the_reply_judges_no_chats(folder, view):
-    from contradiction.classifiers.scoring import load_checkpoint
+    from contradiction.inference.torch_backend import load_checkpoint
 
     detector = ContradictionDetector(CheckpointClassifier(*load_checkpoint(folder), view=view))
     with pytest.raises(InputError, match="it does not judge the reply of a chat"):
@@ -209,7 +209,7 @@ def test_blank_is_what_says_nothing():
 
 
 def test_a_model_without_a_view_is_refused_until_one_is_named(folder, tmp_path):
-    from contradiction.classifiers.scoring import load_checkpoint
+    from contradiction.inference.torch_backend import load_checkpoint
 
     model, tokenizer = load_checkpoint(folder)
     del model.config.cdconv_view
@@ -221,7 +221,7 @@ def test_a_model_without_a_view_is_refused_until_one_is_named(folder, tmp_path):
 
 
 def test_a_model_with_other_labels_is_refused(folder):
-    from contradiction.classifiers.scoring import load_checkpoint
+    from contradiction.inference.torch_backend import load_checkpoint
 
     model, tokenizer = load_checkpoint(folder)
     model.config.id2label = {index: f"LABEL_{index}" for index in range(model.config.num_labels)}
@@ -230,7 +230,7 @@ def test_a_model_with_other_labels_is_refused(folder):
 
 
 def test_labels_are_found_by_name_not_by_place(folder):
-    from contradiction.classifiers.scoring import load_checkpoint
+    from contradiction.inference.torch_backend import load_checkpoint
 
     model, tokenizer = load_checkpoint(folder)
     straight = ContradictionDetector(CheckpointClassifier(model, tokenizer))(chat(*CHAT))
@@ -257,7 +257,7 @@ def test_a_device_that_is_not_there_is_refused_by_name(folder, device):
 
 
 def test_a_model_in_training_mode_is_set_to_evaluation_mode(folder):
-    from contradiction.classifiers.scoring import load_checkpoint
+    from contradiction.inference.torch_backend import load_checkpoint
 
     model, tokenizer = load_checkpoint(folder)
     detector = ContradictionDetector(CheckpointClassifier(model.train(), tokenizer))

@@ -9,18 +9,19 @@ from chats import chat
 from scipy.special import log_softmax, softmax
 from transformers import pipeline
 
-from contradiction import cli, publishing, record
-from contradiction.classifiers.checkpoint import CheckpointClassifier
-from contradiction.classifiers.ensemble import EnsembleClassifier
+from contradiction import cli, publishing
 from contradiction.data.splits import load_split, of_bot
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
-from contradiction.evaluation.on_split import evaluate
-from contradiction.files import read_json, write_json
-from contradiction.merging.ensembling import ensemble
-from contradiction.recipes import Recipe
+from contradiction.evaluation.evaluate import evaluate
+from contradiction.io.files import read_json, write_json
+from contradiction.io.weights import by_content
+from contradiction.methods.checkpoint import CheckpointClassifier
+from contradiction.methods.ensemble import EnsembleClassifier
+from contradiction.training import record
+from contradiction.training.ensembling import ensemble
 from contradiction.training.loop import train
-from contradiction.weights import by_content
+from contradiction.training.recipe import Recipe
 
 NAMES = ("flatten", "pair")
 

@@ -6,12 +6,11 @@ from collections import Counter
 
 import pytest
 
-from contradiction import results
-from contradiction.data import datarepo, sources
+from contradiction.data import build, sources
 from contradiction.data.splits import fingerprint, load_split
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
-from contradiction.evaluation import on_checklists
+from contradiction.evaluation import checklists, results
 from contradiction.evaluation.evidence import false_alarms, score_evidence, turns_of
 from contradiction.labels import CHECKLISTS, CONFIGS, HISTORY, LABELS, NON_CONTRADICTION, task_of
 
@@ -21,12 +20,12 @@ NAMES = LABELS["4-class"]
 @pytest.fixture(scope="module")
 def repo(tmp_path_factory):
     """The data repo of the sample with checklists."""
-    return datarepo.build(sources.find("sample"), tmp_path_factory.mktemp("data") / "cdconv", with_checklists=True)
+    return build.build(sources.find("sample"), tmp_path_factory.mktemp("data") / "cdconv", with_checklists=True)
 
 
 @pytest.fixture(scope="module")
 def result(detector, repo):
-    return on_checklists.evaluate(detector, data=repo, limit=100)
+    return checklists.evaluate(detector, data=repo, limit=100)
 
 
 def chats(repo, config, ids):
@@ -59,7 +58,7 @@ def test_the_figures_follow_from_what_is_kept_and_count_turns(result):
 
 def test_the_user_message_of_the_right_turn_counts_as_found(detector, repo):
     eager = detector.with_settings(threshold=0.0, categories=[HISTORY])  # so that all rows name evidence
-    found = on_checklists.evaluate(eager, data=repo, readings=["structured"])
+    found = checklists.evaluate(eager, data=repo, readings=["structured"])
     assert all(found["predicted_evidence"]["structured"])
     assert {tuple(each) for each in found["evidence"]} == {(), (0,), (1,)}
     by_turn, by_message = (found[kind]["structured"]["evidence"] for kind in ("metrics", "by_message"))
@@ -80,44 +79,44 @@ def test_false_alarms_are_counted_on_the_same_conversations(result, detector, re
 def test_a_limit_takes_all_versions_of_some_conversations_the_same_each_time(result, detector, repo):
     assert Counter(result["ids"]).most_common()[0][1] == Counter(result["ids"]).most_common()[-1][1] == 5
     assert len(result["ids"]) == 100
-    fewer = on_checklists.evaluate(detector, data=repo, limit=54, readings=["structured"])
+    fewer = checklists.evaluate(detector, data=repo, limit=54, readings=["structured"])
     assert len(fewer["ids"]) == 50
     assert set(fewer["ids"]) < set(result["ids"])
     assert fewer["data"] == fingerprint(load_split(repo, "4-class-a2t", "test")), "of the split, not of the sample"
     with pytest.raises(InputError, match="limit 4; one conversation has 5 rows"):
-        on_checklists.evaluate(detector, data=repo, limit=4)
+        checklists.evaluate(detector, data=repo, limit=4)
 
 
 def test_the_bar_knows_how_many_windows_there_are(detector, repo):
     asked, done = [], []
-    on_checklists.evaluate(detector, data=repo, limit=20, on_start=asked.append, on_batch=done.append)
+    checklists.evaluate(detector, data=repo, limit=20, on_start=asked.append, on_batch=done.append)
     assert asked == [sum(done)]
 
 
 def test_a_reading_that_a_detector_cannot_do_is_left_out_in_a_line(random_model, repo):
     pair = ContradictionDetector.from_pretrained(random_model("4-class"), view="sentence-pair")
-    found = on_checklists.evaluate(pair, data=repo, limit=20)
+    found = checklists.evaluate(pair, data=repo, limit=20)
     assert list(found["metrics"]) == ["windowed", "structured"]
-    (left_out, *_), (reason,) = on_checklists.notes(found), found["left_out"].values()
+    (left_out, *_), (reason,) = checklists.notes(found), found["left_out"].values()
     assert left_out == f"unstructured reading left out: {reason}"
     assert "needs u1 among them" in reason
     with pytest.raises(InputError, match="needs u1 among them"):
-        on_checklists.evaluate(pair, data=repo, readings=["unstructured"])
+        checklists.evaluate(pair, data=repo, readings=["unstructured"])
 
 
 def test_replies_that_a_detector_cannot_judge_are_said(random_model, repo):
     """By its view it knows nothing of u2, and so nothing of a reply with no turn before it."""
     pair = ContradictionDetector.from_pretrained(random_model("4-class"), view="sentence-pair")
-    found = on_checklists.evaluate(pair, data=repo, limit=20, readings=["windowed"])
+    found = checklists.evaluate(pair, data=repo, limit=20, readings=["windowed"])
     removed = found["false_alarms"]["forms"].count("removed")
     assert found["false_alarms"]["unjudged"] == {"windowed": removed}
     said = f"windowed, turn gone: {removed} rows without a verdict count as no contradiction"
-    assert said in on_checklists.notes(found)
+    assert said in checklists.notes(found)
 
 
 def test_a_detector_of_two_classes_shows_two_classes(random_model, repo):
-    found = on_checklists.evaluate(ContradictionDetector.from_pretrained(random_model("2-class")), data=repo, limit=50)
-    windowed, structured, _, _ = on_checklists.tables(found)
+    found = checklists.evaluate(ContradictionDetector.from_pretrained(random_model("2-class")), data=repo, limit=50)
+    windowed, structured, _, _ = checklists.tables(found)
     assert windowed.header == ("inserted", "rows", "2-class")
     assert structured.header == ("inserted", "rows", "precision", "recall", "F1", "2-class", "2-class strict")
     none, history = NAMES.index(NON_CONTRADICTION), NAMES.index(HISTORY)
@@ -129,12 +128,12 @@ def test_a_detector_of_two_classes_shows_two_classes(random_model, repo):
 )
 def test_a_detector_that_reads_no_earlier_reply_is_refused(random_model, repo, view, said):
     with pytest.raises(InputError, match=said):
-        on_checklists.evaluate(ContradictionDetector.from_pretrained(random_model("4-class"), view=view), data=repo)
+        checklists.evaluate(ContradictionDetector.from_pretrained(random_model("4-class"), view=view), data=repo)
 
 
 def test_a_detector_of_other_labels_is_refused(random_model, repo):
     with pytest.raises(InputError, match="evidence needs all contradictions"):
-        on_checklists.evaluate(ContradictionDetector.from_pretrained(random_model("persona")), data=repo)
+        checklists.evaluate(ContradictionDetector.from_pretrained(random_model("persona")), data=repo)
 
 
 def test_the_command_prints_the_figures_and_keeps_them(run, random_model, repo, tmp_path):
@@ -176,9 +175,9 @@ def test_checklists_are_configs_to_read_and_not_to_train_on(repo):
 
 
 def test_a_kept_evidence_evaluation_does_not_disturb_cards_and_pages(result, quick_model, tmp_path):
-    from contradiction import record
     from contradiction.reports import model_cards
     from contradiction.reports.results_page import results_page
+    from contradiction.training import record
 
     model = shutil.copytree(quick_model, tmp_path / "quick")
     results.keep({**result, "run": record.read(model)}, tmp_path / "kept" / "evidence.json")

@@ -8,14 +8,14 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import pipeline
 
-from contradiction.backbones.pruning import prune
-from contradiction.backbones.start import start
-from contradiction.classifiers.export import WEIGHTS, export
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
-from contradiction.files import read_json, write_json
-from contradiction.merging.soup import soup
-from contradiction.recipes import Recipe
+from contradiction.io.files import read_json, write_json
+from contradiction.training.export import WEIGHTS, export
+from contradiction.training.initialize import start
+from contradiction.training.pruning import prune
+from contradiction.training.recipe import Recipe
+from contradiction.training.soup import soup
 
 
 def chats(rows):

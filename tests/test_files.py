@@ -5,13 +5,13 @@ import sys
 
 import pytest
 
-from contradiction import files
+from contradiction.io import files
 
 # Replaces the folder of the second argument by that of the first, and dies after so many steps on the disk.
 DYING = """
 import os, shutil, signal, sys
 from pathlib import Path
-from contradiction import files
+from contradiction.io import files
 
 def dying(real, left=[int(sys.argv[3])]):
     def step(*args, **kwargs):

@@ -9,23 +9,26 @@ from chats import chat
 from numpy.testing import assert_allclose
 from safetensors.numpy import load_file, save_file
 
-from contradiction import embeddings, kernel, publishing, record, seen
-from contradiction.classifiers.checkpoint import CheckpointClassifier
-from contradiction.classifiers.ensemble import EnsembleClassifier
-from contradiction.classifiers.export import export
-from contradiction.classifiers.frozen import FrozenClassifier
-from contradiction.classifiers.label_classifier import softmax
+from contradiction import publishing
 from contradiction.data.splits import load_split
 from contradiction.detector import ContradictionDetector
-from contradiction.embeddings import Embedder
 from contradiction.errors import InputError
 from contradiction.evaluation import kernel_baseline
-from contradiction.evaluation.on_split import evaluate
-from contradiction.files import read_json
-from contradiction.kernel import KernelModel
-from contradiction.recipes import Recipe
+from contradiction.evaluation.evaluate import evaluate
+from contradiction.inference import embedding
+from contradiction.inference.embedding import Embedder
+from contradiction.inputs.views import CONVERSATION
+from contradiction.io.files import read_json
+from contradiction.methods import kernel_regression
+from contradiction.methods.checkpoint import CheckpointClassifier
+from contradiction.methods.ensemble import EnsembleClassifier
+from contradiction.methods.kernel import FrozenClassifier
+from contradiction.methods.kernel_regression import KernelModel
+from contradiction.methods.probabilistic import softmax
+from contradiction.training import leakage, record
+from contradiction.training.export import export
 from contradiction.training.loop import train
-from contradiction.views import CONVERSATION
+from contradiction.training.recipe import Recipe
 
 RECIPE = 'view = "flatten"\nconfig = "{}"\nbackbone = "{}"\nfrozen = true\n'
 
@@ -115,7 +118,7 @@ def test_a_message_that_is_too_long_is_said_not_to_be_read_whole(fitted):
 
 
 def test_no_more_vectors_are_held_than_asked_for_also_by_threads(encoder, monkeypatch):
-    monkeypatch.setattr(embeddings, "HELD", 8)
+    monkeypatch.setattr(embedding, "HELD", 8)
     embed = Embedder(encoder)
     expected = embed(texts := [f"第{number}句话" for number in range(20)])
     assert len(embed._known) == 8
@@ -221,16 +224,16 @@ def test_what_it_cannot_be_trained_with_is_one_line(run, recipe_file, quick_mode
 
 
 def test_a_share_of_the_rows_is_what_it_is_fitted_to(recipe_file, sample_repo, tmp_path):
-    from contradiction.training import frozen
+    from contradiction.training import kernel
 
-    few = frozen.train(Recipe.load(recipe_file).with_changes(share=0.5), data=sample_repo, out=tmp_path / "few")
+    few = kernel.train(Recipe.load(recipe_file).with_changes(share=0.5), data=sample_repo, out=tmp_path / "few")
     rows = len(load_split(sample_repo, "4-class", "train"))
     assert len(load_file(few / "kernel.safetensors")["dual"]) == pytest.approx(rows / 2, abs=2)
-    assert seen.why_seen(record.read(few), "4-class-grouped", "test") is not None
+    assert leakage.why_seen(record.read(few), "4-class-grouped", "test") is not None
 
 
 def test_more_rows_than_can_be_compared_are_one_line(run, recipe_file, sample_repo, tmp_path, monkeypatch):
-    monkeypatch.setattr(kernel, "MOST", 50)
+    monkeypatch.setattr(kernel_regression, "MOST", 50)
     code, _, err = run("train", recipe_file, "--data", sample_repo, "--out", tmp_path / "it")
     assert code == 2
     assert err.splitlines()[-1].endswith("rows, and it compares each with each; 50 at most, so take a share")

@@ -5,12 +5,12 @@ import random
 
 import pytest
 
-from contradiction.classifiers.checkpoint import CheckpointClassifier
-from contradiction.classifiers.hierarchy import HierarchicalClassifier
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
-from contradiction.guard import TIE, Ranked, _ordered
 from contradiction.labels import CATEGORIES, CONTRADICTION, HISTORY, INTRA, NON_CONTRADICTION, OTHER, STAGES
+from contradiction.methods.checkpoint import CheckpointClassifier
+from contradiction.methods.hierarchical import HierarchicalClassifier
+from contradiction.rerank import TIE, Ranked, _ordered
 from contradiction.verdict import Verdict
 
 CHAT = [
@@ -31,7 +31,7 @@ class Counting(CheckpointClassifier):
 @pytest.fixture(scope="module")
 def stages(random_model):
     """Category -> a random classifier of it, as a stage of the hierarchical method."""
-    from contradiction.classifiers.scoring import load_checkpoint
+    from contradiction.inference.torch_backend import load_checkpoint
 
     def stage(category):
         model, tokenizer = load_checkpoint(random_model("2-class"))

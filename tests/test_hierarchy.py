@@ -10,19 +10,18 @@ import time
 import pytest
 from transformers import pipeline
 
-from contradiction import record
-from contradiction.classifiers.classifier import Judgement
-from contradiction.classifiers.decision import Rule, Settings
-from contradiction.classifiers.hierarchy import HierarchicalClassifier
 from contradiction.conversation import Turn
 from contradiction.detector import Case, ContradictionDetector
 from contradiction.errors import InputError
-from contradiction.evaluation.on_split import evaluate
+from contradiction.evaluation.evaluate import evaluate
+from contradiction.inputs.windows import windows
 from contradiction.labels import LABELS, OTHER, STAGES
-from contradiction.recipes import Recipe
-from contradiction.training import stages
+from contradiction.methods.base import Judgement
+from contradiction.methods.decision import Rule, Settings
+from contradiction.methods.hierarchical import HierarchicalClassifier
+from contradiction.training import hierarchical, record
 from contradiction.training.loop import train
-from contradiction.windows import windows
+from contradiction.training.recipe import Recipe
 
 QUICK = Recipe(
     name="quick",
@@ -41,7 +40,7 @@ CHAT = [
 
 @pytest.fixture(scope="module")
 def folder(sample_repo, tmp_path_factory):
-    return stages.train(QUICK, data=sample_repo, out=tmp_path_factory.mktemp("models") / "hierarchy")
+    return hierarchical.train(QUICK, data=sample_repo, out=tmp_path_factory.mktemp("models") / "hierarchy")
 
 
 def test_progress_tells_each_row_once_over_all_stages(folder):
@@ -103,7 +102,7 @@ def test_stages_read_the_views_of_the_paper():
         ("role-confusion", "role-confusion"),
         ("history", "history"),
     ]
-    from contradiction.views import VIEWS
+    from contradiction.inputs.views import VIEWS
 
     assert [VIEWS[each.view] for each in QUICK.stages()] == [
         ("u2", "b2"),
@@ -189,15 +188,15 @@ def test_a_run_cut_between_stages_goes_on_with_the_next(folder, sample_repo, tmp
         done.append(recipe.view)
         return train(recipe, **more)
 
-    monkeypatch.setattr(stages.training, "train", stop_at_the_second)
+    monkeypatch.setattr(hierarchical.training, "train", stop_at_the_second)
     out = tmp_path / "hierarchy"
     with pytest.raises(RuntimeError):
-        stages.train(QUICK, data=sample_repo, out=out)
+        hierarchical.train(QUICK, data=sample_repo, out=out)
     assert not out.exists()
     with pytest.raises(InputError, match="an unfinished run; --resume"):
-        stages.train(QUICK, data=sample_repo, out=out)
-    monkeypatch.setattr(stages.training, "train", train)
-    stages.train(QUICK, data=sample_repo, out=out, resume=True)
+        hierarchical.train(QUICK, data=sample_repo, out=out)
+    monkeypatch.setattr(hierarchical.training, "train", train)
+    hierarchical.train(QUICK, data=sample_repo, out=out, resume=True)
     for stage in STAGES:
         weights = [(each / stage / "model.safetensors").read_bytes() for each in (out, folder)]
         assert weights[0] == weights[1]
@@ -210,7 +209,7 @@ def test_two_processes_share_each_stage_also_after_they_were_killed(sample_repo,
         "[scratch]\nhidden_size = 32\nlayers = 1\nheads = 2\nvocabulary = 600\n",
         encoding="utf-8",
     )
-    one = stages.train(Recipe.load(recipe), data=sample_repo, out=tmp_path / "one")
+    one = hierarchical.train(Recipe.load(recipe), data=sample_repo, out=tmp_path / "one")
     command = [sys.executable, "-m", "contradiction.cli", "train", recipe, "--data", sample_repo]
 
     def both(*options):

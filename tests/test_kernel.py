@@ -11,14 +11,13 @@ from safetensors.torch import load_file, save_file
 from scipy.special import softmax
 from transformers import AutoModel, AutoTokenizer, T5Config, T5Model
 
-from contradiction import kernel, results
-from contradiction.classifiers import calibration
 from contradiction.data.splits import load_split
-from contradiction.embeddings import Embedder
 from contradiction.errors import InputError
-from contradiction.evaluation import baselines, kernel_baseline
-from contradiction.kernel import KernelModel
-from contradiction.views import CONVERSATION
+from contradiction.evaluation import baselines, kernel_baseline, results
+from contradiction.inference.embedding import Embedder
+from contradiction.inputs.views import CONVERSATION
+from contradiction.methods import calibration, kernel_regression
+from contradiction.methods.kernel_regression import KernelModel
 
 
 @pytest.fixture(scope="module")
@@ -111,19 +110,19 @@ def test_the_machine_is_ridge_regression_on_the_sum_of_two_gaussian_kernels(rows
     mean = np.mean([letters([row[name] for row in train]) for name in columns], axis=(0, 1))
     total = {"embeddings": 0.0, "words": 0.0}
     for name in columns:
-        weight = kernel.WEIGHTS.get(name, 1.0)
-        words = kernel.vectorizer().fit([row[name] for row in train])
+        weight = kernel_regression.WEIGHTS.get(name, 1.0)
+        words = kernel_regression.vectorizer().fit([row[name] for row in train])
         for kind, vectors in (
             ("embeddings", unit(letters([row[name] for row in rows]) - mean)),
             ("words", words.transform([row[name] for row in rows]).toarray()),
         ):
             squared = 2 - 2 * vectors @ vectors[:90].T
             total[kind] = total[kind] + weight * squared
-    similar = sum(np.exp(-kernel.GAMMA * each) for each in total.values())
+    similar = sum(np.exp(-kernel_regression.GAMMA * each) for each in total.values())
     indicators = np.eye(4)[labels]
     shares = indicators[:90].mean(0)
-    solved = np.linalg.solve(similar[:90] + kernel.RIDGE * np.eye(90), indicators[:90] - shares)
-    expected = np.maximum(similar[90:] @ solved + shares, kernel.FLOOR)
+    solved = np.linalg.solve(similar[:90] + kernel_regression.RIDGE * np.eye(90), indicators[:90] - shares)
+    expected = np.maximum(similar[90:] @ solved + shares, kernel_regression.FLOOR)
     assert_allclose(said, expected / expected.sum(1, keepdims=True), atol=1e-4)
 
 

@@ -4,10 +4,10 @@ import random
 
 import pytest
 
-from contradiction import results
+from contradiction.evaluation import results
 from contradiction.evaluation.paired_tests import holm
-from contradiction.recipes import Recipe
-from contradiction.reports.leads import NGRAMS, leads
+from contradiction.reports.comparisons import NGRAMS, leads
+from contradiction.training.recipe import Recipe
 from evaluate_metric.evaluate_metric import compare
 
 REFERENCES = [0, 1, 2, 3] * 60

@@ -7,12 +7,12 @@ from chats import chat
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from contradiction.classifiers.checkpoint import CheckpointClassifier
 from contradiction.conversation import read_message
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.labels import CONTRADICTION, HISTORY, INTRA, NON_CONTRADICTION, ROLE
-from contradiction.localisation import clauses
+from contradiction.methods.checkpoint import CheckpointClassifier
+from contradiction.spans import clauses
 from contradiction.verdict import Verdict
 
 

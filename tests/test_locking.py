@@ -8,23 +8,23 @@ import time
 import pytest
 
 from contradiction import cli
-from contradiction.chats.answers import AnswerFiles
+from contradiction.chats.writers import AnswerFiles
 from contradiction.errors import InputError
-from contradiction.locking import TakenError, locked
-from contradiction.recipes import Recipe
+from contradiction.io.locking import TakenError, locked
 from contradiction.reproduction.cells import cells_of
 from contradiction.reproduction.grid import run
-from contradiction.training import loop, stages
+from contradiction.training import hierarchical, loop
 from contradiction.training.loop import train
+from contradiction.training.recipe import Recipe
 
 TOML = (
     'view = "{}"\nconfig = "4-class"\nepochs = {}\nbatch_size = 16\nlearning_rate = 3e-3\n'
     "[scratch]\nhidden_size = 32\nlayers = 1\nheads = 2\nvocabulary = 600\n"
 )
-TRAIN = {"flatten": train, "hierarchical": stages.train}
+TRAIN = {"flatten": train, "hierarchical": hierarchical.train}
 MANY = 10_000  # epochs: such a run goes on until it is killed
 HOLD = (
-    "import sys, time; from contradiction.locking import locked\n"
+    "import sys, time; from contradiction.io.locking import locked\n"
     "with locked(sys.argv[1]): print('held', flush=True); time.sleep(600)"
 )
 
@@ -123,8 +123,8 @@ def test_a_lock_taken_on_a_file_that_is_gone_is_none(tmp_path, held):
 
 @pytest.fixture(scope="module")
 def encoder(sample_rows, tmp_path_factory):
-    from contradiction.backbones.start import start
-    from contradiction.views import CONVERSATION
+    from contradiction.inputs.views import CONVERSATION
+    from contradiction.training.initialize import start
 
     folder = tmp_path_factory.mktemp("encoders") / "tiny"
     size = {"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600}

@@ -7,8 +7,8 @@ from scipy.stats import entropy
 from sklearn.utils.class_weight import compute_class_weight
 from transformers import BertConfig, BertForSequenceClassification
 
-from contradiction.recipes import Recipe
 from contradiction.training.losses import disagreement, loss_function, objective
+from contradiction.training.recipe import Recipe
 
 COUNTS = [70, 5, 10, 15]
 

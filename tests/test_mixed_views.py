@@ -4,11 +4,11 @@ import pytest
 import torch
 from transformers.trainer_pt_utils import LengthGroupedSampler
 
-from contradiction import record
 from contradiction.errors import InputError
-from contradiction.recipes import Recipe
+from contradiction.training import record
 from contradiction.training.loaders import EpochSampler
 from contradiction.training.loop import train
+from contradiction.training.recipe import Recipe
 
 ROWS = 200
 LENGTHS = [[40 + row % 7 for row in range(ROWS)], [10 + row % 5 for row in range(ROWS)]]

@@ -9,15 +9,17 @@ import sys
 
 import pytest
 
-from contradiction import cli, record, results, shipped
-from contradiction.classifiers.decision import Rule
+from contradiction import cli, paths
 from contradiction.detector import ContradictionDetector
-from contradiction.files import read_json, write_json
+from contradiction.evaluation import results
+from contradiction.io.files import read_json, write_json
+from contradiction.methods.decision import Rule
 from contradiction.reports import attribution, card_examples, model_cards
 from contradiction.reports.card_examples import code_on_the_hub
+from contradiction.training import record
 
 E5 = "intfloat/multilingual-e5-small"
-CARD = (shipped.FOLDER / "README.md").read_text(encoding="utf-8")
+CARD = (paths.FOLDER / "README.md").read_text(encoding="utf-8")
 WHOLE = results.evaluation(
     name="any", config="4-class", split="test", data="rows", ids=[0, 1], references=[0, 1], predictions=[0, 1]
 )
@@ -45,7 +47,7 @@ def assert_says_what_it_prints(card, monkeypatch, place):
 
 
 def test_the_examples_on_the_shipped_card_print_what_it_says_and_the_verdict_is_right(monkeypatch):
-    assert_says_what_it_prints(CARD, monkeypatch, shipped.FOLDER.parent)
+    assert_says_what_it_prints(CARD, monkeypatch, paths.FOLDER.parent)
     assert re.search(r"^# history 0\.\d+ \(1,\)$", CARD, flags=re.MULTILINE)
     assert "mistaken" not in CARD
 
@@ -163,7 +165,7 @@ def test_the_shipped_card_names_whose_work_the_detector_is_made_of():
     from huggingface_hub import ModelCard
 
     assert ModelCard(CARD).data.base_model == E5
-    run = record.read(shipped.FOLDER)
+    run = record.read(paths.FOLDER)
     assert attribution.sentence([run["base_model"]], run["corpora"]) in CARD
     for name, licence in ((E5, "MIT"), ("OCNLI", "CC BY-NC 2.0"), ("CMNLI", "for research")):
         assert re.search(rf"\[{name}\]\(https://\S+\) \({re.escape(licence)}\)", CARD), name
@@ -176,7 +178,7 @@ def test_whose_terms_are_not_known_is_named_without():
 
 
 def test_the_shipped_card_and_the_page_of_results_say_what_it_was_chosen_by():
-    note = record.read(shipped.FOLDER)["note"]
+    note = record.read(paths.FOLDER)["note"]
     assert "before its test rows were read" in note
     page = (results.FOLDER.parent / "README.md").read_text(encoding="utf-8")
     assert [text.count(note) for text in (CARD, page)] == [1, 1]
@@ -188,13 +190,13 @@ def test_the_settings_of_a_split_stand_once_on_the_shipped_card():
 
 
 def test_figures_on_parts_are_those_of_the_analysis_and_stand_where_the_data_is_at_hand(quick_model, sample_repo):
-    from contradiction.analysis import material, slices
     from contradiction.detector import ContradictionDetector
-    from contradiction.evaluation.on_split import evaluate
+    from contradiction.evaluation.evaluate import evaluate
+    from contradiction.reports.analysis import predictions, slices
 
     found = evaluate(ContradictionDetector.from_pretrained(quick_model), data=sample_repo, config="4-class")
     text = model_cards.model_card(quick_model, [found], data=sample_repo).text
-    parts = slices.slices(material.load(found, sample_repo))
+    parts = slices.slices(predictions.load(found, sample_repo))
     for name in ("seen", "unseen", "eva", "plato"):
         for each in [
             each for each in parts if each["slice"] == name and each["by"] in ("bot", "u1, b1, u2 in training")

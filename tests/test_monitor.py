@@ -9,9 +9,9 @@ from chats import chat
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from contradiction.classifiers.checkpoint import CheckpointClassifier
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
+from contradiction.methods.checkpoint import CheckpointClassifier
 from contradiction.monitor import MAX_TURNS, Monitor
 
 TEXTS = ("你养猫吗？", "养了一只橘猫", "我没养过猫呀", "我喜欢喝茶", "", " ", "……", "hello there", "很" * 80)

@@ -5,11 +5,11 @@ import json
 import pytest
 from datasets import ClassLabel, Dataset, DatasetDict, Features, Value, load_dataset
 
-from contradiction.data import nli
+from contradiction.data.corpora import nli
 from contradiction.errors import InputError
 from contradiction.labels import LABELS, merge, merge_id, task_of
-from contradiction.recipes import Recipe
 from contradiction.training.loop import train
+from contradiction.training.recipe import Recipe
 
 PAIRS = [
     ("他在吃饭", "他在吃东西", "entailment"),

@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
-from contradiction import record
-from contradiction.data import nli
+from contradiction.data.corpora import nli
 from contradiction.data.splits import load_split
 from contradiction.errors import InputError
-from contradiction.recipes import Recipe
+from contradiction.training import record
 from contradiction.training.loaders import encode_rows
 from contradiction.training.loop import train
 from contradiction.training.losses import SOFT
-from contradiction.training.nli import nli_rows
-from contradiction.training.sampling import training_rows
+from contradiction.training.nli_rehearsal import nli_rows
+from contradiction.training.recipe import Recipe
+from contradiction.training.rows import training_rows
 
 SCRATCH = {"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600}
 RECIPE = Recipe(name="quick", view="flatten", config="4-class", scratch=SCRATCH)

@@ -5,12 +5,10 @@ import json
 import pytest
 from huggingface_hub import ModelCard
 
-from contradiction import record
-from contradiction.backbones import origin
 from contradiction.errors import InputError
-from contradiction.recipes import FOLDER, Recipe
 from contradiction.reproduction.grid import same_request
-from contradiction.training import loop, requests, stages
+from contradiction.training import base_model, hierarchical, loop, record, run_folder
+from contradiction.training.recipe import FOLDER, Recipe
 
 E5 = "intfloat/multilingual-e5-small"
 OTHER = "someone/encoder"
@@ -39,12 +37,12 @@ def recorded(folder, name, value):
     ],
 )
 def test_what_a_folder_says_of_itself_comes_before_the_recipe(name, value, found, tmp_path):
-    assert origin.of_recipe(recipe(recorded(tmp_path, name, value), base_model=E5)) == found
+    assert base_model.of_recipe(recipe(recorded(tmp_path, name, value), base_model=E5)) == found
 
 
 def test_a_hub_id_is_its_own_origin_and_random_weights_have_none():
-    assert origin.of_recipe(recipe(OTHER, base_model=E5)) == OTHER
-    assert origin.of_recipe(Recipe.load("tiny")) is None
+    assert base_model.of_recipe(recipe(OTHER, base_model=E5)) == OTHER
+    assert base_model.of_recipe(Recipe.load("tiny")) is None
 
 
 def test_another_backbone_is_not_made_from_what_the_recipes_own_was():
@@ -73,10 +71,10 @@ def card(folder):
 def test_a_chain_of_runs_carries_it_on_and_resumes_whatever_is_said_of_it(random_model, sample_repo, tmp_path):
     first = recipe(random_model("4-class"), base_model=E5)
     one = loop.train(first, data=sample_repo, out=tmp_path / "one")
-    two = stages.train(recipe(one, view="hierarchical"), data=sample_repo, out=tmp_path / "two")
+    two = hierarchical.train(recipe(one, view="hierarchical"), data=sample_repo, out=tmp_path / "two")
     assert [card(folder).data.base_model for folder in (one, two, two / "history")] == [E5] * 3
     assert "fine-tuned from one, which was made from intfloat/multilingual-e5-small" in card(two).text
     for other in (first.with_changes(base_model=OTHER), recipe(first.backbone)):
         assert loop.train(other, data=sample_repo, out=one, resume=True) == one
-        assert requests.request(other, sample_repo) == record.request(one)
-        assert same_request(record.read(one)["request"], requests.request(other, sample_repo))
+        assert run_folder.request(other, sample_repo) == record.request(one)
+        assert same_request(record.read(one)["request"], run_folder.request(other, sample_repo))

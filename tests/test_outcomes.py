@@ -5,12 +5,12 @@ import shutil
 import numpy as np
 import pytest
 
-from contradiction import results
-from contradiction.classifiers.decision import Point, Rule
 from contradiction.detector import ContradictionDetector
-from contradiction.evaluation.on_split import evaluate
+from contradiction.evaluation import results
+from contradiction.evaluation.evaluate import evaluate
 from contradiction.evaluation.outcomes import NOT_REACHED, outcomes, table, why_not
 from contradiction.labels import NON_CONTRADICTION
+from contradiction.methods.decision import Point, Rule
 from contradiction.rates import wilson
 
 # At 0.6: precision 0.8 at a prior of one half; at 0.4: 2/3.

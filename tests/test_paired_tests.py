@@ -2,8 +2,7 @@
 
 import pytest
 
-from contradiction import results
-from contradiction.evaluation import paired_tests
+from contradiction.evaluation import paired_tests, results
 from contradiction.labels import merge_id
 
 

@@ -12,19 +12,19 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast, set_seed
 
-from contradiction.backbones.start import start
-from contradiction.classifiers.checkpoint import CheckpointClassifier
-from contradiction.classifiers.decision import Rule
-from contradiction.classifiers.hierarchy import HierarchicalClassifier
-from contradiction.classifiers.scoring import encode, knows
-from contradiction.classifiers.tails import MARGIN, tail
 from contradiction.conversation import read_turns
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
+from contradiction.inference.torch_backend import encode, knows
+from contradiction.inputs.text_tails import MARGIN, tail
+from contradiction.inputs.views import CONVERSATION, model_input
 from contradiction.labels import HISTORY, NON_CONTRADICTION
-from contradiction.recipes import Recipe
+from contradiction.methods.checkpoint import CheckpointClassifier
+from contradiction.methods.decision import Rule
+from contradiction.methods.hierarchical import HierarchicalClassifier
+from contradiction.training.initialize import start
+from contradiction.training.recipe import Recipe
 from contradiction.verdict import Verdict
-from contradiction.views import CONVERSATION, model_input
 
 judged: Counter[str] = Counter()
 

@@ -17,10 +17,10 @@ from transformers import (
 )
 from typer.testing import CliRunner
 
-from contradiction.backbones.corpus import read_texts
-from contradiction.backbones.pruning import prune
 from contradiction.commands.backbone import app
 from contradiction.errors import InputError
+from contradiction.training.pruning import prune
+from contradiction.training.pruning_corpus import read_texts
 
 LETTERS = "你我他养猫狗吃饭喝茶abcde"
 OTHERS = "いろはжщ"  # of other languages: what pruning is to remove

@@ -17,12 +17,13 @@ import pytest
 from hub_server import Commit, Hub, Repo
 from transformers import BertForSequenceClassification
 
-from contradiction import publishing, record, shipped
+from contradiction import paths, publishing
 from contradiction.errors import InputError
-from contradiction.files import write_json
+from contradiction.inputs.views import HIERARCHICAL
+from contradiction.io.files import write_json
 from contradiction.labels import LABELS, STAGES
 from contradiction.reports.model_cards import model_card
-from contradiction.views import HIERARCHICAL
+from contradiction.training import record
 
 ROOT = publishing.ROOT
 CDCONV = Path(sys.executable).with_name("cdconv")
@@ -204,14 +205,14 @@ def test_a_pushed_card_links_the_data_that_the_user_names_and_else_none(publishe
     from huggingface_hub import ModelCard
 
     assert ModelCard(published.repos["model", "user/tiny"].files["README.md"].decode()).data.datasets == ["user/cdconv"]
-    shipped_card = publishing.model(shipped.FOLDER, "you/name").card
+    shipped_card = publishing.model(paths.FOLDER, "you/name").card
     assert shipped_card.data.datasets is None
     assert "datasets:" not in str(shipped_card).split("---")[1]
-    linked = publishing.model(shipped.FOLDER, "you/name", dataset="you/cdconv")
+    linked = publishing.model(paths.FOLDER, "you/name", dataset="you/cdconv")
     assert {each.dataset_type for each in linked.card.data.eval_results} == {"you/cdconv"}
     assert b"- you/cdconv" in linked.files["README.md"]
     with pytest.raises(InputError, match="Hub id"):
-        publishing.model(shipped.FOLDER, "you/name", dataset="cdconv")
+        publishing.model(paths.FOLDER, "you/name", dataset="cdconv")
 
 
 def test_a_push_changes_nothing_of_a_card_but_names_and_nothing_in_the_folder(model):
@@ -308,7 +309,8 @@ def test_a_checkpoint_that_is_none_of_ours_is_loaded_offline_as_it_lies_in_the_c
     )
     assert python(hub, tmp_path, IN_PART) is None
     asked = (
-        "from contradiction import record; record.of_model('user/tiny'); record.of_model('user/tiny', 'prune.json')\n"
+        "from contradiction.training import record\n"
+        "record.of_model('user/tiny'); record.of_model('user/tiny', 'prune.json')\n"
     )
     done = process(hub, tmp_path, asked + loaded(view="flatten"), HF_HUB_OFFLINE="1")
     assert json.loads(done.stdout.splitlines()[-1]) == {}

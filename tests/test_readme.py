@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from chats import chat
 
-from contradiction import results
 from contradiction.cli import app
-from contradiction.tables import percent
+from contradiction.evaluation import results
+from contradiction.io.tables import percent
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -90,7 +90,7 @@ def anchors(page):
 
 
 def test_the_page_on_training_names_every_key_of_a_recipe():
-    from contradiction.recipes import Recipe
+    from contradiction.training.recipe import Recipe
 
     text = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
     keys = [re.findall(r"`([a-z_]+)`", row) for row in re.findall(r"^\| (`[^|]+) \|", text, flags=re.MULTILINE)]

@@ -6,9 +6,9 @@ import re
 import pytest
 
 from contradiction.errors import InputError
-from contradiction.recipes import FOLDER, Recipe
-from contradiction.results import kept
-from contradiction.tables import percent
+from contradiction.evaluation.results import kept
+from contradiction.io.tables import percent
+from contradiction.training.recipe import FOLDER, Recipe
 
 GOOD = 'view = "flatten"\nconfig = "4-class"\nbackbone = "some/encoder"\n'
 

@@ -12,8 +12,8 @@ from transformers import (
 )
 
 from contradiction.errors import InputError
-from contradiction.recipes import Recipe
 from contradiction.training.optimizers import layer_depths, parameter_groups
+from contradiction.training.recipe import Recipe
 from contradiction.training.regularizers import AdversarialEmbeddings, averaged, weight_average
 
 SMALL = {"vocab_size": 50, "hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 2, "intermediate_size": 32}

@@ -4,12 +4,13 @@ import random
 
 import pytest
 
-from contradiction import record, results
+from contradiction.evaluation import results
 from contradiction.evaluation.paired_tests import holm
-from contradiction.recipes import Recipe
 from contradiction.reports import run_log
 from contradiction.reports.ablation import ablation, changes
 from contradiction.reports.results_page import results_page
+from contradiction.training import record
+from contradiction.training.recipe import Recipe
 from evaluate_metric.evaluate_metric import compare
 
 REFERENCES = [0, 1, 2, 3] * 50

@@ -13,11 +13,11 @@ import pytest
 import torch
 from safetensors.numpy import save_file
 
-from contradiction import files
 from contradiction.errors import InputError
-from contradiction.recipes import Recipe
+from contradiction.io import files
 from contradiction.training import loop as training
 from contradiction.training.loop import train
+from contradiction.training.recipe import Recipe
 from contradiction.training.state import writing
 from contradiction.training.tracking import Tracker
 

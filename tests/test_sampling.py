@@ -6,12 +6,12 @@ import pytest
 
 from contradiction.data.splits import load_split, of_bot
 from contradiction.errors import InputError
-from contradiction.files import read_json
-from contradiction.recipes import Recipe
-from contradiction.training import requests
+from contradiction.io.files import read_json
+from contradiction.training import run_folder
 from contradiction.training.loop import train
-from contradiction.training.requests import request
-from contradiction.training.sampling import share_of
+from contradiction.training.recipe import Recipe
+from contradiction.training.rows import share_of
+from contradiction.training.run_folder import request
 
 SIZE = {"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600}
 QUICK = Recipe(name="quick", view="flatten", config="4-class", scratch=SIZE, epochs=1)
@@ -72,12 +72,12 @@ def test_a_bot_that_no_row_is_of_is_named_and_nothing_is_begun(sample_repo, rows
     alone = of_bot(rows, "eva")
     with pytest.raises(InputError, match=rf"^none of the {len(alone)} rows of the train split is a reply of plato;"):
         of_bot(alone, "plato")
-    read = requests.read
+    read = run_folder.read
 
     def of_eva(*arguments):
         return {split: of_bot(part, "eva") for split, part in read(*arguments).items()}
 
-    monkeypatch.setattr(requests, "read", of_eva)
+    monkeypatch.setattr(run_folder, "read", of_eva)
     with pytest.raises(InputError, match="is a reply of plato; name the other bot"):
         train(QUICK.with_changes(bot="plato"), data=sample_repo, out=tmp_path / "run")
     assert not any(tmp_path.iterdir())

@@ -8,16 +8,15 @@ import pytest
 from huggingface_hub import DatasetCard, constants
 
 import cdconv
-from contradiction import record, results, seen
 from contradiction.data.splits import UNNAMED, name_of
 from contradiction.errors import InputError
-from contradiction.evaluation import on_split
-from contradiction.files import write_json
-from contradiction.recipes import Recipe
+from contradiction.evaluation import evaluate, results
+from contradiction.io.files import write_json
 from contradiction.reports import model_cards
 from contradiction.reports.results_page import results_page
 from contradiction.reproduction.cells import cells_of
-from contradiction.training import loop, requests, stages
+from contradiction.training import hierarchical, leakage, loop, record, run_folder
+from contradiction.training.recipe import Recipe
 
 SHA = "0123456789abcdef0123456789abcdef01234567"
 HUB_ID = "user/seen"
@@ -57,14 +56,14 @@ def trained(config, *before, data_name="CDConv"):
     ],
 )  # fmt: skip
 def test_rows_are_seen_by_the_other_split_and_in_training(record, config, split, why):
-    found = seen.why_seen(record, config, split, "CDConv")
+    found = leakage.why_seen(record, config, split, "CDConv")
     assert found == why if why is None else found.startswith(why)
 
 
 def test_rows_of_another_data_set_are_not_seen():
     asked = "4-class-grouped", "test"
-    assert seen.why_seen(trained("4-class", data_name="CDConv sample"), *asked, "CDConv") is None
-    assert seen.why_seen(trained("4-class", data_name="CDConv sample"), *asked) is not None
+    assert leakage.why_seen(trained("4-class", data_name="CDConv sample"), *asked, "CDConv") is None
+    assert leakage.why_seen(trained("4-class", data_name="CDConv sample"), *asked) is not None
 
 
 @pytest.fixture
@@ -80,17 +79,17 @@ def unnamed(sample_repo, tmp_path):
 def test_a_data_set_without_a_name_may_be_any(quick_model, unnamed, sample_repo, tmp_path):
     moved = shutil.copytree(unnamed, tmp_path / "moved")
     assert name_of(unnamed) == name_of(moved) == UNNAMED
-    assert requests.request(recipe(), unnamed) == requests.request(recipe(), moved)
+    assert run_folder.request(recipe(), unnamed) == run_folder.request(recipe(), moved)
     asked, why = ("4-class-grouped", "test"), "was trained on 4-class, whose training split holds rows of the test "
     for name, data in (("CDConv sample", unnamed), (UNNAMED, sample_repo), (UNNAMED, moved)):
-        assert on_split.why_seen(trained("4-class", data_name=name), *asked, data).startswith(why)
+        assert evaluate.why_seen(trained("4-class", data_name=name), *asked, data).startswith(why)
     with pytest.raises(InputError, match=r"backbone .*quick: trained on 4-class, whose training split holds test rows"):
-        requests.request(recipe(backbone=str(quick_model)), unnamed)
+        run_folder.request(recipe(backbone=str(quick_model)), unnamed)
 
 
 @pytest.mark.parametrize("odd", [{"request": []}, {"request": {"recipe": "x"}}, {"ancestors": [3]}, {"ancestors": 3}])
 def test_a_file_that_is_no_record_says_nothing(odd):
-    assert list(seen.trainings(odd)) == []
+    assert list(leakage.trainings(odd)) == []
 
 
 def test_the_two_splits_share_their_rows(sample_rows):
@@ -213,10 +212,10 @@ def test_a_run_on_a_part_of_the_rows_has_no_start_and_no_teacher_that_has_read_m
         starts.append(("teacher", recipe("4-class").with_changes(teachers=[name])))
     for kind, each in starts:
         if why is None:
-            requests.request(each.with_changes(**asked), sample_repo)
+            run_folder.request(each.with_changes(**asked), sample_repo)
             continue
         with pytest.raises(InputError) as error:
-            requests.request(each.with_changes(**asked), sample_repo)
+            run_folder.request(each.with_changes(**asked), sample_repo)
         assert str(error.value).startswith(f"{kind} {name}: {why}")
 
 
@@ -228,14 +227,14 @@ def test_what_part_of_the_rows_a_start_has_read_is_recorded_and_counts_later(sta
     later["request"]["recipe"] |= {"bot": "plato", "share": 0.1}
     write_json(one / "run.json", later)
     with pytest.raises(InputError, match=r"one: made from start, which was trained on replies of eva, and the recipe"):
-        requests.request(recipe("4-class", backbone=str(one)).with_changes(bot="plato"), sample_repo)
+        run_folder.request(recipe("4-class", backbone=str(one)).with_changes(bot="plato"), sample_repo)
     with pytest.raises(InputError, match=r"one: made from start, which was trained on 50 % of the rows"):
-        requests.request(recipe("4-class", backbone=str(one)).with_changes(share=0.2), sample_repo)
+        run_folder.request(recipe("4-class", backbone=str(one)).with_changes(share=0.2), sample_repo)
 
 
 def test_of_a_soup_each_member_counts():
     soup = {"request": {"recipe": {"config": "4-class", "share": 0.1}, "soup": [{"config": "4-class", "share": 0.5}]}}
-    assert [each.share for each in seen.trainings(soup)] == [0.1, 0.5]
+    assert [each.share for each in leakage.trainings(soup)] == [0.1, 0.5]
 
 
 @pytest.mark.parametrize("table", ["bots", "learning-curve"])
@@ -249,7 +248,9 @@ def test_a_table_of_parts_of_the_rows_is_refused_before_its_first_cell(table, qu
 
 def test_a_hierarchical_run_is_refused_before_its_first_stage(quick_model, sample_repo, tmp_path):
     with pytest.raises(InputError, match=r"backbone .*quick: trained on 4-class, whose"):
-        stages.train(recipe(backbone=str(quick_model), view="hierarchical"), data=sample_repo, out=tmp_path / "next")
+        hierarchical.train(
+            recipe(backbone=str(quick_model), view="hierarchical"), data=sample_repo, out=tmp_path / "next"
+        )
     assert not any(tmp_path.iterdir())
 
 
@@ -270,14 +271,14 @@ def test_what_a_start_was_made_from_is_recorded_and_counts(quick_model, sample_r
     later["request"]["recipe"]["config"] = "nli"
     write_json(one / "run.json", later)
     with pytest.raises(InputError, match=r"backbone .*one: made from quick, which was trained on 4-class, whose"):
-        requests.request(recipe(backbone=str(one)), sample_repo)
+        run_folder.request(recipe(backbone=str(one)), sample_repo)
     write_json(one / "run.json", {**later, "ancestors": []})
-    assert requests.request(recipe(backbone=str(one)), sample_repo)["recipe"]["backbone"].startswith("one@")
+    assert run_folder.request(recipe(backbone=str(one)), sample_repo)["recipe"]["backbone"].startswith("one@")
     # Pruned, it has a record of another name.
     (one / "run.json").unlink()
     write_json(one / "prune.json", {"backbone": "quick", "ancestors": [before]})
     with pytest.raises(InputError, match="made from quick, which was trained on 4-class"):
-        requests.request(recipe(backbone=str(one)), sample_repo)
+        run_folder.request(recipe(backbone=str(one)), sample_repo)
 
 
 def test_a_model_on_the_hub_is_known_by_its_record(run, on_the_hub, sample_repo, tmp_path):
@@ -287,27 +288,27 @@ def test_a_model_on_the_hub_is_known_by_its_record(run, on_the_hub, sample_repo,
     assert code == 0
     assert f"cdconv: {HUB_ID} was trained on 4-class, whose training split holds rows" in err
     asked = recipe("4-class", backbone=on_the_hub)
-    assert requests.conditions(asked, True) == {"deterministic": True, "revisions": {HUB_ID: SHA}}
-    assert requests.conditions(recipe(backbone="user/unknown"), False) == {"deterministic": False, "revisions": {}}
+    assert run_folder.conditions(asked, True) == {"deterministic": True, "revisions": {HUB_ID: SHA}}
+    assert run_folder.conditions(recipe(backbone="user/unknown"), False) == {"deterministic": False, "revisions": {}}
 
 
 def test_a_run_is_not_resumed_under_other_conditions(tmp_path):
     work, asked = tmp_path / "run.partial", {"recipe": {}}
     begun = {"deterministic": False, "revisions": {HUB_ID: SHA}}
-    requests.claim(work, asked, False, begun)
+    run_folder.claim(work, asked, False, begun)
     (work / "state").mkdir()
-    requests.claim(work, asked, True, begun)
-    requests.claim(work, asked, True, {**begun, "revisions": {}})  # out of reach
+    run_folder.claim(work, asked, True, begun)
+    run_folder.claim(work, asked, True, {**begun, "revisions": {}})  # out of reach
     (work / "state").rename(work / ".state.7.old")  # as a process leaves it that was killed while it replaced it
     with pytest.raises(InputError, match="an unfinished run"):
-        requests.claim(work, asked, False, begun)
+        run_folder.claim(work, asked, False, begun)
     assert (work / "state").is_dir()
     with pytest.raises(InputError, match=r"began without --deterministic; resume it so, or remove it"):
-        requests.claim(work, asked, True, {**begun, "deterministic": True})
+        run_folder.claim(work, asked, True, {**begun, "deterministic": True})
     with pytest.raises(InputError, match=r"began with user/seen at commit 0123456789ab, and it stands at ffffffffffff"):
-        requests.claim(work, asked, True, {**begun, "revisions": {HUB_ID: "f" * 40}})
+        run_folder.claim(work, asked, True, {**begun, "revisions": {HUB_ID: "f" * 40}})
     write_json(work / "run.json", {"request": {"recipe": {}}})  # of before conditions were recorded
-    requests.claim(work, asked, True, {**begun, "deterministic": True})
+    run_folder.claim(work, asked, True, {**begun, "deterministic": True})
 
 
 def test_a_page_of_results_takes_no_figure_of_seen_rows(quick_model, tmp_path):

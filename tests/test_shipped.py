@@ -6,11 +6,11 @@ import pytest
 from chats import chat
 from transformers import pipeline
 
-from contradiction import results
 from contradiction.commands.options import SHIPPED
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
-from contradiction.evaluation.on_split import evaluate
+from contradiction.evaluation import results
+from contradiction.evaluation.evaluate import evaluate
 
 CHAT = ("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
 BALL = ("动作这么溜，你打篮球多少年了？", "十年了，从小学打到大学", "动作这么溜，你玩篮球多少年了？")

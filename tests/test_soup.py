@@ -8,17 +8,17 @@ import torch
 from safetensors.torch import load_file
 from transformers import pipeline
 
-from contradiction import record
-from contradiction.classifiers.export import export
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
-from contradiction.evaluation.on_split import evaluate
-from contradiction.files import read_json, write_json
-from contradiction.merging.ensembling import ensemble
-from contradiction.merging.soup import soup
-from contradiction.recipes import Recipe
+from contradiction.evaluation.evaluate import evaluate
+from contradiction.io.files import read_json, write_json
 from contradiction.reports import run_log
+from contradiction.training import record
+from contradiction.training.ensembling import ensemble
+from contradiction.training.export import export
 from contradiction.training.loop import train
+from contradiction.training.recipe import Recipe
+from contradiction.training.soup import soup
 
 
 def run(start, data, out, **values):

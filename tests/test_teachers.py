@@ -8,17 +8,16 @@ import torch
 from accelerate import Accelerator
 from scipy.special import softmax
 
-from contradiction import record
-from contradiction.classifiers.checkpoint import CheckpointClassifier
 from contradiction.data.splits import load_split
 from contradiction.errors import InputError
-from contradiction.recipes import Recipe
-from contradiction.training import loop
+from contradiction.methods.checkpoint import CheckpointClassifier
+from contradiction.training import loop, record
+from contradiction.training.distillation import soft_labels
 from contradiction.training.loop import train
 from contradiction.training.losses import SOFT, divergence, objective
-from contradiction.training.requests import TAUGHT
-from contradiction.training.sampling import Reading
-from contradiction.training.teachers import soft_labels
+from contradiction.training.recipe import Recipe
+from contradiction.training.rows import Reading
+from contradiction.training.run_folder import TAUGHT
 
 SCRATCH = {"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600}
 

@@ -5,9 +5,9 @@ from accelerate import Accelerator
 from event_files import scalars
 
 from contradiction.errors import InputError
-from contradiction.recipes import Recipe
-from contradiction.training import loop, stages, tracking
+from contradiction.training import hierarchical, loop, tracking
 from contradiction.training.loop import train
+from contradiction.training.recipe import Recipe
 
 QUICK = Recipe(
     name="quick",
@@ -20,7 +20,7 @@ QUICK = Recipe(
 
 
 def test_the_curves_of_a_run_are_in_the_trackers_file(sample_repo, tmp_path):
-    from contradiction import record
+    from contradiction.training import record
 
     out = train(QUICK, data=sample_repo, out=tmp_path / "run", track="tensorboard")
     found = scalars(tmp_path / "run.tracking")
@@ -84,8 +84,8 @@ def test_a_run_has_its_name_and_one_that_goes_on_keeps_it(sample_repo, tmp_path,
     recipe = QUICK.with_changes(view="hierarchical", epochs=1)
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(tracking.Tracker, "step", stopping)
-        stages.train(recipe, **options, save_steps=5)
-    stages.train(recipe, **options, resume=True)
+        hierarchical.train(recipe, **options, save_steps=5)
+    hierarchical.train(recipe, **options, resume=True)
     names = ["run-intra-sentence", "run-intra-sentence", "run-role-confusion", "run-history"]
     assert [name for _, name in opened] == [trackio["name"] for trackio, _ in opened] == names
     assert [trackio["resume"] for trackio, _ in opened] == ["never", "allow", "never", "never"]

@@ -18,12 +18,12 @@ from safetensors.numpy import load_file
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from contradiction.errors import InputError
-from contradiction.recipes import Recipe
 from contradiction.reproduction import timing
+from contradiction.training import hierarchical, run_folder
 from contradiction.training import loop as training
-from contradiction.training import requests, stages
 from contradiction.training.loaders import Layout
 from contradiction.training.loop import train
+from contradiction.training.recipe import Recipe
 
 QUICK = Recipe(
     name="quick",
@@ -199,8 +199,8 @@ def test_labels_that_are_never_predicted_are_named():
 
 def test_training_does_not_read_the_test_split(sample_repo, tmp_path, monkeypatch):
     asked = []
-    real = requests.load_split
-    monkeypatch.setattr(requests, "load_split", lambda *rest: asked.append(rest[2]) or real(*rest))
+    real = run_folder.load_split
+    monkeypatch.setattr(run_folder, "load_split", lambda *rest: asked.append(rest[2]) or real(*rest))
     train(QUICK.with_changes(epochs=1), data=sample_repo, out=tmp_path / "run")
     assert asked == ["train", "validation"]
 
@@ -281,7 +281,7 @@ def test_a_backbone_is_recorded_by_what_it_is_not_by_where_it_lies(finished, sam
 def test_a_backbone_without_safetensors_is_told_from_others_by_its_other_weights(finished, sample_repo, tmp_path):
     def requested(parent):
         recipe = QUICK.with_changes(backbone=str(tmp_path / parent / "encoder"))
-        return requests.request(recipe, sample_repo)["recipe"]["backbone"]
+        return run_folder.request(recipe, sample_repo)["recipe"]["backbone"]
 
     weights = {name: torch.tensor(each) for name, each in load_file(finished / "model.safetensors").items()}
     for parent, factor in (("one", 1), ("same", 1), ("other", 2)):
@@ -460,7 +460,7 @@ def test_a_part_that_processes_cannot_share_alike_is_refused():
         Layout(100, 32, accumulate=8, processes=3)
 
 
-@pytest.mark.parametrize("run", [train, stages.train])
+@pytest.mark.parametrize("run", [train, hierarchical.train])
 @pytest.mark.parametrize("out", [".", "/"])
 def test_a_place_without_a_name_is_refused_before_any_work(run, out):
     with pytest.raises(InputError, match=f"^{re.escape(out)}: names no new folder; name one inside it, for instance"):
@@ -469,7 +469,7 @@ def test_a_place_without_a_name_is_refused_before_any_work(run, out):
 
 @pytest.mark.parametrize("view", ["flatten", "hierarchical"])
 def test_fp16_is_refused_on_a_cpu_where_it_would_be_fp32_under_another_name(view, sample_repo, tmp_path):
-    run = stages.train if view == "hierarchical" else train
+    run = hierarchical.train if view == "hierarchical" else train
     with pytest.raises(InputError, match="^precision 'fp16' is for GPUs; on a CPU bf16 is the fast one"):
         run(QUICK.with_changes(precision="fp16", view=view), data=sample_repo, out=tmp_path / "run")
     with pytest.raises(InputError, match="^precision 'fp16' is for GPUs"):

@@ -5,13 +5,13 @@ import torch
 
 from contradiction.data.splits import load_split
 from contradiction.errors import InputError
-from contradiction.files import read_json
-from contradiction.recipes import Recipe
-from contradiction.training import transfer
+from contradiction.io.files import read_json
+from contradiction.training import transfer_set
 from contradiction.training.loop import train
 from contradiction.training.losses import SOFT, UNLABELLED, divergence, objective
-from contradiction.training.sampling import training_rows
-from contradiction.training.transfer import transfer_rows
+from contradiction.training.recipe import Recipe
+from contradiction.training.rows import training_rows
+from contradiction.training.transfer_set import transfer_rows
 
 SCRATCH = {"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600}
 
@@ -59,7 +59,7 @@ def test_the_turns_speak_of_the_same_things(rows):
 
 def test_how_many_contexts_are_compared_at_once_makes_no_difference(rows, monkeypatch):
     whole = transfer_rows(rows, 2).to_dict()
-    monkeypatch.setattr(transfer, "CHUNK", 7)
+    monkeypatch.setattr(transfer_set, "CHUNK", 7)
     assert transfer_rows(rows, 2).to_dict() == whole
 
 

@@ -8,9 +8,9 @@ import pytest
 from tokenizers import Tokenizer, models
 from transformers import PreTrainedTokenizerFast
 
-from contradiction.backbones.start import character_tokenizer
-from contradiction.classifiers.scoring import encode
-from contradiction.views import VIEWS, model_input
+from contradiction.inference.torch_backend import encode
+from contradiction.inputs.views import VIEWS, model_input
+from contradiction.training.initialize import character_tokenizer
 
 ROW = {"u1": "你好吗", "b1": "我很好", "u2": "你多大", "b2": "我三岁"}
 
@@ -51,7 +51,7 @@ def test_a_message_cannot_forge_the_border_between_speakers(tokenizer):
 def test_a_tokenizer_made_from_texts_is_the_same_in_every_process():
     texts = "[text * 2 for text in ('你好吗', '我很好 OK', '你多大', '我三岁 ok')]"
     code = (
-        "from contradiction.backbones.start import character_tokenizer as make\n"
+        "from contradiction.training.initialize import character_tokenizer as make\n"
         f"print(sorted(make({texts}, 12).get_vocab().items(), key=lambda item: item[1]))"
     )
     seen = {

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from typing import Any
 
-from contradiction.chats import forms
+from contradiction.chats import formats
 from contradiction.conversation import ASSISTANT, USER
 from contradiction.errors import InputError, kind_of
 
@@ -64,12 +64,12 @@ def _role(name: str, names: Counter[str]) -> str | None:
 
 def _from_json(lines: list[str]) -> list[Any]:
     try:
-        value = forms.parse("\n".join(lines))
+        value = formats.parse("\n".join(lines))
     except InputError:
         if len(lines) == 1 or not all(line[0] == "{" for line in lines):
             raise
-        value = [forms.parse(line) for line in lines]
-    messages, _ = forms.from_value(value)
+        value = [formats.parse(line) for line in lines]
+    messages, _ = formats.from_value(value)
     if not isinstance(messages, list):
         raise InputError(f"messages is {kind_of(messages)}; it must be a list")
     return messages

@@ -12,7 +12,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from contradiction.chats.forms import (
+from contradiction.chats.formats import (
     DELIMITERS,
     ID,
     NOT_UTF8,

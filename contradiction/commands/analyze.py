@@ -6,8 +6,8 @@ from typing import Annotated, Any
 import typer
 
 from contradiction.commands.options import DATA, RESULTS, SHOWN_RESULTS, DataOption
+from contradiction.commands.terminal import progress, tell_seen
 from contradiction.errors import InputError
-from contradiction.terminal import progress, tell_seen
 
 
 def analyze(
@@ -27,10 +27,10 @@ def analyze(
 
     A kept evaluation is analysed without a model; the evaluation.json that this command leaves is one.
     """
-    from contradiction.analysis import page as analysis_page
-    from contradiction.analysis.figures import analyse
-    from contradiction.analysis.material import read_kept
-    from contradiction.results import check_folder
+    from contradiction.evaluation.results import check_folder
+    from contradiction.reports.analysis import page as analysis_page
+    from contradiction.reports.analysis.figures import analyse
+    from contradiction.reports.analysis.predictions import read_kept
 
     check_folder(results)
     analysis_page.check_place(out)
@@ -51,9 +51,9 @@ def analyze(
 
 
 def _measure(model: str, data: str, config: str | None, split: str, view: str | None) -> dict[str, Any]:
-    from contradiction import results
-    from contradiction.analysis.figures import measure
     from contradiction.detector import ContradictionDetector
+    from contradiction.evaluation import results
+    from contradiction.reports.analysis.figures import measure
 
     detector = ContradictionDetector.from_pretrained(model, view=view)
     with progress(f"analysing {Path(model).name}") as bar:

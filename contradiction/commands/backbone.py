@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from contradiction.terminal import progress, show
+from contradiction.commands.terminal import progress, show
 
 app = typer.Typer(help="Makes backbones fit what they are used for.", no_args_is_help=True)
 
@@ -25,9 +25,9 @@ def prune_(
     min_count: Annotated[int | None, typer.Option(min=1, help="How often a piece must be used. By default 1.")] = None,
 ) -> None:
     """Cuts a multilingual backbone's vocabulary to what a corpus needs: the same scores from fewer parameters."""
-    from contradiction.backbones.corpus import read_texts
-    from contradiction.backbones.pruning import prune
-    from contradiction.tables import Table
+    from contradiction.io.tables import Table
+    from contradiction.training.pruning import prune
+    from contradiction.training.pruning_corpus import read_texts
 
     with progress("reading texts, twice") as bar:
         task = bar.add_task("", total=None)

@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from contradiction.commands.options import DATA, DataOption
+from contradiction.commands.terminal import progress, show
 from contradiction.errors import InputError
-from contradiction.terminal import progress, show
 
 
 def calibrate(
@@ -24,12 +24,13 @@ def calibrate(
 
     `cdconv train` does this by itself; this is for checkpoints from elsewhere, whose labels have the names of ours.
     """
-    from contradiction import record, results, seen
-    from contradiction.classifiers import calibration
-    from contradiction.classifiers.checkpoint import demand_no_other_view, state_view
-    from contradiction.classifiers.decision import FILE
     from contradiction.data.splits import load_split, name_of, of_bot
-    from contradiction.tables import Table
+    from contradiction.evaluation import results
+    from contradiction.io.tables import Table
+    from contradiction.methods import calibration
+    from contradiction.methods.checkpoint import demand_no_other_view, state_view
+    from contradiction.methods.decision import FILE
+    from contradiction.training import leakage, record
 
     if not model.is_dir():
         raise InputError(
@@ -38,7 +39,7 @@ def calibrate(
     config = config or results.trained_on(model) or "4-class"
     rows = load_split(data, config, "validation")
     run = record.read(model)
-    if why := seen.why_seen(run, config, "validation", name_of(data)):
+    if why := leakage.why_seen(run, config, "validation", name_of(data)):
         raise InputError(f"{model} {why}: a rule chosen on these would be too sure; take rows that it has not seen")
     rows = of_bot(rows, run.get("request", {}).get("recipe", {}).get("bot"))
     if view:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from contradiction.terminal import progress, show
+from contradiction.commands.terminal import progress, show
 
 
 def contrast(
@@ -20,8 +20,8 @@ def contrast(
     """
     from contradiction.detector import ContradictionDetector
     from contradiction.evaluation.contrast import ask, contrast_table, fingerprint, read_pairs, summary
-    from contradiction.evaluation.on_split import model_name
-    from contradiction.files import check_file, write_json
+    from contradiction.evaluation.evaluate import model_name
+    from contradiction.io.files import check_file, write_json
 
     if json:
         check_file(json)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from contradiction.commands.options import DATA
+from contradiction.commands.terminal import show
 from contradiction.errors import InputError
-from contradiction.terminal import show
 
 if TYPE_CHECKING:
     from contradiction.data.sources import Source
@@ -58,12 +58,12 @@ def build(
     ] = False,
 ) -> None:
     """Builds the data repo that `load_dataset("cdconv", "4-class")` reads."""
-    from contradiction import results
-    from contradiction.data import datarepo
+    from contradiction.data import build
+    from contradiction.evaluation import results
 
     found = find(source)
     made = "six configs and four checklists" if checklists else "six configs"
-    datarepo.build(found, out, checklists, results.baseline_table())
+    build.build(found, out, checklists, results.baseline_table())
     typer.echo(f"{out}: {made} from {found.path}")
 
 
@@ -81,7 +81,7 @@ def nli(
     From the Hub: clue/clue:ocnli, clue/clue:cmnli, facebook/xnli:zh; by default its split of the same name, another as
     ID:CONFIG:SPLIT.
     """
-    from contradiction.data import nli as corpora
+    from contradiction.data.corpora import nli as corpora
 
     rows = corpora.build(train, validation, out)
     typer.echo(

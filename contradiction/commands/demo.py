@@ -10,7 +10,7 @@ from contradiction.commands.options import DATA, SHIPPED, ModelOption, demand_mo
 from contradiction.commands.train import run
 
 if TYPE_CHECKING:
-    from contradiction.recipes import Recipe
+    from contradiction.training.recipe import Recipe
 
 DEMO = "runs/demo"  # where what the demo makes lies
 
@@ -37,17 +37,17 @@ def demo(
     port: Annotated[int, typer.Option(min=1, max=65535, help="The port of the page.")] = 7860,
 ) -> None:
     """The whole line: builds the data, takes the shipped detector or trains one, evaluates it, and opens the page."""
-    from contradiction import results
     from contradiction.commands.evaluate import evaluate
     from contradiction.commands.results import card
-    from contradiction.data import datarepo
+    from contradiction.data import build
+    from contradiction.evaluation import results
 
     found = find(source, fall_back=source is None)
     data, out = (
         (DATA, Path(DEMO)) if found.kind == "release" else (f"{DATA}-{found.kind}", Path(f"{DEMO}-{found.kind}"))
     )
     typer.secho("1. data set", bold=True)
-    datarepo.build(found, data, baselines=results.baseline_table())
+    build.build(found, data, baselines=results.baseline_table())
     typer.echo(f"{data}: six configs from {found.path}")
     typer.secho("2. detector", bold=True)
     if train or backbone:
@@ -67,7 +67,7 @@ def demo(
 
 
 def _trained(out: Path, backbone: str | None, data: str) -> Path:
-    from contradiction.recipes import Recipe
+    from contradiction.training.recipe import Recipe
 
     recipe = Recipe.load("flatten-4-class").with_changes(backbone=backbone) if backbone else Recipe.load("tiny")
     if backbone:
@@ -81,8 +81,8 @@ def _trained(out: Path, backbone: str | None, data: str) -> Path:
 
 def _set_aside_another_run(out: Path, recipe: "Recipe", data: str) -> None:
     """Renames a run of another recipe or other data, so that the demo can use its name and nothing is lost."""
-    from contradiction import record
-    from contradiction.training.requests import request
+    from contradiction.training import record
+    from contradiction.training.run_folder import request
 
     for place in (out, out.with_name(f"{out.name}.partial")):
         if place.exists() and record.request(place) != request(recipe, data):

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from contradiction.commands.options import SHIPPED, ModelOption, demand_model
+from contradiction.commands.terminal import progress
 from contradiction.errors import InputError
 from contradiction.labels import NON_CONTRADICTION
-from contradiction.terminal import progress
 from contradiction.verdict import is_unchecked
 
 if TYPE_CHECKING:
-    from contradiction.chats.answers import AnswerFiles, LineFile
     from contradiction.chats.readers import Chats, Entry
     from contradiction.chats.streams import Answered, Tally
-    from contradiction.classifiers.decision import Settings
+    from contradiction.chats.writers import AnswerFiles, LineFile
+    from contradiction.methods.decision import Settings
     from contradiction.verdict import Verdict
 
 NOT_JUDGED = "not judged"
@@ -102,7 +102,7 @@ def detect(
     chats = _open(file, text, None if format == "auto" else format)
     path = Path(file) if text is None and Path(file).is_file() else None
     if out and text is None:
-        from contradiction.chats.answers import demand_apart
+        from contradiction.chats.writers import demand_apart
 
         demand_apart(out, os.fstat(0) if file == "-" else Path(file).stat())
     from contradiction.chats import streams
@@ -158,7 +158,7 @@ def _check_together(file: str, text: str | None, out: Path | None, *, resume: bo
 
 def _settings(**asked: Any) -> dict[str, Any]:
     """Those that are asked for; says what is wrong with them before the model is loaded."""
-    from contradiction.classifiers.decision import Settings
+    from contradiction.methods.decision import Settings
 
     settings = {name: value for name, value in asked.items() if value is not None}
     Settings(**settings)
@@ -198,7 +198,7 @@ def _told(settings: "Settings") -> dict[str, Any]:
 
 
 def _kept(out: Path, chats: "Chats", path: Path | None, resume: bool, told: dict[str, Any]) -> "AnswerFiles":
-    from contradiction.chats.answers import AnswerFiles, request
+    from contradiction.chats.writers import AnswerFiles, request
 
     if resume and path is None:
         raise InputError(f"{chats.where}: --resume needs a file, of which it can be seen that it is still the same")
@@ -211,7 +211,7 @@ def _kept(out: Path, chats: "Chats", path: Path | None, resume: bool, told: dict
 
 def _beside(path: Path, key: str) -> "LineFile":
     """What is rejected of a file goes beside it."""
-    from contradiction.chats.answers import LineFile, rejected
+    from contradiction.chats.writers import LineFile, rejected
 
     return LineFile(rejected(path), key)
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from contradiction.commands.options import DATA, RESULTS, SHOWN_RESULTS, DataOption
+from contradiction.commands.terminal import progress, show, tell_seen
 from contradiction.errors import InputError
-from contradiction.terminal import progress, show, tell_seen
 
 if TYPE_CHECKING:
     from contradiction.detector import ContradictionDetector
@@ -42,7 +42,7 @@ def evaluate(
 ) -> None:
     """Scores a detector, with 95 % bootstrap intervals, beside the kept artefact baselines on the same rows."""
     from contradiction.detector import ContradictionDetector
-    from contradiction.files import check_file
+    from contradiction.io.files import check_file
 
     if json:
         check_file(json)
@@ -64,8 +64,7 @@ def evaluate(
 def _labels(
     detector: "ContradictionDetector", data: str, config: str | None, split: str, json: Path | None, kept: Path | None
 ) -> None:
-    from contradiction import results
-    from contradiction.evaluation import outcomes
+    from contradiction.evaluation import outcomes, results
 
     config = config or results.trained_on(detector.name) or detector.task
     if kept and (reason := outcomes.why_never(detector.name, config, split, detector.classifier.rule)):
@@ -85,7 +84,7 @@ def _labels(
 
 
 def _scored(detector: "ContradictionDetector", data: str, config: str, split: str) -> dict[str, Any]:
-    from contradiction.evaluation.on_split import evaluate as run
+    from contradiction.evaluation.evaluate import evaluate as run
 
     with progress(f"evaluating {Path(detector.name).resolve().name}") as bar:
         task = bar.add_task("", total=None)
@@ -123,18 +122,17 @@ def _evidence(
     limit: int | None,
     json: Path | None,
 ) -> None:
-    from contradiction import results
-    from contradiction.evaluation import on_checklists
+    from contradiction.evaluation import checklists, results
+    from contradiction.inputs.windows import READINGS, check_reading
     from contradiction.labels import GROUPED
-    from contradiction.windows import READINGS, check_reading
 
     readings = READINGS if reading == ALL else (check_reading(reading),)
     # Of the split that the model was not trained on the other side of.
     grouped = (results.trained_on(detector.name) or "").endswith(GROUPED)
-    default = next(each for each in on_checklists.CONFIGS if each.endswith(GROUPED) == grouped)
+    default = next(each for each in checklists.CONFIGS if each.endswith(GROUPED) == grouped)
     with progress(f"judging chats with {Path(detector.name).resolve().name}") as bar:
         task = bar.add_task("", total=None)
-        result = on_checklists.evaluate(
+        result = checklists.evaluate(
             detector, data=data, config=config or default, readings=readings, limit=limit,
             on_start=lambda windows: bar.update(task, total=windows),
             on_batch=lambda done: bar.advance(task, done),
@@ -142,6 +140,6 @@ def _evidence(
     tell_seen(result)
     if json:
         results.keep(result, json)
-    show(*on_checklists.tables(result))
-    for note in on_checklists.notes(result):
+    show(*checklists.tables(result))
+    for note in checklists.notes(result):
         typer.echo(note)

@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 
-from contradiction import shipped
+from contradiction import paths
 from contradiction.errors import InputError
 
-SHIPPED = str(shipped.FOLDER)
-RESULTS = shipped.RESULTS
+SHIPPED = str(paths.FOLDER)
+RESULTS = paths.RESULTS
 SHOWN_RESULTS = "models/results"  # of the checkout, wherever that lies
 
 ModelOption = Annotated[

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from contradiction.commands.options import DATA, DataOption
+from contradiction.commands.terminal import show
 from contradiction.errors import InputError
-from contradiction.terminal import show
 
 if TYPE_CHECKING:
     from contradiction.reproduction.cells import Cell
@@ -60,7 +60,7 @@ def reproduce(
     A killed run goes on where it stopped. A cell that fails is reported on stderr and the rest goes on; exit code 1.
     Several may run at once on one --out: each takes the cells that no other is at.
     """
-    from contradiction.locking import locked
+    from contradiction.io.locking import locked
     from contradiction.reproduction import grid
     from contradiction.reproduction.cells import cells_of, values_of
     from contradiction.reproduction.cells import shard as shard_of
@@ -114,9 +114,9 @@ def _run(
     save_steps: int | None,
 ) -> int:
     """Runs what is not finished and no other process is at; gives how many cells failed."""
-    from contradiction.locking import TakenError
-    from contradiction.recipes import of_folder
+    from contradiction.io.locking import TakenError
     from contradiction.reproduction import grid, timing
+    from contradiction.training.recipe import of_folder
 
     grid.check_free(mine, folder, resume)
     done = grid.finished(cells, folder)
@@ -155,8 +155,8 @@ def _run(
 
 
 def _show_plan(cells: Sequence["Cell"], done: Done, data: str, folder: Path) -> None:
+    from contradiction.io.tables import Table
     from contradiction.reproduction import timing
-    from contradiction.tables import Table
 
     todo = [cell for cell in cells if cell.name not in done]
     minutes, source = timing.estimate(cells, done), "as the finished cells took on this hardware"
@@ -184,7 +184,7 @@ def _show_plan(cells: Sequence["Cell"], done: Done, data: str, folder: Path) -> 
 
 
 def _write_table(table: str, cells: Sequence["Cell"], data: str, folder: Path, count_baselines: bool) -> None:
-    from contradiction.reproduction import artefacts, grid
+    from contradiction.reproduction import baselines, grid
     from contradiction.reproduction import table as tables
     from contradiction.reproduction.panels import configs_of, panels_of
 
@@ -192,7 +192,7 @@ def _write_table(table: str, cells: Sequence["Cell"], data: str, folder: Path, c
     if not done:
         typer.echo(f"cdconv: {folder}: no cell is finished, so there is no table yet", err=True)
         return
-    beside = {config: artefacts.beside(config, cells, data, folder, count_baselines) for config in configs_of(cells)}
+    beside = {config: baselines.beside(config, cells, data, folder, count_baselines) for config in configs_of(cells)}
     panels = panels_of(table, cells, done, beside, grid.bots_of(cells, data))
     for panel in panels:
         show(tables.score_table(panel))

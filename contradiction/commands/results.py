@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from contradiction.commands.options import DATA, RESULTS, SHOWN_RESULTS, DataOption
+from contradiction.commands.terminal import show
 from contradiction.errors import InputError
-from contradiction.terminal import show
 
 
 def baselines(
@@ -25,10 +25,9 @@ def baselines(
 
     That is fitted to n-grams alone and, with --embedder, to embeddings by an encoder that is not fine-tuned too.
     """
-    from contradiction import results
-    from contradiction.embeddings import Embedder
     from contradiction.evaluation import baselines as artefacts
-    from contradiction.evaluation import kernel_baseline
+    from contradiction.evaluation import kernel_baseline, results
+    from contradiction.inference.embedding import Embedder
 
     encoder = Embedder(embedder) if embedder else None
     for each in config or ["2-class", "4-class", "2-class-grouped", "4-class-grouped"]:
@@ -51,9 +50,9 @@ def card(
     data: Annotated[str | None, typer.Option(help="Its data repo, for figures on parts of the test split too.")] = None,
 ) -> None:
     """Writes a model's card from the record of its run and the kept evaluations of that run."""
-    from contradiction import files
+    from contradiction.evaluation.results import check_folder
+    from contradiction.io import files
     from contradiction.reports import model_cards
-    from contradiction.results import check_folder
 
     check_folder(results)
     found = model_cards.evaluations_of(model, results)
@@ -66,7 +65,7 @@ def export(
     out: Annotated[Path, typer.Option(help="The folder to write.")],
 ) -> None:
     """Copies a model folder with its weights in fp16, half the bytes, to be shipped."""
-    from contradiction.classifiers.export import export as run
+    from contradiction.training.export import export as run
 
     size = sum(file.stat().st_size for file in run(model, out).rglob("*") if file.is_file())
     typer.echo(f"{out}: {size / 1e6:.1f} MB; next: cdconv evaluate {out}")
@@ -77,7 +76,7 @@ def results(
     folder: Annotated[Path, typer.Option(help="The kept results.", show_default=SHOWN_RESULTS)] = RESULTS,
 ) -> None:
     """Writes the page of results from the kept results, and a picture of them beside it."""
-    from contradiction import files
+    from contradiction.io import files
     from contradiction.reports import standings
     from contradiction.reports.results_page import results_page
 

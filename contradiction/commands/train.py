@@ -9,7 +9,7 @@ from contradiction.commands.options import DATA, DataOption, data_option
 from contradiction.errors import InputError
 
 if TYPE_CHECKING:
-    from contradiction.recipes import Recipe
+    from contradiction.training.recipe import Recipe
 
 
 def train(
@@ -51,7 +51,7 @@ def train(
     ] = False,
 ) -> None:
     """Trains a detector; the checkpoint kept is the best on validation, the test split is not read."""
-    from contradiction.recipes import Recipe
+    from contradiction.training.recipe import Recipe
 
     chosen = Recipe.load(recipe).with_changes(
         backbone=backbone,
@@ -71,17 +71,17 @@ def run(recipe: "Recipe", data: str, out: Path, **options: Any) -> None:
     """Trains by the recipe's method, and says what to do next."""
     from accelerate import PartialState
 
-    from contradiction.training import frozen, stages
+    from contradiction.inputs.views import HIERARCHICAL
+    from contradiction.training import hierarchical, kernel
     from contradiction.training import loop as training
-    from contradiction.views import HIERARCHICAL
 
     if recipe.frozen:
         resume = options.pop("resume", False)
         if asked := [f"--{key.replace('_', '-')}" for key, each in options.items() if each]:
             raise InputError(f"{recipe.name}: the backbone is frozen, there are no steps; {asked[0]} has no place here")
-        frozen.train(recipe, data=data, out=out, resume=resume)
+        kernel.train(recipe, data=data, out=out, resume=resume)
     else:
-        method = stages.train if recipe.view == HIERARCHICAL else training.train
+        method = hierarchical.train if recipe.view == HIERARCHICAL else training.train
         method(recipe, data=data, out=out, **options)
     if not PartialState().is_main_process:  # one of several is enough to say so
         return

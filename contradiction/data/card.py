@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import cdconv
 from contradiction.data import checklists, statistics
 from contradiction.data.sources import Source
+from contradiction.io.tables import Table
+from contradiction.io.templates import render
 from contradiction.labels import LABELS
-from contradiction.rendering import render
-from contradiction.tables import Table
 
 if TYPE_CHECKING:
     from datasets import Dataset

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import cdconv
 from contradiction.errors import InputError
+from contradiction.io.tables import Table
 from contradiction.labels import A2T, HISTORY, LABELS, NON_CONTRADICTION, RCT, ROLE
-from contradiction.tables import Table
 
 if TYPE_CHECKING:
     from datasets import Dataset, Features

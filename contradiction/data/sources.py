@@ -6,7 +6,7 @@ from pathlib import Path
 
 import cdconv
 from contradiction.errors import InputError
-from contradiction.quiet import no_data_bars
+from contradiction.io.quiet import no_data_bars
 
 SAMPLE = Path(__file__).with_name("sample.jsonl")
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from contradiction.errors import InputError, first_line
+from contradiction.io.quiet import no_data_bars
 from contradiction.labels import CHECKLISTS, CONFIGS
-from contradiction.quiet import no_data_bars
 
 if TYPE_CHECKING:
     from datasets import Dataset

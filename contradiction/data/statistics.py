@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from statistics import mean
 
 import cdconv
-from contradiction.tables import Table, percent
+from contradiction.io.tables import Table, percent
 
 TOTAL = "all"
 

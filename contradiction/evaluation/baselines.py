@@ -10,10 +10,10 @@ from typing import Any
 
 from contradiction.data.splits import fingerprint, load_split
 from contradiction.errors import InputError
+from contradiction.evaluation.results import evaluation
+from contradiction.inputs.views import VIEWS
 from contradiction.labels import CONFIGS, NLI
-from contradiction.ngrams import linear_model
-from contradiction.results import evaluation
-from contradiction.views import VIEWS
+from contradiction.methods.ngrams import linear_model
 
 FEATURES = {"reply-only": "TF-IDF, reply only", "context-only": "TF-IDF, context only", "flatten": "TF-IDF, all"}
 CONVERSATIONS = tuple(config for config in CONFIGS if config != "nli" and not config.startswith(NLI))
@@ -30,7 +30,7 @@ def run(
 ) -> Iterator[dict[str, Any]]:
     """Fits and scores TF-IDF of character n-grams, utterance by utterance, with a class-balanced logistic regression.
 
-    Deterministic; see ``contradiction.ngrams``.
+    Deterministic; see ``contradiction.methods.ngrams``.
 
     Args:
         data: the data repo.
@@ -44,7 +44,7 @@ def run(
         InputError: no such config of conversations.
 
     Yields:
-        One evaluation for each part of the conversation, as ``contradiction.results`` keeps it.
+        One evaluation for each part of the conversation, as ``contradiction.evaluation.results`` keeps it.
     """
     check_config(config)
     test = load_split(data, config, split)

@@ -18,9 +18,9 @@ from typing import Any
 from contradiction.conversation import ASSISTANT, USER
 from contradiction.data.sources import SAMPLE
 from contradiction.detector import ContradictionDetector
-from contradiction.files import read_json
+from contradiction.io.files import read_json
+from contradiction.io.tables import Table, interval, percent
 from contradiction.rates import wilson
-from contradiction.tables import Table, interval, percent
 from contradiction.verdict import Verdict
 
 PAIRS = SAMPLE.with_name("contrast.jsonl")

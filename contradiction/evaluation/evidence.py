@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from contradiction.errors import InputError
+from contradiction.io.tables import Table, interval, percent
 from contradiction.labels import CONTRADICTION, HISTORY, LABELS, NON_CONTRADICTION, is_contradiction
 from contradiction.rates import wilson
-from contradiction.tables import Table, interval, percent
 
 TASK = "4-class"
 # What is counted of each row; every figure is a ratio of sums of these.

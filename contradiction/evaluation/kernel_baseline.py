@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from contradiction import seen
-from contradiction.classifiers import calibration
-from contradiction.classifiers.label_classifier import calibrated, decided
 from contradiction.data.splits import fingerprint, load_split, name_of
-from contradiction.embeddings import Embedder
 from contradiction.evaluation.baselines import check_config
-from contradiction.kernel import KernelModel
+from contradiction.evaluation.results import evaluation
+from contradiction.inference.embedding import Embedder
+from contradiction.inputs.views import CONVERSATION
+from contradiction.io.weights import by_content
 from contradiction.labels import LABELS, task_of
-from contradiction.results import evaluation
-from contradiction.views import CONVERSATION
-from contradiction.weights import by_content
+from contradiction.methods import calibration
+from contradiction.methods.kernel_regression import KernelModel
+from contradiction.methods.probabilistic import calibrated, decided
+from contradiction.training import leakage
 
 NAME = "kernel ridge"
 WORDS = "n-grams"  # what it is fitted to without an encoder
@@ -26,7 +26,7 @@ VALIDATION = "validation"
 
 
 def run(data: str | Path, config: str, embedder: Embedder | None = None, split: str = "test") -> dict[str, Any]:
-    """Fits and scores the kernel machine on all four utterances; see ``contradiction.kernel``.
+    """Fits and scores the kernel machine on all four utterances; see ``contradiction.methods.kernel_regression``.
 
     Its decision rule is chosen on validation, as that of a trained detector is. Deterministic.
 
@@ -41,11 +41,11 @@ def run(data: str | Path, config: str, embedder: Embedder | None = None, split: 
         InputError: no such config of conversations, or the encoder knows the labels.
 
     Returns:
-        An evaluation, as ``contradiction.results`` keeps it, with probabilities.
+        An evaluation, as ``contradiction.evaluation.results`` keeps it, with probabilities.
     """
     check_config(config)
     if embedder:
-        seen.check_embedder(embedder.name, config, name_of(data))
+        leakage.check_embedder(embedder.name, config, name_of(data))
     names = LABELS[task_of(config)]
     rows = {each: load_split(data, config, each) for each in ("train", VALIDATION, split)}
     if embedder:

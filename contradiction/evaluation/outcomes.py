@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from contradiction.classifiers.decision import Rule, Settings
 from contradiction.errors import InputError
+from contradiction.io.tables import Table, interval, percent
 from contradiction.labels import CONTRADICTION, CONTRADICTIONS, LABELS, NLI, merge, task_of
+from contradiction.methods.decision import Rule, Settings
 from contradiction.rates import IN_USE, precision_at, wilson
-from contradiction.tables import Table, interval, percent
 
 THRESHOLDS = ("0.5", "precision>=0.5", "precision>=0.8", "precision>=0.9")
 TASKS = ("2-class", "4-class")
@@ -79,7 +79,7 @@ def why_not(result: Mapping[str, Any], rule: Rule) -> str | None:
     """Why outcomes cannot be had of an evaluation; None where they can.
 
     Args:
-        result: as ``contradiction.results`` keeps it.
+        result: as ``contradiction.evaluation.results`` keeps it.
         rule: of the detector as it is now.
     """
     name = result["name"]

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from contradiction import record
 from contradiction.evaluation.paired_tests import Contrast, contrasts, line_of, merged_run_of, run_of
-from contradiction.recipes import Recipe
-from contradiction.results import RESAMPLES, backbone_name
-from contradiction.tables import Table, percent, signed, signed_interval
+from contradiction.evaluation.results import RESAMPLES, backbone_name
+from contradiction.io.tables import Table, percent, signed, signed_interval
+from contradiction.training import record
+from contradiction.training.recipe import Recipe
 
 CONFIG = "4-class"
 REFERENCE = "e5-small-cdconv"  # the plainest: one run of flatten from the NLI stage, by labels alone

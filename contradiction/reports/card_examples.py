@@ -32,7 +32,7 @@ def pipeline_says(checkpoint: Path, example: Mapping[str, str]) -> dict[str, flo
         return None
     from transformers import pipeline
 
-    from contradiction.quiet import no_model_bars
+    from contradiction.io.quiet import no_model_bars
 
     with no_model_bars():
         classify = pipeline("text-classification", model=str(checkpoint), top_k=None, device="cpu")

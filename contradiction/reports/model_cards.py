@@ -5,24 +5,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import cdconv
-from contradiction import record, results
-from contradiction.analysis.headlines import headlines
-from contradiction.backbones import origin
-from contradiction.classifiers import ensemble as ensembles
-from contradiction.classifiers import frozen
-from contradiction.classifiers.decision import Rule
-from contradiction.data import nli
+from contradiction.data.corpora import nli
 from contradiction.errors import InputError
+from contradiction.evaluation import results
 from contradiction.evaluation.kernel_baseline import NAME as KERNEL
 from contradiction.evaluation.outcomes import rule_of, why_not
 from contradiction.evaluation.outcomes import table as settings_table
-from contradiction.files import read_json
+from contradiction.inputs.views import CONVERSATION, VIEWS
+from contradiction.io.files import read_json
+from contradiction.io.tables import Table, percent
+from contradiction.io.templates import render
 from contradiction.labels import LABELS, STAGES, task_of
-from contradiction.recipes import of_folder
-from contradiction.rendering import render
+from contradiction.methods import ensemble as ensembles
+from contradiction.methods import kernel
+from contradiction.methods.decision import Rule
 from contradiction.reports import attribution, card_examples
-from contradiction.tables import Table, percent
-from contradiction.views import CONVERSATION, VIEWS
+from contradiction.reports.analysis.headlines import headlines
+from contradiction.training import base_model, record
+from contradiction.training.recipe import of_folder
 
 if TYPE_CHECKING:
     from huggingface_hub import ModelCard, ModelCardData
@@ -67,7 +67,7 @@ def model_card(
 
     Args:
         folder: the model folder.
-        evaluations: of this model, as ``contradiction.results`` keeps them.
+        evaluations: of this model, as ``contradiction.evaluation.results`` keeps them.
         name: of the model, by default the folder's.
         data: the data repo of the evaluations, for figures on parts of the test split; without it there are none.
 
@@ -98,7 +98,7 @@ def _card(
 
     recipe = _leading(run)
     runs = [run, *record.members(run)]
-    bases = list(dict.fromkeys(filter(None, map(origin.of_run, runs))))
+    bases = list(dict.fromkeys(filter(None, map(base_model.of_run, runs))))
     corpora = dict.fromkeys(corpus for each in runs for corpus in each.get("corpora") or [])
     body = render(
         "model_card.md",
@@ -169,7 +169,7 @@ def _use(folder: Path, name: str, run: Mapping[str, Any], recipe: Mapping[str, A
     ensemble = read_json(folder / ensembles.FILE)["members"] if "ensemble" in run else []
     # In the example stands for a hierarchical model its last stage, which reads all, for an ensemble its first member
     # that transformers can load.
-    plain = [each for each in ensemble if not (folder / each / frozen.FILE).is_file()]
+    plain = [each for each in ensemble if not (folder / each / kernel.FILE).is_file()]
     checkpoint = stages[-1] if stages else plain[0] if plain else ""
     columns = VIEWS[stages[-1] if stages else recipe["view"]]
     alone = not recipe["frozen"] and bool(plain or not ensemble)

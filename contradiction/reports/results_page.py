@@ -3,12 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-from contradiction import results
+from contradiction.evaluation import results
 from contradiction.evaluation.contrast import kept_table
-from contradiction.rendering import render
+from contradiction.io.templates import render
 from contradiction.reports import run_log, standings
 from contradiction.reports.ablation import REFERENCE, ablation
-from contradiction.reports.leads import leads
+from contradiction.reports.comparisons import leads
 
 
 def results_page(folder: str | Path = results.FOLDER) -> str:

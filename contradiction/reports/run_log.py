@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from contradiction import record
+from contradiction.io.tables import Table, percent
 from contradiction.labels import task_of
-from contradiction.tables import Table, percent
+from contradiction.training import record
 
 COLLAPSED = "†"
 

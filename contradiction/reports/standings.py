@@ -5,9 +5,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from contradiction import results, shipped
+from contradiction import paths
+from contradiction.evaluation import results
 from contradiction.evaluation.paired_tests import Line, line_of, merged_run_of, run_of
-from contradiction.files import new_file
+from contradiction.io.files import new_file
 from contradiction.reports.panel import MEANINGS, PAPER, Panel, draw_legend, draw_panel
 
 NAME = "standings.png"
@@ -37,7 +38,7 @@ def standings(folder: str | Path = results.FOLDER) -> list[Panel]:
 
 
 def _line(kept: Mapping[str, Any], merged: bool) -> Line:
-    kind = "baseline" if kept["kind"] == "baseline" else "shipped" if kept["name"] == shipped.FOLDER.name else "trained"
+    kind = "baseline" if kept["kind"] == "baseline" else "shipped" if kept["name"] == paths.FOLDER.name else "trained"
     return line_of(kept, (merged_run_of if merged else run_of)(kept, rule=True), kind)  # as users get them
 
 

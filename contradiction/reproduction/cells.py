@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from contradiction import seen
 from contradiction.data.splits import of_bot
 from contradiction.errors import InputError
+from contradiction.inputs.views import VIEWS
 from contradiction.labels import BOTS, task_of
-from contradiction.recipes import Recipe, of_folder
-from contradiction.views import VIEWS
+from contradiction.training import leakage
+from contradiction.training.recipe import Recipe, of_folder
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -215,11 +215,11 @@ def _cells(
 ) -> list[Cell]:
     """A cell a part of the rows and seed; before them the zero-shot cell, where an NLI checkpoint can be asked."""
     from contradiction.data.splits import fingerprint, load_split
-    from contradiction.training import requests
-    from contradiction.training.sampling import training_rows
+    from contradiction.training import run_folder
+    from contradiction.training.rows import training_rows
 
     # Once for all seeds, because to read and hash data and backbone takes a while.
-    request = requests.request(recipe, data)
+    request = run_folder.request(recipe, data)
     train, test = load_split(data, recipe.config, "train"), fingerprint(load_split(data, recipe.config, "test"))
     start = start_name(str(recipe.backbone))
     found = []
@@ -231,7 +231,7 @@ def _cells(
         rows = len(training_rows(train, part).rows)
         for seed in seeds:
             one = part.with_changes(seed=seed)
-            seen.check_sources(one, request["data_name"])
+            leakage.check_sources(one, request["data_name"])
             varied = {key: getattr(one, key) for key in ("share", "bot", "epochs", "patience", "seed")}
             asked = {**request, "recipe": {**request["recipe"], **varied}}
             found.append(Cell(method, start, nli, True, one, rows, asked, test))

@@ -5,11 +5,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from contradiction import record, results
 from contradiction.errors import InputError
-from contradiction.locking import locked
+from contradiction.evaluation import results
+from contradiction.inputs.views import HIERARCHICAL
+from contradiction.io.locking import locked
 from contradiction.reproduction.cells import Cell
-from contradiction.views import HIERARCHICAL
+from contradiction.training import record
 
 if TYPE_CHECKING:
     from contradiction.detector import ContradictionDetector
@@ -95,13 +96,13 @@ def run(
 
 def _run(cell: Cell, data: str | Path, out: Path, drop_weights: bool, save_steps: int | None) -> None:
     from contradiction.detector import ContradictionDetector
-    from contradiction.evaluation.on_split import evaluate
+    from contradiction.evaluation.evaluate import evaluate
+    from contradiction.training import hierarchical
     from contradiction.training import loop as training
-    from contradiction.training import stages
 
     folder = cell.model(out)
     if cell.trained:
-        train = stages.train if cell.recipe.view == HIERARCHICAL else training.train
+        train = hierarchical.train if cell.recipe.view == HIERARCHICAL else training.train
         train(cell.recipe, data=data, out=folder, resume=True, save_steps=save_steps)
         detector = ContradictionDetector.from_pretrained(folder)
     else:
@@ -121,9 +122,9 @@ def zero_shot(model: str, view: str) -> "ContradictionDetector":
     Raises:
         InputError: there is no such checkpoint, or its labels are not those of NLI.
     """
-    from contradiction.classifiers.checkpoint import CheckpointClassifier
-    from contradiction.classifiers.scoring import load_checkpoint
     from contradiction.detector import ContradictionDetector
+    from contradiction.inference.torch_backend import load_checkpoint
+    from contradiction.methods.checkpoint import CheckpointClassifier
 
     loaded, tokenizer = load_checkpoint(model)
     # Public NLI checkpoints write their labels in capitals as often as not.

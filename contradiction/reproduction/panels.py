@@ -5,11 +5,11 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from contradiction import results
+from contradiction.evaluation import results
 from contradiction.evaluation.paired_tests import Line, Run, contrasts, merged_run_of, part_of, run_of
 from contradiction.labels import BOTS, merged_config, task_of
 from contradiction.reports.panel import PAPER, Panel
-from contradiction.reproduction.artefacts import VIEW
+from contradiction.reproduction.baselines import VIEW
 from contradiction.reproduction.cells import ARTEFACTS, BY_BOT, CURVE, METHODS, Cell, of_rows
 
 AGAINST = ("sentence-pair", "hierarchical")  # the methods that all others are tested against
@@ -38,7 +38,7 @@ def panels_of(
         cells: the whole grid.
         done: the kept test evaluations, by the cell's name.
         baselines: config -> kept evaluations of the artefact baselines on its test split, see
-            ``contradiction.reproduction.artefacts``.
+            ``contradiction.reproduction.baselines``.
         bots: whose reply a test row is, by its id; for the table ``bots``.
         bootstrap: resamples of the paired tests, and of the figures on a part of the rows.
     """

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from contradiction.files import new_file
+from contradiction.io.files import new_file
 from contradiction.reports.panel import COLOURS, MEANINGS, Panel, draw_legend, draw_panel
-from contradiction.reproduction.artefacts import VIEW
+from contradiction.reproduction.baselines import VIEW
 from contradiction.reproduction.cells import METHODS
 
 if TYPE_CHECKING:

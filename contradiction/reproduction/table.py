@@ -6,16 +6,16 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from contradiction import results
+from contradiction.evaluation import results
 from contradiction.evaluation.paired_tests import Line
-from contradiction.files import write_text
+from contradiction.io.files import write_text
+from contradiction.io.tables import Table, interval, percent, signed, signed_interval
+from contradiction.io.templates import render
 from contradiction.labels import LABELS, task_of
-from contradiction.recipes import Recipe
-from contradiction.rendering import render
 from contradiction.reports.panel import Panel
 from contradiction.reproduction import plot as plots
 from contradiction.reproduction.cells import ARTEFACTS, CURVE, TABLES, VARIED, Cell
-from contradiction.tables import Table, interval, percent, signed, signed_interval
+from contradiction.training.recipe import Recipe
 
 LEVEL = 0.05
 

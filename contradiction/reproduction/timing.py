@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from contradiction import record
-from contradiction.recipes import Recipe
+from contradiction.inputs.views import HIERARCHICAL
 from contradiction.reproduction.cells import Cell
-from contradiction.views import HIERARCHICAL
+from contradiction.training import record
+from contradiction.training.recipe import Recipe
 
 STEPS = 3
 
@@ -68,14 +68,14 @@ def measure(recipe: Recipe, data: str | Path) -> float:
     """
     from transformers import DataCollatorWithPadding
 
-    from contradiction.backbones.start import start
     from contradiction.data.splits import load_split
     from contradiction.training.accelerators import accelerator_for
+    from contradiction.training.initialize import start
     from contradiction.training.loaders import encode_rows
     from contradiction.training.losses import objective
     from contradiction.training.optimizers import adamw
     from contradiction.training.regularizers import AdversarialEmbeddings
-    from contradiction.training.sampling import training_rows
+    from contradiction.training.rows import training_rows
 
     rows = training_rows(load_split(data, recipe.config, "train"), recipe).rows
     model, tokenizer = start(recipe, recipe.labels, [])
@@ -113,7 +113,7 @@ def measure(recipe: Recipe, data: str | Path) -> float:
 
 def hardware() -> str:
     """What a run on this machine records as its hardware."""
-    from contradiction.classifiers.scoring import best_device
+    from contradiction.inference.torch_backend import best_device
 
     return record.hardware(best_device())
 

@@ -9,7 +9,7 @@ from accelerate.utils import parse_flag_from_env
 from contradiction.errors import InputError
 
 if TYPE_CHECKING:
-    from contradiction.recipes import Recipe
+    from contradiction.training.recipe import Recipe
 
 # How long a process waits for the main one, which alone asks teachers and chooses the decision rule. By default it
 # would give up after half an hour, on GPUs after ten minutes.

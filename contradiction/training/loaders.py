@@ -12,11 +12,11 @@ from torch.utils.data import DataLoader, Sampler
 from transformers import DataCollatorWithPadding
 from transformers.trainer_pt_utils import LengthGroupedSampler
 
-from contradiction.classifiers.scoring import encode
 from contradiction.errors import InputError
-from contradiction.recipes import Recipe
+from contradiction.inference.torch_backend import encode
+from contradiction.inputs.views import VIEWS, model_input
 from contradiction.training.losses import SOFT, UNLABELLED
-from contradiction.views import VIEWS, model_input
+from contradiction.training.recipe import Recipe
 
 if TYPE_CHECKING:
     from datasets import Dataset

@@ -18,28 +18,27 @@ from accelerate import Accelerator, DataLoaderConfiguration
 from accelerate.utils import ProjectConfiguration, gather_object, set_seed, tqdm
 from transformers import get_linear_schedule_with_warmup
 
-from contradiction import files, record, seen
-from contradiction.backbones import origin
-from contradiction.backbones.start import start
 from contradiction.data.splits import of_bot
 from contradiction.errors import InputError
+from contradiction.inputs.views import VIEWS
+from contradiction.io import files
+from contradiction.io.locking import locked
+from contradiction.io.quiet import no_model_bars
 from contradiction.labels import task_of
-from contradiction.locking import locked
-from contradiction.quiet import no_model_bars
-from contradiction.recipes import Recipe
-from contradiction.training import requests, tracking
+from contradiction.training import base_model, leakage, record, run_folder, tracking
 from contradiction.training.accelerators import accelerator_for
-from contradiction.training.completion import complete
 from contradiction.training.determinism import deterministic as only_deterministic
+from contradiction.training.distillation import check_teachers, soft_labels
+from contradiction.training.finish import complete
+from contradiction.training.initialize import start
 from contradiction.training.loaders import Layout, encode_rows, evaluation_loader, train_loader
 from contradiction.training.losses import UNLABELLED, Objective, objective
 from contradiction.training.optimizers import adamw
+from contradiction.training.recipe import Recipe
 from contradiction.training.regularizers import AdversarialEmbeddings, averaged, weight_average
-from contradiction.training.requests import TAUGHT
-from contradiction.training.sampling import Reading, training_rows
+from contradiction.training.rows import Reading, training_rows
+from contradiction.training.run_folder import TAUGHT
 from contradiction.training.state import Position, Progress, keep, restore, writing
-from contradiction.training.teachers import check_teachers, soft_labels
-from contradiction.views import VIEWS
 from evaluate_metric.evaluate_metric import score
 
 if TYPE_CHECKING:
@@ -84,16 +83,16 @@ def train(
             disk is full, or the tracker is not there.
     """
     if recipe.frozen:
-        raise InputError(f"{recipe.name}: its backbone is frozen; contradiction.training.frozen fits such a detector")
+        raise InputError(f"{recipe.name}: its backbone is frozen; contradiction.training.kernel fits such a detector")
     out = Path(out)
-    work = requests.partial_of(out)
+    work = run_folder.partial_of(out)
     accelerator = _accelerator(recipe, track, Path(logs or tracking.folder_of(out)))
-    rows = requests.read(recipe, data)
-    asked, stated = requests.request(recipe, data, rows), requests.conditions(recipe, deterministic)
+    rows = run_folder.read(recipe, data)
+    asked, stated = run_folder.request(recipe, data, rows), run_folder.conditions(recipe, deterministic)
     check_teachers(recipe, asked["data"])
     with locked(out, accelerator.is_main_process):
         accelerator.wait_for_everyone()
-        if requests.finished(out, asked, resume):
+        if run_folder.finished(out, asked, resume):
             return out
         reading, validation = training_rows(rows["train"], recipe), of_bot(rows["validation"], recipe.bot)
         layout = Layout(
@@ -104,7 +103,7 @@ def train(
             accelerator.process_index,
         )
         if accelerator.is_main_process:
-            requests.claim(work, asked, resume, stated)
+            run_folder.claim(work, asked, resume, stated)
         accelerator.wait_for_everyone()
 
         curves = tracking.tracking(
@@ -121,7 +120,10 @@ def train(
                 begun = record.read(work)  # a repo may have moved on since, or be out of reach
                 result |= {key: begun.get(key) or each for key, each in stated.items()}
                 result |= {"processes": accelerator.num_processes}
-                result |= {"base_model": origin.of_recipe(recipe), "ancestors": seen.ancestors(seen.sources(recipe))}
+                result |= {
+                    "base_model": base_model.of_recipe(recipe),
+                    "ancestors": leakage.ancestors(leakage.sources(recipe)),
+                }
                 record.write(work / "best", request=asked, progress=result, model=accelerator.unwrap_model(run.model))
                 complete(work / "best", out.name, validation)
                 files.replace_folder(work / "best", out)

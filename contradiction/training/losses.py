@@ -9,7 +9,7 @@ from torch.nn.functional import cross_entropy
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from contradiction.recipes import Recipe
+    from contradiction.training.recipe import Recipe
 
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 # The name under which a batch holds what teachers say of its rows.

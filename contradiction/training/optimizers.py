@@ -9,7 +9,7 @@ from contradiction.errors import InputError
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from contradiction.recipes import Recipe
+    from contradiction.training.recipe import Recipe
 
 
 def adamw(model: "PreTrainedModel", recipe: "Recipe") -> torch.optim.AdamW:

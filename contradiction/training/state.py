@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from safetensors import SafetensorError
 
-from contradiction import files
 from contradiction.errors import InputError
+from contradiction.io import files
 
 if TYPE_CHECKING:
     from accelerate import Accelerator

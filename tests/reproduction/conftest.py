@@ -6,9 +6,9 @@ import pytest
 from grid_files import SIZE, VALUES
 
 from contradiction import cli
-from contradiction.recipes import Recipe
+from contradiction.inputs.views import CONVERSATION
 from contradiction.reproduction.cells import cells_of
-from contradiction.views import CONVERSATION
+from contradiction.training.recipe import Recipe
 
 SET = [word for key, value in VALUES.items() for word in ("--set", f"{key}={value}")]
 
@@ -18,7 +18,7 @@ def encoders(sample_rows, tmp_path_factory):
     """Folders of a tiny encoder without a head, and of a tiny NLI checkpoint with labels in capitals."""
     import torch
 
-    from contradiction.backbones.start import start
+    from contradiction.training.initialize import start
 
     parent = tmp_path_factory.mktemp("encoders")
     texts = [row[column] for row in sample_rows for column in CONVERSATION]

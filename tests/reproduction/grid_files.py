@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from contradiction.files import read_json
+from contradiction.io.files import read_json
 
 # Of a tiny encoder, and recipe values of all cells.
 SIZE = {"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600}

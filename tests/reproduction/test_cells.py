@@ -6,9 +6,9 @@ import pytest
 from grid_files import VALUES
 
 from contradiction.errors import InputError
-from contradiction.recipes import Recipe
 from contradiction.reproduction.cells import cells_of, shard, values_of
 from contradiction.reproduction.grid import finished, same_request
+from contradiction.training.recipe import Recipe
 
 
 def test_the_grid_holds_each_method_on_the_labels_it_is_trained_on(cells):

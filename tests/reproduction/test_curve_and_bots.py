@@ -8,18 +8,19 @@ import pytest
 from grid_files import VALUES, evaluation, times
 from sklearn.metrics import f1_score
 
-from contradiction import cli, results
+from contradiction import cli
 from contradiction.data.splits import load_split, of_bot
-from contradiction.files import read_json
+from contradiction.evaluation import results
+from contradiction.inputs.views import VIEWS
+from contradiction.io.files import read_json
 from contradiction.labels import BOTS
-from contradiction.ngrams import linear_model
-from contradiction.recipes import Recipe
-from contradiction.reproduction import artefacts
+from contradiction.methods.ngrams import linear_model
+from contradiction.reproduction import baselines
 from contradiction.reproduction.cells import cells_of
 from contradiction.reproduction.grid import finished
 from contradiction.reproduction.panels import configs_of, panels_of
-from contradiction.training.sampling import share_of, training_rows
-from contradiction.views import VIEWS
+from contradiction.training.recipe import Recipe
+from contradiction.training.rows import share_of, training_rows
 
 OF_HALF = ", 50 % of the rows"
 
@@ -85,10 +86,10 @@ def test_each_share_is_held_against_n_grams_of_its_own_rows(sample_repo, encoder
         "learning-curve", data=sample_repo, seeds=(23, 42), shares=shares, backbone=str(encoders / "tiny"),
         methods=["flatten"], configs=configs, values={**VALUES, **values},
     )  # fmt: skip
-    whole = {config: artefacts.beside(config, [], sample_repo, tmp_path, count=True)[-1] for config in configs}
+    whole = {config: baselines.beside(config, [], sample_repo, tmp_path, count=True)[-1] for config in configs}
     # What the encoders say makes no difference here.
     done = {cell.name: {**whole[cell.config], "run": {"request": cell.request}} for cell in cells}
-    beside = {each: artefacts.beside(each, cells, sample_repo, tmp_path, count=True) for each in configs_of(cells)}
+    beside = {each: baselines.beside(each, cells, sample_repo, tmp_path, count=True) for each in configs_of(cells)}
     for panel in panels_of("learning-curve", cells, done, beside, bootstrap=2):
         merged = ", 4-class merged" if panel.config not in configs else ""
         expected = [
@@ -147,7 +148,7 @@ def test_the_plot_of_a_learning_curve_has_a_curve_a_method_and_a_point_a_share(c
         "learning-curve", data=sample_repo, seeds=(23, 42), shares=(0.5, 1.0), backbone=str(encoders / "tiny"),
         methods=["flatten", "reply-only"], configs=["4-class"], values=VALUES,
     )  # fmt: skip
-    beside = {"4-class": artefacts.beside("4-class", cells, sample_repo, curve, count=False)}
+    beside = {"4-class": baselines.beside("4-class", cells, sample_repo, curve, count=False)}
     panel = panels_of("learning-curve", cells, finished(cells, curve), beside, bootstrap=10)[1]
     axes = Figure().subplots()
     plots._draw_curves(axes, panel)

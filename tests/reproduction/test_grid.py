@@ -14,10 +14,10 @@ from contradiction import cli
 from contradiction.data.splits import load_split
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
-from contradiction.evaluation.on_split import evaluate
-from contradiction.files import read_json
+from contradiction.evaluation.evaluate import evaluate
+from contradiction.evaluation.results import keep
+from contradiction.io.files import read_json
 from contradiction.reproduction.grid import finished, zero_shot
-from contradiction.results import keep
 from contradiction.training.loop import train
 
 

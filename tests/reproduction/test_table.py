@@ -8,7 +8,7 @@ from grid_files import evaluation, markdown_row
 from sklearn.metrics import f1_score
 
 from contradiction.evaluation import paired_tests
-from contradiction.files import read_json
+from contradiction.io.files import read_json
 from contradiction.reproduction.grid import finished
 from contradiction.reproduction.panels import panels_of
 from evaluate_metric.evaluate_metric import compare

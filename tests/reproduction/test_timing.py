@@ -3,9 +3,9 @@
 import pytest
 from grid_files import SIZE
 
-from contradiction.recipes import Recipe
 from contradiction.reproduction import timing
 from contradiction.reproduction.cells import cells_of
+from contradiction.training.recipe import Recipe
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from chats import chat as messages
 from serving import CDCONV, free_port, served
 
-from contradiction import ContradictionDetector, page, shipped
+from contradiction import ContradictionDetector, page, paths
 
 
 @pytest.fixture(scope="module")
@@ -63,4 +63,4 @@ def bubbles(judging) -> ModuleType:
 
 @pytest.fixture(scope="session")
 def shipped_detector():
-    return ContradictionDetector.from_pretrained(shipped.FOLDER)
+    return ContradictionDetector.from_pretrained(paths.FOLDER)

@@ -8,10 +8,10 @@ from chats import chat as messages
 from serving import CHATS, COLUMNS, ROOT, ROWS
 
 from contradiction import ContradictionDetector, Verdict
-from contradiction.classifiers.checkpoint import CheckpointClassifier
-from contradiction.classifiers.scoring import load_checkpoint
 from contradiction.errors import InputError
+from contradiction.inference.torch_backend import load_checkpoint
 from contradiction.labels import HISTORY, INTRA, LABELS, NON_CONTRADICTION, STAGES
+from contradiction.methods.checkpoint import CheckpointClassifier
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:gradio")
 

@@ -1,1 +1,0 @@
-"""Where a detector fails: what `cdconv analyze` writes."""

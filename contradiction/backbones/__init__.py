@@ -1,1 +1,0 @@
-"""Pre-trained encoders: how a run starts from one, and how one is made smaller."""

@@ -1,0 +1,52 @@
+"""What the commands show: tables, and a bar for long work."""
+
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from contradiction.io.tables import Table
+
+
+def show(*tables: "Table") -> None:
+    """Prints tables under their titles."""
+    from rich.console import Console
+
+    # Wide enough for every table where the output is no terminal, so that nothing is cut in a file.
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    for table in tables:
+        console.print(table.title, style="bold", highlight=False)
+        console.print(table.rich())
+
+
+def tell_seen(result: Mapping[str, Any]) -> None:
+    """Says on stderr, in one line, that an evaluation is of rows that the detector has seen; else nothing."""
+    from contradiction.training import leakage  # which takes the recipes with it
+
+    if why := leakage.of_evaluation(result):
+        typer.echo(
+            f"cdconv: {result['name']} {why}: the figures are too good, kept they are marked as seen, and no card or "
+            "table takes them",
+            err=True,
+        )
+
+
+def progress(title: str, *, in_bytes: bool = False) -> "Progress":
+    """A bar with the time left, on stderr; it goes away when the work is done."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    return Progress(
+        TextColumn(title),
+        BarColumn(),
+        DownloadColumn() if in_bytes else MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,  # in a file it would leave an empty line
+    )

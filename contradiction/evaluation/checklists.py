@@ -1,0 +1,245 @@
+"""Runs a detector over the checklists: does it find what a reply contradicts, however far back, and only that?"""
+
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from contradiction.conversation import read_turns
+from contradiction.data.splits import fingerprint, load_split
+from contradiction.detector import ContradictionDetector
+from contradiction.errors import InputError
+from contradiction.evaluation import evidence
+from contradiction.evaluation.evaluate import model_name, why_seen
+from contradiction.evaluation.results import RESAMPLES
+from contradiction.inputs.windows import READINGS, STRUCTURED, UNSTRUCTURED, windows
+from contradiction.io.tables import Table, interval, percent
+from contradiction.labels import (
+    A2T,
+    CHECKLISTS,
+    CONTRADICTIONS,
+    HISTORY,
+    LABELS,
+    NON_CONTRADICTION,
+    RCT,
+    is_contradiction,
+)
+from contradiction.training import record
+from contradiction.verdict import Verdict
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+CONFIGS = tuple(config for config in CHECKLISTS if A2T in config)
+NAMES = LABELS["4-class"]
+SEED = 13  # of the sample that a limit leaves
+
+
+def evaluate(
+    detector: ContradictionDetector,
+    *,
+    data: str | Path,
+    config: str = CONFIGS[0],
+    readings: Sequence[str] = READINGS,
+    limit: int | None = None,
+    batch_size: int = 64,
+    on_start: Callable[[int], Any] | None = None,
+    on_batch: Callable[[int], Any] | None = None,
+) -> dict[str, Any]:
+    """Judges the chats of a checklist with turns added, then of its twin without the turn that was contradicted.
+
+    A detector of two classes, or an NLI model, says of each reply only whether it contradicts anything; that is taken
+    for a contradiction of the history, and figures of four classes are left out.
+
+    Args:
+        detector: what to evaluate.
+        data: a data repo with checklists.
+        config: one of ``CONFIGS``.
+        readings: of ``contradiction.inputs.windows.READINGS``; those that the detector cannot do are left out.
+        limit: rows with turns added at most, all versions of some conversations; by default all.
+        batch_size: windows a forward pass.
+        on_start: called with the number of windows.
+        on_batch: called with the number of windows done, after each forward pass.
+
+    Returns:
+        What is kept: ``metrics`` (reading -> ``contradiction.evaluation.evidence.score_evidence`` by inserted turns,
+        with evidence as turns), ``by_message`` (the same with evidence as messages), ``predictions`` and
+        ``predicted_evidence`` (reading -> one a row; indices of messages), ``unjudged`` (reading -> rows with no
+        verdict, which count as no contradiction), ``left_out`` (reading -> why), ``false_alarms`` (of the twin, by
+        reading), the record of the run, and the rows' ids, inserted turns, references and evidence.
+
+    Raises:
+        InputError: there is no such checklist, the detector can do none of the readings, its labels tell no
+            contradictions, or the limit is below the versions of one conversation.
+    """
+    if config not in CONFIGS:
+        raise InputError(f"config {config!r}; evidence is scored on {', '.join(CONFIGS)}")
+    able, left_out = _able(detector, readings)
+    added = load_split(data, config, "test")
+    removed = load_split(data, config.replace(A2T, RCT), "test")
+    whole = fingerprint(added), fingerprint(removed)
+    conversations = len(set(added["id"]))
+    if limit is not None:
+        added, removed = _sample(added, removed, limit)
+    chats = [*added["messages"], *removed["messages"]]
+    if on_start:
+        on_start(sum(_windows(messages, reading) for messages in chats for reading in able))
+    verdicts = {reading: each.batch(chats, batch_size=batch_size, on_batch=on_batch) for reading, each in able.items()}
+    on_added = {reading: found[: len(added)] for reading, found in verdicts.items()}
+    on_removed = {reading: found[len(added) :] for reading, found in verdicts.items()}
+    scored = {reading: _score(added, found) for reading, found in on_added.items()}
+    run = record.of_model(detector.name)
+    return {
+        "name": model_name(detector.name),
+        "kind": "evidence",
+        "config": config,
+        "split": "test",
+        "data": whole[0],
+        "limit": limit,
+        "conversations": [len(set(added["id"])), conversations],
+        "task": detector.task,
+        "columns": detector.columns,
+        "left_out": left_out,
+        "run": run,
+        "seen": why_seen(run, config, "test", data),
+        "metrics": {reading: by_turn for reading, (by_turn, _) in scored.items()},
+        "by_message": {reading: by_message for reading, (_, by_message) in scored.items()},
+        "false_alarms": _false_alarms(removed, on_removed, config.replace(A2T, RCT), whole[1]),
+        **_said(on_added),
+        "predicted_evidence": {reading: [list(each.evidence) for each in found] for reading, found in on_added.items()},
+        "ids": list(added["id"]),
+        "inserted": list(added["inserted"]),
+        "references": list(added["label"]),
+        "evidence": list(added["evidence"]),
+    }
+
+
+def tables(result: Mapping[str, Any]) -> list[Table]:
+    """The figures of an evaluation: a table a reading, and one of false alarms."""
+    some, of = result["conversations"]
+    sample = f"{some:,} conversations" + (f" of {of:,}, drawn with seed {SEED}" if some < of else "")
+    categories = result["task"] == "4-class"
+    found = []
+    for reading, figures in result["metrics"].items():
+        named = reading == STRUCTURED or (categories and reading != UNSTRUCTURED)
+        title = (
+            f"{result['name']}: {reading} reading, {result['config']}, n = {figures['n']:,} ({sample}; "
+            f"{figures['history']:,} rows contradict the history)"
+        )
+        found.append(evidence.table(figures, title, named=named, categories=categories))
+    return [*found, _false_alarm_table(result)]
+
+
+def notes(result: Mapping[str, Any]) -> list[str]:
+    """What to know of the figures, a line each."""
+    unjudged = {
+        **result["unjudged"],
+        **{f"{each}, turn gone": n for each, n in result["false_alarms"]["unjudged"].items()},
+    }
+    return [
+        *(f"{reading} reading left out: {why}" for reading, why in result["left_out"].items()),
+        *(f"{reading}: {n:,} rows without a verdict count as no contradiction" for reading, n in unjudged.items() if n),
+        "evidence is counted by turn, for a reply may contradict the user's message of the turn whose reply a detector "
+        "names; of earlier replies only the surest counts",
+    ]
+
+
+def _able(
+    detector: ContradictionDetector, readings: Sequence[str]
+) -> tuple[dict[str, ContradictionDetector], dict[str, str]]:
+    """The detector by reading, and why others are left out."""
+    if detector.task not in LABELS or detector.task not in CONTRADICTIONS:
+        raise InputError(f"{detector.name} predicts {', '.join(detector.labels)}; evidence needs all contradictions")
+    if "b1" not in detector.columns:
+        raise InputError(f"{detector.name} reads {', '.join(detector.columns)}; evidence needs b1, the earlier reply")
+    able, left_out = {}, {}
+    for reading in readings:
+        try:
+            able[reading] = detector.with_settings(reading=reading)
+        except InputError as error:
+            left_out[reading] = str(error)
+    if not able:
+        raise InputError("; ".join(left_out.values()))
+    return able, left_out
+
+
+def _sample(added: "Dataset", removed: "Dataset", limit: int) -> "tuple[Dataset, Dataset]":
+    """All rows of some conversations: as many as the limit holds with turns added, and the same in the twin."""
+    versions = Counter(added["id"])
+    chosen: set[int] = set()
+    left = limit
+    for each in random.Random(SEED).sample(list(versions), len(versions)):
+        left -= versions[each]
+        if left < 0:
+            break
+        chosen.add(each)
+    if not chosen:
+        raise InputError(f"limit {limit}; one conversation has {max(versions.values())} rows, so that is the least")
+    parts = [part.select([i for i, each in enumerate(part["id"]) if each in chosen]) for part in (added, removed)]
+    return parts[0], parts[1]
+
+
+def _windows(messages: Sequence[Mapping[str, str]], reading: str) -> int:
+    turns = read_turns(messages)
+    return len(windows(turns, len(turns) - 1, reading))
+
+
+def _score(rows: "Dataset", verdicts: Sequence[Verdict]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The figures with evidence as turns, and as messages."""
+    gold, named = list(rows["evidence"]), [each.evidence for each in verdicts]
+    references, predictions = [NAMES[label] for label in rows["label"]], [_category(each) for each in verdicts]
+
+    def score(gold: Sequence[Any], named: Sequence[Any]) -> dict[str, Any]:
+        return evidence.score_evidence(
+            references, predictions, gold, named, ids=list(rows["id"]), groups=list(rows["inserted"]),
+            bootstrap=RESAMPLES,
+        )  # fmt: skip
+
+    return score(evidence.turns_of(gold), evidence.turns_of(named)), score(gold, named)
+
+
+def _category(verdict: Verdict) -> str:
+    """The label among the four; where the detector does not tell categories, a contradiction is one of the history."""
+    if verdict.label in NAMES:
+        return str(verdict.label)
+    return HISTORY if verdict.label and is_contradiction(verdict.label) else NON_CONTRADICTION
+
+
+def _said(verdicts: Mapping[str, Sequence[Verdict]]) -> dict[str, Any]:
+    return {
+        "predictions": {name: [NAMES.index(_category(each)) for each in found] for name, found in verdicts.items()},
+        "unjudged": {name: sum(each.label is None for each in found) for name, found in verdicts.items()},
+    }
+
+
+def _false_alarms(rows: "Dataset", verdicts: Mapping[str, Sequence[Verdict]], config: str, data: str) -> dict[str, Any]:
+    origins = [NAMES[label] for label in rows["origin"]]
+    forms = [rows.features["form"].int2str(form) for form in rows["form"]]
+    return {
+        "config": config,
+        "data": data,
+        "metrics": {
+            reading: evidence.false_alarms(origins, [_category(each) for each in found], forms)
+            for reading, found in verdicts.items()
+        },
+        **_said(verdicts),
+        "ids": list(rows["id"]),
+        "forms": forms,
+        "origins": list(rows["origin"]),
+    }
+
+
+def _false_alarm_table(result: Mapping[str, Any]) -> Table:
+    alarms = result["false_alarms"]
+    body = [
+        (f"{reading}, {form}", f"{each['n']:,}", *(_share(each, name) for name in each["interval"]))
+        for reading, forms in alarms["metrics"].items()
+        for form, each in forms.items()
+    ]
+    title = f"{result['name']}: false alarms, {alarms['config']}: replies that contradicted a turn that is gone"
+    return Table(title, ("reading, first turn", "rows", "called history", "called any contradiction"), body)
+
+
+def _share(alarms: Mapping[str, Any], name: str) -> str:
+    return f"{percent(alarms[name])} ({interval(alarms['interval'][name])})" if alarms["n"] else "–"

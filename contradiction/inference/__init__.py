@@ -1,0 +1,1 @@
+"""Runs an encoder: one interface, one file a backend."""

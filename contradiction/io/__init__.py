@@ -1,0 +1,1 @@
+"""Files, locks, the Hub, tables and templates: what reads and writes."""

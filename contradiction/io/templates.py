@@ -1,0 +1,20 @@
+"""Fills the templates of ``templates/``: cards, pages of results, the page of an analysis."""
+
+from pathlib import Path
+from typing import Any
+
+TEMPLATES = Path(__file__).parents[1] / "templates"
+
+
+def render(template: str, **values: Any) -> str:
+    """Fills a template of ``templates/``; a name that it uses and nobody gives is an error."""
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        undefined=jinja2.StrictUndefined,
+        autoescape=jinja2.select_autoescape(),  # in .html only: utterances are anybody's text
+    )
+    return environment.get_template(template).render(**values)

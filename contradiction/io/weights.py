@@ -1,0 +1,89 @@
+"""Weights in files: what they are, what tells them from others, and which file is damaged."""
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from contradiction.errors import InputError, first_line
+from contradiction.io.files import read_json
+
+if TYPE_CHECKING:
+    import torch
+
+POINTER = b"version https://git-lfs"  # how a file begins that Git LFS has not fetched yet
+
+
+def weights_of(file: Path) -> dict[str, "torch.Tensor"]:
+    """The weights in a file of safetensors, by name.
+
+    Raises:
+        InputError: it is none, or damaged.
+    """
+    from safetensors.torch import load_file
+
+    with sound(file.parent):
+        return load_file(file)
+
+
+def by_content(checkpoint: str | None) -> str | None:
+    """How a record names a model: a folder by its name and weights, not by where it lies; a Hub id as it is."""
+    if checkpoint and (folder := Path(checkpoint)).is_dir():
+        return f"{folder.resolve().name}@{_digest(folder)}"
+    return checkpoint
+
+
+def _digest(folder: Path) -> str:
+    """What tells the weights in a folder from others; the format that transformers prefers is the one it loads.
+
+    The weights of an ensemble lie in the folders of its members; where these are calibrated, their rules count too.
+    """
+    forms = ("*.safetensors", "pytorch_model*.bin", "*/*.safetensors")
+    found = next(filter(None, (list(folder.glob(form)) for form in forms)), [])
+    if not found:
+        raise InputError(f"{folder}: no weights in this folder (*.safetensors or pytorch_model*.bin)")
+    how = folder / "ensemble.json"
+    if how.is_file() and read_json(how).get("calibrated"):
+        found += [how, *folder.glob("*/decision.json")]
+    weights = b"".join(sorted(hashlib.sha256(file.read_bytes()).digest() for file in found))
+    return hashlib.sha256(weights).hexdigest()[:12]
+
+
+@contextmanager
+def sound(name: str | Path) -> Iterator[None]:
+    """Turns what loading raises over bad weights into one line.
+
+    Args:
+        name: folder or Hub id of the checkpoint that is loaded inside the block.
+
+    Raises:
+        InputError: a file of weights is damaged, or the weights have other shapes than the configuration says.
+    """
+    from safetensors import SafetensorError
+
+    try:
+        yield
+    except SafetensorError as error:  # derived from Exception alone
+        raise InputError(_damaged(Path(name)) or f"{name}: its weights are damaged ({error})") from error
+    except RuntimeError as error:
+        # A table by transformers, of which this line says how to read it.
+        raise InputError(
+            f"{name}: its weights cannot be loaded, or have other shapes than its config.json says; take the "
+            f"weights and the configuration of one model ({first_line(error)})"
+        ) from error
+
+
+def _damaged(folder: Path) -> str | None:
+    from safetensors import SafetensorError, safe_open
+
+    for file in sorted(folder.glob("*.safetensors")):
+        with file.open("rb") as stream:
+            if stream.read(len(POINTER)) == POINTER:
+                return f"{file}: a pointer of Git LFS and not the weights; `git lfs pull` fetches them"
+        try:
+            with safe_open(file, "pt"):
+                pass
+        except SafetensorError as error:
+            return f"{file}: damaged, or copied in part ({error}); copy or download it again"
+    return None

@@ -1,1 +1,0 @@
-"""One detector made of several trained ones: their weights averaged, or asked together."""

@@ -1,0 +1,1 @@
+"""One file a method: from rows of utterances to probabilities."""

@@ -1,0 +1,1 @@
+"""The page of `cdconv analyze`: where a detector fails."""

@@ -1,0 +1,50 @@
+"""A model folder in half the bytes: weights in fp16, which every loader here widens to float32 again."""
+
+import shutil
+from pathlib import Path
+
+from contradiction.errors import InputError
+from contradiction.io.files import new_folder, read_json, write_json
+from contradiction.io.weights import weights_of
+from contradiction.methods.kernel_regression import ARRAYS
+from contradiction.training import record
+
+WEIGHTS = "model.safetensors"
+NARROWED = (WEIGHTS, ARRAYS)
+
+
+def export(model: str | Path, out: str | Path) -> Path:
+    """Copies a model folder with its weights in fp16; of one with several checkpoints, those of all.
+
+    Args:
+        model: a folder that training wrote; its record and decision rule go along.
+        out: the folder to write.
+
+    Returns:
+        ``out``.
+
+    Raises:
+        InputError: the folder holds no finished model in safetensors, or a damaged one, ``out`` is taken, or a weight
+            does not fit fp16.
+    """
+    from safetensors.torch import save_file
+
+    model, out = Path(model), Path(out)
+    found = sorted(file for name in NARROWED for file in model.rglob(name))
+    if not found or not record.read(model).get("parameters"):
+        raise InputError(f"{model}: holds no finished model; `cdconv train` writes one")
+    if out.exists():
+        raise InputError(f"{out}: exists already; remove it, or name another folder")
+    with new_folder(out) as folder:
+        shutil.copytree(model, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns(*NARROWED))
+        for file in found:
+            place = folder / file.parent.relative_to(model)
+            narrow = {
+                name: each.half() if each.is_floating_point() else each for name, each in weights_of(file).items()
+            }
+            if broken := [name for name, each in narrow.items() if not each.isfinite().all()]:
+                raise InputError(f"{file}: {broken[0]} does not fit fp16")
+            save_file(narrow, place / file.name, metadata={"format": "pt"})
+            if file.name == WEIGHTS:
+                write_json(place / "config.json", read_json(place / "config.json") | {"dtype": "float16"})
+    return out

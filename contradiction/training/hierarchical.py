@@ -1,0 +1,57 @@
+"""Trains the hierarchical method: one run a stage, each resumable, put together as one model folder."""
+
+from pathlib import Path
+
+from contradiction.data.splits import load_split, of_bot
+from contradiction.io import files
+from contradiction.io.locking import locked
+from contradiction.labels import STAGES
+from contradiction.methods.hierarchical import FILE
+from contradiction.training import loop as training
+from contradiction.training import record, run_folder, tracking
+from contradiction.training.accelerators import check_precision, processes
+from contradiction.training.finish import complete
+from contradiction.training.recipe import Recipe
+from contradiction.training.state import writing
+
+
+def train(
+    recipe: Recipe,
+    *,
+    data: str | Path,
+    out: str | Path,
+    resume: bool = False,
+    save_steps: int | None = None,
+    track: str | None = None,
+    deterministic: bool = False,
+) -> Path:
+    """Trains the stages one after the other; see :func:`contradiction.training.loop.train`, whose arguments it takes.
+
+    The folder holds a plain checkpoint a stage, ``stages.json`` with their order, and ``run.json`` with their records.
+    """
+    out = Path(out)
+    work = run_folder.partial_of(out)
+    check_precision(recipe)
+    sharing = processes()  # of which the main one alone writes
+    asked = run_folder.request(recipe, data)
+    with locked(out, sharing.is_main_process):
+        sharing.wait_for_everyone()
+        if run_folder.finished(out, asked, resume):
+            return out
+        if sharing.is_main_process:
+            run_folder.claim(work, asked, resume, run_folder.conditions(recipe, deterministic))
+        sharing.wait_for_everyone()
+        for stage in recipe.stages():
+            training.train(
+                stage, data=data, out=work / stage.view, resume=True, save_steps=save_steps, track=track,
+                logs=tracking.folder_of(out) / stage.view, tracked_as=f"{out.name}-{stage.view}",
+                deterministic=deterministic,
+            )  # fmt: skip
+        if sharing.is_main_process:
+            with writing(work):
+                files.write_json(work / FILE, {"stages": list(STAGES)})
+                record.write_stages(work, request=asked, stages=tuple(STAGES))
+                complete(work, out.name, of_bot(load_split(data, recipe.config, "validation"), recipe.bot))
+                work.rename(out)
+        sharing.wait_for_everyone()
+    return out

@@ -1,0 +1,223 @@
+"""What training starts from: a pre-trained encoder with a new head, or a small one with random weights."""
+
+import logging
+from collections import Counter
+from collections.abc import Iterable
+from inspect import signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from contradiction.errors import InputError, first_line
+from contradiction.inputs.characters import simplified
+from contradiction.inputs.positions import first_position, positions_of
+from contradiction.inputs.views import STATED
+from contradiction.io.quiet import no_load_report, no_model_bars
+from contradiction.io.weights import sound
+from contradiction.training.recipe import Recipe, Scratch
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+
+
+# The two directions of the label names, as a model's configuration takes them.
+Names = dict[str, Any]
+
+
+def start(
+    recipe: Recipe, labels: tuple[str, ...], texts: Iterable[str]
+) -> tuple["PreTrainedModel", "PreTrainedTokenizerBase"]:
+    """The model and tokenizer that training starts from, in float32, with the label names in the configuration.
+
+    Args:
+        recipe: names the backbone, or the size of a small encoder.
+        labels: the names of the classes, by id.
+        texts: the training split's utterances; only read to make a tokenizer where there is no backbone.
+
+    Raises:
+        InputError: the backbone cannot be loaded, its weights are damaged, or its checkpoint holds less than
+            half of the encoder.
+    """
+    names: Names = {"id2label": dict(enumerate(labels)), "label2id": {label: id for id, label in enumerate(labels)}}
+    if recipe.backbone:
+        model, tokenizer = _pretrained(recipe.backbone, recipe, names)
+    else:
+        model, tokenizer = _scratch(recipe, names, map(simplified, texts))  # as it will read them
+    # Which utterances the checkpoint reads travels with it.
+    setattr(model.config, STATED, recipe.view)
+    return model, tokenizer
+
+
+def _limits(tokens: int) -> dict[str, Any]:
+    # Handed over when the tokenizer is made, because only then are they saved with it.
+    return {"model_max_length": tokens, "truncation_side": "left"}
+
+
+def _pretrained(backbone: str, recipe: Recipe, names: Names) -> tuple["PreTrainedModel", "PreTrainedTokenizerBase"]:
+    import torch
+    from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
+
+    try:
+        config = AutoConfig.from_pretrained(backbone)
+        # A head that was trained for other labels says something else, also where it happens to fit.
+        other_head = _classifies(config) and config.id2label != names["id2label"]
+        config.num_labels = len(names["id2label"])
+        config.id2label, config.label2id, config.problem_type = names["id2label"], names["label2id"], None
+        if recipe.dropout is not None:
+            _set_dropout(config, recipe.dropout)
+        # The report would be about the head, which is to be another anyhow; the encoder is looked at below.
+        with no_model_bars(quiet=Path(backbone).is_dir()), no_load_report(), sound(backbone):
+            model, loading = AutoModelForSequenceClassification.from_pretrained(
+                backbone, config=config, dtype=torch.float32, ignore_mismatched_sizes=True, output_loading_info=True
+            )
+        tokens = min(recipe.max_length, positions_of(model) or recipe.max_length)
+        tokenizer = AutoTokenizer.from_pretrained(backbone, **_limits(tokens))
+    except InputError:  # a ValueError, which says already what is wrong
+        raise
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"backbone {backbone!r}: neither a folder with an encoder nor one on the Hub that can be reached "
+            f"({first_line(error)})"
+        ) from error
+    absent = {*loading["missing_keys"], *(key for key, *_ in loading["mismatched_keys"])}
+    _check_encoder(model, absent, backbone)
+    if other_head and _head(model) - absent:
+        model = _with_fresh_head(model)
+    _complete(tokenizer, model, backbone)
+    return model, tokenizer
+
+
+def _check_encoder(model: "PreTrainedModel", absent: set[str], backbone: str) -> None:
+    """Says which of the encoder's weights start at random, because the checkpoint lacks them or has another shape.
+
+    A pooler is not counted: checkpoints of masked language models have none, and it is trained with the head.
+    """
+    sizes = {name: each.numel() for name, each in model.named_parameters() if "pooler" not in name.split(".")}
+    encoder = sizes.keys() - _head(model)
+    at_random = sorted(encoder & absent)
+    if not at_random:
+        return
+    share = sum(sizes[name] for name in at_random) / sum(sizes[name] for name in encoder)
+    what = f"{len(at_random)} of the encoder's {len(encoder)} weights ({share:.0%} of its parameters)"
+    why = f"backbone {backbone!r}: its checkpoint lacks {what} or has them in another shape, {at_random[0]} for one"
+    if share > 0.5:
+        raise InputError(f"{why}; it is not the encoder that its config.json describes")
+    logging.getLogger(__name__).warning("%s; they start at random", why)
+
+
+def _classifies(config: "PreTrainedConfig") -> bool:
+    return any(name.endswith("ForSequenceClassification") for name in config.architectures or ())
+
+
+def _set_dropout(config: "PreTrainedConfig", rate: float) -> None:
+    """Sets all rates of dropout that a configuration states; the kinds of models name them differently."""
+    for key, value in config.to_dict().items():
+        if ("dropout" in key or "pdrop" in key) and isinstance(value, int | float) and not isinstance(value, bool):
+            setattr(config, key, rate)
+
+
+def _head(model: "PreTrainedModel") -> set[str]:
+    return {name for name, _ in model.named_parameters() if not name.startswith(f"{model.base_model_prefix}.")}
+
+
+def _with_fresh_head(model: "PreTrainedModel") -> "PreTrainedModel":
+    fresh = type(model)(model.config)
+    fresh.base_model.load_state_dict(model.base_model.state_dict())
+    return fresh
+
+
+def _complete(tokenizer: "PreTrainedTokenizerBase", model: "PreTrainedModel", backbone: str) -> None:
+    """Gives a tokenizer what reading a pair of texts in batches needs and not every backbone brings.
+
+    That is: a separator and a padding token, a border between the two texts, the attention mask, and token type ids
+    only for models that have more than one type. All of it is saved with the tokenizer.
+
+    Raises:
+        InputError: the tokenizer puts no border between two texts and cannot be told to.
+    """
+    from tokenizers import processors
+
+    if tokenizer.sep_token is None:
+        tokenizer.add_special_tokens({"sep_token": tokenizer.eos_token or "[SEP]"})
+    if tokenizer.pad_token is None:
+        tokenizer.add_special_tokens({"pad_token": "[PAD]"})
+        if first_position(model) == 0:  # else the positions are counted with it
+            model.config.pad_token_id = tokenizer.pad_token_id
+    if model.config.pad_token_id is None:
+        model.config.pad_token_id = tokenizer.pad_token_id
+    if len(tokenizer) > model.config.vocab_size:
+        model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
+    # XLM-R, for one, has embeddings for a single type: a second would be out of range.
+    known = model.config.to_dict().get("type_vocab_size", 2)
+    types = known > 1 and "token_type_ids" in signature(model.forward).parameters
+    left_out = {"attention_mask"} if types else {"attention_mask", "token_type_ids"}
+    kept = [name for name in tokenizer.model_input_names if name not in left_out]
+    tokenizer.model_input_names = [*kept, "attention_mask"]
+    if tokenizer.num_special_tokens_to_add(pair=True) == tokenizer.num_special_tokens_to_add(pair=False):
+        if not tokenizer.is_fast:
+            raise InputError(
+                f"backbone {backbone!r}: its tokenizer puts nothing between two texts; one with a "
+                "tokenizer.json is needed"
+            )
+        first, last = tokenizer.cls_token or tokenizer.bos_token, tokenizer.sep_token
+        single = [*([first] if first else []), "$A", last]
+        tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
+            single=single,
+            pair=[*single, "$B:1", f"{last}:1"],
+            special_tokens=[(token, tokenizer.convert_tokens_to_ids(token)) for token in {first, last} if token],
+        )
+
+
+def _scratch(recipe: Recipe, names: Names, texts: Iterable[str]) -> tuple["PreTrainedModel", "PreTrainedTokenizerBase"]:
+    from transformers import BertConfig, BertForSequenceClassification
+
+    size = recipe.scratch or Scratch()
+    tokenizer = character_tokenizer(texts, size.vocabulary, **_limits(recipe.max_length))
+    dropout = 0.1 if recipe.dropout is None else recipe.dropout
+    config = BertConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=size.hidden_size,
+        num_hidden_layers=size.layers,
+        num_attention_heads=size.heads,
+        intermediate_size=4 * size.hidden_size,
+        max_position_embeddings=recipe.max_length,
+        hidden_dropout_prob=dropout,
+        attention_probs_dropout_prob=dropout,
+        pad_token_id=tokenizer.pad_token_id,
+        **names,
+    )
+    return BertForSequenceClassification(config), tokenizer
+
+
+def character_tokenizer(texts: Iterable[str], vocabulary: int, **kwargs: Any) -> "PreTrainedTokenizerBase":
+    """A BERT-style tokenizer made from texts: one token a character, for those seen at least twice.
+
+    Counted here rather than by the trainers of `tokenizers`, whose ids differ from run to run for the same texts.
+
+    Args:
+        texts: what the characters are counted in.
+        vocabulary: tokens at most, special ones included; the most frequent characters are kept.
+        kwargs: handed to the tokenizer.
+    """
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+    from transformers import PreTrainedTokenizerFast
+
+    normalizer, splitter = normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer()
+    counts: Counter[str] = Counter()
+    for text in texts:
+        for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(text)):
+            # A Chinese character is a word of its own; in other scripts ## marks all but the first of a word.
+            counts.update([word[0], *(f"##{character}" for character in word[1:])])
+    special = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
+    seen = sorted((token for token, count in counts.items() if count > 1), key=lambda token: (-counts[token], token))
+    ids = {token: index for index, token in enumerate([*special.values(), *seen][:vocabulary])}
+    made = Tokenizer(models.WordPiece(ids, unk_token=special["unk"]))
+    made.normalizer, made.pre_tokenizer = normalizer, splitter
+    made.post_processor = processors.BertProcessing(
+        (special["sep"], ids[special["sep"]]), (special["cls"], ids[special["cls"]])
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=made,
+        model_input_names=["input_ids", "token_type_ids", "attention_mask"],
+        **{f"{name}_token": token for name, token in special.items()},
+        **kwargs,
+    )

@@ -1,0 +1,72 @@
+"""Fits a detector whose encoder stays as it is: minutes where fine-tuning takes an hour."""
+
+import time
+from pathlib import Path
+
+from contradiction.data.splits import of_bot
+from contradiction.inference.embedding import Embedder
+from contradiction.inputs.views import VIEWS
+from contradiction.io.files import new_folder
+from contradiction.io.locking import locked
+from contradiction.methods.kernel import FrozenClassifier
+from contradiction.methods.kernel_regression import KernelModel
+from contradiction.training import base_model, leakage, record, run_folder
+from contradiction.training.accelerators import check_precision, processes
+from contradiction.training.finish import complete
+from contradiction.training.recipe import Recipe
+from contradiction.training.rows import training_rows
+
+
+def train(
+    recipe: Recipe,
+    *,
+    data: str | Path,
+    out: str | Path,
+    resume: bool = False,
+) -> Path:
+    """Embeds the training rows, fits the kernel machine to them, and writes both as a model folder.
+
+    Args:
+        recipe: one with ``frozen``.
+        data: the data repo, a folder or Hub id.
+        out: the model folder to write.
+        resume: leave a finished run of the same recipe and data as it is; an unfinished one leaves nothing behind.
+
+    Returns:
+        ``out``.
+
+    Raises:
+        InputError: ``out`` is taken or no name, another process is at it, or the encoder knows labels of these rows.
+    """
+    out = Path(out)
+    check_precision(recipe)
+    sharing = processes()  # of which the main one alone works
+    rows = run_folder.read(recipe, data)
+    asked, stated = run_folder.request(recipe, data, rows), run_folder.conditions(recipe)
+    with locked(out, sharing.is_main_process):
+        sharing.wait_for_everyone()
+        if run_folder.finished(out, asked, resume):
+            return out
+        sharing.wait_for_everyone()
+        if sharing.is_main_process:
+            before = time.perf_counter()
+            chosen = list(training_rows(rows["train"], recipe).rows)
+            columns = VIEWS[recipe.view]
+            embed = Embedder(str(recipe.backbone), recipe.precision)
+            embed(row[column] for column in columns for row in chosen)  # in one bar
+            model = KernelModel(columns, embed).fit(chosen, [row["label"] for row in chosen])
+            fitted = FrozenClassifier(model, embed, recipe.labels, out.name)
+            minutes = (time.perf_counter() - before) / 60
+            made_of = {
+                "base_model": base_model.of_recipe(recipe),
+                "ancestors": leakage.ancestors(leakage.sources(recipe)),
+            }
+            with new_folder(out) as folder:
+                fitted.save(folder)
+                record.write_fitted(
+                    folder, request=asked, result={**stated, **made_of}, minutes=minutes, parameters=embed.parameters,
+                    device=embed.device,
+                )  # fmt: skip
+                complete(folder, out.name, of_bot(rows["validation"], recipe.bot))
+        sharing.wait_for_everyone()
+    return out

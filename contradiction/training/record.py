@@ -1,0 +1,174 @@
+"""``run.json``: what a run was asked to do, with what, on what, and what came out of it."""
+
+import logging
+import os
+import platform
+import subprocess
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from contradiction.errors import InputError
+from contradiction.io.files import read_json, write_json
+from contradiction.io.hub import NotKnownError, fetched
+from contradiction.training.recipe import Recipe
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+NAME = "run.json"
+PRUNED = "prune.json"  # of a backbone whose vocabulary was cut
+PACKAGES = ("torch", "transformers", "datasets", "accelerate", "tokenizers")
+
+
+def read(folder: str | Path) -> dict[str, Any]:
+    """The record of a model folder; empty where there is none."""
+    return _read(Path(folder) / NAME)
+
+
+def of_model(model: str | Path, name: str = NAME) -> dict[str, Any]:
+    """The record of a model, a folder or a Hub id; empty where there is none, or it cannot be fetched.
+
+    Where it may be there and cannot be fetched, a warning says so.
+
+    Args:
+        model: one that has been loaded, or is to be: what is no folder is asked for on the Hub.
+        name: of the file that holds the record.
+    """
+    if Path(model).is_dir():
+        return _read(Path(model) / name)
+    try:
+        file = fetched(str(model), name)
+    except NotKnownError:
+        _warn_once(str(model))
+        return {}
+    try:
+        return read_json(file) if file else {}
+    except InputError:  # somebody's file of that name, which is no record
+        return {}
+
+
+@cache
+def _warn_once(model: str) -> None:
+    logging.getLogger(__name__).warning(
+        "%s: the Hub cannot be asked for its record, so it counts as trained on nothing known; "
+        "`hf download %s` fetches what there is, once there is a connection",
+        model,
+        model,
+    )
+
+
+def _read(path: Path) -> dict[str, Any]:
+    return read_json(path) if path.is_file() else {}
+
+
+def request(folder: str | Path) -> dict[str, Any] | None:
+    """What the run of a folder was asked to do; None where nothing is recorded.
+
+    Options that recipes have got since it was recorded stand there with their defaults, so that requests compare.
+    """
+    found = read(folder).get("request")
+    try:
+        return {**found, "recipe": Recipe.model_validate(found["recipe"]).asked()} if found else None
+    except (KeyError, ValidationError):  # of a version whose recipes had other keys: then it is another request
+        return found
+
+
+def recipe(request: Mapping[str, Any]) -> dict[str, Any]:
+    """The recipe of a recorded request; options that it is older than stand there with their defaults."""
+    defaults = {key: each.default for key, each in Recipe.model_fields.items() if not each.is_required()}
+    return defaults | request["recipe"]
+
+
+def write(folder: str | Path, *, request: dict[str, Any], progress: dict[str, Any], model: "PreTrainedModel") -> None:
+    """Writes the record of a finished run beside its checkpoint; its minutes are those of the training steps alone."""
+    minutes = sum(each["seconds"] for each in progress["epochs"]) / 60
+    _write(folder, request, progress, minutes, model.num_parameters(), hardware(str(model.device)))
+
+
+def write_fitted(
+    folder: str | Path, *, request: dict[str, Any], result: dict[str, Any], minutes: float, parameters: int, device: str
+) -> None:
+    """Writes the record of a detector that was fitted at once, with nothing trained in steps; minutes of all of it."""
+    _write(folder, request, result, minutes, parameters, hardware(device))
+
+
+def write_stages(folder: str | Path, *, request: dict[str, Any], stages: Sequence[str]) -> None:
+    """Writes the record of a hierarchical model from those of its stages, which are sub-folders."""
+    runs = {stage: read(Path(folder) / stage) for stage in stages}
+    minutes, parameters = (sum(run[key] for run in runs.values()) for key in ("minutes", "parameters"))
+    first = runs[stages[0]]  # the others start from the same
+    result = {"stages": runs, **{key: first.get(key) for key in ("base_model", "revisions", "ancestors")}}
+    _write(folder, request, result, minutes, parameters, runs[stages[0]]["hardware"])
+
+
+def write_soup(folder: str | Path, runs: Sequence[dict[str, Any]]) -> None:
+    """Writes the record of a mean of models from theirs; its request is the first one's with the recipes of all."""
+    first = runs[0]
+    request = {**first["request"], "soup": [each["request"]["recipe"] for each in runs]}
+    minutes = sum(each["minutes"] for each in runs)
+    ancestors = [each for run in runs for each in run.get("ancestors", [])]
+    result = {"soup": list(runs), **{key: first.get(key) for key in ("base_model", "revisions")}}
+    result["ancestors"] = [each for index, each in enumerate(ancestors) if each not in ancestors[:index]]
+    _write(folder, request, result, minutes, first["parameters"], first["hardware"])
+
+
+def write_ensemble(folder: str | Path, runs: Sequence[dict[str, Any]], ancestors: Sequence[dict[str, Any]]) -> None:
+    """Writes the record of an ensemble from those of its members; its request is the first one's with all recipes."""
+    first = runs[0]
+    request = {key: each for key, each in first["request"].items() if key != "soup"}
+    request["ensemble"] = [each["request"]["recipe"] for each in runs]
+    minutes, parameters = (sum(each[key] for each in runs) for key in ("minutes", "parameters"))
+    result = {"ensemble": list(runs), "ancestors": list(ancestors)}
+    _write(folder, request, result, minutes, parameters, first["hardware"])
+
+
+def members(run: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The records of the runs that a soup or an ensemble is made of; none for a single run."""
+    return [*run.get("soup", []), *run.get("ensemble", [])]
+
+
+def _write(
+    folder: str | Path, request: dict[str, Any], result: dict[str, Any], minutes: float, parameters: int, hardware: str
+) -> None:
+    write_json(
+        Path(folder) / NAME,
+        {
+            "request": request,
+            **result,
+            "minutes": round(minutes, 1),
+            "parameters": parameters,
+            "hardware": hardware,
+            "versions": {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
+            "commit": commit(),
+        },
+    )
+
+
+def hardware(device: str) -> str:
+    """What it ran on, in words."""
+    import torch
+
+    if device.startswith("cuda"):
+        return torch.cuda.get_device_name()
+    threads, cores = torch.get_num_threads(), os.cpu_count() or 1
+    return f"CPU, {threads} of {cores} cores" if threads < cores else f"CPU, {cores} cores"
+
+
+def commit() -> str | None:
+    """The commit of the code, with a + where the tree had changes; None outside a checkout."""
+    folder = Path(__file__).resolve().parents[2]
+    if not (folder / ".git").exists():  # installed somewhere inside another repository
+        return None
+    try:
+        found = subprocess.run(
+            ["git", "describe", "--always", "--abbrev=12", "--dirty=+", "--exclude=*"],
+            cwd=folder, capture_output=True, text=True, timeout=10,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return found.stdout.strip() or None
