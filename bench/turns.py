@@ -3,7 +3,7 @@
     .venv/bin/python bench/turns.py models/e5-small-cdconv-soup --rounds 5
 
 Chats are put together from the embedded sample. All ways judge the same replies in turn within each round, so that a
-machine that slows down slows all of them; medians over the rounds are printed. The windowed reading costs one window an
+machine that slows down slows all of them; medians over the rounds are printed. The windowed way costs one window an
 earlier turn, so it grows linearly; the unstructured one reads one ever longer text, up to what the model can hold.
 """
 
@@ -16,7 +16,7 @@ import cdconv
 from contradiction import ContradictionDetector
 from contradiction.data.sources import SAMPLE
 from contradiction.errors import InputError
-from contradiction.inputs.windows import READINGS
+from contradiction.inputs.windows import WINDOWINGS
 
 TURNS = (2, 10, 30)
 
@@ -39,9 +39,9 @@ def main() -> None:
     detector = ContradictionDetector.from_pretrained(options.model, device="cpu")
     firsts = list({row["u1"]: row for row in cdconv.read_rows(SAMPLE)}.values())
     ways = {}
-    for reading in READINGS:
+    for windowing in WINDOWINGS:
         try:
-            ways[reading] = detector.with_settings(reading=reading)
+            ways[windowing] = detector.with_settings(windowing=windowing)
         except InputError as error:
             print(error)
     seconds: dict[tuple[int, str], list[float]] = {}
@@ -49,17 +49,17 @@ def main() -> None:
         for turns in TURNS:
             # Others in every round, none like another: what stands more than once is read once.
             chats = [chat(firsts, 1000 * round_number + number, turns) for number in range(options.chats)]
-            for reading, way in ways.items():
+            for windowing, way in ways.items():
                 started = time.perf_counter()
                 way.batch(chats)
                 if round_number:  # the first warms up
-                    seconds.setdefault((turns, reading), []).append(time.perf_counter() - started)
+                    seconds.setdefault((turns, windowing), []).append(time.perf_counter() - started)
     print(f"milliseconds a reply, {options.chats} chats in a batch, {options.rounds} rounds, {options.model}")
-    print(f"{'turns':>6}" + "".join(f"{reading:>24}" for reading in ways))
+    print(f"{'turns':>6}" + "".join(f"{windowing:>24}" for windowing in ways))
     for turns in TURNS:
         cells = []
-        for reading in ways:
-            spent, short = seconds[turns, reading], seconds[TURNS[0], reading]
+        for windowing in ways:
+            spent, short = seconds[turns, windowing], seconds[TURNS[0], windowing]
             ratio = statistics.median(a / b for a, b in zip(spent, short, strict=True))
             cells.append(f"{1000 * statistics.median(spent) / options.chats:10.1f} ms ({ratio:5.1f} x)")
         print(f"{turns:>6}" + "".join(f"{cell:>24}" for cell in cells))

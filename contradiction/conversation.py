@@ -1,4 +1,4 @@
-"""Chat messages <-> turns, and what counts as a usable chat and as text that can be judged."""
+"""Chat messages to turns, and the checks that a chat is usable."""
 
 import re
 import unicodedata
@@ -11,25 +11,26 @@ from contradiction.errors import InputError, kind_of
 
 USER, ASSISTANT = "user", "assistant"
 TOOLS = ("tool", "function")
-UNSAID = ("system", "developer", *TOOLS)  # not said by either side, and so not read
-ROLES = (USER, ASSISTANT, *UNSAID)
+SKIPPED_ROLES = ("system", "developer", *TOOLS)  # neither side says these messages
+ROLES = (USER, ASSISTANT, *SKIPPED_ROLES)
 CALLS = ("tool_calls", "function_call")
 MESSAGE = '{"role": "user" or "assistant", "content": text}'
-TEXT_PARTS = {"text": "text", "input_text": "text", "output_text": "text", "refusal": "refusal"}  # type -> its key
+# The type of a content part -> the key of its text.
+TEXT_PARTS = {"text": "text", "input_text": "text", "output_text": "text", "refusal": "refusal"}
 
 Messages = Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
 class Turn:
-    """What the user said and the reply to it; several messages in a row by one side are one utterance.
+    """A user's utterance and the reply to it; several messages in a row by one side are one utterance.
 
     Attributes:
-        user: the user's text, empty where the assistant spoke first.
-        reply: the assistant's text.
-        user_messages: indices in the chat of the messages that make up ``user``.
-        reply_messages: likewise of ``reply``.
-        unread: what of these messages is no text, in words; None where all is.
+        user: the text of the user, empty where the assistant spoke first.
+        reply: the text of the assistant.
+        user_messages: the indices in the chat of the messages that make up ``user``.
+        reply_messages: the indices of the messages that make up ``reply``.
+        unread: which content of these messages is not text and was not read; None where all of it is text.
     """
 
     user: str
@@ -41,33 +42,33 @@ class Turn:
 
 @dataclass(frozen=True)
 class Utterance:
-    """One message, as text.
+    """One message as text.
 
     Attributes:
         role: one of ``ROLES``.
-        text: what it says; empty of a tool's, whatever that holds.
-        unread: what of it is no text, in words; None where all is.
-        unsaid: whether neither side says anything by it: an instruction, a call of a tool, or what the tool gave.
+        text: the text; empty for a message by a tool.
+        unread: which content of the message is not text and was not read; None where all of it is text.
+        skipped: whether the message belongs to no turn: an instruction, a call of a tool, or what a tool returned.
     """
 
     role: str
     text: str
     unread: str | None = None
-    unsaid: bool = False
+    skipped: bool = False
 
 
 def read_turns(messages: Messages) -> list[Turn]:
     """Cuts a chat of any length into turns.
 
-    Passed over are messages by the system and by tools, those of the assistant that only call a tool, and what the user
-    says after the last reply.
+    Skipped are messages by the system and by tools, messages of the assistant that only call a tool, and messages of
+    the user after the last reply.
 
     Args:
-        messages: dicts with ``role`` (one of ``ROLES``) and ``content`` (text, a list of parts, of which those of text
-            are read, or None, which is as good as empty).
+        messages: dicts with ``role`` (one of ``ROLES``) and ``content``: text, a list of parts (only parts of text are
+            read), or None, which counts as empty.
 
     Raises:
-        InputError: it is no such list; the message names the index, what stands there, and what would be right.
+        InputError: a message is not usable; the error names its index, what stands there, and what would be right.
     """
     if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Sequence):
         raise InputError(f"messages is {kind_of(messages)}; it must be a list of {MESSAGE}")
@@ -81,19 +82,19 @@ def read_turns(messages: Messages) -> list[Turn]:
     return turns
 
 
-def add_message(turns: list[Turn], said: Utterance, index: int) -> None:
-    """Takes the next message into the turns of a chat; the last of them may so still lack its reply."""
-    if said.unsaid:
+def add_message(turns: list[Turn], message: Utterance, index: int) -> None:
+    """Adds the next message of a chat to its turns, in place; the last turn may then lack its reply."""
+    if message.skipped:
         return
     last = turns[-1] if turns else None
-    if last is None or (said.role == USER and last.reply_messages):
+    if last is None or (message.role == USER and last.reply_messages):
         last = Turn("", "", (), ())
         turns.append(last)
-    unread = last.unread or said.unread
-    if said.role == USER:
-        turns[-1] = Turn(_join(last.user, said.text), "", (*last.user_messages, index), (), unread)
+    unread = last.unread or message.unread
+    if message.role == USER:
+        turns[-1] = Turn(_join(last.user, message.text), "", (*last.user_messages, index), (), unread)
     else:
-        reply = _join(last.reply, said.text)
+        reply = _join(last.reply, message.text)
         turns[-1] = Turn(last.user, reply, last.user_messages, (*last.reply_messages, index), unread)
 
 
@@ -102,10 +103,14 @@ def _join(before: str, text: str) -> str:
 
 
 def read_message(message: object, where: str) -> Utterance:
-    """Checks one message.
+    """Reads one message.
+
+    Args:
+        message: a dict as :func:`read_turns` takes it.
+        where: the place of the message, with which an error begins.
 
     Raises:
-        InputError: it is none; the message begins with ``where``.
+        InputError: the message is not usable.
     """
     if not isinstance(message, Mapping):
         raise InputError(f"{where} is {kind_of(message)}; it must be {MESSAGE}")
@@ -115,67 +120,77 @@ def read_message(message: object, where: str) -> Utterance:
     if role not in ROLES:
         raise InputError(f"{where}: role {_short(role)}; allowed are {', '.join(ROLES)}")
     if role in TOOLS:
-        return Utterance(role, "", unsaid=True)
+        return Utterance(role, "", skipped=True)
     calls = role == ASSISTANT and any(message.get(key) for key in CALLS)
     if "content" not in message and not calls:
         raise InputError(f"{where} has no 'content'; it must be {MESSAGE}")
-    said = _read_content(role, message, where)
-    return replace(said, unsaid=role in UNSAID or (calls and is_blank(said.text) and said.unread is None))
+    utterance = _read_content(role, message, where)
+    only_calls = calls and is_blank(utterance.text) and utterance.unread is None
+    return replace(utterance, skipped=role in SKIPPED_ROLES or only_calls)
 
 
 def _read_content(role: str, message: Mapping[str, Any], where: str) -> Utterance:
     content = message.get("content")
-    if content is None:  # as where a tool is called; what the assistant refuses may then stand under a key of its own
+    if content is None:  # for instance where a tool is called, or where the assistant refuses under a key of its own
         refusal = message.get("refusal")
         content = refusal if role == ASSISTANT and isinstance(refusal, str) else ""
     if isinstance(content, str):
-        return Utterance(role, _valid(content, where))
+        return Utterance(role, check_text(content, where))
     if isinstance(content, Sequence) and not isinstance(content, bytes | bytearray):
-        return _from_parts(role, content, where)
+        return _read_parts(role, content, where)
     raise InputError(f"{where}: content is {kind_of(content)}; it must be text, or a list of parts")
 
 
-def _from_parts(role: str, parts: Sequence[object], where: str) -> Utterance:
-    texts, others = [], []
+def _read_parts(role: str, parts: Sequence[object], where: str) -> Utterance:
+    texts, other_types = [], []
     for number, part in enumerate(parts):
         place = f"{where}: content[{number}]"
         if isinstance(part, str):
-            texts.append(_valid(part, place))
+            texts.append(check_text(part, place))
             continue
         if not isinstance(part, Mapping) or not isinstance(part.get("type"), str):
             raise InputError(f'{place} is {_short(part)}; a part must be {{"type": "text", "text": text}}')
         if part["type"] not in TEXT_PARTS:
-            others.append(_short(part["type"]))
+            other_types.append(_short(part["type"]))
         elif isinstance(text := part.get(TEXT_PARTS[part["type"]]), str):
-            texts.append(_valid(text, place))
+            texts.append(check_text(text, place))
         else:
             raise InputError(f"{place}: its text is {kind_of(text)}; it must be text")
-    unread = f"{where} holds what is no text and was not read: {_few(others)}" if others else None
+    unread = f"{where} holds what is no text and was not read: {_list_few(other_types)}" if other_types else None
     return Utterance(role, "\n".join(texts), unread)
 
 
-def _few(names: Sequence[str]) -> str:
+def _list_few(names: Sequence[str]) -> str:
     first, *more = dict.fromkeys(names)
     return f"{first} and {len(more)} other kinds" if len(more) > 2 else ", ".join([first, *more])
 
 
-def _valid(text: str, where: str) -> str:
+def check_text(value: object, where: str) -> str:
+    """Returns a text; raises InputError, which begins with ``where``, for any other value and for invalid Unicode."""
+    if not isinstance(value, str):
+        raise InputError(f"{where} is {kind_of(value)}; it must be text")
     try:
-        text.encode("utf-8")
+        value.encode("utf-8")
     except UnicodeEncodeError as error:
         raise InputError(
             f"{where}: content holds a lone surrogate at character {error.start}; it must be valid Unicode"
         ) from None
-    return text
+    return value
+
+
+def check_texts(values: object, where: str) -> list[str]:
+    """Returns a list of texts; raises InputError, which begins with ``where``, for anything else."""
+    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Sequence):
+        raise InputError(f"{where} is {kind_of(values)}; it must be a list of texts")
+    return [check_text(value, f"{where}[{index}]") for index, value in enumerate(values)]
 
 
 def is_blank(text: str) -> bool:
-    """Whether a text says nothing: no letter, digit or symbol, only spaces, punctuation, marks, control characters."""
+    """Whether a text holds no letter, digit or symbol: only spaces, punctuation, marks and control characters."""
     return all(unicodedata.category(character)[0] in "ZPCM" for character in set(text))
 
 
-# A Han character is about a word of its own, as is a character of the scripts that write syllables; of other scripts it
-# is the run of letters.
+# A Han character counts as a word, as does a character of a syllabic script; in other scripts a run of letters does.
 _HAN = "\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _SYLLABLES = "\u3040-\u30ff\uac00-\ud7af\u0e00-\u0e7f"
 _CHINESE = re.compile(f"[{_HAN}]")
@@ -183,11 +198,11 @@ _OTHER = re.compile(rf"[{_SYLLABLES}]|[^\W\d_{_HAN}{_SYLLABLES}]+")
 
 
 def is_chinese(text: str) -> bool:
-    """Whether at least half of the words are Han characters; true of text without any letter, such as a number."""
+    """Whether at least half of the words are Han characters; also true of text without letters, such as a number."""
     return len(_CHINESE.findall(text)) >= len(_OTHER.findall(text))
 
 
-_REPR = Repr()  # with a bound on depth, at which repr fails
+_REPR = Repr()  # limits the depth: the built-in repr fails on deeply nested values
 _REPR.maxstring = _REPR.maxother = _REPR.maxlong = 60
 
 

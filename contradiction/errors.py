@@ -1,19 +1,19 @@
-"""The one error for what users hand in; the command line prints it as one line and exits with 2."""
+"""The error for unusable input; the command line prints it as one line and exits with 2."""
 
 from collections.abc import Mapping
 from types import NoneType
 
 
 class InputError(ValueError):
-    """Something handed in is not usable; the message names what, where, and what would be right."""
+    """An input is not usable; the message names the input, the place, and what would be right."""
 
 
 def first_line(error: BaseException) -> str:
-    """What an error of a library says, for the line of ours that names it; its kind where it says nothing."""
+    """The first line of an error's message, to quote in an error of ours; its type where it has no message."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
-# In order: true and false are numbers to Python.
+# The order matters: true and false are also numbers in Python.
 _KINDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
     (NoneType, "null"),
     (bool, "true or false"),
@@ -25,6 +25,6 @@ _KINDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
 
 
 def kind_of(value: object) -> str:
-    """What a value is, in the words of JSON; in Python's where JSON has none for it."""
-    name = type(value).__name__
-    return next((said for kinds, said in _KINDS if isinstance(value, kinds)), f"a value of the type {name}")
+    """The type of a value in the words of JSON; in those of Python where JSON has no such type."""
+    type_name = type(value).__name__
+    return next((kind for types, kind in _KINDS if isinstance(value, types)), f"a value of the type {type_name}")

@@ -1,28 +1,26 @@
-"""A chat followed message by message: each reply is judged as it comes, in bounded memory."""
+"""Follows a chat message by message and judges each reply as it comes, in bounded memory."""
 
 import json
 from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, Self
+from typing import NoReturn, Self
 
 from contradiction.conversation import ASSISTANT, Turn, add_message, read_message
 from contradiction.errors import InputError
 from contradiction.io.files import write_text
+from contradiction.judge import Judge
 from contradiction.verdict import Verdict
 
-if TYPE_CHECKING:
-    from contradiction.detector import ContradictionDetector
-
-# Earlier turns that are held where nobody says how many: more than most chats have, and still about a second of two CPU
-# cores a reply with a 28 M-parameter encoder.
+# How many earlier turns are held by default: more than most chats have. A reply then takes about a second on two CPU
+# cores with an encoder of 28 M parameters.
 MAX_TURNS = 50
 FORMAT, VERSION = "cdconv monitor", 1
 
 
 @dataclass(frozen=True)
 class _State:
-    """What is kept of a chat; ``turns`` may end with one that still lacks its reply."""
+    """The state of a monitor; the last of ``turns`` may still lack its reply."""
 
     format: str
     version: int
@@ -33,95 +31,100 @@ class _State:
     turns: tuple[Turn, ...]
 
     def is_sound(self) -> bool:
-        """Whether the parts fit together, which their types alone do not say."""
-        said = list(chain.from_iterable((*turn.user_messages, *turn.reply_messages) for turn in self.turns))
+        """Whether the values fit together; their types alone do not show that."""
+        indices = list(chain.from_iterable((*turn.user_messages, *turn.reply_messages) for turn in self.turns))
         return (
             self.max_turns >= 1
             and self.dropped >= 0
             and len(self.turns) <= self.max_turns + 1
             and all(turn.reply_messages for turn in self.turns[:-1])
-            and all(before < after for before, after in zip((-1, *said), (*said, self.messages), strict=True))
+            and all(before < after for before, after in zip((-1, *indices), (*indices, self.messages), strict=True))
         )
 
 
 class Monitor:
     """Judges the replies of one chat as they come.
 
-    A verdict is the one that the detector, with this ``max_turns``, gives on all messages so far, and its indices count
-    from the first message of the chat, also once old turns were dropped. Only the windows of the reply that came are
-    scored. A fine-tuned encoder reads both sides of a window together, so nothing of an earlier window can be used
-    again: a reply costs one input for each earlier turn held. A frozen one embeds what is new alone.
+    A verdict is the one that the detector, with this ``max_turns``, gives on all messages so far. Indices count from
+    the first message of the chat, also after old turns were dropped. Only the windows of the new reply are scored. A
+    fine-tuned encoder reads both sides of a window together, so it can reuse nothing of earlier windows: a reply costs
+    one input for each earlier turn that is held. The kernel method embeds each new text once.
 
-    What is held: the last ``max_turns`` turns and the one that goes on; a verdict on a reply with more turns before it
-    says so, as with the setting of that name. A turn is held whole, so one side that speaks on without an answer still
-    adds to it. A monitor follows one chat, and from one thread at a time; many of them can share a detector.
+    The monitor holds the last ``max_turns`` turns and the current one. A verdict says where there were more turns
+    before the reply. A turn is held whole, so a side that keeps talking without an answer still adds to memory. A
+    monitor follows one chat, and is used from one thread at a time; many monitors can share a detector.
 
     Args:
-        detector: what judges.
-        max_turns: earlier turns that a reply is read against at most; by default those of the detector's settings,
-            else ``MAX_TURNS``.
+        judge: the detector.
+        max_turns: how many earlier turns a reply is read against at most; by default what the settings of the detector
+            say, or else ``MAX_TURNS``.
 
     Raises:
-        InputError: ``max_turns`` is below 1.
+        InputError: ``max_turns`` is below 1, or the model does not judge replies.
     """
 
-    def __init__(self, detector: "ContradictionDetector", max_turns: int | None = None) -> None:
-        self.max_turns = max_turns if max_turns is not None else detector.settings.max_turns or MAX_TURNS
-        self._detector = detector.with_settings(max_turns=self.max_turns)
+    def __init__(self, judge: Judge, max_turns: int | None = None) -> None:
+        judge.check_judges_replies()
+        self.max_turns = max_turns if max_turns is not None else judge.settings.max_turns or MAX_TURNS
+        self._judge = judge.with_settings(max_turns=self.max_turns)
         self._turns: tuple[Turn, ...] = ()
         self._dropped = 0
         self._messages = 0
 
     def __repr__(self) -> str:
         return (
-            f"Monitor(model={self._detector.name!r}, messages={self._messages}, turns={len(self._turns)}, "
+            f"Monitor(model={self._judge.name!r}, messages={self._messages}, turns={len(self._turns)}, "
             f"dropped={self._dropped}, max_turns={self.max_turns})"
         )
 
     def __len__(self) -> int:
-        """The number of messages so far, those of dropped turns included."""
+        """The number of messages so far, including those of dropped turns."""
         return self._messages
 
     def add(self, message: object) -> Verdict | None:
-        """Takes the next message of the chat; see ``contradiction.conversation.read_turns`` for what one is.
+        """Adds the next message of the chat.
+
+        Args:
+            message: a dict as ``contradiction.conversation.read_turns`` takes it.
 
         Returns:
-            The verdict on the reply that the message belongs to; None for messages that are no reply: those that are
-            not the assistant's, or only call a tool.
-            Several messages in a row by the assistant are one reply, which is judged anew with each.
+            The verdict on the reply that the message belongs to; None where the message is no reply: one that is not
+            the assistant's, or only calls a tool. Several messages in a row by the assistant are one reply, which is
+            judged again with each of them.
 
         Raises:
-            InputError: it is no message. The monitor is then as it was, as after any other error.
+            InputError: the message is not usable. After this and any other error the monitor is as it was before.
         """
-        said = read_message(message, f"messages[{self._messages}]")
+        utterance = read_message(message, f"messages[{self._messages}]")
         turns = list(self._turns)
-        add_message(turns, said, self._messages)
-        # The last turn goes on: it is not among those that a reply is read against.
-        more = max(0, len(turns) - 1 - self.max_turns)
-        turns, dropped = turns[more:], self._dropped + more
-        replies = said.role == ASSISTANT and not said.unsaid
-        verdict = self._detector.judge_turn(turns, len(turns) - 1, dropped) if replies else None
+        add_message(turns, utterance, self._messages)
+        # The last turn is the current one, which is held beside the ``max_turns`` earlier ones.
+        excess = max(0, len(turns) - 1 - self.max_turns)
+        turns, dropped = turns[excess:], self._dropped + excess
+        verdict = None
+        if utterance.role == ASSISTANT and not utterance.skipped:
+            [verdict] = self._judge.judge_replies([self._judge.case(turns, len(turns) - 1, dropped)])
         self._turns, self._dropped, self._messages = tuple(turns), dropped, self._messages + 1
         return verdict
 
     def to_json(self) -> str:
-        """What is held, the text of its messages included, from which :meth:`from_json` goes on exactly."""
+        """The state of the monitor, including the text of the held messages; :meth:`from_json` continues from it."""
         state = _State(
-            FORMAT, VERSION, _identity(self._detector.name), self.max_turns, self._messages, self._dropped, self._turns
+            FORMAT, VERSION, _identity(self._judge.name), self.max_turns, self._messages, self._dropped, self._turns
         )
         return json.dumps(asdict(state), ensure_ascii=False)
 
     @classmethod
-    def from_json(cls, detector: "ContradictionDetector", text: str) -> Self:
-        """Goes on where :meth:`to_json` stopped.
+    def from_json(cls, judge: Judge, text: str) -> Self:
+        """Continues where :meth:`to_json` stopped.
 
         Args:
-            detector: the one that the monitor was made with. Its settings count, but for ``max_turns``, which is that
-                of the text.
-            text: what :meth:`to_json` gave.
+            judge: the detector that the monitor was made with. Its settings apply, except ``max_turns``, which the text
+                states.
+            text: what :meth:`to_json` returned.
 
         Raises:
-            InputError: the text is no saved monitor, or one of another version or model.
+            InputError: the text is not a saved monitor, or one of another version or model.
         """
         from pydantic import TypeAdapter, ValidationError
 
@@ -142,37 +145,37 @@ class Monitor:
             ) from None
         if not state.is_sound():
             raise InputError("the saved monitor is damaged: its counts and the places of its messages do not fit")
-        if state.model != _identity(detector.name):
+        if state.model != _identity(judge.name):
             raise InputError(
-                f"the monitor was saved with the model {state.model}; this detector is {detector.name}: load that one"
+                f"the monitor was saved with the model {state.model}; this detector is {judge.name}: load that one"
             )
-        monitor = cls(detector, state.max_turns)
+        monitor = cls(judge, state.max_turns)
         monitor._turns, monitor._dropped, monitor._messages = state.turns, state.dropped, state.messages
         return monitor
 
     def save(self, path: str | Path) -> None:
-        """Writes :meth:`to_json` to a file, whole or not at all."""
+        """Writes the state to a file, completely or not at all."""
         write_text(path, self.to_json())
 
     @classmethod
-    def load(cls, detector: "ContradictionDetector", path: str | Path) -> Self:
-        """Goes on where :meth:`save` stopped; see :meth:`from_json`.
+    def load(cls, judge: Judge, path: str | Path) -> Self:
+        """Continues where :meth:`save` stopped; see :meth:`from_json`.
 
         Raises:
-            InputError: the file holds no saved monitor, or one of another version or model.
+            InputError: the file is not a saved monitor, or one of another version or model.
         """
         try:
-            return cls.from_json(detector, Path(path).read_text(encoding="utf-8"))
+            return cls.from_json(judge, Path(path).read_text(encoding="utf-8"))
         except UnicodeDecodeError as error:
             raise InputError(f"{path}: no saved monitor: not UTF-8 ({error})") from None
         except InputError as error:
             raise InputError(f"{path}: {error}") from None
 
     def __reduce__(self) -> NoReturn:
-        # It would take the whole model along, and with it what runs on another machine.
-        raise TypeError("a monitor cannot be pickled or copied; save it with to_json and go on with Monitor.from_json")
+        # A pickle would hold the whole model, and code to run on the machine that loads it.
+        raise TypeError("a monitor cannot be pickled or copied; use to_json and Monitor.from_json")
 
 
 def _identity(model: str) -> str:
-    """One name for one folder, however it was spelled; a Hub id as it is."""
+    """The absolute path of a folder, so that one folder has one name; a Hub id as it is."""
     return str(Path(model).resolve()) if Path(model).is_dir() else model

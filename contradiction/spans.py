@@ -1,10 +1,9 @@
-"""Where in the two replies a contradiction lies: the clauses that clash."""
+"""Finds the clauses that contradict each other, in the judged reply and in the earlier one."""
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,14 +11,12 @@ from contradiction.conversation import Messages, Turn, is_blank, read_message, r
 from contradiction.errors import InputError
 from contradiction.inputs.views import CONVERSATION, Row
 from contradiction.inputs.windows import windows
+from contradiction.judge import Judge
 from contradiction.labels import INTRA
 from contradiction.verdict import Verdict
 
-if TYPE_CHECKING:
-    from contradiction.detector import ContradictionDetector
-
-# Between letters or digits of the ASCII kind, points and spaces part no clauses: 3.5, 8:30, Hello Kitty. The comma of
-# enumerations (、) parts words, not clauses.
+# Between ASCII letters or digits, points and spaces separate no clauses: 3.5, 8:30, Hello Kitty. The comma of
+# enumerations (、) separates words, not clauses.
 _BORDER = re.compile(r"[，。！？；：…—～!?;~\r\n]|[,.:](?![0-9A-Za-z])|(?<![0-9A-Za-z])[,.:]|\s(?![!-~])|(?<![!-~])\s")
 
 Clause = tuple[int, int]  # start and end in a text
@@ -30,9 +27,10 @@ class Span:
     """A clause of a message.
 
     Attributes:
-        message: index in the chat.
-        start: its first character in the message's text; the parts of a content of several are joined by line ends.
-        end: the character after its last.
+        message: the index of the message in the chat.
+        start: the position of the first character in the text of the message; where the content is a list of parts,
+            their texts are joined by line breaks.
+        end: the position behind the last character.
     """
 
     message: int
@@ -42,12 +40,12 @@ class Span:
 
 @dataclass(frozen=True)
 class Location:
-    """The two clauses that clash; both lie in the judged reply where it contradicts itself.
+    """Two clauses that contradict each other; both lie in the judged reply where it contradicts itself.
 
     Attributes:
-        earlier: the one that is contradicted.
-        later: the one, of the reply that was judged, that contradicts it.
-        verdict: on that reply.
+        earlier: the clause that is contradicted.
+        later: the clause of the judged reply that contradicts it.
+        verdict: the verdict on the judged reply.
     """
 
     earlier: Span
@@ -56,110 +54,111 @@ class Location:
 
 
 def clauses(text: str) -> list[Clause]:
-    """The clauses of a text: what stands between punctuation or spaces, and says something."""
-    found, start = [], 0
+    """The clauses of a text: its parts between punctuation or spaces that hold words."""
+    spans, start = [], 0
     for border in (*_BORDER.finditer(text), None):
         end = border.start() if border else len(text)
-        if not is_blank(said := text[start:end]):
-            found.append((start + len(said) - len(said.lstrip()), start + len(said.rstrip())))
+        part = text[start:end]
+        if not is_blank(part):
+            spans.append((start + len(part) - len(part.lstrip()), start + len(part.rstrip())))
         start = border.end() if border else end
-    return found
+    return spans
 
 
-def locate(detector: "ContradictionDetector", messages: Messages, verdict: Verdict | None = None) -> Location | None:
-    """Finds the two clauses that clash, where the last reply of a chat is a contradiction.
+def locate(judge: Judge, messages: Messages, verdict: Verdict | None = None) -> Location | None:
+    """Finds the two clauses that contradict each other, where the last reply of a chat is a contradiction.
 
-    - *intra-sentence*: the clauses of the reply are read in pairs, the earlier one in the place of the earlier reply,
-      and the pair with the highest probability that it is contradicted is given: n (n - 1) / 2 windows for n clauses.
-    - *history* (and a contradiction with evidence): each clause of the earlier reply is left out in turn, then each of
-      the reply, and those are given without which the contradiction is least likely: n + m windows for n and m clauses.
-      A reply of one clause takes none, and is that one.
+    - *intra-sentence*: the clauses of the reply are read in pairs, the earlier clause in the place of the earlier
+      reply. The pair with the highest probability of a contradiction is returned. n clauses take n (n - 1) / 2 windows.
+    - *history* (and a contradiction with evidence): each clause of the earlier reply is left out in turn, then each
+      clause of the judged reply. The clauses without which a contradiction is least likely are returned. n and m
+      clauses take n + m windows; a reply of one clause takes none.
 
-    How often that is right hangs on the model, and may be no more than chance: ``bench/locate.py`` measures it.
+    The accuracy depends on the model and may be no better than chance: ``bench/locate.py`` measures it.
 
     Args:
-        detector: what judges.
+        judge: the detector.
         messages: the chat.
-        verdict: the detector's on it, where there is one already; by default it is asked for, at its usual cost.
+        verdict: the verdict of the detector on the last reply; by default the reply is judged here.
 
     Returns:
-        None where there is nothing to locate: no contradiction, a confusion of roles, one that no evidence is named
-        for, or one within a reply of a single clause.
+        The clauses; None where there are none: no contradiction, role confusion, a contradiction without evidence, or
+        a contradiction within a reply of a single clause.
 
     Raises:
         InputError: the chat is not usable, the verdict is on another reply, or the model does not read earlier replies.
     """
-    if "b1" not in detector.columns:
-        raise InputError(f"{detector.name} reads {', '.join(detector.columns)}; locating takes b1, the earlier reply")
+    if "b1" not in judge.columns:
+        raise InputError(f"{judge.name} reads {', '.join(judge.columns)}; locating takes b1, the earlier reply")
     turns = read_turns(messages)
-    verdict = verdict or detector(messages)
+    if verdict is None:
+        [verdict] = judge.judge_last_replies([turns])
     judged = turns[-1] if turns else Turn("", "", (), ())
     if verdict.reply != judged.reply_messages:
         raise InputError(f"the verdict is on {verdict.reply}; the last reply of the chat is {judged.reply_messages}")
     if verdict.label == INTRA:
-        earlier, pair = judged, _within(detector, judged)
+        earlier, pair = judged, _most_contradictory_pair(judge, judged)
     elif verdict.is_contradiction and verdict.evidence:
-        earlier = _named(turns, verdict.evidence)
-        pair = _between(detector, earlier, judged)
+        earlier = _find_turn(turns, verdict.evidence)
+        pair = _most_important_clauses(judge, earlier, judged)
     else:
         return None
     return pair and Location(_span(messages, earlier, pair[0]), _span(messages, judged, pair[1]), verdict)
 
 
-def _named(turns: Sequence[Turn], evidence: tuple[int, ...]) -> Turn:
+def _find_turn(turns: Sequence[Turn], evidence: tuple[int, ...]) -> Turn:
     for turn in turns[:-1]:
         if turn.reply_messages == evidence:
             return turn
     raise InputError(f"the verdict names {evidence} as evidence; that is no earlier reply of the chat")
 
 
-def _within(detector: "ContradictionDetector", judged: Turn) -> tuple[Clause, Clause] | None:
-    """The two clauses of a reply that clash most; None where it has only one."""
+def _most_contradictory_pair(judge: Judge, judged: Turn) -> tuple[Clause, Clause] | None:
+    """The two clauses of a reply that most likely contradict each other; None where it has only one clause."""
     pairs = list(combinations(clauses(judged.reply), 2))
     if not pairs:
         return None
-    rows = [
-        dict(zip(CONVERSATION, ("", judged.reply[slice(*one)], judged.user, judged.reply[slice(*other)]), strict=True))
-        for one, other in pairs
-    ]
-    return pairs[int(np.argmax(_clash(detector, rows)))]
+    texts = [(judged.reply[slice(*one)], judged.reply[slice(*other)]) for one, other in pairs]
+    rows = [dict(zip(CONVERSATION, ("", one, judged.user, other), strict=True)) for one, other in texts]
+    return pairs[int(np.argmax(_history_probabilities(judge, rows)))]
 
 
-def _between(detector: "ContradictionDetector", earlier: Turn, judged: Turn) -> tuple[Clause, Clause]:
-    """The clause of each of two replies without which they clash least."""
+def _most_important_clauses(judge: Judge, earlier: Turn, judged: Turn) -> tuple[Clause, Clause]:
+    """The clause of each of two replies without which a contradiction is least likely."""
     old, new = clauses(earlier.reply), clauses(judged.reply)
-    # Of a single clause nothing would be left.
-    fewer = [(replace(earlier, reply=text), judged) for text in _each_left_out(earlier.reply, old)]
-    fewer += [(earlier, replace(judged, reply=text)) for text in _each_left_out(judged.reply, new)]
-    scores = _clash(detector, [windows(two, 1, detector.settings.reading)[0].row for two in fewer])
-    middle = len(scores) - (len(new) if len(new) > 1 else 0)
+    shortened = [(replace(earlier, reply=text), judged) for text in _leave_one_out(earlier.reply, old)]
+    middle = len(shortened)
+    shortened += [(earlier, replace(judged, reply=text)) for text in _leave_one_out(judged.reply, new)]
+    rows = [windows(turns, 1, judge.settings.windowing)[0].row for turns in shortened]
+    scores = _history_probabilities(judge, rows)
     return _lowest(old, scores[:middle]), _lowest(new, scores[middle:])
 
 
-def _lowest(found: Sequence[Clause], scores: Sequence[float]) -> Clause:
-    return found[int(np.argmin(scores))] if len(scores) else found[0]
+def _lowest(options: Sequence[Clause], scores: Sequence[float]) -> Clause:
+    return options[int(np.argmin(scores))] if len(scores) else options[0]
 
 
-def _each_left_out(text: str, found: Sequence[Clause]) -> list[str]:
-    """The text without each of its clauses, and without what stands between it and the next; of one clause, none."""
-    if len(found) < 2:
+def _leave_one_out(text: str, options: Sequence[Clause]) -> list[str]:
+    """The text without each of its clauses and the punctuation next to it; of a single clause nothing would be left."""
+    if len(options) < 2:
         return []
-    borders = [(start, following) for (start, _), (following, _) in pairwise(found)]
-    borders.append((found[-2][1], found[-1][1]))
-    return [text[:start] + text[end:] for start, end in borders]
+    removed = [(start, following) for (start, _), (following, _) in pairwise(options)]
+    removed.append((options[-2][1], options[-1][1]))
+    return [text[:start] + text[end:] for start, end in removed]
 
 
-def _clash(detector: "ContradictionDetector", rows: Sequence[Row]) -> list[float]:
-    return [detector.classifier.history_probability(each.probabilities) for each in detector.classifier.read(rows)]
+def _history_probabilities(judge: Judge, rows: Sequence[Row]) -> list[float]:
+    readings = judge.classifier.read(rows)
+    return [judge.classifier.history_probability(reading.probabilities) for reading in readings]
 
 
 def _span(messages: Messages, turn: Turn, clause: Clause) -> Span:
-    """The place of a clause in the one message that holds it: the line end that joins two messages is a border."""
+    """The span of a clause in its message; a clause lies in one message, because a line break ends a clause."""
     start, end = clause
     for index in turn.reply_messages:
         length = len(read_message(messages[index], f"messages[{index}]").text)
         if length and start < length:
             return Span(index, start, end)
-        # An empty message was joined without a line end.
+        # The messages of a turn are joined by a line break, except where one is empty.
         start, end = (start - length - 1, end - length - 1) if length else (start, end)
     raise AssertionError("a clause lies in one of the messages of its reply")

@@ -30,10 +30,10 @@ def assert_consistent(
     Args:
         messages: the chat, ``{"role", "content"}`` each.
         detector: what judges; or its folder or Hub id, which is loaded once a process. By default ``$CDCONV_MODEL``.
-        threshold: instead of the detector's own, see ``contradiction.methods.decision.Settings``.
+        threshold: instead of the detector's own, see ``contradiction.settings.Settings``.
         scan: judges every reply, not only the last.
         allow_unchecked: passes replies that could not be read whole or judged.
-        settings: others of ``contradiction.methods.decision.Settings``, likewise.
+        settings: others of ``contradiction.settings.Settings``, likewise.
 
     Raises:
         AssertionError: a reply contradicts something, or was not checked; the message shows the chat, the replies

@@ -1,4 +1,4 @@
-"""What a detector says of a reply."""
+"""The verdict on a reply."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,24 +9,24 @@ NOTHING_BEFORE = "nothing was said before the reply that it could contradict, an
 
 
 def is_unchecked(checked: bool, reason: str | None, replies: int) -> bool:
-    """Whether a verdict leaves open what could have been checked.
+    """Whether a verdict leaves open something that could have been checked.
 
-    That on an opening reply does not, of a model that judges nothing but pairs; unless it is the only one.
+    An opening reply that the model does not judge counts as checked, unless it is the only reply of the chat.
 
     Args:
-        checked: of the verdict.
-        reason: likewise.
-        replies: of the chat, that were judged.
+        checked: ``checked`` of the verdict.
+        reason: ``reason`` of the verdict.
+        replies: how many replies of the chat were judged.
     """
     return not checked and (reason != NOTHING_BEFORE or replies == 1)
 
 
 @dataclass(frozen=True)
 class Clash:
-    """An earlier reply that the judged one contradicts.
+    """An earlier reply that the judged reply contradicts.
 
     Attributes:
-        messages: its indices in the chat.
+        messages: the indices of its messages in the chat.
         score: the probability that it is contradicted.
     """
 
@@ -36,21 +36,22 @@ class Clash:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a detector says of one reply of a chat.
+    """The verdict on one reply of a chat.
 
     Attributes:
-        label: the label decided on; None where there was nothing to judge.
-        score: its probability; None likewise.
-        scores: the probability of every label, by name; empty likewise.
-        probability: of a contradiction of one of the settings' categories, which a threshold is held against; None
-            likewise.
-        evidence: indices of the messages that the reply contradicts: those of the earlier reply with the highest
-            probability of a contradiction of the history. Empty for other labels, and where that window was not read
-            whole.
-        checked: whether all was read that bears on the reply. A label on text that was not read is a guess on the rest.
-        reason: why ``checked`` is false; else None.
-        reply: indices of the messages that were judged.
-        further: other earlier replies that are contradicted at least as likely as is asked for, surest first.
+        label: the label; None where there was nothing to judge.
+        score: the probability of the label; None where there was nothing to judge.
+        scores: the probability of every label, by name; empty where there was nothing to judge.
+        probability: the probability of a contradiction of one of the categories that the settings ask for; a threshold
+            is compared with it. None where there was nothing to judge.
+        evidence: the indices of the messages that the reply contradicts: those of the earlier reply with the highest
+            probability of a contradiction of the history. Empty for other labels, and where the window of that reply
+            was truncated.
+        checked: whether all text that bears on the reply was read; else the label is a guess.
+        reason: why ``checked`` is false; None where it is true.
+        reply: the indices of the messages that were judged.
+        further: other earlier replies whose probability of being contradicted reaches the threshold, or one half where
+            there is none; the highest first.
     """
 
     label: str | None

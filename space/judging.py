@@ -104,7 +104,7 @@ def scan(detector: ContradictionDetector, text: str | None, words: dict[str, str
     except InputError as error:
         raise InputError(words["no chat"].format(reason=in_words(str(error), words))) from None
     read = [read_message(message, f"messages[{index}]") for index, message in enumerate(messages)]
-    said = {index: (each.role, each.text) for index, each in enumerate(read) if not each.unsaid}
+    said = {index: (each.role, each.text) for index, each in enumerate(read) if not each.skipped}
     return Scanned(said, len(messages), verdicts)
 
 

@@ -167,7 +167,7 @@ def test_evidence_is_the_surest_window_and_the_others_above_the_threshold_follow
 
 def test_a_two_class_detector_names_evidence_only_where_it_reads_pairs(two_class, long):
     assert two_class.with_settings(threshold=0.0)(long).evidence == ()
-    [index] = two_class.with_settings(threshold=0.0, reading="structured")(long).evidence
+    [index] = two_class.with_settings(threshold=0.0, windowing="structured")(long).evidence
     assert index % 2 == 1
 
 
@@ -192,7 +192,7 @@ def test_many_chats_are_scanned_as_one_by_one(detector, long):
 
 def test_windows_are_held_in_parts(detector, long, monkeypatch):
     whole = detector.scan(long)
-    monkeypatch.setattr("contradiction.detector.AT_ONCE", 5)
+    monkeypatch.setattr("contradiction.judge.CHUNK", 5)
     for one, other in zip(whole, detector.scan(long), strict=True):
         assert one.scores == pytest.approx(other.scores, abs=1e-6)
 
@@ -261,14 +261,14 @@ def test_max_turns_bounds_what_is_read_and_says_so(detector, long):
 
 
 def test_a_history_too_long_for_one_input_is_cut_and_said(detector, long):
-    verdict = detector.with_settings(reading="unstructured")(long)
+    verdict = detector.with_settings(windowing="unstructured")(long)
     assert "of the history were not read: the model reads at most 64" in verdict.reason
 
 
-@pytest.mark.parametrize("reading", ["windowed", "structured", "unstructured"])
-def test_an_earlier_reply_that_the_model_cannot_read_is_said_in_every_reading(detector, reading):
+@pytest.mark.parametrize("windowing", ["windowed", "structured", "unstructured"])
+def test_an_earlier_reply_that_the_model_cannot_read_is_said_in_every_reading(detector, windowing):
     messages = chat("你养猫吗？", "I have a cat", "它叫什么？", "叫小橘", "它几岁了？", "我没养过猫呀")
-    verdict = detector.with_settings(reading=reading)(messages)
+    verdict = detector.with_settings(windowing=windowing)(messages)
     assert (verdict.checked, verdict.label is None) == (False, False)
     assert verdict.reason == "messages[1] holds no word that the model knows"
 
@@ -315,7 +315,7 @@ def test_a_reply_in_another_language_is_never_called_fine(detector):
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"reading": "whole"}, "reading 'whole'; allowed are windowed, structured, unstructured"),
+        ({"windowing": "whole"}, "windowing 'whole'; allowed are windowed, structured, unstructured"),
         ({"max_turns": 0}, "max_turns 0; it must be a whole number, 1 or more"),
         ({"threshold": 1.5}, "threshold 1.5; it must be a probability"),
         ({"threshold": "precision>80"}, "threshold 'precision>80'; it must be a probability from 0 to 1, or like"),
@@ -340,8 +340,8 @@ def test_a_wrong_setting_is_refused(detector, settings, said):
 
 def test_a_model_that_reads_two_replies_cannot_read_unstructured(random_model):
     classifier = CheckpointClassifier.load(random_model("4-class"), view="sentence-pair")
-    with pytest.raises(InputError, match="the unstructured reading needs u1"):
-        ContradictionDetector(classifier).with_settings(reading="unstructured")
+    with pytest.raises(InputError, match="needs u1"):
+        ContradictionDetector(classifier).with_settings(windowing="unstructured")
     verdict = ContradictionDetector(classifier)(chat("你好", "你好呀"))
     assert (verdict.label, verdict.checked) == (None, False)
 

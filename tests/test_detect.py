@@ -82,7 +82,7 @@ def test_a_verdict_a_line_in_order(run, tmp_path):
 def test_verdicts_are_those_of_the_library(run, chats, model, tmp_path):
     file = tmp_path / "chats.jsonl"
     file.write_text("\n".join(map(line, chats)), encoding="utf-8")
-    asked = {"max_turns": 5, "reading": "structured", "categories": ("history",)}
+    asked = {"max_turns": 5, "windowing": "structured", "categories": ("history",)}
     detector = ContradictionDetector.from_pretrained(model, **asked)
     threshold = sorted(each.scores["history"] for each in detector.batch(chats))[len(chats) // 2]
     expected = detector.with_settings(threshold=threshold).batch(chats)
@@ -403,7 +403,7 @@ def test_a_file_of_another_kind_is_one_line(run, name, content, said, tmp_path):
         (["--prior", "3"], "prior 3.0"),
         (["--prior", "0.03"], "can only correct calibrated probabilities"),
         (["--category", "lie"], "category 'lie'"),
-        (["--reading", "aloud"], "reading 'aloud'"),
+        (["--reading", "aloud"], "windowing 'aloud'"),
         (["--fail-on", "error"], "'error' is not"),
     ],
 )

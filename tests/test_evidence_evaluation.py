@@ -32,25 +32,25 @@ def chats(repo, config, ids):
     return [row for row in load_split(repo, config, "test") if row["id"] in ids]
 
 
-@pytest.mark.parametrize("reading", ["windowed", "structured", "unstructured"])
-def test_what_is_kept_is_what_the_detector_says_of_each_chat(result, detector, repo, reading):
+@pytest.mark.parametrize("windowing", ["windowed", "structured", "unstructured"])
+def test_what_is_kept_is_what_the_detector_says_of_each_chat(result, detector, repo, windowing):
     rows = chats(repo, "4-class-a2t", set(result["ids"]))
-    verdicts = detector.with_settings(reading=reading).batch([row["messages"] for row in rows])
+    verdicts = detector.with_settings(windowing=windowing).batch([row["messages"] for row in rows])
     assert [row["id"] for row in rows] == result["ids"]
-    assert result["predictions"][reading] == [NAMES.index(each.label) for each in verdicts]
-    assert result["predicted_evidence"][reading] == [list(each.evidence) for each in verdicts]
-    assert any(result["predicted_evidence"][reading]) == (reading != "unstructured")
+    assert result["predictions"][windowing] == [NAMES.index(each.label) for each in verdicts]
+    assert result["predicted_evidence"][windowing] == [list(each.evidence) for each in verdicts]
+    assert any(result["predicted_evidence"][windowing]) == (windowing != "unstructured")
 
 
 def test_the_figures_follow_from_what_is_kept_and_count_turns(result):
     references = [NAMES[label] for label in result["references"]]
-    for reading, figures in result["metrics"].items():
-        predictions = [NAMES[label] for label in result["predictions"][reading]]
-        named = result["predicted_evidence"][reading]
+    for windowing, figures in result["metrics"].items():
+        predictions = [NAMES[label] for label in result["predictions"][windowing]]
+        named = result["predicted_evidence"][windowing]
         more = {"ids": result["ids"], "groups": result["inserted"], "bootstrap": results.RESAMPLES}
         by_turn = score_evidence(references, predictions, turns_of(result["evidence"]), turns_of(named), **more)
         assert figures == by_turn
-        assert result["by_message"][reading] == score_evidence(
+        assert result["by_message"][windowing] == score_evidence(
             references, predictions, result["evidence"], named, **more
         )
     assert list(result["metrics"]["windowed"]["groups"]) == ["1", "2", "3", "4", "5"]
@@ -58,7 +58,7 @@ def test_the_figures_follow_from_what_is_kept_and_count_turns(result):
 
 def test_the_user_message_of_the_right_turn_counts_as_found(detector, repo):
     eager = detector.with_settings(threshold=0.0, categories=[HISTORY])  # so that all rows name evidence
-    found = checklists.evaluate(eager, data=repo, readings=["structured"])
+    found = checklists.evaluate(eager, data=repo, windowings=["structured"])
     assert all(found["predicted_evidence"]["structured"])
     assert {tuple(each) for each in found["evidence"]} == {(), (0,), (1,)}
     by_turn, by_message = (found[kind]["structured"]["evidence"] for kind in ("metrics", "by_message"))
@@ -69,8 +69,11 @@ def test_false_alarms_are_counted_on_the_same_conversations(result, detector, re
     alarms = result["false_alarms"]
     rows = chats(repo, "4-class-rct", set(result["ids"]))
     assert [row["id"] for row in rows] == alarms["ids"]
-    for reading, figures in alarms["metrics"].items():
-        said = [each.label for each in detector.with_settings(reading=reading).batch([row["messages"] for row in rows])]
+    for windowing, figures in alarms["metrics"].items():
+        said = [
+            verdict.label
+            for verdict in detector.with_settings(windowing=windowing).batch([row["messages"] for row in rows])
+        ]
         forms = [("removed", "replaced")[row["form"]] for row in rows]
         assert figures == false_alarms([NAMES[row["origin"]] for row in rows], said, forms)
     assert alarms["metrics"]["windowed"]["removed"]["history"] == 0, "nothing is left that it could contradict"
@@ -79,7 +82,7 @@ def test_false_alarms_are_counted_on_the_same_conversations(result, detector, re
 def test_a_limit_takes_all_versions_of_some_conversations_the_same_each_time(result, detector, repo):
     assert Counter(result["ids"]).most_common()[0][1] == Counter(result["ids"]).most_common()[-1][1] == 5
     assert len(result["ids"]) == 100
-    fewer = checklists.evaluate(detector, data=repo, limit=54, readings=["structured"])
+    fewer = checklists.evaluate(detector, data=repo, limit=54, windowings=["structured"])
     assert len(fewer["ids"]) == 50
     assert set(fewer["ids"]) < set(result["ids"])
     assert fewer["data"] == fingerprint(load_split(repo, "4-class-a2t", "test")), "of the split, not of the sample"
@@ -98,16 +101,16 @@ def test_a_reading_that_a_detector_cannot_do_is_left_out_in_a_line(random_model,
     found = checklists.evaluate(pair, data=repo, limit=20)
     assert list(found["metrics"]) == ["windowed", "structured"]
     (left_out, *_), (reason,) = checklists.notes(found), found["left_out"].values()
-    assert left_out == f"unstructured reading left out: {reason}"
+    assert left_out == f"unstructured windows left out: {reason}"
     assert "needs u1 among them" in reason
     with pytest.raises(InputError, match="needs u1 among them"):
-        checklists.evaluate(pair, data=repo, readings=["unstructured"])
+        checklists.evaluate(pair, data=repo, windowings=["unstructured"])
 
 
 def test_replies_that_a_detector_cannot_judge_are_said(random_model, repo):
     """By its view it knows nothing of u2, and so nothing of a reply with no turn before it."""
     pair = ContradictionDetector.from_pretrained(random_model("4-class"), view="sentence-pair")
-    found = checklists.evaluate(pair, data=repo, limit=20, readings=["windowed"])
+    found = checklists.evaluate(pair, data=repo, limit=20, windowings=["windowed"])
     removed = found["false_alarms"]["forms"].count("removed")
     assert found["false_alarms"]["unjudged"] == {"windowed": removed}
     said = f"windowed, turn gone: {removed} rows without a verdict count as no contradiction"
@@ -138,7 +141,7 @@ def test_a_detector_of_other_labels_is_refused(random_model, repo):
 
 def test_the_command_prints_the_figures_and_keeps_them(run, random_model, repo, tmp_path):
     kept = tmp_path / "kept.json"
-    arguments = ["--data", repo, "--evidence", "--reading", "structured", "--limit", 50, "--json", kept]
+    arguments = ["--data", repo, "--evidence", "--windowing", "structured", "--limit", 50, "--json", kept]
     code, out, err = run("evaluate", random_model("4-class"), *arguments)
     result = json.loads(kept.read_text(encoding="utf-8"))
     f1 = result["metrics"]["structured"]["evidence"]["f1"]
@@ -157,7 +160,7 @@ def test_what_cannot_be_asked_together_is_one_line(run, random_model, repo, samp
         (["--data", repo, "--evidence", "--config", "4-class-rct"], "is scored on 4-class-a2t, 4-class-a2t-grouped"),
         (["--data", repo, "--evidence", "--split", "validation"], "split 'validation'; the checklists are"),
         (["--data", repo, "--evidence", "--settings"], "ask one at a time"),
-        (["--data", repo, "--evidence", "--reading", "all-at-once"], "reading 'all-at-once'; allowed are windowed"),
+        (["--data", repo, "--evidence", "--windowing", "all-at-once"], "windowing 'all-at-once'; allowed are windowed"),
         (["--data", repo, "--limit", "10"], "go with --evidence"),
         (["--data", repo, "--results", repo], "--results goes with --settings"),
     ]:

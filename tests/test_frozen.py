@@ -100,7 +100,7 @@ def test_a_chat_is_judged_window_by_window_and_each_message_embedded_once(fitted
     window = dict(zip(CONVERSATION, ("你养猫吗", "我养了一只猫", "你有猫吗", "我没有猫"), strict=True))
     [alone] = detector.classifier.read([window])
     assert verdicts[-1].scores["history"] >= alone.probabilities["history"] > 0
-    whole = detector.with_settings(reading="unstructured").scan(messages)
+    whole = detector.with_settings(windowing="unstructured").scan(messages)
     assert whole[-1].scores != verdicts[-1].scores
 
 

@@ -10,7 +10,7 @@ from contradiction.errors import InputError
 from contradiction.labels import CATEGORIES, CONTRADICTION, HISTORY, INTRA, NON_CONTRADICTION, OTHER, STAGES
 from contradiction.methods.checkpoint import CheckpointClassifier
 from contradiction.methods.hierarchical import HierarchicalClassifier
-from contradiction.rerank import TIE, Ranked, _ordered
+from contradiction.rerank import TIE, Ranked, _sort
 from contradiction.verdict import Verdict
 
 CHAT = [
@@ -104,8 +104,8 @@ def test_what_differs_by_less_than_a_tie_keeps_the_given_order():
             for index, each in enumerate(probabilities)
         ]
 
-    assert [each.index for each in _ordered(ranked(0.5 + 4e-7, 0.5 - 4e-7, 0.5, 0.1))] == [3, 0, 1, 2]
-    assert [each.index for each in _ordered(ranked(0.5 + 4e-6, 0.5, 0.1))] == [2, 1, 0]
+    assert [each.index for each in _sort(ranked(0.5 + 4e-7, 0.5 - 4e-7, 0.5, 0.1))] == [3, 0, 1, 2]
+    assert [each.index for each in _sort(ranked(0.5 + 4e-6, 0.5, 0.1))] == [2, 1, 0]
 
 
 def test_what_was_not_read_is_never_before_what_was(detector):
@@ -155,7 +155,7 @@ def test_a_chat_without_a_message_is_an_empty_history(detector, two_class, repli
         (CHAT, "叫小橘", "candidates is text; it must be a list of texts"),
         (CHAT, ["叫小橘", None], "candidates[1] is null; it must be text"),
         (CHAT, ["\ud800"], "candidates[0]: content holds a lone surrogate"),
-        (CHAT[:4], ["叫小橘"], "messages[3] is the assistant's; the last to speak before a reply must be the user"),
+        (CHAT[:4], ["叫小橘"], "messages[3] is the assistant's"),
         ("你好", ["叫小橘"], "messages is text"),
         ([{"role": "user"}], ["叫小橘"], "messages[0] has no 'content'"),
     ],
@@ -212,7 +212,7 @@ def test_a_contradiction_within_the_reply_is_not_against_a_fact(detector, replie
 
 def test_every_fact_is_read_by_itself_whatever_the_settings(detector):
     plain = detector.check(FACTS, "我没养过猫呀", "你养猫吗？")
-    for settings in ({"max_turns": 1}, {"reading": "structured"}, {"reading": "unstructured"}):
+    for settings in ({"max_turns": 1}, {"windowing": "structured"}, {"windowing": "unstructured"}):
         assert detector.with_settings(**settings).check(FACTS, "我没养过猫呀", "你养猫吗？") == plain
 
 

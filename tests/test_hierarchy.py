@@ -11,14 +11,16 @@ import pytest
 from transformers import pipeline
 
 from contradiction.conversation import Turn
-from contradiction.detector import Case, ContradictionDetector
+from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation.evaluate import evaluate
 from contradiction.inputs.windows import windows
+from contradiction.judge import Case
 from contradiction.labels import LABELS, OTHER, STAGES
-from contradiction.methods.base import Judgement
-from contradiction.methods.decision import Rule, Settings
+from contradiction.methods.base import Judgement, Reading
+from contradiction.methods.decision import Rule
 from contradiction.methods.hierarchical import HierarchicalClassifier
+from contradiction.settings import Settings
 from contradiction.training import hierarchical, record
 from contradiction.training.loop import train
 from contradiction.training.recipe import Recipe
@@ -88,7 +90,7 @@ def test_a_prior_that_is_that_of_the_data_leaves_the_evidence_as_it_is(detector)
             HierarchicalClassifier(detector.classifier.stages, rule=Rule(prior=0.37)),
             Settings(prior=prior, threshold=0.5),
         )
-        found.append(one.verdict(case, probabilities, [None, None]))
+        found.append(one.verdict(case, [Reading(each, None) for each in probabilities]))
     assert found[0].label == "history"
     assert found[0].evidence
     assert [each.score for each in found[0].further] == pytest.approx([0.8])

@@ -138,7 +138,7 @@ def test_a_two_class_detector_locates_where_it_names_evidence(random_model):
     two_class = ContradictionDetector.from_pretrained(random_model("2-class"), threshold=0.0)
     messages = chat("你养猫吗？", "养了一只橘猫，很乖", "它叫什么？", "我没养过猫呀，喝茶")
     assert two_class.locate(messages) is None
-    assert two_class.with_settings(reading="structured").locate(messages).earlier.message == 1
+    assert two_class.with_settings(windowing="structured").locate(messages).earlier.message == 1
 
 
 def test_spans_lie_in_the_message_that_holds_the_clause(detector):

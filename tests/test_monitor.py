@@ -50,11 +50,11 @@ def expected(detector, messages, max_turns):
     return detector.with_settings(max_turns=max_turns)(messages)
 
 
-@pytest.mark.parametrize("reading", ["windowed", "structured", "unstructured"])
+@pytest.mark.parametrize("windowing", ["windowed", "structured", "unstructured"])
 @QUICKLY
 @given(messages=st.lists(MESSAGES, min_size=1, max_size=14), max_turns=st.integers(1, 4), stop=st.integers(0, 13))
-def test_a_monitor_says_what_the_detector_says_of_all_messages_so_far(detector, reading, messages, max_turns, stop):
-    judge = detector.with_settings(reading=reading, threshold=0.3)
+def test_a_monitor_says_what_the_detector_says_of_all_messages_so_far(detector, windowing, messages, max_turns, stop):
+    judge = detector.with_settings(windowing=windowing, threshold=0.3)
     monitor = judge.monitor(max_turns)
     for index, message in enumerate(messages):
         if index == stop:  # saved here and taken up again
@@ -181,7 +181,7 @@ def test_it_is_saved_as_json_and_not_pickled(detector, tmp_path):
     for message in chat("你养猫吗？", "养了一只橘猫", "叫什么？"):
         monitor.add(message)
     for take in (pickle.dumps, copy.copy, copy.deepcopy):
-        with pytest.raises(TypeError, match="save it with to_json and go on with Monitor.from_json"):
+        with pytest.raises(TypeError, match="to_json"):
             take(monitor)
     monitor.save(tmp_path / "chat.json")
     again = Monitor.load(detector, tmp_path / "chat.json")

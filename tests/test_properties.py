@@ -362,7 +362,7 @@ def test_more_turns_never_make_a_contradiction_less_likely(calibrated, task, see
 @given(seeds, texts)
 def test_one_earlier_turn_is_read_alike_by_windows_and_as_a_whole(detector, seed, drawn):
     chats = [each for each in chats_of(seed, drawn, 80, sound=True) if len(read_turns(each)) == 2]
-    whole = judge(detector.with_settings(reading="unstructured"), chats)
+    whole = judge(detector.with_settings(windowing="unstructured"), chats)
     for one, other in zip(judge(detector, chats), whole, strict=True):
         assert_alike(one, other)
 

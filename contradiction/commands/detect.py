@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from contradiction.chats.readers import Chats, Entry
     from contradiction.chats.streams import Answered, Tally
     from contradiction.chats.writers import AnswerFiles, LineFile
-    from contradiction.methods.decision import Settings
+    from contradiction.settings import Settings
     from contradiction.verdict import Verdict
 
 NOT_JUDGED = "not judged"
@@ -64,8 +64,11 @@ def detect(
     category: Annotated[
         list[str] | None, typer.Option(help="A contradiction to call, and no other; may be given again.")
     ] = None,
-    reading: Annotated[
-        str | None, typer.Option(help="How earlier turns are read: windowed, structured or unstructured.")
+    windowing: Annotated[
+        str | None,
+        typer.Option(
+            "--windowing", "--reading", help="How earlier turns are read: windowed, structured, unstructured."
+        ),
     ] = None,
     max_turns: Annotated[int | None, typer.Option(help="Earlier turns that are read at most.")] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Inputs a forward pass.")] = 32,
@@ -98,7 +101,9 @@ def detect(
     if sys.stdout is None:
         raise InputError("standard output is closed; where nobody reads it, write > /dev/null")
     demand_model(model)
-    settings = _settings(threshold=threshold, prior=prior, categories=category, reading=reading, max_turns=max_turns)
+    settings = _settings(
+        threshold=threshold, prior=prior, categories=category, windowing=windowing, max_turns=max_turns
+    )
     chats = _open(file, text, None if format == "auto" else format)
     path = Path(file) if text is None and Path(file).is_file() else None
     if out and text is None:
@@ -158,7 +163,7 @@ def _check_together(file: str, text: str | None, out: Path | None, *, resume: bo
 
 def _settings(**asked: Any) -> dict[str, Any]:
     """Those that are asked for; says what is wrong with them before the model is loaded."""
-    from contradiction.methods.decision import Settings
+    from contradiction.settings import Settings
 
     settings = {name: value for name, value in asked.items() if value is not None}
     Settings(**settings)

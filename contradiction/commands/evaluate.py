@@ -33,8 +33,9 @@ def evaluate(
     evidence: Annotated[
         bool, typer.Option("--evidence", help="Instead: which earlier turn is named, on the checklists.")
     ] = False,
-    reading: Annotated[
-        str, typer.Option(help="With --evidence: windowed, structured, unstructured, or all three.")
+    windowing: Annotated[
+        str,
+        typer.Option("--windowing", "--reading", help="With --evidence: windowed, structured, unstructured, or all."),
     ] = ALL,
     limit: Annotated[
         int | None, typer.Option(min=1, help="With --evidence: rows at most, all versions of some conversations.")
@@ -50,13 +51,13 @@ def evaluate(
         raise InputError("--evidence and --settings are two questions; ask one at a time")
     if evidence and split != "test":
         raise InputError(f"split {split!r}; the checklists are made of the test split alone, leave --split out")
-    if not evidence and (reading != ALL or limit is not None):
-        raise InputError("--reading and --limit go with --evidence")
+    if not evidence and (windowing != ALL or limit is not None):
+        raise InputError("--windowing and --limit go with --evidence")
     if results and not settings:
         raise InputError("--results goes with --settings")
     detector = ContradictionDetector.from_pretrained(model, view=view)
     if evidence:
-        _evidence(detector, data, config, reading, limit, json)
+        _evidence(detector, data, config, windowing, limit, json)
     else:
         _labels(detector, data, config, split, json, (results or RESULTS) if settings else None)
 
@@ -118,22 +119,22 @@ def _evidence(
     detector: "ContradictionDetector",
     data: str,
     config: str | None,
-    reading: str,
+    windowing: str,
     limit: int | None,
     json: Path | None,
 ) -> None:
     from contradiction.evaluation import checklists, results
-    from contradiction.inputs.windows import READINGS, check_reading
+    from contradiction.inputs.windows import WINDOWINGS, check_windowing
     from contradiction.labels import GROUPED
 
-    readings = READINGS if reading == ALL else (check_reading(reading),)
+    windowings = WINDOWINGS if windowing == ALL else (check_windowing(windowing),)
     # Of the split that the model was not trained on the other side of.
     grouped = (results.trained_on(detector.name) or "").endswith(GROUPED)
     default = next(each for each in checklists.CONFIGS if each.endswith(GROUPED) == grouped)
     with progress(f"judging chats with {Path(detector.name).resolve().name}") as bar:
         task = bar.add_task("", total=None)
         result = checklists.evaluate(
-            detector, data=data, config=config or default, readings=readings, limit=limit,
+            detector, data=data, config=config or default, windowings=windowings, limit=limit,
             on_start=lambda windows: bar.update(task, total=windows),
             on_batch=lambda done: bar.advance(task, done),
         )  # fmt: skip

@@ -13,7 +13,7 @@ from contradiction.errors import InputError
 from contradiction.evaluation import evidence
 from contradiction.evaluation.evaluate import model_name, why_seen
 from contradiction.evaluation.results import RESAMPLES
-from contradiction.inputs.windows import READINGS, STRUCTURED, UNSTRUCTURED, windows
+from contradiction.inputs.windows import STRUCTURED, UNSTRUCTURED, WINDOWINGS, windows
 from contradiction.io.tables import Table, interval, percent
 from contradiction.labels import (
     A2T,
@@ -41,7 +41,7 @@ def evaluate(
     *,
     data: str | Path,
     config: str = CONFIGS[0],
-    readings: Sequence[str] = READINGS,
+    windowings: Sequence[str] = WINDOWINGS,
     limit: int | None = None,
     batch_size: int = 64,
     on_start: Callable[[int], Any] | None = None,
@@ -56,26 +56,26 @@ def evaluate(
         detector: what to evaluate.
         data: a data repo with checklists.
         config: one of ``CONFIGS``.
-        readings: of ``contradiction.inputs.windows.READINGS``; those that the detector cannot do are left out.
+        windowings: of ``contradiction.inputs.windows.WINDOWINGS``; those that the detector cannot do are left out.
         limit: rows with turns added at most, all versions of some conversations; by default all.
         batch_size: windows a forward pass.
         on_start: called with the number of windows.
         on_batch: called with the number of windows done, after each forward pass.
 
     Returns:
-        What is kept: ``metrics`` (reading -> ``contradiction.evaluation.evidence.score_evidence`` by inserted turns,
+        What is kept: ``metrics`` (windowing -> ``contradiction.evaluation.evidence.score_evidence`` by inserted turns,
         with evidence as turns), ``by_message`` (the same with evidence as messages), ``predictions`` and
-        ``predicted_evidence`` (reading -> one a row; indices of messages), ``unjudged`` (reading -> rows with no
-        verdict, which count as no contradiction), ``left_out`` (reading -> why), ``false_alarms`` (of the twin, by
-        reading), the record of the run, and the rows' ids, inserted turns, references and evidence.
+        ``predicted_evidence`` (windowing -> one a row; indices of messages), ``unjudged`` (windowing -> rows with no
+        verdict, which count as no contradiction), ``left_out`` (windowing -> why), ``false_alarms`` (of the twin, by
+        windowing), the record of the run, and the rows' ids, inserted turns, references and evidence.
 
     Raises:
-        InputError: there is no such checklist, the detector can do none of the readings, its labels tell no
+        InputError: there is no such checklist, the detector can do none of the windowings, its labels tell no
             contradictions, or the limit is below the versions of one conversation.
     """
     if config not in CONFIGS:
         raise InputError(f"config {config!r}; evidence is scored on {', '.join(CONFIGS)}")
-    able, left_out = _able(detector, readings)
+    able, left_out = _able(detector, windowings)
     added = load_split(data, config, "test")
     removed = load_split(data, config.replace(A2T, RCT), "test")
     whole = fingerprint(added), fingerprint(removed)
@@ -84,11 +84,13 @@ def evaluate(
         added, removed = _sample(added, removed, limit)
     chats = [*added["messages"], *removed["messages"]]
     if on_start:
-        on_start(sum(_windows(messages, reading) for messages in chats for reading in able))
-    verdicts = {reading: each.batch(chats, batch_size=batch_size, on_batch=on_batch) for reading, each in able.items()}
-    on_added = {reading: found[: len(added)] for reading, found in verdicts.items()}
-    on_removed = {reading: found[len(added) :] for reading, found in verdicts.items()}
-    scored = {reading: _score(added, found) for reading, found in on_added.items()}
+        on_start(sum(_windows(messages, windowing) for messages in chats for windowing in able))
+    verdicts = {
+        windowing: each.batch(chats, batch_size=batch_size, on_batch=on_batch) for windowing, each in able.items()
+    }
+    on_added = {windowing: found[: len(added)] for windowing, found in verdicts.items()}
+    on_removed = {windowing: found[len(added) :] for windowing, found in verdicts.items()}
+    scored = {windowing: _score(added, found) for windowing, found in on_added.items()}
     run = record.of_model(detector.name)
     return {
         "name": model_name(detector.name),
@@ -103,11 +105,13 @@ def evaluate(
         "left_out": left_out,
         "run": run,
         "seen": why_seen(run, config, "test", data),
-        "metrics": {reading: by_turn for reading, (by_turn, _) in scored.items()},
-        "by_message": {reading: by_message for reading, (_, by_message) in scored.items()},
+        "metrics": {windowing: by_turn for windowing, (by_turn, _) in scored.items()},
+        "by_message": {windowing: by_message for windowing, (_, by_message) in scored.items()},
         "false_alarms": _false_alarms(removed, on_removed, config.replace(A2T, RCT), whole[1]),
         **_said(on_added),
-        "predicted_evidence": {reading: [list(each.evidence) for each in found] for reading, found in on_added.items()},
+        "predicted_evidence": {
+            windowing: [list(each.evidence) for each in found] for windowing, found in on_added.items()
+        },
         "ids": list(added["id"]),
         "inserted": list(added["inserted"]),
         "references": list(added["label"]),
@@ -116,15 +120,15 @@ def evaluate(
 
 
 def tables(result: Mapping[str, Any]) -> list[Table]:
-    """The figures of an evaluation: a table a reading, and one of false alarms."""
+    """The figures of an evaluation: a table a windowing, and one of false alarms."""
     some, of = result["conversations"]
     sample = f"{some:,} conversations" + (f" of {of:,}, drawn with seed {SEED}" if some < of else "")
     categories = result["task"] == "4-class"
     found = []
-    for reading, figures in result["metrics"].items():
-        named = reading == STRUCTURED or (categories and reading != UNSTRUCTURED)
+    for windowing, figures in result["metrics"].items():
+        named = windowing == STRUCTURED or (categories and windowing != UNSTRUCTURED)
         title = (
-            f"{result['name']}: {reading} reading, {result['config']}, n = {figures['n']:,} ({sample}; "
+            f"{result['name']}: {windowing} windows, {result['config']}, n = {figures['n']:,} ({sample}; "
             f"{figures['history']:,} rows contradict the history)"
         )
         found.append(evidence.table(figures, title, named=named, categories=categories))
@@ -138,27 +142,31 @@ def notes(result: Mapping[str, Any]) -> list[str]:
         **{f"{each}, turn gone": n for each, n in result["false_alarms"]["unjudged"].items()},
     }
     return [
-        *(f"{reading} reading left out: {why}" for reading, why in result["left_out"].items()),
-        *(f"{reading}: {n:,} rows without a verdict count as no contradiction" for reading, n in unjudged.items() if n),
+        *(f"{windowing} windows left out: {why}" for windowing, why in result["left_out"].items()),
+        *(
+            f"{windowing}: {n:,} rows without a verdict count as no contradiction"
+            for windowing, n in unjudged.items()
+            if n
+        ),
         "evidence is counted by turn, for a reply may contradict the user's message of the turn whose reply a detector "
         "names; of earlier replies only the surest counts",
     ]
 
 
 def _able(
-    detector: ContradictionDetector, readings: Sequence[str]
+    detector: ContradictionDetector, windowings: Sequence[str]
 ) -> tuple[dict[str, ContradictionDetector], dict[str, str]]:
-    """The detector by reading, and why others are left out."""
+    """The detector by windowing, and why others are left out."""
     if detector.task not in LABELS or detector.task not in CONTRADICTIONS:
         raise InputError(f"{detector.name} predicts {', '.join(detector.labels)}; evidence needs all contradictions")
     if "b1" not in detector.columns:
         raise InputError(f"{detector.name} reads {', '.join(detector.columns)}; evidence needs b1, the earlier reply")
     able, left_out = {}, {}
-    for reading in readings:
+    for windowing in windowings:
         try:
-            able[reading] = detector.with_settings(reading=reading)
+            able[windowing] = detector.with_settings(windowing=windowing)
         except InputError as error:
-            left_out[reading] = str(error)
+            left_out[windowing] = str(error)
     if not able:
         raise InputError("; ".join(left_out.values()))
     return able, left_out
@@ -180,9 +188,9 @@ def _sample(added: "Dataset", removed: "Dataset", limit: int) -> "tuple[Dataset,
     return parts[0], parts[1]
 
 
-def _windows(messages: Sequence[Mapping[str, str]], reading: str) -> int:
+def _windows(messages: Sequence[Mapping[str, str]], windowing: str) -> int:
     turns = read_turns(messages)
-    return len(windows(turns, len(turns) - 1, reading))
+    return len(windows(turns, len(turns) - 1, windowing))
 
 
 def _score(rows: "Dataset", verdicts: Sequence[Verdict]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -220,8 +228,8 @@ def _false_alarms(rows: "Dataset", verdicts: Mapping[str, Sequence[Verdict]], co
         "config": config,
         "data": data,
         "metrics": {
-            reading: evidence.false_alarms(origins, [_category(each) for each in found], forms)
-            for reading, found in verdicts.items()
+            windowing: evidence.false_alarms(origins, [_category(each) for each in found], forms)
+            for windowing, found in verdicts.items()
         },
         **_said(verdicts),
         "ids": list(rows["id"]),
@@ -233,12 +241,12 @@ def _false_alarms(rows: "Dataset", verdicts: Mapping[str, Sequence[Verdict]], co
 def _false_alarm_table(result: Mapping[str, Any]) -> Table:
     alarms = result["false_alarms"]
     body = [
-        (f"{reading}, {form}", f"{each['n']:,}", *(_share(each, name) for name in each["interval"]))
-        for reading, forms in alarms["metrics"].items()
+        (f"{windowing}, {form}", f"{each['n']:,}", *(_share(each, name) for name in each["interval"]))
+        for windowing, forms in alarms["metrics"].items()
         for form, each in forms.items()
     ]
     title = f"{result['name']}: false alarms, {alarms['config']}: replies that contradicted a turn that is gone"
-    return Table(title, ("reading, first turn", "rows", "called history", "called any contradiction"), body)
+    return Table(title, ("windows, first turn", "rows", "called history", "called any contradiction"), body)
 
 
 def _share(alarms: Mapping[str, Any], name: str) -> str:

@@ -9,8 +9,9 @@ import numpy as np
 from contradiction.errors import InputError
 from contradiction.io.tables import Table, interval, percent
 from contradiction.labels import CONTRADICTION, CONTRADICTIONS, LABELS, NLI, merge, task_of
-from contradiction.methods.decision import Rule, Settings
+from contradiction.methods.decision import Rule
 from contradiction.rates import IN_USE, precision_at, wilson
+from contradiction.settings import Settings
 
 THRESHOLDS = ("0.5", "precision>=0.5", "precision>=0.8", "precision>=0.9")
 TASKS = ("2-class", "4-class")
@@ -113,7 +114,7 @@ def outcomes(result: Mapping[str, Any], rule: Rule) -> list[Outcome]:
         for asked in THRESHOLDS:
             settings = Settings(threshold=asked, prior=prior)
             try:
-                limit = settings.limit(rule)
+                limit = settings.threshold_for(rule)
             except InputError:  # the rest of what it is raised for has been ruled out
                 limit = None
             called = np.array([limit is not None and settings.at_prior(each, rule) >= limit for each in probabilities])

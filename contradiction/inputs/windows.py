@@ -1,4 +1,4 @@
-"""Longer chats as rows of two turns: which earlier turns a reply is read against."""
+"""Cuts a chat of any length into rows of two turns: which earlier turns a reply is read against."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from contradiction.errors import InputError
 from contradiction.inputs.views import CONVERSATION, Row
 
 WINDOWED, STRUCTURED, UNSTRUCTURED = "windowed", "structured", "unstructured"
-READINGS = (WINDOWED, STRUCTURED, UNSTRUCTURED)
+WINDOWINGS = (WINDOWED, STRUCTURED, UNSTRUCTURED)
 
 
 @dataclass(frozen=True)
@@ -16,8 +16,8 @@ class Window:
     """One row for a classifier.
 
     Attributes:
-        row: the four utterances by name.
-        earlier: positions in the chat of the earlier turns in the window whose replies have words.
+        row: the four utterances by column name.
+        earlier: positions in the chat of those earlier turns in the window whose replies have words.
     """
 
     row: Row
@@ -25,48 +25,49 @@ class Window:
 
     @property
     def turn(self) -> int | None:
-        """The one earlier turn; None where there is none, or more than one."""
+        """The position of the earlier turn where there is exactly one; else None."""
         return self.earlier[0] if len(self.earlier) == 1 else None
 
     @property
     def opening(self) -> bool:
-        """Whether no earlier reply is in the window."""
+        """Whether the window holds no earlier reply."""
         return not self.earlier
 
 
-def windows(turns: Sequence[Turn], place: int, reading: str = WINDOWED, max_turns: int | None = None) -> list[Window]:
+def windows(turns: Sequence[Turn], place: int, windowing: str = WINDOWED, max_turns: int | None = None) -> list[Window]:
     """The windows in which the reply of ``turns[place]`` is read, the nearest earlier turn last.
 
-    - *windowed*: each earlier turn with the turn judged, (u_k, b_k, u_n, b_n): what a two-turn detector was trained on.
-    - *structured*: each earlier reply with the reply judged, (b_k, b_n), the users' utterances left empty (DECODE, Nie
-      et al., 2021, section 4.2).
-    - *unstructured*: the whole history in one row (the same section); what is too long is cut from the left.
+    - *windowed*: each earlier turn with the judged turn, (u_k, b_k, u_n, b_n), as a two-turn detector was trained.
+    - *structured*: each earlier reply with the judged reply, (b_k, b_n), without the user's utterances (DECODE, Nie et
+      al., 2021, section 4.2).
+    - *unstructured*: the whole history in one row (the same section); a history that is too long is cut from the left.
 
-    A reply without words is as good as none: it cannot be contradicted, and what the user said before and after it is
-    read as one. Without any earlier reply there is one window, of the user's last utterance and the reply alone.
+    An earlier reply without words cannot be contradicted, so its turn is merged into the next: what the user said
+    before and after it is read as one utterance. Where there is no earlier reply at all, the one window holds the
+    user's last utterance and the reply.
 
     Args:
-        turns: of the chat.
-        place: of the turn that is judged.
-        reading: one of ``READINGS``.
-        max_turns: earlier turns that are read at most, counted from the reply back; None reads all.
+        turns: the turns of the chat.
+        place: the position of the judged turn.
+        windowing: one of ``WINDOWINGS``.
+        max_turns: how many earlier turns are read at most, counted back from the reply; None reads all.
     """
     reply = turns[place].reply
     first = 0 if max_turns is None else max(0, place - max_turns)
     earlier = [number for number in range(first, place) if not is_blank(turns[number].reply)]
-    user = {number: _said(turns, first, number) for number in (*earlier, place)}
+    user = {number: _user_text(turns, first, number) for number in (*earlier, place)}
     if not earlier:
         return [Window(_row("", "", user[place], reply), ())]
-    if reading == UNSTRUCTURED:
+    if windowing == UNSTRUCTURED:
         *before, last = [text for number in earlier for text in (user[number], turns[number].reply)]
         return [Window(_row(tuple(before), last, user[place], reply), tuple(earlier))]
-    if reading == STRUCTURED:
+    if windowing == STRUCTURED:
         return [Window(_row("", turns[number].reply, "", reply), (number,)) for number in earlier]
     return [Window(_row(user[number], turns[number].reply, user[place], reply), (number,)) for number in earlier]
 
 
-def _said(turns: Sequence[Turn], first: int, place: int) -> str:
-    """What the user said since the last reply with words."""
+def _user_text(turns: Sequence[Turn], first: int, place: int) -> str:
+    """What the user said between the last reply with words and the reply of ``turns[place]``."""
     since = place
     while since > first and is_blank(turns[since - 1].reply):
         since -= 1
@@ -77,8 +78,8 @@ def _row(*utterances: str | tuple[str, ...]) -> Row:
     return dict(zip(CONVERSATION, utterances, strict=True))
 
 
-def check_reading(reading: str) -> str:
-    """The reading; raises InputError where there is none of this name."""
-    if reading not in READINGS:
-        raise InputError(f"reading {reading!r}; allowed are {', '.join(READINGS)}")
-    return reading
+def check_windowing(windowing: str) -> str:
+    """Returns a windowing; raises InputError for an unknown one."""
+    if windowing not in WINDOWINGS:
+        raise InputError(f"windowing {windowing!r}; allowed are {', '.join(WINDOWINGS)}")
+    return windowing

@@ -1,0 +1,229 @@
+"""Judges replies: the windows of a reply are classified, combined, and decided on by the rule and the settings."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import islice
+from typing import Any, Self
+
+from contradiction.conversation import Turn, is_blank, is_chinese
+from contradiction.errors import InputError
+from contradiction.inputs.views import CONVERSATION
+from contradiction.inputs.windows import STRUCTURED, UNSTRUCTURED, Window, windows
+from contradiction.labels import CATEGORIES, CONTRADICTION, CONTRADICTIONS, HISTORY, is_contradiction
+from contradiction.methods.base import Classifier, OnBatch, Reading
+from contradiction.methods.decision import Rule
+from contradiction.settings import Settings
+from contradiction.verdict import NOTHING_BEFORE, Clash, Verdict
+
+# The number of windows that are classified together: enough that a batch holds inputs of similar length, and few enough
+# for a machine with little memory.
+CHUNK = 8192
+
+
+@dataclass(frozen=True)
+class Case:
+    """One reply to judge.
+
+    Attributes:
+        turns: the turns of its chat.
+        place: the position of its turn among them.
+        windows: the windows in which it is read, the nearest last; empty where there is nothing to judge.
+        nothing: why there is nothing to judge; None where there is something.
+        dropped: the number of turns before ``turns`` that are no longer held.
+    """
+
+    turns: Sequence[Turn]
+    place: int
+    windows: Sequence[Window] = ()
+    nothing: str | None = None
+    dropped: int = 0
+
+
+class Judge:
+    """Turns the probabilities of a classifier into verdicts on replies.
+
+    Args:
+        classifier: classifies rows of two turns.
+        settings: what the operator sets.
+
+    Attributes:
+        name: the name of the classifier.
+        task: the task of the classifier.
+        labels: the labels of the classifier.
+        columns: the utterances that the classifier reads.
+        unfit: a function from a text to the reason why the text cannot be judged, in words that follow the name of the
+            text (``holds no words``); None where the text can be judged.
+
+    Raises:
+        InputError: the settings ask for something that this classifier cannot give.
+    """
+
+    def __init__(self, classifier: Classifier, settings: Settings | None = None) -> None:
+        self.classifier = classifier
+        self.settings = settings or Settings()
+        self.name, self.task, self.labels, self.columns = (
+            classifier.name, classifier.task, classifier.labels, classifier.columns,
+        )  # fmt: skip
+        # Cached, because the same earlier replies of a long chat are asked about for every later reply.
+        self.unfit = lru_cache(maxsize=4096)(self._unfit)
+        rule = classifier.rule
+        self._contradictions = tuple(name for name in self.labels if name in CONTRADICTIONS.get(self.task, ()))
+        if self.settings.categories != CATEGORIES and not set(self.settings.categories) <= set(self.labels):
+            raise InputError(
+                f"{self.name} tells {', '.join(self.labels)}; the categories {', '.join(self.settings.categories)} are "
+                "not among them"
+            )
+        self._threshold = self.settings.threshold_for(rule, self.name)
+        # Raises an error now where the correction for a prior lacks something.
+        self.settings.correct(dict.fromkeys(self.labels, 1 / len(self.labels)), self.task, rule)
+        if self.settings.windowing == UNSTRUCTURED and "u1" not in self.columns:
+            raise InputError(
+                f"{self.name} reads {', '.join(self.columns)}; windowing={UNSTRUCTURED!r} needs u1 among them"
+            )
+
+    def with_settings(self, **settings: Any) -> Self:
+        """The same classifier with other settings; settings that are not named stay as they are."""
+        return type(self)(self.classifier, replace(self.settings, **settings))
+
+    def check_judges_replies(self) -> None:
+        """Raises InputError where the classifier does not judge the reply of a chat."""
+        reply = CONVERSATION[-1]
+        if reply not in self.columns or not set(self.columns) <= set(CONVERSATION):
+            raise InputError(f"{self.name} reads {', '.join(self.columns)}; it does not judge the reply of a chat")
+        if not self._contradictions:
+            raise InputError(f"{self.name} tells {', '.join(self.labels)}; none of them is a contradiction")
+
+    def case(self, turns: Sequence[Turn], place: int, dropped: int = 0) -> Case:
+        """The case of the reply in ``turns[place]``; see :class:`Case` for ``dropped``."""
+        if reason := self.unfit(turns[place].reply):
+            return Case(turns, place, nothing=f"the reply {reason}", dropped=dropped)
+        chosen = windows(turns, place, self.settings.windowing, self.settings.max_turns)
+        return Case(turns, place, chosen, dropped=dropped)
+
+    def judge_last_replies(
+        self, chats: Sequence[Sequence[Turn]], *, batch_size: int = 32, on_batch: OnBatch | None = None
+    ) -> list[Verdict]:
+        """Judges the reply of the last turn of each chat; see :meth:`judge_replies`."""
+        self.check_judges_replies()
+        nothing = "the chat holds no message by the assistant"
+        cases = [self.case(turns, len(turns) - 1) if turns else Case((), 0, nothing=nothing) for turns in chats]
+        return list(self.judge_replies(cases, batch_size=batch_size, on_batch=on_batch))
+
+    def judge_replies(
+        self, cases: Iterable[Case], *, batch_size: int = 32, on_batch: OnBatch | None = None
+    ) -> Iterator[Verdict]:
+        """Judges replies, all in one stream of batches.
+
+        Args:
+            cases: the replies; they are drawn as they are needed.
+            batch_size: the number of windows in a forward pass.
+            on_batch: called with the number of windows done, after each forward pass.
+
+        Yields:
+            The verdicts, in the order of the cases.
+        """
+        for chunk in _chunks(cases):
+            rows = [window.row for case in chunk for window in case.windows]
+            readings = iter(self.classifier.read(rows, batch_size=batch_size, on_batch=on_batch))
+            for case in chunk:
+                yield self.verdict(case, list(islice(readings, len(case.windows))))
+
+    def verdict(self, case: Case, readings: Sequence[Reading]) -> Verdict:
+        """The verdict on a reply.
+
+        Args:
+            case: the reply.
+            readings: what the classifier makes of each window of the case.
+        """
+        reply = case.turns[case.place].reply_messages if case.turns else ()
+        if case.nothing:
+            return Verdict(None, None, {}, checked=False, reason=case.nothing, reply=reply)
+        windowed = [reading.probabilities for reading in readings]
+        opening = case.windows[-1].opening
+        combined = self.classifier.without_history(windowed[0]) if opening else self.classifier.combine(windowed)
+        if combined is None:
+            return Verdict(None, None, {}, checked=False, reason=NOTHING_BEFORE, reply=reply)
+        # The rule was chosen on replies to conversations. Its offsets would call every fourth opening reply a
+        # contradiction.
+        label, scores, probability = self._decide(combined, Rule() if opening else self.classifier.rule)
+        clashes = [] if opening else self._clashes(case, readings)
+        # With structured windows, pairs of replies show which reply is contradicted also where the labels do not.
+        names_evidence = label == HISTORY or (label == CONTRADICTION and self.settings.windowing == STRUCTURED)
+        evidence = clashes[0].messages if names_evidence and clashes and clashes[0] else ()
+        enough = 0.5 if self._threshold is None else self._threshold
+        # The first truncated window stands for all: each of them lost another number of tokens.
+        truncated = next((reading.unread for reading in readings if reading.unread), None)
+        reasons = list(dict.fromkeys(filter(None, (truncated, self._unchecked_turns(case)))))
+        return Verdict(
+            label=label,
+            score=scores[label],
+            scores=scores,
+            probability=probability,
+            evidence=evidence,
+            checked=not reasons,
+            reason="; ".join(reasons) or None,
+            reply=reply,
+            further=tuple(clash for clash in clashes[1:] if clash and clash.score >= enough) if names_evidence else (),
+        )
+
+    def _unfit(self, text: str) -> str | None:
+        if is_blank(text):
+            return "holds no words"
+        if not self.classifier.knows(text):
+            return "holds no word that the model knows"
+        return None if is_chinese(text) else "is not in Chinese, the language that the model was trained on"
+
+    def _decide(self, probabilities: Mapping[str, float], rule: Rule) -> tuple[str, dict[str, float], float]:
+        """The label, the probability of every label, and the probability of a contradiction that is asked for."""
+        settings, own = self.settings, self.classifier.rule
+        scores = settings.correct(self.classifier.scores(probabilities), self.task, own)
+        allowed = [name for name in self.labels if name not in CATEGORIES or name in settings.categories]
+        categories = [name for name in allowed if name in self._contradictions]
+        probability = settings.at_prior(self.classifier.any_of(probabilities, categories), own)
+        if self._threshold is None:
+            label = self.classifier.label(probabilities, rule, allowed)
+        elif probability >= self._threshold:
+            label = self.classifier.category(probabilities, rule, categories)
+        else:
+            label = max((name for name in self.labels if not is_contradiction(name)), key=scores.__getitem__)
+        return label, scores, probability
+
+    def _clashes(self, case: Case, readings: Sequence[Reading]) -> list[Clash | None]:
+        """The earlier replies, the most likely contradicted one first; None for windows that were truncated."""
+        ranked = []
+        for window, reading in zip(case.windows, readings, strict=True):
+            if window.turn is None:
+                continue
+            history = self.classifier.history_probability(reading.probabilities)
+            total = self.classifier.any_of(reading.probabilities, self._contradictions)
+            # At the operator's prior, history keeps its part of the probability of any contradiction.
+            score = history * self.settings.at_prior(total, self.classifier.rule) / total if total else history
+            clash = None if reading.unread else Clash(case.turns[window.turn].reply_messages, score)
+            ranked.append((history, clash))
+        return [clash for _, clash in sorted(ranked, key=lambda item: -item[0])]
+
+    def _unchecked_turns(self, case: Case) -> str | None:
+        """Why not all turns of the chat bear on the verdict; None where they do."""
+        for place in (place for window in case.windows for place in window.earlier):
+            if reason := self.unfit(case.turns[place].reply):
+                first = case.turns[place].reply_messages
+                return f"messages[{first[0]}] {reason}" if first else f"an earlier reply {reason}"
+        limit = self.settings.max_turns
+        if limit is not None and (earlier := case.place + case.dropped) > limit:
+            return f"of {earlier} earlier turns only the last {limit} were read, as max_turns asks"
+        return next((turn.unread for turn in case.turns[: case.place + 1] if turn.unread), None)
+
+
+def _chunks(cases: Iterable[Case]) -> Iterator[list[Case]]:
+    """The cases in lists of about ``CHUNK`` windows."""
+    chunk: list[Case] = []
+    count = 0
+    for case in cases:
+        chunk.append(case)
+        count += len(case.windows)
+        if count >= CHUNK:
+            yield chunk
+            chunk, count = [], 0
+    if chunk:
+        yield chunk

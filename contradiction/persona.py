@@ -1,0 +1,86 @@
+"""Checks a reply against facts about the bot: its persona, or what it remembers."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from contradiction.conversation import Turn, check_text, check_texts, is_blank
+from contradiction.errors import InputError
+from contradiction.inputs.views import CONVERSATION
+from contradiction.inputs.windows import STRUCTURED, Window
+from contradiction.judge import Case, Judge
+from contradiction.labels import CATEGORIES, CONTRADICTIONS, HISTORY, INTRA, ROLE
+from contradiction.methods.base import Reading
+from contradiction.verdict import Verdict
+
+
+def check(judge: Judge, facts: Sequence[str], reply: str, question: str = "") -> Verdict:
+    """Judges a reply against sentences that are true of the bot.
+
+    Each fact is read as an earlier reply, in a window of its own: (, fact, question, reply). Only a contradiction of
+    the history can be one of a fact, so all other labels count as none. The settings apply, except ``windowing`` and
+    ``max_turns``: every fact is read. ``bench/facts.py`` measures how much the verdict depends on the fact, and how
+    much on the reply alone.
+
+    Args:
+        judge: the detector.
+        facts: sentences in the bot's own words, such as 我没有养宠物。
+        reply: the text to check.
+        question: what the user said before the reply.
+
+    Returns:
+        A verdict whose ``evidence`` and ``further`` are positions in ``facts``. A fact that says the same as the reply
+        is left out, because it cannot contradict it. The reply is not checked where there is no other fact, or where
+        the model cannot read a fact.
+
+    Raises:
+        InputError: a text is not usable, or the model cannot compare a reply with an earlier one.
+    """
+    _check_compares_replies(judge)
+    reply, question = check_text(reply, "reply"), check_text(question, "question")
+    turns, windows = [], []
+    for index, fact in enumerate(check_texts(facts, "facts")):
+        problem = None if is_blank(fact) else judge.unfit(fact)
+        turns.append(Turn("", fact, (), (index,), problem and f"facts[{index}] {problem}"))
+        if not is_blank(fact) and not problem and fact.strip() != reply.strip():
+            windows.append(Window(dict(zip(CONVERSATION, ("", fact, question, reply), strict=True)), (index,)))
+    nothing = None
+    if problem := judge.unfit(reply):
+        nothing = f"the reply {problem}"
+    elif not windows:
+        nothing = _why_no_window(turns, reply)
+    case = Case((*turns, Turn(question, reply, (), ())), len(turns), () if nothing else windows, nothing)
+    # Structured, because pairs show which fact is contradicted also where the labels do not tell categories.
+    judge = judge.with_settings(windowing=STRUCTURED, max_turns=None)
+    readings = judge.classifier.read([window.row for window in case.windows])
+    return judge.verdict(case, [_history_only(reading) for reading in readings])
+
+
+def _check_compares_replies(judge: Judge) -> None:
+    if judge.task in (INTRA, ROLE) or judge.task not in CONTRADICTIONS:
+        raise InputError(f"{judge.name} tells {', '.join(judge.labels)}; none of them is against a fact")
+    if not {"b1", "b2"} <= set(judge.columns):
+        columns = ", ".join(judge.columns)
+        raise InputError(f"{judge.name} reads {columns}; holding a reply against a fact takes b1 and b2")
+    if HISTORY in judge.labels and HISTORY not in judge.settings.categories:
+        raise InputError(f"the settings leave out the category {HISTORY}, which alone is against a fact")
+
+
+def _why_no_window(turns: Sequence[Turn], reply: str) -> str:
+    """Why there is no fact that the reply can be compared with."""
+    if unreadable := next((turn.unread for turn in turns if turn.unread), None):
+        return unreadable
+    if any(turn.reply.strip() == reply.strip() for turn in turns):
+        return "the facts say what the reply says"
+    return "there is no fact to hold the reply against"
+
+
+def _history_only(reading: Reading) -> Reading:
+    """The same reading with all other contradictions counted as none; unchanged where labels tell no categories."""
+    probabilities = reading.probabilities
+    if HISTORY not in probabilities:
+        return reading
+    history = probabilities[HISTORY]
+    changed: Mapping[str, float] = {
+        name: history if name == HISTORY else 0.0 if name in CATEGORIES else 1 - history for name in probabilities
+    }
+    return replace(reading, probabilities=changed)

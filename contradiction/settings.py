@@ -1,0 +1,150 @@
+"""What an operator sets: a threshold, a prior, categories, and which earlier turns are read and how."""
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from contradiction.errors import InputError
+from contradiction.inputs.windows import WINDOWED, check_windowing
+from contradiction.labels import CATEGORIES, CONTRADICTIONS
+from contradiction.methods.decision import Rule
+
+_PRECISION = re.compile(r"\s*precision\s*>=\s*(\d*\.?\d+)\s*")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What an operator sets; the defaults leave the decision rule of a detector as it is.
+
+    Attributes:
+        threshold: the probability from which a reply is called a contradiction; or ``"precision>=0.8"``: the lowest
+            threshold that had this precision on the validation split, corrected for ``prior``.
+        prior: the share of contradictions among the operator's own replies; the probabilities are corrected for it.
+            Without a threshold a reply is then called a contradiction from one half on.
+        categories: the contradictions that are called, where the labels tell them apart; the others count as none.
+        windowing: how earlier turns are read, see ``contradiction.inputs.windows.windows``.
+        max_turns: how many earlier turns a reply is read against at most; the verdict says where there were more.
+
+    Raises:
+        InputError: a value is not allowed; the message names the setting, the value, and what is allowed.
+    """
+
+    threshold: float | str | None = None
+    prior: float | None = None
+    categories: tuple[str, ...] = CATEGORIES
+    windowing: str = WINDOWED
+    max_turns: int | None = None
+
+    def __post_init__(self) -> None:
+        check_windowing(self.windowing)
+        if isinstance(self.threshold, str):
+            object.__setattr__(self, "threshold", _parse_threshold(self.threshold))
+        elif self.threshold is not None and not (_is_number(self.threshold) and 0 <= self.threshold <= 1):
+            raise InputError(f"threshold {self.threshold!r}; it must be a probability from 0 to 1")
+        if self.prior is not None and not (_is_number(self.prior) and 0 < self.prior < 1):
+            raise InputError(f"prior {self.prior!r}; it must be a share between 0 and 1")
+        if self.max_turns is not None and not (type(self.max_turns) is int and self.max_turns >= 1):
+            raise InputError(f"max_turns {self.max_turns!r}; it must be a whole number, 1 or more")
+        if isinstance(self.categories, str) or not isinstance(self.categories, Iterable):
+            raise InputError(f"categories is {self.categories!r}; it must be a list of {', '.join(CATEGORIES)}")
+        object.__setattr__(self, "categories", tuple(self.categories))
+        if unknown := [name for name in self.categories if name not in CATEGORIES]:
+            raise InputError(f"category {unknown[0]!r}; allowed are {', '.join(CATEGORIES)}")
+        if not self.categories:
+            raise InputError(f"categories is empty; name at least one of {', '.join(CATEGORIES)}")
+        object.__setattr__(self, "categories", tuple(name for name in CATEGORIES if name in self.categories))
+
+    def threshold_for(self, rule: Rule, name: str = "the detector") -> float | None:
+        """The threshold on the corrected probabilities, as a number; None where the rule decides without one.
+
+        Args:
+            rule: the decision rule of the detector, which holds what was measured on validation.
+            name: the name of the detector in error messages.
+
+        Raises:
+            InputError: the setting asks for a precision that was never reached, or no precision was measured.
+        """
+        if self.threshold is None and self.prior is not None:
+            return self._one_half(rule, name)
+        if not isinstance(self.threshold, str):
+            return self.threshold
+        wanted = float(_PRECISION.fullmatch(self.threshold)[1])  # type: ignore[index]  # checked when it was set
+        if not rule.curve or rule.prior is None:
+            raise InputError(f"{name}: no precision was measured for it; `cdconv calibrate` does, or give a number")
+        if set(self.categories) != set(CATEGORIES):
+            raise InputError(
+                f"threshold {self.threshold}: precision was measured with all categories; give a number instead"
+            )
+        prior = rule.prior if self.prior is None else self.prior
+        reached = [point for point in rule.curve if point.precision(prior) >= wanted]
+        if not reached:
+            best = max(rule.curve, key=lambda point: point.precision(prior))
+            raise InputError(
+                f"{name}: precision {wanted} was not reached at a prior of {prior:.3g}; the best was "
+                f"{best.precision(prior):.2f}, at recall {best.recall:.2f}"
+            )
+        return self.at_prior(max(reached, key=lambda point: point.recall).threshold, rule)
+
+    def _one_half(self, rule: Rule, name: str) -> float:
+        """The threshold of one half at the operator's prior; raises InputError where hardly any reply reaches it."""
+        if self.prior is not None and rule.curve and self.at_prior(rule.curve[0].threshold, rule) < 0.5:
+            most = max(point.precision(self.prior) for point in rule.curve)
+            raise InputError(
+                f"{name}: at a prior of {self.prior:.3g} hardly any validation reply would reach one half and be "
+                f"called; set a threshold, up to precision>={math.floor(100 * most) / 100:g}"
+            )
+        return 0.5
+
+    def correct(self, scores: Mapping[str, float], task: str, rule: Rule) -> dict[str, float]:
+        """Corrects probabilities for the operator's prior: each odds times the ratio of the odds of the priors.
+
+        Source: Saerens et al., 2002, *Adjusting the outputs of a classifier to new a priori probabilities*, eq. 2.4.
+
+        Args:
+            scores: the probability of every label.
+            task: the task of the labels, a key of ``contradiction.labels.CONTRADICTIONS``.
+            rule: the decision rule of the detector.
+
+        Raises:
+            InputError: the prior of the data that the probabilities were calibrated on is not known.
+        """
+        if self.prior is None:
+            return dict(scores)
+        if rule.prior is None:
+            raise InputError("a prior can only correct calibrated probabilities; `cdconv calibrate` fits them")
+        before = min(sum(scores[name] for name in CONTRADICTIONS[task]), 1.0)
+        after = self.at_prior(before, rule)
+        return {
+            name: score * (after / before if before else 0.0)
+            if name in CONTRADICTIONS[task]
+            else (score * (1 - after) / (1 - before) if before < 1 else 1 - after)
+            for name, score in scores.items()
+        }
+
+    def at_prior(self, probability: float, rule: Rule) -> float:
+        """Corrects the probability of a contradiction for the operator's prior; unchanged where none is set."""
+        if self.prior is None or rule.prior is None:
+            return probability
+        contradiction = probability * self.prior / rule.prior
+        other = (1 - probability) * (1 - self.prior) / (1 - rule.prior)
+        return contradiction / (contradiction + other)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _parse_threshold(text: str) -> float | str:
+    """The threshold that a text states, as a number where it is one."""
+    if match := _PRECISION.fullmatch(text):
+        if not 0 < float(match[1]) <= 1:
+            raise InputError(f"threshold {text!r}: a precision is above 0 and at most 1")
+        return text
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not 0 <= value <= 1:
+        raise InputError(f"threshold {text!r}; it must be a probability from 0 to 1, or like precision>=0.8")
+    return value
