@@ -87,6 +87,7 @@ def sample_rows() -> list[dict]:
 @pytest.fixture(scope="session")
 def quick_model(sample_repo, tmp_path_factory) -> Path:
     """A tiny 4-class model folder named `quick`, trained for one epoch on the sample. Copy it before you change it."""
+    from contradiction.reports.model_cards import write_cards
     from contradiction.training.loop import train
     from contradiction.training.recipe import Recipe
 
@@ -97,7 +98,9 @@ def quick_model(sample_repo, tmp_path_factory) -> Path:
         scratch={"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600},
         epochs=1,
     )
-    return train(recipe, data=sample_repo, out=tmp_path_factory.mktemp("models") / "quick")
+    folder = train(recipe, data=sample_repo, out=tmp_path_factory.mktemp("models") / "quick")
+    write_cards(folder)
+    return folder
 
 
 @pytest.fixture(scope="session")

@@ -18,6 +18,7 @@ from contradiction.io.files import read_json, write_json
 from contradiction.io.weights import by_content
 from contradiction.methods.checkpoint import CheckpointClassifier
 from contradiction.methods.ensemble import EnsembleClassifier
+from contradiction.reports.model_cards import model_card
 from contradiction.training import record
 from contradiction.training.ensembling import ensemble
 from contradiction.training.loop import train
@@ -117,7 +118,7 @@ def test_each_member_is_a_plain_checkpoint_and_the_card_and_the_record_name_them
     run = record.read(both)
     assert [each["view"] for each in run["request"]["ensemble"]] == ["flatten", "sentence-pair"]
     assert run["parameters"] == sum(record.read(each)["parameters"] for each in members)
-    card = (both / "README.md").read_text(encoding="utf-8")
+    card = model_card(both).text
     for line in (
         "the mean log-probability of 2 detectors",
         "`pair`: view sentence-pair, 1 epochs",
@@ -184,7 +185,7 @@ def test_what_members_are_made_of_stands_on_the_card_and_other_bots_are_refused(
     for folder in (one, other):
         base, corpora = changed[folder.name]
         write_json(folder / "run.json", record.read(folder) | {"base_model": base, "corpora": corpora})
-    card = (ensemble([one, other], tmp_path / "both", data=sample_repo) / "README.md").read_text(encoding="utf-8")
+    card = model_card(ensemble([one, other], tmp_path / "both", data=sample_repo)).text
     for name in ("a/encoder", "another/encoder", "OCNLI"):
         assert f"[{name}](" in card
     run = record.read(other)

@@ -20,6 +20,7 @@ from contradiction.labels import LABELS, OTHER, STAGES
 from contradiction.methods.base import Judgement, Reading
 from contradiction.methods.decision import Rule
 from contradiction.methods.hierarchical import HierarchicalClassifier
+from contradiction.reports.model_cards import write_cards
 from contradiction.settings import Settings
 from contradiction.training import hierarchical, record
 from contradiction.training.loop import train
@@ -251,6 +252,7 @@ def test_two_processes_share_each_stage_also_after_they_were_killed(sample_repo,
 
 
 def test_the_card_says_that_there_are_three_stages(folder):
+    write_cards(folder)
     card = (folder / "README.md").read_text(encoding="utf-8")
     assert "hierarchical: intra-sentence, role-confusion, history" in card
     stage = (folder / "history" / "README.md").read_text(encoding="utf-8")

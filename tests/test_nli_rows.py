@@ -6,6 +6,7 @@ import pytest
 from contradiction.data.corpora import nli
 from contradiction.data.splits import load_split
 from contradiction.errors import InputError
+from contradiction.reports.model_cards import model_card
 from contradiction.training import record
 from contradiction.training.loaders import encode_rows
 from contradiction.training.loop import train
@@ -85,7 +86,7 @@ def test_training_reads_them_and_its_record_and_card_say_which(sample_repo, pair
     folder = train(asked, data=sample_repo, out=tmp_path / "run")
     kept = record.read(folder)["request"]["recipe"]
     assert kept["nli"].startswith("nli@") and kept["nli_pairs"] == 1
-    card = (folder / "README.md").read_text(encoding="utf-8")
+    card = model_card(folder).text
     assert "- NLI beside the rows: for each training row 1 of the pairs in `nli`" in card
     assert "cdconv train run.json --nli FOLDER" in card
     again = Recipe.load(folder)

@@ -3,9 +3,9 @@
 import json
 
 import pytest
-from huggingface_hub import ModelCard
 
 from contradiction.errors import InputError
+from contradiction.reports.model_cards import model_card
 from contradiction.reproduction.grid import same_request
 from contradiction.training import base_model, hierarchical, loop, record, run_folder
 from contradiction.training.recipe import FOLDER, Recipe
@@ -64,16 +64,12 @@ def test_the_recipes_from_the_nli_stage_name_the_backbone_of_that():
     assert {each.base_model for each in after} == {starts["e5-small-nli"].backbone}
 
 
-def card(folder):
-    return ModelCard.load(folder / "README.md")
-
-
 def test_a_chain_of_runs_carries_it_on_and_resumes_whatever_is_said_of_it(random_model, sample_repo, tmp_path):
     first = recipe(random_model("4-class"), base_model=E5)
     one = loop.train(first, data=sample_repo, out=tmp_path / "one")
     two = hierarchical.train(recipe(one, view="hierarchical"), data=sample_repo, out=tmp_path / "two")
-    assert [card(folder).data.base_model for folder in (one, two, two / "history")] == [E5] * 3
-    assert "fine-tuned from one, which was made from intfloat/multilingual-e5-small" in card(two).text
+    assert [model_card(folder).data.base_model for folder in (one, two, two / "history")] == [E5] * 3
+    assert "fine-tuned from one, which was made from intfloat/multilingual-e5-small" in model_card(two).text
     for other in (first.with_changes(base_model=OTHER), recipe(first.backbone)):
         assert loop.train(other, data=sample_repo, out=one, resume=True) == one
         assert run_folder.request(other, sample_repo) == record.request(one)

@@ -16,7 +16,7 @@ def soup(models: ModelsArgument, out: OutOption, data: DataOption = DATA) -> Non
     from contradiction.training.soup import soup
 
     soup(models, out, data=data)
-    _tell(out, f"the mean of {len(models)} models", data)
+    _finish(out, f"the mean of {len(models)} models", data)
 
 
 def ensemble(
@@ -31,8 +31,11 @@ def ensemble(
     from contradiction.training.ensembling import ensemble
 
     ensemble(models, out, data=data, calibrate=calibrate)
-    _tell(out, f"an ensemble of {len(models)}", data)
+    _finish(out, f"an ensemble of {len(models)}", data)
 
 
-def _tell(out: Path, what: str, data: str) -> None:
+def _finish(out: Path, what: str, data: str) -> None:
+    from contradiction.reports.model_cards import write_cards
+
+    write_cards(out)
     typer.echo(f"{out}: {what}; next: cdconv evaluate {out} --split validation{data_option(data)}")

@@ -68,10 +68,11 @@ def train(
 
 
 def run(recipe: "Recipe", data: str, out: Path, **options: Any) -> None:
-    """Trains by the recipe's method, and says what to do next."""
+    """Trains by the recipe's method, writes the card, and says what to do next."""
     from accelerate import PartialState
 
     from contradiction.inputs.views import HIERARCHICAL
+    from contradiction.reports.model_cards import write_cards
     from contradiction.training import hierarchical, kernel
     from contradiction.training import loop as training
 
@@ -85,6 +86,7 @@ def run(recipe: "Recipe", data: str, out: Path, **options: Any) -> None:
         method(recipe, data=data, out=out, **options)
     if not PartialState().is_main_process:  # one of several is enough to say so
         return
+    write_cards(out)
     if recipe.view != "nli":
         typer.echo(f"{out}: trained; next: cdconv evaluate {out}{data_option(data)}")
     else:

@@ -87,6 +87,14 @@ def model_card(
     return _card(folder, run, evaluations, name or folder.resolve().name, data)
 
 
+def write_cards(folder: str | Path) -> None:
+    """Writes the card of a newly trained model, and of each of its stages, where there is none yet."""
+    folder = Path(folder)
+    for place in (folder, *(folder / stage for stage in record.read(folder).get("stages", {}))):
+        if not (place / "README.md").exists():
+            model_card(place).save(place / "README.md")
+
+
 def _card(
     folder: Path,
     run: dict[str, Any],

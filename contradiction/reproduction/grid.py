@@ -97,6 +97,7 @@ def run(
 def _run(cell: Cell, data: str | Path, out: Path, drop_weights: bool, save_steps: int | None) -> None:
     from contradiction.detector import ContradictionDetector
     from contradiction.evaluation.evaluate import evaluate
+    from contradiction.reports.model_cards import write_cards
     from contradiction.training import hierarchical
     from contradiction.training import loop as training
 
@@ -104,6 +105,7 @@ def _run(cell: Cell, data: str | Path, out: Path, drop_weights: bool, save_steps
     if cell.trained:
         train = hierarchical.train if cell.recipe.view == HIERARCHICAL else training.train
         train(cell.recipe, data=data, out=folder, resume=True, save_steps=save_steps)
+        write_cards(folder)
         detector = ContradictionDetector.from_pretrained(folder)
     else:
         detector = zero_shot(str(cell.recipe.backbone), cell.recipe.view)

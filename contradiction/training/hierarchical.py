@@ -51,7 +51,7 @@ def train(
             with writing(work):
                 files.write_json(work / FILE, {"stages": list(STAGES)})
                 record.write_stages(work, request=asked, stages=tuple(STAGES))
-                complete(work, out.name, of_bot(load_split(data, recipe.config, "validation"), recipe.bot))
+                complete(work, of_bot(load_split(data, recipe.config, "validation"), recipe.bot))
                 work.rename(out)
         sharing.wait_for_everyone()
     return out

@@ -67,6 +67,6 @@ def train(
                     folder, request=asked, result={**stated, **made_of}, minutes=minutes, parameters=embed.parameters,
                     device=embed.device,
                 )  # fmt: skip
-                complete(folder, out.name, of_bot(rows["validation"], recipe.bot))
+                complete(folder, of_bot(rows["validation"], recipe.bot))
         sharing.wait_for_everyone()
     return out

@@ -125,7 +125,7 @@ def train(
                     "ancestors": leakage.ancestors(leakage.sources(recipe)),
                 }
                 record.write(work / "best", request=asked, progress=result, model=accelerator.unwrap_model(run.model))
-                complete(work / "best", out.name, validation)
+                complete(work / "best", validation)
                 files.replace_folder(work / "best", out)
             shutil.rmtree(work)
         accelerator.wait_for_everyone()

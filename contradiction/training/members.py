@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def merged(models: Sequence[Path], runs: Sequence[Mapping[str, Any]], data: str | Path, out: Path) -> Iterator[Path]:
-    """A folder for weights and record of what is made of detectors; it then gets decision rule and card.
+    """A folder for weights and record of what is made of detectors; it then gets its decision rule.
 
     Args:
         models: folders of the detectors.
@@ -33,7 +33,7 @@ def merged(models: Sequence[Path], runs: Sequence[Mapping[str, Any]], data: str 
     validation = _own_validation(models, runs, data)
     with new_folder(out) as folder:
         yield folder
-        complete(folder, out.name, validation)
+        complete(folder, validation)
 
 
 def _own_validation(models: Sequence[Path], runs: Sequence[Mapping[str, Any]], data: str | Path) -> "Dataset":
