@@ -208,7 +208,7 @@ def test_a_run_cut_between_stages_goes_on_with_the_next(folder, sample_repo, tmp
 def test_two_processes_share_each_stage_also_after_they_were_killed(sample_repo, tmp_path):
     recipe = tmp_path / "stages.toml"
     recipe.write_text(
-        'view = "hierarchical"\nconfig = "4-class"\nepochs = 1\naccumulate = 2\nlearning_rate = 3e-3\ndropout = 0.0\n'
+        'view = "hierarchical"\nconfig = "4-class"\nepochs = 1\nlearning_rate = 3e-3\ndropout = 0.0\n'
         "[scratch]\nhidden_size = 32\nlayers = 1\nheads = 2\nvocabulary = 600\n",
         encoding="utf-8",
     )

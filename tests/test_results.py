@@ -62,7 +62,7 @@ def plain(evaluation):
 def found():
     return [
         kept("many", 0.6, epochs=(0.2, 0.3), learning_rate=1e-4, class_weights="balanced", backbone="other@bbb"),
-        kept("reference", 0.2, rule=0.1, older=("patience", "share", "fgm")),
+        kept("reference", 0.2, rule=0.1, older=("share", "ema")),
         kept("twin", 0.2),
         kept("one", 0.5, rule=0.3, seed=42),
         kept("elsewhere", 0.2, data="others"),
@@ -92,7 +92,7 @@ def test_what_differs_is_read_from_the_records(found):
         ({"backbone": None, "scratch": {"layers": 3}}, "from scratch (hidden_size 128, layers 3, heads 4, vocabulary"),
         ({"view": "hierarchical"}, "view hierarchical"),
         ({"logit_adjustment": 0.5}, "logit_adjustment 0.5"),
-        ({"patience": 2}, "patience 2"),
+        ({"ema": 0.9}, "ema 0.9"),
         ({"share": 0.1}, "share 0.1"),
     ],
 )
@@ -102,14 +102,14 @@ def test_a_change_is_a_key_and_its_value(values, said):
 
 
 def test_a_value_taken_back_to_the_default_is_said_too():
-    reference = {"run": run(patience=2, epochs=(0.1,))}
-    assert changes({"run": run()}, reference) == ["patience none"]
+    reference = {"run": run(backbone="nli@aaa", dropout=0.1, epochs=(0.1,))}
+    assert changes({"run": run()}, reference) == ["dropout none"]
 
 
 def test_a_mean_of_runs_is_a_change_and_so_is_what_its_runs_vary():
-    mean = soup(run(seed=23), run(seed=42, fgm=0.5))
-    assert changes({"run": mean}, {"run": run(seed=23)}) == ["mean of 2 runs", "fgm 0 / 0.5", "seed 23 / 42"]
-    assert changes({"run": run(seed=23)}, {"run": mean}) == ["a single run", "fgm 0", "seed 23"]
+    mean = soup(run(seed=23), run(seed=42, ema=0.5))
+    assert changes({"run": mean}, {"run": run(seed=23)}) == ["mean of 2 runs", "ema 0 / 0.5", "seed 23 / 42"]
+    assert changes({"run": run(seed=23)}, {"run": mean}) == ["a single run", "ema 0", "seed 23"]
     assert changes({"run": mean}, {"run": mean}) == []
     table = results.run_table(
         [{"name": "mean", "run": mean}, {"name": "two", "run": {**run(), "ensemble": [run()] * 2}}]
@@ -198,5 +198,5 @@ def test_the_page_shows_the_comparison_with_the_reference_and_says_who_is_left_o
 
 
 def test_a_record_older_than_an_option_is_read_with_its_default():
-    request = run(older=("share", "fgm"))["request"]
+    request = run(older=("share", "ema"))["request"]
     assert record.recipe(request) == run()["request"]["recipe"]

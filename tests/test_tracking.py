@@ -56,8 +56,8 @@ def test_the_loss_tracked_is_the_mean_over_all_rows_since_the_last_entry(sample_
         return each
 
     monkeypatch.setattr(loop, "objective", recorded)
-    # 288 rows: seven steps of 40 in eight parts, and one of eight rows in two, which are of five and three.
-    recipe = QUICK.with_changes(epochs=3, batch_size=40, accumulate=8, learning_rate=3e-3)
+    # 288 rows: seven steps of 40, and one of eight.
+    recipe = QUICK.with_changes(epochs=3, batch_size=40, learning_rate=3e-3)
     train(recipe, data=sample_repo, out=tmp_path / "run", track="tensorboard")
     assert len(losses) == 3 * 288
     until_10, until_20 = 288 + 2 * 40, 2 * 288 + 4 * 40
@@ -105,10 +105,10 @@ def test_tracking_changes_nothing_in_the_model(sample_repo, tmp_path):
 
 
 def test_what_a_tracker_is_told_of_a_recipe_are_plain_values():
-    recipe = QUICK.with_changes(mixed_views=["sentence-pair"], teachers=["a", "b"])
+    recipe = QUICK.with_changes(teachers=["a", "b"])
     told = dict(tracking._flat(recipe.model_dump()))
     assert {type(value) for value in told.values()} <= {str, int, float, bool}  # TensorBoard's own takes no lists
-    assert (told["teachers"], told["mixed_views"], told["scratch.layers"]) == ("a, b", "sentence-pair", 1)
+    assert (told["teachers"], told["scratch.layers"]) == ("a, b", 1)
 
 
 def test_an_unknown_tracker_is_refused_before_anything_is_done(sample_repo, tmp_path):

@@ -11,8 +11,6 @@ import time
 
 import pytest
 import torch
-from accelerate import Accelerator
-from datasets import load_dataset
 from event_files import scalars
 from safetensors.numpy import load_file
 from torch.optim.optimizer import register_optimizer_step_post_hook
@@ -21,7 +19,6 @@ from contradiction.errors import InputError
 from contradiction.reproduction import timing
 from contradiction.training import hierarchical, run_folder
 from contradiction.training import loop as training
-from contradiction.training.loaders import Layout
 from contradiction.training.loop import train
 from contradiction.training.recipe import Recipe
 
@@ -38,7 +35,6 @@ TOML = (
     'view = "flatten"\nconfig = "4-class"\nepochs = 3\nlearning_rate = 3e-3\nclass_weights = "balanced"\n'
     "[scratch]\nhidden_size = 32\nlayers = 1\nheads = 2\nvocabulary = 600\n"
 )
-EVALUATE = training.evaluate_epoch
 
 
 def record(folder):
@@ -221,18 +217,17 @@ def test_a_missing_backbone_is_one_clear_sentence(sample_repo, tmp_path):
         )
 
 
-def test_two_processes_and_parts_learn_what_one_process_learns_at_once(sample_repo, tmp_path):
+def test_two_processes_learn_what_one_process_learns(sample_repo, tmp_path):
     # Without dropout, whose masks differ from process to process, the loss curves must agree whatever else a step does.
     # The last step has so few rows that one process has none of them.
     recipe = tmp_path / "quick.toml"
     recipe.write_text(
         'view = "flatten"\nconfig = "4-class"\nepochs = 2\nbatch_size = 40\nlearning_rate = 3e-3\ndropout = 0.0\n'
-        'mixed_views = ["sentence-pair"]\nfgm = 0.5\nema = 0.9\n'
+        "ema = 0.9\n"
         "[scratch]\nhidden_size = 32\nlayers = 1\nheads = 2\nvocabulary = 600\n",
         encoding="utf-8",
     )
     one = train(Recipe.load(recipe), data=sample_repo, out=tmp_path / "one", track="tensorboard")
-    recipe.write_text(f"accumulate = 2\n{recipe.read_text(encoding='utf-8')}", encoding="utf-8")
     # Not `accelerate launch --cpu`, which without MPI starts a single process and says nothing.
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     command = [
@@ -315,77 +310,12 @@ def test_ctrl_c_is_said_in_one_line_and_leaves_nothing_half_written(sample_repo,
 def test_a_run_recorded_before_an_option_was_added_is_still_the_same_run(finished, sample_repo, tmp_path):
     old = shutil.copytree(finished, tmp_path / "old")
     run = record(old)
-    for option in ("accumulate", "r_drop", "fgm", "ema", "layer_decay", "patience"):
+    for option in ("ema", "ngrams"):
         del run["request"]["recipe"][option]
     (old / "run.json").write_text(json.dumps(run), encoding="utf-8")
     assert train(QUICK, data=sample_repo, out=old, resume=True) == old
     with pytest.raises(InputError, match="exists already"):
         train(QUICK.with_changes(ema=0.9), data=sample_repo, out=old, resume=True)
-
-
-def best_by(scores, monkeypatch):
-    """Lets the epochs of a run score as listed; gives the list of calls."""
-    calls = []
-
-    def declared(*arguments):
-        calls.append(1)
-        return {**EVALUATE(*arguments), "macro_f1": scores[len(calls) - 1]}
-
-    monkeypatch.setattr(training, "evaluate_epoch", declared)
-    return calls
-
-
-def test_a_run_without_a_better_epoch_for_long_enough_ends_early(sample_repo, tmp_path, monkeypatch):
-    patient = QUICK.with_changes(epochs=6, patience=2)
-    best_by([0.3, 0.4, 0.4, 0.3, 0.9, 0.9], monkeypatch)
-    out = train(patient, data=sample_repo, out=tmp_path / "run")
-    run = record(out)
-    assert (len(run["epochs"]), run["best_epoch"], run["stopped_early"]) == (4, 2, True)
-    # The same when it fails and goes on in between, and the epochs without a gain are on both sides.
-    real = training.keep
-    kept = []
-
-    def fails_once(*arguments):
-        real(*arguments)
-        kept.append(1)
-        if len(kept) == 3:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(training, "keep", fails_once)
-    best_by([0.3, 0.4, 0.4, 0.3, 0.9, 0.9], monkeypatch)
-    with pytest.raises(KeyboardInterrupt):
-        train(patient, data=sample_repo, out=tmp_path / "again")
-    calls = best_by([0.3, 0.9, 0.9], monkeypatch)
-    again = train(patient, data=sample_repo, out=tmp_path / "again", resume=True)
-    assert len(calls) == 1
-    assert record(again)["stopped_early"]
-    assert (again / "model.safetensors").read_bytes() == (out / "model.safetensors").read_bytes()
-
-
-def test_a_run_to_the_end_has_not_stopped_early(finished):
-    assert record(finished)["stopped_early"] is False
-
-
-def test_a_step_in_parts_has_the_gradient_of_a_whole_one(sample_repo, tmp_path, monkeypatch):
-    rows = len(load_dataset(str(sample_repo), "4-class", split="train"))
-    assert rows % 40 == 8  # so that the last step is a short one: of 8 parts two, of five rows and of three
-    norms, losses = {1: [], 8: []}, {}
-    real = Accelerator.clip_grad_norm_
-    for parts, found in norms.items():
-        monkeypatch.setattr(Accelerator, "clip_grad_norm_", lambda *args, found=found: found.append(real(*args).item()))
-        recipe = QUICK.with_changes(dropout=0.0, epochs=2, batch_size=40, accumulate=parts)
-        out = train(recipe, data=sample_repo, out=tmp_path / f"parts-{parts}")
-        losses[parts] = [each["train_loss"] for each in record(out)["epochs"]]
-    assert len(norms[1]) == 2 * 8
-    assert norms[8] == pytest.approx(norms[1], rel=1e-3)
-    assert losses[8] == pytest.approx(losses[1], abs=1e-5)
-
-
-@pytest.mark.parametrize("option", [{"r_drop": 4.0}, {"fgm": 1.0}, {"layer_decay": 0.5}, {"ema": 0.9}])
-def test_each_option_changes_what_is_learned(finished, sample_repo, tmp_path, option):
-    out = train(QUICK.with_changes(**option), data=sample_repo, out=tmp_path / "run")
-    assert record(out)["request"]["recipe"].items() >= option.items()
-    assert (out / "model.safetensors").read_bytes() != (finished / "model.safetensors").read_bytes()
 
 
 def test_what_is_validated_and_kept_are_the_averaged_weights(sample_repo, tmp_path, monkeypatch):
@@ -435,29 +365,6 @@ def test_the_deterministic_switch_holds_while_training_and_changes_nothing_on_a_
     assert record(out)["deterministic"] is True
     assert record(finished)["deterministic"] is False
     assert (out / "model.safetensors").read_bytes() == (finished / "model.safetensors").read_bytes()
-
-
-@pytest.mark.parametrize(
-    ("rows", "parts", "processes"), [(288, 1, 1), (288, 8, 1), (288, 2, 2), (281, 4, 5), (3, 4, 2)]
-)
-def test_the_rows_of_a_step_weigh_alike_however_it_is_shared(rows, parts, processes):
-    layouts = [Layout(rows, 40, parts, processes, process) for process in range(processes)]
-    read = 40 // parts // processes  # accelerate fills up the last part, so that all processes read as many
-    weights = [0.0] * layouts[0].steps
-    real = 0
-    for part in range(-(-rows // layouts[0].part)):
-        for layout in layouts:
-            own = layout.own_rows(part, read)
-            real += own
-            # Accelerate divides by the parts and averages over the processes.
-            weights[part // parts] += own * layout.scale(part) / parts / processes
-    assert real == rows
-    assert weights == pytest.approx([1.0] * len(weights))  # each step is the mean over its rows
-
-
-def test_a_part_that_processes_cannot_share_alike_is_refused():
-    with pytest.raises(InputError, match="batch_size 32 in 8 parts cannot be shared by 3 processes alike"):
-        Layout(100, 32, accumulate=8, processes=3)
 
 
 @pytest.mark.parametrize("run", [train, hierarchical.train])

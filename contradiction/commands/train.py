@@ -24,9 +24,6 @@ def train(
     teacher: Annotated[
         list[str] | None, typer.Option(help="Folder or Hub id of a teacher, instead of the recipe's; once for each.")
     ] = None,
-    embedder: Annotated[
-        str | None, typer.Option(help="Folder or Hub id of the encoder of `kernel`, instead of the recipe's.")
-    ] = None,
     nli: Annotated[
         str | None, typer.Option(help="Data repo of NLI pairs to read beside the rows, instead of the recipe's.")
     ] = None,
@@ -57,7 +54,6 @@ def train(
         backbone=backbone,
         base_model=base_model,
         teachers=teacher or None,
-        embedder=embedder,
         nli=nli,
         seed=seed,
         precision=precision,

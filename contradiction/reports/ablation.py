@@ -9,6 +9,7 @@ from contradiction.evaluation.results import RESAMPLES, backbone_name
 from contradiction.io.tables import Table, percent, signed, signed_interval
 from contradiction.training import record
 from contradiction.training.recipe import Recipe
+from contradiction.training.recipe_history import RETIRED
 
 CONFIG = "4-class"
 REFERENCE = "e5-small-cdconv"  # the plainest: one run of flatten from the NLI stage, by labels alone
@@ -77,10 +78,11 @@ def changes(kept: Mapping[str, Any], reference: Mapping[str, Any]) -> list[str]:
     if len(ones) != len(others):
         kind = "ensemble" if "ensemble" in kept["run"]["request"] else "mean"
         found.append(f"{kind} of {len(ones)} runs" if len(ones) > 1 else "a single run")
-    for key in Recipe.model_fields:
+    for key in (*Recipe.model_fields, *RETIRED):
         if key == "nli_pairs" and not any(recipe["nli"] for recipe in ones):
             continue  # without pairs to read it means nothing
-        values, before = ([_words(recipe[key]) for recipe in recipes] for recipes in (ones, others))
+        off = RETIRED.get(key)
+        values, before = ([_words(recipe.get(key, off)) for recipe in recipes] for recipes in (ones, others))
         if key not in (*START, "name") and set(values) != set(before):
             found.append(f"{key} {' / '.join(dict.fromkeys(values))}")
     return found

@@ -23,6 +23,7 @@ from contradiction.reports import attribution, card_examples
 from contradiction.reports.analysis.headlines import headlines
 from contradiction.training import base_model, record
 from contradiction.training.recipe import of_folder
+from contradiction.training.recipe_history import RETIRED
 
 if TYPE_CHECKING:
     from huggingface_hub import ModelCard, ModelCardData
@@ -35,7 +36,7 @@ SENTENCES = {
 }
 # By the name of the training data: NLI weights follow OCNLI, which CDConv's licence equals.
 LICENSES = {"CDConv": cdconv.LICENSE, nli.NAME: cdconv.LICENSE, "CDConv sample": "cc0-1.0"}
-TEACHING = ("teachers", "ngrams", "kernel")  # the keys of a recipe that give it teachers
+TEACHING = ("teachers", "ngrams")  # the keys of a recipe that give it teachers
 FINISHED = ("request", "minutes", "parameters", "hardware")  # what every record of a finished run has
 IDENTITY = ("request", "epochs", "best_epoch")
 STAGE_SENTENCE = "Tells {} from all other replies: one stage of a hierarchical detector."
@@ -123,6 +124,7 @@ def _card(
         **_figures(evaluations, recipe["config"], repo),
         **_training(run, recipe),
         opinions=_opinions,
+        retired=_retired,
     )
     return ModelCard(f"---\n{_front_matter(name, run, bases, evaluations).to_yaml()}\n---\n\n{body}")
 
@@ -256,16 +258,19 @@ def _training(run: Mapping[str, Any], recipe: Mapping[str, Any]) -> dict[str, An
 def _opinions(recipe: Mapping[str, Any]) -> list[str]:
     """Who taught it, and how much each says in the opinion; nothing where nobody did."""
     names = [each.partition("@")[0] for each in recipe.get("teachers", [])]
-    ngrams, kernel = (recipe.get(key, 0.0) for key in ("ngrams", "kernel"))
-    embedder = (recipe.get("embedder") or "").partition("@")[0]
+    ngrams = recipe.get("ngrams", 0.0)
     detectors = f"{len(names)} trained detector{'s' if len(names) > 1 else ''}: {', '.join(names)}"
     parts = [
-        (1 - ngrams - kernel if names else 0.0, f"{'the mean of ' if len(names) > 1 else ''}{detectors}"),
+        (1 - ngrams if names else 0.0, f"{'the mean of ' if len(names) > 1 else ''}{detectors}"),
         (ngrams, "a linear model of character n-grams that has not read the row"),
-        (kernel, f"a kernel machine on embeddings by {embedder} that has not read the row"),
     ]
     heard = [(part, words) for part, words in parts if part]
     return [words if len(heard) == 1 else f"{words} ({100 * part:g} %)" for part, words in heard]
+
+
+def _retired(recipe: Mapping[str, Any]) -> str:
+    """The options of a recipe that this version no longer has, with their values; nothing where it set none."""
+    return ", ".join(f"{key} {recipe[key]}" for key in RETIRED if key in recipe)
 
 
 def _is_on_test(evaluation: Mapping[str, Any], config: str) -> bool:
@@ -308,14 +313,13 @@ def _origin(recipe: Mapping[str, Any], base: str | None) -> str:
 
 def _again(recipe: Mapping[str, Any], members: Sequence[Any]) -> str | None:
     """The command that runs the recorded recipe again; None where it is those of several runs."""
-    if members:
+    if members or any(key in recipe for key in RETIRED):
         return None
     data = " --data nli" if recipe["view"] == "nli" else ""
     start = " --backbone FOLDER" if of_folder(recipe["backbone"]) else ""
     teachers = recipe["teachers"] if any(map(of_folder, recipe["teachers"])) else []
-    embedder = " --embedder FOLDER" if of_folder(recipe["embedder"]) else ""
     pairs = " --nli FOLDER" if of_folder(recipe["nli"]) else ""
-    return f"cdconv train run.json{data}{start}" + " --teacher FOLDER" * len(teachers) + embedder + pairs
+    return f"cdconv train run.json{data}{start}" + " --teacher FOLDER" * len(teachers) + pairs
 
 
 def _separator(folder: Path) -> str:

@@ -232,7 +232,7 @@ def _cells(
         for seed in seeds:
             one = part.with_changes(seed=seed)
             leakage.check_sources(one, request["data_name"])
-            varied = {key: getattr(one, key) for key in ("share", "bot", "epochs", "patience", "seed")}
+            varied = {key: getattr(one, key) for key in ("share", "bot", "epochs", "seed")}
             asked = {**request, "recipe": {**request["recipe"], **varied}}
             found.append(Cell(method, start, nli, True, one, rows, asked, test))
     return found
@@ -255,9 +255,7 @@ def _on_part(recipe: Recipe, train: "Dataset") -> Recipe:
     majority class has not left it by then: the table would show that.
     """
     times = len(train) / (recipe.share * len(of_bot(train, recipe.bot)))
-    return recipe.with_changes(
-        epochs=round(times * recipe.epochs), patience=recipe.patience and round(times * recipe.patience)
-    )
+    return recipe.with_changes(epochs=round(times * recipe.epochs))
 
 
 def values_of(pairs: Iterable[str]) -> dict[str, Any]:

@@ -63,8 +63,7 @@ def measure(recipe: Recipe, data: str | Path) -> float:
     """The minutes that a recipe's training steps would take here, from a few of its steps on rows of short to long.
 
     Raises:
-        InputError: the backbone cannot be loaded, the recipe asks for ``layer_decay`` and it has no stack of layers, or
-            the device has not its precision.
+        InputError: the backbone cannot be loaded, or the device has not the recipe's precision.
     """
     from transformers import DataCollatorWithPadding
 
@@ -74,7 +73,6 @@ def measure(recipe: Recipe, data: str | Path) -> float:
     from contradiction.training.loaders import encode_rows
     from contradiction.training.losses import objective
     from contradiction.training.optimizers import adamw
-    from contradiction.training.regularizers import AdversarialEmbeddings
     from contradiction.training.rows import training_rows
 
     rows = training_rows(load_split(data, recipe.config, "train"), recipe).rows
@@ -84,7 +82,6 @@ def measure(recipe: Recipe, data: str | Path) -> float:
     examples = sorted(encode_rows(rows, recipe, tokenizer, soft=soft), key=lambda each: len(each["input_ids"]))
     accelerator = accelerator_for(recipe)
     loss_of = objective(recipe, [1] * len(recipe.labels))  # how the classes weigh takes no time
-    adversary = AdversarialEmbeddings(model, recipe.fgm) if recipe.fgm else None
     model, optimizer = accelerator.prepare(model, adamw(model, recipe))
     model.train()
     collate = DataCollatorWithPadding(tokenizer)
@@ -100,9 +97,6 @@ def measure(recipe: Recipe, data: str | Path) -> float:
         targets = inputs.pop("labels")
         loss = loss_of(model, inputs, targets).mean()
         accelerator.backward(loss)
-        if adversary:
-            with adversary.attack():
-                accelerator.backward(loss_of(model, inputs, targets).mean())
         accelerator.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad()

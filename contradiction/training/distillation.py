@@ -8,10 +8,8 @@ from accelerate.utils import tqdm
 from scipy.special import softmax
 
 from contradiction.errors import InputError
-from contradiction.inference.embedding import Embedder
 from contradiction.inputs.views import VIEWS
 from contradiction.methods.hierarchical import HierarchicalClassifier
-from contradiction.methods.kernel_regression import KernelModel
 from contradiction.methods.loading import load_classifier
 from contradiction.methods.ngrams import linear_model
 from contradiction.training import cross_fitting, record
@@ -45,9 +43,8 @@ def soft_labels(recipe: "Recipe", rows: "Dataset") -> np.ndarray:
 
     A mean of several is more often right than each, and one student can come near it at the cost of one (Hinton et al.,
     2015, *Distilling the knowledge in a neural network*, section 2). Each teacher reads its own view, at the
-    precision of the recipe and without its decision rule. Models of n-grams have the part ``recipe.ngrams`` in it, and
-    kernel machines on embeddings the part ``recipe.kernel``; they are fitted here, without the rows that they are
-    asked of.
+    precision of the recipe and without its decision rule. Models of n-grams have the part ``recipe.ngrams`` in it; they
+    are fitted here, without the rows that they are asked of.
 
     Raises:
         InputError: a teacher is not there, or has other labels than the student.
@@ -55,15 +52,10 @@ def soft_labels(recipe: "Recipe", rows: "Dataset") -> np.ndarray:
     columns = VIEWS[recipe.view]
     opinions = []
     if recipe.teachers:
-        opinions.append((1 - recipe.ngrams - recipe.kernel, _of_detectors(recipe, rows)))
+        opinions.append((1 - recipe.ngrams, _of_detectors(recipe, rows)))
     if recipe.ngrams:
         lexical = cross_fitting.soft_labels(recipe, rows, "ngrams", lambda: linear_model(columns))
         opinions.append((recipe.ngrams, lexical))
-    if recipe.embedder:
-        embed = Embedder(recipe.embedder, recipe.precision)
-        embed(row[column] for column in columns for row in rows)  # once for all models, and for one bar
-        near = cross_fitting.soft_labels(recipe, rows, "kernel", lambda: KernelModel(columns, embed))
-        opinions.append((recipe.kernel, near))
     return np.sum([part * opinion for part, opinion in opinions], axis=0)
 
 

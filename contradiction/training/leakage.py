@@ -62,7 +62,6 @@ def _roles(recipe: "Recipe") -> Iterator[tuple[str, str]]:
     """The same, each with what it is to the recipe."""
     roles = [
         (recipe.backbone, "embedder" if recipe.frozen else "backbone"),
-        (recipe.embedder, "embedder"),
         *((each, "teacher") for each in recipe.teachers),
     ]
     yield from ((name, role) for name, role in roles if name)

@@ -35,10 +35,10 @@ from contradiction.training.loaders import Layout, encode_rows, evaluation_loade
 from contradiction.training.losses import UNLABELLED, Objective, objective
 from contradiction.training.optimizers import adamw
 from contradiction.training.recipe import Recipe
-from contradiction.training.regularizers import AdversarialEmbeddings, averaged, weight_average
 from contradiction.training.rows import Reading, training_rows
 from contradiction.training.run_folder import TAUGHT
 from contradiction.training.state import Position, Progress, keep, restore, writing
+from contradiction.training.weight_averaging import averaged, weight_average
 from evaluate_metric.evaluate_metric import score
 
 if TYPE_CHECKING:
@@ -95,13 +95,7 @@ def train(
         if run_folder.finished(out, asked, resume):
             return out
         reading, validation = training_rows(rows["train"], recipe), of_bot(rows["validation"], recipe.bot)
-        layout = Layout(
-            len(reading.rows),
-            recipe.batch_size,
-            recipe.accumulate,
-            accelerator.num_processes,
-            accelerator.process_index,
-        )
+        layout = Layout(len(reading.rows), recipe.batch_size, accelerator.num_processes, accelerator.process_index)
         if accelerator.is_main_process:
             run_folder.claim(work, asked, resume, stated)
         accelerator.wait_for_everyone()
@@ -116,7 +110,7 @@ def train(
 
         if accelerator.is_main_process:
             with writing(work):
-                result = {**asdict(progress), "stopped_early": len(progress.epochs) < recipe.epochs}
+                result = asdict(progress)
                 begun = record.read(work)  # a repo may have moved on since, or be out of reach
                 result |= {key: begun.get(key) or each for key, each in stated.items()}
                 result |= {"processes": accelerator.num_processes}
@@ -135,7 +129,6 @@ def train(
 def _accelerator(recipe: Recipe, track: str | None, logs: Path) -> Accelerator:
     return accelerator_for(
         recipe,
-        gradient_accumulation_steps=recipe.accumulate,
         # One batch of the recipe is one step, whatever the number of processes.
         dataloader_config=DataLoaderConfiguration(split_batches=True),
         log_with=tracking.check(track) if track else None,
@@ -151,40 +144,36 @@ class _Run:
     model: "PreTrainedModel"
     optimizer: torch.optim.Optimizer
     schedule: Any
-    parts: Any
+    batches: Any
     checks: "DataLoader"
     layout: Layout
     loss_of: Objective
     tokenizer: Any
     average: Any = None
-    adversary: AdversarialEmbeddings | None = None
 
 
 def _prepare(
     accelerator: Accelerator, recipe: Recipe, reading: Reading, validation: "Dataset", layout: Layout, work: Path
 ) -> _Run:
-    rows, read = reading.rows, (recipe.view, *recipe.mixed_views)
-    columns = dict.fromkeys(column for view in read for column in VIEWS[view])
-    model, tokenizer = start(recipe, recipe.labels, (row[column] for row in rows for column in columns))
+    rows = reading.rows
+    model, tokenizer = start(recipe, recipe.labels, (row[column] for row in rows for column in VIEWS[recipe.view]))
     soft = _taught(accelerator, recipe, reading, work) if recipe.taught else None
-    views = [encode_rows(rows, recipe, tokenizer, view, soft) for view in read]
-    parts = train_loader(views, tokenizer, layout, recipe.seed)
+    examples = encode_rows(rows, recipe, tokenizer, soft)
+    batches = train_loader(examples, tokenizer, recipe.batch_size, recipe.seed)
     checks = evaluation_loader(encode_rows(validation, recipe, tokenizer), tokenizer, recipe.batch_size)
     optimizer = adamw(model, recipe)
-    known = [each["labels"] for each in views[0] if each["labels"] != UNLABELLED]
+    known = [example["labels"] for example in examples if example["labels"] != UNLABELLED]
     counts = np.bincount(known, minlength=len(recipe.labels)).tolist()
     steps = recipe.epochs * layout.steps
     schedule = get_linear_schedule_with_warmup(optimizer, math.ceil(recipe.warmup * steps), steps)
-    # Both before the accelerator wraps the model.
+    # Before the accelerator wraps the model.
     average = weight_average(model, recipe.ema, accelerator.device) if recipe.ema else None
-    adversary = AdversarialEmbeddings(model, recipe.fgm) if recipe.fgm else None
     if average:
         accelerator.register_for_checkpointing(average)
-    model, optimizer, parts, checks, schedule = accelerator.prepare(model, optimizer, parts, checks, schedule)
+    model, optimizer, batches, checks, schedule = accelerator.prepare(model, optimizer, batches, checks, schedule)
     return _Run(
-        accelerator, model, optimizer, schedule, parts, checks, layout, objective(recipe, counts), tokenizer,
-        average, adversary,
-    )  # fmt: skip
+        accelerator, model, optimizer, schedule, batches, checks, layout, objective(recipe, counts), tokenizer, average
+    )
 
 
 def _taught(accelerator: Accelerator, recipe: Recipe, reading: Reading, work: Path) -> np.ndarray:
@@ -205,30 +194,28 @@ def _run(run: _Run, recipe: Recipe, work: Path, save_steps: int | None, tracker:
     """The epochs that are left, each trained, validated and kept; what the whole run came to."""
     progress, position = restore(run.accelerator, work)
     model = run.accelerator.unwrap_model(run.model)
-    rows, part = run.layout.rows, run.layout.part
+    rows, batch_size = run.layout.rows, run.layout.batch_size
     bar = tqdm(
         total=recipe.epochs * rows,
-        initial=len(progress.epochs) * rows + min(position.parts * part, rows),
+        initial=len(progress.epochs) * rows + min(position.steps * batch_size, rows),
         desc=f"training {recipe.name}",
         unit="row",
         dynamic_ncols=True,
         mininterval=1,
     )
 
-    def after_step(step: int, now: Position) -> None:
+    def after_step(now: Position) -> None:
         # The end of an epoch is kept once it has been validated.
-        if save_steps and step % save_steps == 0 and now.parts < len(run.parts):
+        if save_steps and now.steps % save_steps == 0 and now.steps < run.layout.steps:
             keep(run.accelerator, work, progress, now)
 
     with bar:
-        while not progress.over(recipe.epochs, recipe.patience):
+        while len(progress.epochs) < recipe.epochs:
             epoch = len(progress.epochs)
-            loss = _one_epoch(run, epoch, position, bar, tracker, after_step)
+            loss, seconds = _one_epoch(run, epoch, position, bar, tracker, after_step)
             with averaged(model, run.average):
                 scores = evaluate_epoch(run.accelerator, run.model, run.checks, recipe)
-                progress.epochs.append(
-                    {"train_loss": loss, "seconds": round(position.seconds, 1), "validation": scores}
-                )
+                progress.epochs.append({"train_loss": loss, "seconds": round(seconds, 1), "validation": scores})
                 if run.accelerator.is_main_process:
                     bar.write(_summary(epoch, recipe.epochs, loss, scores))
                 tracker.epoch((epoch + 1) * run.layout.steps, loss, scores)
@@ -249,55 +236,43 @@ def _one_epoch(
     position: Position,
     bar: tqdm,
     tracker: tracking.Tracker,
-    after_step: Callable[[int, Position], None],
-) -> float:
-    """The rest of a pass over the training split from ``position`` on, which moves along; the mean loss a row."""
+    after_step: Callable[[Position], None],
+) -> tuple[float, float]:
+    """The rest of a pass over the training split from ``position`` on; the mean loss of a row, and the seconds."""
     accelerator, layout = run.accelerator, run.layout
     run.model.train()
     # Of the prepared loader, which counts the passes itself, from 0 after a resume, and tells the sampler. One that
     # skips does not tell it on several processes, but reads from the same sampler.
-    run.parts.set_epoch(epoch)
-    parts = accelerator.skip_first_batches(run.parts, position.parts) if position.parts else run.parts
+    run.batches.set_epoch(epoch)
+    batches = accelerator.skip_first_batches(run.batches, position.steps) if position.steps else run.batches
     before = time.perf_counter() - position.seconds
-    step_loss, step_rows = 0.0, 0  # of the parts so far; a run is only ever resumed between two steps
-    for batch in parts:
-        numbers, targets = batch.pop("id"), batch.pop("labels")
-        step = 1 + position.parts // layout.accumulate  # of this epoch
-        own, scale = layout.own_rows(position.parts, len(targets)), layout.scale(position.parts)
-        with accelerator.accumulate(run.model):
-            loss = run.loss_of(run.model, batch, targets)[:own].sum()
-            value = loss.item()
-            if not math.isfinite(value):
-                raise InputError(
-                    f"step {step} of epoch {epoch + 1}: the loss is {value} on the rows {numbers.tolist()}; a lower "
-                    "learning_rate may help"
-                )
-            accelerator.backward(scale * loss)
-            if run.adversary:
-                with run.adversary.attack():
-                    accelerator.backward(scale * run.loss_of(run.model, batch, targets)[:own].sum())
-            if accelerator.sync_gradients:
-                accelerator.clip_grad_norm_(run.model.parameters(), 1.0)
-            run.optimizer.step()
-            run.schedule.step()
-            run.optimizer.zero_grad()
-        position.loss += value
-        position.rows += own
-        step_loss, step_rows = step_loss + value, step_rows + own
-        bar.update(layout.real_rows(position.parts))
-        position.parts += 1
-        position.seconds = time.perf_counter() - before
-        if accelerator.sync_gradients:
-            if run.average:
-                run.average.update_parameters(accelerator.unwrap_model(run.model))
-            rate = run.schedule.get_last_lr()[-1]
-            bar.set_postfix(loss=f"{step_loss / max(step_rows, 1):.3f}", lr=f"{rate:.1e}", refresh=False)
-            tracker.step(epoch * layout.steps + step, step_loss, step_rows, rate)
-            step_loss, step_rows = 0.0, 0
-            after_step(step, position)
+    for batch in batches:
+        ids, labels = batch.pop("id"), batch.pop("labels")
+        step = 1 + position.steps  # of this epoch
+        own = layout.own_rows(position.steps, len(labels))
+        loss = run.loss_of(run.model, batch, labels)[:own].sum()
+        value = loss.item()
+        if not math.isfinite(value):
+            raise InputError(
+                f"step {step} of epoch {epoch + 1}: the loss is {value} on the rows {ids.tolist()}; a lower "
+                "learning_rate may help"
+            )
+        accelerator.backward(layout.scale(position.steps) * loss)
+        accelerator.clip_grad_norm_(run.model.parameters(), 1.0)
+        run.optimizer.step()
+        run.schedule.step()
+        run.optimizer.zero_grad()
+        if run.average:
+            run.average.update_parameters(accelerator.unwrap_model(run.model))
+        bar.update(layout.real_rows(position.steps))
+        position = position.after(value, own, time.perf_counter() - before)
+        rate = run.schedule.get_last_lr()[0]
+        bar.set_postfix(loss=f"{value / max(own, 1):.3f}", lr=f"{rate:.1e}", refresh=False)
+        tracker.step(epoch * layout.steps + step, value, own, rate)
+        after_step(position)
     # Python's numbers, in the order of the processes: the same to the bit whether or not the epoch was interrupted.
     sums = gather_object([(position.loss, position.rows)])
-    return sum(loss for loss, _ in sums) / sum(rows for _, rows in sums)
+    return sum(loss for loss, _ in sums) / sum(rows for _, rows in sums), position.seconds
 
 
 def evaluate_epoch(

@@ -11,6 +11,7 @@ from contradiction.errors import InputError
 from contradiction.inputs.views import HIERARCHICAL, VIEWS
 from contradiction.io.files import read_json
 from contradiction.labels import BOTS, CATEGORIES, CONFIGS, LABELS, STAGES, task_of
+from contradiction.training.recipe_history import without_retired
 
 FOLDER = Path(__file__).resolve().parents[2] / "models" / "recipes"
 
@@ -50,8 +51,6 @@ class Recipe(BaseModel):
         view: which utterances are read, see ``contradiction.inputs.views``; ``hierarchical`` trains one detector for
             each of
             the categories, each on the view of its name.
-        mixed_views: further views of the same rows. Each time a row is read in training, it is read in one of all
-            these views, drawn at random; the detector then reads ``view``.
         config: the data set config that is trained on.
         target: a category to tell from all other rows, instead of predicting all labels of the config.
         backbone: Hub id or folder of a pre-trained encoder.
@@ -67,23 +66,15 @@ class Recipe(BaseModel):
             never seen.
         share: the part of the training rows that is read, above 0, see ``contradiction.training.rows``.
         epochs: passes over the training split, or over that part of it.
-        patience: epochs without a better validation macro-F1 after which the run ends early; by default it never does.
         batch_size: rows a step, over all processes together.
-        accumulate: a step reads its rows in so many parts, which takes less memory and gives the same gradient.
         learning_rate: the peak rate, after warm-up.
         warmup: the share of all steps in which the rate rises.
         weight_decay: on all but biases and normalisation weights.
-        layer_decay: each layer learns at so much of the rate of the one above it, see
-            ``contradiction.training.optimizers``.
-        class_weights, logit_adjustment, focal, label_smoothing, r_drop: see ``contradiction.training.losses``.
+        class_weights, logit_adjustment: see ``contradiction.training.losses``.
         teachers: folders or Hub ids of trained detectors with the same labels, whose mean opinion of each row is learnt
             beside its label, see ``contradiction.training.distillation``.
         ngrams: the part that a linear model of n-grams has in the opinion of the teachers, see
-            ``contradiction.training.cross_fitting``.
-        kernel: the part of a kernel machine on embeddings in it, see ``contradiction.methods.kernel_regression``;
-            together with ``ngrams``
-            it is 1 where there are no other teachers.
-        embedder: folder or Hub id of the encoder that makes the embeddings; none that has been trained on these rows.
+            ``contradiction.training.cross_fitting``; it is 1 where there are no other teachers.
         distill, distill_temperature: how much that opinion counts against the label, and how much it is softened, see
             ``contradiction.training.losses``; without teachers they mean nothing.
         nli: a data repo that ``cdconv data nli`` wrote; its pairs are read beside the rows, as conversations, see
@@ -93,14 +84,13 @@ class Recipe(BaseModel):
             it contradicts nothing, see ``contradiction.training.context_negatives``.
         transfer: how many conversations to make of the parts of each training row, for the student to learn from its
             teachers alone, see ``contradiction.training.transfer_set``.
-        fgm: the length of an adversarial move of the embeddings, see ``contradiction.training.regularizers``.
         ema: the decay of a moving average of the weights; then the averaged ones are validated and kept.
         dropout: replaces the backbone's own where given.
         max_length: tokens read at most; longer inputs are cut from the left.
         precision: of the arithmetic in a step: fp32, or bf16 or fp16 by autocast; weights stay in float32. On a CPU
             that has bf16 instructions it more than doubles the speed.
-        seed: of weights, data order and dropout, and of what is drawn: a ``share``, the views of ``mixed_views``, and
-            the rows of ``replaced`` and ``nli``.
+        seed: of weights, data order and dropout, and of what is drawn: a ``share``, and the rows of ``replaced``
+            and ``nli``.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -108,7 +98,6 @@ class Recipe(BaseModel):
     name: str
     view: str
     config: str
-    mixed_views: list[str] = []
     target: str | None = None
     backbone: str | None = None
     base_model: str | None = None
@@ -117,29 +106,20 @@ class Recipe(BaseModel):
     bot: str | None = None
     share: float = Field(1.0, gt=0, le=1)
     epochs: Count = 5
-    patience: Count | None = None
     batch_size: Count = 32
-    accumulate: Count = 1
     learning_rate: float = Field(5e-5, gt=0, allow_inf_nan=False)
     warmup: Share = 0.1
     weight_decay: float = Field(0.01, ge=0, allow_inf_nan=False)
-    layer_decay: float = Field(1.0, gt=0, le=1)
     class_weights: Literal["balanced"] | None = None
     logit_adjustment: Strength = 0.0
-    focal: Strength = 0.0
-    label_smoothing: Share = 0.0
-    r_drop: Strength = 0.0
     teachers: list[str] = []
     ngrams: float = Field(0.0, ge=0, le=1)
-    kernel: float = Field(0.0, ge=0, le=1)
-    embedder: str | None = None
     distill: float = Field(0.5, ge=0, le=1)
     distill_temperature: float = Field(1.0, gt=0, allow_inf_nan=False)
     nli: str | None = None
     nli_pairs: Count = 1
     replaced: int = Field(0, ge=0)
     transfer: int = Field(0, ge=0)
-    fgm: Strength = 0.0
     ema: Share = 0.0
     dropout: Share | None = None
     max_length: int = Field(256, ge=8)
@@ -163,15 +143,6 @@ class Recipe(BaseModel):
             raise ValueError("must be a Hub id, for instance intfloat/multilingual-e5-small")
         return name
 
-    @field_validator("mixed_views")
-    @classmethod
-    def _views_of_conversations(cls, views: list[str], info: ValidationInfo) -> list[str]:
-        own = info.data.get("view")
-        allowed = [] if own in (HIERARCHICAL, "nli") else [each for each in VIEWS if each not in (own, "nli")]
-        if set(views) - set(allowed):
-            raise ValueError(f"beside the view {own!r} allowed are {', '.join(allowed) or 'none'}")
-        return views
-
     @model_validator(mode="after")
     def _view_fits_config(self) -> Self:
         if (self.view == "nli") != self.config.startswith("nli"):
@@ -189,25 +160,16 @@ class Recipe(BaseModel):
         return self
 
     @model_validator(mode="after")
-    def _parts_divide(self) -> Self:
-        if self.batch_size % self.accumulate:
-            raise ValueError(f"batch_size {self.batch_size} must be a multiple of accumulate {self.accumulate}")
-        return self
-
-    @model_validator(mode="after")
     def _teachers_teach_one(self) -> Self:
         if self.taught and self.view == HIERARCHICAL:
             raise ValueError("teachers teach one checkpoint; view 'hierarchical' trains one for each category")
         if self.transfer and not self.taught:
             raise ValueError("a transfer set has no labels; name the teachers to learn it from")
-        if bool(self.kernel) != bool(self.embedder):
-            raise ValueError("key 'kernel' is the part of a kernel machine, and key 'embedder' its encoder; give both")
-        part = round(self.ngrams + self.kernel, 9)
-        if part > 1 or (part and bool(self.teachers) == (part == 1)):
-            said = "and leave the rest, above 0, to those" if self.teachers else "together 1 where there are no others"
-            raise ValueError(f"keys 'ngrams' and 'kernel' are parts in the opinion of the teachers, {said}")
-        if part and (self.view == "nli" or self.target):
-            raise ValueError("keys 'ngrams' and 'kernel' read conversations, and give each label of the config a part")
+        if self.ngrams and bool(self.teachers) == (self.ngrams == 1):
+            said = "below 1, which leaves the rest to those" if self.teachers else "1 where there are no others"
+            raise ValueError(f"key 'ngrams' is a part in the opinion of the teachers, {said}")
+        if self.ngrams and (self.view == "nli" or self.target):
+            raise ValueError("key 'ngrams' reads conversations, and gives each label of the config a part")
         if self.transfer and self.view == "nli":
             raise ValueError("a transfer set is made of conversations; the view nli reads pairs of sentences")
         return self
@@ -224,16 +186,10 @@ class Recipe(BaseModel):
             raise ValueError("key 'nli' reads pairs of sentences as conversations, for a detector of contradictions")
         return self
 
-    @model_validator(mode="after")
-    def _r_drop_needs_dropout(self) -> Self:
-        if self.r_drop and self.dropout == 0:
-            raise ValueError("r_drop compares two passes under dropout; with dropout 0 they are equal")
-        return self
-
     @property
     def taught(self) -> bool:
         """Whether there is a teacher."""
-        return bool(self.teachers or self.ngrams or self.kernel)
+        return bool(self.teachers or self.ngrams)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -275,8 +231,6 @@ class Recipe(BaseModel):
             several = len(self.teachers) > 1
             name = f"name all {len(self.teachers)} by --teacher, in this order" if several else "name it by --teacher"
             raise InputError(f"{where}: learnt from {', '.join(found)}, a folder's name and digest; {name}")
-        if of_folder(self.embedder):
-            raise InputError(f"{where}: embedded by {self.embedder}, a folder's name and digest; name it by --embedder")
         if of_folder(self.nli):
             raise InputError(f"{where}: read pairs of {self.nli}, a folder's name and digest; name it by --nli")
 
@@ -331,7 +285,12 @@ def _recorded(file: Path) -> dict[str, Any]:
     for kind in ("ensemble", "soup"):
         if kind in request:
             raise InputError(f"{file}: of {len(request[kind])} runs; train each of them, then use `cdconv {kind}`")
-    return {**request["recipe"], "base_model": run.get("base_model")}
+    values, retired = without_retired(request["recipe"])
+    if retired:
+        raise InputError(
+            f"{file}: set {', '.join(retired)}, which this version no longer has; commit {run.get('commit')} trains it"
+        )
+    return {**values, "base_model": run.get("base_model")}
 
 
 def _validated(cls: type[RecipeT], values: dict[str, object], where: str) -> RecipeT:

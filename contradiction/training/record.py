@@ -16,6 +16,7 @@ from contradiction.errors import InputError
 from contradiction.io.files import read_json, write_json
 from contradiction.io.hub import NotKnownError, fetched
 from contradiction.training.recipe import Recipe
+from contradiction.training.recipe_history import without_retired
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -73,15 +74,22 @@ def request(folder: str | Path) -> dict[str, Any] | None:
     """
     found = read(folder).get("request")
     try:
-        return {**found, "recipe": Recipe.model_validate(found["recipe"]).asked()} if found else None
+        if not found:
+            return None
+        values, retired = without_retired(found["recipe"])
+        return {**found, "recipe": Recipe.model_validate(values).asked() | retired}
     except (KeyError, ValidationError):  # of a version whose recipes had other keys: then it is another request
         return found
 
 
 def recipe(request: Mapping[str, Any]) -> dict[str, Any]:
-    """The recipe of a recorded request; options that it is older than stand there with their defaults."""
-    defaults = {key: each.default for key, each in Recipe.model_fields.items() if not each.is_required()}
-    return defaults | request["recipe"]
+    """The recipe of a recorded request.
+
+    Options that it is older than stand there with their defaults; retired ones only where they were switched on.
+    """
+    defaults = {key: field.default for key, field in Recipe.model_fields.items() if not field.is_required()}
+    values, retired = without_retired(request["recipe"])
+    return defaults | values | retired
 
 
 def write(folder: str | Path, *, request: dict[str, Any], progress: dict[str, Any], model: "PreTrainedModel") -> None:

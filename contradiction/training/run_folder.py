@@ -39,7 +39,6 @@ def request(recipe: Recipe, data: str | Path, rows: "Mapping[str, Dataset] | Non
     values = recipe.asked()
     values["backbone"] = by_content(recipe.backbone)
     values["teachers"] = [by_content(each) for each in recipe.teachers]
-    values["embedder"] = by_content(recipe.embedder)
     pairs = fingerprint(load_split(recipe.nli, "nli", "train")) if recipe.nli else None
     if recipe.nli and (folder := Path(recipe.nli)).is_dir():
         values["nli"] = f"{folder.resolve().name}@{str(pairs)[:12]}"

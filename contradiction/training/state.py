@@ -31,20 +31,19 @@ class Progress:
     best_epoch: int = 0
     best_macro_f1: float = -1.0
 
-    def over(self, epochs: int, patience: int | None) -> bool:
-        """Whether all epochs are done, or ``patience`` of them without a better score."""
-        done = len(self.epochs)
-        return done >= epochs or (patience is not None and done - self.best_epoch >= patience)
 
-
-@dataclass
+@dataclass(frozen=True)
 class Position:
-    """Where a process stands inside an epoch: parts read, the loss summed over its own rows, and seconds spent."""
+    """Where a process stands inside an epoch: steps done, the loss summed over its own rows, and seconds spent."""
 
-    parts: int = 0
+    steps: int = 0
     loss: float = 0.0
     rows: int = 0
     seconds: float = 0.0
+
+    def after(self, loss: float, rows: int, seconds: float) -> "Position":
+        """Where it stands one step later, ``seconds`` after the epoch began."""
+        return Position(self.steps + 1, self.loss + loss, self.rows + rows, seconds)
 
 
 def keep(accelerator: "Accelerator", work: Path, progress: Progress, position: Position | None = None) -> None:

@@ -40,12 +40,12 @@ def test_grouped_configs_take_the_recipe_of_their_labels(sample_repo, encoders):
 def test_a_learning_curve_makes_the_same_steps_on_each_share_and_shares_table_4s_cells(cells, encoders, sample_repo):
     found = cells_of(
         "learning-curve", data=sample_repo, methods=["flatten"], configs=["4-class"], seeds=(23, 42),
-        shares=(0.5, 0.25, 1.0), backbone=str(encoders / "tiny"), values={**VALUES, "epochs": 3, "patience": 2},
+        shares=(0.5, 0.25, 1.0), backbone=str(encoders / "tiny"), values={**VALUES, "epochs": 3},
     )  # fmt: skip
-    assert [(cell.name, cell.recipe.epochs, cell.recipe.patience) for cell in found[::2]] == [
-        ("flatten-4-class-tiny-share0.5-seed23", 6, 4),
-        ("flatten-4-class-tiny-share0.25-seed23", 12, 8),
-        ("flatten-4-class-tiny-seed23", 3, 2),
+    assert [(cell.name, cell.recipe.epochs) for cell in found[::2]] == [
+        ("flatten-4-class-tiny-share0.5-seed23", 6),
+        ("flatten-4-class-tiny-share0.25-seed23", 12),
+        ("flatten-4-class-tiny-seed23", 3),
     ]
     rows = [cell.rows for cell in found]
     assert rows[0] == rows[1] < rows[4]
@@ -71,9 +71,10 @@ def test_values_are_read_as_toml_and_words_need_no_quotes():
 
 def test_requests_of_records_from_before_an_option_still_compare():
     recipe = Recipe.load("flatten-4-class").model_dump()
-    older = {key: value for key, value in recipe.items() if key not in ("focal", "precision")}
+    older = {key: value for key, value in recipe.items() if key not in ("ema", "precision")}
     one, other = ({"recipe": each, "data": "x"} for each in (recipe, older))
     assert same_request(one, other)
+    assert same_request(one, {**other, "recipe": {**older, "focal": 0.0}})
     assert not same_request(one, {**other, "recipe": {**older, "focal": 2.0}})
     assert not same_request(one, {**other, "data": "y"})
     assert not same_request({}, {})

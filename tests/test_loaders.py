@@ -1,0 +1,41 @@
+"""Batches: their order, and how processes share them."""
+
+import pytest
+import torch
+from transformers.trainer_pt_utils import LengthGroupedSampler
+
+from contradiction.errors import InputError
+from contradiction.training.loaders import EpochSampler, Layout
+
+LENGTHS = [40 + row % 7 for row in range(200)]
+
+
+def test_the_order_depends_on_the_seed_and_the_epoch_alone():
+    sampler = EpochSampler(LENGTHS, 16, seed=1)
+    orders = []
+    for epoch in range(3):
+        sampler.set_epoch(epoch)
+        orders.append(list(sampler))
+        generator = torch.Generator().manual_seed(10_007 + epoch)
+        assert orders[-1] == list(LengthGroupedSampler(16, lengths=LENGTHS, generator=generator))
+        assert sorted(orders[-1]) == list(range(200))
+    assert orders[0] != orders[1] != orders[2]
+
+
+@pytest.mark.parametrize(("rows", "processes"), [(288, 1), (288, 2), (281, 5), (3, 2)])
+def test_the_rows_of_a_step_weigh_alike_however_it_is_shared(rows, processes):
+    layouts = [Layout(rows, 40, processes, process) for process in range(processes)]
+    read = 40 // processes  # accelerate fills up the last batch, so that all processes read as many
+    real = 0
+    for step in range(layouts[0].steps):
+        own = [layout.own_rows(step, read) for layout in layouts]
+        real += sum(own)
+        # Accelerate averages over the processes: each step is the mean over its rows.
+        weight = sum(count * layout.scale(step) for count, layout in zip(own, layouts, strict=True)) / processes
+        assert weight == pytest.approx(1)
+    assert real == rows
+
+
+def test_a_batch_that_processes_cannot_share_alike_is_refused():
+    with pytest.raises(InputError, match="batch_size 32.*3 processes"):
+        Layout(100, 32, processes=3)

@@ -1,0 +1,37 @@
+"""Which parameters decay, and how fast they learn."""
+
+from transformers import AutoModelForSequenceClassification, BertConfig
+
+from contradiction.training.optimizers import parameter_groups
+from contradiction.training.recipe import Recipe
+
+SMALL = {"vocab_size": 50, "hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 2, "intermediate_size": 32}
+
+
+def encoder():
+    return AutoModelForSequenceClassification.from_config(BertConfig(**SMALL, num_labels=4))
+
+
+def recipe(**options):
+    return Recipe(name="trial", view="flatten", config="4-class", backbone="some/encoder", **options)
+
+
+def settings(model, **options):
+    """Learning rate and weight decay of each parameter, by name."""
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    groups = parameter_groups(model, recipe(learning_rate=1.0, **options))
+    found = {
+        names[id(parameter)]: (group.get("lr", 1.0), group["weight_decay"])
+        for group in groups
+        for parameter in group["params"]
+    }
+    assert len(found) == len(names) == sum(len(group["params"]) for group in groups)  # each once
+    return found
+
+
+def test_all_learn_alike_and_matrices_decay():
+    found = settings(encoder(), weight_decay=0.01)
+    assert {rate for rate, _ in found.values()} == {1.0}
+    assert found["bert.encoder.layer.0.attention.self.query.weight"][1] == 0.01
+    assert found["bert.encoder.layer.0.attention.self.query.bias"][1] == 0.0
+    assert found["bert.embeddings.LayerNorm.weight"][1] == 0.0
