@@ -1,4 +1,4 @@
-"""Starts the page, ``space/app.py``. The folder is a Hugging Face Space of its own."""
+"""Starts the page in ``space/app.py``, which is a Space of its own and so no part of the package."""
 
 import importlib
 import importlib.util
@@ -10,19 +10,22 @@ from types import ModuleType
 
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
-from contradiction.paths import SPACE
+
+APP = Path(__file__).resolve().parents[1] / "space" / "app.py"
 
 
 def serve(model: str | Path, *, host: str, port: int) -> None:
     """Loads a detector and serves the page until interrupted.
 
     Raises:
-        InputError: gradio is not installed, the address is not free, or the model cannot be loaded.
+        InputError: gradio is not installed, this is no checkout, the address cannot be had, or the model not loaded.
     """
     # Gradio reads this when imported: a page on one's own machine tells nobody that it was started.
     os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
     if importlib.util.find_spec("gradio") is None:
         raise InputError('the page needs gradio: pip install "cdconv[space]"')
+    if not APP.is_file():
+        raise InputError(f"{APP}: no such file; the page is part of the repository, not of the installed package")
     _check_address(host, port)
     detector = ContradictionDetector.from_pretrained(model)
     if detector.task not in ("2-class", "4-class"):
@@ -34,9 +37,9 @@ def serve(model: str | Path, *, host: str, port: int) -> None:
 
 def app() -> ModuleType:
     """The module of the page, loaded as the Hub runs it: with its folder on the path."""
-    if str(SPACE) not in sys.path:
-        sys.path.insert(0, str(SPACE))
-    return importlib.import_module("app")
+    if str(APP.parent) not in sys.path:
+        sys.path.insert(0, str(APP.parent))
+    return importlib.import_module(APP.stem)
 
 
 def _check_address(host: str, port: int) -> None:

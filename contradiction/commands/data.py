@@ -99,3 +99,22 @@ def stats(source: SourceOption = None) -> None:
     rows = cdconv.read_rows(find(source).path)
     splits = {"": cdconv.official_split(rows), "-grouped": cdconv.grouped_split(rows)}
     show(*statistics.table3(rows), statistics.split_sizes(splits), statistics.leaks(splits))
+
+
+@app.command("check-crossed")
+def check_crossed(
+    folder: Annotated[
+        Path | None, typer.Argument(help="A folder of batches with splits.json.", show_default="the published corpus")
+    ] = None,
+    source: SourceOption = None,
+) -> None:
+    """Measures the gates of the crossed corpus; exits with 1 if one fails."""
+    import cdconv
+    from contradiction.data import crossed_checks
+    from contradiction.data.corpora import crossed
+
+    place = folder or crossed.FOLDER
+    gates = crossed_checks.check(place, cdconv.read_rows(find(source, fall_back=True).path))
+    show(crossed_checks.size_table(place), crossed_checks.gate_table(gates))
+    if not all(gate.passed for gate in gates):
+        raise typer.Exit(1)

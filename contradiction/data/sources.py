@@ -7,7 +7,8 @@ from pathlib import Path
 import cdconv
 from contradiction.errors import InputError
 from contradiction.io.quiet import no_data_bars
-from contradiction.paths import SAMPLE
+
+SAMPLE = Path(__file__).with_name("sample.jsonl")
 
 
 @dataclass(frozen=True)

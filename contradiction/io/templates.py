@@ -1,8 +1,9 @@
 """Fills the templates of ``templates/``: cards, pages of results, the page of an analysis."""
 
+from pathlib import Path
 from typing import Any
 
-from contradiction.paths import TEMPLATES
+TEMPLATES = Path(__file__).parents[1] / "templates"
 
 
 def render(template: str, **values: Any) -> str:

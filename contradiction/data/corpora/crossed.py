@@ -1,0 +1,269 @@
+"""Crossed chats: a corpus in which neither the reply nor the chat alone says anything about the label.
+
+A *crossed quadruple* is two chats and two replies. The chats differ in what was said earlier. Each reply is consistent
+in one chat and contradicts the other, so every chat and every reply stands once with each label. A detector must
+compare the two to do better than chance. Self-contradictions cannot be crossed; they stand as minimal pairs.
+
+The batches lie in ``contradiction/data/crossed``, one file a batch, and are released under CC0.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from contradiction.errors import InputError
+from contradiction.labels import HISTORY, INTRA, LABELS, NON_CONTRADICTION, ROLE
+
+if TYPE_CHECKING:
+    from datasets import DatasetDict
+
+FOLDER = Path(__file__).resolve().parents[1] / "crossed"
+SPLITS_FILE = "splits.json"
+CONFIG = "crossed"
+PHENOMENA = (
+    "negation", "antonym", "number", "time", "place", "kin", "work", "habit", "possession", "ability", "experience",
+    "knowledge", "order", "plan", "opinion", "name", "rule", "speaker",
+)  # fmt: skip
+ROLES = ("user", "assistant")
+
+Message = Mapping[str, str]
+Chat = tuple[Message, ...]
+
+
+@dataclass(frozen=True)
+class JudgedReply:
+    """A chat, a reply to it, and whether the reply contradicts it.
+
+    Attributes:
+        id: of the quadruple or pair, with a suffix for the combination.
+        item: id of the quadruple or pair.
+        messages: the chat before the reply; the last message is the user's.
+        reply: the reply to judge.
+        label: one of the four classes of ``4-class``.
+        evidence: index of the message that the reply contradicts; None if it contradicts none.
+        evidence_clause: the clashing clause of that message; None if it was not marked.
+        reply_clause: the clashing clause of the reply; None if it was not marked.
+    """
+
+    id: str
+    item: str
+    messages: Chat
+    reply: str
+    label: str
+    evidence: int | None = None
+    evidence_clause: str | None = None
+    reply_clause: str | None = None
+
+
+@dataclass(frozen=True)
+class Item:
+    """What quadruples and pairs have in common.
+
+    Attributes:
+        id: the batch and a number.
+        batch: who wrote it, and to which brief.
+        label: of the contradicting replies.
+        phenomenon: what a reader must understand, one of ``PHENOMENA``.
+    """
+
+    id: str
+    batch: str
+    label: str
+    phenomenon: str
+
+
+@dataclass(frozen=True)
+class Quadruple(Item):
+    """Two chats and two replies, each reply consistent in one chat and contradicting the other.
+
+    Attributes:
+        a: the chat in which ``reply_a`` is consistent.
+        b: the chat in which ``reply_b`` is consistent; as long as ``a``.
+        reply_a: contradicts ``b``.
+        reply_b: contradicts ``a``.
+        evidence: index of the message in which the chats differ and which is contradicted.
+        inference: whether the clash takes knowledge or arithmetic; None if the author did not say.
+        clauses: the clashing clauses where they were marked: ``evidence_a``, ``evidence_b``, ``reply_a``, ``reply_b``.
+    """
+
+    a: Chat
+    b: Chat
+    reply_a: str
+    reply_b: str
+    evidence: int
+    inference: bool | None = None
+    clauses: Mapping[str, str] = field(default_factory=dict)
+
+    def judged(self) -> Iterator[JudgedReply]:
+        """The four combinations of chat and reply, the consistent one of each chat first."""
+        chats, replies = {"a": self.a, "b": self.b}, {"a": self.reply_a, "b": self.reply_b}
+        for chat in "ab":
+            for reply in (chat, "b" if chat == "a" else "a"):
+                name = f"{self.id}-{chat}{reply}"
+                if chat == reply:
+                    yield JudgedReply(name, self.id, chats[chat], replies[reply], NON_CONTRADICTION)
+                else:
+                    yield JudgedReply(
+                        name, self.id, chats[chat], replies[reply], self.label, self.evidence,
+                        self.clauses.get(f"evidence_{chat}"), self.clauses.get(f"reply_{reply}"),
+                    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Pair(Item):
+    """A chat and two replies alike, of which one contradicts itself.
+
+    Attributes:
+        messages: the chat.
+        good: the consistent reply.
+        bad: the reply that contradicts itself.
+        clauses: the two clauses of ``bad`` that clash.
+    """
+
+    messages: Chat
+    good: str
+    bad: str
+    clauses: tuple[str, str]
+
+    def judged(self) -> Iterator[JudgedReply]:
+        """The consistent reply, then the contradicting one."""
+        yield JudgedReply(f"{self.id}-good", self.id, self.messages, self.good, NON_CONTRADICTION)
+        yield JudgedReply(f"{self.id}-bad", self.id, self.messages, self.bad, self.label, None, *self.clauses)
+
+
+def batches(folder: str | Path = FOLDER) -> dict[str, list[str]]:
+    """Split -> names of its batches. A batch lies in one split as a whole.
+
+    Raises:
+        InputError: the file of splits is missing, names a batch twice, or names one that is not there.
+    """
+    path = Path(folder) / SPLITS_FILE
+    try:
+        splits = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"{path}: cannot be read as JSON ({error}); it maps train, validation, test to batches"
+        ) from None
+    names = [name for split in splits.values() for name in split]
+    present = {file.stem for file in Path(folder).glob("*.jsonl")}
+    if len(names) != len(set(names)) or set(names) != present:
+        wrong = sorted({name for name in names if names.count(name) > 1} | (set(names) ^ present))
+        raise InputError(f"{path}: must name each batch in the folder once; look at {', '.join(wrong)}")
+    return splits
+
+
+def read(split: str, folder: str | Path = FOLDER) -> list[Quadruple | Pair]:
+    """The quadruples and pairs of one split, batch by batch.
+
+    Raises:
+        InputError: there is no such split, or a line is not valid; the message gives ``file:line``.
+    """
+    splits = batches(folder)
+    if split not in splits:
+        raise InputError(f"split {split!r}; there are {', '.join(splits)}")
+    return [item for name in splits[split] for item in read_batch(Path(folder) / f"{name}.jsonl")]
+
+
+def read_batch(path: str | Path) -> list[Quadruple | Pair]:
+    """The quadruples or pairs of one file.
+
+    Raises:
+        InputError: a line is not valid; the message gives ``file:line`` and what would be right.
+    """
+    path = Path(path)
+    items: list[Quadruple | Pair] = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        where = f"{path}:{number}"
+        try:
+            item = _item(json.loads(line))
+        except KeyError as error:
+            raise InputError(f"{where}: the key {error} is missing") from None
+        except (TypeError, ValueError) as error:
+            raise InputError(f"{where}: {error}") from None
+        items.append(item)
+    return items
+
+
+def _item(values: Mapping[str, Any]) -> Quadruple | Pair:
+    common = {key: values[key] for key in ("id", "batch", "label", "phenomenon")}
+    if values["phenomenon"] not in PHENOMENA:
+        raise ValueError(f"phenomenon {values['phenomenon']!r}; allowed are {', '.join(PHENOMENA)}")
+    if values["label"] == INTRA:
+        first, second = values["clauses"]
+        if not all(clause in values["bad"] for clause in (first, second)):
+            raise ValueError("both clauses must be parts of 'bad'")
+        return Pair(**common, messages=_chat(values["messages"]), good=values["good"], bad=values["bad"],
+                    clauses=(first, second))  # fmt: skip
+    if values["label"] not in (HISTORY, ROLE):
+        raise ValueError(f"label {values['label']!r}; allowed are {HISTORY}, {ROLE} and {INTRA}")
+    item = Quadruple(
+        **common, a=_chat(values["a"]), b=_chat(values["b"]), reply_a=values["reply_a"], reply_b=values["reply_b"],
+        evidence=values["evidence"], inference=values.get("inference"), clauses=values.get("clauses", {}),
+    )  # fmt: skip
+    _check(item)
+    return item
+
+
+def _chat(messages: Sequence[Message]) -> Chat:
+    roles = [message["role"] for message in messages]
+    if len(roles) % 2 == 0 or roles != [ROLES[index % 2] for index in range(len(roles))]:
+        raise ValueError("a chat alternates user and assistant, and begins and ends with the user")
+    if not all(message["content"].strip() for message in messages):
+        raise ValueError("a message is empty")
+    return tuple({"role": message["role"], "content": message["content"]} for message in messages)
+
+
+def _check(item: Quadruple) -> None:
+    if len(item.a) != len(item.b):
+        raise ValueError("both chats must have the same number of messages")
+    if item.reply_a == item.reply_b:
+        raise ValueError("both replies are the same")
+    if not 0 <= item.evidence < len(item.a) or item.a[item.evidence] == item.b[item.evidence]:
+        raise ValueError(f"evidence {item.evidence} must be the index of a message in which the chats differ")
+    if item.label == HISTORY and item.a[item.evidence]["role"] != "assistant":
+        raise ValueError(f"evidence {item.evidence} of a {HISTORY} contradiction must be a message of the assistant")
+
+
+def build(folder: str | Path = FOLDER) -> "DatasetDict":
+    """The corpus as a data set of judged replies.
+
+    Columns: id, item (of the quadruple or pair), messages (list of role and content), reply, label (the classes of
+    4-class), evidence (index of the contradicted message, or null), evidence_clause and reply_clause (text or null),
+    phenomenon, inference (or null), batch.
+
+    Raises:
+        InputError: a batch is not valid.
+    """
+    from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value
+
+    text = Value("string")
+    features = Features(
+        id=text, item=text, messages=List({"role": text, "content": text}), reply=text,
+        label=ClassLabel(names=list(LABELS["4-class"])), evidence=Value("int8"), evidence_clause=text,
+        reply_clause=text, phenomenon=ClassLabel(names=list(PHENOMENA)), inference=Value("bool"), batch=text,
+    )  # fmt: skip
+    return DatasetDict(
+        {
+            split: Dataset.from_list([row for item in read(split, folder) for row in _rows(item)], features=features)
+            for split in batches(folder)
+        }
+    )
+
+
+def _rows(item: Quadruple | Pair) -> Iterator[dict[str, Any]]:
+    for judged in item.judged():
+        yield {
+            "id": judged.id,
+            "item": judged.item,
+            "messages": [dict(message) for message in judged.messages],
+            "reply": judged.reply,
+            "label": judged.label,
+            "evidence": judged.evidence,
+            "evidence_clause": judged.evidence_clause,
+            "reply_clause": judged.reply_clause,
+            "phenomenon": item.phenomenon,
+            "inference": getattr(item, "inference", None),
+            "batch": item.batch,
+        }

@@ -1,0 +1,226 @@
+"""The gates of the crossed corpus: what ``cdconv data check-crossed`` measures."""
+
+import csv
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from contradiction.data.corpora.crossed import FOLDER, Item, JudgedReply, Pair, Quadruple, batches, read
+from contradiction.errors import InputError
+from contradiction.io.tables import Table, percent
+from contradiction.labels import NON_CONTRADICTION
+
+CHANCE, TOLERANCE = 0.50, 0.02
+MAX_OVERLAP = 0.65
+DUPLICATE = 0.85  # cosine between TF-IDF vectors of two texts, from which they count as near-duplicates
+READINGS = "readings.csv"
+
+
+@dataclass(frozen=True)
+class Gate:
+    """One measurement and its limit.
+
+    Attributes:
+        name: what is measured.
+        value: the figure as text.
+        limit: what it must be, as text; empty for a figure that is reported only.
+        passed: whether the limit holds.
+    """
+
+    name: str
+    value: str
+    limit: str = ""
+    passed: bool = True
+
+
+def check(folder: str | Path = FOLDER, cdconv_rows: Sequence[Mapping[str, str]] = ()) -> list[Gate]:
+    """Measures every gate of the corpus.
+
+    Args:
+        folder: the batches and ``splits.json``.
+        cdconv_rows: rows of CDConv with ``b1`` and ``b2``, to look for near-duplicates; without them that gate is left
+            out.
+
+    Raises:
+        InputError: a batch is not valid.
+    """
+    splits = {split: read(split, folder) for split in batches(folder)}
+    items = [item for split in splits.values() for item in split]
+    quadruples = [item for item in items if isinstance(item, Quadruple)]
+    pairs = [item for item in items if isinstance(item, Pair)]
+    gates = [
+        _crossing(quadruples),
+        *(
+            _one_sided(f"{side} only, n-grams, AUC over batches held out", quadruples, text)
+            for side, text in (("reply", _reply), ("chat", _chat))
+        ),
+        _overlap(quadruples),
+        _duplicates_across_splits(splits),
+    ]
+    if cdconv_rows:
+        gates.append(_duplicates_of_cdconv(items, cdconv_rows))
+    if len({pair.batch for pair in pairs}) > 1:
+        auc = _auc_by_batch(pairs, _reply)
+        gates.append(Gate("self-contradictions: reply only, n-grams, AUC over batches held out", percent(auc)))
+    if (Path(folder) / READINGS).is_file():
+        gates.append(_second_reading(Path(folder) / READINGS, items))
+    return gates
+
+
+def gate_table(gates: Iterable[Gate]) -> Table:
+    """A row a gate."""
+    rows = [(gate.name, gate.value, gate.limit, "yes" if gate.passed else "NO") for gate in gates]
+    return Table("Gates of the crossed corpus", ("gate", "value", "limit", "passed"), rows, texts=4)
+
+
+def size_table(folder: str | Path = FOLDER) -> Table:
+    """Batches, quadruples, pairs and judged replies of each split."""
+    rows = []
+    for split, names in batches(folder).items():
+        items = read(split, folder)
+        kinds = Counter(type(item) for item in items)
+        inferred = [item.inference for item in items if isinstance(item, Quadruple) and item.inference is not None]
+        rows.append(
+            (
+                split, str(len(names)), f"{kinds[Quadruple]:,}", f"{kinds[Pair]:,}",
+                f"{sum(1 for item in items for _ in item.judged()):,}",
+                percent(sum(inferred) / len(inferred), 0) if inferred else "",
+            )
+        )  # fmt: skip
+    header = ("split", "batches", "quadruples", "pairs", "judged replies", "inferred, % of quadruples")
+    return Table("The crossed corpus", header, rows)
+
+
+def _crossing(quadruples: Sequence[Quadruple]) -> Gate:
+    """Every chat and every reply of a quadruple must stand once with each label."""
+    broken = 0
+    for quadruple in quadruples:
+        judged = list(quadruple.judged())
+        for part in (_reply, _chat):
+            labels: dict[str, list[bool]] = {}
+            for row in judged:
+                labels.setdefault(part(row), []).append(row.label != NON_CONTRADICTION)
+            broken += any(sorted(seen) != [False, True] for seen in labels.values())
+    return Gate("quadruples that are not crossed", str(broken), "0", not broken)
+
+
+def _one_sided(name: str, items: Sequence[Item], text: Callable[[JudgedReply], str]) -> Gate:
+    auc = _auc_by_batch(items, text)
+    return Gate(name, percent(auc), f"{percent(CHANCE, 0)} ± {percent(TOLERANCE, 0)}", abs(auc - CHANCE) <= TOLERANCE)
+
+
+def _auc_by_batch(items: Sequence[Quadruple | Pair], text: Callable[[JudgedReply], str]) -> float:
+    """Area under the ROC curve of a linear model of character n-grams; each batch is judged by the others."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.metrics import roc_auc_score
+    from sklearn.model_selection import GroupKFold, cross_val_predict
+    from sklearn.pipeline import make_pipeline
+
+    rows = [(row, item.batch) for item in items for row in item.judged()]
+    labels = np.array([row.label != NON_CONTRADICTION for row, _ in rows])
+    groups = [batch for _, batch in rows]
+    model = make_pipeline(
+        TfidfVectorizer(analyzer="char", ngram_range=(1, 3), sublinear_tf=True), LogisticRegression(C=3, max_iter=300)
+    )
+    folds = GroupKFold(n_splits=min(5, len(set(groups))))
+    scores = cross_val_predict(
+        model, [text(row) for row, _ in rows], labels, groups=groups, cv=folds, method="decision_function"
+    )
+    return float(roc_auc_score(labels, scores))
+
+
+def _overlap(quadruples: Sequence[Quadruple]) -> Gate:
+    """How often a reply shares more of its bigrams with its own chat than with the other; 50 is chance.
+
+    A high figure lets a detector score by counting shared words.
+    """
+    wins = 0.0
+    for quadruple in quadruples:
+        for own, other, reply in (
+            (quadruple.a, quadruple.b, quadruple.reply_a), (quadruple.b, quadruple.a, quadruple.reply_b)
+        ):  # fmt: skip
+            shared = [len(_bigrams(reply) & _bigrams(_joined(chat))) for chat in (own, other)]
+            wins += (shared[0] > shared[1]) + 0.5 * (shared[0] == shared[1])
+    auc = wins / (2 * len(quadruples))
+    return Gate(
+        "replies that share more words with their own chat, AUC", percent(auc), f"<= {percent(MAX_OVERLAP, 0)}",
+        auc <= MAX_OVERLAP,
+    )  # fmt: skip
+
+
+def _duplicates_across_splits(splits: Mapping[str, Sequence[Item]]) -> Gate:
+    texts = {split: [_evidence_and_replies(item) for item in items] for split, items in splits.items()}
+    names = list(texts)
+    close = sum(_close(texts[one], texts[other]) for index, one in enumerate(names) for other in names[index + 1 :])
+    return Gate("near-duplicate items across splits", str(close), "0", not close)
+
+
+def _duplicates_of_cdconv(items: Sequence[Item], rows: Sequence[Mapping[str, str]]) -> Gate:
+    close = _close(
+        [f"{row.messages[-2]['content'] if len(row.messages) > 1 else ''} {row.reply}" for item in items
+         for row in item.judged()],
+        [f"{row['b1']} {row['b2']}" for row in rows],
+    )  # fmt: skip
+    return Gate("near-duplicates of replies in CDConv", str(close), "0", not close)
+
+
+def _close(some: Sequence[str], others: Sequence[str]) -> int:
+    """How many of some texts have a near-duplicate among others."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    if not some or not others:
+        return 0
+    vectors = TfidfVectorizer(analyzer="char", ngram_range=(2, 3)).fit([*some, *others])
+    left, right = vectors.transform(some), vectors.transform(others).T.tocsc()
+    return sum(
+        int(((left[start : start + 500] @ right).max(axis=1).toarray() >= DUPLICATE).sum())
+        for start in range(0, left.shape[0], 500)
+    )
+
+
+def _second_reading(path: Path, items: Sequence[Item]) -> Gate:
+    """Agreement of a second, blind reader with the labels: ``id,contradiction`` a line, contradiction 0 or 1."""
+    from sklearn.metrics import cohen_kappa_score
+
+    labels = {row.id: int(row.label != NON_CONTRADICTION) for item in items for row in item.judged()}
+    with path.open(encoding="utf-8", newline="") as stream:
+        read = [(line["id"], int(line["contradiction"])) for line in csv.DictReader(stream)]
+    if unknown := [name for name, _ in read if name not in labels]:
+        raise InputError(f"{path}: {unknown[0]!r} is the id of no judged reply of the corpus")
+    truth, answers = [labels[name] for name, _ in read], [answer for _, answer in read]
+    agreed = sum(one == other for one, other in zip(truth, answers, strict=True))
+    kappa = cohen_kappa_score(truth, answers)
+    return Gate(
+        "second, blind reading",
+        f"{agreed} of {len(read)} agree, Cohen's kappa {kappa:.2f}",
+        "kappa >= 0.9",
+        kappa >= 0.9,
+    )
+
+
+def _reply(row: JudgedReply) -> str:
+    return row.reply
+
+
+def _chat(row: JudgedReply) -> str:
+    return json.dumps([message["content"] for message in row.messages], ensure_ascii=False)
+
+
+def _joined(chat: Sequence[Mapping[str, str]]) -> str:
+    return " ".join(message["content"] for message in chat)
+
+
+def _bigrams(text: str) -> set[str]:
+    return {text[index : index + 2] for index in range(len(text) - 1)}
+
+
+def _evidence_and_replies(item: Item) -> str:
+    if isinstance(item, Quadruple):
+        evidence = item.evidence
+        return " ".join((item.a[evidence]["content"], item.b[evidence]["content"], item.reply_a, item.reply_b))
+    return f"{item.good} {item.bad}" if isinstance(item, Pair) else ""

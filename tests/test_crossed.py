@@ -1,0 +1,150 @@
+"""The crossed corpus: its form, its splits, and that neither side alone tells the label."""
+
+import json
+
+import pytest
+
+from contradiction.data import crossed_checks
+from contradiction.data.corpora import crossed
+from contradiction.errors import InputError
+from contradiction.labels import INTRA, NON_CONTRADICTION
+
+ASK, ASK_AGAIN = {"role": "user", "content": "你养宠物吗"}, {"role": "user", "content": "周末一般干嘛"}
+
+
+def quadruple(number, batch="b1", **changes):
+    says = {"a": "养了只橘猫", "b": "没养，租房不让"}
+    chats = {chat: [ASK, {"role": "assistant", "content": f"{text}{number}"}, ASK_AGAIN] for chat, text in says.items()}
+    return {
+        "id": f"{batch}-{number:03d}", "batch": batch, "phenomenon": "possession", "label": "history", **chats,
+        "reply_a": f"给猫剪指甲{number}", "reply_b": f"连个活物都没有{number}", "evidence": 1, **changes,
+    }  # fmt: skip
+
+
+def write(folder, splits, **lines):
+    folder.mkdir(exist_ok=True)
+    for batch, rows in lines.items():
+        text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        (folder / f"{batch}.jsonl").write_text(text, encoding="utf-8")
+    (folder / "splits.json").write_text(json.dumps(splits), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def published():
+    return {split: crossed.read(split) for split in crossed.batches()}
+
+
+def test_every_chat_and_every_reply_stands_once_with_each_label(published):
+    for items in published.values():
+        for item in items:
+            judged = list(item.judged())
+            assert [row.label != NON_CONTRADICTION for row in judged] == [False, True] * (len(judged) // 2)
+            if item.label != INTRA:
+                sides = {(tuple(message["content"] for message in row.messages), row.reply) for row in judged}
+                assert len(sides) == 4
+                assert len({chat for chat, _ in sides}) == len({reply for _, reply in sides}) == 2
+
+
+def test_no_author_batch_lies_in_two_splits(published):
+    names = [{item.batch for item in items} for items in published.values()]
+    assert set(published) == {"train", "validation", "test"}
+    assert not names[0] & names[1] and not names[0] & names[2] and not names[1] & names[2]
+
+
+def test_ids_are_unique(published):
+    ids = [item.id for items in published.values() for item in items]
+    assert len(ids) == len(set(ids))
+
+
+def test_the_evidence_of_a_contradiction_differs_between_the_two_chats(published):
+    quadruples = [item for items in published.values() for item in items if isinstance(item, crossed.Quadruple)]
+    assert len(quadruples) > 1000
+    assert all(item.a[item.evidence] != item.b[item.evidence] for item in quadruples)
+
+
+def test_every_gate_of_the_published_corpus_holds():
+    failed = [gate for gate in crossed_checks.check() if not gate.passed]
+    assert not failed
+
+
+def test_it_loads_as_a_data_set(published):
+    splits = crossed.build()
+    judged = {split: sum(1 for item in items for _ in item.judged()) for split, items in published.items()}
+    assert {split: len(rows) for split, rows in splits.items()} == judged
+    row = splits["test"][1]
+    assert splits["test"].features["label"].int2str(row["label"]) == "history"
+    assert row["messages"][row["evidence"]]["role"] == "assistant"
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"label": "other"}, "label 'other'"),
+        ({"phenomenon": "mood"}, "phenomenon 'mood'"),
+        ({"evidence": 0}, "evidence 0"),
+        ({"evidence": 9}, "evidence 9"),
+        ({"reply_b": "给猫剪指甲1"}, "same"),
+        ({"a": [ASK]}, "same number of messages"),
+        ({"b": [ASK, ASK, ASK_AGAIN]}, "alternates"),
+    ],
+)
+def test_a_bad_line_is_named_with_its_place(tmp_path, changes, said):
+    folder = write(tmp_path / "it", {"train": ["b1"]}, b1=[quadruple(0), quadruple(1, **changes)])
+    with pytest.raises(InputError, match=r"b1\.jsonl:2: ") as error:
+        crossed.read("train", folder)
+    assert said in str(error.value)
+
+
+def test_a_missing_key_is_named(tmp_path):
+    row = quadruple(0)
+    del row["reply_a"]
+    with pytest.raises(InputError, match=r"b1\.jsonl:1: .*'reply_a'"):
+        crossed.read("train", write(tmp_path / "it", {"train": ["b1"]}, b1=[row]))
+
+
+@pytest.mark.parametrize("splits", [{"train": []}, {"train": ["b1"], "test": ["b1"]}, {"train": ["b1", "b2"]}])
+def test_each_batch_must_stand_in_one_split(tmp_path, splits):
+    with pytest.raises(InputError, match=r"splits\.json"):
+        crossed.batches(write(tmp_path / "it", splits, b1=[quadruple(0)]))
+
+
+def test_a_corpus_that_overlaps_or_repeats_itself_fails(tmp_path):
+    leaking = quadruple(0, batch="b2", reply_a="养了只橘猫0，给它剪指甲", reply_b="没养，租房不让0，清静")
+    folder = write(
+        tmp_path / "it", {"train": ["b1"], "test": ["b2", "b3"]},
+        b1=[quadruple(0)], b2=[leaking], b3=[quadruple(0, batch="b3")],
+    )  # fmt: skip
+    failed = {gate.name for gate in crossed_checks.check(folder) if not gate.passed}
+    assert failed == {"replies that share more words with their own chat, AUC", "near-duplicate items across splits"}
+
+
+def test_a_second_reading_is_held_against_the_labels(tmp_path):
+    folder = write(tmp_path / "it", {"train": ["b1"], "test": ["b2"]},
+                   b1=[quadruple(0)], b2=[quadruple(7, batch="b2")])  # fmt: skip
+    reading = folder / crossed_checks.READINGS
+    reading.write_text("id,contradiction\nb1-000-aa,0\nb1-000-ab,1\nb1-000-bb,0\nb1-000-ba,0\n", encoding="utf-8")
+    gate = crossed_checks.check(folder)[-1]
+    assert "3 of 4 agree" in gate.value and not gate.passed
+    reading.write_text("id,contradiction\nnobody,1\n", encoding="utf-8")
+    with pytest.raises(InputError, match="nobody"):
+        crossed_checks.check(folder)
+
+
+def test_a_reply_in_cdconv_is_found(tmp_path):
+    folder = write(tmp_path / "it", {"train": ["b1"], "test": ["b2"]},
+                   b1=[quadruple(0)], b2=[quadruple(7, batch="b2")])  # fmt: skip
+    rows = [{"b1": "没养，租房不让0", "b2": "给猫剪指甲0"}]
+    gate = next(gate for gate in crossed_checks.check(folder, rows) if "CDConv" in gate.name)
+    assert not gate.passed
+
+
+def test_the_command_prints_the_gates_and_fails_where_one_fails(run, tmp_path):
+    folder = write(tmp_path / "it", {"train": ["b1"], "test": ["b2"]},
+                   b1=[quadruple(0)], b2=[quadruple(7, batch="b2")])  # fmt: skip
+    code, out, _ = run("data", "check-crossed", folder, "--source", "sample")
+    assert "quadruples that are not crossed" in out
+    assert code == int("NO" in out)
+    code, _, err = run("data", "check-crossed", tmp_path, "--source", "sample")
+    assert code == 2
+    assert "splits.json" in err
