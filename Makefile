@@ -8,7 +8,7 @@ BIN = .venv/bin
 
 setup: .venv/.ready
 
-.venv/.ready: requirements.txt pyproject.toml
+.venv/.ready: requirements.txt pyproject.toml setup.py
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --editable .

@@ -7,6 +7,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from contradiction import __version__
+from contradiction.__main__ import INTERRUPTED
 from contradiction.commands import (
     analyze,
     backbone,
@@ -40,8 +41,6 @@ for command in (
 app.add_typer(backbone.app, name="backbone")
 app.add_typer(push.app, name="push")
 
-INTERRUPTED = 130
-
 
 def _say_version(asked: bool) -> None:
     if asked:
@@ -72,7 +71,7 @@ def main() -> None:
     try:
         code = app(standalone_mode=False)
         if code == INTERRUPTED:  # what Typer makes of Ctrl-C
-            typer.echo("cdconv: interrupted", err=True)
+            raise KeyboardInterrupt
         sys.exit(code)
     except typer.TyperException as error:
         if type(error).__name__ == "NoArgsIsHelpError":  # the help has been shown, and is all there is to say
@@ -108,7 +107,3 @@ def _mendable() -> tuple[type[Exception], ...]:
 def _fail(message: str) -> NoReturn:
     typer.echo(f"cdconv: {' '.join(message.split())}", err=True)
     sys.exit(2)
-
-
-if __name__ == "__main__":
-    main()

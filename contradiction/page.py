@@ -1,4 +1,4 @@
-"""Starts the page in ``space/app.py``, which is a Space of its own and so no part of the package."""
+"""Starts the page, ``space/app.py``. The folder is a Hugging Face Space of its own."""
 
 import importlib
 import importlib.util
@@ -10,22 +10,19 @@ from types import ModuleType
 
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
-
-APP = Path(__file__).resolve().parents[1] / "space" / "app.py"
+from contradiction.paths import SPACE
 
 
 def serve(model: str | Path, *, host: str, port: int) -> None:
     """Loads a detector and serves the page until interrupted.
 
     Raises:
-        InputError: gradio is not installed, this is no checkout, the address cannot be had, or the model not loaded.
+        InputError: gradio is not installed, the address is not free, or the model cannot be loaded.
     """
     # Gradio reads this when imported: a page on one's own machine tells nobody that it was started.
     os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
     if importlib.util.find_spec("gradio") is None:
         raise InputError('the page needs gradio: pip install "cdconv[space]"')
-    if not APP.is_file():
-        raise InputError(f"{APP}: no such file; the page is part of the repository, not of the installed package")
     _check_address(host, port)
     detector = ContradictionDetector.from_pretrained(model)
     if detector.task not in ("2-class", "4-class"):
@@ -37,9 +34,9 @@ def serve(model: str | Path, *, host: str, port: int) -> None:
 
 def app() -> ModuleType:
     """The module of the page, loaded as the Hub runs it: with its folder on the path."""
-    if str(APP.parent) not in sys.path:
-        sys.path.insert(0, str(APP.parent))
-    return importlib.import_module(APP.stem)
+    if str(SPACE) not in sys.path:
+        sys.path.insert(0, str(SPACE))
+    return importlib.import_module("app")
 
 
 def _check_address(host: str, port: int) -> None:

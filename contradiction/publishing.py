@@ -11,20 +11,19 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from contradiction.errors import InputError
 from contradiction.methods import kernel, kernel_regression
 from contradiction.methods.loading import checkpoints, parts
-from contradiction.page import APP
+from contradiction.paths import METRIC, PACKAGE, SPACE
 from contradiction.reports.card_examples import code_on_the_hub
 from contradiction.training import record
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi, RepoCard
 
-ROOT = APP.parents[1]
 CARD = "README.md"
-METRIC = "evaluate_metric"
 RELEASE = "CDConv"  # the pretty_name of the released file's card; the sample and other files have other names
 MODEL_VARIABLE = "CDCONV_MODEL"
 LOADED = (".json", ".safetensors", ".bin", ".model", ".txt", ".parquet", ".py")  # what loaders take from a repo
 LEFT_OUT = (".partial", ".old", ".pyc", ".lock", ".tmp")
+NOT_IN_SPACE = ("space/", "recipes/")  # an installed package holds these two beside the library
 LOG_IN = "`hf auth login` stores one that may write"
 
 
@@ -169,10 +168,9 @@ def metric(repo_id: str) -> Upload:
     """
     from huggingface_hub import SpaceCard
 
-    if repo_id.rpartition("/")[2] != METRIC:
-        raise InputError(f"{repo_id}: evaluate.load looks for a file named like the repo, so it must be USER/{METRIC}")
-    folder = _of_checkout(ROOT / METRIC)
-    return Upload("space", _files(folder), _card(folder, SpaceCard), "The metric of CDConv, and its page")
+    if repo_id.rpartition("/")[2] != METRIC.name:
+        raise InputError(f"{repo_id}: evaluate.load looks for a file named like the repo; name it USER/{METRIC.name}")
+    return Upload("space", _files(METRIC), _card(METRIC, SpaceCard), "The metric of CDConv, and its page")
 
 
 def space(model: str | None = None) -> Upload:
@@ -182,14 +180,13 @@ def space(model: str | None = None) -> Upload:
         model: the Hub id of its detector; by default what the Space's variable CDCONV_MODEL says already.
 
     Raises:
-        InputError: this is no checkout, or the model is not a Hub id.
+        InputError: the model is not a Hub id.
     """
     from huggingface_hub import SpaceCard
 
-    folder = _of_checkout(APP.parent)
-    package = Path(__file__).parent
-    files = _files(folder) | {f"{package.name}/{name}": path for name, path in _files(package).items()}
-    card = _card(folder, SpaceCard)
+    library = {name: path for name, path in _files(PACKAGE).items() if not name.startswith(NOT_IN_SPACE)}
+    files = _files(SPACE) | {f"{PACKAGE.name}/{name}": path for name, path in library.items()}
+    card = _card(SPACE, SpaceCard)
     if model is None:
         return Upload("space", files, card, "The demo page of CDConv")
     check_repo_id(model)
@@ -335,12 +332,6 @@ def _existing(folder: str | Path) -> Path:
     if not Path(folder).is_dir():
         raise InputError(f"{folder}: no such folder")
     return Path(folder)
-
-
-def _of_checkout(folder: Path) -> Path:
-    if not folder.is_dir():
-        raise InputError(f"{folder}: no such folder; it is part of the repository, not of the installed package")
-    return folder
 
 
 def _demand(folder: Path, name: str, what: str) -> None:

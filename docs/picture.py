@@ -15,7 +15,7 @@ WIDTH, HEIGHT = 1180, 980
 
 def main() -> None:
     """Serves the page with the shipped detector, and takes a picture of its first chat in each language."""
-    demo, url = page.app().serve(ContradictionDetector.from_pretrained(paths.FOLDER), "127.0.0.1")
+    demo, url = page.app().serve(ContradictionDetector.from_pretrained(paths.SHIPPED), "127.0.0.1")
     chromium = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
     try:
         with sync_playwright() as playwright:

@@ -11,6 +11,8 @@ from typing import Any
 import bubbles
 import gradio as gr
 from judging import Scanned, chat_of, judge, scan, shown
+from locales import ChineseLocale
+from starlette.middleware import Middleware
 from wording import BOXES, CHINESE, ENGLISH, plain, translations, words_of
 
 from contradiction import ContradictionDetector
@@ -237,6 +239,7 @@ def serve(detector: ContradictionDetector, host: str | None = None, port: int | 
         theme=theme,
         footer_links=["api"],
         i18n=translations(detector.labels, detector.columns, Path(detector.name).name),
+        app_kwargs={"middleware": [Middleware(ChineseLocale)]},
         quiet=True,
         prevent_thread_lock=True,
     )

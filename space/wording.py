@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import gradio as gr
+from locales import LOCALES, prefers_chinese
 
 from contradiction import Verdict
 
@@ -16,14 +17,11 @@ CHINESE: dict[str, str] = _TABLES["zh"]
 GLOSSES: dict[str, str] = _TABLES["glosses"]
 REASONS: dict[str, str] = _TABLES["reasons"]
 BOXES = ("u1", "b1", "u2", "b2")  # what the messages of two turns are called
-# The forms of Chinese that Gradio's own words come in; it shows all other visitors English or another language.
-LOCALES = ("zh-CN", "zh-TW")
 
 
 def words_of(request: gr.Request) -> dict[str, str]:
-    """The words in the language in which Gradio shows the page to this visitor."""
-    first = request.headers.get("accept-language", "").split(",")[0].split(";")[0].strip()
-    return CHINESE if first in LOCALES else ENGLISH
+    """The words in the language in which this visitor reads the page."""
+    return CHINESE if prefers_chinese(request) else ENGLISH
 
 
 def brief(verdict: Verdict, words: dict[str, str]) -> str:

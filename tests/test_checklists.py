@@ -258,7 +258,7 @@ def test_a_build_without_replaces_one_with_and_the_other_way_round(tmp_path):
 def test_the_command_builds_the_same_bytes_in_another_process(sample_repo, tmp_path):
     """Sets and dicts are ordered by another seed there."""
     done = subprocess.run(
-        [sys.executable, "-m", "contradiction.cli", "data", "build", "--source", "sample", "--checklists"],
+        [sys.executable, "-m", "contradiction", "data", "build", "--source", "sample", "--checklists"],
         cwd=tmp_path, capture_output=True, text=True, env=os.environ | {"PYTHONHASHSEED": "7", "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

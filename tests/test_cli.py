@@ -100,6 +100,26 @@ def test_the_version_is_said_without_importing_anything_heavy():
     assert out.splitlines() == [f"cdconv {version('cdconv')} ({names})", "[]"]
 
 
+INTERRUPT = """
+import sys
+class Interrupt:
+    def find_spec(self, name, *_):
+        if name == {module!r}:
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupt())
+sys.argv = ["cdconv", "detect", "--model", {model!r}]
+from contradiction.__main__ import main
+main()
+"""
+
+
+@pytest.mark.parametrize("module", ["typer", "torch"])
+def test_ctrl_c_during_an_import_is_one_line(model, module):
+    command = [sys.executable, "-c", INTERRUPT.format(module=module, model=str(model))]
+    done = subprocess.run(command, capture_output=True, text=True, input=line())
+    assert (done.returncode, done.stderr) == (130, "cdconv: interrupted\n")
+
+
 def test_an_unwritable_folder_is_one_line(run, sample_repo, tmp_path):
     (tmp_path / "file").write_text("", encoding="utf-8")
     code, _, err = run("train", "tiny", "--data", sample_repo, "--out", tmp_path / "file" / "run")

@@ -732,7 +732,7 @@ def test_a_file_of_rejected_lines_stays_where_nothing_is_rejected(run, tmp_path)
 
 
 def process(model, *arguments, **options):
-    command = [sys.executable, "-m", "contradiction.cli", "detect", "--model", str(model), *arguments]
+    command = [sys.executable, "-m", "contradiction", "detect", "--model", str(model), *arguments]
     return subprocess.Popen(command, **options)
 
 
@@ -751,7 +751,7 @@ def test_a_live_pipe_is_answered_line_by_line_until_interrupted(model):
 @pytest.mark.parametrize(("stream", "said"), [(0, "<stdin>: is closed"), (1, "standard output is closed")])
 def test_a_closed_stream_is_one_line(model, stream, said):
     # As where a service starts it without them.
-    command = [sys.executable, "-m", "contradiction.cli", "detect", "--model", str(model)]
+    command = [sys.executable, "-m", "contradiction", "detect", "--model", str(model)]
     done = subprocess.run(command, stderr=subprocess.PIPE, preexec_fn=lambda: os.close(stream), text=True)
     assert done.returncode == 2
     assert done.stderr.startswith(f"cdconv: {said}")

@@ -213,7 +213,7 @@ def test_two_processes_share_each_stage_also_after_they_were_killed(sample_repo,
         encoding="utf-8",
     )
     one = hierarchical.train(Recipe.load(recipe), data=sample_repo, out=tmp_path / "one")
-    command = [sys.executable, "-m", "contradiction.cli", "train", recipe, "--data", sample_repo]
+    command = [sys.executable, "-m", "contradiction", "train", recipe, "--data", sample_repo]
 
     def both(*options):
         """Starts two processes as a launcher does, so that they and not their launcher can be killed."""

@@ -36,7 +36,7 @@ def recipe(folder, view, epochs):
 
 
 def cdconv(*arguments):
-    command = [sys.executable, "-m", "contradiction.cli", *map(str, arguments)]
+    command = [sys.executable, "-m", "contradiction", *map(str, arguments)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 

@@ -19,7 +19,7 @@ from contradiction.reports.card_examples import code_on_the_hub
 from contradiction.training import record
 
 E5 = "intfloat/multilingual-e5-small"
-CARD = (paths.FOLDER / "README.md").read_text(encoding="utf-8")
+CARD = (paths.SHIPPED / "README.md").read_text(encoding="utf-8")
 WHOLE = results.evaluation(
     name="any", config="4-class", split="test", data="rows", ids=[0, 1], references=[0, 1], predictions=[0, 1]
 )
@@ -47,7 +47,7 @@ def assert_says_what_it_prints(card, monkeypatch, place):
 
 
 def test_the_examples_on_the_shipped_card_print_what_it_says_and_the_verdict_is_right(monkeypatch):
-    assert_says_what_it_prints(CARD, monkeypatch, paths.FOLDER.parent)
+    assert_says_what_it_prints(CARD, monkeypatch, paths.SHIPPED.parent)
     assert re.search(r"^# history 0\.\d+ \(1,\)$", CARD, flags=re.MULTILINE)
     assert "mistaken" not in CARD
 
@@ -165,7 +165,7 @@ def test_the_shipped_card_names_whose_work_the_detector_is_made_of():
     from huggingface_hub import ModelCard
 
     assert ModelCard(CARD).data.base_model == E5
-    run = record.read(paths.FOLDER)
+    run = record.read(paths.SHIPPED)
     assert attribution.sentence([run["base_model"]], run["corpora"]) in CARD
     for name, licence in ((E5, "MIT"), ("OCNLI", "CC BY-NC 2.0"), ("CMNLI", "for research")):
         assert re.search(rf"\[{name}\]\(https://\S+\) \({re.escape(licence)}\)", CARD), name
@@ -178,7 +178,7 @@ def test_whose_terms_are_not_known_is_named_without():
 
 
 def test_the_shipped_card_and_the_page_of_results_say_what_it_was_chosen_by():
-    note = record.read(paths.FOLDER)["note"]
+    note = record.read(paths.SHIPPED)["note"]
     assert "before its test rows were read" in note
     page = (results.FOLDER.parent / "README.md").read_text(encoding="utf-8")
     assert [text.count(note) for text in (CARD, page)] == [1, 1]

@@ -5,10 +5,11 @@ import json
 import pytest
 
 from contradiction.errors import InputError
+from contradiction.paths import RECIPES
 from contradiction.reports.model_cards import model_card
 from contradiction.reproduction.grid import same_request
 from contradiction.training import base_model, hierarchical, loop, record, run_folder
-from contradiction.training.recipe import FOLDER, Recipe
+from contradiction.training.recipe import Recipe
 
 E5 = "intfloat/multilingual-e5-small"
 OTHER = "someone/encoder"
@@ -58,7 +59,7 @@ def test_an_origin_that_is_no_hub_id_is_one_clear_error():
 
 
 def test_the_recipes_from_the_nli_stage_name_the_backbone_of_that():
-    starts = {name.stem: Recipe.load(name.stem) for name in FOLDER.glob("*.toml")}
+    starts = {name.stem: Recipe.load(name.stem) for name in RECIPES.glob("*.toml")}
     after = [each for each in starts.values() if each.backbone == "runs/e5-small-nli"]
     assert after
     assert {each.base_model for each in after} == {starts["e5-small-nli"].backbone}

@@ -37,7 +37,7 @@ def test_the_command_line_reads_in_it_too(quick_model):
     chat = '[{"role": "user", "content": "你好"}, {"role": "assistant", "content": "你好呀"}]'
     scores = {}
     for precision in ("fp32", "bf16"):
-        process = [sys.executable, "-m", "contradiction.cli", "detect", "--model", str(quick_model), "--text", chat]
+        process = [sys.executable, "-m", "contradiction", "detect", "--model", str(quick_model), "--text", chat]
         done = subprocess.run([*process, "--precision", precision], capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stderr
         scores[precision] = json.loads(done.stdout)["scores"]

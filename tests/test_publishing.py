@@ -25,7 +25,6 @@ from contradiction.labels import LABELS, STAGES
 from contradiction.reports.model_cards import model_card
 from contradiction.training import record
 
-ROOT = publishing.ROOT
 CDCONV = Path(sys.executable).with_name("cdconv")
 NEVER = ("HF_HUB_OFFLINE", "HF_TOKEN", "HF_DATASETS_CACHE", "CDCONV_MODEL")
 REPOS = {
@@ -205,14 +204,14 @@ def test_a_pushed_card_links_the_data_that_the_user_names_and_else_none(publishe
     from huggingface_hub import ModelCard
 
     assert ModelCard(published.repos["model", "user/tiny"].files["README.md"].decode()).data.datasets == ["user/cdconv"]
-    shipped_card = publishing.model(paths.FOLDER, "you/name").card
+    shipped_card = publishing.model(paths.SHIPPED, "you/name").card
     assert shipped_card.data.datasets is None
     assert "datasets:" not in str(shipped_card).split("---")[1]
-    linked = publishing.model(paths.FOLDER, "you/name", dataset="you/cdconv")
+    linked = publishing.model(paths.SHIPPED, "you/name", dataset="you/cdconv")
     assert {each.dataset_type for each in linked.card.data.eval_results} == {"you/cdconv"}
     assert b"- you/cdconv" in linked.files["README.md"]
     with pytest.raises(InputError, match="Hub id"):
-        publishing.model(paths.FOLDER, "you/name", dataset="cdconv")
+        publishing.model(paths.SHIPPED, "you/name", dataset="cdconv")
 
 
 def test_a_push_changes_nothing_of_a_card_but_names_and_nothing_in_the_folder(model):
@@ -365,7 +364,7 @@ def test_the_space_knows_its_detector_by_variable_and_by_card(published):
 
     repo = published.repos["space", "user/page"]
     card, own = (
-        SpaceCard(text.decode()) for text in (repo.files["README.md"], (ROOT / "space/README.md").read_bytes())
+        SpaceCard(text.decode()) for text in (repo.files["README.md"], (paths.SPACE / "README.md").read_bytes())
     )
     assert repo.variables == {"CDCONV_MODEL": "user/tiny"}
     assert card.data.to_dict() == own.data.to_dict() | {"models": ["user/tiny"]}
@@ -583,7 +582,7 @@ def test_the_space_holds_the_page_and_the_library_and_nothing_else():
         "contradiction/__init__.py",
         "contradiction/data/sample.jsonl",
     } < names
-    page = {path.name for path in (ROOT / "space").iterdir() if path.is_file()}
+    page = {path.name for path in paths.SPACE.iterdir() if path.is_file()}
     assert {name.partition("/")[0] for name in names} == {*page, "contradiction"}
     assert not any(name.startswith("tests/") or "/test_" in name or "__pycache__" in name for name in names)
     # The packages within it, and what is no Python.

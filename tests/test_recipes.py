@@ -8,8 +8,9 @@ import pytest
 from contradiction.errors import InputError
 from contradiction.evaluation.results import kept
 from contradiction.io.tables import percent
+from contradiction.paths import RECIPES
 from contradiction.training import record
-from contradiction.training.recipe import FOLDER, Recipe
+from contradiction.training.recipe import Recipe
 from contradiction.training.recipe_history import without_retired
 
 GOOD = 'view = "flatten"\nconfig = "4-class"\nbackbone = "some/encoder"\n'
@@ -21,7 +22,7 @@ def write(folder, text, name="trial.toml"):
     return path
 
 
-@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.toml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(RECIPES.glob("*.toml")), ids=lambda path: path.stem)
 def test_every_recipe_of_the_repository_loads_by_its_name(path):
     recipe = Recipe.load(path.stem)
     assert recipe == Recipe.load(path)
@@ -163,7 +164,7 @@ def test_what_is_no_record_of_one_run_is_refused_by_its_name(tmp_path, run, said
 # What a recipe says to expect, against the kept evaluations of it.
 COMMENTS = {
     path.stem: " ".join(re.findall(r"^# ?(.*)", path.read_text(encoding="utf-8"), flags=re.MULTILINE))
-    for path in sorted(FOLDER.glob("*.toml"))
+    for path in sorted(RECIPES.glob("*.toml"))
 }
 
 

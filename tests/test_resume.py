@@ -56,7 +56,7 @@ def assert_same(folder, whole):
 def test_a_process_killed_inside_an_epoch_goes_on_to_the_same_bytes(recipe, whole, sample_repo, tmp_path):
     out = tmp_path / "killed"
     state = tmp_path / "killed.partial" / "state"
-    command = [sys.executable, "-m", "contradiction.cli", "train", str(recipe), "--data", str(sample_repo)]
+    command = [sys.executable, "-m", "contradiction", "train", str(recipe), "--data", str(sample_repo)]
     process = subprocess.Popen([*command, "--out", str(out), "--save-steps", "3"], stderr=subprocess.DEVNULL)
     try:
         until = time.monotonic() + 300  # of a busy machine

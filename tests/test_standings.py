@@ -29,7 +29,7 @@ def keep(folder, name, wrong, plain=None, kind="detector", data="these", split="
 def folder(tmp_path):
     keep(tmp_path, "a-bad-one", 40)
     keep(tmp_path, "better-by-its-rule", 10, plain=90)
-    keep(tmp_path, paths.FOLDER.name, 30)
+    keep(tmp_path, paths.SHIPPED.name, 30)
     keep(tmp_path, "TF-IDF, all", 20, kind="baseline")
     keep(tmp_path, "of-another-release", 0, data="others")
     keep(tmp_path, "on-validation", 0, split="validation")
@@ -41,7 +41,7 @@ def test_all_on_the_test_rows_stand_there_best_first_as_they_decide(folder):
     assert [(line.name, line.kind) for line in fine.lines] == [
         ("better-by-its-rule", "trained"),
         ("TF-IDF, all", "baseline"),
-        (paths.FOLDER.name, "shipped"),
+        (paths.SHIPPED.name, "shipped"),
         ("a-bad-one", "trained"),
     ]
     assert [line.name for line in coarse.lines] == [line.name for line in fine.lines]

@@ -108,7 +108,7 @@ def test_a_killed_process_resumed_gives_the_bytes_of_an_uninterrupted_run(finish
     recipe.write_text(TOML, encoding="utf-8")
     out = tmp_path / "killed"
     state = tmp_path / "killed.partial" / "state"
-    command = [sys.executable, "-m", "contradiction.cli", "train", str(recipe), "--data", str(sample_repo)]
+    command = [sys.executable, "-m", "contradiction", "train", str(recipe), "--data", str(sample_repo)]
     process = subprocess.Popen(
         [*command, "--out", str(out)],
         stderr=subprocess.PIPE,
@@ -232,7 +232,7 @@ def test_two_processes_learn_what_one_process_learns(sample_repo, tmp_path):
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     command = [
         "-m",
-        "contradiction.cli",
+        "contradiction",
         "train",
         str(recipe),
         "--data",
@@ -292,7 +292,7 @@ def test_a_backbone_without_safetensors_is_told_from_others_by_its_other_weights
 def test_ctrl_c_is_said_in_one_line_and_leaves_nothing_half_written(sample_repo, tmp_path):
     recipe = tmp_path / "long.toml"
     recipe.write_text(TOML.replace("epochs = 3", "epochs = 500"), encoding="utf-8")
-    command = [sys.executable, "-m", "contradiction.cli", "train", str(recipe), "--data", str(sample_repo)]
+    command = [sys.executable, "-m", "contradiction", "train", str(recipe), "--data", str(sample_repo)]
     process = subprocess.Popen([*command, "--out", str(tmp_path / "run")], stderr=subprocess.PIPE, text=True)
     try:
         until = time.monotonic() + 300  # of a busy machine

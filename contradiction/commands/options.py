@@ -8,7 +8,7 @@ import typer
 from contradiction import paths
 from contradiction.errors import InputError
 
-SHIPPED = str(paths.FOLDER)
+SHIPPED = str(paths.SHIPPED)
 RESULTS = paths.RESULTS
 SHOWN_RESULTS = "models/results"  # of the checkout, wherever that lies
 
@@ -28,4 +28,7 @@ def demand_model(model: str) -> None:
     """Raises InputError where the shipped detector is meant and not there."""
     # Else the path would be taken for a Hub id.
     if model == SHIPPED and not Path(model).exists():
-        raise InputError(f"{model}: the shipped detector is not there; --model names a model folder or Hub id")
+        raise InputError(
+            f"{model}: the shipped detector is not there; the repository holds it, the installed package does not. "
+            "--model takes a model folder or a Hub id"
+        )

@@ -7,8 +7,7 @@ from pathlib import Path
 import cdconv
 from contradiction.errors import InputError
 from contradiction.io.quiet import no_data_bars
-
-SAMPLE = Path(__file__).with_name("sample.jsonl")
+from contradiction.paths import SAMPLE
 
 
 @dataclass(frozen=True)

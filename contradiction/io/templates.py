@@ -1,9 +1,8 @@
 """Fills the templates of ``templates/``: cards, pages of results, the page of an analysis."""
 
-from pathlib import Path
 from typing import Any
 
-TEMPLATES = Path(__file__).parents[1] / "templates"
+from contradiction.paths import TEMPLATES
 
 
 def render(template: str, **values: Any) -> str:

@@ -38,7 +38,7 @@ def standings(folder: str | Path = results.FOLDER) -> list[Panel]:
 
 
 def _line(kept: Mapping[str, Any], merged: bool) -> Line:
-    kind = "baseline" if kept["kind"] == "baseline" else "shipped" if kept["name"] == paths.FOLDER.name else "trained"
+    kind = "baseline" if kept["kind"] == "baseline" else "shipped" if kept["name"] == paths.SHIPPED.name else "trained"
     return line_of(kept, (merged_run_of if merged else run_of)(kept, rule=True), kind)  # as users get them
 
 

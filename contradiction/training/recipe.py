@@ -11,9 +11,8 @@ from contradiction.errors import InputError
 from contradiction.inputs.views import HIERARCHICAL, VIEWS
 from contradiction.io.files import read_json
 from contradiction.labels import BOTS, CATEGORIES, CONFIGS, LABELS, STAGES, task_of
+from contradiction.paths import RECIPES
 from contradiction.training.recipe_history import without_retired
-
-FOLDER = Path(__file__).resolve().parents[2] / "models" / "recipes"
 
 # The keys that count where the backbone is frozen.
 FITTED = ("name", "view", "config", "backbone", "base_model", "frozen", "bot", "share", "precision", "seed")
@@ -255,14 +254,14 @@ class Recipe(BaseModel):
             InputError: no such file, not TOML, no record, an unknown key, or a value out of range.
         """
         file = Path(path)
-        if not file.is_file() and (FOLDER / f"{path}.toml").is_file():
-            file = FOLDER / f"{path}.toml"
+        if not file.is_file() and (RECIPES / f"{path}.toml").is_file():
+            file = RECIPES / f"{path}.toml"
         if file.is_dir():
             file = file / "run.json"
         if file.suffix == ".json" and file.is_file():
             return _validated(cls, _recorded(file), str(file))
         if not file.is_file():
-            known = ", ".join(sorted(each.stem for each in FOLDER.glob("*.toml")))
+            known = ", ".join(sorted(each.stem for each in RECIPES.glob("*.toml")))
             raise InputError(f"{path}: no such recipe; give a TOML file, the run.json of a model, or one of {known}")
         try:
             values = tomllib.loads(file.read_text(encoding="utf-8"))

@@ -121,7 +121,7 @@ def test_shards_on_two_machines_make_the_same_table_as_one(grid, run, options, t
 def test_a_killed_grid_goes_on_where_it_stopped(grid, run, options, tmp_path):
     out = tmp_path / "out"
     few = [*options, "--seeds", "23", "--configs", "4-class", "--methods", "flatten,hierarchical", "--out", out]
-    command = [sys.executable, "-m", "contradiction.cli", "reproduce", "table4", *few]
+    command = [sys.executable, "-m", "contradiction", "reproduce", "table4", *few]
     killed = subprocess.Popen(list(map(str, command)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     stage = out / "models" / "hierarchical-4-class-tiny-seed23.partial" / "intra-sentence" / "run.json"
     deadline = time.monotonic() + 300

@@ -63,4 +63,4 @@ def bubbles(judging) -> ModuleType:
 
 @pytest.fixture(scope="session")
 def shipped_detector():
-    return ContradictionDetector.from_pretrained(paths.FOLDER)
+    return ContradictionDetector.from_pretrained(paths.SHIPPED)

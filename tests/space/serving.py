@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from contradiction import page
 from contradiction.data.sources import SAMPLE
+from contradiction.paths import CHECKOUT
 
-ROOT = page.APP.parents[1]
+ROOT = CHECKOUT
 CDCONV = Path(sys.executable).with_name("cdconv")
 COLUMNS = ("u1", "b1", "u2", "b2")
 ROWS = [json.loads(line) for line in SAMPLE.read_text(encoding="utf-8").splitlines()]

@@ -145,6 +145,15 @@ def test_a_chinese_visitor_reads_chinese(chromium, url, wording, facade):
         tab.locator("#verdict", has_text="判断结果显示在这里").wait_for()
 
 
+@pytest.mark.parametrize("locale", ["zh", "zh-HK", "zh-Hans-CN", "zh-TW"])
+def test_every_form_of_chinese_gets_the_page_in_chinese(chromium, url, wording, locale):
+    with chromium.new_context(locale=locale).new_page() as tab:
+        tab.set_default_timeout(15_000)
+        tab.goto(url)
+        tab.get_by_role("button", name=wording.CHINESE["judge"]).wait_for()
+        assert "__i18n__" not in tab.inner_text("body")
+
+
 def test_a_visitor_pastes_a_chat_and_moves_the_threshold(tab, url, judging, model, wording):
     tab.goto(url)
     tab.get_by_role("tab", name="A whole chat").click()

@@ -9,8 +9,9 @@ import pytest
 from chats import chat as messages
 from serving import CDCONV, CHATS, COLUMNS, ENVIRONMENT, ROOT, free_port, probabilities
 
-from contradiction import ContradictionDetector, page
+from contradiction import ContradictionDetector
 from contradiction.labels import LABELS, NON_CONTRADICTION
+from contradiction.paths import SPACE
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:gradio")
 
@@ -149,7 +150,7 @@ def test_the_card_of_the_space_names_the_versions_that_are_installed():
 def test_the_page_needs_no_more_than_its_requirements(model):
     others = dict.fromkeys("accelerate cdconv datasets evaluate pyarrow scipy sklearn".split())
     code = (
-        f"import sys; sys.modules.update({others}); sys.path.insert(0, {str(page.APP.parent)!r}); "
+        f"import sys; sys.modules.update({others}); sys.path.insert(0, {str(SPACE)!r}); "
         f"import app; app.build(app.ContradictionDetector.from_pretrained({str(model)!r}))"
     )
     done = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True, timeout=120)

@@ -33,6 +33,10 @@ def test_the_replies_of_the_examples_are_what_their_names_say_and_of_all_categor
         ("en-US,en;q=0.9,zh-CN;q=0.8", "ENGLISH"),
         ("zh-CN,zh;q=0.9,en;q=0.8", "CHINESE"),
         ("zh-TW;q=1", "CHINESE"),
+        ("zh", "CHINESE"),
+        ("zh-Hans-CN,en;q=0.9", "CHINESE"),
+        ("ZH-hk", "CHINESE"),
+        ("zha", "ENGLISH"),
     ],
 )
 def test_a_visitor_is_answered_in_the_language_that_comes_first(wording, header, language):

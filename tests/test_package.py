@@ -1,0 +1,103 @@
+"""The wheel: installed into an empty environment, it works from any folder without the checkout."""
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+from pathlib import Path
+
+import pytest
+from chats import chat
+
+from contradiction.paths import CHECKOUT
+
+PARTS = ("cdconv.py", "contradiction", "evaluate_metric", "space", "models/recipes")
+BUILT_FROM = ("pyproject.toml", "setup.py", "README.md", "LICENSE")
+
+
+def pip(*arguments):
+    command = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", *map(str, arguments)]
+    subprocess.run(command, check=True, capture_output=True, text=True)
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory) -> Path:
+    """A fresh environment with the wheel of this checkout, which borrows the libraries of the present one."""
+    folder = tmp_path_factory.mktemp("package")
+    for name in (*PARTS, *BUILT_FROM):
+        source, copy = CHECKOUT / name, folder / "source" / name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        if source.is_dir():
+            shutil.copytree(source, copy, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, copy)
+    pip("wheel", "--no-build-isolation", "--no-deps", "--no-index", "-w", folder / "dist", folder / "source")
+    venv.create(folder / "env", with_pip=False)
+    python = folder / "env" / "bin" / "python"
+    pip("--python", python, "install", "--no-deps", "--no-index", *(folder / "dist").glob("*.whl"))
+    own = sysconfig.get_path("purelib", vars={"base": str(folder / "env")})
+    Path(own, "libraries.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
+    return folder / "env"
+
+
+@pytest.fixture
+def call(environment, tmp_path):
+    """Runs a program of the environment in an empty folder."""
+
+    def run(program, *arguments, **options):
+        command = [environment / "bin" / program, *map(str, arguments)]
+        variables = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "CDCONV_MODEL")}
+        return subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, **options)
+
+    return run
+
+
+def test_the_wheel_holds_every_part_of_the_checkout(environment):
+    [installed] = environment.glob("lib/python*/site-packages")
+    folders = {"space": "contradiction/space", "models/recipes": "contradiction/recipes"}
+    for part in PARTS:
+        source = CHECKOUT / part
+        for file in [source] if source.is_file() else source.rglob("*"):
+            if file.is_file() and "__pycache__" not in file.parts:
+                inside = installed / folders.get(part, part) / file.relative_to(source)
+                assert inside.is_file(), f"{file.relative_to(CHECKOUT)} is not in the wheel"
+                assert inside.read_bytes() == file.read_bytes()
+
+
+def test_the_command_line_answers_and_knows_its_version(call):
+    from contradiction import __version__
+
+    assert "Usage: cdconv" in call("cdconv", "--help", check=True).stdout
+    assert f"cdconv {__version__} " in call("cdconv", "--version", check=True).stdout
+
+
+def test_recipes_are_found_by_name_and_the_page_and_the_metric_lie_in_the_package(call, environment):
+    code = (
+        "import sys; from contradiction import page, paths; from contradiction.training.recipe import Recipe\n"
+        "import cdconv, evaluate_metric.evaluate_metric as metric\n"
+        "assert paths.CHECKOUT is None and not paths.SHIPPED.exists()\n"
+        "print(Recipe.load('tiny').config, page.app().__file__, metric.__file__, cdconv.__file__)"
+    )
+    done = call("python", "-c", code)
+    assert done.returncode == 0, done.stderr
+    config, *files = done.stdout.split()
+    assert config == "4-class"
+    assert all(Path(file).is_relative_to(environment) for file in files)
+
+
+def test_without_the_shipped_detector_a_model_must_be_named(call):
+    done = call("cdconv", "detect", input="")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "--model" in done.stderr
+
+
+def test_data_is_built_and_a_chat_is_judged_from_any_folder(call, quick_model, tmp_path):
+    import json
+
+    call("cdconv", "data", "build", "--source", "sample", check=True)
+    assert "# CDConv sample" in (tmp_path / "cdconv" / "README.md").read_text(encoding="utf-8")
+    line = json.dumps({"messages": chat("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")})
+    done = call("cdconv", "detect", "--model", quick_model, input=line, check=True)
+    assert json.loads(done.stdout)["reply"] == [3]
