@@ -1,12 +1,11 @@
-"""README and docs: their code runs as printed, commands exist, links lead somewhere, figures are the kept ones."""
+"""README and docs: their code runs, their commands and files exist, links lead somewhere, figures are the kept ones."""
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+import typer
 from chats import chat
 
 from contradiction.cli import app
@@ -14,68 +13,99 @@ from contradiction.evaluation import results
 from contradiction.io.tables import percent
 
 ROOT = Path(__file__).resolve().parents[1]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-CHINESE = (ROOT / "README.zh.md").read_text(encoding="utf-8")
-PAGES = [
-    ROOT / "README.md",
-    ROOT / "README.zh.md",
-    *sorted((ROOT / "docs").glob("*.md")),
-    ROOT / "models" / "README.md",
-    *sorted((ROOT / "models" / "results").rglob("*.md")),
-]
+MANUAL = [ROOT / "README.md", ROOT / "README.zh.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [*MANUAL, ROOT / "models" / "README.md", *sorted((ROOT / "models" / "results").rglob("*.md"))]
+COMMANDS = typer.main.get_command(app)
+# Names in the tables of README -> names of kept results.
+KEPT_NAMES = {
+    "hierarchical, our rerun": "hierarchical-4-class-e5-small-nli-seed23",
+    "hierarchical，我们的复现": "hierarchical-4-class-e5-small-nli-seed23",
+    "character n-grams, TF-IDF": "TF-IDF, all",
+    "字符 n-gram，TF-IDF": "TF-IDF, all",
+}
+# Headers of columns -> the labels that they show, and whether by the decision rule.
+COLUMNS = {
+    "4-class, argmax": ("4-class", False),
+    "4-class, rule": ("4-class", True),
+    "2-class, argmax": ("2-class", False),
+    "2-class, rule": ("2-class", True),
+}
 
 
-@pytest.fixture(params=PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def page(request):
-    return request.param
+def text_of(page):
+    return page.read_text(encoding="utf-8")
+
+
+def blocks(page, language):
+    return re.findall(rf"```{language}\n(.*?)```", text_of(page), flags=re.DOTALL)
+
+
+def by_path(pages):
+    return {"argvalues": pages, "ids": [page.relative_to(ROOT).as_posix() for page in pages]}
 
 
 @pytest.fixture(scope="module")
 def checkout(sample_repo, tmp_path_factory):
     """A folder as `make demo` leaves it: the data repo, the metric, the shipped detector."""
     folder = tmp_path_factory.mktemp("checkout")
-    for name in ("cdconv.py", "contradiction", "evaluate_metric"):
+    for name in ("cdconv.py", "contradiction", "evaluate_metric", "models"):
         (folder / name).symlink_to(ROOT / name)
     (folder / "cdconv").symlink_to(sample_repo)
-    (folder / "models").symlink_to(ROOT / "models")
     return folder
 
 
-def test_every_block_of_python_runs_as_printed(checkout):
-    blocks = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
-    assert len(blocks) == 4
-    done = subprocess.run(
-        [sys.executable, "-c", "\n".join(blocks)], cwd=checkout, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
-    reply, scores, verdict, labels = [line for line in done.stdout.splitlines() if line][-4:]
-    assert reply.endswith("['non-contradiction', 'intra-sentence', 'role-confusion', 'history']")
-    assert scores.startswith("0.25 [")  # one of four classes right; the merged accuracy is the other way round
-    assert verdict.startswith("Verdict(label='history'")
-    assert "evidence=(1,), checked=True" in verdict
-    assert labels.count("'score'") == 4
-    # The façade and the pipeline say the same of the same chat.
-    assert re.search(r"label='([^']+)'", verdict).group(1) == re.search(r"'label': '([^']+)'", labels).group(1)
+@pytest.mark.parametrize("page", **by_path([page for page in MANUAL if blocks(page, "python")]))
+def test_the_python_of_a_page_runs_and_prints_what_its_comments_say(page, checkout, monkeypatch, capsys):
+    monkeypatch.chdir(checkout)
+    code = "\n".join(blocks(page, "python"))
+    exec(compile(code, str(page), "exec"), {"__name__": "page"})
+    printed = capsys.readouterr().out
+    for comment in re.findall(r"^print\(.*\)  # (.+)$", code, flags=re.MULTILINE):
+        match = re.search(".*?".join(map(re.escape, comment.split("…"))), printed)
+        assert match, f"{comment!r} is not in {printed!r}"
+        printed = printed[match.end() :]
 
 
-def test_every_command_named_exists(page):
-    import typer
-
-    known = typer.main.get_command(app)
-    text = page.read_text(encoding="utf-8")
-    for words in re.findall(r"(?:`|^)cdconv ([a-z]+(?: [a-z]+)?)", text, flags=re.MULTILINE):
-        command = known
-        for word in words.split():
-            if not hasattr(command, "commands"):
-                break
-            assert word in command.commands, f"cdconv {words}"
-            command = command.commands[word]
+def test_the_library_and_the_pipeline_of_the_readme_agree(checkout, monkeypatch, capsys):
+    monkeypatch.chdir(checkout)
+    exec("\n".join(blocks(ROOT / "README.md", "python")[-2:]), {"__name__": "page"})
+    verdict, scores = capsys.readouterr().out.splitlines()[-2:]
+    assert re.search(r"label='([^']+)'", verdict)[1] == re.search(r"'label': '([^']+)'", scores)[1]
 
 
+@pytest.mark.parametrize("page", **by_path(PAGES))
+def test_every_command_and_option_that_a_page_names_exists(page):
+    for line in command_lines(text_of(page)):
+        command, words = COMMANDS, line.split()[1:]
+        while words and hasattr(command, "commands") and re.fullmatch(r"[a-z0-9-]+", words[0]):
+            assert words[0] in command.commands, line
+            command = command.commands[words.pop(0)]
+        options = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
+        used = {word.partition("=")[0] for word in words if re.match(r"--[a-z]", word)}
+        assert used <= {*options, "--help"}, f"{line}: {command.name} has no {used - options}"
+
+
+def command_lines(text):
+    """Every use of the command line on a page: in backticks, and in blocks of shell commands, with lines joined."""
+    text = text.replace("\\\n", " ")
+    inline = re.findall(r"`(cdconv [^`]+)`", text)
+    shell = "".join(re.findall(r"```(?:bash|console)?\n(.*?)```", text, flags=re.DOTALL))
+    lines = re.findall(r"^(?:\$ )?(cdconv .+?)(?: *#.*)?$", shell, flags=re.MULTILINE)
+    return [line.replace(r"\|", "|").split(" | ")[0] for line in (*inline, *lines)]
+
+
+@pytest.mark.parametrize("page", **by_path(MANUAL))
+def test_every_make_target_that_a_page_names_exists(page):
+    makefile = text_of(ROOT / "Makefile")
+    for target in re.findall(r"(?:`|^)make ([a-z-]+)", text_of(page), flags=re.MULTILINE):
+        assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE), target
+
+
+@pytest.mark.parametrize("page", **by_path(PAGES))
 def test_every_link_into_the_repository_leads_somewhere(page):
-    links = [link for link in re.findall(r"\]\(([^)]+)\)", page.read_text(encoding="utf-8")) if "://" not in link]
-    assert links
-    for link in links:
+    for link in re.findall(r"\]\(([^)]+)\)", text_of(page)):
+        if "://" in link:
+            continue
         path, _, place = link.partition("#")
         target = page.parent / path if path else page
         assert target.exists(), link
@@ -84,73 +114,106 @@ def test_every_link_into_the_repository_leads_somewhere(page):
 
 
 def anchors(page):
-    """The anchors that GitHub gives the headings of a page."""
-    titles = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+    """The anchors of a page on GitHub: those of its headings, and those that are set by hand."""
+    titles = re.findall(r"^#+ (.+)$", text_of(page), flags=re.MULTILINE)
+    of_titles = {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+    return of_titles | set(re.findall(r'<a id="([^"]+)">', text_of(page)))
+
+
+@pytest.mark.parametrize("page", **by_path(MANUAL))
+def test_every_file_that_a_page_names_exists(page):
+    folders = "contradiction|evaluate_metric|space|models|bench|experiments|docs|examples|tests"
+    for path in re.findall(rf"`((?:{folders})/[\w./-]*)`", text_of(page)):
+        assert (ROOT / path).exists(), path
 
 
 def test_the_page_on_training_names_every_key_of_a_recipe():
     from contradiction.training.recipe import Recipe
 
-    text = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
-    keys = [re.findall(r"`([a-z_]+)`", row) for row in re.findall(r"^\| (`[^|]+) \|", text, flags=re.MULTILINE)]
-    assert sorted(key for row in keys for key in row) == sorted({*Recipe.model_fields} - {"name"})  # it is the file's
+    keys = re.findall(r"^\| (`[^|]+) \|", text_of(ROOT / "docs" / "training.md"), flags=re.MULTILINE)
+    named = [key for row in keys for key in re.findall(r"`([a-z_]+)`", row)]
+    assert sorted(named) == sorted({*Recipe.model_fields} - {"name"})  # it is the file's
 
 
-@pytest.mark.parametrize("text", [README, CHINESE], ids=["README.md", "README.zh.md"])
-def test_the_figures_are_those_of_the_kept_results(text):
-    kept = {(each["name"], each["config"], each["split"]): each["metrics"] for each in results.kept()}
-    rows = re.findall(r"^\| ([^|]+?) \| (\d\d\.\d) \| (\d\d\.\d) \|$", text, flags=re.MULTILINE)
-    named = [row for row in rows if not row[0].startswith(("paper", "论文"))]
-    assert len(named) >= 3
-    for name, two, four in named:
-        fine = kept[name, "4-class", "test"]
-        coarse = kept[name, "2-class", "test"] if name.startswith(("TF-IDF", "kernel ridge")) else fine["two_class"]
-        assert (percent(coarse["macro_f1"]), percent(fine["macro_f1"])) == (two, four), name
+def tables(text):
+    """Header and rows of each Markdown table, without the formatting of cells."""
+    for match in re.finditer(r"^\|.+\|\n\|[-:| ]+\|\n(?:\|.*\|\n?)*", text, flags=re.MULTILINE):
+        header, _, *rows = (
+            [cell.strip().replace("`", "").replace("**", "") for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+            for line in match[0].strip().splitlines()
+        )
+        yield header, rows
 
 
-def test_the_values_to_hold_against_of_the_metric_are_those_of_the_kept_results():
-    text = (ROOT / "evaluate_metric" / "README.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| .*(?:utterances|reply|alone) \| (\d\d\.\d) \| (\d\d\.\d) \|$", text, flags=re.MULTILINE)
-    kept = {(each["name"], each["config"]): each for each in results.kept() if each["split"] == "test"}
-    names = ("TF-IDF, all", "TF-IDF, context only", "TF-IDF, reply only")
-    assert rows == [
-        tuple(percent(kept[name, config]["metrics"]["macro_f1"]) for config in ("2-class", "4-class")) for name in names
-    ]
+@pytest.fixture(scope="module")
+def kept():
+    """Name and config -> the kept evaluation on the test split."""
+    return {(result["name"], result["config"]): result for result in results.kept() if result["split"] == "test"}
+
+
+@pytest.mark.parametrize("page", **by_path([ROOT / "README.md", ROOT / "README.zh.md", ROOT / "docs" / "findings.md"]))
+def test_the_figures_of_the_headline_tables_are_those_of_the_kept_results(page, kept):
+    checked = 0
+    for header, rows in tables(text_of(page)):
+        suffix = "-grouped" if "grouped" in header[0] else ""
+        for name, *cells in rows:
+            name = KEPT_NAMES.get(name, re.split(r",(?! e5| all| n-)|，", name)[0])
+            for column, cell in zip(header[1:], cells, strict=True):
+                if column in COLUMNS and cell and (name, f"4-class{suffix}") in kept:
+                    task, by_rule = COLUMNS[column]
+                    figure = kept_figure(kept, name, task, suffix, by_rule)
+                    assert cell in (figure, figure.partition(" ")[0]), f"{name}, {column}"
+                    checked += 1
+    assert checked >= 8
+
+
+def kept_figure(kept, name, task, suffix, by_rule):
+    """Macro-F1 with its interval; n-grams are the ones fitted to two labels where the figure is of two."""
+    result = kept[name, f"{task if name.startswith('TF-IDF') and not suffix else '4-class'}{suffix}"]
+    metrics = result["metrics"] if by_rule or "plain" not in result else result["plain"]["metrics"]
+    metrics = metrics["two_class"] if task == "2-class" and "two_class" in metrics else metrics
+    return f"{percent(metrics['macro_f1'])} ({'–'.join(map(percent, metrics['interval']['macro_f1']))})"
+
+
+@pytest.mark.parametrize("page", **by_path([ROOT / "docs" / "data.md", ROOT / "evaluate_metric" / "README.md"]))
+def test_the_figures_of_the_n_grams_are_those_of_the_kept_results(page, kept):
+    figures = re.findall(r"^\| .+ \| (\d\d\.\d) \| (\d\d\.\d) \|$", text_of(page), flags=re.MULTILINE)
+    for view in ("all", "context only", "reply only"):
+        expected = [kept[f"TF-IDF, {view}", config]["metrics"]["macro_f1"] for config in ("2-class", "4-class")]
+        assert tuple(map(percent, expected)) in figures, view
 
 
 def test_the_page_of_results_is_the_one_the_kept_results_give():
     from contradiction.reports.results_page import results_page
 
-    assert (ROOT / "models" / "README.md").read_text(encoding="utf-8") == results_page()
-
-
-def test_what_the_page_for_operators_prints_runs(checkout):
-    text = (ROOT / "docs" / "operators.md").read_text(encoding="utf-8")
-    guard, monitor, settings, _ = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
-    judge = "print(detector([*chat, dict(role='assistant', content='我没养过猫呀')]))"
-    done = subprocess.run(
-        [sys.executable, "-c", f"{guard}\n{monitor}\n{settings}\n{judge}"],
-        cwd=checkout, capture_output=True, text=True, encoding="utf-8", timeout=300,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    first, *_, held, last = done.stdout.splitlines()
-    assert first == "它叫橘子"  # the consistent one of the two
-    assert held.startswith("Monitor(model='models/e5-small-cdconv-soup', messages=5, turns=3, ")
-    assert last.startswith("Verdict(label=")
+    assert text_of(ROOT / "models" / "README.md") == results_page()
 
 
 def test_the_line_that_detect_is_said_to_print_is_printed(run, tmp_path):
-    text = (ROOT / "docs" / "operators.md").read_text(encoding="utf-8")
-    said = json.loads(re.search(r"```console\n\$ cdconv detect chats.jsonl\n(.*?)\n```", text)[1])
+    block = next(block for block in blocks(ROOT / "docs" / "operators.md", "console") if "cdconv detect" in block)
+    said = json.loads(block.splitlines()[1])
     file = tmp_path / "chats.jsonl"
     file.write_text(json.dumps(chat("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")), encoding="utf-8")
     code, out, _ = run("detect", file)
-    found = json.loads(out)
+    printed = json.loads(out)
     assert code == 0
-    assert found["scores"] == pytest.approx(said["scores"], abs=1e-4)
-    assert found["probability"] == pytest.approx(said["probability"], abs=1e-4)
-    numbers = ("score", "scores", "probability")
-    assert [each for each in found.items() if each[0] not in numbers] == [
-        each for each in said.items() if each[0] not in numbers
-    ]
+    assert printed["scores"] == pytest.approx(said["scores"], abs=1e-4)
+    assert printed["probability"] == pytest.approx(said["probability"], abs=1e-4)
+    numbers = {"score", "scores", "probability"}
+    assert {key: printed[key] for key in printed if key not in numbers} == {
+        key: said[key] for key in said if key not in numbers
+    }
+
+
+def test_the_recalls_that_operators_can_choose_from_are_those_of_the_shipped_rule():
+    from contradiction.methods.decision import Rule
+
+    rule = Rule.load(ROOT / "models" / "e5-small-cdconv-soup")
+    page = tables(text_of(ROOT / "docs" / "operators.md"))
+    header, rows = next(table for table in page if table[0][0] == "base rate")
+    precisions = [float(re.search(r"0\.\d", title)[0]) for title in header[1:]]
+    for base_rate, *cells in rows:
+        prior = float(re.match(r"[\d.]+", base_rate)[0]) / 100
+        for wanted, cell in zip(precisions, cells, strict=True):
+            recalls = [point.recall for point in rule.curve if point.precision(prior) >= wanted]
+            assert cell == (percent(max(recalls)) if recalls else "–"), f"{base_rate}, precision {wanted}"
