@@ -8,38 +8,40 @@ import typer
 from contradiction.commands.options import DATA
 
 if TYPE_CHECKING:
-    from contradiction.publishing import Upload
+    from contradiction.io.upload import Upload
 
-app = typer.Typer(help="Publishes on the Hugging Face Hub, each in one commit.", no_args_is_help=True)
+app = typer.Typer(help="Publishes to the Hugging Face Hub.", no_args_is_help=True)
 
-RepoOption = Annotated[str, typer.Option(help="The repo to publish in, user/name; made if it is not there.")]
-PrivateOption = Annotated[bool, typer.Option("--private", help="So that nobody else sees it.")]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="List what would be sent, and send nothing.")]
+RepoOption = Annotated[str, typer.Option(help="The repo, user/name. It is created if it does not exist.")]
+PrivateOption = Annotated[bool, typer.Option("--private", help="Make the repo private.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="List the files and send nothing.")]
 
 
 @app.command("dataset")
 def push_dataset(
     repo_id: RepoOption,
     folder: Annotated[Path, typer.Option(help="A data repo that `cdconv data build` wrote.")] = Path(DATA),
-    any_data: Annotated[bool, typer.Option("--any-data", help="Also what its card says is not CDConv.")] = False,
+    any_data: Annotated[
+        bool, typer.Option("--any-data", help="Also publish data whose card says that it is not CDConv.")
+    ] = False,
     private: PrivateOption = False,
     dry_run: DryRunOption = False,
 ) -> None:
-    """Publishes a data repo."""
+    """Publishes a data set."""
     from contradiction import publishing
 
-    _push(publishing.data_set(folder, any_data=any_data), repo_id, private, dry_run)
+    _push(publishing.dataset(folder, any_data=any_data), repo_id, private, dry_run)
 
 
 @app.command("model")
 def push_model(
     folder: Annotated[Path, typer.Argument(help="A model folder that `cdconv train` wrote.")],
     repo_id: RepoOption,
-    dataset: Annotated[str | None, typer.Option(help="The Hub id of its data, for the card to link.")] = None,
+    dataset: Annotated[str | None, typer.Option(help="The Hub id of the training data, for the card to link.")] = None,
     private: PrivateOption = False,
     dry_run: DryRunOption = False,
 ) -> None:
-    """Publishes a model with its card, whose code then names the repo."""
+    """Publishes a model with its card. The code on the card then loads the model from the repo."""
     from contradiction import publishing
 
     _push(publishing.model(folder, repo_id, dataset=dataset), repo_id, private, dry_run)
@@ -47,7 +49,7 @@ def push_model(
 
 @app.command("metric")
 def push_metric(repo_id: RepoOption, private: PrivateOption = False, dry_run: DryRunOption = False) -> None:
-    """Publishes the metric as the Space that `evaluate.load("user/evaluate_metric")` reads."""
+    """Publishes the metric as a Space, which `evaluate.load("user/evaluate_metric")` reads."""
     from contradiction import publishing
 
     _push(publishing.metric(repo_id), repo_id, private, dry_run)
@@ -65,25 +67,24 @@ def push_space(
 
     _push(publishing.space(model), repo_id, private, dry_run)
     if model is None:
-        typer.echo("cdconv: no --model, so the Space shows the detector that its variable CDCONV_MODEL names", err=True)
+        typer.echo("cdconv: no --model; the Space loads the detector that its variable CDCONV_MODEL names", err=True)
 
 
 def _push(upload: "Upload", repo_id: str, private: bool, dry_run: bool) -> None:
-    from contradiction import publishing
+    from contradiction.io.upload import check_repo_id, push
+    from contradiction.training import record
 
     if dry_run:
-        publishing.check_repo_id(repo_id)
+        check_repo_id(repo_id)
         sizes = upload.sizes()
         for name, size in sizes.items():
             typer.echo(f"{size:>14,}  {name}")
-        typer.echo(f"{sum(sizes.values()):>14,}  in {len(sizes)} files to the {upload.repo_type} {repo_id}; none sent")
-        typer.echo(
-            "cdconv: a push also deletes weights, JSON, Parquet and code that an earlier one left there", err=True
-        )
+        typer.echo(f"{sum(sizes.values()):>14,}  {len(sizes)} files for the {upload.repo_type} {repo_id}; nothing sent")
+        typer.echo("cdconv: a push also deletes weights, JSON, Parquet and code of an earlier push", err=True)
         return
-    published = publishing.push(upload, repo_id, private=private)
-    typer.echo(published.url if published.changed else f"{published.url}: nothing has changed")
-    if published.deleted:
-        typer.echo(f"cdconv: deleted there, left by an earlier push: {', '.join(published.deleted)}", err=True)
-    for key, value in published.not_set.items():
-        typer.echo(f"cdconv: this Hub sets no variables; set {key} to {value} in the settings of the Space", err=True)
+    result = push(upload, repo_id, private=private, code=record.commit())
+    typer.echo(result.url if result.changed else f"{result.url}: nothing has changed")
+    if result.deleted:
+        typer.echo(f"cdconv: deleted files of an earlier push: {', '.join(result.deleted)}", err=True)
+    for key, value in result.not_set.items():
+        typer.echo(f"cdconv: this Hub sets no variables; set {key} to {value} in the Space's settings", err=True)

@@ -1,0 +1,34 @@
+"""Clients of the Hub in ``hub_server``: each a process of its own, with its own caches."""
+
+import json
+import os
+
+import processes
+
+NEVER = ("HF_HUB_OFFLINE", "HF_TOKEN", "HF_DATASETS_CACHE", "CDCONV_MODEL")
+NO_WAITING = "import time; time.sleep = lambda seconds: None\n"  # the library waits between its retries
+
+
+def environment(hub, home, **variables):
+    """The environment of a client, with its caches in the folder `home`."""
+    kept = {name: value for name, value in os.environ.items() if name not in NEVER and "proxy" not in name.lower()}
+    own = {"HF_HOME": str(home), "HF_UPDATE_DOWNLOAD_COUNTS": "0"}
+    return kept | own | hub.environment | variables
+
+
+def run(hub, home, code, **variables):
+    """Runs code in a client and gives what it said."""
+    done = processes.run(code, cwd=home, env=environment(hub, home, **variables))
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def python(hub, home, code, **variables):
+    """Runs code in a client; the last line that it prints is JSON, and its value is given."""
+    return json.loads(run(hub, home, code, **variables).stdout.splitlines()[-1])
+
+
+def push(hub, home, kind, *arguments, repo="user/name", before="", **variables):
+    """Runs `cdconv push`."""
+    env = environment(hub, home, **variables)
+    return processes.cdconv("push", kind, *arguments, "--repo-id", repo, cwd=home, env=env, before=before)

@@ -1,0 +1,324 @@
+"""What is on the Hub, as its users get it: the real client libraries against a Hub on 127.0.0.1.
+
+The libraries read the Hub's address, the token and the offline mode when they are imported, so each client is a process
+of its own.
+"""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from functools import partial
+
+import pytest
+from hub_client import NO_WAITING, environment, push, python, run
+from hub_server import Commit, Hub, Repo
+from transformers import BertForSequenceClassification
+
+from contradiction import paths, publishing
+from contradiction.inputs.views import HIERARCHICAL
+from contradiction.io.files import write_json
+from contradiction.labels import LABELS, STAGES
+from contradiction.reports.model_cards import model_card
+from contradiction.training import record
+
+REPOS = {
+    ("dataset", "user/cdconv"): "datasets/user/cdconv",
+    ("model", "user/tiny"): "user/tiny",
+    ("model", "user/stages"): "user/stages",
+    ("space", "user/evaluate_metric"): "spaces/user/evaluate_metric",
+    ("space", "user/page"): "spaces/user/page",
+}
+
+
+@pytest.fixture(scope="module")
+def model(quick_model):
+    return quick_model
+
+
+@pytest.fixture(scope="module")
+def hierarchy(model, tmp_path_factory):
+    """A hierarchical model whose stages are the tiny one with other labels."""
+    folder = tmp_path_factory.mktemp("models") / "hierarchy"
+    for stage, labels in STAGES.items():
+        place = shutil.copytree(model, folder / stage)
+        stand_in = BertForSequenceClassification.from_pretrained(place, num_labels=2, ignore_mismatched_sizes=True)
+        stand_in.config.id2label = dict(enumerate(labels))
+        stand_in.save_pretrained(place)
+        own = record.read(place)
+        request = own["request"]
+        values = {**request["recipe"], "target": stage, "view": stage, "name": stage}
+        write_json(place / record.NAME, {**own, "request": {**request, "recipe": values}})
+        (place / "decision.json").unlink()
+        model_card(place).save(place / "README.md")
+    (folder / "stages.json").write_text(json.dumps({"stages": list(STAGES)}), encoding="utf-8")
+    asked = {**request, "recipe": {**values, "view": HIERARCHICAL, "target": None}}
+    record.write_stages(folder, request=asked, stages=list(STAGES))
+    model_card(folder).save(folder / "README.md")
+    return folder
+
+
+@pytest.fixture
+def hub():
+    with Hub() as hub:
+        yield hub
+
+
+@pytest.fixture(scope="module")
+def published(model, hierarchy, sample_repo, tmp_path_factory):
+    """A Hub to which all four kinds were pushed, and what that printed; tests do not change it."""
+    with Hub() as hub:
+        home = tmp_path_factory.mktemp("home")
+        printed = {
+            "user/cdconv": push(hub, home, "dataset", "--folder", sample_repo, "--any-data", repo="user/cdconv"),
+            "user/tiny": push(hub, home, "model", model, "--dataset", "user/cdconv", repo="user/tiny"),
+            "user/stages": push(hub, home, "model", hierarchy, repo="user/stages"),
+            "user/evaluate_metric": push(hub, home, "metric", repo="user/evaluate_metric"),
+            "user/page": push(hub, home, "space", "--model", "user/tiny", repo="user/page"),
+        }
+        hub.printed = {id: answer.stdout for id, answer in printed.items()}
+        assert [answer.stderr for answer in printed.values()] == [""] * len(printed)
+        yield hub
+
+
+@pytest.fixture
+def client(published, tmp_path):
+    """Runs Python in a fresh process, in an empty folder and cache; what it prints last is JSON."""
+    return partial(python, published, tmp_path)
+
+
+@pytest.mark.parametrize(("kind", "id"), REPOS)
+def test_a_push_makes_the_repo_with_one_commit_and_prints_its_address(published, kind, id):
+    repo = published.repos[kind, id]
+    first, second = repo.commits
+    assert first.title == "initial commit"
+    assert second.title
+    assert published.printed[id] == f"{published.url}/{REPOS[kind, id]}\n"
+    assert not repo.private
+
+
+def test_load_dataset_reads_the_pushed_configs_with_class_labels_and_streams_them(client, sample_repo):
+    found = client("""
+import json
+from datasets import load_dataset
+data = load_dataset("user/cdconv", "4-class")
+streamed = load_dataset("user/cdconv", "persona", split="test", streaming=True)
+print(json.dumps({
+    "sizes": {split: len(rows) for split, rows in data.items()},
+    "names": data["test"].features["label"].names,
+    "first": data["test"][0],
+    "streamed": list(streamed),
+    "default": load_dataset("user/cdconv", split="test").features["label"].names,
+}))""")
+    from datasets import load_dataset
+
+    local = load_dataset(str(sample_repo), "4-class")
+    assert found["sizes"] == {split: len(rows) for split, rows in local.items()}
+    assert found["names"] == found["default"] == list(LABELS["4-class"])
+    assert found["first"] == local["test"][0]
+    assert found["streamed"] == list(load_dataset(str(sample_repo), "persona", split="test"))
+
+
+def test_pipeline_and_detector_score_with_the_pushed_model_as_with_the_folder(client, model):
+    found = client(f"""
+import json
+from transformers import pipeline
+from contradiction import ContradictionDetector
+texts = ["你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀"]
+chat = [{{"role": ("user", "assistant")[i % 2], "content": text}} for i, text in enumerate(texts)]
+scores, verdicts = [], []
+for name in ("user/tiny", {str(model)!r}):
+    classify = pipeline("text-classification", model=name, top_k=None)
+    before = classify.tokenizer.sep_token.join(texts[:3])
+    scores.append(classify([{{"text": before, "text_pair": texts[3]}}], truncation=True))
+    detector = ContradictionDetector.from_pretrained(name)
+    verdict = detector(chat)
+    verdicts.append([verdict.label, verdict.scores, detector.classifier.uncalibrated(verdict.scores)])
+print(json.dumps([scores, verdicts]))""")
+    [[[pushed], [local]], [pushed_verdict, local_verdict]] = found
+    assert pushed == local
+    assert pushed_verdict == local_verdict
+    # The decision rule came along: it calibrates what the pipeline gives as it is.
+    assert pushed_verdict[1] != pytest.approx(pushed_verdict[2], abs=1e-3)
+    assert {each["label"]: each["score"] for each in pushed} == pytest.approx(pushed_verdict[2], abs=1e-5)
+    assert set(pushed_verdict[1]) == set(LABELS["4-class"])
+
+
+def test_the_code_on_a_pushed_card_runs_for_who_has_only_the_hub_and_prints_what_the_card_says(client, published):
+    cards = [("user/tiny", "README.md"), ("user/stages", "README.md"), ("user/stages", "history/README.md")]
+    texts = [published.repos["model", id].files[name].decode() for id, name in cards]
+    blocks = [block for text in texts for block in re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)]
+    said = [re.search(r"^# (.+)$", block, flags=re.MULTILINE)[1] for block in blocks]
+    found = client(f"""
+import contextlib, io, json
+printed = io.StringIO()
+with contextlib.redirect_stdout(printed):
+    for block in {blocks!r}:
+        exec(block, {{}})
+print(json.dumps(printed.getvalue().splitlines()))""")
+    assert found == said
+    assert len(said) == 6
+
+
+def test_a_pushed_card_links_the_data_that_the_user_names(published):
+    from huggingface_hub import ModelCard
+
+    assert ModelCard(published.repos["model", "user/tiny"].files["README.md"].decode()).data.datasets == ["user/cdconv"]
+
+
+def test_a_hierarchical_detector_is_found_by_its_hub_id(client, hierarchy):
+    found = client(f"""
+import json
+from contradiction import ContradictionDetector
+chat = [{{"role": ("user", "assistant")[i % 2], "content": text}} for i, text in enumerate("甲乙丙丁")]
+detectors = [ContradictionDetector.from_pretrained(name) for name in ("user/stages", {str(hierarchy)!r})]
+print(json.dumps([type(detectors[0].classifier).__name__, *(detector(chat).scores for detector in detectors)]))""")
+    assert found[0] == "HierarchicalClassifier"
+    assert found[1] == found[2]
+
+
+def test_stages_that_cannot_be_fetched_are_one_clear_line(published, client):
+    published.busy = r"/history/model.safetensors$"
+    try:
+        refused = client(NO_WAITING + loaded("user/stages"))
+    finally:
+        published.busy = r"(?!)"
+    assert refused.startswith("user/stages: not all of it could be fetched from the Hub (")
+
+
+LOADED = """
+import json
+from contradiction import ContradictionDetector
+from contradiction.errors import InputError
+try:
+    rule = ContradictionDetector.from_pretrained(NAME, view=VIEW).classifier.rule
+    print(json.dumps(rule.offsets))
+except InputError as error:
+    print(json.dumps(str(error)))"""
+
+
+IN_PART = """
+import json
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
+for each in AutoTokenizer, AutoModelForSequenceClassification:
+    each.from_pretrained("user/tiny")
+print(json.dumps(None))"""
+
+
+ALL = """
+import json
+from huggingface_hub import snapshot_download
+snapshot_download("user/tiny")
+print(json.dumps(None))"""
+
+
+def loaded(name="user/tiny", view=None):
+    return LOADED.replace("NAME", repr(name)).replace("VIEW", repr(view))
+
+
+def test_a_detector_in_the_cache_without_its_rule_is_refused_offline_and_one_with_it_is_not(client, model):
+    rule = json.loads((model / "decision.json").read_text("utf-8"))["offsets"]
+    assert rule
+    client(IN_PART)
+    refused = client(loaded(), HF_HUB_OFFLINE="1")
+    assert "user/tiny: the cache holds no decision.json" in refused
+    assert "(offline); `hf download user/tiny` fetches all of it" in refused
+    client(ALL)
+    assert client(loaded(), HF_HUB_OFFLINE="1") == rule
+
+
+def test_a_detector_once_loaded_is_loaded_offline_with_its_rule(client, model):
+    online = client(loaded())
+    assert online == json.loads((model / "decision.json").read_text("utf-8"))["offsets"]
+    assert client(loaded(), HF_HUB_OFFLINE="1") == online
+
+
+@pytest.mark.parametrize(("file", "before"), [("decision.json", IN_PART), ("stages.json", None)])
+def test_a_hub_that_is_busy_costs_no_detector_its_rule(published, client, file, before):
+    if before:
+        client(before)
+    published.busy = rf"/{file}$"
+    try:
+        refused = client(NO_WAITING + loaded())
+    finally:
+        published.busy = r"(?!)"
+    assert f"user/tiny: the cache holds no {file}" in refused
+    assert "(the Hub answers 429)" in refused
+
+
+def test_a_checkpoint_that_is_none_of_ours_is_loaded_offline_as_it_lies_in_the_cache(hub, model, tmp_path):
+    files = {
+        path.name: path.read_bytes() for path in model.iterdir() if path.name not in ("decision.json", record.NAME)
+    }
+    config = json.loads(files["config.json"])
+    del config["cdconv_view"]
+    hub.repos["model", "user/tiny"] = Repo(
+        False, [Commit("plain", files | {"config.json": json.dumps(config).encode()})]
+    )
+    assert python(hub, tmp_path, IN_PART) is None
+    asked = (
+        "from contradiction.training import record\n"
+        "record.of_model('user/tiny'); record.of_model('user/tiny', 'prune.json')\n"
+    )
+    done = run(hub, tmp_path, asked + loaded(view="flatten"), HF_HUB_OFFLINE="1")
+    assert json.loads(done.stdout.splitlines()[-1]) == {}
+    [line] = [line for line in done.stderr.splitlines() if "user/tiny" in line]
+    assert "cannot be asked for its record" in line
+
+
+def test_a_name_of_which_nothing_is_in_the_cache_is_no_model_offline(client):
+    assert "neither a model folder nor a model on the Hub" in client(loaded("user/other"), HF_HUB_OFFLINE="1")
+
+
+def test_evaluate_loads_the_pushed_metric(client):
+    found = client("""
+import json, evaluate
+metric = evaluate.load("user/evaluate_metric", "4-class", module_type="metric")
+print(json.dumps(metric.compute(predictions=["history", 0, 1], references=[3, 1, 1], bootstrap=100)))""")
+    from evaluate_metric.evaluate_metric import score
+
+    assert found == score([3, 1, 1], ["history", 0, 1], "4-class", bootstrap=100)
+
+
+def test_a_snapshot_of_the_space_is_what_was_sent_and_builds_the_page_without_the_checkout(published, tmp_path):
+    tree = tmp_path / "tree"
+    variables = published.repos["space", "user/page"].variables
+    code = f"""
+import json, os, sys
+sys.path.insert(0, {sysconfig.get_paths()["purelib"]!r})
+from huggingface_hub import snapshot_download
+snapshot_download("user/page", repo_type="space", local_dir={str(tree)!r})
+sys.path.insert(0, {str(tree)!r})
+os.environ.update({variables!r}, GRADIO_ANALYTICS_ENABLED="False")
+import app, contradiction
+page = app.build(contradiction.ContradictionDetector.from_pretrained(app.MODEL))
+others = [name for name in ("cdconv", "evaluate_metric") if name in sys.modules]
+print(json.dumps([type(page).__name__, contradiction.__file__, others]))"""
+    # -I and -S: neither this checkout nor what pip made importable in place, only the installed packages.
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code],
+        capture_output=True, text=True, cwd=tmp_path, env=environment(published, tmp_path),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found == ["Blocks", str(tree / "contradiction" / "__init__.py"), []]
+    sent = publishing.space("user/tiny").files
+    there = {path.relative_to(tree).as_posix() for path in tree.rglob("*") if path.is_file()}
+    there = {name for name in there if not name.startswith(".") and "__pycache__" not in name}
+    assert there == set(sent)
+    for name, content in sent.items():
+        assert (tree / name).read_bytes() == (content if isinstance(content, bytes) else content.read_bytes())
+
+
+def test_the_space_knows_its_detector_by_variable_and_by_card(published):
+    from huggingface_hub import SpaceCard
+
+    repo = published.repos["space", "user/page"]
+    card, own = (
+        SpaceCard(text.decode()) for text in (repo.files["README.md"], (paths.SPACE / "README.md").read_bytes())
+    )
+    assert repo.variables == {"CDCONV_MODEL": "user/tiny"}
+    assert card.data.to_dict() == own.data.to_dict() | {"models": ["user/tiny"]}
+    assert card.text == own.text

@@ -1,0 +1,140 @@
+"""Pushing, against a Hub on 127.0.0.1: again, in private, or into trouble."""
+
+import shutil
+
+import pytest
+from hub_client import NO_WAITING, push
+from hub_server import Commit, Hub
+
+from contradiction import publishing
+
+
+@pytest.fixture(scope="module")
+def model(quick_model):
+    return quick_model
+
+
+@pytest.fixture
+def hub():
+    with Hub() as hub:
+        yield hub
+
+
+def assert_refused(answer, *said):
+    assert (answer.returncode, answer.stdout) == (2, ""), answer
+    [line] = [line for line in answer.stderr.splitlines() if line.startswith("cdconv: ")]
+    assert "Traceback" not in answer.stderr
+    assert [each for each in said if each not in line] == [], line
+
+
+def test_a_hub_without_variables_gets_the_space_and_the_user_is_told_what_to_set(hub, tmp_path):
+    hub.lack = "/variables"
+    answer = push(hub, tmp_path, "space", "--model", "user/tiny")
+    assert (answer.returncode, answer.stdout) == (0, f"{hub.url}/spaces/user/name\n")
+    assert "set CDCONV_MODEL to user/tiny" in answer.stderr
+    assert len(hub.repos["space", "user/name"].commits) == 2
+
+
+def test_a_second_push_makes_a_commit_only_of_what_has_changed(hub, model, tmp_path):
+    folder = shutil.copytree(model, tmp_path / "model")
+    push(hub, tmp_path, "model", folder)
+    again = push(hub, tmp_path, "model", folder)
+    repo = hub.repos["model", "user/name"]
+    assert (again.returncode, again.stdout) == (0, f"{hub.url}/user/name: nothing has changed\n")
+    assert len(repo.commits) == 2
+    (folder / "README.md").write_text((folder / "README.md").read_text("utf-8") + "\nMore.\n", encoding="utf-8")
+    assert push(hub, tmp_path, "model", folder).returncode == 0
+    assert len(repo.commits) == 3
+    assert repo.files["README.md"] != repo.commits[1].files["README.md"]
+    assert sum(command == "PUT" for command, _ in hub.requests) == 1
+
+
+def test_a_push_deletes_what_an_earlier_one_left_and_says_so(hub, model, tmp_path):
+    push(hub, tmp_path, "model", model)
+    repo = hub.repos["model", "user/name"]
+    stale = {"stages.json": b"{}", "history/model.safetensors": b"weights"}
+    own = {"picture.png": b"a user's own"}
+    repo.commits.append(Commit("an earlier push", repo.files | stale | own))
+    answer = push(hub, tmp_path, "model", model)
+    assert answer.returncode == 0
+    for name in stale:
+        assert name in answer.stderr
+    assert set(repo.files) == {".gitattributes", *own, *publishing.model(model).files}
+    assert len(repo.commits) == 4
+    assert "deleted" not in push(hub, tmp_path, "model", model).stderr
+    assert len(repo.commits) == 4
+
+
+def test_private_arrives_and_is_not_promised_of_a_repo_that_is_public(hub, tmp_path):
+    where = "user/evaluate_metric"
+    assert push(hub, tmp_path, "metric", "--private", repo=where).returncode == 0
+    repo = hub.repos["space", where]
+    assert repo.private
+    repo.private = False
+    assert_refused(push(hub, tmp_path, "metric", "--private", repo=where), f"{where}: exists and is public")
+    assert len(repo.commits) == 2
+
+
+@pytest.mark.parametrize(
+    ("variables", "repo", "said"),
+    [
+        ({"HF_TOKEN": "hf_wrong"}, "user/evaluate_metric", ("the Hub does not know this token", "hf auth login")),
+        ({"HF_TOKEN": ""}, "user/evaluate_metric", ("no token", "hf auth login")),
+        ({}, "someone/evaluate_metric", ("may not write there", "hf auth login")),
+        ({"HF_HUB_OFFLINE": "1"}, "user/evaluate_metric", ("unset HF_HUB_OFFLINE",)),
+        ({"HF_ENDPOINT": "http://127.0.0.1:9"}, "user/evaluate_metric", ("the connection to the Hub failed",)),
+    ],
+)
+def test_who_cannot_publish_is_told_in_one_line_what_to_do(hub, tmp_path, variables, repo, said):
+    answer = push(hub, tmp_path, "metric", repo=repo, **variables)
+    assert_refused(answer, repo, *said)
+    assert answer.stderr.count("\n") == 1
+    assert hub.repos == {}
+
+
+def test_a_card_that_the_hub_refuses_makes_no_repo(hub, model, tmp_path):
+    folder = shutil.copytree(model, tmp_path / "model")
+    card = folder / "README.md"
+    card.write_text(card.read_text("utf-8").replace("cc0-1.0", "mine"), encoding="utf-8")
+    assert_refused(push(hub, tmp_path, "model", folder), "user/name", '"license" is not valid')
+    assert hub.repos == {}
+
+
+@pytest.mark.parametrize("drop", ["/commit/", "/large/"])
+def test_a_connection_that_breaks_during_an_upload_leaves_no_commit(hub, model, tmp_path, drop):
+    hub.drop = drop
+    assert_refused(
+        push(hub, tmp_path, "model", model, before=NO_WAITING), "the connection to the Hub failed", "push again"
+    )
+    assert [commit.title for commit in hub.repos["model", "user/name"].commits] == ["initial commit"]
+    hub.drop = r"(?!)"
+    assert push(hub, tmp_path, "model", model).returncode == 0
+    assert len(hub.repos["model", "user/name"].commits) == 2
+
+
+def test_a_dry_run_lists_the_files_with_sizes_and_asks_nobody(hub, model, sample_repo, tmp_path):
+    for kind, arguments, upload in [
+        ("model", [model], publishing.model(model, "user/evaluate_metric")),
+        ("dataset", ["--folder", sample_repo, "--any-data"], publishing.dataset(sample_repo, any_data=True)),
+        ("metric", [], publishing.metric("user/evaluate_metric")),
+        ("space", ["--model", "user/tiny"], publishing.space("user/tiny")),
+    ]:
+        answer = push(hub, tmp_path, kind, *arguments, "--dry-run", repo="user/evaluate_metric", HF_TOKEN="")
+        assert (answer.returncode, answer.stderr.count("also deletes")) == (0, 1)
+        *listed, total = [line.split() for line in answer.stdout.splitlines()]
+        assert {name: int(size.replace(",", "")) for size, name in listed} == upload.sizes()
+        assert int(total[0].replace(",", "")) == sum(upload.sizes().values())
+    assert hub.requests == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_mistake_is_one_line_and_exit_code_2(hub, tmp_path):
+    for arguments, said in [
+        (["model", "no/such/folder"], "no/such/folder: no such folder"),
+        (["dataset"], "cdconv: cdconv: no such folder"),
+        (["metric"], "USER/evaluate_metric"),
+    ]:
+        answer = push(hub, tmp_path, *arguments)
+        assert_refused(answer, said)
+        assert answer.stderr.count("\n") == 1
+    assert hub.requests == []
