@@ -18,9 +18,8 @@ from contradiction.inputs.views import CONVERSATION
 from contradiction.io.tables import Table, percent, signed, signed_interval
 from contradiction.labels import LABELS
 from contradiction.methods import calibration
-from contradiction.methods.kernel_regression import KernelModel
+from contradiction.methods.kernel_regression import KernelRegression
 from contradiction.methods.ngrams import linear_model
-from contradiction.methods.probabilistic import calibrated, decided
 from contradiction.training.rows import share_of
 from evaluate_metric.evaluate_metric import compare, score
 
@@ -45,11 +44,11 @@ def main() -> None:
     for share in options.shares:
         rows = [*share_of(train, share, options.seed)]
         labels = [row["label"] for row in rows]
-        machine = KernelModel(CONVERSATION, embed).fit(rows, labels)
+        machine = KernelRegression(CONVERSATION, embed).fit(rows, labels)
         held = [*share_of(validation, share, options.seed)]
         logs = [np.log(machine.predict_proba(each)) for each in (held, test)]
         rule = calibration.fit(logs[0], np.array([row["label"] for row in held]), NAMES)
-        said = decided(rule, calibrated(rule, logs[1], NAMES), NAMES)
+        said = rule.decide(rule.calibrate(logs[1], NAMES), NAMES)
         words = linear_model(CONVERSATION, class_weight="balanced").fit(rows, labels).predict(test)
         both = [score(truth.tolist(), each.tolist(), "4-class") for each in (words, said)]
         ahead = compare(truth.tolist(), said.tolist(), words.tolist(), "4-class")

@@ -48,7 +48,7 @@ def main() -> None:
         line = [name if value is None else f"{name} = {value}"]
         for config in CONFIGS:
             train, validation = rows[config, "train"], rows[config, "validation"]
-            model = kernel_regression.KernelModel(CONVERSATION, embed).fit(list(train), train["label"])
+            model = kernel_regression.KernelRegression(CONVERSATION, embed).fit(list(train), train["label"])
             said, truth = model.predict_proba(list(validation)), np.array(validation["label"])
             precision = np.mean([average_precision_score(truth == label, said[:, label]) for label in model.classes_])
             line += [percent(float(precision)), f"{log_loss(truth, said):.3f}"]

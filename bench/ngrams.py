@@ -18,7 +18,6 @@ from contradiction.evaluation import results
 from contradiction.inputs.views import VIEWS
 from contradiction.io.tables import Table, percent, signed, signed_interval
 from contradiction.labels import LABELS
-from contradiction.methods import probabilistic
 from contradiction.methods.calibration import fit
 from contradiction.methods.ngrams import linear_model
 from evaluate_metric.evaluate_metric import compare, score
@@ -68,7 +67,7 @@ def decided(probabilities: Splits, truth: Splits) -> np.ndarray:
     """The class ids of the test rows, by a rule chosen on validation."""
     logs = {split: np.log(np.clip(each, 1e-9, 1)) for split, each in probabilities.items()}
     rule = fit(logs["validation"], truth["validation"], NAMES)
-    return probabilistic.decided(rule, probabilistic.calibrated(rule, logs["test"], NAMES), NAMES)
+    return rule.decide(rule.calibrate(logs["test"], NAMES), NAMES)
 
 
 def figures(truth: np.ndarray, said: np.ndarray, before: np.ndarray | None = None) -> tuple[str, ...]:

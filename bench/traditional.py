@@ -44,7 +44,7 @@ def main() -> None:
     for name, written in spellings.items():
         for read in (simplified, str):
             with patch("contradiction.inputs.views.simplified", read):
-                found = [LABELS["4-class"].index(each.label) for each in detector.judge(written)]
+                found = [LABELS["4-class"].index(each.label) for each in detector.classify(written)]
             pairs = [(row[column], other[column]) for row, other in zip(rows, written, strict=True) for column in row]
             differs = np.array([read(one) != read(other) for one, other in pairs]).reshape(len(rows), -1).any(1)
             called = np.array(found)

@@ -7,9 +7,10 @@ from typing import Any, Self
 
 from contradiction.conversation import Messages, Turn, read_turns
 from contradiction.errors import InputError, kind_of
+from contradiction.inference.base import OnBatch
 from contradiction.inputs.views import Row
 from contradiction.judge import Judge
-from contradiction.methods.base import Judgement, OnBatch
+from contradiction.methods.base import Classification
 from contradiction.methods.loading import load_classifier
 from contradiction.monitor import Monitor
 from contradiction.persona import check
@@ -129,9 +130,11 @@ class ContradictionDetector(Judge):
         """Finds the two clauses that contradict each other; see :func:`contradiction.spans.locate` for the cost."""
         return locate(self, messages, verdict)
 
-    def judge(self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None) -> list[Judgement]:
+    def classify(
+        self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None
+    ) -> list[Classification]:
         """Classifies rows of the data set by the decision rule alone; the settings do not apply."""
-        return self.classifier.judge(rows, batch_size=batch_size, on_batch=on_batch)
+        return self.classifier.classify(rows, batch_size=batch_size, on_batch=on_batch)
 
     def _read_chats(self, chats: Sequence[Messages]) -> list[list[Turn]]:
         self.check_judges_replies()

@@ -8,10 +8,12 @@ from typing import Any, Self
 
 from contradiction.conversation import Turn, is_blank, is_chinese
 from contradiction.errors import InputError
+from contradiction.inference.base import OnBatch
 from contradiction.inputs.views import CONVERSATION
-from contradiction.inputs.windows import STRUCTURED, UNSTRUCTURED, Window, windows
+from contradiction.inputs.windows import STRUCTURED, UNSTRUCTURED, Window
+from contradiction.inputs.windows import windows as windows_of
 from contradiction.labels import CATEGORIES, CONTRADICTION, CONTRADICTIONS, HISTORY, is_contradiction
-from contradiction.methods.base import Classifier, OnBatch, Reading
+from contradiction.methods.base import Classifier, Prediction
 from contradiction.methods.decision import Rule
 from contradiction.settings import Settings
 from contradiction.verdict import NOTHING_BEFORE, Clash, Verdict
@@ -52,8 +54,8 @@ class Judge:
         task: the task of the classifier.
         labels: the labels of the classifier.
         columns: the utterances that the classifier reads.
-        unfit: a function from a text to the reason why the text cannot be judged, in words that follow the name of the
-            text (``holds no words``); None where the text can be judged.
+        why_unreadable: a function from a text to the reason why it cannot be judged, in words that follow the name of
+            the text (``holds no words``); it returns None where the text can be judged.
 
     Raises:
         InputError: the settings ask for something that this classifier cannot give.
@@ -66,7 +68,7 @@ class Judge:
             classifier.name, classifier.task, classifier.labels, classifier.columns,
         )  # fmt: skip
         # Cached, because the same earlier replies of a long chat are asked about for every later reply.
-        self.unfit = lru_cache(maxsize=4096)(self._unfit)
+        self.why_unreadable = lru_cache(maxsize=4096)(self._why_unreadable)
         rule = classifier.rule
         self._contradictions = tuple(name for name in self.labels if name in CONTRADICTIONS.get(self.task, ()))
         if self.settings.categories != CATEGORIES and not set(self.settings.categories) <= set(self.labels):
@@ -96,9 +98,9 @@ class Judge:
 
     def case(self, turns: Sequence[Turn], place: int, dropped: int = 0) -> Case:
         """The case of the reply in ``turns[place]``; see :class:`Case` for ``dropped``."""
-        if reason := self.unfit(turns[place].reply):
+        if reason := self.why_unreadable(turns[place].reply):
             return Case(turns, place, nothing=f"the reply {reason}", dropped=dropped)
-        chosen = windows(turns, place, self.settings.windowing, self.settings.max_turns)
+        chosen = windows_of(turns, place, self.settings.windowing, self.settings.max_turns)
         return Case(turns, place, chosen, dropped=dropped)
 
     def judge_last_replies(
@@ -125,35 +127,36 @@ class Judge:
         """
         for chunk in _chunks(cases):
             rows = [window.row for case in chunk for window in case.windows]
-            readings = iter(self.classifier.read(rows, batch_size=batch_size, on_batch=on_batch))
+            predictions = iter(self.classifier.predict(rows, batch_size=batch_size, on_batch=on_batch))
             for case in chunk:
-                yield self.verdict(case, list(islice(readings, len(case.windows))))
+                yield self.verdict(case, list(islice(predictions, len(case.windows))))
 
-    def verdict(self, case: Case, readings: Sequence[Reading]) -> Verdict:
+    def verdict(self, case: Case, predictions: Sequence[Prediction]) -> Verdict:
         """The verdict on a reply.
 
         Args:
             case: the reply.
-            readings: what the classifier makes of each window of the case.
+            predictions: what the classifier makes of each window of the case.
         """
         reply = case.turns[case.place].reply_messages if case.turns else ()
         if case.nothing:
             return Verdict(None, None, {}, checked=False, reason=case.nothing, reply=reply)
-        windowed = [reading.probabilities for reading in readings]
+        windows = [prediction.probabilities for prediction in predictions]
         opening = case.windows[-1].opening
-        combined = self.classifier.without_history(windowed[0]) if opening else self.classifier.combine(windowed)
+        classifier = self.classifier
+        combined = classifier.opening_probabilities(windows[0]) if opening else classifier.combine_windows(windows)
         if combined is None:
             return Verdict(None, None, {}, checked=False, reason=NOTHING_BEFORE, reply=reply)
         # The rule was chosen on replies to conversations. Its offsets would call every fourth opening reply a
         # contradiction.
         label, scores, probability = self._decide(combined, Rule() if opening else self.classifier.rule)
-        clashes = [] if opening else self._clashes(case, readings)
+        clashes = [] if opening else self._clashes(case, predictions)
         # With structured windows, pairs of replies show which reply is contradicted also where the labels do not.
         names_evidence = label == HISTORY or (label == CONTRADICTION and self.settings.windowing == STRUCTURED)
         evidence = clashes[0].messages if names_evidence and clashes and clashes[0] else ()
         enough = 0.5 if self._threshold is None else self._threshold
         # The first truncated window stands for all: each of them lost another number of tokens.
-        truncated = next((reading.unread for reading in readings if reading.unread), None)
+        truncated = next((prediction.truncation for prediction in predictions if prediction.truncation), None)
         reasons = list(dict.fromkeys(filter(None, (truncated, self._unchecked_turns(case)))))
         return Verdict(
             label=label,
@@ -167,10 +170,10 @@ class Judge:
             further=tuple(clash for clash in clashes[1:] if clash and clash.score >= enough) if names_evidence else (),
         )
 
-    def _unfit(self, text: str) -> str | None:
+    def _why_unreadable(self, text: str) -> str | None:
         if is_blank(text):
             return "holds no words"
-        if not self.classifier.knows(text):
+        if not self.classifier.has_token_for(text):
             return "holds no word that the model knows"
         return None if is_chinese(text) else "is not in Chinese, the language that the model was trained on"
 
@@ -180,33 +183,33 @@ class Judge:
         scores = settings.correct(self.classifier.scores(probabilities), self.task, own)
         allowed = [name for name in self.labels if name not in CATEGORIES or name in settings.categories]
         categories = [name for name in allowed if name in self._contradictions]
-        probability = settings.at_prior(self.classifier.any_of(probabilities, categories), own)
+        probability = settings.at_prior(self.classifier.contradiction_probability(probabilities, categories), own)
         if self._threshold is None:
-            label = self.classifier.label(probabilities, rule, allowed)
+            label = self.classifier.choose_label(probabilities, rule, allowed)
         elif probability >= self._threshold:
-            label = self.classifier.category(probabilities, rule, categories)
+            label = self.classifier.choose_category(probabilities, rule, categories)
         else:
             label = max((name for name in self.labels if not is_contradiction(name)), key=scores.__getitem__)
         return label, scores, probability
 
-    def _clashes(self, case: Case, readings: Sequence[Reading]) -> list[Clash | None]:
+    def _clashes(self, case: Case, predictions: Sequence[Prediction]) -> list[Clash | None]:
         """The earlier replies, the most likely contradicted one first; None for windows that were truncated."""
         ranked = []
-        for window, reading in zip(case.windows, readings, strict=True):
+        for window, prediction in zip(case.windows, predictions, strict=True):
             if window.turn is None:
                 continue
-            history = self.classifier.history_probability(reading.probabilities)
-            total = self.classifier.any_of(reading.probabilities, self._contradictions)
+            history = self.classifier.history_probability(prediction.probabilities)
+            total = self.classifier.contradiction_probability(prediction.probabilities, self._contradictions)
             # At the operator's prior, history keeps its part of the probability of any contradiction.
             score = history * self.settings.at_prior(total, self.classifier.rule) / total if total else history
-            clash = None if reading.unread else Clash(case.turns[window.turn].reply_messages, score)
+            clash = None if prediction.truncation else Clash(case.turns[window.turn].reply_messages, score)
             ranked.append((history, clash))
         return [clash for _, clash in sorted(ranked, key=lambda item: -item[0])]
 
     def _unchecked_turns(self, case: Case) -> str | None:
         """Why not all turns of the chat bear on the verdict; None where they do."""
         for place in (place for window in case.windows for place in window.earlier):
-            if reason := self.unfit(case.turns[place].reply):
+            if reason := self.why_unreadable(case.turns[place].reply):
                 first = case.turns[place].reply_messages
                 return f"messages[{first[0]}] {reason}" if first else f"an earlier reply {reason}"
         limit = self.settings.max_turns

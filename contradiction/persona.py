@@ -9,7 +9,7 @@ from contradiction.inputs.views import CONVERSATION
 from contradiction.inputs.windows import STRUCTURED, Window
 from contradiction.judge import Case, Judge
 from contradiction.labels import CATEGORIES, CONTRADICTIONS, HISTORY, INTRA, ROLE
-from contradiction.methods.base import Reading
+from contradiction.methods.base import Prediction
 from contradiction.verdict import Verdict
 
 
@@ -39,20 +39,20 @@ def check(judge: Judge, facts: Sequence[str], reply: str, question: str = "") ->
     reply, question = check_text(reply, "reply"), check_text(question, "question")
     turns, windows = [], []
     for index, fact in enumerate(check_texts(facts, "facts")):
-        problem = None if is_blank(fact) else judge.unfit(fact)
+        problem = None if is_blank(fact) else judge.why_unreadable(fact)
         turns.append(Turn("", fact, (), (index,), problem and f"facts[{index}] {problem}"))
         if not is_blank(fact) and not problem and fact.strip() != reply.strip():
             windows.append(Window(dict(zip(CONVERSATION, ("", fact, question, reply), strict=True)), (index,)))
     nothing = None
-    if problem := judge.unfit(reply):
+    if problem := judge.why_unreadable(reply):
         nothing = f"the reply {problem}"
     elif not windows:
         nothing = _why_no_window(turns, reply)
     case = Case((*turns, Turn(question, reply, (), ())), len(turns), () if nothing else windows, nothing)
     # Structured, because pairs show which fact is contradicted also where the labels do not tell categories.
     judge = judge.with_settings(windowing=STRUCTURED, max_turns=None)
-    readings = judge.classifier.read([window.row for window in case.windows])
-    return judge.verdict(case, [_history_only(reading) for reading in readings])
+    predictions = judge.classifier.predict([window.row for window in case.windows])
+    return judge.verdict(case, [_history_only(prediction) for prediction in predictions])
 
 
 def _check_compares_replies(judge: Judge) -> None:
@@ -74,13 +74,13 @@ def _why_no_window(turns: Sequence[Turn], reply: str) -> str:
     return "there is no fact to hold the reply against"
 
 
-def _history_only(reading: Reading) -> Reading:
-    """The same reading with all other contradictions counted as none; unchanged where labels tell no categories."""
-    probabilities = reading.probabilities
+def _history_only(prediction: Prediction) -> Prediction:
+    """The same prediction with all other contradictions counted as none; unchanged where labels tell no categories."""
+    probabilities = prediction.probabilities
     if HISTORY not in probabilities:
-        return reading
+        return prediction
     history = probabilities[HISTORY]
     changed: Mapping[str, float] = {
         name: history if name == HISTORY else 0.0 if name in CATEGORIES else 1 - history for name in probabilities
     }
-    return replace(reading, probabilities=changed)
+    return replace(prediction, probabilities=changed)

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from contradiction.errors import InputError
 from contradiction.io.upload import Upload, check_repo_id
-from contradiction.methods import kernel, kernel_regression
-from contradiction.methods.loading import checkpoints, parts
+from contradiction.methods.loading import method_of, parts_of
 from contradiction.paths import METRIC, PACKAGE, SPACE
 from contradiction.reports.card_examples import code_on_the_hub
 
@@ -39,21 +38,15 @@ def model(folder: str | Path, repo_id: str | None = None, *, dataset: str | None
     for name in filter(None, (repo_id, dataset)):
         check_repo_id(name)
     folder = _existing(folder)
-    for part in parts(folder):
-        if (part / kernel.FILE).is_file():
-            for name in (kernel_regression.FILE, kernel_regression.ARRAYS):
-                _demand(part, name, "what was fitted; `cdconv train` writes it")
-    for checkpoint in checkpoints(folder):
-        _demand(checkpoint, "config.json", "the model's configuration; `cdconv train` writes it")
-        _demand(checkpoint, "tokenizer_config.json", "the tokenizer's configuration; `cdconv train` writes it")
-        if not [*checkpoint.glob("*.safetensors"), *checkpoint.glob("pytorch_model*.bin")]:
-            raise InputError(f"{checkpoint}: no weights (*.safetensors)")
+    parts = parts_of(folder)
+    for part in parts:
+        method_of(part).check_folder(part)
     card, files = _card(folder, ModelCard, "`cdconv card` writes it"), _files(folder)
     if repo_id:
-        for checkpoint in checkpoints(folder):
-            if checkpoint != folder and (checkpoint / CARD).is_file():
-                place = checkpoint.relative_to(folder).as_posix()
-                own = _on_the_hub(_card(checkpoint, ModelCard), repo_id, dataset, place)
+        for part in parts[1:]:
+            if (part / CARD).is_file():
+                place = part.relative_to(folder).as_posix()
+                own = _on_the_hub(_card(part, ModelCard), repo_id, dataset, place)
                 files[f"{place}/{CARD}"] = str(own).encode()
         card = _on_the_hub(card, repo_id, dataset)
         files[CARD] = str(card).encode()

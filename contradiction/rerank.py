@@ -14,8 +14,8 @@ from contradiction.conversation import (
     read_message,
 )
 from contradiction.errors import InputError, kind_of
+from contradiction.inference.base import OnBatch
 from contradiction.judge import Judge
-from contradiction.methods.base import OnBatch
 from contradiction.verdict import Verdict
 
 # Probabilities that differ by less are a tie: which inputs share a batch changes the last bits of a float32.

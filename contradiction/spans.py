@@ -148,8 +148,8 @@ def _leave_one_out(text: str, options: Sequence[Clause]) -> list[str]:
 
 
 def _history_probabilities(judge: Judge, rows: Sequence[Row]) -> list[float]:
-    readings = judge.classifier.read(rows)
-    return [judge.classifier.history_probability(reading.probabilities) for reading in readings]
+    predictions = judge.classifier.predict(rows)
+    return [judge.classifier.history_probability(prediction.probabilities) for prediction in predictions]
 
 
 def _span(messages: Messages, turn: Turn, clause: Clause) -> Span:

@@ -19,6 +19,7 @@ from transformers import (
 
 from contradiction import ContradictionDetector
 from contradiction.errors import InputError
+from contradiction.inference.torch_backend import TorchBackend
 from contradiction.inputs.views import CONVERSATION
 from contradiction.labels import LABELS
 from contradiction.methods.checkpoint import CheckpointClassifier
@@ -188,16 +189,16 @@ def test_what_is_too_long_is_cut_from_the_left_and_said(detector):
 
 
 def test_the_reply_is_set_apart_from_what_came_before(detector):
-    tokenizer = detector.classifier.tokenizer
+    tokenizer = detector.classifier.backend.tokenizer
     pair, run = tokenizer("生日", "蛋糕")["input_ids"], tokenizer("生日蛋糕")["input_ids"]
     assert pair.count(tokenizer.sep_token_id) > run.count(tokenizer.sep_token_id)
 
 
 def test_a_tokenizer_says_how_much_the_model_reads(detector):
-    model = detector.classifier.model
+    model = detector.classifier.backend.model
     behind = model.config.pad_token_id + 1 if model.config.model_type in ("roberta", "xlm-roberta", "mpnet") else 0
-    assert detector.classifier.tokenizer.model_max_length == POSITIONS - behind
-    tokens = torch.full((1, POSITIONS - behind), detector.classifier.tokenizer.sep_token_id)
+    assert detector.classifier.backend.tokenizer.model_max_length == POSITIONS - behind
+    tokens = torch.full((1, POSITIONS - behind), detector.classifier.backend.tokenizer.sep_token_id)
     assert torch.isfinite(model(tokens, attention_mask=torch.ones_like(tokens)).logits).all()
 
 
@@ -205,7 +206,7 @@ def test_a_tokenizer_says_how_much_the_model_reads(detector):
 def test_rows_longer_than_the_model_reads_are_trained_on(family, texts, sample_repo, tmp_path):
     short = recipe(backbone(family, texts, tmp_path / "in", max_position_embeddings=24))
     detector = ContradictionDetector.from_pretrained(train(short, data=sample_repo, out=tmp_path / "out"))
-    assert detector.classifier.tokenizer.model_max_length in (24, 22)
+    assert detector.classifier.backend.tokenizer.model_max_length in (24, 22)
     assert not detector(chat("你是几月份生的", "我是十二月生的", "你的生日是几月", "我的生日是十二月")).checked
 
 
@@ -297,7 +298,9 @@ def test_a_recipes_dropout_replaces_all_of_the_backbones(family, rate, texts, tm
 
 def test_a_reply_of_unknown_characters_is_not_judged_by_a_unigram_model(texts, tmp_path):
     model, tokenizer = start(recipe(backbone("xlm-roberta", texts, tmp_path)), FOUR, [])
-    verdict = ContradictionDetector(CheckpointClassifier(model, tokenizer))(chat("你好", "你好", "你好", "☃☄"))
+    verdict = ContradictionDetector(CheckpointClassifier(TorchBackend(model, tokenizer)))(
+        chat("你好", "你好", "你好", "☃☄")
+    )
     assert verdict.reason == "the reply holds no word that the model knows"
 
 

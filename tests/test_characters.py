@@ -30,7 +30,7 @@ def test_a_model_reads_either_as_the_same(detector, view):
     rows = [
         dict(zip(names, (each["content"] for each in messages), strict=True)) for messages in (TRADITIONAL, SIMPLIFIED)
     ]
-    one, other = (model_input(row, VIEWS[view], detector.classifier.tokenizer) for row in rows)
+    one, other = (model_input(row, VIEWS[view], detector.classifier.backend.tokenizer) for row in rows)
     assert one == other
 
 
@@ -48,7 +48,7 @@ def test_a_corpus_is_read_as_it_stands_and_as_a_model_reads_it(tmp_path):
 
 def test_verdicts_do_not_hang_on_the_characters(detector):
     assert detector.scan(TRADITIONAL) == detector.scan(SIMPLIFIED)
-    assert detector.unfit("貓") is None and detector.unfit("猫") is None
+    assert detector.why_unreadable("貓") is None and detector.why_unreadable("猫") is None
 
 
 def test_the_data_set_is_simplified_already(release):

@@ -131,14 +131,14 @@ def test_earlier_replies_without_words_are_left_out():
 def test_the_whole_history_is_one_text_with_a_separator_between_utterances(detector):
     turns = read_turns(chat(*"甲乙丙丁戊己"))
     [whole] = windows(turns, 2, "unstructured")
-    separator = detector.classifier.tokenizer.sep_token
+    separator = detector.classifier.backend.tokenizer.sep_token
     assert detector.classifier.model_input(whole.row) == {"text": separator.join("甲乙丙丁戊"), "text_pair": "己"}
 
 
 def test_a_long_chat_is_put_together_from_its_windows(detector, long):
     turns = read_turns(long)
     place = len(turns) - 1
-    read = detector.classifier.read([each.row for each in windows(turns, place)])
+    read = detector.classifier.predict([each.row for each in windows(turns, place)])
     history = [each.probabilities[HISTORY] for each in read]
     nearest = read[-1].probabilities
     verdict = detector(long)
@@ -157,7 +157,7 @@ def test_evidence_is_the_surest_window_and_the_others_above_the_threshold_follow
     verdict = sure(long)
     assert verdict.label == HISTORY
     turns = read_turns(long)
-    read = detector.classifier.read([each.row for each in windows(turns, len(turns) - 1)])
+    read = detector.classifier.predict([each.row for each in windows(turns, len(turns) - 1)])
     order = sorted(range(len(read)), key=lambda number: -read[number].probabilities[HISTORY])
     assert verdict.evidence == turns[order[0]].reply_messages
     assert [each.messages for each in verdict.further] == [turns[number].reply_messages for number in order[1:]]
@@ -206,13 +206,13 @@ def test_an_earlier_reply_that_cannot_be_read_is_said(detector, earlier, said):
 
 def test_no_other_reply_stands_in_for_one_that_was_cut(detector):
     messages = chat("很" * 80, "养了一只橘猫", "你好", "你好呀", "它叫什么名字？", "我没养过猫呀")
-    first, second = detector.classifier.read([each.row for each in windows(read_turns(messages), 2)])
-    assert first.unread and not second.unread
+    first, second = detector.classifier.predict([each.row for each in windows(read_turns(messages), 2)])
+    assert first.truncation and not second.truncation
     calls = detector.with_settings(threshold=0.0, categories=[HISTORY])
     surest_was_cut = first.probabilities[HISTORY] > second.probabilities[HISTORY]
     assert calls(messages).evidence == (() if surest_was_cut else (3,))
     reverse = [*messages[2:4], *messages[:2], *messages[4:]]
-    first, second = detector.classifier.read([each.row for each in windows(read_turns(reverse), 2)])
+    first, second = detector.classifier.predict([each.row for each in windows(read_turns(reverse), 2)])
     assert calls(reverse).evidence == (() if second.probabilities[HISTORY] > first.probabilities[HISTORY] else (1,))
 
 
@@ -223,7 +223,7 @@ def test_a_batch_size_below_one_is_refused(detector, long):
 
 def test_weights_that_are_no_numbers_are_never_fine(random_model, long):
     classifier = CheckpointClassifier.load(random_model("4-class"))
-    classifier.model.classifier.bias.data[0] = float("nan")
+    classifier.backend.model.classifier.bias.data[0] = float("nan")
     with pytest.raises(InputError, match="scores that are no numbers"):
         ContradictionDetector(classifier)(long)
 

@@ -1,6 +1,5 @@
 """Decision rules: how they are chosen, kept and applied, and what an operator's settings make of the probabilities."""
 
-import json
 import shutil
 
 import numpy as np
@@ -13,8 +12,10 @@ from contradiction.data.splits import load_split
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation.evaluate import evaluate
+from contradiction.inference.torch_backend import TorchBackend
 from contradiction.inputs.views import VIEWS
 from contradiction.io.files import read_json, write_json
+from contradiction.io.hub import CONFIG
 from contradiction.labels import CATEGORIES, LABELS, NON_CONTRADICTION, STAGES
 from contradiction.methods.calibration import (
     calibrate,
@@ -26,7 +27,8 @@ from contradiction.methods.calibration import (
     with_curve,
 )
 from contradiction.methods.checkpoint import CheckpointClassifier
-from contradiction.methods.decision import FILE, Point, Rule
+from contradiction.methods.decision import KEY, LEGACY_FILE, Point, Rule
+from contradiction.methods.loading import load_rule, save_rule
 from contradiction.settings import Settings
 from evaluate_metric.evaluate_metric import score
 
@@ -169,20 +171,40 @@ def test_sure_probabilities_stay_sure_at_any_prior():
         assert Settings(prior=0.03).correct(scores, "4-class", RULE) == pytest.approx(scores)
 
 
-def test_a_rule_is_kept_beside_the_weights_and_read_again(tmp_path):
+def test_a_rule_is_kept_in_the_file_that_describes_the_model(tmp_path):
+    file = tmp_path / "config.json"
+    write_json(file, {"cdconv_view": "flatten"})
+    assert Rule.load(file) == Rule.load(tmp_path / "none") == Rule()
     rule = Rule(1.5, {"history": 0.2}, {"history": -0.4}, 0.45, 0.4, CURVE)
-    rule.save(tmp_path)
-    assert Rule.load(tmp_path) == rule
-    assert Rule.load(tmp_path / "none") == Rule()
-    for wrong in (
+    rule.save(file)
+    assert Rule.load(file) == rule
+    assert read_json(file)["cdconv_view"] == "flatten"
+
+
+def test_a_rule_in_a_file_of_its_own_is_read_until_another_is_saved(tmp_path):
+    file, legacy = tmp_path / "config.json", tmp_path / LEGACY_FILE
+    write_json(file, {})
+    write_json(legacy, {"temperature": 2.0, "biases": {}, "offsets": {}, "cut": 0.4, "prior": 0.3, "curve": []})
+    assert Rule.load(file) == Rule(temperature=2.0, cut=0.4, prior=0.3)
+    Rule(temperature=3.0).save(file)
+    assert Rule.load(file) == Rule(temperature=3.0)
+    assert not legacy.exists()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
         {"heat": 3},
         {"temperature": 0, "curve": []},
         {"biases": [1], "curve": []},
         {"prior": 7, "curve": []},
-    ):
-        (tmp_path / FILE).write_text(json.dumps(wrong), encoding="utf-8")
-        with pytest.raises(InputError, match=r"decision\.json: holds no decision rule"):
-            Rule.load(tmp_path)
+        "warm",
+    ],
+)
+def test_a_damaged_rule_is_one_line_that_names_the_file(tmp_path, wrong):
+    write_json(tmp_path / "config.json", {KEY: wrong})
+    with pytest.raises(InputError, match=r"config\.json: .*cdconv calibrate"):
+        Rule.load(tmp_path / "config.json")
 
 
 @pytest.fixture(scope="module")
@@ -191,12 +213,12 @@ def calibrated(random_model, tmp_path_factory):
     folder = tmp_path_factory.mktemp("calibrated") / "model"
     shutil.copytree(random_model("4-class"), folder)
     rule = Rule(0.7, {"history": -0.3}, {"role-confusion": 0.2}, 0.77, 0.4, CURVE)
-    rule.save(folder)
+    save_rule(folder, rule)
     return folder, rule
 
 
 def test_training_leaves_a_rule_beside_the_weights(quick_model, sample_repo):
-    rule = Rule.load(quick_model)
+    rule = load_rule(quick_model)
     labels = load_split(sample_repo, "4-class", "validation")["label"]
     assert rule.prior == pytest.approx(np.mean([label != 0 for label in labels]), abs=1e-4)
     assert rule.curve
@@ -246,7 +268,7 @@ def test_a_threshold_leaves_the_category_to_the_rule(detector, sample_rows):
     scores = [each.scores for each in detector.batch(chats)]
     assert {max(CATEGORIES, key=each.__getitem__) for each in scores} != {"role-confusion"}
     classifier = CheckpointClassifier(
-        detector.classifier.model, detector.classifier.tokenizer, "flatten", rule=Rule(offsets={"role-confusion": 30.0})
+        detector.classifier.backend, "flatten", rule=Rule(offsets={"role-confusion": 30.0})
     )
     called = ContradictionDetector(classifier, Settings(threshold=0.0)).batch(chats)
     assert {each.label for each in called} == {"role-confusion"}
@@ -257,7 +279,7 @@ def test_a_threshold_leaves_the_category_to_the_rule(detector, sample_rows):
 def test_below_a_threshold_the_most_probable_of_the_other_labels_is_given(detector, random_model, sample_rows):
     model = stand_in(random_model("4-class"), LABELS["nli"])
     model.classifier.bias.data[LABELS["nli"].index("neutral")] = 100
-    classifier = CheckpointClassifier(model, detector.classifier.tokenizer, "flatten")
+    classifier = CheckpointClassifier(TorchBackend(model, detector.classifier.backend.tokenizer), "flatten")
     chats = [chat(*(row[column] for column in ("u1", "b1", "u2", "b2"))) for row in sample_rows[:10]]
     verdicts = ContradictionDetector(classifier, Settings(threshold=1.0)).batch(chats)
     assert {each.label for each in verdicts} == {"neutral"}
@@ -274,7 +296,7 @@ def stand_in(folder, labels):
 def test_an_opening_reply_is_decided_without_the_offsets_of_whole_conversations(detector, sample_rows):
     chats = [chat(row["u1"], row["b1"]) for row in sample_rows[:20]]
     offsets = Rule(offsets={"intra-sentence": 30.0})
-    classifier = CheckpointClassifier(detector.classifier.model, detector.classifier.tokenizer, "flatten", rule=offsets)
+    classifier = CheckpointClassifier(detector.classifier.backend, "flatten", rule=offsets)
     verdicts = ContradictionDetector(classifier).batch(chats)
     assert [each.label for each in verdicts] == [max(each.scores, key=each.scores.__getitem__) for each in verdicts]
     assert "non-contradiction" in {each.label for each in verdicts}
@@ -291,10 +313,10 @@ def test_a_view_of_ones_own_leaves_the_rule_out(calibrated):
 def test_a_stage_is_not_calibrated_on_rows_that_do_not_tell_its_category(random_model, sample_repo, config, tmp_path):
     folder = shutil.copytree(random_model("4-class"), tmp_path / "history")
     stand_in(folder, STAGES["history"]).save_pretrained(folder)
-    Rule(0.7).save(folder)
+    save_rule(folder, Rule(0.7))
     with pytest.raises(InputError, match="predicts other, history; the data has"):
         calibrate(folder, load_split(sample_repo, config, "validation"))
-    assert Rule.load(folder) == Rule(0.7)
+    assert load_rule(folder) == Rule(0.7)
     assert calibrate(folder, load_split(sample_repo, "4-class", "validation")).prior
 
 
@@ -304,9 +326,7 @@ def test_a_checkpoint_from_elsewhere_gets_its_view_and_its_rule(run, random_mode
     del config["cdconv_view"]
     write_json(folder / "config.json", config)
     code, _, err = run("calibrate", folder, "--data", sample_repo)
-    assert (code, err) == (
-        2, f"cdconv: {folder}: its configuration does not say which utterances it reads; views are {', '.join(VIEWS)}\n"
-    )  # fmt: skip
+    assert (code, err.startswith(f"cdconv: {folder}: "), ", ".join(VIEWS) in err) == (2, True, True)
     before = (folder / "config.json").read_bytes()
     for view, said in (("all", "there is no view 'all'"), ("nli", "the data has no premise, hypothesis")):
         code, _, err = run("calibrate", folder, "--data", sample_repo, "--view", view)
@@ -322,14 +342,14 @@ def test_a_checkpoint_from_elsewhere_gets_its_view_and_its_rule(run, random_mode
 
 def test_a_rule_is_not_chosen_on_rows_that_the_model_has_seen(run, quick_model, sample_repo, tmp_path):
     folder = shutil.copytree(quick_model, tmp_path / "quick")
-    before = (folder / FILE).read_bytes()
+    before = (folder / CONFIG).read_bytes()
     code, _, err = run("calibrate", folder, "--data", sample_repo, "--config", "4-class-grouped")
     assert code == 2
     assert err == (
         f"cdconv: {folder} was trained on 4-class, whose training split holds rows of the validation split of "
         "4-class-grouped: a rule chosen on these would be too sure; take rows that it has not seen\n"
     )
-    assert (folder / FILE).read_bytes() == before
+    assert (folder / CONFIG).read_bytes() == before
 
 
 def test_a_rule_is_not_chosen_on_other_labels(random_model, sample_repo, tmp_path):
@@ -337,4 +357,4 @@ def test_a_rule_is_not_chosen_on_other_labels(random_model, sample_repo, tmp_pat
     shutil.copytree(random_model("2-class"), folder)
     with pytest.raises(InputError, match="predicts non-contradiction, contradiction; the data has"):
         calibrate(folder, load_split(sample_repo, "4-class", "validation"))
-    assert not (folder / FILE).exists()
+    assert load_rule(folder) == Rule()

@@ -23,6 +23,8 @@ from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.inputs.views import CONVERSATION
 from contradiction.labels import LABELS
+from contradiction.methods.decision import Rule
+from contradiction.methods.loading import save_rule
 from contradiction.verdict import NOTHING_BEFORE
 
 TEXTS = ("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
@@ -642,8 +644,7 @@ def test_only_the_same_run_is_continued(run, mixed, whole, model, tmp_path):
     assert run(same, "--out", whole, "--resume", "--batch-size", "8", model=moved)[0] == 1  # for what is rejected
     assert [len(each.splitlines()) for each in kept(whole)] == [len(each.splitlines()) for each in before]
     before = kept(whole)
-    calibrated = '{"temperature": 2, "offsets": {}, "cut": 0.5, "prior": null, "curve": []}'
-    (moved / "decision.json").write_text(calibrated, encoding="utf-8")
+    save_rule(moved, Rule(temperature=2))
     other = tmp_path / "other.jsonl"
     other.write_bytes(mixed.read_bytes() + b"\n" + line().encode())
     for said, arguments, options in (

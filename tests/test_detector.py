@@ -12,6 +12,8 @@ from transformers import pipeline
 from contradiction.conversation import is_blank, read_turns
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
+from contradiction.inference.torch_backend import TorchBackend
+from contradiction.inputs.views import VIEW_KEY
 from contradiction.labels import LABELS
 from contradiction.methods.checkpoint import CheckpointClassifier
 from contradiction.verdict import Verdict
@@ -142,9 +144,7 @@ def test_threads_do_not_cut_each_others_texts(detector, chats):
 
 @pytest.mark.parametrize("view", ["context-only", "nli"])
 def test_what_does_not_read_the_reply_judges_no_chats(folder, view):
-    from contradiction.inference.torch_backend import load_checkpoint
-
-    detector = ContradictionDetector(CheckpointClassifier(*load_checkpoint(folder), view=view))
+    detector = ContradictionDetector(CheckpointClassifier(TorchBackend.load(folder), view))
     with pytest.raises(InputError, match="it does not judge the reply of a chat"):
         detector(chat(*CHAT))
 
@@ -209,36 +209,30 @@ def test_blank_is_what_says_nothing():
 
 
 def test_a_model_without_a_view_is_refused_until_one_is_named(folder, tmp_path):
-    from contradiction.inference.torch_backend import load_checkpoint
-
-    model, tokenizer = load_checkpoint(folder)
-    del model.config.cdconv_view
-    with pytest.raises(InputError, match="does not say which utterances it reads; views are sentence-pair, flatten"):
-        CheckpointClassifier(model, tokenizer)
-    with pytest.raises(InputError, match="there is no view 'flat'"):
-        CheckpointClassifier(model, tokenizer, view="flat")
-    assert CheckpointClassifier(model, tokenizer, view="sentence-pair").columns == ("b1", "b2")
+    backend = TorchBackend.load(folder)
+    backend.config = {key: value for key, value in backend.config.items() if key != VIEW_KEY}
+    with pytest.raises(InputError, match=r"names no view.*sentence-pair"):
+        CheckpointClassifier(backend)
+    with pytest.raises(InputError, match=r"'flat'.*sentence-pair"):
+        CheckpointClassifier(backend, view="flat")
+    assert CheckpointClassifier(backend, view="sentence-pair").columns == ("b1", "b2")
 
 
 def test_a_model_with_other_labels_is_refused(folder):
-    from contradiction.inference.torch_backend import load_checkpoint
-
-    model, tokenizer = load_checkpoint(folder)
-    model.config.id2label = {index: f"LABEL_{index}" for index in range(model.config.num_labels)}
+    backend = TorchBackend.load(folder)
+    backend.config = {**backend.config, "id2label": {index: f"LABEL_{index}" for index in range(4)}}
     with pytest.raises(InputError, match="its labels are LABEL_0, LABEL_1"):
-        CheckpointClassifier(model, tokenizer)
+        CheckpointClassifier(backend)
 
 
 def test_labels_are_found_by_name_not_by_place(folder):
-    from contradiction.inference.torch_backend import load_checkpoint
-
-    model, tokenizer = load_checkpoint(folder)
-    straight = ContradictionDetector(CheckpointClassifier(model, tokenizer))(chat(*CHAT))
-    for parameter in (model.classifier.weight, model.classifier.bias):
+    backend = TorchBackend.load(folder)
+    straight = ContradictionDetector(CheckpointClassifier(backend))(chat(*CHAT))
+    for parameter in (backend.model.classifier.weight, backend.model.classifier.bias):
         parameter.data = parameter.data.flip(0)
-    names = [name for _, name in sorted(model.config.id2label.items())]
-    model.config.id2label = dict(enumerate(reversed(names)))
-    assert ContradictionDetector(CheckpointClassifier(model, tokenizer))(chat(*CHAT)).scores == pytest.approx(
+    names = [name for _, name in sorted(backend.config["id2label"].items())]
+    backend.config = {**backend.config, "id2label": dict(enumerate(reversed(names)))}
+    assert ContradictionDetector(CheckpointClassifier(backend))(chat(*CHAT)).scores == pytest.approx(
         straight.scores, abs=1e-6
     )
 
@@ -257,10 +251,8 @@ def test_a_device_that_is_not_there_is_refused_by_name(folder, device):
 
 
 def test_a_model_in_training_mode_is_set_to_evaluation_mode(folder):
-    from contradiction.inference.torch_backend import load_checkpoint
-
-    model, tokenizer = load_checkpoint(folder)
-    detector = ContradictionDetector(CheckpointClassifier(model.train(), tokenizer))
+    loaded = TorchBackend.load(folder)
+    detector = ContradictionDetector(CheckpointClassifier(TorchBackend(loaded.model.train(), loaded.tokenizer)))
     assert detector(chat(*CHAT)) == detector(chat(*CHAT))
     assert isinstance(detector(chat(*CHAT)), Verdict)
 

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,9 +16,9 @@ from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation.evaluate import evaluate
 from contradiction.io.files import read_json, write_json
-from contradiction.io.weights import by_content
 from contradiction.methods.checkpoint import CheckpointClassifier
 from contradiction.methods.ensemble import EnsembleClassifier
+from contradiction.methods.loading import load_rule, name_with_digest, save_rule
 from contradiction.reports.model_cards import model_card
 from contradiction.training import record
 from contradiction.training.ensembling import ensemble
@@ -57,7 +58,7 @@ def test_progress_tells_each_row_once_over_all_members(both):
     openings = [{"u1": "", "b1": "", "u2": "你是谁", "b2": "我是小冰"}]
     rows = [{"u1": "甲", "b1": "乙", "u2": "丙", "b2": each} for each in "子丑寅卯"] + openings
     told = []
-    EnsembleClassifier.load(both).read(rows, batch_size=2, on_batch=told.append)
+    EnsembleClassifier.load(both).predict(rows, batch_size=2, on_batch=told.append)
     assert sum(told) == len(rows) and len(told) == 3 + 2, "the second member does not read the opening"
 
 
@@ -85,16 +86,16 @@ def test_one_of_before_members_were_calibrated_says_what_it_always_said(both, me
     logs = [log_softmax(CheckpointClassifier.load(each).logits(rows), axis=1) for each in members]
     np.testing.assert_allclose(EnsembleClassifier.load(older).logits(rows), np.mean(logs, axis=0), atol=1e-5)
     newer = shutil.copytree(both, tmp_path / "newer")
-    digests = [by_content(str(each)).partition("@")[2] for each in (both, newer, older)]
+    digests = [name_with_digest(str(each)).partition("@")[2] for each in (both, newer, older)]
     assert digests[0] == digests[1] != digests[2], "as a teacher it is another"
-    write_json(newer / "pair" / "decision.json", {**read_json(newer / "pair" / "decision.json"), "temperature": 9.0})
-    assert by_content(str(newer)).partition("@")[2] not in digests
+    save_rule(newer / "pair", replace(load_rule(newer / "pair"), temperature=9.0))
+    assert name_with_digest(str(newer)).partition("@")[2] not in digests
 
 
 def test_members_may_be_heard_as_they_are(run, members, sample_repo, tmp_path):
     command = ["ensemble", *members, "--out", tmp_path / "plain", "--data", sample_repo, "--no-calibrate"]
     assert run(*command)[0] == 0
-    assert read_json(tmp_path / "plain" / "ensemble.json") == {"members": list(NAMES), "calibrated": False}
+    assert not read_json(tmp_path / "plain" / "ensemble.json")["calibrated"]
 
 
 def test_an_opening_reply_is_left_to_the_member_that_reads_the_users_words(both, members, sample_rows):
@@ -111,7 +112,8 @@ def test_an_opening_reply_is_left_to_the_member_that_reads_the_users_words(both,
 
 
 def test_each_member_is_a_plain_checkpoint_and_the_card_and_the_record_name_them(both, members):
-    assert read_json(both / "ensemble.json") == {"members": list(NAMES), "calibrated": True}
+    description = read_json(both / "ensemble.json")
+    assert (description["members"], description["calibrated"]) == (list(NAMES), True)
     for name in NAMES:
         [found] = pipeline("text-classification", model=str(both / name))([{"text": "你养猫吗？", "text_pair": "养"}])
         assert found["label"] in ContradictionDetector.from_pretrained(both).labels
@@ -175,7 +177,7 @@ def test_what_is_no_ensemble_is_refused(members, both, quick_model, random_model
 def test_it_is_pushed_with_its_members(both):
     upload = publishing.model(both, "you/both")
     expected = {f"{name}/{file}" for name in NAMES for file in ("config.json", "model.safetensors", "tokenizer.json")}
-    assert expected | {"ensemble.json", "decision.json", "run.json"} < set(upload.files)
+    assert expected | {"ensemble.json", "run.json"} < set(upload.files)
     assert 'from_pretrained("you/both")' in str(upload.card)
 
 

@@ -36,7 +36,7 @@ def test_weights_are_halved_and_the_rest_goes_along(exported, quick_model):
 
 def test_the_facade_widens_them_and_judges_the_same(exported, quick_model, sample_rows):
     detector = ContradictionDetector.from_pretrained(exported)
-    assert {each.dtype for each in detector.classifier.model.parameters()} == {torch.float32}
+    assert {each.dtype for each in detector.classifier.backend.model.parameters()} == {torch.float32}
     before = ContradictionDetector.from_pretrained(quick_model).batch(chats(sample_rows))
     for one, other in zip(before, detector.batch(chats(sample_rows)), strict=True):
         assert one.scores == pytest.approx(other.scores, abs=2e-3)

@@ -23,20 +23,20 @@ FACTS = ("我养了一只橘猫", "我天天喝茶", "我住在北京", "我是�
 class Counting(CheckpointClassifier):
     """Notes how many windows each call reads."""
 
-    def read(self, rows, **options):
+    def predict(self, rows, **options):
         self.reads = [*getattr(self, "reads", []), len(rows)]
-        return super().read(rows, **options)
+        return super().predict(rows, **options)
 
 
 @pytest.fixture(scope="module")
 def stages(random_model):
     """Category -> a random classifier of it, as a stage of the hierarchical method."""
-    from contradiction.inference.torch_backend import load_checkpoint
+    from contradiction.inference.torch_backend import TorchBackend
 
     def stage(category):
-        model, tokenizer = load_checkpoint(random_model("2-class"))
-        model.config.id2label = dict(enumerate(STAGES[category]))
-        return CheckpointClassifier(model, tokenizer, view=category, name=category)
+        backend = TorchBackend.load(random_model("2-class"))
+        backend.config = {**backend.config, "id2label": dict(enumerate(STAGES[category]))}
+        return CheckpointClassifier(backend, view=category, name=category)
 
     return {category: stage(category) for category in CATEGORIES}
 
@@ -89,7 +89,7 @@ def test_texts_that_the_model_reads_alike_keep_the_given_order_in_any_batch(dete
     # The tokenizer makes the same pieces of them, but as texts they differ, so that each is read in other company: in
     # batches of 5 their probabilities differ in the last bits.
     alike = ["我没养过猫呀", "我 没养过猫呀", "我没 养过猫呀", " 我没养过猫呀"]
-    pieces = {tuple(detector.classifier.tokenizer(text)["input_ids"]) for text in alike}
+    pieces = {tuple(detector.classifier.backend.tokenizer(text)["input_ids"]) for text in alike}
     assert len(pieces) == 1
     others = list(dict.fromkeys(row["b2"] for row in sample_rows))[:12]
     given = [text for four in zip(alike, others, others[4:], others[8:], strict=False) for text in four]
@@ -131,7 +131,7 @@ def test_of_stages_the_one_asked_for_decides_whatever_the_others_say(hierarchica
     for each in ranked:
         read = [("你养猫吗？", "养了一只橘猫"), ("你喝茶吗？", "我天天喝茶")]
         rows = [{"u1": u1, "b1": b1, "u2": CHAT[-1]["content"], "b2": each.reply} for u1, b1 in read]
-        surest = max(row.probabilities[HISTORY] for row in stages[HISTORY].read(rows))
+        surest = max(row.probabilities[HISTORY] for row in stages[HISTORY].predict(rows))
         assert each.probability == pytest.approx(surest, abs=1e-6)
     called = [each.verdict.is_contradiction for each in ranked]
     assert called == sorted(called), "what is called stands behind what is not"
@@ -177,7 +177,7 @@ def test_a_model_without_contradictions_puts_nothing_in_order(random_model):
 def history(judge, question, reply):
     """P(history) of the reply against each fact, straight from the classifier."""
     rows = [{"u1": "", "b1": fact, "u2": question, "b2": reply} for fact in FACTS]
-    return [judge.classifier.history_probability(each.probabilities) for each in judge.classifier.read(rows)]
+    return [judge.classifier.history_probability(each.probabilities) for each in judge.classifier.predict(rows)]
 
 
 @pytest.mark.parametrize("kind", ["detector", "two_class", "hierarchical"])
@@ -206,7 +206,7 @@ def test_a_contradiction_within_the_reply_is_not_against_a_fact(detector, replie
     verdicts = [detector.check(FACTS[:1], reply) for reply in replies]
     assert {verdict.label for verdict in verdicts} <= {NON_CONTRADICTION, HISTORY}
     rows = [{"u1": "", "b1": FACTS[0], "u2": "", "b2": reply} for reply in replies]
-    read = [each.probabilities for each in detector.classifier.read(rows)]
+    read = [each.probabilities for each in detector.classifier.predict(rows)]
     assert any(max(probabilities, key=probabilities.get) == INTRA for probabilities in read), "else it could not fail"
 
 

@@ -1,6 +1,5 @@
 """The hierarchical method: three stages trained, kept as one folder, and asked in order."""
 
-import json
 import os
 import socket
 import subprocess
@@ -15,9 +14,10 @@ from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation.evaluate import evaluate
 from contradiction.inputs.windows import windows
+from contradiction.io.files import read_json
 from contradiction.judge import Case
 from contradiction.labels import LABELS, OTHER, STAGES
-from contradiction.methods.base import Judgement, Reading
+from contradiction.methods.base import Classification, Prediction
 from contradiction.methods.decision import Rule
 from contradiction.methods.hierarchical import HierarchicalClassifier
 from contradiction.reports.model_cards import write_cards
@@ -49,7 +49,7 @@ def folder(sample_repo, tmp_path_factory):
 def test_progress_tells_each_row_once_over_all_stages(folder):
     told = []
     rows = [{"u1": "甲", "b1": "乙", "u2": each, "b2": "丁"} for each in "子丑寅卯辰"]
-    HierarchicalClassifier.load(folder).read(rows, batch_size=2, on_batch=told.append)
+    HierarchicalClassifier.load(folder).predict(rows, batch_size=2, on_batch=told.append)
     assert sum(told) == 5 and len(told) == 9
     assert sum(told[:3]) == 1
 
@@ -62,23 +62,23 @@ def detector(folder):
 def decide(detector, *probabilities, rule=None):
     probabilities = dict(zip(STAGES, probabilities, strict=True))
     classifier, rule = detector.classifier, rule or Rule()
-    return Judgement(
-        classifier.label(probabilities, rule),
+    return Classification(
+        classifier.choose_label(probabilities, rule),
         "",
         classifier.scores(probabilities),
-        merged=classifier.merged(probabilities, rule),
+        binary_label=classifier.choose_binary_label(probabilities, rule),
     )
 
 
 def test_a_threshold_leaves_the_category_to_the_order_of_the_stages(detector):
     kinds, probabilities = tuple(STAGES), dict(zip(STAGES, (0.6, 0.1, 0.9), strict=True))
     for rule, named in ((Rule(), "intra-sentence"), (Rule(offsets={"intra-sentence": -1.0}), "history")):
-        assert detector.classifier.category(probabilities, rule, kinds) == named
-        assert detector.classifier.label(probabilities, rule) == named
+        assert detector.classifier.choose_category(probabilities, rule, kinds) == named
+        assert detector.classifier.choose_label(probabilities, rule) == named
     # Of stages of which none fires, the surest; of some kinds, one of these.
     low = dict(zip(STAGES, (0.2, 0.1, 0.3), strict=True))
-    assert detector.classifier.category(low, Rule(), kinds) == "history"
-    assert detector.classifier.category(probabilities, Rule(), ("role-confusion", "history")) == "history"
+    assert detector.classifier.choose_category(low, Rule(), kinds) == "history"
+    assert detector.classifier.choose_category(probabilities, Rule(), ("role-confusion", "history")) == "history"
 
 
 def test_a_prior_that_is_that_of_the_data_leaves_the_evidence_as_it_is(detector):
@@ -91,7 +91,7 @@ def test_a_prior_that_is_that_of_the_data_leaves_the_evidence_as_it_is(detector)
             HierarchicalClassifier(detector.classifier.stages, rule=Rule(prior=0.37)),
             Settings(prior=prior, threshold=0.5),
         )
-        found.append(one.verdict(case, [Reading(each, None) for each in probabilities]))
+        found.append(one.verdict(case, [Prediction(each) for each in probabilities]))
     assert found[0].label == "history"
     assert found[0].evidence
     assert [each.score for each in found[0].further] == pytest.approx([0.8])
@@ -115,7 +115,7 @@ def test_stages_read_the_views_of_the_paper():
 
 
 def test_the_folder_holds_a_plain_checkpoint_a_stage(folder):
-    assert json.loads((folder / "stages.json").read_text(encoding="utf-8")) == {"stages": list(STAGES)}
+    assert read_json(folder / "stages.json")["stages"] == list(STAGES)
     for stage, labels in STAGES.items():
         epoch = record.read(folder)["stages"][stage]["epochs"][0]
         assert (tuple(epoch["validation"]["labels"]), {*epoch["validation"]["per_class"]}) == (labels, {*labels})
@@ -126,7 +126,7 @@ def test_the_folder_holds_a_plain_checkpoint_a_stage(folder):
 
 def test_all_stages_have_the_precision_that_is_asked_for(folder):
     asked = ContradictionDetector.from_pretrained(folder, precision="bf16")
-    assert [stage.precision for stage in asked.classifier.stages] == ["bf16"] * 3
+    assert [stage.backend.precision for stage in asked.classifier.stages] == ["bf16"] * 3
 
 
 def test_from_pretrained_knows_a_hierarchy_by_its_file(detector):
@@ -149,7 +149,7 @@ def test_from_pretrained_knows_a_hierarchy_by_its_file(detector):
 def test_the_first_stage_that_fires_names_the_category(detector, probabilities, label):
     found = decide(detector, *probabilities)
     assert found.label == label
-    assert found.merged == ("non-contradiction" if label == "non-contradiction" else "contradiction")
+    assert found.binary_label == ("non-contradiction" if label == "non-contradiction" else "contradiction")
 
 
 def test_a_contradiction_is_more_likely_than_not_exactly_where_a_stage_fires(detector):
@@ -157,7 +157,7 @@ def test_a_contradiction_is_more_likely_than_not_exactly_where_a_stage_fires(det
         found = decide(detector, *probabilities)
         assert sum(found.scores.values()) == pytest.approx(1)
         assert found.scores["non-contradiction"] == pytest.approx(1 - max(probabilities))
-        assert (found.scores["non-contradiction"] < 0.5) == (found.merged == "contradiction")
+        assert (found.scores["non-contradiction"] < 0.5) == (found.binary_label == "contradiction")
 
 
 def test_categories_share_the_probability_in_proportion_to_their_stages(detector):

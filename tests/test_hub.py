@@ -19,8 +19,10 @@ from transformers import BertForSequenceClassification
 
 from contradiction import paths, publishing
 from contradiction.inputs.views import HIERARCHICAL
-from contradiction.io.files import write_json
+from contradiction.io.files import read_json, write_json
 from contradiction.labels import LABELS, STAGES
+from contradiction.methods.decision import Rule
+from contradiction.methods.loading import load_rule, save_rule
 from contradiction.reports.model_cards import model_card
 from contradiction.training import record
 
@@ -51,7 +53,7 @@ def hierarchy(model, tmp_path_factory):
         request = own["request"]
         values = {**request["recipe"], "target": stage, "view": stage, "name": stage}
         write_json(place / record.NAME, {**own, "request": {**request, "recipe": values}})
-        (place / "decision.json").unlink()
+        save_rule(place, Rule())
         model_card(place).save(place / "README.md")
     (folder / "stages.json").write_text(json.dumps({"stages": list(STAGES)}), encoding="utf-8")
     asked = {**request, "recipe": {**values, "view": HIERARCHICAL, "target": None}}
@@ -218,42 +220,58 @@ def loaded(name="user/tiny", view=None):
     return LOADED.replace("NAME", repr(name)).replace("VIEW", repr(view))
 
 
-def test_a_detector_in_the_cache_without_its_rule_is_refused_offline_and_one_with_it_is_not(client, model):
-    rule = json.loads((model / "decision.json").read_text("utf-8"))["offsets"]
-    assert rule
+@pytest.fixture
+def legacy(published, model):
+    """The Hub id of the same model as older versions published it: its decision rule is a file of its own."""
+    config = read_json(model / "config.json")
+    rule = json.dumps(config.pop("cdconv_decision")).encode()
+    files = {path.name: path.read_bytes() for path in model.iterdir() if path.is_file()}
+    files |= {"config.json": json.dumps(config).encode(), "decision.json": rule}
+    published.repos["model", "user/legacy"] = Repo(False, [Commit("older", files)])
+    return "user/legacy"
+
+
+def test_a_detector_that_transformers_has_loaded_is_loaded_offline_with_its_rule(client, model):
     client(IN_PART)
-    refused = client(loaded(), HF_HUB_OFFLINE="1")
-    assert "user/tiny: the cache holds no decision.json" in refused
-    assert "(offline); `hf download user/tiny` fetches all of it" in refused
-    client(ALL)
-    assert client(loaded(), HF_HUB_OFFLINE="1") == rule
+    rule = load_rule(model)
+    assert rule.offsets
+    assert client(loaded(), HF_HUB_OFFLINE="1") == rule.offsets
 
 
-def test_a_detector_once_loaded_is_loaded_offline_with_its_rule(client, model):
-    online = client(loaded())
-    assert online == json.loads((model / "decision.json").read_text("utf-8"))["offsets"]
-    assert client(loaded(), HF_HUB_OFFLINE="1") == online
+def test_an_older_detector_in_the_cache_without_its_rule_is_refused_offline_and_one_with_it_is_not(
+    client, model, legacy
+):
+    client(IN_PART.replace("user/tiny", legacy))
+    refused = client(loaded(legacy), HF_HUB_OFFLINE="1")
+    assert f"{legacy}: the cache holds no decision.json" in refused
+    assert f"(offline); `hf download {legacy}` fetches all of it" in refused
+    client(ALL.replace("user/tiny", legacy))
+    assert client(loaded(legacy), HF_HUB_OFFLINE="1") == load_rule(model).offsets
+
+
+@pytest.mark.parametrize("name", ["user/tiny", "user/legacy"])
+def test_a_detector_once_loaded_is_loaded_offline_with_its_rule(client, model, legacy, name):
+    assert client(loaded(name)) == load_rule(model).offsets
+    assert client(loaded(name), HF_HUB_OFFLINE="1") == load_rule(model).offsets
 
 
 @pytest.mark.parametrize(("file", "before"), [("decision.json", IN_PART), ("stages.json", None)])
-def test_a_hub_that_is_busy_costs_no_detector_its_rule(published, client, file, before):
+def test_a_hub_that_is_busy_costs_no_detector_its_rule(published, client, legacy, file, before):
     if before:
-        client(before)
+        client(before.replace("user/tiny", legacy))
     published.busy = rf"/{file}$"
     try:
-        refused = client(NO_WAITING + loaded())
+        refused = client(NO_WAITING + loaded(legacy))
     finally:
         published.busy = r"(?!)"
-    assert f"user/tiny: the cache holds no {file}" in refused
+    assert f"{legacy}: the cache holds no {file}" in refused
     assert "(the Hub answers 429)" in refused
 
 
 def test_a_checkpoint_that_is_none_of_ours_is_loaded_offline_as_it_lies_in_the_cache(hub, model, tmp_path):
-    files = {
-        path.name: path.read_bytes() for path in model.iterdir() if path.name not in ("decision.json", record.NAME)
-    }
+    files = {path.name: path.read_bytes() for path in model.iterdir() if path.name != record.NAME}
     config = json.loads(files["config.json"])
-    del config["cdconv_view"]
+    del config["cdconv_view"], config["cdconv_decision"]
     hub.repos["model", "user/tiny"] = Repo(
         False, [Commit("plain", files | {"config.json": json.dumps(config).encode()})]
     )

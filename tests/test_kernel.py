@@ -17,7 +17,7 @@ from contradiction.evaluation import baselines, kernel_baseline, results
 from contradiction.inference.embedding import Embedder
 from contradiction.inputs.views import CONVERSATION
 from contradiction.methods import calibration, kernel_regression
-from contradiction.methods.kernel_regression import KernelModel
+from contradiction.methods.kernel_regression import KernelRegression
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +66,7 @@ def test_a_text_is_embedded_once_and_in_simplified_characters(encoder, monkeypat
         ("damaged", "damaged"),
         ("renamed", "its checkpoint lacks 21 weights, "),
         ("infinite", "not finite numbers at fp32"),
-        ("decoder", "makes no embeddings of a text"),
+        ("decoder", "cannot embed a text"),
     ],
 )
 def test_what_is_no_encoder_is_one_line(encoder, tmp_path, broken, said):
@@ -101,7 +101,7 @@ def test_loading_an_encoder_leaves_the_random_numbers_of_training_alone(encoder)
 def test_the_machine_is_ridge_regression_on_the_sum_of_two_gaussian_kernels(rows):
     columns, labels = ("b1", "b2"), [row["label"] for row in rows]
     train, test = rows[:90], rows[90:]
-    said = KernelModel(columns, letters).fit(train, labels[:90]).predict_proba(test)
+    said = KernelRegression(columns, letters).fit(train, labels[:90]).predict_proba(test)
 
     # The same, utterance by utterance.
     def unit(vectors):
@@ -122,13 +122,13 @@ def test_the_machine_is_ridge_regression_on_the_sum_of_two_gaussian_kernels(rows
     indicators = np.eye(4)[labels]
     shares = indicators[:90].mean(0)
     solved = np.linalg.solve(similar[:90] + kernel_regression.RIDGE * np.eye(90), indicators[:90] - shares)
-    expected = np.maximum(similar[90:] @ solved + shares, kernel_regression.FLOOR)
+    expected = np.maximum(similar[90:] @ solved + shares, kernel_regression.MIN_PROBABILITY)
     assert_allclose(said, expected / expected.sum(1, keepdims=True), atol=1e-4)
 
 
 def test_only_what_it_reads_matters(rows):
     labels = [row["label"] for row in rows]
-    model = KernelModel(("b1", "b2"), letters).fit(rows, labels)
+    model = KernelRegression(("b1", "b2"), letters).fit(rows, labels)
     others = [{**row, "u1": "别的", "u2": "别的"} for row in rows[:5]]
     assert_allclose(model.predict_proba(others), model.predict_proba(rows[:5]))
     others = [{**row, "b2": "别的"} for row in rows[:5]]
@@ -137,9 +137,9 @@ def test_only_what_it_reads_matters(rows):
 
 def test_without_an_encoder_n_grams_are_all_that_is_compared(rows):
     labels = [row["label"] for row in rows]
-    alone = KernelModel(("b1", "b2")).fit(rows, labels).predict_proba(rows)
-    both = KernelModel(("b1", "b2"), letters).fit(rows, labels).predict_proba(rows)
-    nothing = KernelModel(("b1", "b2"), lambda texts: np.ones((len(texts), 2), dtype=np.float32)).fit(rows, labels)
+    alone = KernelRegression(("b1", "b2")).fit(rows, labels).predict_proba(rows)
+    both = KernelRegression(("b1", "b2"), letters).fit(rows, labels).predict_proba(rows)
+    nothing = KernelRegression(("b1", "b2"), lambda texts: np.ones((len(texts), 2), dtype=np.float32)).fit(rows, labels)
     assert np.abs(alone - both).max() > 0.01
     # A kernel that is the same for all pairs adds a constant alone, which the shares of the labels have already.
     assert_allclose(nothing.predict_proba(rows), alone, atol=0.01)
@@ -152,7 +152,7 @@ def test_the_baseline_decides_by_a_rule_that_is_chosen_on_validation(sample_repo
     train, validation, test = (load_split(sample_repo, config, each) for each in ("train", "validation", "test"))
     assert (found["name"], found["kind"], found["ids"]) == ("kernel ridge, encoder", "baseline", test["id"][:])
     assert re.fullmatch("encoder@[0-9a-f]{12}", found["embedder"])
-    model = KernelModel(CONVERSATION, embed).fit(list(train), train["label"])
+    model = KernelRegression(CONVERSATION, embed).fit(list(train), train["label"])
     logs = {
         name: np.log(model.predict_proba(list(each))) for name, each in (("validation", validation), ("test", test))
     }

@@ -19,9 +19,9 @@ from contradiction.verdict import Verdict
 class Counting(CheckpointClassifier):
     """Keeps the rows that each call reads."""
 
-    def read(self, rows, **options):
+    def predict(self, rows, **options):
         self.rows = list(rows)
-        return super().read(rows, **options)
+        return super().predict(rows, **options)
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def text_at(messages, span):
 def history_probability(detector, *rows):
     return [
         detector.classifier.history_probability(each.probabilities)
-        for each in detector.classifier.read([dict(zip(("u1", "b1", "u2", "b2"), row, strict=True)) for row in rows])
+        for each in detector.classifier.predict([dict(zip(("u1", "b1", "u2", "b2"), row, strict=True)) for row in rows])
     ]
 
 

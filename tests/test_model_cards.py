@@ -13,7 +13,7 @@ from contradiction import cli, paths
 from contradiction.detector import ContradictionDetector
 from contradiction.evaluation import results
 from contradiction.io.files import read_json, write_json
-from contradiction.methods.decision import Rule
+from contradiction.methods.loading import load_rule
 from contradiction.reports import attribution, card_examples, model_cards
 from contradiction.reports.card_examples import code_on_the_hub
 from contradiction.training import record
@@ -209,7 +209,7 @@ def test_figures_on_parts_are_those_of_the_analysis_and_stand_where_the_data_is_
 
 
 def test_settings_on_other_rows_have_a_table_of_their_own(quick_model):
-    rule = Rule.load(quick_model).without_curve()
+    rule = load_rule(quick_model).without_curve()
     one = {
         "name": "any", "split": "test", "rule": rule, "ids": [1, 2], "references": [0, 1],
         "probabilities": [[0.9, 0.1], [0.2, 0.8]],
@@ -219,7 +219,7 @@ def test_settings_on_other_rows_have_a_table_of_their_own(quick_model):
         {**one, "config": "4-class", "probabilities": [[0.9, 0.1, 0.0, 0.0], [0.2, 0.8, 0.0, 0.0]]},
         {**one, "config": "2-class-grouped", "ids": [3, 4]},
     ]
-    titles = [each.title for each in model_cards._settings(evaluations, Rule.load(quick_model))]
+    titles = [each.title for each in model_cards._settings(evaluations, load_rule(quick_model))]
     assert sorted(title.split(", ")[1] for title in titles) == ["on 2-class", "on 2-class-grouped"]
 
 

@@ -31,11 +31,11 @@ QUICKLY = settings(max_examples=40, deadline=None, suppress_health_check=[Health
 class Counting(CheckpointClassifier):
     """Notes how many windows each call reads; fails where it is told to."""
 
-    def read(self, rows, **options):
+    def predict(self, rows, **options):
         if getattr(self, "broken", False):
             raise RuntimeError("out of memory")
         self.reads = [*getattr(self, "reads", []), len(rows)]
-        return super().read(rows, **options)
+        return super().predict(rows, **options)
 
 
 @pytest.fixture

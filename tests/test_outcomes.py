@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from contradiction.detector import ContradictionDetector
-from contradiction.evaluation import results
 from contradiction.evaluation.evaluate import evaluate
 from contradiction.evaluation.outcomes import NOT_REACHED, outcomes, table, why_not
 from contradiction.labels import NON_CONTRADICTION
 from contradiction.methods.decision import Point, Rule
+from contradiction.methods.loading import load_rule, save_rule
 from contradiction.rates import wilson
 
 # At 0.6: precision 0.8 at a prior of one half; at 0.4: 2/3.
@@ -102,17 +102,14 @@ def test_a_kept_evaluation_is_not_scored_again_and_another_rule_is(run, quick_mo
     assert (code, second) == (0, first)
     assert err == f"cdconv: {kept} keeps this evaluation, so nothing is scored again\n"
     assert "Settings chosen on validation, on 4-class, test split" in second
-    results.keep(
-        {"temperature": 3.0, "offsets": {}, "cut": 0.4, "prior": 0.4, "curve": [[0.5, 0.5, 0.5]]},
-        model / "decision.json",
-    )
+    save_rule(model, Rule(temperature=3.0, cut=0.4, prior=0.4, curve=(Point(0.5, 0.5, 0.5),)))
     code, _, err = run(*asked)
     assert (code, err) == (0, "")
 
 
 def test_a_card_names_the_rule_and_holds_the_settings(run, quick_model, sample_repo, tmp_path):
     model, kept = shutil.copytree(quick_model, tmp_path / "quick"), tmp_path / "kept"
-    rule = Rule.load(model)
+    rule = load_rule(model)
     run("evaluate", model, "--data", sample_repo, "--json", kept / "quick.json")
     run("card", model, "--results", kept)
     card = (model / "README.md").read_text(encoding="utf-8")
@@ -122,7 +119,7 @@ def test_a_card_names_the_rule_and_holds_the_settings(run, quick_model, sample_r
         assert (f"`{label}` gets {each:+.1f}" in card) == bool(each)
     assert card.count("\n| precision>=0.8 |") == 2
     assert "made with another decision rule" not in card
-    (model / "decision.json").unlink()
+    save_rule(model, Rule())
     run("card", model, "--results", kept)
     card = (model / "README.md").read_text(encoding="utf-8")
     assert "None was chosen: the most probable label is taken" in card

@@ -15,8 +15,8 @@ from transformers import PreTrainedTokenizerFast, set_seed
 from contradiction.conversation import read_turns
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
-from contradiction.inference.torch_backend import encode, knows
-from contradiction.inputs.text_tails import MARGIN, tail
+from contradiction.inference.torch_backend import TorchBackend
+from contradiction.inputs.tokenization import MARGIN, encode, has_known_token, text_end
 from contradiction.inputs.views import CONVERSATION, model_input
 from contradiction.labels import HISTORY, NON_CONTRADICTION
 from contradiction.methods.checkpoint import CheckpointClassifier
@@ -230,7 +230,7 @@ def hierarchy(sample_rows):
         model, tokenizer = start(stage, stage.labels, words)
         for parameter in model.parameters():
             parameter.data.mul_(5)
-        stages.append(CheckpointClassifier(model, tokenizer, rule=Rule()))
+        stages.append(CheckpointClassifier(TorchBackend(model, tokenizer), rule=Rule()))
     return ContradictionDetector(HierarchicalClassifier(stages))
 
 
@@ -370,7 +370,7 @@ def test_one_earlier_turn_is_read_alike_by_windows_and_as_a_whole(detector, seed
 @settings(max_examples=100, **many)
 @given(seeds, texts)
 def test_no_message_forges_a_border(detector, seed, drawn):
-    tokenizer = detector.classifier.tokenizer
+    tokenizer = detector.classifier.backend.tokenizer
     draw = random.Random(seed)
     drawn = [text.encode("utf-8", "replace").decode("utf-8") for text in (*drawn, *HOSTILE)]
     said = [f"我{draw.choice(drawn)}{draw.choice(('', '[SEP]', '[CLS]'))}" for _ in CONVERSATION]
@@ -410,12 +410,12 @@ def unigram():
 @settings(max_examples=25, **many)
 @given(seed=seeds, side=st.sampled_from(["text", "text_pair"]))
 def test_of_a_very_long_text_the_same_tokens_are_read_as_if_all_had_been_looked_at(detector, kind, seed, side):
-    tokenizer = detector.classifier.tokenizer if kind == "WordPiece" else unigram()
+    tokenizer = detector.classifier.backend.tokenizer if kind == "WordPiece" else unigram()
     draw = random.Random(seed)
     words = ("我没养过猫", "猫", "养过", " cat", "😀", " ", "\u0301", "没", "xyz" * 50, "我", "\n", "，", "[ SEP]")
     long = "".join(draw.choices(words, k=6000))
     one = {"text": "我养猫", "text_pair": "我没养过猫", side: long}
-    assert len(tail(long, LIMIT, lambda text: len(tokenizer.tokenize(text)))) < len(long) / 2, "else nothing is cut"
+    assert len(text_end(long, LIMIT, lambda text: len(tokenizer.tokenize(text)))) < len(long) / 2, "else nothing is cut"
     [found], [unread] = encode(tokenizer, [one], LIMIT)
     how = "only_first" if side == "text" else "longest_first"
     whole = tokenizer(one["text"], one["text_pair"], truncation=how, max_length=LIMIT, verbose=False)
@@ -424,10 +424,10 @@ def test_of_a_very_long_text_the_same_tokens_are_read_as_if_all_had_been_looked_
 
 
 def test_text_without_tokens_is_no_reason_to_look_at_all_of_it(detector):
-    tokenizer = detector.classifier.tokenizer
+    tokenizer = detector.classifier.backend.tokenizer
     looked = []
     nothing = "\u200b" * 1_000_000
-    end = tail(f"我{nothing}", LIMIT, lambda text: looked.append(len(text)) or len(tokenizer.tokenize(text)))
+    end = text_end(f"我{nothing}", LIMIT, lambda text: looked.append(len(text)) or len(tokenizer.tokenize(text)))
     assert sum(looked) + len(end) < 40_000
     [found], [unread] = encode(tokenizer, [{"text": f"我{nothing}", "text_pair": "我没养过猫"}], LIMIT)
     assert unread == "only the last tokens of the history were read: the model reads at most 64"
@@ -435,7 +435,7 @@ def test_text_without_tokens_is_no_reason_to_look_at_all_of_it(detector):
     # What is long, but not that long, is looked at whole, and so is no reason to say that anything was left out.
     [found], [unread] = encode(tokenizer, [{"text": f"我{nothing[:9000]}", "text_pair": "我没养过猫"}], LIMIT)
     assert unread is None and tokenizer.convert_tokens_to_ids("我") in found["input_ids"]
-    assert knows(tokenizer, f"我{nothing[: MARGIN * 60]}") and not knows(tokenizer, nothing)
+    assert has_known_token(tokenizer, f"我{nothing[: MARGIN * 60]}") and not has_known_token(tokenizer, nothing)
 
 
 def test_that_was_more_than_twenty_thousand_chats(request):

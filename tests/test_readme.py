@@ -206,9 +206,9 @@ def test_the_line_that_detect_is_said_to_print_is_printed(run, tmp_path):
 
 
 def test_the_recalls_that_operators_can_choose_from_are_those_of_the_shipped_rule():
-    from contradiction.methods.decision import Rule
+    from contradiction.methods.loading import load_rule
 
-    rule = Rule.load(ROOT / "models" / "e5-small-cdconv-soup")
+    rule = load_rule(ROOT / "models" / "e5-small-cdconv-soup")
     page = tables(text_of(ROOT / "docs" / "operators.md"))
     header, rows = next(table for table in page if table[0][0] == "base rate")
     precisions = [float(re.search(r"0\.\d", title)[0]) for title in header[1:]]

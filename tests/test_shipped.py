@@ -24,9 +24,7 @@ def detector():
 def test_the_folder_is_small_and_whole():
     files = {each.name: each.stat().st_size for each in Path(SHIPPED).iterdir()}
     assert sum(files.values()) < 60e6
-    assert {"config.json", "decision.json", "model.safetensors", "run.json", "tokenizer.json", "README.md"} <= set(
-        files
-    )
+    assert {"config.json", "model.safetensors", "run.json", "tokenizer.json", "README.md"} <= set(files)
 
 
 def test_the_pipeline_gives_the_probabilities_that_the_facade_calibrates(detector):

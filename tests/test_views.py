@@ -8,7 +8,7 @@ import pytest
 from tokenizers import Tokenizer, models
 from transformers import PreTrainedTokenizerFast
 
-from contradiction.inference.torch_backend import encode
+from contradiction.inputs.tokenization import encode
 from contradiction.inputs.views import VIEWS, model_input
 from contradiction.training.initialize import character_tokenizer
 

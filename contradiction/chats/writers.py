@@ -15,7 +15,7 @@ from contradiction.errors import InputError
 from contradiction.io.files import read_json, write_json
 from contradiction.io.hub import fetched
 from contradiction.io.locking import locked
-from contradiction.methods.loading import COMPOSITE
+from contradiction.methods.loading import METHODS
 
 # What of a model folder bears on its verdicts; its card and the record of its training do not.
 READ = (".bin", ".json", ".model", ".onnx", ".safetensors", ".txt")
@@ -185,7 +185,7 @@ def _model_digest(model: str) -> str:
     folder = Path(model)
     if not folder.is_dir():
         # Whatever its files are, they lie together in the cache once it is loaded.
-        found = next(filter(None, (fetched(model, file) for file in ("config.json", *COMPOSITE))), None)
+        found = next(filter(None, (fetched(model, method.MARKER) for method in METHODS)), None)
         folder = found.parent if found else folder
     files = (file for file in folder.rglob("*") if file.suffix in READ and file.name != RECORD)
     return _digest(sorted(files))

@@ -28,8 +28,8 @@ def calibrate(
     from contradiction.evaluation import results
     from contradiction.io.tables import Table
     from contradiction.methods import calibration
-    from contradiction.methods.checkpoint import demand_no_other_view, state_view
-    from contradiction.methods.decision import FILE
+    from contradiction.methods.checkpoint import check_view, save_view
+    from contradiction.methods.loading import method_of
     from contradiction.training import leakage, record
 
     if not model.is_dir():
@@ -43,13 +43,13 @@ def calibrate(
         raise InputError(f"{model} {why}: a rule chosen on these would be too sure; take rows that it has not seen")
     rows = of_bot(rows, run.get("request", {}).get("recipe", {}).get("bot"))
     if view:
-        demand_no_other_view(model, view)
+        check_view(model, view)
     with progress(f"calibrating {model.name}") as bar:
         task = bar.add_task("", total=len(rows))
         rule = calibration.calibrate(model, rows, view=view, on_batch=lambda done: bar.advance(task, done))
     if view:
-        state_view(model, view)
+        save_view(model, view)
     body = [("temperature", f"{rule.temperature:.2f}"), ("2-class from probability", f"{rule.cut:.2f}")]
     body += [(f"bias of {name}", f"{each:+.2f}") for name, each in rule.biases.items() if each]
     body += [(f"offset of {name}", f"{each:+.1f}") for name, each in rule.offsets.items() if each]
-    show(Table(f"{model / FILE}: chosen on {len(rows):,} validation rows", ("", "value"), body))
+    show(Table(f"{model / method_of(model).MARKER}: chosen on {len(rows):,} validation rows", ("", "value"), body))

@@ -59,11 +59,11 @@ def evaluate(
     run = record.of_model(detector.name)
     if on_start:
         on_start(len(rows))
-    judgements = detector.judge(list(rows), batch_size=batch_size, on_batch=on_batch)
+    classifications = detector.classify(list(rows), batch_size=batch_size, on_batch=on_batch)
     merged = detector.task != task
-    decided = [str(each.merged) if merged else each.label for each in judgements]
-    plain = [str(each.plain_merged) if merged else each.plain for each in judgements]
-    scores = [merge(detector.task, each.scores) if merged else each.scores for each in judgements]
+    decided = [str(each.binary_label) if merged else each.label for each in classifications]
+    plain = [str(each.binary_label_without_rule) if merged else each.label_without_rule for each in classifications]
+    scores = [merge(detector.task, each.scores) if merged else each.scores for each in classifications]
     return evaluation(
         name=model_name(detector.name),
         config=config,
@@ -75,7 +75,7 @@ def evaluate(
         plain=[LABELS[task].index(label) for label in plain],
         kind="detector",
         columns=detector.columns,
-        cut=sum(each.unread is not None for each in judgements),
+        cut=sum(each.truncation is not None for each in classifications),
         run=run,
         seen=why_seen(run, config, split, data),
         rule=detector.classifier.rule.without_curve(),

@@ -13,11 +13,10 @@ from contradiction.evaluation.baselines import check_config
 from contradiction.evaluation.results import evaluation
 from contradiction.inference.embedding import Embedder
 from contradiction.inputs.views import CONVERSATION
-from contradiction.io.weights import by_content
 from contradiction.labels import LABELS, task_of
 from contradiction.methods import calibration
-from contradiction.methods.kernel_regression import KernelModel
-from contradiction.methods.probabilistic import calibrated, decided
+from contradiction.methods.kernel_regression import KernelRegression
+from contradiction.methods.loading import name_with_digest
 from contradiction.training import leakage
 
 NAME = "kernel ridge"
@@ -50,11 +49,11 @@ def run(data: str | Path, config: str, embedder: Embedder | None = None, split: 
     rows = {each: load_split(data, config, each) for each in ("train", VALIDATION, split)}
     if embedder:
         embedder(row[column] for each in rows.values() for column in CONVERSATION for row in each)  # in one bar
-    model = KernelModel(CONVERSATION, embedder).fit(list(rows["train"]), rows["train"]["label"])
+    model = KernelRegression(CONVERSATION, embedder).fit(list(rows["train"]), rows["train"]["label"])
     logits = {each: np.log(model.predict_proba(list(rows[each]))) for each in (VALIDATION, split)}
     references = np.array(rows[VALIDATION]["label"])
     rule = calibration.fit(logits[VALIDATION], references, names)
-    probabilities = {each: calibrated(rule, found, names) for each, found in logits.items()}
+    probabilities = {each: rule.calibrate(found, names) for each, found in logits.items()}
     if len(names) == 2:
         rule = calibration.with_curve(rule, probabilities[VALIDATION][:, 1], references == 1)
     return evaluation(
@@ -65,10 +64,10 @@ def run(data: str | Path, config: str, embedder: Embedder | None = None, split: 
         data=fingerprint(rows[split]),
         ids=list(rows[split]["id"]),
         references=list(rows[split]["label"]),
-        predictions=decided(rule, probabilities[split], names).tolist(),
+        predictions=rule.decide(probabilities[split], names).tolist(),
         plain=logits[split].argmax(axis=1).tolist(),
         view="flatten",
-        embedder=by_content(embedder.name) if embedder else None,
+        embedder=name_with_digest(embedder.name) if embedder else None,
         rule=rule.without_curve(),
         probabilities=probabilities[split].round(8).tolist(),
     )

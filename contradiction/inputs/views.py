@@ -1,4 +1,4 @@
-"""Which utterances a method reads (paper, section 5.1), and the one place that joins them into a model's input."""
+"""Which utterances a method reads (paper, section 5.1), and how they are joined into the input of a model."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -9,17 +9,17 @@ from contradiction.labels import HISTORY, INTRA, ROLE
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-# The utterances of a row by column name; a column may hold several.
+# A row of utterances by column name; a column may hold several utterances.
 Row = Mapping[str, str | tuple[str, ...]]
 
-# The utterances of a row in their order; the last is the reply that is judged.
+# The columns of a conversation in order; the last is the reply to judge.
 CONVERSATION = ("u1", "b1", "u2", "b2")
 
-# View -> the columns read, in order. The last one is `text_pair`, the others are joined into `text`.
+# View -> the columns that it reads, in order. The last one is `text_pair`, the others are joined into `text`.
 VIEWS: Mapping[str, tuple[str, ...]] = {
     "sentence-pair": ("b1", "b2"),
     "flatten": CONVERSATION,
-    # What each stage of the hierarchical method reads: the less, the nearer the clash.
+    # The stages of the hierarchical method.
     INTRA: ("u2", "b2"),
     ROLE: ("b1", "u2", "b2"),
     HISTORY: CONVERSATION,
@@ -29,28 +29,34 @@ VIEWS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-STATED = "cdconv_view"  # the key of a checkpoint's configuration that says which view it reads
+# The key of a checkpoint's config.json that names its view.
+VIEW_KEY = "cdconv_view"
 
-# The view of a recipe, and of a model folder, that holds one checkpoint a stage.
+# The view of a recipe, and of a model folder, with one checkpoint for each stage.
 HIERARCHICAL = "hierarchical"
 
 
 def model_input(utterances: Row, columns: tuple[str, ...], tokenizer: "PreTrainedTokenizerBase") -> dict[str, str]:
     """The input of a text-classification pipeline: ``{"text": ..., "text_pair": ...}``.
 
-    The earlier utterances are joined by the tokenizer's separator token, empty ones left out; the last is the pair; a
-    view of one column has no ``text_pair``. Traditional characters become simplified ones. What looks like a special
-    token inside an utterance is taken apart by a space, so that no message can forge the border between two speakers.
+    ``text`` is the earlier utterances joined by the tokenizer's separator token, without empty ones; ``text_pair`` is
+    the last utterance. A view of one column has no ``text_pair``. Traditional characters become simplified ones. A
+    space is put into whatever looks like a special token, so that no message can forge the border between two speakers.
+
+    Args:
+        utterances: a row that holds at least the columns.
+        columns: the utterances to read, see ``VIEWS``.
+        tokenizer: the tokenizer of the model.
     """
     separator = tokenizer.sep_token or tokenizer.eos_token or "\n"
-    special = [token for token in tokenizer.all_special_tokens if len(token) > 1]
+    special_tokens = [token for token in tokenizer.all_special_tokens if len(token) > 1]
 
-    def escape(text: str) -> str:
+    def clean(text: str) -> str:
         text = simplified(text)
-        for token in special:
+        for token in special_tokens:
             text = text.replace(token, f"{token[0]} {token[1:]}")
         return text
 
-    texts = (utterances[column] for column in columns)
-    *context, last = (escape(text) for each in texts for text in ((each,) if isinstance(each, str) else each))
+    values = [utterances[column] for column in columns]
+    *context, last = (clean(text) for value in values for text in ((value,) if isinstance(value, str) else value))
     return {"text": separator.join(filter(None, context)), "text_pair": last} if context else {"text": last}

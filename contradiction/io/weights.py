@@ -1,13 +1,12 @@
 """Weights in files: what they are, what tells them from others, and which file is damaged."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from contradiction.errors import InputError, first_line
-from contradiction.io.files import read_json
 
 if TYPE_CHECKING:
     import torch
@@ -27,27 +26,22 @@ def weights_of(file: Path) -> dict[str, "torch.Tensor"]:
         return load_file(file)
 
 
-def by_content(checkpoint: str | None) -> str | None:
-    """How a record names a model: a folder by its name and weights, not by where it lies; a Hub id as it is."""
-    if checkpoint and (folder := Path(checkpoint)).is_dir():
-        return f"{folder.resolve().name}@{_digest(folder)}"
-    return checkpoint
+def digest(folder: Path, more: Sequence[bytes] = ()) -> str:
+    """A digest of the weights in a folder, or in its sub-folders where it has none itself.
 
+    Args:
+        folder: the folder; of several formats the one that transformers prefers counts.
+        more: what else the digest depends on.
 
-def _digest(folder: Path) -> str:
-    """What tells the weights in a folder from others; the format that transformers prefers is the one it loads.
-
-    The weights of an ensemble lie in the folders of its members; where these are calibrated, their rules count too.
+    Raises:
+        InputError: there are no weights.
     """
     forms = ("*.safetensors", "pytorch_model*.bin", "*/*.safetensors")
     found = next(filter(None, (list(folder.glob(form)) for form in forms)), [])
     if not found:
         raise InputError(f"{folder}: no weights in this folder (*.safetensors or pytorch_model*.bin)")
-    how = folder / "ensemble.json"
-    if how.is_file() and read_json(how).get("calibrated"):
-        found += [how, *folder.glob("*/decision.json")]
-    weights = b"".join(sorted(hashlib.sha256(file.read_bytes()).digest() for file in found))
-    return hashlib.sha256(weights).hexdigest()[:12]
+    digests = sorted(hashlib.sha256(content).digest() for content in (*(file.read_bytes() for file in found), *more))
+    return hashlib.sha256(b"".join(digests)).hexdigest()[:12]
 
 
 @contextmanager

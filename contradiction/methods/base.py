@@ -1,61 +1,81 @@
-"""What a detector decides with: rows of utterances in, probabilities and a label out."""
+"""What a method is: rows of utterances in, probabilities and labels out; and what other modules ask about a method."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar, Self
 
+from contradiction.errors import InputError
+from contradiction.inference.base import OnBatch
 from contradiction.inputs.views import Row
+from contradiction.io.files import read_json
 from contradiction.labels import CONTRADICTION, CONTRADICTIONS, NON_CONTRADICTION, merge
 from contradiction.methods.decision import Rule
 
-OnBatch = Callable[[int], Any]
-
 
 @dataclass(frozen=True)
-class Reading:
-    """What a classifier makes of one row.
+class Prediction:
+    """What a classifier predicts for one row.
 
     Attributes:
-        probabilities: by label, or of a hierarchical classifier by stage.
-        unread: what was not read, in words; None where all was.
+        probabilities: by label; of the hierarchical method by stage.
+        truncation: what was not read, in words; None where all was read.
     """
 
     probabilities: Mapping[str, float]
-    unread: str | None
+    truncation: str | None = None
 
 
 @dataclass(frozen=True)
-class Judgement:
-    """What a classifier decides on one row of utterances.
+class Classification:
+    """The labels that a classifier gives to one row.
 
     Attributes:
-        label: the label decided on by the classifier's rule.
-        plain: the label without the rule, the most probable one.
+        label: the label by the decision rule.
+        label_without_rule: the most probable label by the logits alone.
         scores: the probability of every label, by name.
-        unread: what was not read, in words; None where all was.
-        merged: the label among the two of ``2-class``, by the rule; None for labels that cannot be merged.
-        plain_merged: likewise without the rule.
+        truncation: what was not read, in words; None where all was read.
+        binary_label: the label after the merge to ``2-class``, by the decision rule; None for labels that cannot be
+            merged.
+        binary_label_without_rule: the same by the logits alone.
     """
 
     label: str
-    plain: str
+    label_without_rule: str
     scores: Mapping[str, float]
-    unread: str | None = None
-    merged: str | None = None
-    plain_merged: str | None = None
+    truncation: str | None = None
+    binary_label: str | None = None
+    binary_label_without_rule: str | None = None
 
 
 class Classifier(ABC):
-    """One checkpoint, or several that decide together.
+    """A trained model with its decision rule.
+
+    A subclass is a method. It says what its folders consist of by the class attributes, and is added to the list in
+    ``contradiction.methods``. Most methods give each label a logit and derive from
+    :class:`contradiction.methods.softmax.SoftmaxClassifier`, which implements all but loading and scoring.
 
     Attributes:
-        name: how messages name it.
+        MARKER: the JSON file by which a folder of this method is known; it also keeps the decision rule.
+        PARTS: the key in ``MARKER`` of a list of the sub-folders that the model consists of; None where it has none.
+        FILES: the other files that a folder has to hold.
+        WEIGHTS: those files in the folder that hold weights in safetensors.
+        ENSEMBLE_MEMBER: whether the model can be a member of an ensemble.
+        TRANSFORMERS: whether transformers loads a folder of this method without this library.
+        name: the name of the model in messages.
         task: a key of ``contradiction.labels.LABELS``, or the category of a single stage.
-        labels: the names of its labels.
-        columns: the utterances that it reads.
-        rule: its decision rule.
+        labels: the names of the labels.
+        columns: the utterances that are read.
+        rule: the decision rule.
     """
+
+    MARKER: ClassVar[str]
+    PARTS: ClassVar[str | None] = None
+    FILES: ClassVar[tuple[str, ...]] = ()
+    WEIGHTS: ClassVar[tuple[str, ...]] = ()
+    ENSEMBLE_MEMBER: ClassVar[bool] = False
+    TRANSFORMERS: ClassVar[bool] = False
 
     name: str
     task: str
@@ -63,89 +83,153 @@ class Classifier(ABC):
     columns: tuple[str, ...]
     rule: Rule
 
+    @classmethod
     @abstractmethod
-    def read(self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None) -> list[Reading]:
-        """Reads rows of utterances, named as in the data set.
+    def load(cls, folder: str | Path, **options: Any) -> Self:
+        """Loads a model folder.
 
         Args:
-            rows: dicts that hold at least ``columns``.
-            batch_size: rows a forward pass.
+            folder: the folder.
+            options: the keyword arguments of ``contradiction.methods.loading.load_classifier`` except ``view``.
+
+        Raises:
+            InputError: the folder holds no such model.
+        """
+
+    @classmethod
+    def parts(cls, folder: Path) -> list[Path]:
+        """The sub-folders that a model folder consists of.
+
+        Raises:
+            InputError: the file ``MARKER`` names none.
+        """
+        if cls.PARTS is None:
+            return []
+        names = cls.describe(folder).get(cls.PARTS)
+        if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
+            raise InputError(f'{folder / cls.MARKER}: must be {{"{cls.PARTS}": [folder, ...]}}')
+        return [folder / name for name in names]
+
+    @classmethod
+    def describe(cls, folder: Path) -> dict[str, Any]:
+        """What ``MARKER`` says about a model folder."""
+        return read_json(folder / cls.MARKER)
+
+    @classmethod
+    def check_folder(cls, folder: Path) -> None:
+        """Raises InputError where a file is missing that a model folder has to hold."""
+        for name in (cls.MARKER, *cls.FILES):
+            if not (folder / name).is_file():
+                raise InputError(f"{folder}: no {name}; `cdconv train` writes it")
+
+    @classmethod
+    def identity(cls, folder: Path) -> list[bytes]:
+        """What the logits of a model depend on besides its weights, for the digest that records name it by."""
+        return []
+
+    @abstractmethod
+    def predict(
+        self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None
+    ) -> list[Prediction]:
+        """Predicts the probabilities of rows.
+
+        Args:
+            rows: utterances by the column names of the data set; a row holds at least ``columns``.
+            batch_size: the number of rows in a forward pass.
             on_batch: called with the number of rows done, after each forward pass.
         """
 
     @abstractmethod
-    def knows(self, text: str) -> bool:
-        """Whether the model has a token of its own for any part of a text; else it reads nothing but "unknown"."""
+    def fit_rule(self, rows: Sequence[Row], labels: Sequence[str], *, on_batch: OnBatch | None = None) -> Rule:
+        """Chooses a decision rule on validation rows.
+
+        Args:
+            rows: the rows; see :meth:`predict`.
+            labels: the label of each row, by name; for a single stage also labels of ``4-class``.
+            on_batch: called with the number of rows done, after each forward pass.
+
+        Raises:
+            InputError: the rows have other labels than the model.
+        """
+
+    def has_token_for(self, text: str) -> bool:
+        """Whether the model has a token for any part of a text; else it reads nothing but the unknown token."""
+        return True
 
     @abstractmethod
     def uncalibrated(self, probabilities: Mapping[str, float]) -> Mapping[str, float]:
-        """The probabilities as the model gave them, before its rule calibrated them."""
+        """The probabilities before the decision rule calibrated them."""
 
     @abstractmethod
     def history_probability(self, probabilities: Mapping[str, float]) -> float:
         """The probability that the earlier turn of a window is contradicted."""
 
     @abstractmethod
-    def any_of(self, probabilities: Mapping[str, float], kinds: Sequence[str]) -> float:
-        """The probability of a contradiction of one of some kinds."""
+    def contradiction_probability(self, probabilities: Mapping[str, float], categories: Sequence[str]) -> float:
+        """The probability of a contradiction of one of some categories."""
 
     @abstractmethod
-    def combine(self, windows: Sequence[Mapping[str, float]]) -> Mapping[str, float]:
-        """One reading of a reply from its windows, the nearest last; of one window, that window's."""
+    def combine_windows(self, windows: Sequence[Mapping[str, float]]) -> Mapping[str, float]:
+        """The probabilities of a reply from those of its windows, the nearest last."""
 
     @abstractmethod
-    def without_history(self, probabilities: Mapping[str, float]) -> Mapping[str, float] | None:
-        """The reading of a reply with nothing before it but the user's words; None where it cannot be judged so."""
+    def opening_probabilities(self, probabilities: Mapping[str, float]) -> Mapping[str, float] | None:
+        """The probabilities of a reply without an earlier reply; None where the model cannot judge such a reply."""
 
     @abstractmethod
     def scores(self, probabilities: Mapping[str, float]) -> dict[str, float]:
         """The probability of every label."""
 
     @abstractmethod
-    def label(self, probabilities: Mapping[str, float], rule: Rule, allowed: Sequence[str] = ()) -> str:
-        """The label decided on by a rule, among those allowed, or all."""
+    def choose_label(self, probabilities: Mapping[str, float], rule: Rule, allowed: Sequence[str] = ()) -> str:
+        """The label by a decision rule, out of those allowed; by default out of all."""
 
     @abstractmethod
-    def category(self, probabilities: Mapping[str, float], rule: Rule, kinds: Sequence[str]) -> str:
-        """The one among some kinds of contradiction that a rule names, where it is known that there is one."""
+    def choose_category(self, probabilities: Mapping[str, float], rule: Rule, categories: Sequence[str]) -> str:
+        """The category by a decision rule, where it is known that there is a contradiction of one of them."""
 
-    def merged(self, probabilities: Mapping[str, float], rule: Rule) -> str | None:
-        """The label among the two of ``2-class`` by a rule; None for labels that cannot be merged."""
+    def choose_binary_label(self, probabilities: Mapping[str, float], rule: Rule) -> str | None:
+        """The label of ``2-class`` by a decision rule; None for labels that cannot be merged."""
         if self.task not in CONTRADICTIONS:
             return None
         contradiction = merge(self.task, self.scores(probabilities))[CONTRADICTION]
         return CONTRADICTION if contradiction >= rule.cut else NON_CONTRADICTION
 
-    def judge(self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None) -> list[Judgement]:
-        """Decides on rows of utterances by the classifier's own rule; the arguments are those of :meth:`read`."""
-        return [
-            Judgement(
-                label=self.label(each.probabilities, self.rule),
-                plain=self.label(self.uncalibrated(each.probabilities), Rule()),
-                scores=self.scores(each.probabilities),
-                unread=each.unread,
-                merged=self.merged(each.probabilities, self.rule),
-                plain_merged=self.merged(self.uncalibrated(each.probabilities), Rule()),
+    def classify(
+        self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None
+    ) -> list[Classification]:
+        """Classifies rows by the model's own decision rule; see :meth:`predict` for the arguments."""
+        classifications = []
+        for prediction in self.predict(rows, batch_size=batch_size, on_batch=on_batch):
+            probabilities, uncalibrated = prediction.probabilities, self.uncalibrated(prediction.probabilities)
+            classifications.append(
+                Classification(
+                    label=self.choose_label(probabilities, self.rule),
+                    label_without_rule=self.choose_label(uncalibrated, Rule()),
+                    scores=self.scores(probabilities),
+                    truncation=prediction.truncation,
+                    binary_label=self.choose_binary_label(probabilities, self.rule),
+                    binary_label_without_rule=self.choose_binary_label(uncalibrated, Rule()),
+                )
             )
-            for each in self.read(rows, batch_size=batch_size, on_batch=on_batch)
-        ]
+        return classifications
 
 
-def joint_progress(on_batch: OnBatch | None, rows: int, reads: int) -> OnBatch | None:
-    """A callback for several classifiers that read the same rows one after the other: together they tell each row once.
+def joint_progress(on_batch: OnBatch | None, rows: int, passes: int) -> OnBatch | None:
+    """A callback for several classifiers that read the same rows: together they report each row once.
 
     Args:
-        on_batch: is told numbers of rows.
-        rows: all that it is to be told of.
-        reads: rows that the classifiers read, all together.
+        on_batch: the callback for numbers of rows.
+        rows: how many rows to report in all.
+        passes: how many rows the classifiers read, added up.
     """
     if on_batch is None:
         return None
     done = 0
 
-    def tell(count: int) -> None:
+    def report(count: int) -> None:
         nonlocal done
         before, done = done, done + count
-        on_batch(rows * done // reads - rows * before // reads)
+        on_batch(rows * done // passes - rows * before // passes)
 
-    return tell
+    return report

@@ -1,4 +1,4 @@
-"""Chooses a detector's decision rule on the validation split."""
+"""Chooses the decision rule of a detector on the validation split."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -10,20 +10,19 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax, logit
 
 from contradiction.errors import InputError
-from contradiction.labels import CONTRADICTIONS, LABELS, NON_CONTRADICTION, STAGES, is_contradiction
-from contradiction.methods.base import OnBatch
-from contradiction.methods.decision import Point, Rule
-from contradiction.methods.hierarchical import HierarchicalClassifier
-from contradiction.methods.loading import load_classifier
-from contradiction.methods.probabilistic import calibrated
+from contradiction.inference.base import OnBatch
+from contradiction.labels import NON_CONTRADICTION, STAGES
+from contradiction.methods.decision import TINY, Point, Rule
+from contradiction.methods.loading import load_classifier, save_rule
 
 if TYPE_CHECKING:
     from datasets import Dataset
+    from numpy.typing import ArrayLike
 
-POINTS = 200  # of the kept curve at most: enough to place a threshold to half a point of recall
-CALLED = 20  # rows that a point of the curve rests on at least
-RESAMPLES = 10  # over which offsets are averaged
-# Nearest to none first, so that of equally good ones the smallest is taken.
+MAX_POINTS = 200  # of the curve: enough to place a threshold to half a point of recall
+MIN_CALLED = 20  # rows that are called at a point of the curve
+RESAMPLES = 10  # of the rows, over which offsets are averaged
+# The smallest first, because the first of equally good offsets is taken.
 OFFSETS = sorted(np.arange(-4, 4.001, 0.1).round(1).tolist(), key=abs)
 
 
@@ -31,47 +30,32 @@ def calibrate(folder: str | Path, rows: "Dataset", *, view: str | None = None, o
     """Chooses the decision rule of a model folder, and writes it there.
 
     Args:
-        folder: a detector of one checkpoint, an ensemble, a stage of a hierarchical detector, or a hierarchical one.
-        rows: the validation split of a config with the detector's labels.
-        view: the utterances it reads, where its configuration does not say.
+        folder: a model folder of any method, or a stage of a hierarchical one.
+        rows: the validation split of a config with the labels of the model.
+        view: the utterances that the model reads, where its configuration does not say.
         on_batch: called with the number of conversations done, after each forward pass.
 
     Raises:
-        InputError: the detector predicts other labels than the rows have, or reads what they do not hold.
+        InputError: the model predicts other labels than the rows have, or reads columns that they lack.
     """
-    names = [rows.features["label"].int2str(label) for label in rows["label"]]
-    one = load_classifier(folder, view=view)
-    if absent := [column for column in one.columns if column not in rows.column_names]:
-        raise InputError(f"{folder} reads {', '.join(one.columns)}; the data has no {', '.join(absent)}")
-    if isinstance(one, HierarchicalClassifier):
-        readings = one.read(list(rows), on_batch=on_batch)
-        order = [stage.task for stage in one.stages]
-        probabilities = np.array([[each.probabilities[stage] for stage in order] for each in readings])
-        references = _ids(names, (NON_CONTRADICTION, *order), folder)
-        rule, contradiction = fit_stages(probabilities, references, order), probabilities.max(axis=1)
-    else:
-        if one.task in STAGES:
-            if not {*names} <= {*LABELS["4-class"]}:  # rows of another config say nothing of a category
-                _ids(names, one.labels, folder)
-            other = next(name for name in one.labels if name != one.task)
-            names = [name if name == one.task else other for name in names]
-        logits = one.logits(list(rows), on_batch=on_batch)
-        rule = fit(logits, _ids(names, one.labels, folder), one.labels)
-        kinds = [name in CONTRADICTIONS.get(one.task, ()) for name in one.labels]
-        contradiction = calibrated(rule, logits, one.labels)[:, kinds].sum(axis=1)
-    rule = with_curve(rule, contradiction, np.array([is_contradiction(name) for name in names]))
-    rule.save(folder)
+    classifier = load_classifier(folder, view=view)
+    if missing := [column for column in classifier.columns if column not in rows.column_names]:
+        raise InputError(f"{folder} reads {', '.join(classifier.columns)}; the data has no {', '.join(missing)}")
+    labels = [rows.features["label"].int2str(label) for label in rows["label"]]
+    rule = classifier.fit_rule(list(rows), labels, on_batch=on_batch)
+    save_rule(folder, rule)
     return rule
 
 
-def _ids(names: Sequence[str], labels: Sequence[str], folder: str | Path) -> np.ndarray:
+def class_ids(names: Sequence[str], labels: Sequence[str], model: str) -> np.ndarray:
+    """The class ids of label names; raises InputError for names that are none of the labels of a model."""
     if other := set(names) - set(labels):
-        raise InputError(f"{folder} predicts {', '.join(labels)}; the data has {', '.join(sorted(other))}")
+        raise InputError(f"{model} predicts {', '.join(labels)}; the data has {', '.join(sorted(other))}")
     return np.array([labels.index(name) for name in names])
 
 
 def fit(logits: np.ndarray, references: np.ndarray, labels: Sequence[str]) -> Rule:
-    """Temperature, biases and, for more than two labels, offsets of one checkpoint.
+    """Fits temperature, biases and, for more than two labels, offsets to logits.
 
     Args:
         logits: shape (rows, classes).
@@ -82,23 +66,24 @@ def fit(logits: np.ndarray, references: np.ndarray, labels: Sequence[str]) -> Ru
     rule = Rule(temperature=round(temperature, 4), biases=dict(zip(labels, biases.round(4).tolist(), strict=True)))
     if len(labels) == 2:
         return rule
-    logs = np.log(calibrated(rule, logits, labels))
+    logs = np.log(rule.calibrate(logits, labels))
     offsets = fit_offsets(lambda offsets: np.argmax(logs + offsets, axis=1), references, len(labels))
     return replace(rule, offsets=dict(zip(labels, offsets, strict=True)))
 
 
 def fit_stages(probabilities: np.ndarray, references: np.ndarray, stages: Sequence[str] = tuple(STAGES)) -> Rule:
-    """Offsets of a hierarchical detector.
+    """Fits the offsets of a hierarchical detector.
 
     Args:
-        probabilities: that each stage gives its category, shape (rows, stages), in the order in which they decide.
-        references: 0 for none, else 1 and the number of the stage, shape (rows,).
-        stages: their names.
+        probabilities: the probability that each stage gives its category, shape (rows, stages), in the order in which
+            the stages decide.
+        references: 0 for none, else 1 plus the position of the stage, shape (rows,).
+        stages: the names of the stages.
     """
-    odds = logit(np.clip(probabilities, 1e-12, 1 - 1e-12))
+    log_odds = logit(np.clip(probabilities, TINY, 1 - TINY))
 
     def decide(offsets: np.ndarray) -> np.ndarray:
-        fired = odds + offsets[1:] >= 0
+        fired = log_odds + offsets[1:] >= 0
         return np.where(fired.any(axis=1), fired.argmax(axis=1) + 1, 0)
 
     offsets = fit_offsets(decide, references, 1 + probabilities.shape[1])
@@ -106,11 +91,11 @@ def fit_stages(probabilities: np.ndarray, references: np.ndarray, stages: Sequen
 
 
 def fit_calibration(logits: np.ndarray, references: np.ndarray) -> tuple[float, np.ndarray]:
-    """The temperature and the bias of each class with the least negative log-likelihood; the first class has bias 0.
+    """Fits a temperature and a bias for each class by maximum likelihood; the first class has bias 0.
 
     Bias-corrected temperature scaling (Alexandari et al., 2020, *Maximum likelihood with bias-corrected calibration is
-    hard-to-beat at label shift adaptation*): a temperature alone leaves the probabilities of a loss against rare
-    classes too high, and a correction for another prior is only as good as they are.
+    hard-to-beat at label shift adaptation*): with a temperature alone, a loss that weights rare classes leaves their
+    probabilities too high, and a correction for another prior is only as good as the probabilities.
 
     Args:
         logits: shape (rows, classes).
@@ -119,29 +104,29 @@ def fit_calibration(logits: np.ndarray, references: np.ndarray) -> tuple[float, 
 
     def loss(values: np.ndarray) -> float:
         logs = log_softmax(logits / np.exp(values[0]) + np.append(0, values[1:]), axis=1)
-        # The second term keeps the bias of a class without rows finite.
+        # The penalty keeps the bias of a class without rows finite.
         return -float(logs[np.arange(len(references)), references].mean()) + 1e-3 * float(values[1:] @ values[1:])
 
     bounds = [(-3.0, 3.0)] + [(-8.0, 8.0)] * (logits.shape[1] - 1)
-    found = minimize(loss, np.zeros(logits.shape[1]), method="L-BFGS-B", bounds=bounds).x
-    return float(np.exp(found[0])), np.append(0, found[1:])
+    solution = minimize(loss, np.zeros(logits.shape[1]), method="L-BFGS-B", bounds=bounds).x
+    return float(np.exp(solution[0])), np.append(0, solution[1:])
 
 
 def fit_offsets(decide: Callable[[np.ndarray], np.ndarray], references: np.ndarray, classes: int) -> list[float]:
-    """Offsets with which a decision has a good macro-F1; the first class has 0.
+    """Fits offsets for a good macro-F1; the first class has 0.
 
-    They are the mean over resamples of the rows of what is best on each (bagging, Breiman, 1996): the offsets that are
-    best on all rows follow the few rows of a rare class, and on other rows are worse than none.
+    The offsets are the mean of the best ones on each of some resamples of the rows (bagging, Breiman, 1996). Those that
+    are best on all rows fit the few rows of a rare class too closely, and are worse than none on other rows.
 
     Args:
-        decide: offsets, shape (classes,), to predicted class ids, shape (rows,).
+        decide: a function from offsets, shape (classes,), to predicted class ids, shape (rows,).
         references: class ids, shape (rows,).
-        classes: how many.
+        classes: the number of classes.
     """
     generator = np.random.default_rng(0)
     resamples = [generator.integers(0, len(references), len(references)) for _ in range(RESAMPLES)]
-    found = np.mean([_best_offsets(decide, references, classes, rows) for rows in resamples], axis=0)
-    return found.round(2).tolist()
+    offsets = np.mean([_best_offsets(decide, references, classes, rows) for rows in resamples], axis=0)
+    return offsets.round(2).tolist()
 
 
 def _best_offsets(
@@ -153,60 +138,62 @@ def _best_offsets(
     for _ in range(rounds):
         before = best
         for index in range(1, classes):
-            tries = [np.where(np.arange(classes) == index, each, offsets) for each in OFFSETS]
-            found = [_macro_f1(decide(each)[rows], references[rows], classes) for each in tries]
-            if max(found) > best:
-                best, offsets = max(found), tries[int(np.argmax(found))]
+            candidates = [np.where(np.arange(classes) == index, offset, offsets) for offset in OFFSETS]
+            scores = [_macro_f1(decide(candidate)[rows], references[rows], classes) for candidate in candidates]
+            if max(scores) > best:
+                best, offsets = max(scores), candidates[int(np.argmax(scores))]
         if best == before:
             break
     return offsets
 
 
-def with_curve(rule: Rule, probabilities: np.ndarray, truth: np.ndarray) -> Rule:
-    """The rule with what follows from the probabilities of a contradiction: the cut, the prior, the curve.
+def with_curve(rule: Rule, probabilities: np.ndarray, truth: "ArrayLike") -> Rule:
+    """Adds the cut, the prior and the curve, which follow from the probabilities of a contradiction.
 
     Args:
-        rule: what is known so far.
-        probabilities: of a contradiction, shape (rows,).
-        truth: whether each row is one, shape (rows,).
+        rule: the rule so far.
+        probabilities: the probability of a contradiction, shape (rows,).
+        truth: whether each row is a contradiction, shape (rows,).
     """
-    if truth.all() or not truth.any():  # rows of one kind show nothing
+    contradictions = np.asarray(truth, dtype=bool)
+    if contradictions.all() or not contradictions.any():  # rows of one kind show nothing
         return rule
-    prior = round(float(truth.mean()), 5)
-    return replace(rule, cut=fit_cut(probabilities, truth), prior=prior, curve=curve_of(probabilities, truth))
+    prior, cut = round(float(contradictions.mean()), 5), fit_cut(probabilities, contradictions)
+    return replace(rule, cut=cut, prior=prior, curve=curve_of(probabilities, contradictions))
 
 
 def fit_cut(probabilities: np.ndarray, truth: np.ndarray) -> float:
-    """The probability from which calling a contradiction gives the best 2-class macro-F1; see :func:`with_curve`."""
-    grid = np.array(sorted(np.linspace(0.01, 0.99, 99), key=lambda each: abs(each - 0.5)))
-    found = [_macro_f1((probabilities >= each).astype(int), truth.astype(int), 2) for each in grid]
-    return float(round(grid[int(np.argmax(found))], 2))
+    """The threshold with the best 2-class macro-F1, for probabilities and truth of shape (rows,)."""
+    thresholds = np.array(sorted(np.linspace(0.01, 0.99, 99), key=lambda threshold: abs(threshold - 0.5)))
+    scores = [_macro_f1((probabilities >= threshold).astype(int), truth.astype(int), 2) for threshold in thresholds]
+    return float(round(thresholds[int(np.argmax(scores))], 2))
 
 
 def curve_of(probabilities: np.ndarray, truth: np.ndarray) -> tuple[Point, ...]:
-    """Recall and false alarms by threshold, from the highest threshold down; see :func:`with_curve`.
+    """Recall and false alarms by threshold, from the highest threshold down, for arrays of shape (rows,).
 
-    Points at which fewer than ``CALLED`` rows are called are left out, and half a false alarm is added to those seen,
-    so that a precision is never promised on a handful of rows.
+    Points at which fewer than ``MIN_CALLED`` rows are called are left out, and half a false alarm is added to the
+    observed ones, so that no precision is promised on a handful of rows.
     """
     from sklearn.metrics import roc_curve
 
     false_alarms, recall, thresholds = roc_curve(truth, probabilities, drop_intermediate=True)
     others, contradictions = (~truth).sum(), truth.sum()
-    enough = np.flatnonzero((false_alarms * others + recall * contradictions).round() >= CALLED)
+    enough = np.flatnonzero((false_alarms * others + recall * contradictions).round() >= MIN_CALLED)
     if not len(enough):
         return ()
-    chosen = enough[np.unique(np.linspace(0, len(enough) - 1, POINTS).round().astype(int))]
+    chosen = enough[np.unique(np.linspace(0, len(enough) - 1, MAX_POINTS).round().astype(int))]
     # Rounded down, so that the row that gave a threshold still reaches it.
-    floor = np.floor(thresholds * 1e6) / 1e6
-    seen = (false_alarms * others + 0.5) / (others + 1)
+    rounded = np.floor(thresholds * 1e6) / 1e6
+    smoothed = (false_alarms * others + 0.5) / (others + 1)
     return tuple(
-        Point(float(floor[each]), round(float(recall[each]), 5), round(float(seen[each]), 5)) for each in chosen
+        Point(float(rounded[index]), round(float(recall[index]), 5), round(float(smoothed[index]), 5))
+        for index in chosen
     )
 
 
 def _macro_f1(predictions: np.ndarray, references: np.ndarray, classes: int) -> float:
-    """Macro-F1 without the metric's tables: the searches call it thousands of times."""
+    """Macro-F1; faster than scikit-learn's, because the searches call it thousands of times."""
     table = np.bincount(references * classes + predictions, minlength=classes * classes).reshape(classes, classes)
     sums = table.sum(0) + table.sum(1)
     return float(np.divide(2 * np.diag(table), sums, out=np.zeros(classes), where=sums > 0).mean())

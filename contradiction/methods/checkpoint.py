@@ -1,136 +1,112 @@
-"""The classifier of one checkpoint."""
+"""The method of one fine-tuned checkpoint, which transformers also loads by itself."""
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Any, Self
 
 from contradiction.errors import InputError
-from contradiction.inference.torch_backend import (
-    Scores,
-    check_fast_enough,
-    check_precision,
-    knows,
-    load_checkpoint,
-    score,
-)
+from contradiction.inference.base import Backend, OnBatch, Scores, backend_of
 from contradiction.inputs.characters import simplified
-from contradiction.inputs.views import STATED, VIEWS, Row, model_input
+from contradiction.inputs.tokenization import has_known_token
+from contradiction.inputs.views import VIEW_KEY, VIEWS, Row, model_input
 from contradiction.io.files import read_json, write_json
-from contradiction.io.hub import CONFIG
-from contradiction.labels import LABELS, task_with
-from contradiction.methods.base import OnBatch
-from contradiction.methods.decision import FILE, Rule
-from contradiction.methods.probabilistic import LabelClassifier
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from contradiction.io.hub import CONFIG, fetched
+from contradiction.methods.decision import LEGACY_FILE, Rule
+from contradiction.methods.loading import register
+from contradiction.methods.softmax import SoftmaxClassifier
 
 
-class CheckpointClassifier(LabelClassifier):
+@register
+class CheckpointClassifier(SoftmaxClassifier):
     """A classifier of one checkpoint.
 
     Args:
-        model: a sequence-classification model whose configuration names the labels; it is set to evaluation mode.
-        tokenizer: its tokenizer.
-        view: the utterances it reads (a key of ``contradiction.inputs.views.VIEWS``); by default what its
-            configuration says.
-        name: how messages name it.
-        rule: its decision rule.
-        precision: of the arithmetic, one of ``contradiction.inference.torch_backend.PRECISIONS``. ``bf16`` is faster
-            on a CPU that has the instructions, and moves probabilities a little (``docs/operators.md`` has both in
-            figures); ``fp16`` is for GPUs.
+        backend: the loaded checkpoint, whose configuration names the labels.
+        view: the utterances that it reads, a key of ``contradiction.inputs.views.VIEWS``; by default the one that its
+            configuration names.
+        name: the name of the model in messages.
+        rule: the decision rule.
 
     Raises:
-        InputError: the label names, the view or the precision are unknown.
+        InputError: the labels or the view are unknown.
     """
 
+    MARKER = CONFIG
+    FILES = ("tokenizer_config.json",)
+    WEIGHTS = ("model.safetensors",)
+    TRANSFORMERS = True
+
     def __init__(
-        self,
-        model: "PreTrainedModel",
-        tokenizer: "PreTrainedTokenizerBase",
-        view: str | None = None,
-        name: str = "model",
-        rule: Rule | None = None,
-        precision: str = "fp32",
+        self, backend: Backend, view: str | None = None, name: str = "model", rule: Rule | None = None
     ) -> None:
-        self.labels = tuple(label for _, label in sorted((model.config.id2label or {}).items()))
-        task = task_with(self.labels)
-        if task is None:
-            known = "; ".join(", ".join(names) for names in LABELS.values())
-            raise InputError(f"{name}: its labels are {', '.join(self.labels)}; a detector's are one of: {known}")
-        view = view or str(getattr(model.config, STATED, ""))
+        labels = [label for _, label in sorted(backend.config["id2label"].items(), key=lambda item: int(item[0]))]
+        view = view or str(backend.config.get(VIEW_KEY, ""))
+        super().__init__(labels, VIEWS.get(view, ()), name, rule)
         if view not in VIEWS:
-            wrong = f"there is no view {view!r}" if view else "its configuration does not say which utterances it reads"
-            raise InputError(f"{name}: {wrong}; views are {', '.join(VIEWS)}")
-        self.model, self.tokenizer, self.name, self.task = model.eval(), tokenizer, name, task
-        self.columns = VIEWS[view]
-        self.rule, self.precision = rule or Rule(), check_precision(precision)
-        check_fast_enough(precision, model.device.type, name)
+            problem = f"there is no view {view!r}" if view else "its configuration names no view"
+            raise InputError(f"{name}: {problem}; views are {', '.join(VIEWS)}")
+        self.backend = backend
 
     @classmethod
-    def load(
-        cls, name: str | Path, *, view: str | None = None, device: str | None = None, precision: str = "fp32"
-    ) -> Self:
-        """Loads a checkpoint and its decision rule from a folder or from the Hub.
+    def load(cls, folder: str | Path, *, view: str | None = None, backend: str = "torch", **options: Any) -> Self:
+        """Loads a checkpoint and its decision rule.
 
-        A rule holds for the view that it was chosen with; with another one it is left out.
+        A rule holds for the view that it was chosen with; for another view the default rule is used.
+
+        Args:
+            folder: a folder or Hub id.
+            view: see :class:`CheckpointClassifier`.
+            backend: see ``contradiction.methods.loading.load_classifier``.
+            options: the device and the precision, see there.
 
         Raises:
-            InputError: there is no such checkpoint, it is no classifier of this project, or the Hub cannot be asked
-                whether it has a rule.
+            InputError: there is no such checkpoint, or it is not a classifier of this project.
         """
-        check_precision(precision)  # before a large model is loaded
-        model, tokenizer = load_checkpoint(name, device)
-        stated = getattr(model.config, STATED, None)
-        own = stated is not None and view in (None, stated)
-        return cls(model, tokenizer, view, str(name), Rule.load(_rule_folder(name)) if own else None, precision)
+        loaded = backend_of(backend).load(folder, **options)
+        own_view = loaded.config.get(VIEW_KEY)
+        rule = None
+        if own_view is not None and view in (None, own_view):
+            rule = Rule.from_config(loaded.config, Path(folder) / CONFIG) or _legacy_rule(folder)
+        return cls(loaded, view, str(folder), rule)
 
-    def model_input(self, utterances: Row) -> dict[str, str]:
-        """What the checkpoint reads of a row: the input of a text-classification pipeline on it."""
-        return model_input(utterances, self.columns, self.tokenizer)
+    @classmethod
+    def check_folder(cls, folder: Path) -> None:
+        """Raises InputError where the configuration, the tokenizer or the weights are missing."""
+        super().check_folder(folder)
+        if not [*folder.glob("*.safetensors"), *folder.glob("pytorch_model*.bin")]:
+            raise InputError(f"{folder}: no weights (*.safetensors)")
 
-    def _score(self, rows: Sequence[Row], batch_size: int, on_batch: OnBatch | None) -> Scores:
+    def model_input(self, row: Row) -> dict[str, str]:
+        """The input of a text-classification pipeline for a row."""
+        return model_input(row, self.columns, self.backend.tokenizer)
+
+    def score(self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None) -> Scores:
+        """The logits of rows, and what was truncated; see :meth:`SoftmaxClassifier.score`."""
         inputs = [self.model_input(row) for row in rows]
-        return score(
-            self.model, self.tokenizer, inputs, batch_size=batch_size, on_batch=on_batch, precision=self.precision
-        )
+        return self.backend.score(inputs, batch_size=batch_size, on_batch=on_batch)
 
-    def knows(self, text: str) -> bool:
-        """Whether the model has a token of its own for any part of a text."""
-        return knows(self.tokenizer, simplified(text))
+    def has_token_for(self, text: str) -> bool:
+        """Whether the tokenizer has a token for any part of a text."""
+        return has_known_token(self.backend.tokenizer, simplified(text))
 
 
-def demand_no_other_view(folder: Path, view: str) -> None:
-    """Raises InputError where a checkpoint says already that it reads other utterances, or there is no checkpoint."""
+def check_view(folder: Path, view: str) -> None:
+    """Raises InputError where a folder holds no checkpoint, or one that states another view."""
     file = folder / CONFIG
     if not file.is_file():
         raise InputError(f"{folder}: the folder holds no checkpoint (no {CONFIG}) that could read a view")
-    if (stated := read_json(file).get(STATED, view)) != view:
-        raise InputError(f"{file}: reads {stated}, not {view}; leave the view out")
+    if (own_view := read_json(file).get(VIEW_KEY, view)) != view:
+        raise InputError(f"{file}: reads {own_view}, not {view}; leave the view out")
 
 
-def state_view(folder: Path, view: str) -> None:
-    """Writes into the configuration of a checkpoint from elsewhere which utterances it reads."""
-    write_json(folder / CONFIG, read_json(folder / CONFIG) | {STATED: view})
+def save_view(folder: Path, view: str) -> None:
+    """Writes the view of a checkpoint into its configuration."""
+    write_json(folder / CONFIG, read_json(folder / CONFIG) | {VIEW_KEY: view})
 
 
-def named_in(file: Path, key: str) -> list[Path]:
-    """The folders of checkpoints that a file, which lies beside them, names in a list under a key.
-
-    Raises:
-        InputError: it names none.
-    """
-    names = read_json(file).get(key)
-    if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
-        raise InputError(f'{file}: must be {{"{key}": [folder, ...]}}')
-    return [file.parent / name for name in names]
-
-
-def _rule_folder(name: str | Path) -> Path:
-    """The folder in which the rule of a model lies, fetched where ``name`` is a Hub id."""
+def _legacy_rule(name: str | Path) -> Rule:
+    """The rule of an older model, which is in a file of its own."""
     if Path(name).is_dir():
-        return Path(name)
-    from contradiction.io.hub import fetched
-
-    file = fetched(str(name), FILE)
-    return file.parent if file else Path(name)
+        return Rule.load_legacy(Path(name))
+    file = fetched(str(name), LEGACY_FILE)
+    return Rule.load_legacy(file.parent) if file else Rule()

@@ -1,16 +1,20 @@
 """The decision rule of a detector: from probabilities to labels, chosen on the validation split."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
+
+import numpy as np
 
 from contradiction.errors import InputError
 from contradiction.io.files import read_json, write_json
 from contradiction.rates import precision_at
 
-FILE = "decision.json"
+KEY = "cdconv_decision"  # of the rule in the JSON file of a model folder, for a checkpoint its config.json
+LEGACY_FILE = "decision.json"  # which held the rule in older model folders
+TINY = 1e-12  # the lowest probability: 0 has no logarithm
 
 
 @dataclass(frozen=True)
@@ -29,22 +33,22 @@ class Point:
 
     def precision(self, prior: float) -> float:
         """The share of called replies that are contradictions, where ``prior`` of all replies are; 0 where none is."""
-        found = float(precision_at(prior, self.recall, self.false_alarms))
-        return 0.0 if math.isnan(found) else found
+        precision = float(precision_at(prior, self.recall, self.false_alarms))
+        return 0.0 if math.isnan(precision) else precision
 
 
 @dataclass(frozen=True)
 class Rule:
-    """The decision rule of a detector, all of it chosen on the validation split.
+    """The decision rule of a detector, chosen on the validation split.
 
     Attributes:
-        temperature: divides the logits, so that probabilities are as sure as they are right.
-        biases: label -> what is then added to its logit, to the same end; others have 0.
-        offsets: label -> what is added to its log-probability before the most probable label is taken, or to the
-            log-odds of its stage before the first that fires is taken, for the sake of macro-F1; others have 0.
-        cut: the probability of a contradiction from which a reply is one, where only two labels are asked for.
-        prior: the share of contradictions among the rows that the probabilities were fitted to.
-        curve: from the highest threshold down; empty where it was never measured.
+        temperature: divides the logits, so that probabilities are as high as they are right.
+        biases: label -> what is then added to its logit, for the same reason; other labels have 0.
+        offsets: label -> what is added to its log-probability before the most probable label is taken, for a better
+            macro-F1; other labels have 0. In the hierarchical method it is added to the log-odds of a stage.
+        cut: the probability of a contradiction from which a reply is called one, where there are only two labels.
+        prior: the share of contradictions among the rows that the probabilities were calibrated on.
+        curve: from the highest threshold down; empty where it was not measured.
     """
 
     temperature: float = 1.0
@@ -54,33 +58,71 @@ class Rule:
     prior: float | None = None
     curve: tuple[Point, ...] = ()
 
-    @classmethod
-    def load(cls, folder: str | Path) -> Self:
-        """The rule in a model folder; the plain one, the most probable label, where there is none.
+    def calibrate(self, logits: np.ndarray, labels: Sequence[str]) -> np.ndarray:
+        """Calibrated probabilities of logits; both have the shape (rows, classes)."""
+        return np.maximum(softmax(logits / self.temperature + self.biases_of(labels)), TINY)
 
-        Raises:
-            InputError: the file does not hold a rule.
-        """
-        path = Path(folder) / FILE
-        if not path.is_file():
-            return cls()
-        from pydantic import TypeAdapter
+    def decide(self, probabilities: np.ndarray, labels: Sequence[str]) -> np.ndarray:
+        """The class ids of calibrated probabilities, shape (rows, classes); of two, the second is the contradiction."""
+        if len(labels) == 2:
+            return (probabilities[:, 1] >= self.cut).astype(int)
+        return np.argmax(np.log(probabilities) + [self.offsets.get(name, 0.0) for name in labels], axis=1)
 
-        values = read_json(path)
-        try:
-            points = [dict(zip(("threshold", "recall", "false_alarms"), each, strict=True)) for each in values["curve"]]
-            rule = TypeAdapter(cls).validate_python({**values, "curve": points})
-            if not rule.temperature > 0 or not 0 < (rule.prior or 0.5) < 1:
-                raise ValueError
-        except (TypeError, KeyError, ValueError):  # pydantic's ValidationError among them
-            raise InputError(f"{path}: holds no decision rule; `cdconv calibrate` writes one") from None
-        return rule
+    def biases_of(self, labels: Sequence[str]) -> np.ndarray:
+        """The biases in the order of the labels."""
+        return np.array([self.biases.get(name, 0.0) for name in labels])
 
     def without_curve(self) -> dict[str, Any]:
-        """What an evaluation keeps of the rule that it was made with: all that decides."""
+        """All that decides, as an evaluation keeps it."""
         return {name: value for name, value in asdict(self).items() if name != "curve"}
 
-    def save(self, folder: str | Path) -> None:
-        """Writes the rule into a model folder."""
-        curve = [[each.threshold, each.recall, each.false_alarms] for each in self.curve]
-        write_json(Path(folder) / FILE, {**asdict(self), "curve": curve})
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], where: str | Path) -> Self | None:
+        """The rule in the contents of a JSON file, for a checkpoint those of its config.json; None where it has none.
+
+        Raises:
+            InputError: the rule is damaged; the message begins with ``where``.
+        """
+        return cls._parse(config[KEY], where) if config.get(KEY) is not None else None
+
+    @classmethod
+    def load(cls, file: Path) -> Self:
+        """The rule that a JSON file of a model folder keeps; the default one where there is none.
+
+        Raises:
+            InputError: the rule is damaged.
+        """
+        rule = cls.from_config(read_json(file), file) if file.is_file() else None
+        return rule or cls.load_legacy(file.parent)
+
+    @classmethod
+    def load_legacy(cls, folder: Path) -> Self:
+        """The rule in the file of its own that older model folders have; the default one where there is none."""
+        file = folder / LEGACY_FILE
+        return cls._parse(read_json(file), file) if file.is_file() else cls()
+
+    def save(self, file: Path) -> None:
+        """Writes the rule into a JSON file of a model folder, beside what else the file holds."""
+        curve = [[point.threshold, point.recall, point.false_alarms] for point in self.curve]
+        write_json(file, read_json(file) | {KEY: {**asdict(self), "curve": curve}})
+        (file.parent / LEGACY_FILE).unlink(missing_ok=True)
+
+    @classmethod
+    def _parse(cls, values: Any, where: str | Path) -> Self:
+        from pydantic import TypeAdapter
+
+        try:
+            names = ("threshold", "recall", "false_alarms")
+            curve = [dict(zip(names, point, strict=True)) for point in values["curve"]]
+            rule = TypeAdapter(cls).validate_python({**values, "curve": curve})
+            if not rule.temperature > 0 or not 0 < (rule.prior or 0.5) < 1:
+                raise ValueError
+        except (TypeError, KeyError, ValueError):  # a ValidationError of pydantic is a ValueError
+            raise InputError(f"{where}: holds no decision rule; `cdconv calibrate` writes one") from None
+        return rule
+
+
+def softmax(logits: np.ndarray) -> np.ndarray:
+    """Softmax over the last axis; not scipy's, because the demo page is installed without scipy."""
+    powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return powers / powers.sum(axis=-1, keepdims=True)

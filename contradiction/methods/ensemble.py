@@ -1,106 +1,110 @@
-"""An ensemble: detectors with the same labels that are asked together, each in its own view."""
+"""An ensemble: the mean of several models with the same labels, each in its own view."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
 from contradiction.errors import InputError
-from contradiction.inference.torch_backend import Scores
+from contradiction.inference.base import OnBatch, Scores
 from contradiction.inputs.views import CONVERSATION, Row
-from contradiction.io.files import read_json
-from contradiction.methods import kernel
-from contradiction.methods.base import OnBatch, joint_progress
-from contradiction.methods.checkpoint import CheckpointClassifier, named_in
+from contradiction.methods.base import joint_progress
 from contradiction.methods.decision import Rule
-from contradiction.methods.probabilistic import LabelClassifier, calibrated
+from contradiction.methods.loading import load_classifier, load_rule, register
+from contradiction.methods.softmax import SoftmaxClassifier
 
-FILE = "ensemble.json"
 
+@register
+class EnsembleClassifier(SoftmaxClassifier):
+    """The mean of the log-probabilities of several classifiers.
 
-class EnsembleClassifier(LabelClassifier):
-    """The mean of what several classifiers say, taken of their log-probabilities.
+    Models that read different views, or were trained with different seeds, err on different rows, so their mean is
+    more often right than each of them (Lakshminarayanan et al., 2017, *Simple and scalable predictive uncertainty
+    estimation using deep ensembles*, section 2.4, with the mean of probabilities; the mean of their logarithms is the
+    product of experts of Hinton, 2002). A reply without an earlier reply is judged by those members alone that can
+    judge it, where there are any.
 
-    Detectors that read different views, or were trained with different seeds, are wrong about different rows, so that
-    their mean is more often right than each (Lakshminarayanan et al., 2017, *Simple and scalable predictive uncertainty
-    estimation using deep ensembles*, section 2.4, who take the mean of the probabilities; that of their logarithms is
-    the product of experts of Hinton, 2002). A reply with nothing before it is left to the members that judge such ones,
-    where there are any.
-
-    Each is calibrated first, or the surest would be heard most, whether or not it is right: a fine-tuned encoder is too
-    sure, and a kernel machine not sure enough.
+    Each member is calibrated first, because an overconfident member would outweigh the others: a fine-tuned encoder is
+    overconfident, and kernel ridge regression is underconfident.
 
     Args:
-        members: classifiers with the same labels; of their own decision rules only the calibration counts.
-        name: how messages name it.
-        rule: its decision rule.
-        calibrate: whether the members are calibrated. Ensembles that were put together before this was done are not,
-            because their own rule was chosen without it.
+        members: classifiers with the same labels; of their decision rules only the calibration counts.
+        name: the name of the model in messages.
+        rule: the decision rule.
+        calibrate: whether the members are calibrated. In older ensembles they are not, and their rule was chosen so.
 
     Raises:
-        InputError: there are fewer than two, or they have different labels.
+        InputError: there are fewer than two members, or their labels differ.
     """
 
-    PARTS = "members"  # the key of the list in its file
+    MARKER = "ensemble.json"
+    PARTS = "members"
+    ENSEMBLE_MEMBER = False
 
     def __init__(
-        self, members: Sequence[LabelClassifier], name: str = "model", rule: Rule | None = None, calibrate: bool = True
+        self,
+        members: Sequence[SoftmaxClassifier],
+        name: str = "model",
+        rule: Rule | None = None,
+        calibrate: bool = True,
     ) -> None:
         if len(members) < 2:
             raise InputError(f"{name}: an ensemble has two members at least")
         first = members[0]
         for other in members[1:]:
             if set(other.labels) != set(first.labels):
-                one, two = (f"{each.name} tells {', '.join(each.labels)}" for each in (first, other))
+                one, two = (f"{member.name} tells {', '.join(member.labels)}" for member in (first, other))
                 raise InputError(f"{name}: the members of an ensemble have the same labels, but {one}; {two}")
         self.members, self._calibrate = tuple(members), calibrate
-        self.name, self.task, self.labels, self.rule = name, first.task, first.labels, rule or Rule()
-        read = {column for each in members for column in each.columns}
-        # Premise and hypothesis, where it is not conversations that they read.
-        self.columns = tuple(column for column in CONVERSATION if column in read) or first.columns
+        read = {column for member in members for column in member.columns}
+        # The columns of the first member where they are not those of a conversation: premise and hypothesis.
+        columns = tuple(column for column in CONVERSATION if column in read) or first.columns
+        super().__init__(first.labels, columns, name, rule)
 
     @classmethod
-    def load(cls, folder: str | Path, *, device: str | None = None, precision: str = "fp32") -> Self:
-        """Loads the members that a folder's ``ensemble.json`` names.
-
-        Raises:
-            InputError: the file names no usable members.
-        """
+    def load(cls, folder: str | Path, **options: Any) -> Self:
+        """Loads the members that ``ensemble.json`` names; see :meth:`Classifier.load`."""
         folder = Path(folder)
-        places = named_in(folder / FILE, cls.PARTS)
-        members = [_kind(place).load(place, device=device, precision=precision) for place in places]
-        return cls(members, str(folder), Rule.load(folder), bool(read_json(folder / FILE).get("calibrated")))
+        members: list[Any] = [load_classifier(part, **options) for part in cls.parts(folder)]
+        calibrate = bool(cls.describe(folder).get("calibrated"))
+        return cls(members, str(folder), Rule.load(folder / cls.MARKER), calibrate)
+
+    @classmethod
+    def identity(cls, folder: Path) -> list[bytes]:
+        """Where members are calibrated, their names and their decision rules."""
+        description = cls.describe(folder)
+        if not description.get("calibrated"):
+            return []
+        rules = {part.name: load_rule(part).without_curve() for part in cls.parts(folder)}
+        return [json.dumps(rules, sort_keys=True).encode()]
 
     @property
     def judges_openings(self) -> bool:
-        """Whether any member does."""
+        """Whether any member can judge a reply without an earlier reply."""
         return any(member.judges_openings for member in self.members)
 
-    def knows(self, text: str) -> bool:
+    def has_token_for(self, text: str) -> bool:
         """Whether any member has a token for any part of a text."""
-        return any(member.knows(text) for member in self.members)
+        return any(member.has_token_for(text) for member in self.members)
 
-    def _score(self, rows: Sequence[Row], batch_size: int, on_batch: OnBatch | None) -> Scores:
-        opening = np.array(
-            [row.get("b1") == "" for row in rows], dtype=bool
-        )  # as ``contradiction.inputs.windows`` writes it
+    def score(self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None) -> Scores:
+        """The mean log-probabilities of rows as logits; see :meth:`SoftmaxClassifier.score`."""
+        # ``contradiction.inputs.windows`` leaves b1 empty where there is no earlier reply.
+        opening = np.array([row.get("b1") == "" for row in rows], dtype=bool)
         able = [member for member in self.members if member.judges_openings] or list(self.members)
-        sums, readers = np.zeros((len(rows), len(self.labels))), np.zeros((len(rows), 1))
-        unread: list[str | None] = [None] * len(rows)
-        everywhere, later = range(len(rows)), np.flatnonzero(~opening).tolist()
-        read = [everywhere if member in able else later for member in self.members]
-        told = joint_progress(on_batch, len(rows), sum(map(len, read)))
-        for member, places in zip(self.members, read, strict=True):
-            found = member._score([rows[place] for place in places], batch_size, told)
+        all_rows, later_rows = range(len(rows)), np.flatnonzero(~opening).tolist()
+        rows_of = [all_rows if member in able else later_rows for member in self.members]
+        report = joint_progress(on_batch, len(rows), sum(map(len, rows_of)))
+        sums, counts = np.zeros((len(rows), len(self.labels))), np.zeros((len(rows), 1))
+        truncations: list[str | None] = [None] * len(rows)
+        for member, indices in zip(self.members, rows_of, strict=True):
+            scores = member.score([rows[index] for index in indices], batch_size=batch_size, on_batch=report)
             order = [member.labels.index(label) for label in self.labels]
-            said = calibrated(member.rule if self._calibrate else Rule(), found.logits, member.labels)
-            sums[places] += np.log(said[:, order])
-            readers[places] += 1
-            for place, lost in zip(places, found.unread, strict=True):
-                unread[place] = unread[place] or lost
-        return Scores(sums / readers, unread)
-
-
-def _kind(member: Path) -> type[CheckpointClassifier] | type[kernel.FrozenClassifier]:
-    return kernel.FrozenClassifier if (member / kernel.FILE).is_file() else CheckpointClassifier
+            rule = member.rule if self._calibrate else Rule()
+            sums[indices] += np.log(rule.calibrate(scores.logits, member.labels)[:, order])
+            counts[indices] += 1
+            for index, truncation in zip(indices, scores.truncations, strict=True):
+                truncations[index] = truncations[index] or truncation
+        return Scores(sums / counts, truncations)

@@ -1,123 +1,141 @@
-"""The hierarchical method (paper, section 5.1): a classifier for each category; the first that fires decides."""
+"""The hierarchical method (paper, section 5.1): one classifier for each category; the first that fires decides."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
 from contradiction.errors import InputError
+from contradiction.inference.base import OnBatch
 from contradiction.inputs.views import CONVERSATION, Row
-from contradiction.labels import HISTORY, INTRA, LABELS, NON_CONTRADICTION, STAGES
-from contradiction.methods.base import Classifier, OnBatch, Reading, joint_progress
-from contradiction.methods.checkpoint import CheckpointClassifier, named_in
-from contradiction.methods.decision import Rule
+from contradiction.labels import HISTORY, INTRA, LABELS, NON_CONTRADICTION, STAGES, is_contradiction
+from contradiction.methods.base import Classifier, Prediction, joint_progress
+from contradiction.methods.checkpoint import CheckpointClassifier
+from contradiction.methods.decision import TINY, Rule
+from contradiction.methods.loading import register
 
-FILE = "stages.json"
 
-
+@register
 class HierarchicalClassifier(Classifier):
     """Classifiers of one category each, in the order in which they decide.
 
-    The first stage that gives its category more than one half names it; a later one is then not heard. The probability
-    of a contradiction is that of the surest stage, so that it exceeds one half exactly where a stage fires, and is
-    shared among the categories in proportion to their stages. The category decided on may so not be the most probable.
+    The first stage that gives its category more than one half decides; the later ones then do not count. The
+    probability of a contradiction is that of the stage with the highest probability, so it exceeds one half exactly
+    where a stage fires. The categories share it in proportion to the probabilities of their stages. So the category
+    that is decided on may not be the most probable one.
 
     Args:
         stages: classifiers, each of which tells one category from all other rows.
-        name: how messages name it.
-        rule: its decision rule; of the stages' own rules only the calibration counts.
+        name: the name of the model in messages.
+        rule: the decision rule; of the rules of the stages only the calibration counts.
+
+    Raises:
+        InputError: there is not exactly one stage for each category.
     """
 
-    PARTS = "stages"  # the key of the list in its file
+    MARKER = "stages.json"
+    PARTS = "stages"
 
     def __init__(self, stages: Sequence[CheckpointClassifier], name: str = "model", rule: Rule | None = None) -> None:
         self.stages = tuple(stages)
         self.name, self.task, self.labels, self.rule = name, "4-class", LABELS["4-class"], rule or Rule()
-        read = {column for stage in self.stages for column in stage.columns}
-        self.columns = tuple(column for column in CONVERSATION if column in read)
+        columns = {column for stage in self.stages for column in stage.columns}
+        self.columns = tuple(column for column in CONVERSATION if column in columns)
         tasks = [stage.task for stage in self.stages]
         if sorted(tasks) != sorted(STAGES):
             raise InputError(f"{name}: its stages are {', '.join(tasks)}; there must be one for each category")
 
     @classmethod
-    def load(cls, folder: str | Path, *, device: str | None = None, precision: str = "fp32") -> Self:
-        """Loads the stages that a folder's ``stages.json`` names.
-
-        Raises:
-            InputError: the file names no usable stages.
-        """
+    def load(cls, folder: str | Path, **options: Any) -> Self:
+        """Loads the stages that ``stages.json`` names; see :meth:`Classifier.load`."""
         folder = Path(folder)
-        places = named_in(folder / FILE, cls.PARTS)
-        stages = [CheckpointClassifier.load(place, device=device, precision=precision) for place in places]
-        return cls(stages, str(folder), Rule.load(folder))
+        stages = [CheckpointClassifier.load(part, **options) for part in cls.parts(folder)]
+        return cls(stages, str(folder), Rule.load(folder / cls.MARKER))
 
-    def read(self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None) -> list[Reading]:
-        """Reads rows by all stages; see :meth:`Classifier.read`."""
-        told = joint_progress(on_batch, len(rows), len(rows) * len(self.stages))
-        heard = [stage.read(rows, batch_size=batch_size, on_batch=told) for stage in self.stages]
-        return [
-            Reading(
-                {stage.task: each.probabilities[stage.task] for stage, each in zip(self.stages, row, strict=True)},
-                next((each.unread for each in row if each.unread), None),
-            )
-            for row in zip(*heard, strict=True)
-        ]
+    def predict(
+        self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None
+    ) -> list[Prediction]:
+        """Predicts the probabilities of rows by all stages; see :meth:`Classifier.predict`."""
+        report = joint_progress(on_batch, len(rows), len(rows) * len(self.stages))
+        by_stage = [stage.predict(rows, batch_size=batch_size, on_batch=report) for stage in self.stages]
+        predictions = []
+        for row in zip(*by_stage, strict=True):
+            probabilities = {
+                stage.task: prediction.probabilities[stage.task]
+                for stage, prediction in zip(self.stages, row, strict=True)
+            }
+            truncation = next((prediction.truncation for prediction in row if prediction.truncation), None)
+            predictions.append(Prediction(probabilities, truncation))
+        return predictions
 
-    def knows(self, text: str) -> bool:
-        """Whether the stages' tokenizer, which is the same for all, has a token for any part of a text."""
-        return self.stages[0].knows(text)
+    def fit_rule(self, rows: Sequence[Row], labels: Sequence[str], *, on_batch: OnBatch | None = None) -> Rule:
+        """Chooses offsets, cut and curve; see :meth:`Classifier.fit_rule`."""
+        from contradiction.methods import calibration
+
+        order = [stage.task for stage in self.stages]
+        predictions = self.predict(rows, on_batch=on_batch)
+        probabilities = np.array([[prediction.probabilities[stage] for stage in order] for prediction in predictions])
+        references = calibration.class_ids(labels, (NON_CONTRADICTION, *order), self.name)
+        rule = calibration.fit_stages(probabilities, references, order)
+        return calibration.with_curve(rule, probabilities.max(axis=1), [is_contradiction(name) for name in labels])
+
+    def has_token_for(self, text: str) -> bool:
+        """Whether the tokenizer, which is the same for all stages, has a token for any part of a text."""
+        return self.stages[0].has_token_for(text)
 
     def uncalibrated(self, probabilities: Mapping[str, float]) -> Mapping[str, float]:
-        """What each stage gave its category."""
+        """The probability that each stage gives its category by its logits alone."""
         return {
-            stage.task: stage.uncalibrated(_both(stage, probabilities[stage.task]))[stage.task] for stage in self.stages
+            stage.task: stage.uncalibrated(_both_labels(stage, probabilities[stage.task]))[stage.task]
+            for stage in self.stages
         }
 
     def history_probability(self, probabilities: Mapping[str, float]) -> float:
-        """What the history stage says."""
+        """The probability by the history stage."""
         return probabilities[HISTORY]
 
-    def any_of(self, probabilities: Mapping[str, float], kinds: Sequence[str]) -> float:
-        """That of the surest of their stages."""
-        return max((probabilities[name] for name in kinds), default=0.0)
+    def contradiction_probability(self, probabilities: Mapping[str, float], categories: Sequence[str]) -> float:
+        """The highest probability among the stages of the categories."""
+        return max((probabilities[name] for name in categories), default=0.0)
 
-    def combine(self, windows: Sequence[Mapping[str, float]]) -> Mapping[str, float]:
-        """The stages of the reply and of the speaker from the nearest window, history from the surest one."""
-        return {**windows[-1], HISTORY: max(each[HISTORY] for each in windows)}
+    def combine_windows(self, windows: Sequence[Mapping[str, float]]) -> Mapping[str, float]:
+        """The nearest window for the stages of the reply and of the speaker; the maximum over windows for history."""
+        return {**windows[-1], HISTORY: max(window[HISTORY] for window in windows)}
 
-    def without_history(self, probabilities: Mapping[str, float]) -> Mapping[str, float] | None:
-        """Only the stage of the reply is heard."""
-        return {stage: each if stage == INTRA else 0.0 for stage, each in probabilities.items()}
+    def opening_probabilities(self, probabilities: Mapping[str, float]) -> Mapping[str, float] | None:
+        """Only the stage of the reply counts."""
+        return {stage: value if stage == INTRA else 0.0 for stage, value in probabilities.items()}
 
     def scores(self, probabilities: Mapping[str, float]) -> dict[str, float]:
         """The probability of every label."""
-        surest, total = max(probabilities.values()), sum(probabilities.values())
+        highest, total = max(probabilities.values()), sum(probabilities.values())
         return {
-            name: 1 - surest if name == NON_CONTRADICTION else surest * probabilities[name] / total if total else 0.0
+            name: 1 - highest if name == NON_CONTRADICTION else highest * probabilities[name] / total if total else 0.0
             for name in self.labels
         }
 
-    def label(self, probabilities: Mapping[str, float], rule: Rule, allowed: Sequence[str] = ()) -> str:
-        """The category of the first stage that fires, after the rule's offsets."""
-        odds = self._odds(probabilities, rule)
-        fired = (stage for stage in odds if odds[stage] >= 0 and (not allowed or stage in allowed))
+    def choose_label(self, probabilities: Mapping[str, float], rule: Rule, allowed: Sequence[str] = ()) -> str:
+        """The category of the first stage that fires, after the offsets."""
+        log_odds = self._log_odds(probabilities, rule)
+        fired = (stage for stage in log_odds if log_odds[stage] >= 0 and (not allowed or stage in allowed))
         return next(fired, NON_CONTRADICTION)
 
-    def category(self, probabilities: Mapping[str, float], rule: Rule, kinds: Sequence[str]) -> str:
-        """That of their first stage that fires, after the rule's offsets; of none that does, of the surest."""
-        odds = self._odds(probabilities, rule)
-        fired = (stage for stage in odds if odds[stage] >= 0 and stage in kinds)
-        return next(fired, max(kinds, key=odds.__getitem__))
+    def choose_category(self, probabilities: Mapping[str, float], rule: Rule, categories: Sequence[str]) -> str:
+        """The category of the first stage that fires, after the offsets; where none fires, the most probable one."""
+        log_odds = self._log_odds(probabilities, rule)
+        fired = (stage for stage in log_odds if log_odds[stage] >= 0 and stage in categories)
+        return next(fired, max(categories, key=log_odds.__getitem__))
 
-    def _odds(self, probabilities: Mapping[str, float], rule: Rule) -> dict[str, float]:
-        """The log-odds of the stages after the rule's offsets, in the order in which they decide."""
-        chances = np.clip([probabilities[stage.task] for stage in self.stages], 1e-12, 1 - 1e-12)
-        logs = np.log(chances / (1 - chances)).tolist()
+    def _log_odds(self, probabilities: Mapping[str, float], rule: Rule) -> dict[str, float]:
+        """The log-odds of the stages after the offsets, in the order in which the stages decide."""
+        clipped = np.clip([probabilities[stage.task] for stage in self.stages], TINY, 1 - TINY)
+        log_odds = np.log(clipped / (1 - clipped)).tolist()
         return {
-            stage.task: each + rule.offsets.get(stage.task, 0.0) for stage, each in zip(self.stages, logs, strict=True)
+            stage.task: value + rule.offsets.get(stage.task, 0.0)
+            for stage, value in zip(self.stages, log_odds, strict=True)
         }
 
 
-def _both(stage: CheckpointClassifier, probability: float) -> dict[str, float]:
+def _both_labels(stage: CheckpointClassifier, probability: float) -> dict[str, float]:
     return {name: probability if name == stage.task else 1 - probability for name in stage.labels}

@@ -1,104 +1,113 @@
-"""A classifier of which nothing is fine-tuned: an encoder as it is, and a kernel machine on its embeddings."""
+"""The kernel method: kernel ridge regression on the embeddings and n-grams of utterances; nothing is fine-tuned."""
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
 from contradiction.errors import InputError
+from contradiction.inference.base import OnBatch, Scores, check_batch_size
 from contradiction.inference.embedding import Embedder
-from contradiction.inference.torch_backend import Scores, check_batch_size
 from contradiction.inputs.characters import simplified
 from contradiction.inputs.views import Row
 from contradiction.io.files import read_json, write_json
-from contradiction.labels import LABELS, task_with
-from contradiction.methods.base import OnBatch
-from contradiction.methods.checkpoint import named_in
-from contradiction.methods.decision import Rule
-from contradiction.methods.kernel_regression import KernelModel
-from contradiction.methods.probabilistic import TINY, LabelClassifier
+from contradiction.methods.decision import TINY, Rule
+from contradiction.methods.kernel_regression import ARRAYS, FILE, KernelRegression
+from contradiction.methods.loading import register
+from contradiction.methods.softmax import SoftmaxClassifier
 
-FILE = "frozen.json"
 ENCODER = "encoder"
-AT_ONCE = 512  # rows that are compared with those fitted to: a few matrices of so many rows
+LEGACY_FILE = "frozen.json"  # which named the encoder and the labels in older model folders
+CHUNK = 512  # rows that are compared with the training rows at once: a few matrices with so many rows fit memory
 
 
-class FrozenClassifier(LabelClassifier):
-    """A kernel machine on the embeddings and n-grams of utterances, see ``contradiction.methods.kernel_regression``.
+@register
+class KernelClassifier(SoftmaxClassifier):
+    """Kernel ridge regression on utterances, see :class:`contradiction.methods.kernel_regression.KernelRegression`.
 
-    It reads each utterance alone. So one that stands in many windows of a long chat is embedded once, where a
-    fine-tuned encoder reads it once more for each window. What it knows is like whole conversations, so it says nothing
-    of a reply with nothing before it. It compares as many rows at once as fit memory well, whatever ``batch_size`` is.
+    Each utterance is embedded by itself. An utterance that occurs in many windows of a long chat is embedded once,
+    where a fine-tuned encoder reads it again in each window. The method compares whole conversations, so it does not
+    judge a reply without an earlier reply. It reads ``CHUNK`` rows at once, whatever ``batch_size`` is.
 
     Args:
-        model: the machine, fitted.
-        embed: what embeds for it.
-        labels: names by class id.
-        name: how messages name it.
-        rule: its decision rule.
+        model: the fitted regression.
+        embed: the embedder that the model was fitted with.
+        labels: the names of the labels by class id.
+        name: the name of the model in messages.
+        rule: the decision rule.
 
     Raises:
-        InputError: the label names are those of no task.
+        InputError: the labels are not those of a task.
     """
 
-    PARTS = "encoders"  # the key of the list in its file
+    MARKER = FILE
+    PARTS = "encoders"
+    FILES = (ARRAYS,)
+    WEIGHTS = (ARRAYS,)
     judges_openings = False
 
     def __init__(
-        self, model: KernelModel, embed: Embedder, labels: Sequence[str], name: str = "model", rule: Rule | None = None
+        self,
+        model: KernelRegression,
+        embed: Embedder,
+        labels: Sequence[str],
+        name: str = "model",
+        rule: Rule | None = None,
     ) -> None:
-        task = task_with(labels)
-        if task is None:
-            known = "; ".join(", ".join(names) for names in LABELS.values())
-            raise InputError(f"{name}: its labels are {', '.join(labels)}; a detector's are one of: {known}")
+        super().__init__(labels, model.columns, name, rule)
         self.model, self.embed = model, embed
-        self.name, self.task, self.labels, self.columns = name, task, tuple(labels), model.columns
-        self.rule = rule or Rule()
 
     @classmethod
-    def load(cls, folder: str | Path, *, device: str | None = None, precision: str = "fp32") -> Self:
-        """Loads what :meth:`save` wrote, and the decision rule beside it.
-
-        Raises:
-            InputError: the folder holds none, or a damaged one.
-        """
+    def load(cls, folder: str | Path, *, device: str | None = None, precision: str = "fp32", **options: Any) -> Self:
+        """Loads what :meth:`save` wrote, and the decision rule; see :meth:`Classifier.load`."""
         folder = Path(folder)
-        encoder, *_ = named_in(folder / FILE, cls.PARTS)
-        labels = read_json(folder / FILE).get("labels")
+        encoder, *_ = cls.parts(folder)
+        labels = cls.describe(folder).get("labels")
         if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
-            raise InputError(f"{folder / FILE}: names no labels")
+            raise InputError(f"{folder / cls.MARKER}: names no labels")
         embed = Embedder(encoder, precision, device=device, bar=False)
-        return cls(KernelModel.load(folder, embed), embed, labels, str(folder), Rule.load(folder))
+        rule = Rule.load(folder / cls.MARKER)
+        return cls(KernelRegression.load(folder, embed), embed, labels, str(folder), rule)
 
     def save(self, folder: str | Path) -> None:
-        """Writes the encoder, the machine and the names of the labels into a folder."""
-        self.embed.save(Path(folder) / ENCODER)
+        """Writes the encoder, the regression and the names of the labels into a folder."""
+        folder = Path(folder)
+        self.embed.save(folder / ENCODER)
         self.model.save(folder)
-        write_json(Path(folder) / FILE, {self.PARTS: [ENCODER], "labels": list(self.labels)})
+        write_json(folder / FILE, read_json(folder / FILE) | {self.PARTS: [ENCODER], "labels": list(self.labels)})
 
-    def knows(self, text: str) -> bool:
-        """Whether the encoder has a token of its own for any part of a text."""
-        return self.embed.knows(text)
+    @classmethod
+    def describe(cls, folder: Path) -> dict[str, Any]:
+        """What the folder says about the model, also an older folder."""
+        legacy = folder / LEGACY_FILE
+        return super().describe(folder) | (read_json(legacy) if legacy.is_file() else {})
 
-    def _score(self, rows: Sequence[Row], batch_size: int, on_batch: OnBatch | None) -> Scores:
+    def has_token_for(self, text: str) -> bool:
+        """Whether the encoder has a token for any part of a text."""
+        return self.embed.has_token_for(text)
+
+    def score(self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None) -> Scores:
+        """The log-probabilities of rows as logits; see :meth:`SoftmaxClassifier.score`."""
         check_batch_size(batch_size)
         logits = np.full((len(rows), len(self.labels)), np.log(TINY))
-        unread: list[str | None] = []
-        for first in range(0, len(rows), AT_ONCE):
-            some = [self._utterances(row) for row in rows[first : first + AT_ONCE]]
-            logits[first : first + len(some), self.model.classes_] = np.log(self.model.predict_proba(some))
-            cut = np.any([self.embed.cut(row[column] for row in some) for column in self.columns], axis=0)
-            unread += [self._said if each else None for each in cut]
+        truncations: list[str | None] = []
+        for first in range(0, len(rows), CHUNK):
+            chunk = [self._utterances(row) for row in rows[first : first + CHUNK]]
+            logits[first : first + len(chunk), self.model.classes_] = np.log(self.model.predict_proba(chunk))
+            truncated = np.any([self.embed.truncated(row[column] for row in chunk) for column in self.columns], axis=0)
+            truncations += [self._truncation if row else None for row in truncated]
             if on_batch:
-                on_batch(len(some))
-        return Scores(logits, unread)
+                on_batch(len(chunk))
+        return Scores(logits, truncations)
 
     def _utterances(self, row: Row) -> dict[str, str]:
-        """Those that it reads, in simplified characters; several in one column are one text."""
-        read = ((column, row[column]) for column in self.columns)
-        return {column: simplified(each if isinstance(each, str) else "\n".join(each)) for column, each in read}
+        """The utterances to read, in simplified characters; several utterances in one column are one text."""
+        texts: dict[str, Any] = {column: row[column] for column in self.columns}
+        return {
+            column: simplified(text if isinstance(text, str) else "\n".join(text)) for column, text in texts.items()
+        }
 
     @property
-    def _said(self) -> str:
+    def _truncation(self) -> str:
         return f"of a message only the last tokens were read: the model reads at most {self.embed.max_length} of each"

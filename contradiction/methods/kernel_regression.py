@@ -1,4 +1,4 @@
-"""A kernel machine on conversations, by embeddings and n-grams of their utterances: no encoder is fine-tuned."""
+"""Kernel ridge regression on conversations, by embeddings and n-grams of their utterances."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -15,26 +15,26 @@ FILE = "kernel.json"
 ARRAYS = "kernel.safetensors"
 
 # Chosen on the validation splits of 4-class and 4-class-grouped. The reply counts most, and the first turn least.
-WEIGHTS: Mapping[str, float] = {"u1": 0.5, "b2": 2.0}  # of the other utterances 1
+WEIGHTS: Mapping[str, float] = {"u1": 0.5, "b2": 2.0}  # the other utterances have 1
 GAMMA = 0.3
 RIDGE = 1.5
-FLOOR = 1e-3  # of a probability
-MOST = 30_000  # rows: each matrix of the kernel then takes 3.6 GB
+MIN_PROBABILITY = 1e-3
+MAX_ROWS = 30_000  # each matrix of the kernel then takes 3.6 GB
 
 
-class KernelModel:
-    """Kernel ridge regression from conversations to the indicators of their labels; it reads rows of a split.
+class KernelRegression:
+    """Kernel ridge regression from conversations to the indicators of their labels, in the manner of scikit-learn.
 
-    Two conversations are alike where all their utterances are: the kernel is a Gaussian of the distances between
-    utterances, weighted and summed, once between embeddings and once between TF-IDF of n-grams; both are added. What
-    the regression of a label's indicator says of a row estimates the probability of that label (Hastie et al., 2009,
-    *The Elements of Statistical Learning*, section 4.2), with what is below ``FLOOR`` raised to it. Deterministic, to
-    the last bits for one number of threads; of n rows it takes a few matrices of n * n numbers, and the time to solve n
-    equations. An utterance without words is like no other.
+    Two conversations are similar where all their utterances are. The kernel is the sum of two Gaussians: of the
+    weighted distances between the embeddings of utterances, and of those between TF-IDF vectors of their n-grams. The
+    regression of a label's indicator estimates the probability of the label (Hastie et al., 2009, *The Elements of
+    Statistical Learning*, section 4.2); values below ``MIN_PROBABILITY`` are raised to it. An utterance without words
+    is similar to no other. Fitting is deterministic, to the last bits for one number of threads. It takes a few
+    matrices of n * n numbers for n rows, and the time to solve n linear equations.
 
     Args:
         columns: the utterances that are read.
-        embed: texts to vectors, shape (texts, hidden); by default there are none, and n-grams are all that is compared.
+        embed: a function from texts to vectors, shape (texts, hidden); without it only n-grams are compared.
     """
 
     classes_: np.ndarray
@@ -43,7 +43,7 @@ class KernelModel:
         self._embed = embed
         self._gamma = GAMMA
         self._weights = {column: WEIGHTS.get(column, 1.0) for column in columns}
-        self._words = {column: vectorizer(dtype=np.float32) for column in columns}
+        self._vectorizers = {column: vectorizer(dtype=np.float32) for column in columns}
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -51,66 +51,71 @@ class KernelModel:
         return tuple(self._weights)
 
     def fit(self, rows: Sequence[Mapping[str, Any]], labels: Sequence[int]) -> Self:
-        """Fits it to rows and their class ids.
+        """Fits the regression.
+
+        Args:
+            rows: utterances by column name.
+            labels: the class id of each row.
 
         Raises:
-            InputError: there are more than ``MOST``.
+            InputError: there are more than ``MAX_ROWS`` rows.
         """
         from sklearn.kernel_ridge import KernelRidge
 
-        if len(rows) > MOST:
+        if len(rows) > MAX_ROWS:
             raise InputError(
-                f"kernel machine: {len(rows):,} rows, and it compares each with each; {MOST:,} at most, so take a share"
+                f"kernel ridge regression: {len(rows):,} rows, and it compares all pairs; fit it to a share of the "
+                f"rows, {MAX_ROWS:,} at most"
             )
-        for column, words in self._words.items():
+        for column, words in self._vectorizers.items():
             words.fit(_texts(rows, column))
         self._mean = self._mean_embedding(rows)
-        self._read = self._features(rows)
+        self._fitted = self._features(rows)
         self.classes_ = np.unique(labels)
         indicators = (np.asarray(labels)[:, None] == self.classes_).astype(np.float32)
         self._shares = indicators.mean(axis=0)
         ridge = KernelRidge(alpha=RIDGE, kernel="precomputed")
-        self._dual = ridge.fit(self._kernel(self._read), indicators - self._shares).dual_coef_
+        self._dual = ridge.fit(self._kernel(self._fitted), indicators - self._shares).dual_coef_
         return self
 
     def predict_proba(self, rows: Sequence[Mapping[str, Any]]) -> np.ndarray:
         """The probability of each class, shape (rows, classes)."""
-        found = self._kernel(self._features(rows)) @ self._dual + self._shares
-        raised = np.maximum(found, FLOOR)
+        estimates = self._kernel(self._features(rows)) @ self._dual + self._shares
+        raised = np.maximum(estimates, MIN_PROBABILITY)
         return raised / raised.sum(axis=1, keepdims=True)
 
     def save(self, folder: str | Path) -> None:
-        """Writes what was fitted into a folder: no text of the rows, and not what embeds."""
+        """Writes what was fitted into a folder, without the texts of the rows and without the encoder."""
         from safetensors.numpy import save_file
 
-        words = self._read[0]
+        words = self._fitted[0]
         arrays = {
             "shares": self._shares, "dual": self._dual,
             "words.data": words.data, "words.indices": words.indices, "words.indptr": words.indptr,
-            **{f"idf.{column}": each.idf_ for column, each in self._words.items()},
-            **({"mean": self._mean, "embeddings": self._read[1]} if self._embed else {}),
+            **{f"idf.{column}": words.idf_ for column, words in self._vectorizers.items()},
+            **({"mean": self._mean, "embeddings": self._fitted[1]} if self._embed else {}),
         }  # fmt: skip
-        save_file({name: np.ascontiguousarray(each) for name, each in arrays.items()}, Path(folder) / ARRAYS)
-        ngrams = {column: each.get_feature_names_out().tolist() for column, each in self._words.items()}
+        save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, Path(folder) / ARRAYS)
+        ngrams = {column: words.get_feature_names_out().tolist() for column, words in self._vectorizers.items()}
         values = {"weights": self._weights, "gamma": self._gamma, "classes": self.classes_.tolist(), "ngrams": ngrams}
         write_json(Path(folder) / FILE, values)
 
     @classmethod
     def load(cls, folder: str | Path, embed: Callable[[Sequence[str]], np.ndarray] | None = None) -> Self:
-        """Reads what :meth:`save` wrote.
+        """Loads what :meth:`save` wrote.
 
         Args:
-            folder: that holds it.
-            embed: as when it was fitted.
+            folder: the folder.
+            embed: the same as when the model was fitted.
 
         Raises:
-            InputError: it is not there, or damaged, or scikit-learn is not installed, as in a Space of the page alone.
+            InputError: a file is missing or damaged, or scikit-learn is not installed (the demo page has none).
         """
         from safetensors import SafetensorError
         from safetensors.numpy import load_file
 
         try:
-            import sklearn  # noqa: F401  that of the n-grams
+            import sklearn  # noqa: F401  # for the n-grams
             from scipy import sparse
         except ImportError:
             raise InputError(f"{folder}: needs scikit-learn; `pip install scikit-learn` brings it") from None
@@ -120,63 +125,64 @@ class KernelModel:
             weights, ngrams = values["weights"], values["ngrams"]
             model = cls(tuple(weights), embed)
             model._weights, model._gamma, model.classes_ = weights, values["gamma"], np.array(values["classes"])
-            for column, each in ngrams.items():
-                model._words[column] = vectorizer(dtype=np.float32, vocabulary=each)
-                model._words[column].idf_ = arrays[f"idf.{column}"].astype(np.float32)
+            for column, vocabulary in ngrams.items():
+                model._vectorizers[column] = vectorizer(dtype=np.float32, vocabulary=vocabulary)
+                model._vectorizers[column].idf_ = arrays[f"idf.{column}"].astype(np.float32)
             shape = (len(arrays["dual"]), sum(map(len, ngrams.values())))
-            parts = arrays["words.data"].astype(np.float32), arrays["words.indices"], arrays["words.indptr"]
-            model._read = [sparse.csr_array(parts, shape=shape)]
+            csr = arrays["words.data"].astype(np.float32), arrays["words.indices"], arrays["words.indptr"]
+            model._fitted = [sparse.csr_array(csr, shape=shape)]
             model._mean = None
             if embed:
                 model._mean = arrays["mean"].astype(np.float32)
-                model._read.append(arrays["embeddings"].astype(np.float32))
+                model._fitted.append(arrays["embeddings"].astype(np.float32))
             model._shares, model._dual = (arrays[name].astype(np.float32) for name in ("shares", "dual"))
-            model._check()
+            model._check_shapes()
         except InputError:
             raise
         except (KeyError, TypeError, ValueError, AttributeError, OSError, SafetensorError) as error:
             raise InputError(f"{folder}: its {FILE} and {ARRAYS} are damaged or not of one model ({error})") from error
         return model
 
-    def _check(self) -> None:
-        """Raises ValueError where the parts are not of one size, or what embeds makes vectors of another."""
+    def _check_shapes(self) -> None:
+        """Raises ValueError where arrays do not fit each other, or the embeddings those of the embedder."""
         rows, classes = self._dual.shape
         if classes != len(self.classes_) or self._shares.shape != (classes,):
             raise ValueError(f"{len(self.classes_)} classes and weights for {classes}")
         if self._embed:
-            width = len(self._weights) * self._embed(["你好"]).shape[1]
-            if self._mean.shape != (width // len(self._weights),) or self._read[1].shape != (rows, width):
-                raise ValueError(f"embeddings of {rows} rows and of this encoder are {(rows, width)}")
+            hidden = self._embed(["你好"]).shape[1]
+            shape = rows, len(self._weights) * hidden
+            if self._mean.shape != (hidden,) or self._fitted[1].shape != shape:
+                raise ValueError(f"embeddings of {rows} rows and of this encoder are {shape}")
 
     def _mean_embedding(self, rows: Sequence[Mapping[str, Any]]) -> Any:
-        """Of a sentence encoder all vectors point the same way; what tells texts apart is how they differ from this."""
+        """The mean vector: those of a sentence encoder all point the same way, and texts differ from it."""
         if not self._embed:
             return None
         return np.mean([self._embed(_texts(rows, column)).mean(axis=0) for column in self._weights], axis=0)
 
     def _features(self, rows: Sequence[Mapping[str, Any]]) -> list[Any]:
-        """Vectors whose inner products are the weighted sums of the cosines of utterances: n-grams, and embeddings."""
+        """Vectors of n-grams, and of embeddings, whose inner products are weighted sums of cosines of utterances."""
         from scipy import sparse
 
-        words, dense = [], []
+        words, embeddings = [], []
         for column, weight in self._weights.items():
             texts = _texts(rows, column)
-            words.append(weight**0.5 * self._words[column].transform(texts))
+            words.append(weight**0.5 * self._vectorizers[column].transform(texts))
             if self._embed:
-                said = np.array([[bool(text.strip())] for text in texts])
-                moved = (self._embed(texts) - self._mean) * said
-                lengths = np.linalg.norm(moved, axis=1, keepdims=True)
-                dense.append(weight**0.5 * moved / np.maximum(lengths, 1e-12))
-        found = [sparse.hstack(words, format="csr", dtype=np.float32)]
-        return [*found, np.hstack(dense)] if dense else found
+                has_words = np.array([[bool(text.strip())] for text in texts])
+                centred = (self._embed(texts) - self._mean) * has_words
+                lengths = np.linalg.norm(centred, axis=1, keepdims=True)
+                embeddings.append(weight**0.5 * centred / np.maximum(lengths, 1e-12))
+        features = [sparse.hstack(words, format="csr", dtype=np.float32)]
+        return [*features, np.hstack(embeddings)] if embeddings else features
 
     def _kernel(self, features: Sequence[Any]) -> np.ndarray:
-        """Between rows and those fitted to, shape (rows, fitted rows)."""
+        """The kernel between rows and those fitted to, shape (rows, fitted rows)."""
         total = sum(self._weights.values())
-        products = [one @ other.T for one, other in zip(features, self._read, strict=True)]
+        products = [one @ other.T for one, other in zip(features, self._fitted, strict=True)]
         products[0] = products[0].toarray()
-        # Of unit vectors the squared distance is twice what their inner product is below 1.
-        return np.sum([np.exp(2 * self._gamma * (each - total)) for each in products], axis=0)
+        # The squared distance of unit vectors is twice the difference between 1 and their inner product.
+        return np.sum([np.exp(2 * self._gamma * (product - total)) for product in products], axis=0)
 
 
 def _texts(rows: Sequence[Mapping[str, Any]], column: str) -> list[str]:

@@ -1,84 +1,108 @@
-"""What judges, from a folder or the Hub: one checkpoint, or what is made of some, as a file beside them says."""
+"""Loads a model of any method, from a folder or the Hub; the file that marks a folder says which method it is."""
 
 from pathlib import Path
+from typing import TypeVar
 
 from contradiction.errors import InputError, first_line
+from contradiction.inference.base import backend_of, check_precision
 from contradiction.io.hub import CONFIG, NotKnownError, cached, fetched
-from contradiction.methods import ensemble, hierarchical, kernel
-from contradiction.methods.checkpoint import CheckpointClassifier, named_in
-from contradiction.methods.ensemble import EnsembleClassifier
-from contradiction.methods.hierarchical import HierarchicalClassifier
-from contradiction.methods.kernel import FrozenClassifier
-from contradiction.methods.probabilistic import LabelClassifier
+from contradiction.io.weights import digest
+from contradiction.methods.base import Classifier
+from contradiction.methods.decision import Rule
 
-# The file that a folder has whose checkpoints are in sub-folders, and what loads it.
-COMPOSITE: dict[str, type[HierarchicalClassifier] | type[EnsembleClassifier] | type[FrozenClassifier]] = {
-    hierarchical.FILE: HierarchicalClassifier,
-    ensemble.FILE: EnsembleClassifier,
-    kernel.FILE: FrozenClassifier,
-}
+METHODS: list[type[Classifier]] = []
+_Method = TypeVar("_Method", bound=Classifier)
+
+
+def register(method: type[_Method]) -> type[_Method]:
+    """Makes a method known; a decorator."""
+    METHODS.append(method)
+    return method
 
 
 def load_classifier(
-    name: str | Path, *, view: str | None = None, device: str | None = None, precision: str = "fp32"
-) -> LabelClassifier | HierarchicalClassifier:
-    """Loads a classifier with its decision rule.
+    name: str | Path,
+    *,
+    view: str | None = None,
+    device: str | None = None,
+    precision: str = "fp32",
+    backend: str = "torch",
+) -> Classifier:
+    """Loads a model with its decision rule.
 
     Args:
-        name: folder or Hub id.
-        view: the utterances it reads, for one checkpoint whose configuration does not say.
+        name: a folder or Hub id.
+        view: the utterances that the model reads, for a checkpoint whose configuration does not say.
         device: for instance ``cpu`` or ``cuda:1``; by default a GPU where there is one.
-        precision: of the arithmetic, see :class:`contradiction.methods.checkpoint.CheckpointClassifier`.
+        precision: one of ``contradiction.inference.base.PRECISIONS``. ``bf16`` is faster on a CPU with the
+            instructions, and changes probabilities a little (``docs/operators.md`` has figures); ``fp16`` is for GPUs.
+        backend: what runs the encoders, a key of ``contradiction.inference.base.BACKENDS``.
 
     Raises:
-        InputError: there is none of that name, it is no classifier of this project, or it has views of its own.
+        InputError: there is no such model, it is not one of this project, or it states its views itself.
     """
-    if kind := composite(name):
-        if view is not None:
-            raise InputError(f"{name}: says itself what each of its checkpoints reads; leave the view out")
-        return COMPOSITE[kind].load(_folder(name), device=device, precision=precision)
-    return CheckpointClassifier.load(name, view=view, device=device, precision=precision)
+    check_precision(precision)  # before a large model is loaded
+    backend_of(backend)
+    method = method_of(name)
+    if method.MARKER == CONFIG:  # transformers fetches such a model itself
+        return method.load(name, view=view, device=device, precision=precision, backend=backend)
+    if view is not None:
+        raise InputError(f"{name}: says itself what each of its checkpoints reads; leave the view out")
+    return method.load(_fetch(name), device=device, precision=precision, backend=backend)
 
 
-def composite(name: str | Path) -> str | None:
-    """The key of ``COMPOSITE`` that a model has; None for one plain checkpoint.
+def method_of(name: str | Path) -> type[Classifier]:
+    """The method of a model, a folder or Hub id; a plain checkpoint where no other method marks it.
 
     Raises:
         InputError: the Hub cannot be asked for the moment.
     """
+    checkpoint = next(method for method in METHODS if method.MARKER == CONFIG)
+    composites = [method for method in METHODS if method is not checkpoint]
     folder = Path(name)
     if folder.is_dir():
-        return next((file for file in COMPOSITE if (folder / file).is_file()), None)
+        return next((method for method in composites if (folder / method.MARKER).is_file()), checkpoint)
     try:
-        return next((file for file in COMPOSITE if fetched(str(name), file)), None)
+        return next((method for method in composites if fetched(str(name), method.MARKER)), checkpoint)
     except NotKnownError:
-        if cached(str(name), CONFIG):  # a repo whose checkpoints are in sub-folders has none of its own
-            return None
+        if cached(str(name), CONFIG):  # only a repo of a plain checkpoint has one at its root
+            return checkpoint
         raise
 
 
-def checkpoints(folder: str | Path) -> list[Path]:
-    """The folders of the checkpoints that a model folder holds: those that its file names, or the folder itself.
+def parts_of(folder: str | Path) -> list[Path]:
+    """A model folder, the folders that it consists of, and the folders that those consist of.
 
     Raises:
-        InputError: the file names none.
-    """
-    return [each for each in parts(folder) if not composite(each)]
-
-
-def parts(folder: str | Path) -> list[Path]:
-    """A model folder, the folders that its file names, and those that theirs name.
-
-    Raises:
-        InputError: a file names none.
+        InputError: a folder does not name its parts.
     """
     folder = Path(folder)
-    kind = composite(folder)
-    named = named_in(folder / kind, COMPOSITE[kind].PARTS) if kind else []
-    return [folder, *(part for each in named for part in parts(each))]
+    return [folder, *(part for child in method_of(folder).parts(folder) for part in parts_of(child))]
 
 
-def _folder(name: str | Path) -> Path:
+def load_rule(folder: str | Path) -> Rule:
+    """The decision rule of a model folder; the default one where there is none.
+
+    Raises:
+        InputError: the rule is damaged.
+    """
+    return Rule.load(Path(folder) / method_of(folder).MARKER)
+
+
+def save_rule(folder: str | Path, rule: Rule) -> None:
+    """Writes the decision rule of a model folder."""
+    rule.save(Path(folder) / method_of(folder).MARKER)
+
+
+def name_with_digest(name: str | None) -> str | None:
+    """How a record names a model: a folder by its name and a digest of its weights; a Hub id, or None, as it is."""
+    if not name or not Path(name).is_dir():
+        return name
+    folder = Path(name)
+    return f"{folder.resolve().name}@{digest(folder, method_of(folder).identity(folder))}"
+
+
+def _fetch(name: str | Path) -> Path:
     if Path(name).is_dir():
         return Path(name)
     from huggingface_hub import snapshot_download

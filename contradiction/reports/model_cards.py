@@ -16,9 +16,8 @@ from contradiction.io.files import read_json
 from contradiction.io.tables import Table, percent
 from contradiction.io.templates import render
 from contradiction.labels import LABELS, STAGES, task_of
-from contradiction.methods import ensemble as ensembles
-from contradiction.methods import kernel
 from contradiction.methods.decision import Rule
+from contradiction.methods.loading import load_rule, method_of
 from contradiction.reports import attribution, card_examples
 from contradiction.reports.analysis.headlines import headlines
 from contradiction.training import base_model, record
@@ -120,7 +119,8 @@ def _card(
         citation=cdconv.CITATION,
         **_what_it_tells(recipe),
         **_use(folder, name, run, recipe),
-        **_decision(Rule.load(folder), evaluations),
+        rule_file=method_of(folder).MARKER,
+        **_decision(load_rule(folder), evaluations),
         **_figures(evaluations, recipe["config"], repo),
         **_training(run, recipe),
         opinions=_opinions,
@@ -176,10 +176,10 @@ def _what_it_tells(recipe: Mapping[str, Any]) -> dict[str, Any]:
 def _use(folder: Path, name: str, run: Mapping[str, Any], recipe: Mapping[str, Any]) -> dict[str, Any]:
     """How it is used, with what it says of an example."""
     stages, members = list(run.get("stages", {})), record.members(run)
-    ensemble = read_json(folder / ensembles.FILE)["members"] if "ensemble" in run else []
+    ensemble = [part.name for part in method_of(folder).parts(folder)] if "ensemble" in run else []
     # In the example stands for a hierarchical model its last stage, which reads all, for an ensemble its first member
     # that transformers can load.
-    plain = [each for each in ensemble if not (folder / each / kernel.FILE).is_file()]
+    plain = [each for each in ensemble if method_of(folder / each).TRANSFORMERS]
     checkpoint = stages[-1] if stages else plain[0] if plain else ""
     columns = VIEWS[stages[-1] if stages else recipe["view"]]
     alone = not recipe["frozen"] and bool(plain or not ensemble)

@@ -125,13 +125,14 @@ def zero_shot(model: str, view: str) -> "ContradictionDetector":
         InputError: there is no such checkpoint, or its labels are not those of NLI.
     """
     from contradiction.detector import ContradictionDetector
-    from contradiction.inference.torch_backend import load_checkpoint
+    from contradiction.inference.torch_backend import TorchBackend
     from contradiction.methods.checkpoint import CheckpointClassifier
 
-    loaded, tokenizer = load_checkpoint(model)
-    # Public NLI checkpoints write their labels in capitals as often as not.
-    loaded.config.id2label = {int(index): label.lower() for index, label in (loaded.config.id2label or {}).items()}
-    detector = ContradictionDetector(CheckpointClassifier(loaded, tokenizer, view, model))
+    backend = TorchBackend.load(model)
+    # Public NLI checkpoints often write their labels in capitals.
+    labels = {index: label.lower() for index, label in backend.config["id2label"].items()}
+    backend.config = {**backend.config, "id2label": labels}
+    detector = ContradictionDetector(CheckpointClassifier(backend, view, model))
     if detector.task not in ("nli", "2-class"):
         raise InputError(f"{model}: its labels are {', '.join(detector.labels)}; an NLI checkpoint is needed")
     return detector

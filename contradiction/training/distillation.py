@@ -9,9 +9,9 @@ from scipy.special import softmax
 
 from contradiction.errors import InputError
 from contradiction.inputs.views import VIEWS
-from contradiction.methods.hierarchical import HierarchicalClassifier
 from contradiction.methods.loading import load_classifier
 from contradiction.methods.ngrams import linear_model
+from contradiction.methods.softmax import SoftmaxClassifier
 from contradiction.training import cross_fitting, record
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def _of_detectors(recipe: "Recipe", rows: "Dataset") -> np.ndarray:
     found = []
     for name in recipe.teachers:
         teacher = load_classifier(name, precision=recipe.precision)
-        if isinstance(teacher, HierarchicalClassifier):
+        if not isinstance(teacher, SoftmaxClassifier):
             raise InputError(f"teacher {name}: hierarchical; a teacher gives each label a probability")
         if set(teacher.labels) != set(recipe.labels):
             raise InputError(

@@ -7,9 +7,8 @@ from typing import Any
 
 from contradiction.errors import InputError
 from contradiction.io.files import write_json
-from contradiction.methods import kernel
-from contradiction.methods.ensemble import FILE, EnsembleClassifier
-from contradiction.methods.loading import composite
+from contradiction.methods.ensemble import EnsembleClassifier
+from contradiction.methods.loading import method_of
 from contradiction.training import leakage, record
 from contradiction.training.members import merged
 
@@ -36,7 +35,7 @@ def ensemble(models: Sequence[str | Path], out: str | Path, *, data: str | Path,
         names = [each.resolve().name for each in folders]
         for name, member in zip(names, folders, strict=True):
             shutil.copytree(member, folder / name)
-        write_json(folder / FILE, {"members": names, "calibrated": calibrate})
+        write_json(folder / EnsembleClassifier.MARKER, {"members": names, "calibrated": calibrate})
         EnsembleClassifier.load(folder)  # says which labels differ
         record.write_ensemble(folder, runs, leakage.ancestors(map(str, folders)))
     return out
@@ -51,7 +50,7 @@ def _runs(models: Sequence[Path]) -> list[dict[str, Any]]:
     if len(models) < 2 or len({each.resolve().name for each in models}) < len(models):
         raise InputError("an ensemble is of two model folders at least, each of another name")
     for model in models:
-        if composite(model) not in (None, kernel.FILE):
+        if not method_of(model).ENSEMBLE_MEMBER:
             raise InputError(f"{model}: of several checkpoints; an ensemble is of detectors of one checkpoint each")
         if "parameters" not in record.read(model):
             raise InputError(f"{model}: holds no detector that `cdconv train` or `cdconv soup` wrote")

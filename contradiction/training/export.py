@@ -6,11 +6,10 @@ from pathlib import Path
 from contradiction.errors import InputError
 from contradiction.io.files import new_folder, read_json, write_json
 from contradiction.io.weights import weights_of
-from contradiction.methods.kernel_regression import ARRAYS
+from contradiction.methods.loading import method_of, parts_of
 from contradiction.training import record
 
 WEIGHTS = "model.safetensors"
-NARROWED = (WEIGHTS, ARRAYS)
 
 
 def export(model: str | Path, out: str | Path) -> Path:
@@ -30,14 +29,14 @@ def export(model: str | Path, out: str | Path) -> Path:
     from safetensors.torch import save_file
 
     model, out = Path(model), Path(out)
-    found = sorted(file for name in NARROWED for file in model.rglob(name))
-    if not found or not record.read(model).get("parameters"):
+    files = [part / name for part in parts_of(model) for name in method_of(part).WEIGHTS if (part / name).is_file()]
+    if not files or not record.read(model).get("parameters"):
         raise InputError(f"{model}: holds no finished model; `cdconv train` writes one")
     if out.exists():
         raise InputError(f"{out}: exists already; remove it, or name another folder")
     with new_folder(out) as folder:
-        shutil.copytree(model, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns(*NARROWED))
-        for file in found:
+        shutil.copytree(model, folder, dirs_exist_ok=True)
+        for file in files:
             place = folder / file.parent.relative_to(model)
             narrow = {
                 name: each.half() if each.is_floating_point() else each for name, each in weights_of(file).items()

@@ -6,7 +6,7 @@ from contradiction.data.splits import load_split, of_bot
 from contradiction.io import files
 from contradiction.io.locking import locked
 from contradiction.labels import STAGES
-from contradiction.methods.hierarchical import FILE
+from contradiction.methods.hierarchical import HierarchicalClassifier
 from contradiction.training import loop as training
 from contradiction.training import record, run_folder, tracking
 from contradiction.training.accelerators import check_precision, processes
@@ -49,7 +49,7 @@ def train(
             )  # fmt: skip
         if sharing.is_main_process:
             with writing(work):
-                files.write_json(work / FILE, {"stages": list(STAGES)})
+                files.write_json(work / HierarchicalClassifier.MARKER, {"stages": list(STAGES)})
                 record.write_stages(work, request=asked, stages=tuple(STAGES))
                 complete(work, of_bot(load_split(data, recipe.config, "validation"), recipe.bot))
                 work.rename(out)

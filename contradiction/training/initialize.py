@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from contradiction.errors import InputError, first_line
 from contradiction.inputs.characters import simplified
-from contradiction.inputs.positions import first_position, positions_of
-from contradiction.inputs.views import STATED
+from contradiction.inputs.tokenization import first_position, max_positions
+from contradiction.inputs.views import VIEW_KEY
 from contradiction.io.quiet import no_load_report, no_model_bars
 from contradiction.io.weights import sound
+from contradiction.methods.decision import KEY
 from contradiction.training.recipe import Recipe, Scratch
 
 if TYPE_CHECKING:
@@ -43,7 +44,8 @@ def start(
     else:
         model, tokenizer = _scratch(recipe, names, map(simplified, texts))  # as it will read them
     # Which utterances the checkpoint reads travels with it.
-    setattr(model.config, STATED, recipe.view)
+    setattr(model.config, VIEW_KEY, recipe.view)
+    vars(model.config).pop(KEY, None)  # the decision rule of a detector that it starts from
     return model, tokenizer
 
 
@@ -69,7 +71,7 @@ def _pretrained(backbone: str, recipe: Recipe, names: Names) -> tuple["PreTraine
             model, loading = AutoModelForSequenceClassification.from_pretrained(
                 backbone, config=config, dtype=torch.float32, ignore_mismatched_sizes=True, output_loading_info=True
             )
-        tokens = min(recipe.max_length, positions_of(model) or recipe.max_length)
+        tokens = min(recipe.max_length, max_positions(model) or recipe.max_length)
         tokenizer = AutoTokenizer.from_pretrained(backbone, **_limits(tokens))
     except InputError:  # a ValueError, which says already what is wrong
         raise

@@ -8,8 +8,8 @@ from contradiction.inference.embedding import Embedder
 from contradiction.inputs.views import VIEWS
 from contradiction.io.files import new_folder
 from contradiction.io.locking import locked
-from contradiction.methods.kernel import FrozenClassifier
-from contradiction.methods.kernel_regression import KernelModel
+from contradiction.methods.kernel import KernelClassifier
+from contradiction.methods.kernel_regression import KernelRegression
 from contradiction.training import base_model, leakage, record, run_folder
 from contradiction.training.accelerators import check_precision, processes
 from contradiction.training.finish import complete
@@ -54,8 +54,8 @@ def train(
             columns = VIEWS[recipe.view]
             embed = Embedder(str(recipe.backbone), recipe.precision)
             embed(row[column] for column in columns for row in chosen)  # in one bar
-            model = KernelModel(columns, embed).fit(chosen, [row["label"] for row in chosen])
-            fitted = FrozenClassifier(model, embed, recipe.labels, out.name)
+            model = KernelRegression(columns, embed).fit(chosen, [row["label"] for row in chosen])
+            fitted = KernelClassifier(model, embed, recipe.labels, out.name)
             minutes = (time.perf_counter() - before) / 60
             made_of = {
                 "base_model": base_model.of_recipe(recipe),

@@ -12,7 +12,7 @@ from transformers import DataCollatorWithPadding
 from transformers.trainer_pt_utils import LengthGroupedSampler
 
 from contradiction.errors import InputError
-from contradiction.inference.torch_backend import encode
+from contradiction.inputs.tokenization import encode
 from contradiction.inputs.views import VIEWS, model_input
 from contradiction.training.losses import SOFT, UNLABELLED
 from contradiction.training.recipe import Recipe

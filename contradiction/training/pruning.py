@@ -29,10 +29,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from contradiction.errors import InputError, first_line
-from contradiction.inputs.positions import first_position
+from contradiction.inputs.tokenization import first_position
 from contradiction.io import files
 from contradiction.io.quiet import no_model_bars
 from contradiction.io.weights import sound
+from contradiction.methods.decision import KEY
 from contradiction.training import leakage
 from contradiction.training.record import PRUNED
 
@@ -308,6 +309,7 @@ def _cut_model(model: "PreTrainedModel", kept: list[int]) -> None:
     for key, value in _ids_of(model):
         setattr(model.config, key, [new_id.get(old) for old in value] if isinstance(value, list) else new_id.get(value))
     model.config.vocab_size = len(kept)
+    vars(model.config).pop(KEY, None)  # a decision rule holds for the whole vocabulary
     with torch.device("meta"):
         shapes = {name: value.shape for name, value in type(model)(model.config).named_parameters()}
     rows = torch.tensor(kept)

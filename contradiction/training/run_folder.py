@@ -9,7 +9,7 @@ from contradiction.data.splits import fingerprint, load_split, name_of
 from contradiction.errors import InputError
 from contradiction.io import files
 from contradiction.io.hub import revision
-from contradiction.io.weights import by_content
+from contradiction.methods.loading import name_with_digest
 from contradiction.training import leakage, record
 from contradiction.training.recipe import Recipe
 
@@ -37,8 +37,8 @@ def request(recipe: Recipe, data: str | Path, rows: "Mapping[str, Dataset] | Non
     """
     rows = rows or read(recipe, data)
     values = recipe.asked()
-    values["backbone"] = by_content(recipe.backbone)
-    values["teachers"] = [by_content(each) for each in recipe.teachers]
+    values["backbone"] = name_with_digest(recipe.backbone)
+    values["teachers"] = [name_with_digest(each) for each in recipe.teachers]
     pairs = fingerprint(load_split(recipe.nli, "nli", "train")) if recipe.nli else None
     if recipe.nli and (folder := Path(recipe.nli)).is_dir():
         values["nli"] = f"{folder.resolve().name}@{str(pairs)[:12]}"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from contradiction.errors import InputError
 from contradiction.io.files import read_json, write_json
 from contradiction.io.weights import weights_of
+from contradiction.methods.decision import KEY
 from contradiction.training import record
 from contradiction.training.export import WEIGHTS
 from contradiction.training.members import merged
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 TOKENIZER = "tokenizer.json"
 # What of a configuration does not say how weights are read.
-INCIDENTAL = {"_name_or_path", "dtype", "transformers_version"}
+INCIDENTAL = {"_name_or_path", "dtype", "transformers_version", KEY}
 
 
 def soup(models: Sequence[str | Path], out: str | Path, *, data: str | Path) -> Path:

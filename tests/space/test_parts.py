@@ -9,7 +9,7 @@ from serving import CHATS, COLUMNS, ROOT, ROWS
 
 from contradiction import ContradictionDetector, Verdict
 from contradiction.errors import InputError
-from contradiction.inference.torch_backend import load_checkpoint
+from contradiction.inference.torch_backend import TorchBackend
 from contradiction.labels import HISTORY, INTRA, LABELS, NON_CONTRADICTION, STAGES
 from contradiction.methods.checkpoint import CheckpointClassifier
 
@@ -195,12 +195,12 @@ def test_every_label_of_a_detector_has_a_headline(wording):
 
 
 def test_a_page_of_one_stage_names_its_labels_and_what_judges_no_reply_is_refused(app, random_model, wording):
-    model, tokenizer = load_checkpoint(random_model("2-class"))
-    model.config.id2label = dict(enumerate(STAGES[HISTORY]))
-    stage = ContradictionDetector(CheckpointClassifier(model, tokenizer, view=HISTORY, name="stage"))
+    backend = TorchBackend.load(random_model("2-class"))
+    backend.config = {**backend.config, "id2label": dict(enumerate(STAGES[HISTORY]))}
+    stage = ContradictionDetector(CheckpointClassifier(backend, view=HISTORY, name="stage"))
     assert app.build(stage)
     assert HISTORY in wording.translations(stage.labels, stage.columns, "stage").translations["en"]["introduction"]
     assert wording.headline(Verdict("other", 0.9, {"other": 0.9, HISTORY: 0.1}))
-    model.config.id2label = dict(enumerate(LABELS["persona"]))
+    backend.config = {**backend.config, "id2label": dict(enumerate(LABELS["persona"]))}
     with pytest.raises(InputError, match="none of them is a contradiction"):
-        app.build(ContradictionDetector(CheckpointClassifier(model, tokenizer, view="flatten", name="persona")))
+        app.build(ContradictionDetector(CheckpointClassifier(backend, view="flatten", name="persona")))

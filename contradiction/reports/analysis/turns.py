@@ -40,8 +40,8 @@ def judge_without_first_turn(
         on_batch: called with the number of rows done, after each forward pass.
     """
     emptied = [{**row, **dict.fromkeys(FIRST_TURN, "")} for row in rows]
-    judgements = detector.judge(emptied, batch_size=batch_size, on_batch=on_batch)
-    decided = [each.label if detector.task == task else str(each.merged) for each in judgements]
+    classifications = detector.classify(emptied, batch_size=batch_size, on_batch=on_batch)
+    decided = [each.label if detector.task == task else str(each.binary_label) for each in classifications]
     return [LABELS[task].index(label) for label in decided]
 
 

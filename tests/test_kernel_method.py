@@ -1,6 +1,8 @@
 """Detectors whose encoder stays frozen: trained by a recipe, loaded, asked, put together with others, published."""
 
+import shutil
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,13 +20,14 @@ from contradiction.evaluation.evaluate import evaluate
 from contradiction.inference import embedding
 from contradiction.inference.embedding import Embedder
 from contradiction.inputs.views import CONVERSATION
-from contradiction.io.files import read_json
+from contradiction.io.files import read_json, write_json
 from contradiction.methods import kernel_regression
 from contradiction.methods.checkpoint import CheckpointClassifier
+from contradiction.methods.decision import softmax
 from contradiction.methods.ensemble import EnsembleClassifier
-from contradiction.methods.kernel import FrozenClassifier
-from contradiction.methods.kernel_regression import KernelModel
-from contradiction.methods.probabilistic import softmax
+from contradiction.methods.kernel import KernelClassifier
+from contradiction.methods.kernel_regression import KernelRegression
+from contradiction.methods.loading import load_rule
 from contradiction.training import leakage, record
 from contradiction.training.export import export
 from contradiction.training.loop import train
@@ -65,9 +68,9 @@ def test_what_is_loaded_says_what_was_fitted(encoder, sample_repo, tmp_path):
     for columns, embed in ((CONVERSATION, Embedder(encoder)), (("b1", "b2"), None)):
         folder = tmp_path / str(len(columns))
         folder.mkdir()
-        model = KernelModel(columns, embed).fit(rows[:100], labels[:100])
+        model = KernelRegression(columns, embed).fit(rows[:100], labels[:100])
         model.save(folder)
-        again = KernelModel.load(folder, embed)
+        again = KernelRegression.load(folder, embed)
         assert again.columns == columns
         assert_allclose(again.predict_proba(rows[100:]), model.predict_proba(rows[100:]), atol=1e-6)
     # No text of the rows is in it but n-grams.
@@ -77,7 +80,7 @@ def test_what_is_loaded_says_what_was_fitted(encoder, sample_repo, tmp_path):
 
 def test_an_utterance_without_words_is_like_no_other(encoder, sample_repo):
     rows = list(load_split(sample_repo, "4-class", "train"))[:100]
-    model = KernelModel(CONVERSATION, Embedder(encoder)).fit(rows, [row["label"] for row in rows])
+    model = KernelRegression(CONVERSATION, Embedder(encoder)).fit(rows, [row["label"] for row in rows])
     nothing = model._features([dict.fromkeys(CONVERSATION, " ")])
     assert [float(abs(each).sum()) for each in nothing] == [0, 0]
     shares = np.bincount([row["label"] for row in rows], minlength=4) / len(rows)
@@ -98,7 +101,7 @@ def test_a_chat_is_judged_window_by_window_and_each_message_embedded_once(fitted
     detector(chat("你養貓嗎", "我養了一隻貓", "牠多大", "三歲了"))
     assert len(asked) <= before + 4, "in traditional characters each message is one too"
     window = dict(zip(CONVERSATION, ("你养猫吗", "我养了一只猫", "你有猫吗", "我没有猫"), strict=True))
-    [alone] = detector.classifier.read([window])
+    [alone] = detector.classifier.predict([window])
     assert verdicts[-1].scores["history"] >= alone.probabilities["history"] > 0
     whole = detector.with_settings(windowing="unstructured").scan(messages)
     assert whole[-1].scores != verdicts[-1].scores
@@ -114,14 +117,14 @@ def test_a_message_that_is_too_long_is_said_not_to_be_read_whole(fitted):
     # The end is what is read.
     embed = detector.classifier.embed
     assert_allclose(*embed(["猫" * 20 * limit, "猫" * 30 * limit]), atol=1e-5)
-    assert embed.cut(["猫" * 20 * limit, "猫"]) == [True, False]
+    assert embed.truncated(["猫" * 20 * limit, "猫"]) == [True, False]
 
 
 def test_no_more_vectors_are_held_than_asked_for_also_by_threads(encoder, monkeypatch):
-    monkeypatch.setattr(embedding, "HELD", 8)
+    monkeypatch.setattr(embedding, "CACHE_SIZE", 8)
     embed = Embedder(encoder)
     expected = embed(texts := [f"第{number}句话" for number in range(20)])
-    assert len(embed._known) == 8
+    assert len(embed._cache) == 8
     found = {}
     threads = [
         threading.Thread(target=lambda part=part: found.update({part: embed(texts[part::4])})) for part in range(4)
@@ -132,7 +135,7 @@ def test_no_more_vectors_are_held_than_asked_for_also_by_threads(encoder, monkey
         thread.join()
     for part in range(4):
         assert_allclose(found[part], expected[part::4], atol=1e-5)
-    assert len(embed._known) == 8
+    assert len(embed._cache) == 8
 
 
 def test_with_a_trained_detector_it_makes_an_ensemble(run, fitted, quick_model, sample_repo, tmp_path):
@@ -142,9 +145,9 @@ def test_with_a_trained_detector_it_makes_an_ensemble(run, fitted, quick_model, 
     assert code == 0, err
     rows = list(load_split(sample_repo, "4-class", "test"))[:20]
     both = ContradictionDetector.from_pretrained(tmp_path / "both").classifier
-    members = (FrozenClassifier.load(fitted), CheckpointClassifier.load(pair))
+    members = (KernelClassifier.load(fitted), CheckpointClassifier.load(pair))
     logs = [
-        np.log([list(each.probabilities.values()) for each in member.read(rows)])  # by each one's own calibration
+        np.log([list(each.probabilities.values()) for each in member.predict(rows)])  # by each one's own calibration
         for member in members
     ]
     assert_allclose(both.logits(rows), np.mean(logs, axis=0), atol=1e-5)
@@ -153,7 +156,7 @@ def test_with_a_trained_detector_it_makes_an_ensemble(run, fitted, quick_model, 
     assert 'model="both/pair"' in card, "the member that transformers can load is the example"
     assert "is not looked at" not in card, "one member reads what the user says"
     upload = publishing.model(tmp_path / "both", "user/both")
-    assert {"still/frozen.json", "still/kernel.safetensors", "still/encoder/model.safetensors"} <= upload.files.keys()
+    assert {"still/kernel.json", "still/kernel.safetensors", "still/encoder/model.safetensors"} <= upload.files.keys()
     (tmp_path / "both" / "still" / "kernel.safetensors").unlink()
     with pytest.raises(InputError, match=r"still: no kernel\.safetensors"):
         publishing.model(tmp_path / "both", "user/both")
@@ -165,7 +168,7 @@ def test_its_record_trains_it_again_and_its_card_and_export_are_whole(run, fitte
     assert held["parameters"] == sum(each.numel() for each in torch.nn.Module.parameters(Embedder(encoder)._model))
     command = ["train", fitted, "--backbone", encoder, "--data", sample_repo, "--out", tmp_path / "again"]
     assert run(*command)[0] == 0
-    for file in ("kernel.safetensors", "kernel.json", "decision.json", "encoder/model.safetensors"):
+    for file in ("kernel.safetensors", "kernel.json", "encoder/model.safetensors"):
         assert (tmp_path / "again" / file).read_bytes() == (fitted / file).read_bytes()
     assert run(*command)[0] == 2
     assert run(*command, "--resume")[0] == 0
@@ -181,10 +184,10 @@ def test_its_record_trains_it_again_and_its_card_and_export_are_whole(run, fitte
     assert "pipeline(" not in card and "epochs" not in card and "library_name" not in card
     assert all(file.stat().st_mode & 0o044 == 0o044 for file in fitted.rglob("*")), "anyone may read it"
     upload = publishing.model(fitted, "user/still")
-    assert {"frozen.json", "kernel.json", "kernel.safetensors", "encoder/model.safetensors"} <= upload.files.keys()
+    assert {"kernel.json", "kernel.safetensors", "encoder/model.safetensors"} <= upload.files.keys()
     half = export(fitted, tmp_path / "half")
     rows = list(load_split(sample_repo, "4-class", "test"))[:20]
-    one, other = (FrozenClassifier.load(each).logits(rows) for each in (fitted, half))
+    one, other = (KernelClassifier.load(each).logits(rows) for each in (fitted, half))
     assert_allclose(softmax(one), softmax(other), atol=0.01)
     size = sum(file.stat().st_size for file in half.rglob("*.safetensors"))
     assert size < 0.75 * sum(file.stat().st_size for file in fitted.rglob("*.safetensors"))
@@ -223,6 +226,19 @@ def test_what_it_cannot_be_trained_with_is_one_line(run, recipe_file, quick_mode
     assert not [*tmp_path.iterdir()]
 
 
+def test_an_older_folder_is_loaded(fitted, tmp_path):
+    older = shutil.copytree(fitted, tmp_path / "older")
+    description = read_json(older / "kernel.json")
+    write_json(older / "frozen.json", {key: description.pop(key) for key in ("encoders", "labels")})
+    del description["cdconv_decision"]
+    write_json(older / "kernel.json", description)
+    rule = load_rule(fitted)
+    write_json(older / "decision.json", {**rule.without_curve(), "curve": []})
+    one, other = KernelClassifier.load(older), KernelClassifier.load(fitted)
+    assert one.labels == other.labels
+    assert one.rule == replace(rule, curve=())
+
+
 def test_a_share_of_the_rows_is_what_it_is_fitted_to(recipe_file, sample_repo, tmp_path):
     from contradiction.training import kernel
 
@@ -233,39 +249,42 @@ def test_a_share_of_the_rows_is_what_it_is_fitted_to(recipe_file, sample_repo, t
 
 
 def test_more_rows_than_can_be_compared_are_one_line(run, recipe_file, sample_repo, tmp_path, monkeypatch):
-    monkeypatch.setattr(kernel_regression, "MOST", 50)
+    monkeypatch.setattr(kernel_regression, "MAX_ROWS", 50)
     code, _, err = run("train", recipe_file, "--data", sample_repo, "--out", tmp_path / "it")
     assert code == 2
-    assert err.splitlines()[-1].endswith("rows, and it compares each with each; 50 at most, so take a share")
+    assert "fit it to a share of the rows, 50 at most" in err.splitlines()[-1]
     assert not [*tmp_path.iterdir()]
 
 
 def test_what_is_damaged_is_one_line(fitted, tmp_path):
-    import shutil
-
     broken = shutil.copytree(fitted, tmp_path / "it")
     arrays = load_file(broken / "kernel.safetensors")
 
     def rewrite(**changed):
         save_file({name: each.copy() for name, each in {**arrays, **changed}.items()}, broken / "kernel.safetensors")
 
+    description = read_json(broken / "kernel.json")
+
+    def describe(**changed):
+        write_json(broken / "kernel.json", description | changed)
+
     for damage, said in (
-        (lambda: (broken / "frozen.json").write_text('{"encoders": ["encoder"]}'), "names no labels"),
-        (lambda: (broken / "frozen.json").write_text('{"encoders": ["encoder"], "labels": ["a"]}'), "its labels are a"),
+        (lambda: describe(labels=None), "names no labels"),
+        (lambda: describe(labels=["a"]), "its labels are a"),
+        (lambda: describe(encoders=[]), '"encoders": '),
+        (lambda: describe(ngrams=None), "damaged or not of one model"),
         (lambda: save_file({"dual": arrays["dual"]}, broken / "kernel.safetensors"), "damaged or not of one model"),
         (lambda: rewrite(embeddings=arrays["embeddings"][1:]), r"embeddings of 2\d\d rows and of this encoder are"),
         (lambda: rewrite(mean=arrays["mean"][1:]), r"embeddings of 2\d\d rows and of this encoder are"),
         (lambda: rewrite(shares=arrays["shares"][1:]), "4 classes and weights for 4"),
         (lambda: (broken / "kernel.safetensors").write_bytes(b"nothing"), "damaged or not of one model"),
-        (lambda: (broken / "kernel.json").unlink(), "kernel.json"),
         (lambda: shutil.rmtree(broken / "encoder"), "neither a folder with an encoder"),
     ):
-        good = read_json(fitted / "frozen.json")
         damage()
         with pytest.raises(InputError, match=said) as error:
             ContradictionDetector.from_pretrained(broken)
         assert "\n" not in str(error.value)
-        (broken / "frozen.json").write_text(str(good).replace("'", '"'), encoding="utf-8")
+        describe()
     for options, said in (({"view": "flatten"}, "leave the view out"), ({"precision": "fp16"}, "fp16 is slower")):
         with pytest.raises(InputError, match=said):
             ContradictionDetector.from_pretrained(fitted, device="cpu", **options)
@@ -276,9 +295,9 @@ def test_what_is_damaged_is_one_line(fitted, tmp_path):
 def test_a_reply_with_nothing_before_it_is_left_to_those_that_judge_such_ones(fitted, quick_model):
     opening = chat("你好", "我有一只猫，我没有猫")
     assert ContradictionDetector.from_pretrained(fitted)(opening).label is None
-    still, flatten = FrozenClassifier.load(fitted), CheckpointClassifier.load(quick_model)
+    still, flatten = KernelClassifier.load(fitted), CheckpointClassifier.load(quick_model)
     window = {"u1": "", "b1": "", "u2": "你好", "b2": "我有一只猫，我没有猫"}
-    [alone] = flatten.read([window])
+    [alone] = flatten.predict([window])
     both = EnsembleClassifier([still, flatten])
     assert_allclose(both.logits([window])[0], np.log([alone.probabilities[name] for name in both.labels]), atol=1e-5)
     assert ContradictionDetector(both)(opening).label is not None

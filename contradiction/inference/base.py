@@ -1,0 +1,145 @@
+"""What a backend is: it loads a checkpoint and turns batches of tokens into logits."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+
+import numpy as np
+
+from contradiction.errors import InputError
+from contradiction.inputs.tokenization import encode
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+# What the arithmetic of a forward pass is done in; the weights are float32 in all of them.
+PRECISIONS = ("fp32", "bf16", "fp16")
+
+OnBatch = Callable[[int], Any]  # is called with the number of rows done, after each forward pass
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The output of a model.
+
+    Attributes:
+        logits: shape (inputs, classes).
+        truncations: for each input what was cut, in words, or None.
+    """
+
+    logits: np.ndarray
+    truncations: list[str | None]
+
+
+class Backend(ABC):
+    """A sequence-classification checkpoint that is loaded and can be run.
+
+    A subclass loads the checkpoint and runs one batch; what all backends share is here.
+
+    Attributes:
+        NAME: how the backend is chosen.
+        config: what the ``config.json`` of the checkpoint says.
+        tokenizer: the tokenizer of the checkpoint.
+        max_length: how many tokens the model reads.
+    """
+
+    NAME: ClassVar[str]
+    config: Mapping[str, Any]
+    tokenizer: "PreTrainedTokenizerBase"
+    max_length: int
+
+    @classmethod
+    @abstractmethod
+    def load(cls, name: str | Path, *, device: str | None = None, precision: str = "fp32") -> Self:
+        """Loads a checkpoint and its tokenizer.
+
+        Args:
+            name: a folder or Hub id.
+            device: the device in the words of the backend; by default the best one there is.
+            precision: one of ``PRECISIONS``.
+
+        Raises:
+            InputError: there is no such checkpoint or device, or the backend does not offer the precision.
+        """
+
+    @abstractmethod
+    def forward(self, batch: Sequence[Mapping[str, list[int]]]) -> np.ndarray:
+        """Runs one batch.
+
+        Args:
+            batch: the token ids and masks of each input, by name, not padded yet.
+
+        Returns:
+            The logits in float32, shape (inputs, classes).
+        """
+
+    def score(
+        self, inputs: Sequence[Mapping[str, str]], *, batch_size: int = 32, on_batch: OnBatch | None = None
+    ) -> Scores:
+        """Scores the inputs of a text-classification pipeline.
+
+        Equal inputs are read once. A batch holds inputs of similar length. Which inputs share a batch may change the
+        last bits of a probability (below 1e-6 in float32).
+
+        Args:
+            inputs: dicts with ``text`` and, in all or none of them, ``text_pair``.
+            batch_size: the number of inputs in a forward pass.
+            on_batch: called with the number of inputs done, after each forward pass.
+
+        Raises:
+            InputError: ``batch_size`` is below 1, or the logits are not finite.
+        """
+        check_batch_size(batch_size)
+        classes = len(self.config["id2label"])
+        if not inputs:
+            return Scores(np.zeros((0, classes)), [])
+        keys = [(one["text"], one.get("text_pair")) for one in inputs]
+        positions: dict[tuple[str, str | None], int] = {}
+        for key in keys:
+            positions.setdefault(key, len(positions))
+        position_of = np.array([positions[key] for key in keys])
+        distinct = [inputs[index] for index in np.unique(position_of, return_index=True)[1]]
+        encodings, truncations = encode(self.tokenizer, distinct, self.max_length)
+        copies = np.bincount(position_of)
+        longest_first = np.argsort([-len(encoding["input_ids"]) for encoding in encodings], kind="stable")
+        logits = np.empty((len(distinct), classes))
+        for start in range(0, len(distinct), batch_size):
+            batch = longest_first[start : start + batch_size]
+            logits[batch] = self.forward([encodings[index] for index in batch])
+            if on_batch:
+                on_batch(int(copies[batch].sum()))
+        if not np.isfinite(logits).all():
+            raise InputError("the model gives scores that are no numbers; its weights are damaged")
+        return Scores(logits[position_of], [truncations[position] for position in position_of])
+
+
+BACKENDS: dict[str, type[Backend]] = {}
+_Backend = TypeVar("_Backend", bound=Backend)
+
+
+def register(backend: type[_Backend]) -> type[_Backend]:
+    """Makes a backend known by its ``NAME``; a decorator."""
+    BACKENDS[backend.NAME] = backend
+    return backend
+
+
+def backend_of(name: str) -> type[Backend]:
+    """The backend of a name; raises InputError for an unknown one."""
+    if name not in BACKENDS:
+        raise InputError(f"backend {name!r}; allowed are {', '.join(BACKENDS)}")
+    return BACKENDS[name]
+
+
+def check_precision(precision: str) -> str:
+    """Returns a precision; raises InputError for an unknown one."""
+    if precision not in PRECISIONS:
+        raise InputError(f"precision {precision!r}; allowed are {', '.join(PRECISIONS)}")
+    return precision
+
+
+def check_batch_size(batch_size: int) -> None:
+    """Raises InputError for a batch size below 1."""
+    if batch_size < 1:
+        raise InputError(f"batch_size {batch_size}; it must be 1 or more")

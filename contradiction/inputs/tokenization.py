@@ -1,0 +1,129 @@
+"""Tokenizes model inputs: cut from the left to what the model reads, with a note of what was cut."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+# A cut may fall within a word, whose rest may then become other tokens than before: at most this many (WordPiece splits
+# words of up to 100 characters, and does not split longer ones).
+MARGIN = 128
+# Characters in a token: the usual number, and the number that is tried next, for a text that is mostly spaces or the
+# like. A fixed number bounds the time for any text.
+USUAL_CHARACTERS, MOST_CHARACTERS = 4, 64
+
+# A fast tokenizer keeps its truncation as a setting, so two threads that share it would cut each other's texts.
+_TOKENIZING = Lock()
+
+
+def encode(
+    tokenizer: "PreTrainedTokenizerBase", inputs: Sequence[Mapping[str, str]], max_length: int
+) -> tuple[list[dict[str, list[int]]], list[str | None]]:
+    """Tokenizes inputs, cut from the left to at most ``max_length`` tokens.
+
+    The earlier utterances are cut first, and the reply only where it is too long by itself. Of a very long text only
+    the end is tokenized; where both texts are very long, one token of the history may go to the reply. Safe to call
+    from several threads.
+
+    Args:
+        tokenizer: the tokenizer of the model.
+        inputs: dicts with ``text`` and, in all or none of them, ``text_pair``.
+        max_length: how many tokens the model reads.
+
+    Returns:
+        For each input its token ids and masks; and for each input what was cut, in words, or None.
+    """
+
+    def tokenize(batch: Sequence[Mapping[str, str]], **options: Any) -> list[dict[str, list[int]]]:
+        texts = [one["text"] for one in batch]
+        pairs = [one["text_pair"] for one in batch] if "text_pair" in batch[0] else None
+        columns = tokenizer(texts, pairs, verbose=False, **options)
+        return [{key: values[index] for key, values in columns.items()} for index in range(len(batch))]
+
+    def count(text: str) -> int:
+        return len(tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
+
+    truncations: list[str | None] = [None] * len(inputs)
+    with _TOKENIZING:
+        tokenizer.truncation_side = "left"
+        ends = [{key: text_end(text, max_length, count) for key, text in one.items()} for one in inputs]
+        encodings = tokenize(ends)  # without a limit, to know how much is too long
+        for index, (one, end) in enumerate(zip(inputs, ends, strict=True)):
+            excess = len(encodings[index]["input_ids"]) - max_length
+            if excess <= 0 and end == one:
+                continue
+            reply = end.get("text_pair")
+            fits = reply is not None and count(reply) + tokenizer.num_special_tokens_to_add(pair=True) < max_length
+            if excess > 0:
+                strategy = "only_first" if fits else "longest_first"
+                [encodings[index]] = tokenize([end], truncation=strategy, max_length=max_length)
+            part = "of the history" if fits and reply == one["text_pair"] else "of the history and of the reply"
+            cut = f"the first {excess} tokens {part} were not" if end == one else f"only the last tokens {part} were"
+            truncations[index] = f"{cut} read: the model reads at most {max_length}"
+    return encodings, truncations
+
+
+def has_known_token(tokenizer: "PreTrainedTokenizerBase", text: str) -> bool:
+    """Whether any token of a text is other than the unknown token; safe to call from several threads."""
+
+    def is_known(token: int) -> bool:
+        # In Unigram tokenizers the mark of a word's start (▁) also stands before unknown tokens.
+        return token != tokenizer.unk_token_id and tokenizer.convert_ids_to_tokens(token) != "▁"
+
+    with _TOKENIZING:
+        for end in text_ends(text, MARGIN):  # the end decides for nearly every text, and a text may be very long
+            ids = tokenizer(end, add_special_tokens=False, verbose=False)["input_ids"]
+            if any(is_known(token) for token in ids):
+                return True
+    return False
+
+
+def text_ends(text: str, tokens: int) -> Iterator[str]:
+    """The ends of a text in which to look for so many tokens, the shorter end first; a short text is its own end."""
+    for size in (USUAL_CHARACTERS * tokens, MOST_CHARACTERS * tokens):
+        if size >= len(text):
+            yield text
+            return
+        yield text[-size:]
+
+
+def text_end(text: str, tokens: int, count: Callable[[str], int]) -> str:
+    """An end of a text that has the same last tokens as the text; the whole text where it is not long.
+
+    The end has twice as many tokens and a margin, because a cut changes the tokens behind it up to the next word or,
+    where a tokenizer does not split words first, for some pieces. In a text that repeats itself without end all tokens
+    may change. The end of a text with hardly any tokens may hold fewer tokens than the model could read.
+
+    Args:
+        text: a text of any length.
+        tokens: how many tokens the model reads.
+        count: a function from a text to its number of tokens.
+    """
+    wanted = 2 * tokens + MARGIN
+    for end in text_ends(text, wanted):
+        if len(end) == len(text) or count(end) >= wanted:
+            break
+    return end
+
+
+def max_length_of(model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase") -> int:
+    """How many tokens a model reads: the limit of its tokenizer, and never more than the model has positions."""
+    limit = int(tokenizer.model_max_length)
+    return min(limit, max_positions(model) or limit)
+
+
+def max_positions(model: "PreTrainedModel") -> int | None:
+    """For how many tokens a model has positions; None where there is no limit."""
+    positions = getattr(model.config, "max_position_embeddings", None)
+    return positions - first_position(model) if positions and positions > 0 else None
+
+
+def first_position(model: "PreTrainedModel") -> int:
+    """The position of the first token: after the padding index in RoBERTa-like models (XLM-R, MPNet, ...), else 0."""
+    for name, module in model.named_modules():
+        # Read from the module and not from a list of model types: RoBERTa-like models mark the position of the padding.
+        if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None:
+            return int(module.padding_idx) + 1
+    return 0

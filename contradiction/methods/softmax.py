@@ -1,0 +1,142 @@
+"""What methods share that give each label a logit: how they predict, decide, combine windows, and choose a rule."""
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from contradiction.errors import InputError
+from contradiction.inference.base import OnBatch, Scores
+from contradiction.inputs.views import Row
+from contradiction.labels import CONTRADICTIONS, HISTORY, INTRA, LABELS, ROLE, STAGES, is_contradiction, task_with
+from contradiction.methods.base import Classifier, Prediction
+from contradiction.methods.decision import TINY, Rule, softmax
+
+
+class SoftmaxClassifier(Classifier):
+    """A classifier whose probabilities are the softmax of a logit for each label.
+
+    A subclass implements :meth:`load` and :meth:`score`.
+
+    Args:
+        labels: the names of the labels in the order of the logits; those of a task or stage, in any order.
+        columns: the utterances that are read.
+        name: the name of the model in messages.
+        rule: the decision rule.
+
+    Raises:
+        InputError: the labels are not those of a task.
+    """
+
+    ENSEMBLE_MEMBER = True
+
+    def __init__(
+        self, labels: Sequence[str], columns: Sequence[str], name: str = "model", rule: Rule | None = None
+    ) -> None:
+        task = task_with(labels)
+        if task is None:
+            known = "; ".join(", ".join(names) for names in LABELS.values())
+            raise InputError(f"{name}: its labels are {', '.join(labels)}; a detector's are one of: {known}")
+        self.name, self.task, self.labels, self.columns = name, task, tuple(labels), tuple(columns)
+        self.rule = rule or Rule()
+
+    @property
+    def judges_openings(self) -> bool:
+        """Whether the model can judge a reply without an earlier reply."""
+        return "u2" in self.columns
+
+    @abstractmethod
+    def score(self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None) -> Scores:
+        """The logits of rows, and what was truncated; see :meth:`Classifier.predict` for the arguments."""
+
+    def predict(
+        self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None
+    ) -> list[Prediction]:
+        """Predicts the probabilities of rows; see :meth:`Classifier.predict`."""
+        scores = self.score(rows, batch_size=batch_size, on_batch=on_batch)
+        probabilities = self.rule.calibrate(scores.logits, self.labels).tolist()
+        return [
+            Prediction(dict(zip(self.labels, values, strict=True)), truncation)
+            for values, truncation in zip(probabilities, scores.truncations, strict=True)
+        ]
+
+    def fit_rule(self, rows: Sequence[Row], labels: Sequence[str], *, on_batch: OnBatch | None = None) -> Rule:
+        """Chooses temperature, biases, offsets, cut and curve; see :meth:`Classifier.fit_rule`."""
+        from contradiction.methods import calibration
+
+        if self.task in STAGES and set(labels) <= set(LABELS["4-class"]):
+            other = next(name for name in self.labels if name != self.task)
+            labels = [name if name == self.task else other for name in labels]
+        references = calibration.class_ids(labels, self.labels, self.name)
+        logits = self.score(rows, on_batch=on_batch).logits
+        rule = calibration.fit(logits, references, self.labels)
+        contradictions = [name in CONTRADICTIONS.get(self.task, ()) for name in self.labels]
+        probabilities = rule.calibrate(logits, self.labels)[:, contradictions].sum(axis=1)
+        return calibration.with_curve(rule, probabilities, [is_contradiction(name) for name in labels])
+
+    def logits(self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None) -> np.ndarray:
+        """The logits of rows, shape (rows, labels); see :meth:`score`."""
+        return self.score(rows, batch_size=batch_size, on_batch=on_batch).logits
+
+    def uncalibrated(self, probabilities: Mapping[str, float]) -> Mapping[str, float]:
+        """The softmax of the logits alone."""
+        logs = np.log(np.maximum([probabilities[name] for name in self.labels], TINY))
+        logits = self.rule.temperature * (logs - self.rule.biases_of(self.labels))
+        return dict(zip(self.labels, softmax(logits).tolist(), strict=True))
+
+    def history_probability(self, probabilities: Mapping[str, float]) -> float:
+        """The probability of the label history; where there is none, the probability of any contradiction."""
+        names = (HISTORY,) if HISTORY in probabilities else CONTRADICTIONS.get(self.task, ())
+        return sum(probabilities[name] for name in names)
+
+    def contradiction_probability(self, probabilities: Mapping[str, float], categories: Sequence[str]) -> float:
+        """The sum of the probabilities of the categories."""
+        return min(sum(probabilities[name] for name in categories), 1.0)
+
+    def combine_windows(self, windows: Sequence[Mapping[str, float]]) -> Mapping[str, float]:
+        """The probabilities of a reply from those of its windows, the nearest last.
+
+        With categories, history is the maximum over the windows. The other labels share the rest in the proportions of
+        the nearest window. Without categories, the window with the highest probability of a contradiction counts. Of a
+        stage that judges the reply or the speaker, the nearest window counts.
+        """
+        nearest = windows[-1]
+        if self.task in (INTRA, ROLE):
+            return nearest
+        highest = max(windows, key=self.history_probability)
+        if HISTORY not in nearest or len(nearest) == 2:
+            return highest
+        rest = 1 - nearest[HISTORY]
+        new_rest = 1 - highest[HISTORY]
+        return {
+            name: highest[HISTORY] if name == HISTORY else value * new_rest / rest if rest else 0.0
+            for name, value in nearest.items()
+        }
+
+    def opening_probabilities(self, probabilities: Mapping[str, float]) -> Mapping[str, float] | None:
+        """Only intra-sentence or none, because a reply without an earlier reply can contradict nothing but itself."""
+        if INTRA not in probabilities or not self.judges_openings:
+            return None
+        none = next(name for name in probabilities if name not in CONTRADICTIONS[self.task])
+        total = probabilities[none] + probabilities[INTRA]
+        return {
+            name: value / total if name in (none, INTRA) and total else 0.0 for name, value in probabilities.items()
+        }
+
+    def scores(self, probabilities: Mapping[str, float]) -> dict[str, float]:
+        """The probability of every label."""
+        return dict(probabilities)
+
+    def choose_label(self, probabilities: Mapping[str, float], rule: Rule, allowed: Sequence[str] = ()) -> str:
+        """The most probable label after the offsets; of two labels, the contradiction from the cut on."""
+        names = [name for name in self.labels if not allowed or name in allowed]
+        if len(self.labels) == 2 and len(names) == 2:
+            contradiction = next(name for name in names if name in CONTRADICTIONS[self.task])
+            other = next(name for name in names if name != contradiction)
+            return contradiction if probabilities[contradiction] >= rule.cut else other
+        return self.choose_category(probabilities, rule, names)
+
+    def choose_category(self, probabilities: Mapping[str, float], rule: Rule, categories: Sequence[str]) -> str:
+        """The most probable category after the offsets."""
+        logs = np.log(np.maximum([probabilities[name] for name in categories], TINY))
+        return categories[int(np.argmax(logs + [rule.offsets.get(name, 0.0) for name in categories]))]
