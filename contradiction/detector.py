@@ -42,6 +42,7 @@ class ContradictionDetector(Judge):
         view: str | None = None,
         device: str | None = None,
         precision: str = "fp32",
+        backend: str = "torch",
         **settings: Any,
     ) -> Self:
         """Loads a detector of any method from a folder or from the Hub.
@@ -50,15 +51,16 @@ class ContradictionDetector(Judge):
             name: a folder or Hub id.
             view: the utterances that it reads, for a checkpoint whose configuration does not say.
             device: for instance ``cpu`` or ``cuda:1``; by default a GPU where there is one.
-            precision: ``fp32``, ``bf16`` or ``fp16``, see
-                :class:`contradiction.methods.checkpoint.CheckpointClassifier`.
+            precision: ``fp32``, ``bf16`` or ``fp16``, see :func:`contradiction.methods.loading.load_classifier`.
+            backend: what runs the encoders, a key of ``contradiction.inference.base.BACKENDS``.
             settings: see :class:`contradiction.settings.Settings`.
 
         Raises:
             InputError: there is no such model, it is not a detector, or a setting is wrong.
         """
         checked = Settings(**settings)  # before a large model is loaded
-        return cls(load_classifier(name, view=view, device=device, precision=precision), checked)
+        classifier = load_classifier(name, view=view, device=device, precision=precision, backend=backend)
+        return cls(classifier, checked)
 
     def __call__(self, messages: Messages) -> Verdict:
         """Judges the last reply of one chat; see :meth:`batch`."""

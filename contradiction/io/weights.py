@@ -34,11 +34,11 @@ def digest(folder: Path, more: Sequence[bytes] = ()) -> str:
         more: what else the digest depends on.
 
     Raises:
-        InputError: there are no weights.
+        InputError: there is nothing that it could depend on.
     """
     forms = ("*.safetensors", "pytorch_model*.bin", "*/*.safetensors")
     found = next(filter(None, (list(folder.glob(form)) for form in forms)), [])
-    if not found:
+    if not found and not more:
         raise InputError(f"{folder}: no weights in this folder (*.safetensors or pytorch_model*.bin)")
     digests = sorted(hashlib.sha256(content).digest() for content in (*(file.read_bytes() for file in found), *more))
     return hashlib.sha256(b"".join(digests)).hexdigest()[:12]

@@ -1,0 +1,65 @@
+"""What runs encoders: any backend gives what PyTorch gives, and a new backend is one class."""
+
+import numpy as np
+import pytest
+import torch
+from chats import chat
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+from contradiction.detector import ContradictionDetector
+from contradiction.errors import InputError
+from contradiction.inference.base import BACKENDS, Backend, register
+from contradiction.io.files import read_json
+
+CHAT = chat("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
+
+
+@pytest.fixture(scope="module")
+def double():
+    """A toy backend that computes in float64."""
+
+    @register
+    class DoubleBackend(Backend):
+        NAME = "double"
+
+        @classmethod
+        def load(cls, name, *, device=None, precision="fp32"):
+            backend = cls()
+            backend.config = read_json(f"{name}/config.json")
+            backend.tokenizer = AutoTokenizer.from_pretrained(name)
+            backend.max_length = backend.tokenizer.model_max_length
+            backend.model = AutoModelForSequenceClassification.from_pretrained(name, dtype=torch.float64).eval()
+            backend.batches = []
+            return backend
+
+        def forward(self, batch):
+            self.batches.append(len(batch))
+            with torch.inference_mode():
+                return self.model(**self.tokenizer.pad(list(batch), return_tensors="pt")).logits.numpy()
+
+    yield DoubleBackend
+    del BACKENDS["double"]
+
+
+def test_a_new_backend_runs_a_detector(double, random_model, detector):
+    other = ContradictionDetector.from_pretrained(random_model("4-class"), backend="double")
+    assert isinstance(other.classifier.backend, double)
+    one, two = detector.scan(CHAT), other.scan(CHAT)
+    assert [verdict.label for verdict in one] == [verdict.label for verdict in two]
+    for verdict, again in zip(one, two, strict=True):
+        assert again.scores == pytest.approx(verdict.scores, abs=1e-5)
+
+
+def test_equal_inputs_are_run_once_and_counted_each(double, random_model):
+    backend = double.load(random_model("4-class"))
+    inputs = [{"text": "甲", "text_pair": "乙"}, {"text": "甲乙丙丁", "text_pair": "丙"}] * 3
+    done = []
+    scores = backend.score(inputs, batch_size=2, on_batch=done.append)
+    assert (backend.batches, done) == ([2], [6])
+    np.testing.assert_array_equal(scores.logits[0], scores.logits[2])
+    assert scores.truncations == [None] * 6
+
+
+def test_an_unknown_backend_is_refused_before_anything_is_loaded(tmp_path):
+    with pytest.raises(InputError, match="'abacus'.*torch"):
+        ContradictionDetector.from_pretrained(tmp_path, backend="abacus")

@@ -1,0 +1,110 @@
+"""The registry of methods: a new method is one class, and everything else works with it."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from chats import chat
+
+from contradiction import publishing
+from contradiction.data.splits import load_split
+from contradiction.detector import ContradictionDetector
+from contradiction.errors import InputError
+from contradiction.evaluation.evaluate import evaluate
+from contradiction.inference.base import Scores
+from contradiction.io.files import read_json, write_json
+from contradiction.labels import LABELS
+from contradiction.methods.calibration import calibrate
+from contradiction.methods.decision import Rule
+from contradiction.methods.ensemble import EnsembleClassifier
+from contradiction.methods.loading import METHODS, load_classifier, load_rule, method_of, name_with_digest, register
+from contradiction.methods.softmax import SoftmaxClassifier
+
+
+@pytest.fixture(scope="module", autouse=True)
+def overlap():
+    """A toy method: the more characters two replies share, the less likely they contradict each other."""
+
+    @register
+    class OverlapClassifier(SoftmaxClassifier):
+        MARKER = "overlap.json"
+
+        def __init__(self, slope, name="model", rule=None):
+            super().__init__(LABELS["2-class"], ("b1", "b2"), name, rule)
+            self.slope = slope
+
+        @classmethod
+        def load(cls, folder, **options):
+            file = Path(folder) / cls.MARKER
+            return cls(read_json(file)["slope"], str(folder), Rule.load(file))
+
+        def save(self, folder):
+            write_json(Path(folder) / self.MARKER, {"slope": self.slope})
+
+        def score(self, rows, *, batch_size=32, on_batch=None):
+            shared = [len({*row["b1"]} & {*row["b2"]}) for row in rows]
+            if on_batch:
+                on_batch(len(rows))
+            return Scores(self.slope * np.array([[count, -count] for count in shared]), [None] * len(rows))
+
+    yield OverlapClassifier
+    METHODS.remove(OverlapClassifier)
+
+
+@pytest.fixture
+def folder(overlap, tmp_path):
+    overlap(0.5).save(tmp_path)
+    (tmp_path / "README.md").write_text("---\nlicense: mit\n---\n# Overlap\n", encoding="utf-8")
+    return tmp_path
+
+
+def test_a_new_method_judges_chats(folder):
+    detector = ContradictionDetector.from_pretrained(folder)
+    verdict = detector(chat("你养猫吗？", "我养了一只猫", "它叫什么？", "我没有猫"))
+    assert (verdict.label, verdict.checked) == ("non-contradiction", True)
+    assert verdict.scores["contradiction"] == pytest.approx(1 / (1 + np.exp(2)))
+    assert detector(chat("甲", "乙乙", "丙", "丁丁")).scores["contradiction"] == 0.5
+
+
+def test_a_new_method_is_calibrated_and_evaluated(folder, sample_repo):
+    rule = calibrate(folder, load_split(sample_repo, "2-class", "validation"))
+    assert load_rule(folder) == rule == load_classifier(folder).rule != Rule()
+    result = evaluate(ContradictionDetector.from_pretrained(folder), data=sample_repo, config="2-class")
+    assert result["rule"] == rule.without_curve()
+    assert len(result["predictions"]) == len(load_split(sample_repo, "2-class", "test"))
+
+
+def test_a_new_method_can_be_a_member_of_an_ensemble(folder, random_model, overlap, tmp_path):
+    both = tmp_path / "both"
+    shutil.copytree(random_model("2-class"), both / "checkpoint")
+    (both / "overlap").mkdir()
+    overlap(0.5).save(both / "overlap")
+    write_json(both / "ensemble.json", {"members": ["checkpoint", "overlap"]})
+    classifier = load_classifier(both)
+    assert isinstance(classifier, EnsembleClassifier)
+    assert [type(member).__name__ for member in classifier.members] == ["CheckpointClassifier", "OverlapClassifier"]
+    assert classifier.classify([{"u1": "甲", "b1": "乙", "u2": "丙", "b2": "丁"}])[0].label in LABELS["2-class"]
+
+
+def test_a_new_method_says_what_its_folder_consists_of(folder, overlap):
+    assert method_of(folder) is overlap
+    assert set(publishing.model(folder).files) == {"overlap.json", "README.md"}
+    overlap.FILES = ("words.txt",)
+    with pytest.raises(InputError, match=r"words\.txt"):
+        publishing.model(folder)
+    overlap.FILES = ()
+
+
+def test_a_folder_that_no_method_marks_is_taken_for_a_checkpoint(tmp_path):
+    with pytest.raises(InputError, match=r"config\.json"):
+        load_classifier(tmp_path)
+
+
+def test_a_model_is_named_by_its_folder_and_its_weights(random_model, tmp_path):
+    folder = random_model("4-class")
+    copy = shutil.copytree(folder, tmp_path / folder.name)
+    assert name_with_digest(str(copy)) == name_with_digest(str(folder))
+    assert name_with_digest(str(copy)).partition("@")[0] == folder.name
+    assert name_with_digest("user/model") == "user/model"
+    assert name_with_digest(None) is None
