@@ -26,13 +26,14 @@ def write(folder, splits, **lines):
     for batch, rows in lines.items():
         text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
         (folder / f"{batch}.jsonl").write_text(text, encoding="utf-8")
-    (folder / "splits.json").write_text(json.dumps(splits), encoding="utf-8")
+    listed = [f"{name},{split},short,none" for split, names in splits.items() for name in names]
+    (folder / "batches.csv").write_text("\n".join(["batch,split,style,brief", *listed]), encoding="utf-8")
     return folder
 
 
 @pytest.fixture(scope="module")
 def published():
-    return {split: crossed.read(split) for split in crossed.batches()}
+    return {split: crossed.read(split) for split in crossed.SPLITS}
 
 
 def test_every_chat_and_every_reply_stands_once_with_each_label(published):
@@ -103,9 +104,11 @@ def test_a_missing_key_is_named(tmp_path):
         crossed.read("train", write(tmp_path / "it", {"train": ["b1"]}, b1=[row]))
 
 
-@pytest.mark.parametrize("splits", [{"train": []}, {"train": ["b1"], "test": ["b1"]}, {"train": ["b1", "b2"]}])
+@pytest.mark.parametrize(
+    "splits", [{"train": []}, {"train": ["b1"], "test": ["b1"]}, {"train": ["b1", "b2"]}, {"other": ["b1"]}]
+)
 def test_each_batch_must_stand_in_one_split(tmp_path, splits):
-    with pytest.raises(InputError, match=r"splits\.json"):
+    with pytest.raises(InputError, match=r"batches\.csv"):
         crossed.batches(write(tmp_path / "it", splits, b1=[quadruple(0)]))
 
 
@@ -147,4 +150,4 @@ def test_the_command_prints_the_gates_and_fails_where_one_fails(run, tmp_path):
     assert code == int("NO" in out)
     code, _, err = run("data", "check-crossed", tmp_path, "--source", "sample")
     assert code == 2
-    assert "splits.json" in err
+    assert "batches.csv" in err

@@ -104,7 +104,7 @@ def stats(source: SourceOption = None) -> None:
 @app.command("check-crossed")
 def check_crossed(
     folder: Annotated[
-        Path | None, typer.Argument(help="A folder of batches with splits.json.", show_default="the published corpus")
+        Path | None, typer.Argument(help="A folder of batches with batches.csv.", show_default="the published corpus")
     ] = None,
     source: SourceOption = None,
 ) -> None:

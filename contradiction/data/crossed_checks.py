@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from contradiction.data.corpora.crossed import FOLDER, Item, JudgedReply, Pair, Quadruple, batches, read
+from contradiction.data.corpora.crossed import FOLDER, SPLITS, Item, JudgedReply, Pair, Quadruple, batches, read
 from contradiction.errors import InputError
 from contradiction.io.tables import Table, percent
 from contradiction.labels import NON_CONTRADICTION
@@ -41,14 +41,14 @@ def check(folder: str | Path = FOLDER, cdconv_rows: Sequence[Mapping[str, str]] 
     """Measures every gate of the corpus.
 
     Args:
-        folder: the batches and ``splits.json``.
+        folder: the batches and ``batches.csv``.
         cdconv_rows: rows of CDConv with ``b1`` and ``b2``, to look for near-duplicates; without them that gate is left
             out.
 
     Raises:
         InputError: a batch is not valid.
     """
-    splits = {split: read(split, folder) for split in batches(folder)}
+    splits = {split: read(split, folder) for split in SPLITS}
     items = [item for split in splits.values() for item in split]
     quadruples = [item for item in items if isinstance(item, Quadruple)]
     pairs = [item for item in items if isinstance(item, Pair)]
@@ -80,8 +80,9 @@ def gate_table(gates: Iterable[Gate]) -> Table:
 def size_table(folder: str | Path = FOLDER) -> Table:
     """Batches, quadruples, pairs and judged replies of each split."""
     rows = []
-    for split, names in batches(folder).items():
-        items = read(split, folder)
+    listed = batches(folder).values()
+    for split in SPLITS:
+        items, names = read(split, folder), [batch.name for batch in listed if batch.split == split]
         kinds = Counter(type(item) for item in items)
         inferred = [item.inference for item in items if isinstance(item, Quadruple) and item.inference is not None]
         rows.append(

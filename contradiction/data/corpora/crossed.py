@@ -7,6 +7,7 @@ compare the two to do better than chance. Self-contradictions cannot be crossed;
 The batches lie in ``contradiction/data/crossed``, one file a batch, and are released under CC0.
 """
 
+import csv
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
     from datasets import DatasetDict
 
 FOLDER = Path(__file__).resolve().parents[1] / "crossed"
-SPLITS_FILE = "splits.json"
+BATCHES_FILE = "batches.csv"
+SPLITS = ("train", "validation", "test")
+STYLES = ("short", "long", "assistant", "pairs")
 CONFIG = "crossed"
 PHENOMENA = (
     "negation", "antonym", "number", "time", "place", "kin", "work", "habit", "possession", "ability", "experience",
@@ -133,25 +136,50 @@ class Pair(Item):
         yield JudgedReply(f"{self.id}-bad", self.id, self.messages, self.bad, self.label, None, *self.clauses)
 
 
-def batches(folder: str | Path = FOLDER) -> dict[str, list[str]]:
-    """Split -> names of its batches. A batch lies in one split as a whole.
+@dataclass(frozen=True)
+class Batch:
+    """One author's batch.
+
+    Attributes:
+        name: of its file, without ``.jsonl``.
+        split: train, validation or test; a batch lies in one split as a whole.
+        style: ``short`` (two turns, colloquial), ``long`` (three turns and more), ``assistant`` (long messages of an
+            assistant or a service bot) or ``pairs`` (self-contradictions).
+        brief: what its author was asked for.
+    """
+
+    name: str
+    split: str
+    style: str
+    brief: str
+
+
+def batches(folder: str | Path = FOLDER) -> dict[str, Batch]:
+    """The batches of a folder by name, in the order of ``batches.csv``.
 
     Raises:
-        InputError: the file of splits is missing, names a batch twice, or names one that is not there.
+        InputError: the list is missing or malformed, names a batch twice, or does not match the files in the folder.
     """
-    path = Path(folder) / SPLITS_FILE
+    path = Path(folder) / BATCHES_FILE
     try:
-        splits = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(
-            f"{path}: cannot be read as JSON ({error}); it maps train, validation, test to batches"
-        ) from None
-    names = [name for split in splits.values() for name in split]
+        with path.open(encoding="utf-8", newline="") as stream:
+            rows = [
+                Batch(row["batch"], row["split"], row["style"], row["brief"])
+                for row in csv.DictReader(stream, strict=True)
+            ]
+    except (OSError, csv.Error, KeyError) as error:
+        raise InputError(f"{path}: cannot be read ({error}); it lists batch, split, style and brief") from None
+    for row in rows:
+        if row.split not in SPLITS or row.style not in STYLES:
+            raise InputError(
+                f"{path}: batch {row.name!r} has split {row.split!r} and style {row.style!r}; splits are "
+                f"{', '.join(SPLITS)}, styles {', '.join(STYLES)}"
+            )
+    names = [row.name for row in rows]
     present = {file.stem for file in Path(folder).glob("*.jsonl")}
-    if len(names) != len(set(names)) or set(names) != present:
-        wrong = sorted({name for name in names if names.count(name) > 1} | (set(names) ^ present))
-        raise InputError(f"{path}: must name each batch in the folder once; look at {', '.join(wrong)}")
-    return splits
+    if wrong := sorted({name for name in names if names.count(name) > 1} | (set(names) ^ present)):
+        raise InputError(f"{path}: must list each batch of the folder once; look at {', '.join(wrong)}")
+    return {row.name: row for row in rows}
 
 
 def read(split: str, folder: str | Path = FOLDER) -> list[Quadruple | Pair]:
@@ -160,10 +188,10 @@ def read(split: str, folder: str | Path = FOLDER) -> list[Quadruple | Pair]:
     Raises:
         InputError: there is no such split, or a line is not valid; the message gives ``file:line``.
     """
-    splits = batches(folder)
-    if split not in splits:
-        raise InputError(f"split {split!r}; there are {', '.join(splits)}")
-    return [item for name in splits[split] for item in read_batch(Path(folder) / f"{name}.jsonl")]
+    if split not in SPLITS:
+        raise InputError(f"split {split!r}; there are {', '.join(SPLITS)}")
+    chosen = [batch.name for batch in batches(folder).values() if batch.split == split]
+    return [item for name in chosen for item in read_batch(Path(folder) / f"{name}.jsonl")]
 
 
 def read_batch(path: str | Path) -> list[Quadruple | Pair]:
@@ -247,7 +275,7 @@ def build(folder: str | Path = FOLDER) -> "DatasetDict":
     return DatasetDict(
         {
             split: Dataset.from_list([row for item in read(split, folder) for row in _rows(item)], features=features)
-            for split in batches(folder)
+            for split in SPLITS
         }
     )
 
