@@ -37,6 +37,8 @@ CONFIGS = (
     "nli",
     f"{NLI}2-class",
 )
+# The corpus of chats and replies that are crossed (``contradiction.data.corpora.crossed``).
+CROSSED = "crossed"
 # Test conversations with turns added, and with the first taken away (``contradiction.data.checklists``): no training.
 A2T, RCT = "-a2t", "-rct"
 CHECKLISTS = tuple(f"4-class{kind}{suffix}" for suffix in ("", GROUPED) for kind in (A2T, RCT))

@@ -8,6 +8,7 @@ import typer
 from contradiction.commands.options import DATA, RESULTS, SHOWN_RESULTS, DataOption
 from contradiction.commands.terminal import progress, show, tell_seen
 from contradiction.errors import InputError
+from contradiction.labels import CROSSED
 
 if TYPE_CHECKING:
     from contradiction.detector import ContradictionDetector
@@ -56,10 +57,30 @@ def evaluate(
     if results and not settings:
         raise InputError("--results goes with --settings")
     detector = ContradictionDetector.from_pretrained(model, view=view)
-    if evidence:
+    if config == CROSSED:
+        _crossed(detector, split, json)
+    elif evidence:
         _evidence(detector, data, config, windowing, limit, json)
     else:
         _labels(detector, data, config, split, json, (results or RESULTS) if settings else None)
+
+
+def _crossed(detector: "ContradictionDetector", split: str, json: Path | None) -> None:
+    from contradiction.data.corpora import crossed
+    from contradiction.evaluation.crossed import ask, summary, tables
+    from contradiction.evaluation.evaluate import model_name
+    from contradiction.io.files import write_json
+
+    items, batches = crossed.read(split), crossed.batches()
+    with progress(f"judging crossed chats with {Path(detector.name).resolve().name}") as bar:
+        task = bar.add_task("", total=None)
+        answers = ask(detector, items, on_batch=lambda done: bar.advance(task, done))
+    styles = summary(answers, lambda item: batches[item.batch].style)
+    phenomena = summary(answers)
+    name = model_name(detector.name)
+    if json:
+        write_json(json, {"name": name, "config": CROSSED, "split": split, "styles": styles, "phenomena": phenomena})
+    show(*tables(name, styles), tables(name, phenomena)[-1])
 
 
 def _labels(

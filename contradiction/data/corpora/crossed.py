@@ -24,7 +24,6 @@ FOLDER = Path(__file__).resolve().parents[1] / "crossed"
 BATCHES_FILE = "batches.csv"
 SPLITS = ("train", "validation", "test")
 STYLES = ("short", "long", "assistant", "pairs")
-CONFIG = "crossed"
 PHENOMENA = (
     "negation", "antonym", "number", "time", "place", "kin", "work", "habit", "possession", "ability", "experience",
     "knowledge", "order", "plan", "opinion", "name", "rule", "speaker",

@@ -1,0 +1,173 @@
+"""Scores a detector on the crossed corpus: whether it compares a reply with what was said before."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from contradiction.data.corpora.crossed import Item, Quadruple
+from contradiction.detector import ContradictionDetector
+from contradiction.io.tables import Table, interval, percent
+from contradiction.labels import HISTORY, NON_CONTRADICTION
+from contradiction.verdict import Verdict
+
+RESAMPLES = 2000
+SEED = 13
+LONG = 5  # messages before the reply, from which a chat has three turns and evidence is worth scoring
+ALL = "all"
+FIGURES = ("in_order", "both_right", "all_right", "evidence")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a detector says of one item of the corpus.
+
+    Attributes:
+        item: a quadruple, or a pair of self-contradictions.
+        verdicts: of its judged replies, the consistent reply of each chat first.
+    """
+
+    item: Item
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def chats(self) -> list[tuple[Verdict, Verdict]]:
+        """For each chat the verdicts on the consistent and on the contradicting reply."""
+        return list(zip(self.verdicts[::2], self.verdicts[1::2], strict=True))
+
+    def counts(self) -> dict[str, tuple[float, int]]:
+        """Each figure of ``FIGURES`` as successes and trials.
+
+        - ``in_order``: chats whose contradicting reply has the higher probability; a tie counts one half.
+        - ``both_right``: chats whose two replies are decided rightly.
+        - ``all_right``: items all of whose replies are decided rightly.
+        - ``evidence``: of the *history* contradictions found in chats of three turns and more, those whose evidence
+          names the right message.
+        """
+        order = [_order(*chat) for chat in self.chats]
+        right = [_is_right(*chat) for chat in self.chats]
+        found = self._found_in_long_chats()
+        return {
+            "in_order": (sum(order), len(order)),
+            "both_right": (sum(right), len(right)),
+            "all_right": (float(all(right)), 1),
+            "evidence": (sum(found), len(found)),
+        }
+
+    def _found_in_long_chats(self) -> list[bool]:
+        item = self.item
+        if not isinstance(item, Quadruple) or item.label != HISTORY or len(item.a) < LONG:
+            return []
+        return [item.evidence in verdict.evidence for _, verdict in self.chats if verdict.label == HISTORY]
+
+
+def _order(consistent: Verdict, contradicting: Verdict) -> float:
+    low, high = consistent.probability or 0.0, contradicting.probability or 0.0
+    return float(high > low) + 0.5 * (high == low)
+
+
+def _is_right(consistent: Verdict, contradicting: Verdict) -> bool:
+    return contradicting.is_contradiction is True and consistent.is_contradiction is False
+
+
+def ask(
+    detector: ContradictionDetector, items: Sequence[Item], *, on_batch: Callable[[int], Any] | None = None
+) -> list[Answer]:
+    """Judges every reply of some items.
+
+    Args:
+        detector: with its decision rule or threshold.
+        items: quadruples or pairs.
+        on_batch: called with the number of windows done, after each forward pass.
+
+    Raises:
+        InputError: the detector does not judge replies.
+    """
+    chats = [[*row.messages, {"role": "assistant", "content": row.reply}] for item in items for row in item.judged()]
+    verdicts = iter(detector.batch(chats, on_batch=on_batch))
+    return [Answer(item, tuple(next(verdicts) for _ in item.judged())) for item in items]
+
+
+def summary(answers: Sequence[Answer], part_of: Callable[[Item], str] = lambda item: item.phenomenon) -> dict[str, Any]:
+    """The figures over all items and by part.
+
+    Args:
+        answers: of one split.
+        part_of: the part that an item belongs to, by default its phenomenon.
+
+    Returns:
+        Part -> ``n`` (items), each figure of ``FIGURES`` as a share (None where nothing was counted), and over all
+        items ``interval``, 95 % bootstrap intervals over the items, and ``auc``, the area under the ROC curve.
+    """
+    parts: dict[str, list[Answer]] = {}
+    for answer in answers:
+        parts.setdefault(part_of(answer.item), []).append(answer)
+    whole = {**_shares(answers), "interval": _intervals(answers), "auc": _auc(answers)}
+    return {ALL: whole, **{part: _shares(group) for part, group in sorted(parts.items())}}
+
+
+def _shares(answers: Sequence[Answer]) -> dict[str, Any]:
+    counts = [answer.counts() for answer in answers]
+    shares: dict[str, Any] = {"n": len(answers)}
+    for figure in FIGURES:
+        trials = sum(count[figure][1] for count in counts)
+        shares[figure] = sum(count[figure][0] for count in counts) / trials if trials else None
+    return shares
+
+
+def _intervals(answers: Sequence[Answer]) -> dict[str, tuple[float, float] | None]:
+    # Whole items are drawn: the four replies of a quadruple are not independent.
+    counts = [answer.counts() for answer in answers]
+    drawn = np.random.default_rng(SEED).integers(len(answers), size=(RESAMPLES, len(answers)))
+    intervals: dict[str, tuple[float, float] | None] = {}
+    for figure in FIGURES:
+        successes, trials = (np.array([count[figure][side] for count in counts], dtype=float) for side in (0, 1))
+        if not trials.sum():
+            intervals[figure] = None
+            continue
+        totals = trials[drawn].sum(axis=1)
+        shares = successes[drawn].sum(axis=1)[totals > 0] / totals[totals > 0]
+        low, high = np.percentile(shares, [2.5, 97.5])
+        intervals[figure] = (float(low), float(high))
+    return intervals
+
+
+def _auc(answers: Sequence[Answer]) -> float:
+    from sklearn.metrics import roc_auc_score
+
+    labels = [row.label != NON_CONTRADICTION for answer in answers for row in answer.item.judged()]
+    scores = [verdict.probability or 0.0 for answer in answers for verdict in answer.verdicts]
+    return float(roc_auc_score(labels, scores))
+
+
+def tables(name: str, figures: Mapping[str, Any]) -> list[Table]:
+    """The figures over all items with their intervals beside chance, and the figures by part.
+
+    Args:
+        name: of the detector.
+        figures: what :func:`summary` returns.
+    """
+    whole = figures[ALL]
+    chance = {"in_order": "50", "both_right": "25", "all_right": "6 to 25", "evidence": ""}
+    titles = {
+        "in_order": "pair in order",
+        "both_right": "both replies of a chat right",
+        "all_right": "all replies of an item right",
+        "evidence": "evidence right, chats of three turns and more",
+    }
+    rows = [
+        (titles[figure], percent(whole[figure]), interval(whole["interval"][figure]), chance[figure])
+        for figure in FIGURES
+        if whole[figure] is not None
+    ]
+    rows.append(("area under the ROC curve", percent(whole["auc"]), "", "50"))
+    parts = [
+        (part, str(shares["n"]), *("" if shares[figure] is None else percent(shares[figure], 0) for figure in FIGURES))
+        for part, shares in figures.items()
+        if part != ALL
+    ]
+    return [
+        Table(f"{name}: crossed, {whole['n']} items", ("figure", "%", "95 % interval", "a coin"), rows),
+        Table("By part", ("part", "items", "in order", "both right", "all right", "evidence"), parts),
+    ]

@@ -1,0 +1,108 @@
+"""Scores on the crossed corpus: what they count, and that a detector that reads one side only is at chance."""
+
+import json
+
+import pytest
+
+from contradiction.data.corpora.crossed import Pair, Quadruple
+from contradiction.evaluation.crossed import ALL, FIGURES, ask, summary
+from contradiction.verdict import Verdict
+
+
+def user(text):
+    return {"role": "user", "content": text}
+
+
+def bot(text):
+    return {"role": "assistant", "content": text}
+
+
+def quadruple(number, turns=1, label="history"):
+    between = [message for turn in range(turns - 1) for message in (bot(f"哈哈{turn}"), user(f"天气{turn}"))]
+    chats = [(user("养宠物吗"), bot(f"{says}{number}"), user("周末呢"), *between) for says in ("养猫", "没养")]
+    return Quadruple(f"q{number}", "b", label, "possession", *chats, f"给猫洗澡{number}", f"没活物{number}", 1)
+
+
+class Scripted:
+    """Gives each chat the verdict that a function says."""
+
+    def __init__(self, probability, evidence=(1,)):
+        self.probability, self.evidence = probability, evidence
+
+    def batch(self, chats, on_batch=None):
+        return [self._verdict(self.probability(chat)) for chat in chats]
+
+    def _verdict(self, probability):
+        label = "history" if probability >= 0.5 else "non-contradiction"
+        return Verdict(label, probability, {}, probability, self.evidence if label == "history" else ())
+
+
+def oracle(chat):
+    return 0.9 if ("猫" in chat[1]["content"]) != ("猫" in chat[-1]["content"]) else 0.1
+
+
+def only_the_reply(chat):
+    return 0.9 if "猫" in chat[-1]["content"] else 0.1
+
+
+def only_the_chat(chat):
+    return 0.9 if "猫" in chat[1]["content"] else 0.1
+
+
+@pytest.fixture
+def items():
+    return [quadruple(number, turns=1 + number % 3) for number in range(12)]
+
+
+def test_a_detector_that_compares_has_all_right(items):
+    whole = summary(ask(Scripted(oracle), items))[ALL]
+    assert [whole[figure] for figure in FIGURES] == [1, 1, 1, 1]
+    assert whole["auc"] == 1
+
+
+@pytest.mark.parametrize("one_sided", [only_the_reply, only_the_chat])
+def test_a_detector_that_reads_one_side_is_at_chance(items, one_sided):
+    whole = summary(ask(Scripted(one_sided), items))[ALL]
+    assert (whole["in_order"], whole["all_right"], whole["auc"]) == (0.5, 0, 0.5)
+    assert whole["both_right"] == (0.5 if one_sided is only_the_reply else 0)
+
+
+def test_ties_count_one_half(items):
+    assert summary(ask(Scripted(lambda chat: 0.3), items))[ALL]["in_order"] == 0.5
+
+
+def test_evidence_counts_in_chats_of_three_turns_and_more_alone(items):
+    whole = summary(ask(Scripted(oracle, evidence=(3,)), items))[ALL]
+    assert whole["evidence"] == 0
+    short = [item for item in items if len(item.a) < 5]
+    assert summary(ask(Scripted(oracle), short))[ALL]["evidence"] is None
+
+
+def test_the_interval_holds_the_figure_and_draws_whole_items(items):
+    found = {item.id for item in items[:6]}
+    half = Scripted(lambda chat: oracle(chat) if f"q{chat[1]['content'][2:]}" in found else 0.5)
+    whole = summary(ask(half, items))[ALL]
+    low, high = whole["interval"]["in_order"]
+    assert whole["in_order"] == 0.75
+    assert 0.5 <= low < 0.75 < high <= 1
+
+
+def test_pairs_of_self_contradictions_count_too():
+    pair = Pair(
+        "p", "b", "intra-sentence", "kin", (user("几口人"),), "独生子，表姐大", "独生子，亲姐大", ("独生子", "亲姐大")
+    )
+    whole = summary(ask(Scripted(lambda chat: 0.9 if "亲姐" in chat[-1]["content"] else 0.1), [pair]))[ALL]
+    assert (whole["in_order"], whole["all_right"], whole["evidence"]) == (1, 1, None)
+
+
+def test_the_command_prints_figures_beside_chance(run, quick_model, tmp_path, monkeypatch):
+    from contradiction.data.corpora import crossed
+
+    few = [*crossed.read("validation")[:3], *crossed.read("validation")[-1:]]
+    monkeypatch.setattr(crossed, "read", lambda split: few)
+    code, out, _ = run("evaluate", quick_model, "--config", "crossed", "--split", "validation",
+                       "--json", tmp_path / "it.json")  # fmt: skip
+    assert code == 0
+    assert "a coin" in out
+    kept = json.loads((tmp_path / "it.json").read_text(encoding="utf-8"))
+    assert kept["styles"][ALL]["n"] == kept["phenomena"][ALL]["n"] == 4
