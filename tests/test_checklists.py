@@ -262,7 +262,7 @@ def test_the_command_builds_the_same_bytes_in_another_process(sample_repo, tmp_p
         cwd=tmp_path, capture_output=True, text=True, env=os.environ | {"PYTHONHASHSEED": "7", "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert done.stdout == f"cdconv: six configs and four checklists from {SAMPLE}\n"
+    assert done.stdout == f"cdconv: seven configs and four checklists from {SAMPLE}\n"
     here = build.build(sources.find("sample"), tmp_path / "here", with_checklists=True)
     assert contents(tmp_path / "cdconv") == contents(here)
 

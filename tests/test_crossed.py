@@ -6,6 +6,7 @@ import pytest
 
 from contradiction.data import crossed_checks
 from contradiction.data.corpora import crossed
+from contradiction.data.splits import load_split
 from contradiction.errors import InputError
 from contradiction.labels import INTRA, NON_CONTRADICTION
 
@@ -151,3 +152,10 @@ def test_the_command_prints_the_gates_and_fails_where_one_fails(run, tmp_path):
     code, _, err = run("data", "check-crossed", tmp_path, "--source", "sample")
     assert code == 2
     assert "batches.csv" in err
+
+
+def test_it_is_a_config_of_the_built_data_repo(sample_repo):
+    rows = load_split(sample_repo, "crossed", "test")
+    assert len(rows) == len(crossed.build()["test"])
+    assert rows[1]["messages"][rows[1]["evidence"]]["role"] == "assistant"
+    assert rows.features["label"].names[rows[1]["label"]] == "history"

@@ -62,7 +62,7 @@ def build(
     from contradiction.evaluation import results
 
     found = find(source)
-    made = "six configs and four checklists" if checklists else "six configs"
+    made = "seven configs and four checklists" if checklists else "seven configs"
     build.build(found, out, checklists, results.baseline_table())
     typer.echo(f"{out}: {made} from {found.path}")
 

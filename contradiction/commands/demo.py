@@ -48,7 +48,7 @@ def demo(
     )
     typer.secho("1. data set", bold=True)
     build.build(found, data, baselines=results.baseline_table())
-    typer.echo(f"{data}: six configs from {found.path}")
+    typer.echo(f"{data}: seven configs from {found.path}")
     typer.secho("2. detector", bold=True)
     shipped = Path(SHIPPED)
     if not shipped.exists():  # as in an installed package

@@ -1,19 +1,21 @@
 """Builds the data repo: Parquet for every config and split, and a card made from the data."""
 
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import cdconv
 from contradiction.data import checklists
 from contradiction.data.card import data_set_card
+from contradiction.data.corpora import crossed
 from contradiction.data.sources import Source
 from contradiction.data.splits import write_split
 from contradiction.errors import InputError
 from contradiction.io.files import check_folder, new_folder
 from contradiction.io.quiet import no_data_bars
 from contradiction.io.tables import Table
-from contradiction.labels import CHECKLISTS
+from contradiction.labels import CHECKLISTS, CROSSED
 
 if TYPE_CHECKING:
     from datasets import Dataset, DatasetInfo
@@ -56,7 +58,12 @@ def build(source: Source, out: str | Path, with_checklists: bool = False, baseli
         for name, rows in made.items():
             path = folder / name / write_split(rows, folder / name, checklists.SPLIT)
             files[name] = {checklists.SPLIT: f"{name}/{path.name}"}
-            infos[name] = _info(rows, path.stat().st_size)
+            infos[name] = _info({checklists.SPLIT: rows}, path.stat().st_size)
+        written = crossed.build()
+        files[CROSSED] = {
+            split: f"{CROSSED}/{write_split(rows, folder / CROSSED, split)}" for split, rows in written.items()
+        }
+        infos[CROSSED] = _info(written, sum(file.stat().st_size for file in (folder / CROSSED).iterdir()))
         data_set_card(source, infos, files, made, baselines).save(folder / "README.md")
     return out
 
@@ -66,13 +73,15 @@ def _checklists(source: Source) -> dict[str, "Dataset"]:
     return checklists.build({"": cdconv.official_split(rows), "-grouped": cdconv.grouped_split(rows)})
 
 
-def _info(rows: "Dataset", download_size: int) -> "DatasetInfo":
+def _info(splits: "Mapping[str, Dataset]", download_size: int) -> "DatasetInfo":
     """What the builder writes down of its configs, for rows that were not made by it."""
     from datasets import SplitDict, SplitInfo
 
-    info, size = rows.info.copy(), rows.data.nbytes
-    info.splits = SplitDict({checklists.SPLIT: SplitInfo(checklists.SPLIT, num_bytes=size, num_examples=len(rows))})
-    info.download_size, info.dataset_size = download_size, size
+    info = next(iter(splits.values())).info.copy()
+    info.splits = SplitDict(
+        {name: SplitInfo(name, num_bytes=rows.data.nbytes, num_examples=len(rows)) for name, rows in splits.items()}
+    )
+    info.download_size, info.dataset_size = download_size, sum(rows.data.nbytes for rows in splits.values())
     return info
 
 
@@ -80,7 +89,7 @@ def _replaceable(path: Path) -> bool:
     if not path.is_dir():
         return False
     # A card, and nothing but Parquet in folders named like configs: anything else is somebody's work.
-    configs = {*(config.name for config in cdconv.CDConv.BUILDER_CONFIGS), *CHECKLISTS}
+    configs = {*(config.name for config in cdconv.CDConv.BUILDER_CONFIGS), *CHECKLISTS, CROSSED}
     card = path / "README.md"
     # As bytes: whatever lies there is somebody's, and need not be UTF-8.
     if card.is_file() and b"dataset_info:" not in card.read_bytes():

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import cdconv
-from contradiction.data import checklists, statistics
+from contradiction.data import checklists, crossed_checks, statistics
 from contradiction.data.sources import Source
 from contradiction.io.tables import Table
 from contradiction.io.templates import render
@@ -89,6 +89,7 @@ def data_set_card(
         splits=statistics.split_sizes(splits),
         leaks=statistics.leaks(splits),
         checklists=checklists.sizes(made) if made else None,
+        crossed=crossed_checks.size_table(),
         tables=statistics.table3(rows),
         baselines=baselines if source.kind == "release" else None,
         citation=cdconv.CITATION,

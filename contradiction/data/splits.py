@@ -9,7 +9,7 @@ import numpy as np
 
 from contradiction.errors import InputError, first_line
 from contradiction.io.quiet import no_data_bars
-from contradiction.labels import CHECKLISTS, CONFIGS
+from contradiction.labels import CHECKLISTS, CONFIGS, CROSSED
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -33,8 +33,9 @@ def load_split(data: str | Path, config: str, split: str) -> "Dataset":
     from datasets import load_dataset
     from datasets.exceptions import DatasetsError
 
-    if config not in (*CONFIGS, *CHECKLISTS):
-        raise InputError(f"config {config!r}; there are {', '.join((*CONFIGS, *CHECKLISTS))}")
+    known = (*CONFIGS, CROSSED, *CHECKLISTS)
+    if config not in known:
+        raise InputError(f"config {config!r}; there are {', '.join(known)}")
     if split not in SPLITS:
         raise InputError(f"split {split!r}; there are {', '.join(SPLITS)}")
     if config in CHECKLISTS and split != "test":
