@@ -34,10 +34,11 @@ app = typer.Typer(
 app.add_typer(data.app, name="data")
 for command in (
     train.train, evaluate.evaluate, contrast.contrast, results.baselines, analyze.analyze, reproduce.reproduce,
-    calibrate.calibrate, merge.soup, merge.ensemble, results.card, results.results, results.export, detect.detect,
+    calibrate.calibrate, merge.soup, merge.ensemble, results.card, results.export, detect.detect,
     demo.space, demo.demo,
 ):  # fmt: skip
     app.command()(command)
+app.add_typer(results.app, name="results")
 app.add_typer(backbone.app, name="backbone")
 app.add_typer(push.app, name="push")
 

@@ -9,7 +9,7 @@ from contradiction.errors import InputError
 from contradiction.io.upload import Upload, check_repo_id
 from contradiction.methods.loading import method_of, parts_of
 from contradiction.paths import METRIC, PACKAGE, SPACE
-from contradiction.reports.card_examples import code_on_the_hub
+from contradiction.reports.card_example import code_on_the_hub
 
 if TYPE_CHECKING:
     from huggingface_hub import RepoCard

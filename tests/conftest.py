@@ -70,9 +70,9 @@ def release_repo(release, tmp_path_factory) -> Path:
 
 def _build(source: str, parent: Path) -> Path:
     from contradiction.data import build, sources
-    from contradiction.evaluation import results
+    from contradiction.reports.score_tables import baseline_table
 
-    return build.build(sources.find(source), parent / "cdconv", baselines=results.baseline_table())
+    return build.build(sources.find(source), parent / "cdconv", baselines=baseline_table())
 
 
 @pytest.fixture(scope="session")
@@ -87,7 +87,7 @@ def sample_rows() -> list[dict]:
 @pytest.fixture(scope="session")
 def quick_model(sample_repo, tmp_path_factory) -> Path:
     """A tiny 4-class model folder named `quick`, trained for one epoch on the sample. Copy it before you change it."""
-    from contradiction.reports.model_cards import write_cards
+    from contradiction.reports.model_card import write_cards
     from contradiction.training.loop import train
     from contradiction.training.recipe import Recipe
 

@@ -20,7 +20,7 @@ from contradiction.data import build, sources
 from contradiction.data.sources import SAMPLE
 from contradiction.data.splits import fingerprint
 from contradiction.errors import InputError
-from contradiction.evaluation import results
+from contradiction.reports.score_tables import baseline_table
 
 ROOT = Path(__file__).parents[1]
 LEGACY = ROOT / ".venv-legacy" / "bin" / "python"
@@ -72,7 +72,7 @@ def repo(kind, request, tmp_path_factory):
     """The data repo with checklists. Copy it before you change it."""
     source = "sample" if kind == "sample" else str(request.getfixturevalue("release"))
     folder = tmp_path_factory.mktemp("checklists") / "cdconv"
-    return build.build(sources.find(source), folder, with_checklists=True, baselines=results.baseline_table())
+    return build.build(sources.find(source), folder, with_checklists=True, baselines=baseline_table())
 
 
 @pytest.fixture(scope="module")

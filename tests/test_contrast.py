@@ -10,8 +10,9 @@ import cdconv
 from contradiction.data.sources import SAMPLE
 from contradiction.data.splits import SPLITS, load_split
 from contradiction.detector import ContradictionDetector
-from contradiction.evaluation.contrast import Answer, ask, contrast_table, kept_table, read_pairs, summary
+from contradiction.evaluation.contrast import Answer, add, count, judge_pairs, read_pairs
 from contradiction.labels import CATEGORIES
+from contradiction.reports.contrast_table import contrast_table, kept_table
 from contradiction.reports.results_page import results_page
 from contradiction.verdict import Verdict
 
@@ -70,19 +71,19 @@ def test_both_replies_of_a_pair_go_on_from_the_same_turns():
     ],
 )
 def test_a_pair_is_right_with_both_replies_and_in_order_by_probability(contradicting, fitting, right, ordered):
-    found = summary([answer(contradicting, fitting)])
+    found = count([answer(contradicting, fitting)])
     assert found["all"] == found[PAIRS[0].phenomenon] == {"pairs": 1, "right": right, "order": ordered}
 
 
 def test_a_detector_is_asked_of_each_reply_and_the_table_counts_its_answers(quick_model):
     detector = ContradictionDetector.from_pretrained(quick_model)
     done = []
-    answers = ask(detector, PAIRS, on_batch=done.append)
+    answers = judge_pairs(detector, PAIRS, on_batch=done.append)
     assert sum(done) == 2 * len(PAIRS)
     for pair, found in zip(PAIRS[:3], answers, strict=False):
         assert found.contradicting.scores == pytest.approx(detector(pair.chats()[0]).scores, abs=1e-4)
         assert found.fitting.label == detector(pair.chats()[1]).label
-    table = contrast_table("quick", summary(answers))
+    table = contrast_table("quick", count(answers))
     assert [row[0] for row in table.rows] == [*dict.fromkeys(pair.phenomenon for pair in PAIRS), "all", "%"]
     assert sum(int(row[2]) for row in table.rows[:-2]) == int(table.rows[-2][2])
 
@@ -96,10 +97,10 @@ def test_the_command_says_what_is_judged_wrongly_and_keeps_the_counts(quick_mode
     assert wrong[0].split(":")[0] in {pair.phenomenon for pair in PAIRS}
 
 
-def test_the_page_of_results_has_a_row_for_each_kept_file_of_these_pairs(quick_model, run, tmp_path):
-    run("contrast", quick_model, "--json", tmp_path / "contrast" / "quick.json")
-    old = {**json.loads((tmp_path / "contrast" / "quick.json").read_text(encoding="utf-8")), "pairs": "0" * 16}
-    (tmp_path / "contrast" / "old.json").write_text(json.dumps(old), encoding="utf-8")
+def test_the_page_of_results_has_a_row_for_each_detector_with_kept_counts_on_these_pairs(quick_model, run, tmp_path):
+    run("contrast", quick_model, "--json", tmp_path / "quick.json")
+    counts = json.loads((tmp_path / "quick.json").read_text(encoding="utf-8"))
+    add([counts, {**counts, "name": "on other pairs", "pairs": "0" * 16}], tmp_path)
     table = kept_table(tmp_path)
     assert [row[0] for row in table.rows] == [quick_model.name]
     assert "## Contrast pairs" in results_page(tmp_path)

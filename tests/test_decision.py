@@ -230,9 +230,9 @@ def test_the_facade_and_the_evaluation_decide_by_the_rule(calibrated, sample_rep
     result = evaluate(ContradictionDetector.from_pretrained(folder), data=sample_repo, config="4-class")
     raw = CheckpointClassifier.load(folder).logits(list(load_split(sample_repo, "4-class", "test")))
     assert result["predictions"] == decided(rule, raw).tolist()
-    assert result["plain"]["predictions"] == raw.argmax(1).tolist()
-    assert result["plain"]["metrics"]["macro_f1"] == macro_f1(
-        np.array(result["references"]), np.array(result["plain"]["predictions"])
+    assert result["argmax"]["predictions"] == raw.argmax(1).tolist()
+    assert result["argmax"]["metrics"]["macro_f1"] == macro_f1(
+        np.array(result["references"]), np.array(result["argmax"]["predictions"])
     )
     np.testing.assert_allclose(
         result["probabilities"], softmax(raw / rule.temperature + added(rule.biases), axis=1), atol=1e-5

@@ -19,7 +19,7 @@ from contradiction.io.files import read_json, write_json
 from contradiction.methods.checkpoint import CheckpointClassifier
 from contradiction.methods.ensemble import EnsembleClassifier
 from contradiction.methods.loading import load_rule, name_with_digest, save_rule
-from contradiction.reports.model_cards import model_card
+from contradiction.reports.model_card import model_card
 from contradiction.training import record
 from contradiction.training.ensembling import ensemble
 from contradiction.training.loop import train
@@ -73,7 +73,7 @@ def test_its_probabilities_are_those_of_the_mean_log_probability_calibrated(both
     expected = softmax(mean / rule.temperature + biases, axis=1)
     result = evaluate(found, data=sample_repo, config="4-class")
     np.testing.assert_allclose(result["probabilities"], expected, atol=1e-5)
-    plain = result.get("plain", result)["predictions"]
+    plain = result.get("argmax", result)["predictions"]
     assert plain == mean.argmax(axis=1).tolist()
     assert not np.allclose(mean, (log_softmax(one.logits(rows), axis=1) + log_softmax(other.logits(rows), axis=1)) / 2)
     assert not np.allclose(log_softmax(one.logits(rows), axis=1), log_softmax(other.logits(rows), axis=1), atol=1e-5)
@@ -131,7 +131,7 @@ def test_each_member_is_a_plain_checkpoint_and_the_card_and_the_record_name_them
 
 
 def test_it_teaches_and_its_evaluation_finds_its_card(both, sample_repo, tmp_path):
-    from contradiction.reports.model_cards import evaluations_of
+    from contradiction.evaluation.results import evaluations_of
 
     student = Recipe(
         name="student", view="flatten", config="4-class", epochs=1, teachers=[str(both)],

@@ -12,6 +12,7 @@ from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation import checklists, results
 from contradiction.evaluation.evidence import false_alarms, score_evidence, turns_of
+from contradiction.evaluation.figures import RESAMPLES
 from contradiction.labels import CHECKLISTS, CONFIGS, HISTORY, LABELS, NON_CONTRADICTION, task_of
 
 NAMES = LABELS["4-class"]
@@ -47,7 +48,7 @@ def test_the_figures_follow_from_what_is_kept_and_count_turns(result):
     for windowing, figures in result["metrics"].items():
         predictions = [NAMES[label] for label in result["predictions"][windowing]]
         named = result["predicted_evidence"][windowing]
-        more = {"ids": result["ids"], "groups": result["inserted"], "bootstrap": results.RESAMPLES}
+        more = {"ids": result["ids"], "groups": result["inserted"], "bootstrap": RESAMPLES}
         by_turn = score_evidence(references, predictions, turns_of(result["evidence"]), turns_of(named), **more)
         assert figures == by_turn
         assert result["by_message"][windowing] == score_evidence(
@@ -178,11 +179,10 @@ def test_checklists_are_configs_to_read_and_not_to_train_on(repo):
 
 
 def test_a_kept_evidence_evaluation_does_not_disturb_cards_and_pages(result, quick_model, tmp_path):
-    from contradiction.reports import model_cards
     from contradiction.reports.results_page import results_page
     from contradiction.training import record
 
     model = shutil.copytree(quick_model, tmp_path / "quick")
-    results.keep({**result, "run": record.read(model)}, tmp_path / "kept" / "evidence.json")
-    assert model_cards.evaluations_of(model, tmp_path / "kept") == []
+    results.save({**result, "run": record.read(model)}, tmp_path / "kept" / "evidence.json")
+    assert results.evaluations_of(model, tmp_path / "kept") == []
     assert "4-class-a2t" not in results_page(tmp_path / "kept")

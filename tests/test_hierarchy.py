@@ -20,7 +20,7 @@ from contradiction.labels import LABELS, OTHER, STAGES
 from contradiction.methods.base import Classification, Prediction
 from contradiction.methods.decision import Rule
 from contradiction.methods.hierarchical import HierarchicalClassifier
-from contradiction.reports.model_cards import write_cards
+from contradiction.reports.model_card import write_cards
 from contradiction.settings import Settings
 from contradiction.training import hierarchical, record
 from contradiction.training.loop import train

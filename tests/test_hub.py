@@ -23,7 +23,7 @@ from contradiction.io.files import read_json, write_json
 from contradiction.labels import LABELS, STAGES
 from contradiction.methods.decision import Rule
 from contradiction.methods.loading import load_rule, save_rule
-from contradiction.reports.model_cards import model_card
+from contradiction.reports.model_card import model_card
 from contradiction.training import record
 
 REPOS = {

@@ -13,11 +13,13 @@ from transformers import AutoModel, AutoTokenizer, T5Config, T5Model
 
 from contradiction.data.splits import load_split
 from contradiction.errors import InputError
-from contradiction.evaluation import baselines, kernel_baseline, results
+from contradiction.evaluation import baselines, results
+from contradiction.evaluation.baselines import kernel_ridge
 from contradiction.inference.embedding import Embedder
 from contradiction.inputs.views import CONVERSATION
 from contradiction.methods import calibration, kernel_regression
 from contradiction.methods.kernel_regression import KernelRegression
+from contradiction.reports.score_tables import baseline_table
 
 
 @pytest.fixture(scope="module")
@@ -147,7 +149,7 @@ def test_without_an_encoder_n_grams_are_all_that_is_compared(rows):
 
 @pytest.mark.parametrize("config", ["4-class", "2-class", "4-class-grouped"])
 def test_the_baseline_decides_by_a_rule_that_is_chosen_on_validation(sample_repo, encoder, embed, config):
-    found = kernel_baseline.run(sample_repo, config, embed)
+    found = kernel_ridge(sample_repo, config, embed)
     results.check("it", found)
     train, validation, test = (load_split(sample_repo, config, each) for each in ("train", "validation", "test"))
     assert (found["name"], found["kind"], found["ids"]) == ("kernel ridge, encoder", "baseline", test["id"][:])
@@ -156,7 +158,7 @@ def test_the_baseline_decides_by_a_rule_that_is_chosen_on_validation(sample_repo
     logs = {
         name: np.log(model.predict_proba(list(each))) for name, each in (("validation", validation), ("test", test))
     }
-    plain = found.get("plain", found)["predictions"]
+    plain = found.get("argmax", found)["predictions"]
     assert plain == logs["test"].argmax(axis=1).tolist()
     names = found["metrics"]["labels"]
     rule = calibration.fit(logs["validation"], np.array(validation["label"]), names)
@@ -174,9 +176,8 @@ def test_the_command_keeps_it_beside_the_others(run, sample_repo, encoder, tmp_p
     code, said, _ = run("baselines", *options, "--embedder", encoder)
     assert code == 0
     assert "kernel ridge, encoder" in said
-    kept = {each["name"]: each for each in results.kept(tmp_path)}
+    kept = {each["name"]: each for each in results.load(tmp_path)}
     assert kept.keys() == {*baselines.FEATURES.values(), "kernel ridge, n-grams", "kernel ridge, encoder"}
-    assert (tmp_path / "kernel-encoder.4-class.test.json").is_file()
     code, _, err = run("baselines", *options, "--embedder", tmp_path / "nothing")
     assert (code, err.count("\n")) == (2, 1)
 
@@ -189,8 +190,8 @@ def test_an_encoder_that_knows_the_labels_is_no_baseline(run, sample_repo, quick
 
 def test_a_baseline_that_was_not_run_on_a_config_has_an_empty_cell_there(sample_repo, tmp_path):
     for config, name in (("2-class", "one"), ("4-class", "one"), ("4-class", "other")):
-        found = {**kernel_baseline.run(sample_repo, config), "name": name}
-        results.keep(found, tmp_path / f"{name}.{config}.json")
-    table = results.baseline_table(tmp_path)
+        found = {**kernel_ridge(sample_repo, config), "name": name}
+        results.save(found, tmp_path / f"{name}.{config}.json")
+    table = baseline_table(tmp_path)
     assert list(table.header) == ["features", "2-class", "4-class"]
     assert [[bool(cell) for cell in row] for row in table.rows] == [[True, True, True], [True, False, True]]

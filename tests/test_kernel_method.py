@@ -15,7 +15,7 @@ from contradiction import publishing
 from contradiction.data.splits import load_split
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
-from contradiction.evaluation import kernel_baseline
+from contradiction.evaluation.baselines import kernel_ridge
 from contradiction.evaluation.evaluate import evaluate
 from contradiction.inference import embedding
 from contradiction.inference.embedding import Embedder
@@ -54,7 +54,7 @@ def fitted(recipe_file, sample_repo, tmp_path_factory):
 
 
 def test_it_is_the_baseline_of_its_encoder_as_a_detector(fitted, sample_repo, encoder):
-    baseline = kernel_baseline.run(sample_repo, "4-class", Embedder(encoder))
+    baseline = kernel_ridge(sample_repo, "4-class", Embedder(encoder))
     found = evaluate(ContradictionDetector.from_pretrained(fitted), data=sample_repo, config="4-class")
     assert found["predictions"] == baseline["predictions"]
     assert_allclose(found["probabilities"], baseline["probabilities"], atol=1e-5)

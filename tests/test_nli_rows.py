@@ -6,7 +6,7 @@ import pytest
 from contradiction.data.corpora import nli
 from contradiction.data.splits import load_split
 from contradiction.errors import InputError
-from contradiction.reports.model_cards import model_card
+from contradiction.reports.model_card import model_card
 from contradiction.training import record
 from contradiction.training.loaders import encode_rows
 from contradiction.training.loop import train

@@ -6,7 +6,7 @@ import pytest
 
 from contradiction.errors import InputError
 from contradiction.paths import RECIPES
-from contradiction.reports.model_cards import model_card
+from contradiction.reports.model_card import model_card
 from contradiction.reproduction.grid import same_request
 from contradiction.training import base_model, hierarchical, loop, record, run_folder
 from contradiction.training.recipe import Recipe

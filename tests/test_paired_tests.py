@@ -10,7 +10,7 @@ def test_a_rule_fitted_afterwards_counts_only_where_it_is_asked_for():
     truth, plain, ruled = [0, 1, 2, 3] * 5, [0, 1, 2, 0] * 5, [1] * 20
     kept = results.evaluation(
         name="any", config="4-class", split="test", data="these", ids=list(range(20)), references=truth,
-        predictions=ruled, plain=plain, run={},
+        predictions=ruled, argmax=plain, run={},
     )  # fmt: skip
     for rule, said in ((False, plain), (True, ruled)):
         one, two = paired_tests.run_of(kept, rule=rule), paired_tests.merged_run_of(kept, rule=rule)
@@ -40,18 +40,20 @@ def test_holm_by_hand():
     ],
 )
 def test_the_p_values_of_seeds_are_combined_by_direction(tests, p):
-    assert paired_tests.combined(tests) == pytest.approx(p)
+    assert paired_tests.combined_p_value(tests) == pytest.approx(p)
 
 
 def test_only_runs_of_one_seed_on_the_same_rows_are_compared():
     def line(name, *runs):
-        return paired_tests.Line(name, name, "x", "trained", tuple(paired_tests.Run(*each, {}) for each in runs), 2)
+        return paired_tests.MethodRuns(
+            name, name, "x", "trained", tuple(paired_tests.Run(*each, {}) for each in runs), 2
+        )
 
     rows, references = list(range(40)), [0, 1] * 20
     ours = line("ours", (1, rows, references, references), (2, rows, references, references))
     theirs = line("theirs", (2, rows, references, [0] * 40), (3, rows, references, references))
     others = line("others", (1, rows[::-1], references, references))
-    found = paired_tests.contrasts([(ours, theirs), (ours, others)], "2-class", 200)
-    assert [(each.line, each.against, each.seeds) for each in found] == [("ours", "theirs", 1)]
+    found = paired_tests.paired_tests([(ours, theirs), (ours, others)], "2-class", 200)
+    assert [(each.name, each.against, each.seeds) for each in found] == [("ours", "theirs", 1)]
     assert found[0].difference == pytest.approx(1 - 1 / 3)
     assert found[0].p_value == pytest.approx(2 / 201)

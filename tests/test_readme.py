@@ -152,7 +152,7 @@ def tables(text):
 @pytest.fixture(scope="module")
 def kept():
     """Name and config -> the kept evaluation on the test split."""
-    return {(result["name"], result["config"]): result for result in results.kept() if result["split"] == "test"}
+    return {(result["name"], result["config"]): result for result in results.load() if result["split"] == "test"}
 
 
 @pytest.mark.parametrize("page", **by_path([ROOT / "README.md", ROOT / "README.zh.md", ROOT / "docs" / "findings.md"]))
@@ -174,7 +174,7 @@ def test_the_figures_of_the_headline_tables_are_those_of_the_kept_results(page, 
 def kept_figure(kept, name, task, suffix, by_rule):
     """Macro-F1 with its interval; n-grams are the ones fitted to two labels where the figure is of two."""
     result = kept[name, f"{task if name.startswith('TF-IDF') and not suffix else '4-class'}{suffix}"]
-    metrics = result["metrics"] if by_rule or "plain" not in result else result["plain"]["metrics"]
+    metrics = result["metrics"] if by_rule or "argmax" not in result else result["argmax"]["metrics"]
     metrics = metrics["two_class"] if task == "2-class" and "two_class" in metrics else metrics
     return f"{percent(metrics['macro_f1'])} ({'–'.join(map(percent, metrics['interval']['macro_f1']))})"
 

@@ -5,6 +5,7 @@ import pytest
 
 from contradiction.data.splits import load_split
 from contradiction.errors import InputError
+from contradiction.reports.model_card import model_card
 from contradiction.training.context_negatives import replaced_rows
 from contradiction.training.loop import train
 from contradiction.training.recipe import Recipe
@@ -44,7 +45,7 @@ def test_training_reads_them_after_what_teachers_are_asked_of(rows):
 
 def test_a_card_says_that_rows_were_made(sample_repo, tmp_path):
     folder = train(RECIPE.with_changes(replaced=2, epochs=1), data=sample_repo, out=tmp_path / "run")
-    card = (folder / "README.md").read_text(encoding="utf-8")
+    card = model_card(folder).text
     assert "- replaced first turns: for each training row labelled history 2 more" in card
 
 

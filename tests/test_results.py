@@ -1,202 +1,196 @@
-"""The page of results: what each choice brings, and how training went, from the records of the runs."""
+"""The kept results: what is added comes back, one run stands for a name, and every file is whole or the old one."""
 
+import csv
+import json
 import random
 
+import numpy as np
 import pytest
 
-from contradiction.evaluation import results
-from contradiction.evaluation.paired_tests import holm
-from contradiction.reports import run_log
-from contradiction.reports.ablation import ablation, changes
-from contradiction.reports.results_page import results_page
-from contradiction.training import record
-from contradiction.training.recipe import Recipe
-from evaluate_metric.evaluate_metric import compare
+from contradiction import paths
+from contradiction.errors import InputError
+from contradiction.evaluation import results, results_store
 
-REFERENCES = [0, 1, 2, 3] * 50
+REFERENCES = [0, 1, 2, 3] * 10
 
 
-def epoch(macro_f1, collapsed=False):
-    return {"seconds": 1.0, "validation": {"macro_f1": macro_f1, "collapsed": collapsed}}
-
-
-def run(data="rows", epochs=(0.3, 0.4), older=(), **values):
-    """The record of a run; ``older`` names options that there were none of when it was made."""
-    values = {"view": "flatten", "config": "4-class", "backbone": "nli@aaa", **values}
-    recipe = Recipe(name="any", **values).model_dump()
-    return {
-        "request": {"recipe": {key: value for key, value in recipe.items() if key not in older}, "data": data},
-        "epochs": [epoch(each) for each in epochs],
-        "best_epoch": 2,
-        "minutes": 12.3,
-        "parameters": 1_000_000,
-        "hardware": "CPU",
-    }
-
-
-def soup(*runs):
-    """The record of the mean of runs."""
-    request = {**runs[0]["request"], "soup": [each["request"]["recipe"] for each in runs]}
-    return {"request": request, "soup": list(runs), "minutes": 24.6, "parameters": 1_000_000, "hardware": "CPU"}
-
-
-def kept(name, noise, rule=None, data="these", split="validation", **values):
-    """An evaluation with so much of the labels wrong, and with a decision rule so much of them."""
-    one, other = (_noisy(share, name) for share in (noise, rule or noise))
+def evaluation(name="any", seed=1, config="4-class", split="test", epoch=0.5, **more):
+    draw = random.Random(f"{name}{seed}")
+    probabilities = np.random.default_rng(seed).dirichlet([1] * 4, 40).tolist()
+    recipe = {"config": "4-class", "seed": 23}
+    run = {"request": {"recipe": recipe}, "epochs": [epoch], "best_epoch": 1}
+    values = {
+        "kind": "detector", "run": run, "columns": ["b1", "b2"], "cut": 0, "rule": {"temperature": 2.0}, **more,
+    }  # fmt: skip
     return results.evaluation(
-        name=name, config="4-class", split=split, data=data, ids=list(range(len(REFERENCES))), references=REFERENCES,
-        predictions=other, plain=one, kind="detector", run=run(**values),
+        name=name, config=config, split=split, data="these", ids=list(range(40)), references=REFERENCES,
+        predictions=[draw.randrange(4) for _ in range(40)], argmax=[draw.randrange(4) for _ in range(40)],
+        probabilities=probabilities, **values,
     )  # fmt: skip
 
 
-def _noisy(share, seed):
-    draw = random.Random(seed)
-    return [draw.randrange(4) if draw.random() < share else label for label in REFERENCES]
-
-
-def plain(evaluation):
-    return {**evaluation, **evaluation.get("plain", {})}
-
-
 @pytest.fixture(scope="module")
-def found():
-    return [
-        kept("many", 0.6, epochs=(0.2, 0.3), learning_rate=1e-4, class_weights="balanced", backbone="other@bbb"),
-        kept("reference", 0.2, rule=0.1, older=("share", "ema")),
-        kept("twin", 0.2),
-        kept("one", 0.5, rule=0.3, seed=42),
-        kept("elsewhere", 0.2, data="others"),
-        kept("trained-elsewhere", 0.2) | {"run": run(data="other rows")},
-        kept("on-test", 0.2, split="test"),
-    ]
+def one():
+    return evaluation()
 
 
-def cells(table, name):
-    return dict(zip(table.header, next(row for row in table.rows if row[0] == name), strict=False))
+def without_probabilities(result):
+    return {key: value for key, value in result.items() if key not in ("probabilities", "page", "seen")}
 
 
-def test_what_differs_is_read_from_the_records(found):
-    reference = found[1]
-    assert changes(found[0], reference) == ["backbone other", "learning_rate 0.0001", "class_weights balanced"]
-    assert changes(found[3], reference) == ["seed 42"]
-    # An option that the reference is older than stood at its default.
-    assert changes(found[2], reference) == []
-    assert changes(reference, found[2]) == []
+def test_what_is_added_comes_back_with_probabilities_in_four_digits(one, tmp_path):
+    baseline = {**evaluation("TF-IDF", run=None, kind="baseline"), "probabilities": None}
+    del baseline["run"], baseline["probabilities"]
+    results.add([one, baseline], tmp_path)
+    found = {result["name"]: result for result in results.load(tmp_path)}
+    assert without_probabilities(found["any"]) == without_probabilities(one)
+    assert np.abs(np.array(found["any"]["probabilities"]) - one["probabilities"]).max() <= 0.5001e-4
+    assert found["any"]["probabilities"] == np.round(one["probabilities"], 4).tolist()
+    assert without_probabilities(found["TF-IDF"]) == without_probabilities({**baseline, "run": {}})
+    assert "probabilities" not in found["TF-IDF"]
+
+
+def test_anybody_can_read_the_files(one, tmp_path):
+    import pyarrow.parquet as pq
+
+    results.add([one], tmp_path)
+    with (tmp_path / "metrics.csv").open(encoding="utf-8", newline="") as lines:
+        [row] = csv.DictReader(lines)
+    assert (row["name"], row["n"], row["seed"], row["leakage"]) == ("any", "40", "23", "")
+    assert float(row["macro_f1"]) == one["metrics"]["macro_f1"]
+    assert float(row["argmax_merged_macro_f1_low"]) == one["argmax"]["metrics"]["two_class"]["interval"]["macro_f1"][0]
+    [line] = map(json.loads, (tmp_path / "runs.jsonl").read_text(encoding="utf-8").splitlines())
+    assert line == {"name": "any", "run": one["run"]}
+    table = pq.read_table(tmp_path / "predictions" / "4-class.test.parquet").to_pydict()
+    names = ("non-contradiction", "intra-sentence", "role-confusion", "history")
+    assert list(table) == ["run", "id", "reference", "prediction", "argmax", *names]
+    assert table["prediction"] == [names[label] for label in one["predictions"]]
+
+
+def test_a_second_evaluation_of_a_run_replaces_its_rows_alone(one, tmp_path):
+    others = [evaluation("other"), evaluation(split="validation")]
+    results.add([one, *others], tmp_path)
+    again = {**one, **evaluation(seed=2)}
+    results.add([again], tmp_path)
+    found = {(result["name"], result["split"]): result for result in results.load(tmp_path)}
+    assert len(found) == 3
+    assert found["any", "test"]["predictions"] == again["predictions"] != one["predictions"]
+    assert found["other", "test"]["predictions"] == others[0]["predictions"]
+    assert found["any", "validation"]["predictions"] == others[1]["predictions"]
+
+
+def test_another_run_of_the_same_name_is_refused_and_nothing_is_written(one, tmp_path):
+    results.add([one], tmp_path)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    for other in (evaluation(epoch=0.7, split="validation"), evaluation(kind="baseline")):
+        with pytest.raises(InputError, match="another run named 'any'"):
+            results.add([evaluation("new"), other], tmp_path)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    results.save(evaluation(epoch=0.7), tmp_path / "mine.json")
+    with pytest.raises(InputError, match=r"mine\.json: keeps another run named 'any'"):
+        results.load(tmp_path)
+
+
+def test_a_json_file_beside_the_kept_results_counts_too(one, tmp_path):
+    results.add([one], tmp_path)
+    again = evaluation(seed=2)
+    results.save(again, tmp_path / "again.json")
+    results.save(evaluation("new"), tmp_path / "new.json")
+    (tmp_path / "notes.json").write_text("{}", encoding="utf-8")
+    found = {result["name"]: result for result in results.load(tmp_path)}
+    assert found.keys() == {"any", "new"}
+    assert found["any"]["predictions"] == again["predictions"]
+
+
+def test_only_what_is_asked_for_is_read(one, tmp_path):
+    results.add([one, evaluation(split="validation"), evaluation("other", kind="baseline")], tmp_path)
+    assert [result["split"] for result in results.load(tmp_path, names=["any"])] == ["test", "validation"]
+    assert [result["name"] for result in results.load(tmp_path, kind="baseline")] == ["other"]
+    assert [result["name"] for result in results.load(tmp_path, config="4-class", split="validation")] == ["any"]
+    assert results.load(tmp_path, config="2-class") == []
+    [summary] = results.load(tmp_path, names=["any"], split="test", with_rows=False)
+    assert summary["metrics"]["two_class"]["macro_f1"] == one["metrics"]["two_class"]["macro_f1"]
+    assert summary["argmax"]["metrics"]["interval"] == one["argmax"]["metrics"]["interval"]
+    assert "predictions" not in summary
+
+
+def test_rows_seen_in_training_are_kept_with_a_note_and_never_loaded(one, tmp_path):
+    results.add([one, evaluation("seen", seen="was trained on these")], tmp_path)
+    assert [row["leakage"] for row in results_store.read_metrics(tmp_path)] == ["", "was trained on these"]
+    assert [result["name"] for result in results.load(tmp_path)] == ["any"]
+
+
+def test_what_only_the_tables_of_reproduction_show_is_not_on_the_page_of_results(one, tmp_path):
+    results.add([one], tmp_path)
+    results.add([evaluation("cell")], tmp_path, page="reproduction")
+    assert [result["name"] for result in results.published(tmp_path)] == ["any"]
+    assert {result["name"] for result in results.load(tmp_path)} == {"any", "cell"}
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("damage", "said"),
     [
-        ({"backbone": "nli@bbb"}, "backbone nli (weights bbb)"),
-        ({"backbone": "runs/nli"}, "backbone nli (which weights is not recorded)"),
-        ({"backbone": None, "scratch": {"layers": 3}}, "from scratch (hidden_size 128, layers 3, heads 4, vocabulary"),
-        ({"view": "hierarchical"}, "view hierarchical"),
-        ({"logit_adjustment": 0.5}, "logit_adjustment 0.5"),
-        ({"ema": 0.9}, "ema 0.9"),
-        ({"share": 0.1}, "share 0.1"),
+        (lambda folder: (folder / "predictions" / "4-class.test.parquet").unlink(), "4-class.test.parquet: no such"),
+        (lambda folder: (folder / "predictions" / "4-class.test.parquet").write_bytes(b"x" * 99), "not a Parquet file"),
+        (lambda folder: (folder / "runs.jsonl").write_text("[]\n", encoding="utf-8"), "runs.jsonl: not JSON lines"),
+        (lambda folder: edit(folder, "macro_f1,", "f1,"), "by the predictions; add it again"),
+        (lambda folder: edit(folder, ",config,", ",kind of,"), "metrics.csv: has no column 'config'"),
+        (lambda folder: edit(folder, '""temperature""', "temperature"), "metrics.csv: the row of 'any'"),
     ],
 )
-def test_a_change_is_a_key_and_its_value(values, said):
-    (only,) = changes({"run": run(**values)}, {"run": run()})
-    assert only.startswith(said)
+def test_a_damaged_file_is_named_in_one_line(one, tmp_path, damage, said):
+    results.add([one], tmp_path)
+    damage(tmp_path)
+    with pytest.raises(InputError) as error:
+        results.load(tmp_path)
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
 
 
-def test_a_value_taken_back_to_the_default_is_said_too():
-    reference = {"run": run(backbone="nli@aaa", dropout=0.1, epochs=(0.1,))}
-    assert changes({"run": run()}, reference) == ["dropout none"]
+def edit(folder, old, new):
+    file = folder / "metrics.csv"
+    file.write_text(file.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
 
 
-def test_a_mean_of_runs_is_a_change_and_so_is_what_its_runs_vary():
-    mean = soup(run(seed=23), run(seed=42, ema=0.5))
-    assert changes({"run": mean}, {"run": run(seed=23)}) == ["mean of 2 runs", "ema 0 / 0.5", "seed 23 / 42"]
-    assert changes({"run": run(seed=23)}, {"run": mean}) == ["a single run", "ema 0", "seed 23"]
-    assert changes({"run": mean}, {"run": mean}) == []
-    table = results.run_table(
-        [{"name": "mean", "run": mean}, {"name": "two", "run": {**run(), "ensemble": [run()] * 2}}]
-    )
-    assert cells(table, "mean")["best epoch"] == "see the log"
-    assert [cells(table, name)["passes"] for name in ("mean", "two")] == ["1", "2"]
+def test_an_interrupted_write_leaves_what_was_there_and_adding_again_mends_it(one, tmp_path, monkeypatch):
+    results.add([one], tmp_path)
+    kept = (tmp_path / "metrics.csv").read_bytes()
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(results_store, "write_text", killed)
+    with pytest.raises(KeyboardInterrupt):
+        results.add([evaluation(seed=2), evaluation("new")], tmp_path)
+    monkeypatch.undo()
+    assert (tmp_path / "metrics.csv").read_bytes() == kept
+    assert not list(tmp_path.rglob("*.partial"))
+    with pytest.raises(InputError, match="by the predictions; add it again"):
+        results.load(tmp_path)
+    results.add([one], tmp_path)
+    [found] = results.load(tmp_path)
+    assert found["predictions"] == one["predictions"]
 
 
-def test_the_fewest_changes_come_first_and_runs_on_other_rows_are_left_out(found):
-    result = ablation(found, reference="reference", bootstrap=50)
-    assert [row[0] for row in result.table.rows] == ["reference", "twin", "one", "many"]
-    assert [row[1] for row in result.table.rows[:3]] == ["the reference", "nothing", "seed 42"]
-    assert result.left_out == ("elsewhere", "trained-elsewhere")
+def test_the_command_adds_files_and_folders(run, one, tmp_path):
+    results.save(one, tmp_path / "one.json")
+    results.save(evaluation("two"), tmp_path / "more" / "two.json")
+    (tmp_path / "more" / "notes.json").write_text("{}", encoding="utf-8")
+    counts = {"pairs": 6, "right": 1, "order": 2}
+    contrast = {"name": "two", "pairs": "0" * 16, "contrast": {"all": counts}}
+    (tmp_path / "more" / "contrast.json").write_text(json.dumps(contrast), encoding="utf-8")
+    out = tmp_path / "kept"
+    code, said, _ = run("results", "add", tmp_path / "one.json", tmp_path / "more", "--folder", out)
+    assert (code, "2 evaluations and 1 counts" in said) == (0, True)
+    assert {result["name"] for result in results.load(out)} == {"any", "two"}
+    assert (out / "contrast.csv").read_text(encoding="utf-8").splitlines()[1] == f"two,{'0' * 16},all,6,1,2"
+    for arguments in ([tmp_path / "more" / "notes.json"], [tmp_path / "nothing.json"], [one["name"], "--page", "x"]):
+        code, _, said = run("results", "add", *arguments, "--folder", out)
+        assert (code, said.count("\n")) == (2, 1)
 
 
-def test_the_differences_are_the_metrics_paired_bootstrap_of_the_most_probable_labels(found):
-    result = ablation(found, reference="reference", bootstrap=500)
-    names = ("twin", "one", "many")
-    predictions = {each["name"]: plain(each)["predictions"] for each in found}
-    for task, first, ids in (
-        ("4-class", 3, lambda labels: labels),
-        ("2-class", 8, lambda labels: [int(label > 0) for label in labels]),
-    ):
-        tests = [
-            compare(ids(REFERENCES), ids(predictions[name]), ids(predictions["reference"]), task, bootstrap=500)
-            for name in names
-        ]
-        corrected = holm([test["p_value"] for test in tests])
-        for name, test, p in zip(names, tests, corrected, strict=True):
-            low, high = test["interval"]["macro_f1_difference"]
-            row = next(row for row in result.table.rows if row[0] == name)
-            assert row[first : first + 3] == [
-                f"{100 * test['macro_f1_difference']:+.1f}",
-                f"{100 * low:+.1f} to {100 * high:+.1f}",
-                f"{p:.3f}",
-            ]
-    assert float(cells(result.table, "many")["macro-F1"]) == round(100 * found[0]["metrics"]["macro_f1"], 1)
-
-
-def test_macro_f1_stands_without_the_rule_and_with_it(found):
-    row = cells(ablation(found, reference="reference", bootstrap=10).table, "one")
-    assert row["macro-F1"] == f"{100 * found[3]['plain']['metrics']['macro_f1']:.1f}"
-    assert row["with its rule"] == f"{100 * found[3]['metrics']['macro_f1']:.1f}"
-    assert row["minutes"] == "12"
-    assert cells(ablation(found, reference="reference", bootstrap=10).table, "many")["with its rule"] == ""
-
-
-def test_without_the_reference_or_without_others_nothing_is_compared(found):
-    assert ablation(found, reference="nobody") is None
-    assert ablation(found[1:2], reference="reference") is None
-    assert ablation([], reference="reference") is None
-
-
-def test_the_log_shows_every_epoch_and_stage_the_kept_one_in_bold_and_a_collapse():
-    plain = {"name": "plain", "run": run(epochs=(0.2, 0.456))}
-    plain["run"]["epochs"][0]["validation"]["collapsed"] = True
-    staged = {
-        "name": "staged",
-        "run": {**run(), "stages": {"history": run(), "role-confusion": run(epochs=(0.5, 0.6))}},
-    }
-    zero_shot = {"name": "zero-shot", "run": run(), "request": {"zero_shot": "flatten"}}
-    mean = {"name": "mean", "run": soup(run(), run(epochs=(0.1, 0.2)))}
-    table = run_log.table([plain, staged, mean, plain, zero_shot, {"name": "no record", "run": {}}])
-    assert table.rows == [
-        ("plain", "4-class", "20.0† · **45.6**"),
-        ("staged, history", "history or not", "30.0 · **40.0**"),
-        ("staged, role-confusion", "role-confusion or not", "50.0 · **60.0**"),
-        ("mean, run 1", "4-class", "30.0 · **40.0**"),
-        ("mean, run 2", "4-class", "10.0 · **20.0**"),
-    ]
-
-
-def test_the_page_shows_the_comparison_with_the_reference_and_says_who_is_left_out(found, tmp_path):
-    for each in found:
-        name = "e5-small-cdconv" if each["name"] == "reference" else each["name"]
-        results.keep({**each, "name": name}, tmp_path / f"{name}.json")
-    page = results_page(tmp_path)
-    section = page.split("## What each choice brings")[1].split("## Each class")[0]
-    assert "\n| one | seed 42 | " in section
-    assert "not recorded: elsewhere, trained-elsewhere.\n" in section
-    assert "\n| one | 4-class | 30.0 · **40.0** |" not in section
-    log = page.split("## Run log")[1]
-    assert "| many | 4-class | 20.0 · **30.0** |" in log
-    (tmp_path / "e5-small-cdconv.json").unlink()
-    assert "## What each choice brings" not in results_page(tmp_path)
-
-
-def test_a_record_older_than_an_option_is_read_with_its_default():
-    request = run(older=("share", "ema"))["request"]
-    assert record.recipe(request) == run()["request"]["recipe"]
+def test_the_kept_results_of_the_project_are_whole_and_small():
+    names = {(row["name"], row["config"], row["split"]) for row in results_store.read_metrics(paths.RESULTS)}
+    evaluations = results.load()  # every figure is checked against the predictions
+    assert len(evaluations) == len(names) > 100
+    assert sum(path.stat().st_size for path in paths.RESULTS.rglob("*") if path.is_file()) < 4_000_000

@@ -7,6 +7,7 @@ import pytest
 from contradiction.data.splits import load_split, of_bot
 from contradiction.errors import InputError
 from contradiction.io.files import read_json
+from contradiction.reports.model_card import model_card
 from contradiction.training import run_folder
 from contradiction.training.loop import train
 from contradiction.training.recipe import Recipe
@@ -64,7 +65,7 @@ def test_training_reads_the_part_and_validates_on_all(sample_repo, rows, tmp_pat
     assert run["request"]["recipe"]["share"] == 0.5
     # The data are the same, and only the recipe says that fewer rows were read.
     assert run["request"]["data"] == request(QUICK, sample_repo)["data"]
-    assert "- data: 50 % of the training split of CDConv sample" in (folder / "README.md").read_text(encoding="utf-8")
+    assert "- data: 50 % of the training split of CDConv sample" in model_card(folder).text
 
 
 def test_a_bot_that_no_row_is_of_is_named_and_nothing_is_begun(sample_repo, rows, tmp_path, monkeypatch):

@@ -11,8 +11,8 @@ import cdconv
 from contradiction.data.splits import UNNAMED, name_of
 from contradiction.errors import InputError
 from contradiction.evaluation import evaluate, results
+from contradiction.evaluation.evaluate import trained_config
 from contradiction.io.files import write_json
-from contradiction.reports import model_cards
 from contradiction.reports.results_page import results_page
 from contradiction.reproduction.cells import cells_of
 from contradiction.training import hierarchical, leakage, loop, record, run_folder
@@ -119,15 +119,15 @@ def test_a_figure_of_seen_rows_is_said_and_marked_and_never_published(run, quick
                 f"cdconv: quick {why}: the figures are too good, kept they are marked as seen, and no card or table "
                 "takes them\n"
             )
-    [fair] = results.kept(folder)
+    [fair] = results.load(folder)
     assert (fair["config"], fair["split"]) == ("4-class", "test")
-    assert model_cards.evaluations_of(quick_model, folder) == [fair]
+    assert results.evaluations_of(quick_model, folder) == [fair]
     # Files of before there was a mark are told by the record of their run.
     for name in ("grouped", "train"):
         old = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
         del old["seen"]
         write_json(folder / f"{name}.json", old)
-    assert results.kept(folder) == [fair]
+    assert results.load(folder) == [fair]
 
 
 def recipe(config="4-class-grouped", **values):
@@ -282,7 +282,7 @@ def test_what_a_start_was_made_from_is_recorded_and_counts(quick_model, sample_r
 
 
 def test_a_model_on_the_hub_is_known_by_its_record(run, on_the_hub, sample_repo, tmp_path):
-    assert results.trained_on(on_the_hub) == "4-class"
+    assert trained_config(on_the_hub) == "4-class"
     options = ("--data", sample_repo, "--config", "4-class-grouped", "--json", tmp_path / "kept.json")
     code, _, err = run("evaluate", on_the_hub, *options)
     assert code == 0

@@ -61,7 +61,7 @@ def test_a_precision_can_be_asked_for(detector):
 
 def test_the_test_split_is_scored_as_the_kept_result_says(detector, release_repo):
     [kept] = [
-        each for each in results.kept()
+        each for each in results.load()
         if (each["name"], each["config"], each["split"]) == (Path(SHIPPED).name, "4-class", "test")
     ]  # fmt: skip
     result = evaluate(detector, data=release_repo, config="4-class")

@@ -12,7 +12,8 @@ from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation.evaluate import evaluate
 from contradiction.io.files import read_json, write_json
-from contradiction.reports import run_log
+from contradiction.reports.model_card import model_card
+from contradiction.reports.training_tables import training_log
 from contradiction.training import record
 from contradiction.training.ensembling import ensemble
 from contradiction.training.export import export
@@ -65,10 +66,10 @@ def test_it_can_be_a_member_of_an_ensemble(mean, runs, sample_repo, tmp_path):
     assert "soup" not in run["request"] and len(run["request"]["ensemble"]) == 2
     with pytest.raises(InputError, match=r"of 2 runs; train each of them, then use `cdconv ensemble`"):
         Recipe.load(both)
-    card = (both / "README.md").read_text(encoding="utf-8")
+    card = model_card(both).text
     assert "`mean`: view flatten, 1 epochs" in card and "the mean of the weights of this run and 2 more" in card
     kept = evaluate(ContradictionDetector.from_pretrained(both), data=sample_repo, config="4-class")
-    names = [row[0] for row in run_log.table([kept]).rows]
+    names = [row[0] for row in training_log([kept]).rows]
     assert names == [f"both, run 1, run {number}" for number in (1, 2, 3)] + ["both, run 2"]
 
 
@@ -85,7 +86,7 @@ def test_the_record_and_the_card_say_what_went_in(mean, runs):
     assert [each["seed"] for each in found["request"]["soup"]] == [1, 2, 3]
     assert found["soup"] == [record.read(each) for each in runs]
     assert found["minutes"] == pytest.approx(sum(record.read(each)["minutes"] for each in runs), abs=0.1)
-    card = (mean / "README.md").read_text(encoding="utf-8")
+    card = model_card(mean).text
     assert "- a model soup: the mean of the weights of 3 runs from this one start\n" in card
     for each in runs:
         its = record.read(each)["request"]["recipe"]

@@ -11,6 +11,7 @@ from scipy.special import softmax
 from contradiction.data.splits import load_split
 from contradiction.errors import InputError
 from contradiction.methods.checkpoint import CheckpointClassifier
+from contradiction.reports.model_card import model_card
 from contradiction.training import loop, record
 from contradiction.training.distillation import soft_labels
 from contradiction.training.loop import train
@@ -121,7 +122,7 @@ def test_a_student_learns_from_its_teachers_the_same_each_time(quick_model, samp
     first, again = (train(taught, data=sample_repo, out=tmp_path / name) for name in ("first", "again"))
     weights = [(folder / "model.safetensors").read_bytes() for folder in (alone, first, again)]
     assert weights[0] != weights[1] == weights[2]
-    card = (first / "README.md").read_text(encoding="utf-8")
+    card = model_card(first).text
     assert "100 % of the loss is the opinion of 1 trained detector: quick" in card
     [teacher] = record.read(first)["request"]["recipe"]["teachers"]
     assert teacher.startswith("quick@"), "a teacher is recorded by what it is, not by where it lies"

@@ -6,6 +6,7 @@ import torch
 from contradiction.data.splits import load_split
 from contradiction.errors import InputError
 from contradiction.io.files import read_json
+from contradiction.reports.model_card import model_card
 from contradiction.training import transfer_set
 from contradiction.training.loop import train
 from contradiction.training.losses import SOFT, UNLABELLED, divergence, objective
@@ -110,7 +111,7 @@ def test_training_reads_it_after_the_rows_and_counts_their_classes_alone(
     assert seen["counts"] == [rows["label"][:].count(label) for label in range(4)]
     run = read_json(folder / "run.json")
     assert run["request"]["recipe"]["transfer"] == 1
-    card = (folder / "README.md").read_text(encoding="utf-8")
+    card = model_card(folder).text
     assert "- transfer set: for each training row 1 more without a label" in card
 
 

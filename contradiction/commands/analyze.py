@@ -52,13 +52,13 @@ def analyze(
 
 def _measure(model: str, data: str, config: str | None, split: str, view: str | None) -> dict[str, Any]:
     from contradiction.detector import ContradictionDetector
-    from contradiction.evaluation import results
+    from contradiction.evaluation.evaluate import trained_config
     from contradiction.reports.analysis.figures import measure
 
     detector = ContradictionDetector.from_pretrained(model, view=view)
     with progress(f"analysing {Path(model).name}") as bar:
         task = bar.add_task("", total=None)
         return measure(
-            detector, data=data, config=config or results.trained_on(model) or detector.task, split=split,
+            detector, data=data, config=config or trained_config(model) or detector.task, split=split,
             on_start=lambda rows: bar.update(task, total=rows), on_batch=lambda done: bar.advance(task, done),
         )  # fmt: skip

@@ -25,7 +25,7 @@ def calibrate(
     `cdconv train` does this by itself; this is for checkpoints from elsewhere, whose labels have the names of ours.
     """
     from contradiction.data.splits import load_split, name_of, of_bot
-    from contradiction.evaluation import results
+    from contradiction.evaluation.evaluate import trained_config
     from contradiction.io.tables import Table
     from contradiction.methods import calibration
     from contradiction.methods.checkpoint import check_view, save_view
@@ -36,7 +36,7 @@ def calibrate(
         raise InputError(
             f"{model}: no such folder; `hf download USER/NAME --local-dir FOLDER` makes one of a Hub model"
         )
-    config = config or results.trained_on(model) or "4-class"
+    config = config or trained_config(model) or "4-class"
     rows = load_split(data, config, "validation")
     run = record.read(model)
     if why := leakage.why_seen(run, config, "validation", name_of(data)):

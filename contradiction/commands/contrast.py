@@ -19,17 +19,18 @@ def contrast(
     not. "In order": the one is more probably a contradiction than the other, wherever the decision is drawn.
     """
     from contradiction.detector import ContradictionDetector
-    from contradiction.evaluation.contrast import ask, contrast_table, fingerprint, read_pairs, summary
+    from contradiction.evaluation.contrast import count, fingerprint, judge_pairs, read_pairs
     from contradiction.evaluation.evaluate import model_name
     from contradiction.io.files import check_file, write_json
+    from contradiction.reports.contrast_table import contrast_table
 
     if json:
         check_file(json)
     detector, pairs = ContradictionDetector.from_pretrained(model), read_pairs()
     with progress(f"asking {detector.name}") as bar:
         task = bar.add_task("", total=2 * len(pairs))
-        answers = ask(detector, pairs, on_batch=lambda done: bar.advance(task, done))
-    counts = summary(answers)
+        answers = judge_pairs(detector, pairs, on_batch=lambda done: bar.advance(task, done))
+    counts = count(answers)
     if json:
         write_json(json, {"name": model_name(detector.name), "pairs": fingerprint(), "contrast": counts})
     if wrong:

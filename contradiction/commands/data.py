@@ -59,11 +59,11 @@ def build(
 ) -> None:
     """Builds the data repo that `load_dataset("cdconv", "4-class")` reads."""
     from contradiction.data import build
-    from contradiction.evaluation import results
+    from contradiction.reports.score_tables import baseline_table
 
     found = find(source)
     made = "seven configs and four checklists" if checklists else "seven configs"
-    build.build(found, out, checklists, results.baseline_table())
+    build.build(found, out, checklists, baseline_table())
     typer.echo(f"{out}: {made} from {found.path}")
 
 

@@ -40,14 +40,14 @@ def demo(
     from contradiction.commands.evaluate import evaluate
     from contradiction.commands.results import card
     from contradiction.data import build
-    from contradiction.evaluation import results
+    from contradiction.reports.score_tables import baseline_table
 
     found = find(source, fall_back=source is None)
     data, out = (
         (DATA, Path(DEMO)) if found.kind == "release" else (f"{DATA}-{found.kind}", Path(f"{DEMO}-{found.kind}"))
     )
     typer.secho("1. data set", bold=True)
-    build.build(found, data, baselines=results.baseline_table())
+    build.build(found, data, baselines=baseline_table())
     typer.echo(f"{data}: seven configs from {found.path}")
     typer.secho("2. detector", bold=True)
     shipped = Path(SHIPPED)

@@ -86,10 +86,12 @@ def _crossed(detector: "ContradictionDetector", split: str, json: Path | None) -
 def _labels(
     detector: "ContradictionDetector", data: str, config: str | None, split: str, json: Path | None, kept: Path | None
 ) -> None:
-    from contradiction.evaluation import outcomes, results
+    from contradiction.evaluation import results, thresholds
+    from contradiction.evaluation.evaluate import trained_config
+    from contradiction.reports.score_tables import class_table, score_table
 
-    config = config or results.trained_on(detector.name) or detector.task
-    if kept and (reason := outcomes.why_never(detector.name, config, split, detector.classifier.rule)):
+    config = config or trained_config(detector.name) or detector.task
+    if kept and (reason := thresholds.why_never(detector.name, config, split, detector.classifier.rule)):
         raise InputError(reason)
     result = _kept(detector, data, config, split, kept) if kept else None
     if result is None:
@@ -98,11 +100,11 @@ def _labels(
         typer.echo(f"cdconv: {kept} keeps this evaluation, so nothing is scored again", err=True)
     tell_seen(result)
     if json:
-        results.keep(result, json)
+        results.save(result, json)
     beside = [result, *results.baselines(config, split, data=result["data"])]
-    show(results.class_table(result), results.score_table(beside, "With 95 % bootstrap intervals"))
+    show(class_table(result), score_table(beside, "With 95 % bootstrap intervals"))
     if kept:
-        show(outcomes.table(result, detector.classifier.rule))
+        show(thresholds.table(result, detector.classifier.rule))
 
 
 def _scored(detector: "ContradictionDetector", data: str, config: str, split: str) -> dict[str, Any]:
@@ -119,7 +121,7 @@ def _scored(detector: "ContradictionDetector", data: str, config: str, split: st
 def _kept(detector: "ContradictionDetector", data: str, config: str, split: str, folder: Path) -> dict[str, Any] | None:
     """The kept evaluation of this very detector with its present rule, on these very rows; None where none is."""
     from contradiction.data.splits import fingerprint, load_split
-    from contradiction.reports.model_cards import evaluations_of
+    from contradiction.evaluation.results import evaluations_of
 
     wanted = {
         "config": config,
@@ -145,12 +147,13 @@ def _evidence(
     json: Path | None,
 ) -> None:
     from contradiction.evaluation import checklists, results
+    from contradiction.evaluation.evaluate import trained_config
     from contradiction.inputs.windows import WINDOWINGS, check_windowing
     from contradiction.labels import GROUPED
 
     windowings = WINDOWINGS if windowing == ALL else (check_windowing(windowing),)
     # Of the split that the model was not trained on the other side of.
-    grouped = (results.trained_on(detector.name) or "").endswith(GROUPED)
+    grouped = (trained_config(detector.name) or "").endswith(GROUPED)
     default = next(each for each in checklists.CONFIGS if each.endswith(GROUPED) == grouped)
     with progress(f"judging chats with {Path(detector.name).resolve().name}") as bar:
         task = bar.add_task("", total=None)
@@ -161,7 +164,7 @@ def _evidence(
         )  # fmt: skip
     tell_seen(result)
     if json:
-        results.keep(result, json)
+        results.save(result, json)
     show(*checklists.tables(result))
     for note in checklists.notes(result):
         typer.echo(note)

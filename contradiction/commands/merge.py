@@ -35,7 +35,7 @@ def ensemble(
 
 
 def _finish(out: Path, what: str, data: str) -> None:
-    from contradiction.reports.model_cards import write_cards
+    from contradiction.reports.model_card import write_cards
 
     write_cards(out)
     typer.echo(f"{out}: {what}; next: cdconv evaluate {out} --split validation{data_option(data)}")

@@ -81,7 +81,7 @@ def reproduce(
     failed = 0 if only_table else _run(cells, mine, data, folder, resume, drop_weights, save_steps)
     # One process after the other, so that the last to write has seen all that is finished.
     with locked(folder / "table", wanted=folder.is_dir(), wait=True):
-        _write_table(table, cells, data, folder, count_baselines=not only_table)
+        _write_table(table, cells, data, folder, fit_baselines=not only_table)
     if failed:
         raise typer.Exit(1)
 
@@ -183,7 +183,7 @@ def _show_plan(cells: Sequence["Cell"], done: Done, data: str, folder: Path) -> 
         typer.echo(f"training: {total}, {source} ({timing.hardware()}); evaluation comes on top")
 
 
-def _write_table(table: str, cells: Sequence["Cell"], data: str, folder: Path, count_baselines: bool) -> None:
+def _write_table(table: str, cells: Sequence["Cell"], data: str, folder: Path, fit_baselines: bool) -> None:
     from contradiction.reproduction import baselines, grid
     from contradiction.reproduction import table as tables
     from contradiction.reproduction.panels import configs_of, panels_of
@@ -192,11 +192,13 @@ def _write_table(table: str, cells: Sequence["Cell"], data: str, folder: Path, c
     if not done:
         typer.echo(f"cdconv: {folder}: no cell is finished, so there is no table yet", err=True)
         return
-    beside = {config: baselines.beside(config, cells, data, folder, count_baselines) for config in configs_of(cells)}
+    beside = {
+        config: baselines.baselines_of(config, cells, data, folder, fit_baselines) for config in configs_of(cells)
+    }
     panels = panels_of(table, cells, done, beside, grid.bots_of(cells, data))
     for panel in panels:
         show(tables.score_table(panel))
-        if tests := tables.contrast_table(panel):
+        if tests := tables.test_table(panel):
             show(tests)
     written = tables.write(folder, table, cells, done, panels)
     typer.echo(f"{', '.join(map(str, written))}: written, {len(done)} of {len(cells)} cells")

@@ -9,6 +9,9 @@ from contradiction.commands.options import DATA, RESULTS, SHOWN_RESULTS, DataOpt
 from contradiction.commands.terminal import show
 from contradiction.errors import InputError
 
+app = typer.Typer(help="Writes the page of results from the kept results, or adds to these.")
+FolderOption = Annotated[Path, typer.Option(help="The folder of the kept results.", show_default=SHOWN_RESULTS)]
+
 
 def baselines(
     data: DataOption = DATA,
@@ -19,27 +22,26 @@ def baselines(
     embedder: Annotated[
         str | None, typer.Option(help="Folder or Hub id of an encoder: kernel ridge regression on its embeddings too.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Also keep the results in this folder.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Also add them to the kept results of this folder.")] = None,
 ) -> None:
     """Runs the baselines: TF-IDF of the reply alone, of the context without it, and of all; kernel ridge regression.
 
-    That is fitted to n-grams alone and, with --embedder, to embeddings by an encoder that is not fine-tuned too.
+    Kernel ridge regression is fitted to n-grams and, with --embedder, also to embeddings by an encoder that is not
+    fine-tuned.
     """
-    from contradiction.evaluation import baselines as artefacts
-    from contradiction.evaluation import kernel_baseline, results
+    from contradiction.evaluation import results
+    from contradiction.evaluation.baselines import kernel_ridge, tfidf
     from contradiction.inference.embedding import Embedder
+    from contradiction.reports.score_tables import score_table
 
     encoder = Embedder(embedder) if embedder else None
-    for each in config or ["2-class", "4-class", "2-class-grouped", "4-class-grouped"]:
-        found = {f"tfidf-{result['view']}": result for result in artefacts.run(data, each, split)}
-        found["kernel"] = kernel_baseline.run(data, each, split=split)
+    for name in config or ["2-class", "4-class", "2-class-grouped", "4-class-grouped"]:
+        evaluations = [*tfidf(data, name, split), kernel_ridge(data, name, split=split)]
         if encoder:
-            found[f"kernel-{encoder.short_name}"] = kernel_baseline.run(data, each, encoder, split)
+            evaluations.append(kernel_ridge(data, name, encoder, split))
         if out:
-            for name, result in found.items():
-                results.keep(result, out / f"{name}.{each}.{split}.json")
-        first, *_ = found.values()
-        show(results.score_table([*found.values()], f"{each}, {split} split, n = {first['metrics']['n']:,}"))
+            results.add(evaluations, out)
+        show(score_table(evaluations, f"{name}, {split} split, n = {evaluations[0]['metrics']['n']:,}"))
 
 
 def card(
@@ -50,14 +52,14 @@ def card(
     data: Annotated[str | None, typer.Option(help="Its data repo, for figures on parts of the test split too.")] = None,
 ) -> None:
     """Writes a model's card from the record of its run and the kept evaluations of that run."""
-    from contradiction.evaluation.results import check_folder
-    from contradiction.io import files
-    from contradiction.reports import model_cards
+    from contradiction.evaluation.results import check_folder, evaluations_of
+    from contradiction.io.files import write_text
+    from contradiction.reports.model_card import model_card
 
     check_folder(results)
-    found = model_cards.evaluations_of(model, results)
-    files.write_text(model / "README.md", str(model_cards.model_card(model, found, data=data)))
-    typer.echo(f"{model / 'README.md'}: written, with {len(found)} evaluations")
+    evaluations = evaluations_of(model, results)
+    write_text(model / "README.md", str(model_card(model, evaluations, data=data)))
+    typer.echo(f"{model / 'README.md'}: written, with {len(evaluations)} evaluations")
 
 
 def export(
@@ -71,19 +73,46 @@ def export(
     typer.echo(f"{out}: {size / 1e6:.1f} MB; next: cdconv evaluate {out}")
 
 
+@app.callback(invoke_without_command=True)
 def results(
+    context: typer.Context,
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("models/README.md"),
-    folder: Annotated[Path, typer.Option(help="The kept results.", show_default=SHOWN_RESULTS)] = RESULTS,
+    folder: FolderOption = RESULTS,
 ) -> None:
-    """Writes the page of results from the kept results, and a picture of them beside it."""
-    from contradiction.io import files
-    from contradiction.reports import standings
+    """Writes the page of results from the kept results, and its plot beside it."""
+    if context.invoked_subcommand:
+        return
+    from contradiction.evaluation.results import published
+    from contradiction.io.files import check_file, write_text
+    from contradiction.reports import leaderboard
     from contradiction.reports.results_page import results_page
 
-    files.check_file(out)
-    if not any(folder.glob("*.json")):
-        raise InputError(f"{folder}: no such folder, or no results in it; `cdconv evaluate --json` writes them")
-    if panels := standings.standings(folder):
-        standings.draw(panels, out.with_name(standings.NAME))
-    files.write_text(out, results_page(folder))
+    check_file(out)
+    if not (evaluations := published(folder)):
+        raise InputError(f"{folder}: no such folder, or no results in it; `cdconv results add FILE` adds some")
+    if panels := leaderboard.leaderboard(evaluations):
+        leaderboard.draw(panels, out.with_name(leaderboard.NAME))
+    write_text(out, results_page(folder))
     typer.echo(f"{out}: written from {folder}")
+
+
+@app.command("add")
+def add(
+    files: Annotated[list[Path], typer.Argument(help="What `evaluate --json` or `contrast --json` wrote, or folders.")],
+    folder: FolderOption = RESULTS,
+    page: Annotated[
+        str, typer.Option(help="Which page shows them: results, or only the tables of reproduction.")
+    ] = "results",
+) -> None:
+    """Adds evaluations to the kept results; one of the same run, config and split is replaced."""
+    from contradiction.evaluation import contrast
+    from contradiction.evaluation import results as kept
+
+    if page not in kept.PAGES:
+        raise InputError(f"page {page!r}; there are {', '.join(kept.PAGES)}")
+    evaluations, counts = kept.read_files(files)
+    if evaluations:
+        kept.add(evaluations, folder, page=page)
+    if counts:
+        contrast.add(counts, folder)
+    typer.echo(f"{folder}: {len(evaluations)} evaluations and {len(counts)} counts of contrast pairs added")

@@ -68,7 +68,7 @@ def run(recipe: "Recipe", data: str, out: Path, **options: Any) -> None:
     from accelerate import PartialState
 
     from contradiction.inputs.views import HIERARCHICAL
-    from contradiction.reports.model_cards import write_cards
+    from contradiction.reports.model_card import write_cards
     from contradiction.training import hierarchical, kernel
     from contradiction.training import loop as training
 

@@ -1,54 +1,64 @@
-"""Artefact baselines: what can be had without understanding, by surface features of a part of the conversation.
+"""Baselines that fine-tune no encoder: TF-IDF of a part of the conversation, and kernel ridge regression.
 
-A detector that does not beat the reply alone, or the context alone *without* the reply, has learnt how the data was
-made and not what contradicts what.
+TF-IDF rows are artefact baselines. A detector that does not beat the reply alone, or the context alone *without* the
+reply, has learnt how the data was made and not what contradicts what.
 """
 
 from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from contradiction.data.splits import fingerprint, load_split
+import numpy as np
+
+from contradiction.data.splits import fingerprint, load_split, name_of
 from contradiction.errors import InputError
-from contradiction.evaluation.results import evaluation
-from contradiction.inputs.views import VIEWS
-from contradiction.labels import CONFIGS, NLI
+from contradiction.evaluation.results import BASELINE, evaluation
+from contradiction.inference.embedding import Embedder
+from contradiction.inputs.views import CONVERSATION, VIEWS
+from contradiction.labels import CONFIGS, LABELS, NLI, task_of
+from contradiction.methods import calibration
+from contradiction.methods.kernel_regression import KernelRegression
+from contradiction.methods.loading import name_with_digest
 from contradiction.methods.ngrams import linear_model
+from contradiction.training import leakage
 
 FEATURES = {"reply-only": "TF-IDF, reply only", "context-only": "TF-IDF, context only", "flatten": "TF-IDF, all"}
+KERNEL = "kernel ridge"
+NGRAMS = "n-grams"  # what kernel ridge regression is fitted to without an encoder
 CONVERSATIONS = tuple(config for config in CONFIGS if config != "nli" and not config.startswith(NLI))
+VALIDATION = "validation"
 
 
-def run(
+def tfidf(
     data: str | Path,
     config: str,
     split: str = "test",
     *,
     views: Iterable[str] = tuple(FEATURES),
-    read: Container[int] | None = None,
+    train_ids: Container[int] | None = None,
     **more: Any,
 ) -> Iterator[dict[str, Any]]:
-    """Fits and scores TF-IDF of character n-grams, utterance by utterance, with a class-balanced logistic regression.
+    """Fits and scores class-balanced logistic regression on TF-IDF of the character n-grams of each utterance.
 
-    Deterministic; see ``contradiction.methods.ngrams``.
+    Deterministic; see :mod:`contradiction.methods.ngrams`.
 
     Args:
         data: the data repo.
         config: for instance ``4-class``.
         split: the split to score.
         views: keys of ``FEATURES``.
-        read: the ids of the training rows to fit to; by default all.
+        train_ids: the ids of the training rows to fit to; by default all.
         more: further entries of the evaluations.
 
     Raises:
-        InputError: no such config of conversations.
+        InputError: there is no such config of conversations.
 
     Yields:
-        One evaluation for each part of the conversation, as ``contradiction.evaluation.results`` keeps it.
+        One evaluation for each view, as :func:`contradiction.evaluation.results.evaluation` returns it.
     """
     check_config(config)
     test = load_split(data, config, split)
-    rows = [row for row in load_split(data, config, "train") if read is None or row["id"] in read]
+    rows = [row for row in load_split(data, config, "train") if train_ids is None or row["id"] in train_ids]
     for view in views:
         model = linear_model(VIEWS[view], class_weight="balanced").fit(rows, [row["label"] for row in rows])
         yield evaluation(
@@ -59,8 +69,60 @@ def run(
             references=list(test["label"]),
             predictions=model.predict(list(test)).tolist(),
             view=view,
-            **{"name": FEATURES[view], "kind": "baseline"} | more,
+            **{"name": FEATURES[view], "kind": BASELINE} | more,
         )
+
+
+def kernel_ridge(
+    data: str | Path, config: str, embedder: Embedder | None = None, split: str = "test"
+) -> dict[str, Any]:
+    """Fits and scores kernel ridge regression on all four utterances.
+
+    Its decision rule is chosen on validation, like that of a trained detector. Deterministic; see
+    :mod:`contradiction.methods.kernel_regression`.
+
+    Args:
+        data: the data repo.
+        config: for instance ``4-class``.
+        embedder: an encoder that has not been trained on these rows; without one only n-grams are compared.
+        split: the split to score.
+
+    Raises:
+        InputError: there is no such config of conversations, or the encoder has seen the labels.
+
+    Returns:
+        The evaluation, with probabilities.
+    """
+    check_config(config)
+    if embedder:
+        leakage.check_embedder(embedder.name, config, name_of(data))
+    labels = LABELS[task_of(config)]
+    rows = {name: load_split(data, config, name) for name in ("train", VALIDATION, split)}
+    if embedder:
+        # Embeds all texts at once, behind one progress bar.
+        embedder(row[column] for part in rows.values() for column in CONVERSATION for row in part)
+    model = KernelRegression(CONVERSATION, embedder).fit(list(rows["train"]), rows["train"]["label"])
+    logits = {name: np.log(model.predict_proba(list(rows[name]))) for name in (VALIDATION, split)}
+    references = np.array(rows[VALIDATION]["label"])
+    rule = calibration.fit(logits[VALIDATION], references, labels)
+    probabilities = {name: rule.calibrate(values, labels) for name, values in logits.items()}
+    if len(labels) == 2:
+        rule = calibration.with_curve(rule, probabilities[VALIDATION][:, 1], references == 1)
+    return evaluation(
+        name=f"{KERNEL}, {embedder.short_name if embedder else NGRAMS}",
+        kind=BASELINE,
+        config=config,
+        split=split,
+        data=fingerprint(rows[split]),
+        ids=list(rows[split]["id"]),
+        references=list(rows[split]["label"]),
+        predictions=rule.decide(probabilities[split], labels).tolist(),
+        argmax=logits[split].argmax(axis=1).tolist(),
+        view="flatten",
+        embedder=name_with_digest(embedder.name) if embedder else None,
+        rule=rule.without_curve(),
+        probabilities=probabilities[split].round(8).tolist(),
+    )
 
 
 def check_config(config: str) -> None:

@@ -12,7 +12,7 @@ from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation import evidence
 from contradiction.evaluation.evaluate import model_name, why_seen
-from contradiction.evaluation.results import RESAMPLES
+from contradiction.evaluation.figures import RESAMPLES
 from contradiction.inputs.windows import STRUCTURED, UNSTRUCTURED, WINDOWINGS, windows
 from contradiction.io.tables import Table, interval, percent
 from contradiction.labels import (

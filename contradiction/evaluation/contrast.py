@@ -1,32 +1,35 @@
 """Contrast pairs: two replies to one chat, of which one is a contradiction.
 
-They were written for this project, and no chat of CDConv is among them, so no habit of its bots or its annotators
-helps. Nor does what is nearest at hand here: the reply that contradicts is the longer one in half of the pairs, and in
-half it has more characters of the bot's first reply. Pairs of like inputs with different labels are the contrast sets
-of Gardner et al. (2020, *Evaluating models' local decision boundaries via contrast sets*); sorted by what has to be
-understood, they are the minimum functionality tests of Ribeiro et al. (2020, *Beyond accuracy: behavioral testing of
-NLP models with CheckList*).
+The pairs were written for this project. None of their chats is in CDConv, so habits of its bots or annotators do not
+help. Simple cues do not help either: the contradiction is the longer reply in half of the pairs, and in half it shares
+more characters with the bot's first reply. Pairs of similar inputs with different labels are contrast sets (Gardner et
+al., 2020, *Evaluating models' local decision boundaries via contrast sets*). Grouped by what has to be understood, they
+are minimum functionality tests (Ribeiro et al., 2020, *Beyond accuracy: behavioral testing of NLP models with
+CheckList*).
 """
 
+import csv
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 from contradiction.conversation import ASSISTANT, USER
 from contradiction.data.sources import SAMPLE
 from contradiction.detector import ContradictionDetector
-from contradiction.io.files import read_json
-from contradiction.io.tables import Table, interval, percent
-from contradiction.rates import wilson
+from contradiction.errors import InputError
+from contradiction.io.files import write_text
 from contradiction.verdict import Verdict
 
 PAIRS = SAMPLE.with_name("contrast.jsonl")
 ALL = "all"
 COUNTS = ("pairs", "right", "order")
-SHARES = ("both right", "in order")
+FILE = "contrast.csv"  # of the kept results
+COLUMNS = ("detector", "file", "phenomenon", *COUNTS)
+Counts = Mapping[str, Mapping[str, int]]
 
 
 @dataclass(frozen=True)
@@ -37,8 +40,8 @@ class Pair:
         phenomenon: what has to be understood, for instance ``number``.
         turns: u1, b1 and u2.
         contradicts: the bot's reply that contradicts them, or itself.
-        label: of that reply, in the words of 4-class.
-        fits: the reply that does not.
+        label: the 4-class label of that reply.
+        fits: the reply that contradicts nothing.
     """
 
     phenomenon: str
@@ -60,7 +63,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a detector says of a pair."""
+    """The verdicts of a detector on both replies of a pair."""
 
     pair: Pair
     contradicting: Verdict
@@ -68,17 +71,17 @@ class Answer:
 
     @property
     def right(self) -> bool:
-        """Whether the one reply is called a contradiction, of whatever kind, and the other is not."""
+        """Whether the one reply is called a contradiction of any kind, and the other is not."""
         return self.contradicting.is_contradiction is True and self.fitting.is_contradiction is False
-
-    def replies(self) -> list[tuple[str, Verdict, bool]]:
-        """Each reply, what is said of it, and whether it is a contradiction."""
-        return [(self.pair.contradicts, self.contradicting, True), (self.pair.fits, self.fitting, False)]
 
     @property
     def ordered(self) -> bool:
-        """Whether the one is more probably a contradiction than the other, wherever the decision is drawn."""
+        """Whether the contradiction has the higher probability of being one, whatever the threshold."""
         return (self.contradicting.probability or 0.0) > (self.fitting.probability or 0.0)
+
+    def replies(self) -> list[tuple[str, Verdict, bool]]:
+        """Each reply, its verdict, and whether it is a contradiction."""
+        return [(self.pair.contradicts, self.contradicting, True), (self.pair.fits, self.fitting, False)]
 
 
 def read_pairs(path: str | Path = PAIRS) -> list[Pair]:
@@ -87,64 +90,77 @@ def read_pairs(path: str | Path = PAIRS) -> list[Pair]:
     return [Pair(**{**values, "turns": tuple(values["turns"])}) for values in map(json.loads, lines)]
 
 
-def ask(
+def judge_pairs(
     detector: ContradictionDetector, pairs: Sequence[Pair], on_batch: Callable[[int], Any] | None = None
 ) -> list[Answer]:
-    """What a detector says of both replies of each pair.
+    """Judges both replies of each pair.
 
     Args:
         detector: with its decision rule or threshold.
-        pairs: to judge.
+        pairs: the pairs.
         on_batch: called with the number of windows done, after each forward pass.
     """
     verdicts = iter(detector.batch([chat for pair in pairs for chat in pair.chats()], on_batch=on_batch))
     return [Answer(pair, next(verdicts), next(verdicts)) for pair in pairs]
 
 
-def summary(answers: Sequence[Answer]) -> dict[str, dict[str, int]]:
-    """By phenomenon, and over ``all``: the number of ``pairs``, those with both ``right``, and those in ``order``."""
+def count(answers: Sequence[Answer]) -> dict[str, dict[str, int]]:
+    """The number of ``pairs``, of those with both replies ``right``, and of those in ``order``.
+
+    Returns:
+        The counts by phenomenon, and over ``all``.
+    """
     groups: dict[str, list[Answer]] = {}
     for answer in answers:
         groups.setdefault(answer.pair.phenomenon, []).append(answer)
-    return {name: _counts(group) for name, group in {**groups, ALL: answers}.items()}
+    return {name: _count(group) for name, group in {**groups, ALL: answers}.items()}
 
 
-def _counts(answers: Sequence[Answer]) -> dict[str, int]:
-    found = (len(answers), sum(each.right for each in answers), sum(each.ordered for each in answers))
-    return dict(zip(COUNTS, found, strict=True))
-
-
-def contrast_table(name: str, counts: Mapping[str, Mapping[str, int]]) -> Table:
-    """What :func:`summary` counts; over all also as shares in percent, with 95 % Wilson intervals."""
-    rows = [[phenomenon, *(str(each[key]) for key in COUNTS)] for phenomenon, each in counts.items()]
-    rows.append(["%", "", *_shares(counts[ALL])])
-    return Table(f"{name}: contrast pairs", ("phenomenon", "pairs", *SHARES), rows)
-
-
-def kept_table(folder: str | Path) -> Table | None:
-    """A row a detector, from the files that ``cdconv contrast --json`` wrote; None where none is of these pairs.
-
-    Args:
-        folder: of kept results; those of contrast pairs lie in its sub-folder ``contrast``.
-    """
-    kept = map(read_json, Path(folder, "contrast").glob("*.json"))
-    found = sorted((each for each in kept if each.get("pairs") == fingerprint()), key=lambda each: each["name"])
-    if not found:
-        return None
-    phenomena = [name for name in found[0]["contrast"] if name != ALL]
-    rows = []
-    for each in found:
-        counts = each["contrast"]
-        parts = [f"{counts[name]['right']} of {counts[name]['pairs']}" for name in phenomena]
-        rows.append([each["name"], *_shares(counts[ALL]), *parts])
-    return Table("", ("detector", *SHARES, *phenomena), rows)
+def _count(answers: Sequence[Answer]) -> dict[str, int]:
+    values = (len(answers), sum(answer.right for answer in answers), sum(answer.ordered for answer in answers))
+    return dict(zip(COUNTS, values, strict=True))
 
 
 def fingerprint() -> str:
-    """Of the file of the pairs: counts on other pairs stand in no table beside these."""
+    """The fingerprint of the file of pairs. Counts on other pairs are shown in no table beside these."""
     return hashlib.sha256(PAIRS.read_bytes()).hexdigest()[:16]
 
 
-def _shares(counts: Mapping[str, int]) -> list[str]:
-    pairs, *parts = (counts[key] for key in COUNTS)
-    return [f"{percent(part / pairs)} ({interval(wilson(part, pairs))})" for part in parts]
+def add(results: Iterable[Mapping[str, Any]], folder: str | Path) -> None:
+    """Takes counts into a folder of kept results; those of the same detector are replaced.
+
+    Args:
+        results: what ``cdconv contrast --json`` writes: ``name``, ``pairs`` (the fingerprint) and ``contrast``.
+        folder: of kept results.
+    """
+    path = Path(folder) / FILE
+    rows = _read(path)
+    for result in results:
+        rows = [row for row in rows if row["detector"] != result["name"]]
+        for phenomenon, counts in result["contrast"].items():
+            row = {"detector": result["name"], "file": result["pairs"], "phenomenon": phenomenon}
+            rows.append(row | {key: str(counts[key]) for key in COUNTS})
+    text = StringIO()
+    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(sorted(rows, key=lambda row: row["detector"]))
+    write_text(path, text.getvalue())
+
+
+def load(folder: str | Path) -> dict[str, Counts]:
+    """The kept counts of each detector on the present pairs, by its name."""
+    found: dict[str, dict[str, dict[str, int]]] = {}
+    for row in _read(Path(folder) / FILE):
+        if row["file"] == fingerprint():
+            found.setdefault(row["detector"], {})[row["phenomenon"]] = {key: int(row[key]) for key in COUNTS}
+    return {name: found[name] for name in sorted(found)}
+
+
+def _read(path: Path) -> list[dict[str, str]]:
+    if not path.is_file():
+        return []
+    with path.open(encoding="utf-8", newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    if rows and not set(COLUMNS) <= rows[0].keys():
+        raise InputError(f"{path}: has not the columns {', '.join(COLUMNS)}; `cdconv results add` writes this file")
+    return rows

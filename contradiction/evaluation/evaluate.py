@@ -7,7 +7,7 @@ from typing import Any
 from contradiction.data.splits import fingerprint, load_split, name_of
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
-from contradiction.evaluation.results import evaluation
+from contradiction.evaluation.results import DETECTOR, evaluation
 from contradiction.labels import CHECKLISTS, CONTRADICTIONS, LABELS, merge, task_of
 from contradiction.training import leakage, record
 
@@ -38,9 +38,9 @@ def evaluate(
         on_batch: called with the number of conversations done, after each forward pass.
 
     Returns:
-        What ``contradiction.evaluation.results`` keeps: metrics with intervals, predictions, probabilities, the
-        rule, the
-        record of the run, and ``seen``: why the rows are none that the detector had never seen, else None.
+        An evaluation, see :func:`contradiction.evaluation.results.evaluation`: metrics with intervals, predictions,
+        probabilities, the rule, the record of the run, and ``seen``: how the detector has seen the rows in training,
+        or None.
 
     Raises:
         InputError: the detector predicts other labels than the config has, or this is a checklist.
@@ -62,7 +62,7 @@ def evaluate(
     classifications = detector.classify(list(rows), batch_size=batch_size, on_batch=on_batch)
     merged = detector.task != task
     decided = [str(each.binary_label) if merged else each.label for each in classifications]
-    plain = [str(each.binary_label_without_rule) if merged else each.label_without_rule for each in classifications]
+    argmax = [str(each.binary_label_without_rule) if merged else each.label_without_rule for each in classifications]
     scores = [merge(detector.task, each.scores) if merged else each.scores for each in classifications]
     return evaluation(
         name=model_name(detector.name),
@@ -72,14 +72,14 @@ def evaluate(
         ids=list(rows["id"]),
         references=list(rows["label"]),
         predictions=[LABELS[task].index(label) for label in decided],
-        plain=[LABELS[task].index(label) for label in plain],
-        kind="detector",
+        argmax=[LABELS[task].index(label) for label in argmax],
+        kind=DETECTOR,
         columns=detector.columns,
         cut=sum(each.truncation is not None for each in classifications),
         run=run,
         seen=why_seen(run, config, split, data),
         rule=detector.classifier.rule.without_curve(),
-        # Finer than thresholds are, so that a row reaches here what it reaches in use.
+        # With more digits than a threshold has, so that a row reaches the same thresholds here as in use.
         probabilities=[[round(each[label], 8) for label in LABELS[task]] for each in scores],
     )
 
@@ -88,6 +88,16 @@ def why_seen(run: Mapping[str, Any], config: str, split: str, data: str | Path) 
     """Why a recorded model has seen the rows of a split, see ``contradiction.training.leakage``; None if it has not."""
     # Of a repo on the Hub the name is not asked for: it may be in the cache without its card.
     return leakage.why_seen(run, config, split, name_of(data) if Path(data).is_dir() else None)
+
+
+def trained_config(model: str | Path) -> str | None:
+    """The config that a model was trained on, from its record; None where there is no record.
+
+    Args:
+        model: a folder, or the Hub id of one that has been loaded.
+    """
+    trainings = leakage.trainings(record.of_model(model))
+    return next((training.config for training in trainings if training.model is None), None)
 
 
 def model_name(model: str) -> str:

@@ -1,4 +1,4 @@
-"""The run of a grid: which of its cells are finished, what is in their way, and how one is trained and evaluated."""
+"""The run of a grid: which cells are finished, what is in their way, and how one is trained and evaluated."""
 
 import shutil
 from collections.abc import Iterable, Mapping
@@ -15,22 +15,25 @@ from contradiction.training import record
 if TYPE_CHECKING:
     from contradiction.detector import ContradictionDetector
 
-SPLITS = ("validation", "test")  # the test split last: its evaluation says that a cell is finished
+SPLITS = ("validation", "test")  # the test split last: its evaluation tells that a cell is finished
 
 
 def finished(all_cells: Iterable[Cell], out: str | Path) -> dict[str, dict[str, Any]]:
-    """The kept test evaluation of each finished cell, by the cell's name, whatever the file in ``out`` is called."""
-    found = [each for each in results.kept(out) if each.get("split") == "test"]
-    return {cell.name: kept for cell in all_cells for kept in found if _is_of(kept, cell)}
+    """The test evaluation of each finished cell, by the cell's name.
+
+    A cell is found by what its run was asked to do, whatever its file or its name in ``out`` is.
+    """
+    found = results.load(out, split="test", kind=results.DETECTOR)
+    return {cell.name: result for cell in all_cells for result in found if _is_of(result, cell)}
 
 
-def _is_of(kept: Mapping[str, Any], cell: Cell) -> bool:
-    asked = kept.get("request") or (kept.get("run") or {}).get("request")
-    return (kept.get("config"), kept.get("data")) == (cell.config, cell.test) and same_request(asked, cell.request)
+def _is_of(result: Mapping[str, Any], cell: Cell) -> bool:
+    asked = result.get("request") or (result.get("run") or {}).get("request")
+    return (result["config"], result["data"]) == (cell.config, cell.test) and same_request(asked, cell.request)
 
 
 def same_request(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> bool:
-    """Whether two records ask for the same run: names are for people, and what a record does not say is the default."""
+    """Whether two records ask for the same run. Names do not matter, and a missing option has its default."""
     return bool(one and other) and _essence(one) == _essence(other)
 
 
@@ -44,16 +47,16 @@ def check_free(all_cells: Iterable[Cell], out: Path, resume: bool) -> None:
     """Makes sure that nothing of another run is in the way of cells that are not finished.
 
     Raises:
-        InputError: there is, or there is anything of theirs though ``resume`` is false.
+        InputError: there is, or there is anything of theirs although ``resume`` is false.
     """
-    there_of = {cell.name: _there(cell, out) for cell in all_cells}
-    # After that look, so that what another process finishes meanwhile is known to be finished.
+    places_of = {cell.name: _existing(cell, out) for cell in all_cells}
+    # After that look, so that what another process finishes meanwhile counts as finished.
     done = finished(all_cells, out)
     for cell in all_cells:
-        there = there_of[cell.name]
-        if not resume and (there or cell.name in done):
+        places = places_of[cell.name]
+        if not resume and (places or cell.name in done):
             raise InputError(f"{out}: holds {cell.name} already; --resume goes on with it, or name another --out")
-        for place in there:
+        for place in places:
             if place == cell.evaluation(out, "test"):
                 other = cell.name not in done
             else:
@@ -62,7 +65,7 @@ def check_free(all_cells: Iterable[Cell], out: Path, resume: bool) -> None:
                 raise InputError(f"{place}: of another recipe or other data; remove it, or name another --out")
 
 
-def _there(cell: Cell, out: Path) -> list[Path]:
+def _existing(cell: Cell, out: Path) -> list[Path]:
     folder = cell.model(out)
     places = (folder, folder.with_name(f"{folder.name}.partial"), cell.evaluation(out, "test"))
     return [place for place in places if place.exists()]
@@ -71,7 +74,7 @@ def _there(cell: Cell, out: Path) -> list[Path]:
 def run(
     cell: Cell, *, data: str | Path, out: str | Path, drop_weights: bool = False, save_steps: int | None = None
 ) -> bool:
-    """Trains a cell, goes on where a killed run of it stopped, and keeps its evaluations on validation and test.
+    """Trains a cell and evaluates it on validation and test. A killed run goes on where it stopped.
 
     Args:
         cell: what to run.
@@ -81,12 +84,12 @@ def run(
         save_steps: also keep the state inside an epoch, every so many steps.
 
     Returns:
-        False where another process has finished it already, and nothing was left to do.
+        False where another process has finished the cell already.
 
     Raises:
         TakenError: another process is at it.
     """
-    # Beside its evaluations, because training locks the model folder itself.
+    # The lock is beside the evaluations, because training locks the model folder itself.
     with locked(Path(out) / cell.name):
         if finished([cell], out):
             return False
@@ -97,7 +100,7 @@ def run(
 def _run(cell: Cell, data: str | Path, out: Path, drop_weights: bool, save_steps: int | None) -> None:
     from contradiction.detector import ContradictionDetector
     from contradiction.evaluation.evaluate import evaluate
-    from contradiction.reports.model_cards import write_cards
+    from contradiction.reports.model_card import write_cards
     from contradiction.training import hierarchical
     from contradiction.training import loop as training
 
@@ -105,21 +108,22 @@ def _run(cell: Cell, data: str | Path, out: Path, drop_weights: bool, save_steps
     if cell.trained:
         train = hierarchical.train if cell.recipe.view == HIERARCHICAL else training.train
         train(cell.recipe, data=data, out=folder, resume=True, save_steps=save_steps)
-        write_cards(folder)
+        if not drop_weights:
+            write_cards(folder)
         detector = ContradictionDetector.from_pretrained(folder)
     else:
         detector = zero_shot(str(cell.recipe.backbone), cell.recipe.view)
     for split in SPLITS:
-        kept = evaluate(detector, data=data, config=cell.config, split=split)
+        result = evaluate(detector, data=data, config=cell.config, split=split)
         if not cell.trained:  # the record beside the weights is that of the NLI stage
-            kept = {**kept, "name": cell.name, "request": cell.request}
-        results.keep(kept, cell.evaluation(out, split))
+            result = {**result, "name": cell.name, "request": cell.request}
+        results.save(result, cell.evaluation(out, split))
     if drop_weights and cell.trained:
         shutil.rmtree(folder)
 
 
 def zero_shot(model: str, view: str) -> "ContradictionDetector":
-    """An NLI checkpoint as a detector of two classes: a contradiction where it gives that more than one half.
+    """An NLI checkpoint as a detector of two classes: a contradiction where its probability is above one half.
 
     Raises:
         InputError: there is no such checkpoint, or its labels are not those of NLI.
@@ -139,12 +143,12 @@ def zero_shot(model: str, view: str) -> "ContradictionDetector":
 
 
 def bots_of(all_cells: Iterable[Cell], data: str | Path) -> dict[int, str]:
-    """Whose reply each test row of the cells' configs is, by its id."""
+    """The bot that wrote the reply of each test row of the cells' configs, by the id of the row."""
     from contradiction.data.splits import load_split
 
-    found: dict[int, str] = {}
+    bots: dict[int, str] = {}
     for config in dict.fromkeys(cell.config for cell in all_cells):
         rows = load_split(data, config, "test")
         name = rows.features["bot"].int2str
-        found |= {number: name(bot) for number, bot in zip(rows["id"], rows["bot"], strict=True)}
-    return found
+        bots |= {number: name(bot) for number, bot in zip(rows["id"], rows["bot"], strict=True)}
+    return bots

@@ -1,76 +1,78 @@
-"""What a grid says, config by config: its finished cells as lines beside the baselines, and the paired tests."""
+"""The panels of a table: the finished cells of each config beside the baselines, and the paired tests."""
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from contradiction.evaluation import results
-from contradiction.evaluation.paired_tests import Line, Run, contrasts, merged_run_of, part_of, run_of
+from contradiction.evaluation.figures import RESAMPLES
+from contradiction.evaluation.paired_tests import MethodRuns, Run, merged_run_of, paired_tests, restricted, run_of
 from contradiction.labels import BOTS, merged_config, task_of
-from contradiction.reports.panel import PAPER, Panel
-from contradiction.reproduction.baselines import VIEW
-from contradiction.reproduction.cells import ARTEFACTS, BY_BOT, CURVE, METHODS, Cell, of_rows
+from contradiction.reports.interval_plot import PAPER, Panel
+from contradiction.reproduction import baselines as artefacts
+from contradiction.reproduction.cells import BY_BOT, CURVE, Cell, share_label
+from contradiction.reproduction.methods import METHODS, label_of
 
-AGAINST = ("sentence-pair", "hierarchical")  # the methods that all others are tested against
+AGAINST = ("sentence-pair", "hierarchical")  # all other methods are tested against these
+KINDS = ("zero-shot", "trained", "merged")  # in the order of a table
 
 
 def configs_of(cells: Sequence[Cell]) -> list[str]:
-    """The configs that a grid says something about: those of its cells, and 2-class by merging 4-class labels."""
-    found = {cell.config for cell in cells} | {merged_config(cell.config) for cell in cells}
-    return sorted(found, key=lambda config: (config.endswith("grouped"), config))
+    """The configs that a table has panels for: those of the cells, and 2-class for merged 4-class labels."""
+    configs = {cell.config for cell in cells} | {merged_config(cell.config) for cell in cells}
+    return sorted(configs, key=lambda config: (config.endswith("grouped"), config))
 
 
 def panels_of(
     table: str,
     cells: Sequence[Cell],
     done: Mapping[str, Mapping[str, Any]],
-    baselines: Mapping[str, Sequence[Mapping[str, Any]]],
+    baselines: Mapping[str, Sequence[dict[str, Any]]],
     bots: Mapping[int, str] | None = None,
-    bootstrap: int = results.RESAMPLES,
+    bootstrap: int = RESAMPLES,
 ) -> list[Panel]:
-    """The finished cells of a grid, config by config; a config of which nothing is finished has no panel.
-
-    Where bots are left out, a config has a panel for the replies of each that its test split has any of.
+    """A panel for each config with a finished cell. In the table ``bots`` it is one for each bot's replies.
 
     Args:
         table: a key of ``TABLES``.
         cells: the whole grid.
-        done: the kept test evaluations, by the cell's name.
-        baselines: config -> kept evaluations of the artefact baselines on its test split, see
-            ``contradiction.reproduction.baselines``.
-        bots: whose reply a test row is, by its id; for the table ``bots``.
+        done: the test evaluations of finished cells, by the cell's name.
+        baselines: for each config, the artefact baselines on its test split, see
+            :func:`contradiction.reproduction.baselines.baselines_of`.
+        bots: for the table ``bots``, the bot of each test row, by the row's id.
         bootstrap: resamples of the paired tests, and of the figures on a part of the rows.
     """
-    found = []
-    tested = BOTS if table == BY_BOT else ("",)
+    panels = []
+    tested_on = BOTS if table == BY_BOT else ("",)
     nli = {cell.start for cell in cells if cell.nli}
     for config in configs_of(cells):
-        lines = _lines(table, cells, done, config)
-        if not lines:
+        methods = _methods(table, cells, done, config)
+        if not methods:
             continue
-        beside = _baselines(baselines.get(config, ()))
+        ngrams = _baselines(baselines.get(config, ()))
         release = all(cell.request.get("data_name", "CDConv") == "CDConv" for cell in cells)
-        for bot in tested:
-            ids = {number for number, its in (bots or {}).items() if its == bot}
-            if bot and ids.isdisjoint(lines[0].runs[0].ids):
+        for bot in tested_on:
+            ids = {number for number, its_bot in (bots or {}).items() if its_bot == bot}
+            if bot and ids.isdisjoint(methods[0].runs[0].ids):
                 continue
-            shown, others = (_on(each, ids, config, bootstrap) if bot else each for each in (lines, beside))
-            tests = contrasts(_pairs(table, shown, others, nli, bot), task_of(config), bootstrap)
+            shown, beside = (
+                _restricted(group, ids, config, bootstrap) if bot else group for group in (methods, ngrams)
+            )
+            tests = paired_tests(_pairs(table, shown, beside, nli, bot), task_of(config), bootstrap)
             paper = PAPER.get(config) if release and not bot else None
             n = len(shown[0].runs[0].ids)
-            found.append(Panel(config, bot, n, tuple(shown), tuple(others), tuple(tests), paper))
-    return found
+            panels.append(Panel(config, bot, n, tuple(shown), tuple(beside), tuple(tests), paper))
+    return panels
 
 
-def _on(lines: Sequence[Line], ids: Container[int], config: str, bootstrap: int) -> list[Line]:
+def _restricted(methods: Sequence[MethodRuns], ids: Container[int], config: str, bootstrap: int) -> list[MethodRuns]:
     def part(run: Run) -> Run:
-        return part_of(run, ids, task_of(config), bootstrap)
+        return restricted(run, ids, config, bootstrap)
 
-    return [replace(line, runs=tuple(map(part, line.runs))) for line in lines]
+    return [replace(method, runs=tuple(map(part, method.runs))) for method in methods]
 
 
-def _lines(table: str, cells: Sequence[Cell], done: Mapping[str, Mapping[str, Any]], config: str) -> list[Line]:
+def _methods(table: str, cells: Sequence[Cell], done: Mapping[str, Mapping[str, Any]], config: str) -> list[MethodRuns]:
     groups: dict[tuple[str, str, str, str, float], list[Cell]] = {}
     for cell in cells:
         if cell.config == config:
@@ -81,30 +83,31 @@ def _lines(table: str, cells: Sequence[Cell], done: Mapping[str, Mapping[str, An
             continue
         key = (cell.method, cell.start, kind, cell.recipe.bot or "", cell.recipe.share)
         groups.setdefault(key, []).append(cell)
-    kinds, methods = ["zero-shot", "trained", "merged"], list(METHODS)
-    lines = []
-    for key in sorted(groups, key=lambda key: (kinds.index(key[2]), methods.index(key[0]), key[4])):
+    order = list(METHODS)
+    methods = []
+    for key in sorted(groups, key=lambda key: (KINDS.index(key[2]), order.index(key[0]), key[4])):
         (method, start, kind, bot, _), group = key, groups[key]
         read = merged_run_of if kind == "merged" else run_of
         if runs := tuple(read(done[cell.name]) for cell in group if cell.name in done):
-            name = _name(table, *key)
-            lines.append(Line(name, method, start, kind, runs, len(group), bot, group[0].rows, group[0].drawn))
-    return lines
+            name, first = _name(table, *key), group[0]
+            methods.append(MethodRuns(name, method, start, kind, runs, len(group), bot, first.rows, first.subset))
+    return methods
 
 
-def _baselines(found: Sequence[Mapping[str, Any]]) -> list[Line]:
-    """Those of all rows, then those of parts, the smallest share first; the runs of a part are its seeds."""
-    groups: dict[tuple[str, float, str, str], list[Mapping[str, Any]]] = {}
-    for each in found:
-        part = each["part"]
-        groups.setdefault((part["bot"] or "", part["share"], part["drawn"], each["name"]), []).append(each)
-    lines = []
+def _baselines(evaluations: Sequence[dict[str, Any]]) -> list[MethodRuns]:
+    """The baselines on all rows, then those on parts, the smallest share first. The runs of a part are its seeds."""
+    groups: dict[tuple[str, float, str, str], list[dict[str, Any]]] = {}
+    for result in evaluations:
+        part = result["part"]
+        key = (part["bot"] or "", part["share"], part["subset"], artefacts.label_of(result))
+        groups.setdefault(key, []).append(result)
+    methods = []
     for key in sorted(groups, key=lambda key: (key[0], key[1] < 1, key[1])):
-        (bot, _, drawn, name), group = key, groups[key]
-        runs = tuple(replace(run_of(each), seed=each["part"]["seed"]) for each in group)
+        (bot, _, subset, name), group = key, groups[key]
+        runs = tuple(replace(run_of(result), seed=result["part"]["seed"]) for result in group)
         rows = group[0]["part"]["rows"]
-        lines.append(Line(name, group[0]["view"], "", "baseline", runs, len(runs), bot, rows, drawn))
-    return lines
+        methods.append(MethodRuns(name, group[0]["view"], "", "baseline", runs, len(runs), bot, rows, subset))
+    return methods
 
 
 def _name(table: str, method: str, start: str, kind: str, bot: str, share: float) -> str:
@@ -112,10 +115,9 @@ def _name(table: str, method: str, start: str, kind: str, bot: str, share: float
         return f"zero-shot {start}, {method}"
     return "".join(
         (
-            method,
-            " (artefact baseline)" if method in ARTEFACTS else "",
+            label_of(method),
             f" from {start}" if table == "table5" else "",
-            of_rows(share) if table == CURVE else "",
+            share_label(share) if table == CURVE else "",
             f", trained on {bot or 'both'}" if table == BY_BOT else "",
             ", 4-class merged" if kind == "merged" else "",
         )
@@ -123,55 +125,64 @@ def _name(table: str, method: str, start: str, kind: str, bot: str, share: float
 
 
 def _pairs(
-    table: str, lines: Sequence[Line], baselines: Sequence[Line], nli: set[str], bot: str
-) -> list[tuple[Line, Line]]:
-    """Which lines are tested against each other.
+    table: str, methods: Sequence[MethodRuns], baselines: Sequence[MethodRuns], nli: set[str], bot: str
+) -> list[tuple[MethodRuns, MethodRuns]]:
+    """The methods that are tested against each other.
 
-    Methods against two of them; with the NLI stage against without; a share of the rows against the next smaller one,
-    and against n-grams of that share; on the replies of a bot, what is trained on the other, or on both, against
-    what is trained on this one, and each against n-grams of its rows.
+    In ``table4`` all methods are tested against two of them. In ``table5`` each is tested with the NLI stage against
+    without. In a learning curve each share is tested against the next smaller one, and against n-grams of its rows.
+    On the replies of a bot, what is trained on the other bot or on both is tested against what is trained on this one,
+    and each against n-grams of the same rows.
     """
-    if table == CURVE:  # where the shares of a method and kind stand one after the other, from the smallest
-        return [
-            (line, other) for other, line in pairwise(lines) if (line.method, line.kind) == (other.method, other.kind)
-        ] + _against_ngrams(lines, baselines)
+    if table == CURVE:  # the shares of a method follow each other, the smallest first
+        return [(method, other) for other, method in pairwise(methods) if _alike(method, other)] + _against_ngrams(
+            methods, baselines
+        )
     if table == BY_BOT:
         return [
-            (line, other)
-            for line in lines
-            for other in lines
-            if (line.method, line.kind) == (other.method, other.kind) and other.bot == bot != line.bot
-        ] + _against_ngrams(lines, baselines)
+            (method, other)
+            for method in methods
+            for other in methods
+            if _alike(method, other) and other.bot == bot != method.bot
+        ] + _against_ngrams(methods, baselines)
     if table == "table5":
         return [
-            (line, other)
-            for line in lines
-            for other in lines
-            if (line.method, line.kind) == (other.method, other.kind) and line.start in nli and other.start not in nli
+            (method, other)
+            for method in methods
+            for other in methods
+            if _alike(method, other) and method.start in nli and other.start not in nli
         ]
-    pairs: dict[frozenset[str], tuple[Line, Line]] = {}
-    for method in AGAINST:
-        # Trained lines stand before merged ones.
-        if against := next((line for line in lines if line.method == method), None):
-            for line in lines:
-                if line is not against:
-                    pairs.setdefault(frozenset((line.name, against.name)), (line, against))
+    pairs: dict[frozenset[str], tuple[MethodRuns, MethodRuns]] = {}
+    for name in AGAINST:
+        # Trained ones come before merged ones.
+        if against := next((method for method in methods if method.method == name), None):
+            for method in methods:
+                if method is not against:
+                    pairs.setdefault(frozenset((method.name, against.name)), (method, against))
     return list(pairs.values())
 
 
-def _against_ngrams(lines: Sequence[Line], baselines: Sequence[Line]) -> list[tuple[Line, Line]]:
-    """Each of the methods with the n-grams of all utterances that were fitted to the same rows."""
+def _alike(one: MethodRuns, other: MethodRuns) -> bool:
+    return (one.method, one.kind) == (other.method, other.kind)
+
+
+def _against_ngrams(
+    methods: Sequence[MethodRuns], baselines: Sequence[MethodRuns]
+) -> list[tuple[MethodRuns, MethodRuns]]:
+    """Each method with the n-grams of all utterances that were fitted to the same rows."""
     return [
-        (line, _for_each_seed(other, line))
-        for line in lines
-        for other in baselines
-        if line.method not in ARTEFACTS and other.method == VIEW and (other.bot, other.drawn) == (line.bot, line.drawn)
+        (method, _for_each_seed(baseline, method))
+        for method in methods
+        for baseline in baselines
+        if not METHODS[method.method].artefact
+        and baseline.method == artefacts.VIEW
+        and (baseline.bot, baseline.subset) == (method.bot, method.subset)
     ]
 
 
-def _for_each_seed(baseline: Line, line: Line) -> Line:
-    """A baseline that draws nothing has one run, which is the same for each seed of a line."""
+def _for_each_seed(baseline: MethodRuns, method: MethodRuns) -> MethodRuns:
+    """A baseline without randomness has one run, which stands for every seed of a method."""
     [first, *others] = baseline.runs
     if others or first.seed is not None:
         return baseline
-    return replace(baseline, runs=tuple(replace(first, seed=run.seed) for run in line.runs))
+    return replace(baseline, runs=tuple(replace(first, seed=run.seed) for run in method.runs))

@@ -1,41 +1,45 @@
-"""The table of a grid, in Markdown, CSV and a plot."""
+"""The table of a grid, written as Markdown, CSV and a plot."""
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from contradiction.evaluation import results
-from contradiction.evaluation.paired_tests import Line
+from contradiction.evaluation.figures import RESAMPLES
+from contradiction.evaluation.paired_tests import MethodRuns
 from contradiction.io.files import write_text
 from contradiction.io.tables import Table, interval, percent, signed, signed_interval
 from contradiction.io.templates import render
 from contradiction.labels import LABELS, task_of
-from contradiction.reports.panel import Panel
-from contradiction.reproduction import plot as plots
-from contradiction.reproduction.cells import ARTEFACTS, CURVE, TABLES, VARIED, Cell
+from contradiction.reports.interval_plot import Panel
+from contradiction.reproduction import plots
+from contradiction.reproduction.cells import CURVE, TABLES, VARIED, Cell
+from contradiction.reproduction.methods import METHODS
 from contradiction.training.recipe import Recipe
 
 LEVEL = 0.05
-
-MATTER = ("epochs", "batch_size", "learning_rate", "precision")  # of a recipe, whatever their values
+SHOWN = ("epochs", "batch_size", "learning_rate", "precision")  # recipe values that a page always shows
+CSV_COLUMNS = (
+    "config", "bot", "method", "trained_on", "kind", "start", "figure", "label", "mean", "sd", "low", "high", "runs",
+    "rows",
+)  # fmt: skip
 
 
 def score_table(panel: Panel) -> Table:
-    """Macro-F1, the F1 of each class and accuracy of each line: mean and standard deviation over its runs."""
+    """Macro-F1, the F1 of each class and accuracy of each method: mean and standard deviation over its runs."""
     labels = LABELS[task_of(panel.config)]
     header = ("method", "macro-F1", "95 % interval", *(f"F1 {label}" for label in labels), "accuracy", "runs")
     body = [
         (
-            line.name,
-            _spread(line, "macro_f1"),
-            interval(line.interval("macro_f1")),
-            *(_spread(line, "f1", label) for label in labels),
-            _spread(line, "accuracy"),
-            "" if line.kind == "baseline" else f"{len(line.runs)} of {line.asked}",
+            method.name,
+            _mean_and_deviation(method, "macro_f1"),
+            interval(method.interval("macro_f1")),
+            *(_mean_and_deviation(method, "f1", label) for label in labels),
+            _mean_and_deviation(method, "accuracy"),
+            "" if method.kind == "baseline" else f"{len(method.runs)} of {method.planned}",
         )
-        for line in (*panel.lines, *panel.baselines)
+        for method in (*panel.methods, *panel.baselines)
     ]
     if panel.paper:
         name, macro_f1 = panel.paper
@@ -43,37 +47,40 @@ def score_table(panel: Panel) -> Table:
     return Table(panel.title, header, body)
 
 
-def _spread(line: Line, figure: str, label: str | None = None) -> str:
-    deviation = line.deviation(figure, label)
-    mean = percent(line.mean(figure, label))
+def _mean_and_deviation(method: MethodRuns, figure: str, label: str | None = None) -> str:
+    deviation = method.deviation(figure, label)
+    mean = percent(method.mean(figure, label))
     return mean if deviation is None else f"{mean} ± {percent(deviation)}"
 
 
-def contrast_table(panel: Panel) -> Table | None:
+def test_table(panel: Panel) -> Table | None:
     """The paired tests; None where there are none."""
-    if not panel.contrasts:
+    if not panel.tests:
         return None
     header = ("macro-F1 of … above that of …", "difference", "95 % interval", "p", "p, Holm", "seeds")
     body = [
         (
-            f"{each.line} – {each.against}",
-            signed(each.difference),
-            signed_interval(each.interval),
-            f"{each.p_value:.3f}",
-            f"{each.adjusted:.3f}",
-            str(each.seeds),
+            f"{test.name} – {test.against}",
+            signed(test.difference),
+            signed_interval(test.interval),
+            f"{test.p_value:.3f}",
+            f"{test.adjusted:.3f}",
+            str(test.seeds),
         )
-        for each in panel.contrasts
+        for test in panel.tests
     ]
     return Table(f"{panel.title}: paired tests", header, body)
 
 
 def write(
-    out: str | Path, table: str, cells: Sequence[Cell], done: Mapping[str, Mapping[str, Any]], found: Sequence[Panel]
+    out: str | Path, table: str, cells: Sequence[Cell], done: Mapping[str, Mapping[str, Any]], panels: Sequence[Panel]
 ) -> list[Path]:
-    """Writes the page, the CSV and the picture of a table, as ``table4.md`` and so on; gives their paths.
+    """Writes the page, the CSV and the plot of a table.
 
-    Tables that share cells can so stand in one folder.
+    They are named after the table, so that tables that share cells can be in one folder.
+
+    Returns:
+        The paths of the three files.
     """
     out = Path(out)
     page = render(
@@ -81,44 +88,45 @@ def write(
         title=TABLES[table],
         table=table,
         plot=f"{table}.png",
-        artefacts=any(cell.method in ARTEFACTS for cell in cells),
-        panels=[(panel, score_table(panel), contrast_table(panel)) for panel in found],
+        artefacts=any(METHODS[cell.method].artefact for cell in cells),
+        panels=[(panel, score_table(panel), test_table(panel)) for panel in panels],
         data=next((cell.request["data_name"] for cell in cells if cell.trained), ""),
         starts=list(dict.fromkeys(cell.start for cell in cells)),
         seeds=list(dict.fromkeys(str(cell.seed) for cell in cells if cell.trained)),
         settings=_settings(cells),
-        several=any(len(line.runs) > 1 for panel in found for line in panel.lines),
-        only_merged=_only_merged(found),
+        several=any(len(method.runs) > 1 for panel in panels for method in panel.methods),
+        only_merged=_only_merged(panels),
         finished=len(done),
         missing=[cell.name for cell in cells if cell.name not in done],
         runs=_run_table(cells, done),
-        resamples=results.RESAMPLES,
+        resamples=RESAMPLES,
         level=LEVEL,
     )
     write_text(out / f"{table}.md", page)
-    write_text(out / f"{table}.csv", _csv(found))
-    (plots.curve_plot if table == CURVE else plots.method_plot)(found, TABLES[table], out / f"{table}.png")
+    write_text(out / f"{table}.csv", _csv(panels))
+    (plots.curve_plot if table == CURVE else plots.method_plot)(panels, TABLES[table], out / f"{table}.png")
     return [out / f"{table}.{kind}" for kind in ("md", "csv", "png")]
 
 
-def _only_merged(found: Sequence[Panel]) -> list[str]:
+def _only_merged(panels: Sequence[Panel]) -> list[str]:
     """The configs on whose labels no run was trained."""
     kinds: dict[str, set[str]] = {}
-    for panel in found:
-        kinds.setdefault(panel.config, set()).update(line.kind for line in panel.lines)
-    return [config for config, each in kinds.items() if each == {"merged"}]
+    for panel in panels:
+        kinds.setdefault(panel.config, set()).update(method.kind for method in panel.methods)
+    return [config for config, found in kinds.items() if found == {"merged"}]
 
 
 def _settings(cells: Sequence[Cell]) -> dict[str, str]:
-    """The values that matter most, and those that are not a recipe's default, of what the table does not vary."""
+    """The recipe values in ``SHOWN``, and those that are not the default, among what the table does not vary."""
     recipes = [cell.recipe for cell in cells if cell.trained]
     others = [
         key
         for key, field in Recipe.model_fields.items()
-        if key not in (*VARIED, *MATTER, "base_model") and any(getattr(each, key) != field.default for each in recipes)
+        if key not in (*VARIED, *SHOWN, "base_model")
+        and any(getattr(recipe, key) != field.default for recipe in recipes)
     ]
-    found = {key: dict.fromkeys(str(getattr(each, key)) for each in recipes) for key in (*MATTER, *others)}
-    return {key.replace("_", " "): " or ".join(values) for key, values in found.items() if values}
+    values = {key: dict.fromkeys(str(getattr(recipe, key)) for recipe in recipes) for key in (*SHOWN, *others)}
+    return {key.replace("_", " "): " or ".join(found) for key, found in values.items() if found}
 
 
 def _run_table(cells: Sequence[Cell], done: Mapping[str, Mapping[str, Any]]) -> Table:
@@ -141,44 +149,26 @@ def _run_table(cells: Sequence[Cell], done: Mapping[str, Mapping[str, Any]]) -> 
     return Table("Runs", ("trained", "rows", "epochs", "parameters", "minutes of training", "hardware"), body)
 
 
-def _csv(found: Sequence[Panel]) -> str:
-    """One row a figure, as fractions; bounds are empty where the metric gives none, bots where all rows are meant."""
+def _csv(panels: Sequence[Panel]) -> str:
+    """One row for each figure, as fractions. Bounds are empty where the metric gives none, and bots for all rows."""
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(
-        (
-            "config",
-            "bot",
-            "method",
-            "trained_on",
-            "kind",
-            "start",
-            "figure",
-            "label",
-            "mean",
-            "sd",
-            "low",
-            "high",
-            "runs",
-            "rows",
-        )
-    )
-    for panel in found:
-        for line in (*panel.lines, *panel.baselines):
-            method = line.name if line.kind == "baseline" else line.method
-            figures: list[tuple[str, str | None]] = [("macro_f1", None), ("accuracy", None)]
-            figures += [
-                (name, label) for label in LABELS[task_of(panel.config)] for name in ("precision", "recall", "f1")
-            ]
-            for figure, label in figures:
-                deviation = line.deviation(figure, label)
-                bounds = ("", "") if label else tuple(f"{each:.6f}" for each in line.interval(figure))
-                writer.writerow(
-                    (
-                        panel.config, panel.bot, method, line.bot, line.kind, line.start, figure,
-                        label or "",
-                        f"{line.mean(figure, label):.6f}", "" if deviation is None else f"{deviation:.6f}", *bounds,
-                        len(line.runs), line.rows or "",
-                    )
-                )  # fmt: skip
+    writer.writerow(CSV_COLUMNS)
+    for panel in panels:
+        for method in (*panel.methods, *panel.baselines):
+            writer.writerows(_csv_rows(panel, method))
     return text.getvalue()
+
+
+def _csv_rows(panel: Panel, method: MethodRuns) -> Iterator[tuple[Any, ...]]:
+    name = method.name if method.kind == "baseline" else method.method
+    figures: list[tuple[str, str | None]] = [("macro_f1", None), ("accuracy", None)]
+    figures += [(figure, label) for label in LABELS[task_of(panel.config)] for figure in ("precision", "recall", "f1")]
+    for figure, label in figures:
+        deviation = method.deviation(figure, label)
+        bounds = ("", "") if label else tuple(f"{bound:.6f}" for bound in method.interval(figure))
+        yield (
+            *(panel.config, panel.bot, name, method.bot, method.kind, method.start, figure, label or ""),
+            *(f"{method.mean(figure, label):.6f}", "" if deviation is None else f"{deviation:.6f}", *bounds),
+            *(len(method.runs), method.rows or ""),
+        )

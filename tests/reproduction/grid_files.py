@@ -18,7 +18,7 @@ def times(folder):
 def evaluation(folder, name):
     """The kept test evaluation of a cell, as the table reads it: without a rule fitted afterwards."""
     kept = read_json(folder / f"{name}.test.json")
-    return {**kept, **kept.get("plain", {})}
+    return {**kept, **kept.get("argmax", {})}
 
 
 def predictions(folder, name):

@@ -86,10 +86,10 @@ def test_each_share_is_held_against_n_grams_of_its_own_rows(sample_repo, encoder
         "learning-curve", data=sample_repo, seeds=(23, 42), shares=shares, backbone=str(encoders / "tiny"),
         methods=["flatten"], configs=configs, values={**VALUES, **values},
     )  # fmt: skip
-    whole = {config: baselines.beside(config, [], sample_repo, tmp_path, count=True)[-1] for config in configs}
+    whole = {config: baselines.baselines_of(config, [], sample_repo, tmp_path, fit=True)[-1] for config in configs}
     # What the encoders say makes no difference here.
     done = {cell.name: {**whole[cell.config], "run": {"request": cell.request}} for cell in cells}
-    beside = {each: baselines.beside(each, cells, sample_repo, tmp_path, count=True) for each in configs_of(cells)}
+    beside = {each: baselines.baselines_of(each, cells, sample_repo, tmp_path, fit=True) for each in configs_of(cells)}
     for panel in panels_of("learning-curve", cells, done, beside, bootstrap=2):
         merged = ", 4-class merged" if panel.config not in configs else ""
         expected = [
@@ -99,14 +99,14 @@ def test_each_share_is_held_against_n_grams_of_its_own_rows(sample_repo, encoder
         ]
         if panel.config == "2-class" in configs and 1 in shares:  # all rows are the same for both kinds
             expected.append(("flatten, 100 % of the rows, 4-class merged", "TF-IDF, all", 2))
-        tested = [(each.line, each.against, each.seeds) for each in panel.contrasts if "TF-IDF" in each.against]
+        tested = [(each.name, each.against, each.seeds) for each in panel.tests if "TF-IDF" in each.against]
         assert tested == expected
         drawn_by = panel.config if panel.config in configs else panel.config.replace("2-class", "4-class")
         rows = load_split(sample_repo, drawn_by, "train")
         for each in beside[panel.config]:
             part = each["part"]
             assert part["rows"] == len(share_of(rows, part["share"], part["seed"] or 0))
-            assert part["drawn"] == (f"{part['share']:g} of {drawn_by}" if part["share"] < 1 else "")
+            assert part["subset"] == (f"{part['share']:g} of {drawn_by}" if part["share"] < 1 else "")
 
 
 def test_n_grams_of_a_share_are_fitted_to_the_rows_that_the_encoder_reads(curve, sample_repo):
@@ -121,9 +121,9 @@ def test_n_grams_of_a_share_are_fitted_to_the_rows_that_the_encoder_reads(curve,
             model = linear_model(VIEWS["flatten"], class_weight="balanced").fit(rows, [row["label"] for row in rows])
             assert kept["predictions"] == model.predict(list(load_split(sample_repo, config, "test"))).tolist()
             assert kept["part"] == {
-                "bot": None, "drawn": "0.5 of 4-class", "share": 0.5, "seed": seed, "rows": len(read),
+                "bot": None, "subset": "0.5 of 4-class", "share": 0.5, "seed": seed, "rows": len(read),
             }  # fmt: skip
-    assert not [each for each in results.kept(curve) if each["kind"] == "baseline" and "part" in each]
+    assert not [each for each in results.load(curve) if each["kind"] == "baseline" and "part" in each]
 
 
 def test_the_csv_of_a_learning_curve_holds_the_rows_read(curve, sample_repo):
@@ -141,14 +141,14 @@ def test_the_csv_of_a_learning_curve_holds_the_rows_read(curve, sample_repo):
 def test_the_plot_of_a_learning_curve_has_a_curve_a_method_and_a_point_a_share(curve, sample_repo, encoders):
     from matplotlib.figure import Figure
 
-    from contradiction.reproduction import plot as plots
+    from contradiction.reproduction import plots
 
     assert (curve / "learning-curve.png").read_bytes().startswith(b"\x89PNG")
     cells = cells_of(
         "learning-curve", data=sample_repo, seeds=(23, 42), shares=(0.5, 1.0), backbone=str(encoders / "tiny"),
         methods=["flatten", "reply-only"], configs=["4-class"], values=VALUES,
     )  # fmt: skip
-    beside = {"4-class": baselines.beside("4-class", cells, sample_repo, curve, count=False)}
+    beside = {"4-class": baselines.baselines_of("4-class", cells, sample_repo, curve, fit=False)}
     panel = panels_of("learning-curve", cells, finished(cells, curve), beside, bootstrap=10)[1]
     axes = Figure().subplots()
     plots._draw_curves(axes, panel)
@@ -159,7 +159,7 @@ def test_the_plot_of_a_learning_curve_has_a_curve_a_method_and_a_point_a_share(c
     for found, expected in zip(drawn["n-grams of all utterances"].get_data(), zip(*ngrams, strict=True), strict=True):
         assert list(found) == pytest.approx(expected)
     for drawn, method in zip(axes.containers, ("flatten", "reply-only"), strict=True):
-        means = [100 * line.mean("macro_f1") for line in panel.lines if line.method == method]
+        means = [100 * line.mean("macro_f1") for line in panel.methods if line.method == method]
         assert list(drawn.lines[0].get_ydata()) == pytest.approx(means)
         assert len(means) == 2
 
@@ -195,7 +195,7 @@ def test_what_is_learnt_from_one_bot_is_tested_on_each(by_bot, sample_repo):
         for trained, name in ((bot, f"-{bot}"), (other, f"-{other}"), ("both", "")):
             kept = evaluation(by_bot, f"flatten-4-class-tiny{name}-seed23")
             chosen = [place for place, number in enumerate(kept["ids"]) if number in tested]
-            plain = kept.get("plain", kept)["predictions"]
+            plain = kept.get("argmax", kept)["predictions"]
             macro = f1_score(
                 [kept["references"][place] for place in chosen], [plain[place] for place in chosen],
                 labels=range(4), average="macro", zero_division=0,

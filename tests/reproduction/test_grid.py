@@ -15,7 +15,7 @@ from contradiction.data.splits import load_split
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation.evaluate import evaluate
-from contradiction.evaluation.results import keep
+from contradiction.evaluation.results import save
 from contradiction.io.files import read_json
 from contradiction.reproduction.grid import finished, zero_shot
 from contradiction.training.loop import train
@@ -86,7 +86,7 @@ def test_an_evaluation_of_the_same_run_counts_under_any_name_and_another_does_no
         recipe = cell.recipe.with_changes(name="mine", epochs=epochs)
         folder = train(recipe, data=sample_repo, out=tmp_path / f"model{epochs}")
         kept = evaluate(ContradictionDetector.from_pretrained(folder), data=sample_repo, config="2-class")
-        keep(kept, tmp_path / str(epochs) / "some name.json")
+        save(kept, tmp_path / str(epochs) / "some name.json")
     assert finished(cells, tmp_path / "2") == {}
     found = finished(cells, tmp_path / "1")
     assert list(found) == [cell.name]

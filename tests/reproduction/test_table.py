@@ -68,7 +68,7 @@ def test_each_seed_is_tested_by_the_metric_and_the_tests_of_a_config_are_correct
             tests.append((result["macro_f1_difference"], result["p_value"]))
         row = markdown_row(grid, "4-class", f"{method} – sentence-pair")
         assert row[1] == f"{100 * statistics.mean(difference for difference, _ in tests):+.1f}"
-        assert row[3] == f"{paired_tests.combined(tests):.3f}"
+        assert row[3] == f"{paired_tests.combined_p_value(tests):.3f}"
         rows[method] = row
     third = markdown_row(grid, "4-class", "flatten – hierarchical")
     found = [(row[3], row[4]) for row in (*rows.values(), third)]
@@ -92,7 +92,7 @@ def test_the_context_alone_can_be_a_cell_and_is_named_as_what_it_is(run, options
 def test_the_plot_shows_the_kinds_that_there_are(grid, encoders, sample_repo, cells, tmp_path):
     from PIL import Image
 
-    from contradiction.reproduction import plot as plots
+    from contradiction.reproduction import plots
 
     def colours(path):
         with Image.open(path) as image:

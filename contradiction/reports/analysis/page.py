@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from contradiction.errors import InputError
-from contradiction.evaluation.results import RESAMPLES
+from contradiction.evaluation.figures import RESAMPLES
 from contradiction.io.files import check_folder, new_folder, write_json, write_text
 from contradiction.io.tables import Table, interval, percent
 from contradiction.io.templates import render

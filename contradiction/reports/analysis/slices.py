@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from contradiction.evaluation.results import RESAMPLES
+from contradiction.evaluation.figures import RESAMPLES
 from contradiction.labels import CONTRADICTION, HISTORY
 from contradiction.rates import wilson
 from contradiction.reports.analysis.predictions import Material

@@ -1,0 +1,126 @@
+"""The figures that every evaluation has. To add one, add an entry to :data:`FIGURES`.
+
+Evaluations, the kept results, every table and every model card read this list; nothing else names a figure one by one.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from contradiction.labels import CONTRADICTIONS, LABELS, task_of
+
+RESAMPLES = 2000  # of every bootstrap interval
+
+
+@dataclass(frozen=True)
+class ScoredRows:
+    """The rows of an evaluation, as a figure reads them.
+
+    Attributes:
+        task: for instance ``4-class``.
+        references: class ids, shape (rows,).
+        predictions: class ids, shape (rows,).
+        probabilities: of each label, shape (rows, labels); None where none are kept.
+    """
+
+    task: str
+    references: np.ndarray
+    predictions: np.ndarray
+    probabilities: np.ndarray | None = None
+
+    def is_contradiction(self) -> np.ndarray:
+        """Whether each reference is a contradiction of any kind, shape (rows,)."""
+        return np.isin(self.references, self._contradictions())
+
+    def contradiction_probability(self) -> np.ndarray | None:
+        """P(contradiction), the sum over all kinds, shape (rows,); None where no probabilities are kept."""
+        return None if self.probabilities is None else self.probabilities[:, self._contradictions()].sum(axis=1)
+
+    def _contradictions(self) -> list[int]:
+        return [LABELS[self.task].index(label) for label in CONTRADICTIONS.get(self.task, ())]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure of an evaluation.
+
+    Attributes:
+        key: its name in ``metrics`` and in ``metrics.csv``.
+        title: its name in tables.
+        hub_type: its metric type in the front matter of a model card.
+        compute: gives the value as a fraction, or None where it is not defined, from the rows. None for the figures
+            that the metric itself returns, with their intervals.
+        merged: whether tables also show it after the merge of the contradictions to one label.
+    """
+
+    key: str
+    title: str
+    hub_type: str
+    compute: Callable[[ScoredRows], float | None] | None = None
+    merged: bool = False
+
+
+FIGURES: list[Figure] = [
+    Figure("macro_f1", "macro-F1", "f1", merged=True),
+    Figure("accuracy", "accuracy", "accuracy"),
+]
+
+
+def measure(
+    config: str,
+    references: Sequence[int],
+    predictions: Sequence[int],
+    probabilities: Sequence[Sequence[float]] | None = None,
+    *,
+    bootstrap: int = RESAMPLES,
+) -> dict[str, Any]:
+    """Every figure of some predictions, as the metric returns them and with what :data:`FIGURES` adds.
+
+    Args:
+        config: the data set config.
+        references: class ids.
+        predictions: class ids.
+        probabilities: of each label, a list a row.
+        bootstrap: resamples of the 95 % intervals; 0 for none.
+
+    Returns:
+        What ``evaluate_metric.evaluate_metric.score`` returns, with a key for each further figure. Their intervals are
+        percentile bootstrap intervals over the rows, as the metric's are.
+    """
+    from evaluate_metric.evaluate_metric import score
+
+    task = task_of(config)
+    metrics = score(references, predictions, task, bootstrap=bootstrap)
+    rows = ScoredRows(
+        task,
+        np.asarray(references),
+        np.asarray(predictions),
+        None if probabilities is None else np.asarray(probabilities),
+    )
+    for figure in FIGURES:
+        if figure.compute is None or (value := figure.compute(rows)) is None:
+            continue
+        metrics[figure.key] = float(value)
+        if bootstrap:
+            metrics["interval"][figure.key] = _interval(figure.compute, rows, bootstrap)
+    return metrics
+
+
+def _interval(compute: Callable[[ScoredRows], float | None], rows: ScoredRows, bootstrap: int) -> list[float]:
+    """The 95 % percentile interval of a figure over resampled rows."""
+    generator = np.random.default_rng(0)
+    values = []
+    for _ in range(bootstrap):
+        drawn = generator.integers(len(rows.references), size=len(rows.references))
+        probabilities = None if rows.probabilities is None else rows.probabilities[drawn]
+        values.append(compute(ScoredRows(rows.task, rows.references[drawn], rows.predictions[drawn], probabilities)))
+    return np.nanquantile(np.array(values, dtype=float), [0.025, 0.975]).tolist()
+
+
+def value_of(metrics: Mapping[str, Any], figure: Figure) -> tuple[float, Sequence[float] | None] | None:
+    """A figure and its interval; None where the evaluation does not have it."""
+    if figure.key not in metrics:
+        return None
+    return metrics[figure.key], metrics.get("interval", {}).get(figure.key)

@@ -1,0 +1,146 @@
+"""What each choice of a recipe brings: every kept detector compared with a reference, on the rows of one split."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from contradiction.evaluation.figures import RESAMPLES
+from contradiction.evaluation.paired_tests import PairedTest, merged_run_of, paired_tests, run_of, single_run
+from contradiction.io.tables import Table, percent, signed, signed_interval
+from contradiction.reports.training_tables import backbone_name
+from contradiction.training import record
+from contradiction.training.recipe import Recipe
+from contradiction.training.recipe_history import RETIRED
+
+CONFIG = "4-class"
+REFERENCE = "e5-small-cdconv"  # the plainest: one run of flatten from the NLI stage, trained on labels alone
+START = ("backbone", "scratch")  # a recipe has one of the two
+COMPARISON = ("difference", "95 % interval", "p, Holm")
+
+
+@dataclass(frozen=True)
+class Ablation:
+    """The detectors compared with the reference.
+
+    Attributes:
+        reference: its name.
+        table: a row for each detector, those with the fewest changes first.
+        left_out: names of detectors that were trained or evaluated on other rows, or have no record.
+    """
+
+    reference: str
+    table: Table
+    left_out: tuple[str, ...]
+
+
+def ablation(
+    evaluations: Sequence[Mapping[str, Any]],
+    split: str = "validation",
+    reference: str = REFERENCE,
+    bootstrap: int = RESAMPLES,
+) -> Ablation | None:
+    """Compares the 4-class evaluations on a split with that of the reference.
+
+    Differences are between most probable labels. A decision rule is fitted on the validation rows, so its effect there
+    is overestimated; the same holds for an ensemble whose members are calibrated.
+
+    Args:
+        evaluations: of detectors.
+        split: of the official data.
+        reference: the name of the detector that all others are compared with.
+        bootstrap: resamples of the paired tests.
+
+    Returns:
+        The comparison; None where the reference or any other detector is missing.
+    """
+    found = [result for result in evaluations if (result["config"], result["split"]) == (CONFIG, split)]
+    first = next((result for result in found if result["name"] == reference and result.get("run")), None)
+    others = [result for result in found if result is not first]
+    if not first or not others:
+        return None
+    same = [result for result in others if _data(result) == _data(first)]
+    same.sort(key=lambda result: (len(changes(result, first)), -run_of(result).metrics["macro_f1"]))
+    four, two = (
+        paired_tests(
+            [(single_run(result, read(result)), single_run(first, read(first))) for result in same], task, bootstrap
+        )
+        for read, task in ((run_of, CONFIG), (merged_run_of, "2-class"))
+    )
+    body = [_row(first, "the reference", None, None)]
+    body += [
+        _row(result, ", ".join(changes(result, first)) or "nothing", four_test, two_test)
+        for result, four_test, two_test in zip(same, four, two, strict=True)
+    ]
+    header = (
+        *("detector", "differs in", "macro-F1", *COMPARISON),
+        *("with its rule", "merged to 2-class", *COMPARISON, "minutes"),
+    )
+    left_out = tuple(result["name"] for result in others if _data(result) != _data(first))
+    return Ablation(reference, Table(f"{CONFIG} {split} split", header, body, texts=2), left_out)
+
+
+def changes(result: Mapping[str, Any], reference: Mapping[str, Any]) -> list[str]:
+    """The recipe values of one run that differ from another's, each as a key and its value: ``epochs 5``."""
+    recipes, others = (_recipes(each["run"]["request"]) for each in (result, reference))
+    first, other = recipes[0], others[0]
+    found = [] if all(first[key] == other[key] for key in START) else [_start(first, other)]
+    if len(recipes) != len(others):
+        kind = "ensemble" if "ensemble" in result["run"]["request"] else "mean"
+        found.append(f"{kind} of {len(recipes)} runs" if len(recipes) > 1 else "a single run")
+    for key in (*Recipe.model_fields, *RETIRED):
+        if key == "nli_pairs" and not any(recipe["nli"] for recipe in recipes):
+            continue  # it says how many of the NLI pairs are read; here there are none
+        off = RETIRED.get(key)
+        values, before = ([_shown(recipe.get(key, off)) for recipe in each] for each in (recipes, others))
+        if key not in (*START, "name") and set(values) != set(before):
+            found.append(f"{key} {' / '.join(dict.fromkeys(values))}")
+    return found
+
+
+def _recipes(request: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The recipe of a run, or those of the runs that a soup or an ensemble is made of."""
+    recipes = request.get("ensemble") or request.get("soup") or [request["recipe"]]
+    return [record.recipe({"recipe": recipe}) for recipe in recipes]
+
+
+def _start(recipe: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+    name = backbone_name(recipe)
+    if not name:
+        return f"from scratch ({', '.join(f'{key} {size}' for key, size in recipe['scratch'].items())})"
+    if name != backbone_name(other):
+        return f"backbone {name}"
+    # Folders of one name differ by the digest of their weights, which early records do not hold.
+    _, _, digest = recipe["backbone"].partition("@")
+    return f"backbone {name} ({f'weights {digest}' if digest else 'which weights is not recorded'})"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list):
+        return " + ".join(map(_shown, value)) or "none"
+    if isinstance(value, str):
+        return value.partition("@")[0]  # the name of a folder; its digest is in the record
+    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _data(result: Mapping[str, Any]) -> tuple[str, str] | None:
+    """The fingerprints of the rows that a detector was evaluated on, and trained on; None without a record."""
+    return (result["data"], result["run"]["request"]["data"]) if result.get("run") else None
+
+
+def _row(result: Mapping[str, Any], differs: str, four: PairedTest | None, two: PairedTest | None) -> list[str]:
+    return [
+        result["name"],
+        differs,
+        percent(run_of(result).metrics["macro_f1"]),
+        *_cells(four),
+        percent(result["metrics"]["macro_f1"]) if "argmax" in result else "",
+        percent(merged_run_of(result).metrics["macro_f1"]),
+        *_cells(two),
+        f"{result['run']['minutes']:.0f}",
+    ]
+
+
+def _cells(test: PairedTest | None) -> list[str]:
+    if not test:
+        return [""] * len(COMPARISON)
+    return [signed(test.difference), signed_interval(test.interval), f"{test.adjusted:.3f}"]

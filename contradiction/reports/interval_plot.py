@@ -1,0 +1,119 @@
+"""A plot of methods with their intervals, one panel for each config: the data of a panel, and how it is drawn."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from contradiction.evaluation.paired_tests import MethodRuns, PairedTest
+from contradiction.io.files import new_file
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# What the paper reports: test macro-F1 on the official split.
+PAPER = {"2-class": ("paper: hierarchical", 0.781), "4-class": ("paper: hierarchical", 0.593)}
+# From Okabe and Ito's palette, which colour-blind people can tell apart.
+COLOURS = {
+    "shipped": "#CC79A7",
+    "trained": "#0072B2",
+    "merged": "#56B4E9",
+    "zero-shot": "#009E73",
+    "baseline": "#74787F",
+    "paper": "#D55E00",
+}
+MEANINGS: Mapping[str, str] = {
+    "shipped": "the shipped detector",
+    "trained": "trained on these labels",
+    "merged": "trained on four classes, merged",
+    "zero-shot": "NLI checkpoint, zero-shot",
+    "baseline": "artefact baseline",
+    "paper": "the paper's hierarchical method",
+}
+
+
+@dataclass(frozen=True)
+class Panel:
+    """What is reported on one config, or on one bot's replies in it.
+
+    Attributes:
+        config: the config that is predicted, on its test split.
+        bot: the bot whose replies the rows are; empty for both.
+        n: how many rows.
+        methods: the methods.
+        baselines: the artefact baselines on the same rows.
+        tests: the paired tests between methods.
+        paper: the name and macro-F1 of the paper's best method, where the rows are the paper's.
+    """
+
+    config: str
+    bot: str
+    n: int
+    methods: tuple[MethodRuns, ...]
+    baselines: tuple[MethodRuns, ...]
+    tests: tuple[PairedTest, ...]
+    paper: tuple[str, float] | None
+
+    @property
+    def title(self) -> str:
+        """The rows, and how many there are."""
+        return f"{self.config}, test split{f', replies of {self.bot}' if self.bot else ''}, n = {self.n:,}"
+
+
+def draw_panel(axes: "Axes", panel: Panel) -> None:
+    """Draws a line for each method: its name, the mean over its runs as a dot, and their intervals as a bar."""
+    methods = (*panel.methods, *panel.baselines)
+    for height, method in enumerate(reversed(methods)):
+        colour = COLOURS[method.kind]
+        low, high = (100 * bound for bound in method.interval("macro_f1"))
+        values = [100 * value for value in method.values("macro_f1")]
+        mean = 100 * method.mean("macro_f1")
+        axes.plot((low, high), (height, height), color=colour, linewidth=2.2, solid_capstyle="round")
+        if len(values) > 1:
+            # Below the bar, so that neither hides the other.
+            axes.plot(values, [height - 0.24] * len(values), "o", markersize=4, fillstyle="none", color=colour)
+        axes.plot(mean, height, "o", markersize=8, color=colour, markeredgecolor="white", zorder=4)
+        axes.text(1.01, height, f"{mean:.1f}", transform=axes.get_yaxis_transform(), va="center", fontsize=9.5)
+    if panel.paper:
+        axes.axvline(100 * panel.paper[1], color=COLOURS["paper"], linestyle="--", linewidth=1.5, zorder=1)
+    axes.set_yticks(range(len(methods)), [method.name for method in reversed(methods)], fontsize=9.5)
+    axes.set_ylim(-0.6, len(methods) - 0.4)
+    axes.set_title(panel.title, loc="left", fontsize=10.5)
+    axes.set_xlabel("macro-F1 (%): mean over the runs, and their 95 % bootstrap intervals", fontsize=9)
+    axes.grid(axis="x", color="#E5E5E5", linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.tick_params(length=0)
+    axes.margins(x=0.08)
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+
+
+def draw_legend(figure: "Figure", panels: Sequence[Panel], meanings: Mapping[str, str] = MEANINGS) -> None:
+    """Draws a legend of the colours and marks below the panels.
+
+    Args:
+        figure: the figure that the panels were drawn on.
+        panels: what was drawn.
+        meanings: what each kind of method is, in the order of the legend.
+    """
+    from matplotlib.lines import Line2D
+
+    kinds = {method.kind for panel in panels for method in (*panel.methods, *panel.baselines)}
+    marks = [
+        Line2D([], [], color=COLOURS[kind], marker="o", linewidth=2.2, label=meanings[kind])
+        for kind in meanings
+        if kind in kinds
+    ]
+    if any(panel.paper for panel in panels):
+        marks.append(Line2D([], [], color=COLOURS["paper"], linestyle="--", label=MEANINGS["paper"]))
+    if any(len(method.runs) > 1 for panel in panels for method in panel.methods):
+        marks.append(Line2D([], [], color="#333333", marker="o", fillstyle="none", linestyle="", label="one seed"))
+    if marks:
+        figure.legend(handles=marks, loc="outside lower left", ncols=3, frameon=False, fontsize=9)
+
+
+def save_png(figure: "Figure", path: str | Path) -> None:
+    """Writes a figure as a PNG."""
+    with new_file(path) as partial:
+        figure.savefig(partial, format="png")

@@ -1,0 +1,315 @@
+"""The card of a model folder, made from the record of its run and the kept evaluations of it."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import cdconv
+from contradiction.data.corpora import nli
+from contradiction.errors import InputError
+from contradiction.evaluation import results
+from contradiction.evaluation.baselines import KERNEL
+from contradiction.evaluation.figures import FIGURES
+from contradiction.evaluation.thresholds import rule_of, why_not
+from contradiction.evaluation.thresholds import table as settings_table
+from contradiction.inputs.views import CONVERSATION, VIEWS
+from contradiction.io.files import read_json
+from contradiction.io.tables import Table, percent
+from contradiction.io.templates import render
+from contradiction.labels import LABELS, STAGES, task_of
+from contradiction.methods.decision import Rule
+from contradiction.methods.loading import load_rule, method_of
+from contradiction.reports import card_example, credits
+from contradiction.reports.analysis.headlines import headlines
+from contradiction.reports.score_tables import class_table, score_table
+from contradiction.reports.training_tables import backbone_name
+from contradiction.training import base_model, record
+from contradiction.training.recipe import of_folder
+from contradiction.training.recipe_history import RETIRED
+
+if TYPE_CHECKING:
+    from huggingface_hub import ModelCard, ModelCardData
+
+SENTENCES = {
+    "2-class": "Says whether a chatbot's reply contradicts itself, its role, or the conversation.",
+    "4-class": "Says whether a chatbot's reply contradicts itself, its role, or the conversation, and which of these.",
+    "persona": "Says what about a chatbot its contradiction concerns.",
+    "nli": "Says whether a premise entails a hypothesis: a backbone to fine-tune on CDConv.",
+}
+# By the name of the training data: NLI weights follow OCNLI, which CDConv's licence equals.
+LICENSES = {"CDConv": cdconv.LICENSE, nli.NAME: cdconv.LICENSE, "CDConv sample": "cc0-1.0"}
+TEACHING = ("teachers", "ngrams")  # the keys of a recipe that give it teachers
+FINISHED = ("request", "minutes", "parameters", "hardware")  # what every record of a finished run has
+STAGE_SENTENCE = "Tells {} from all other replies: one stage of a hierarchical detector."
+
+
+def model_card(
+    folder: str | Path,
+    evaluations: Sequence[Mapping[str, Any]] = (),
+    name: str | None = None,
+    data: str | Path | None = None,
+) -> "ModelCard":
+    """The card of a trained model; every figure in it is from its record or its evaluations.
+
+    Args:
+        folder: the model folder.
+        evaluations: of this model, as ``contradiction.evaluation.results`` keeps them.
+        name: of the model, by default the folder's.
+        data: the data repo of the evaluations, for figures on parts of the test split; without it there are none.
+
+    Raises:
+        InputError: ``data`` is not that of the evaluations, or the folder has no record of a finished run.
+
+    Two entries of the record are added by hand, if at all: ``note``, what a reader of the figures has to know of the
+    run, and ``corpora``, what its backbone was trained on before, as ``contradiction.reports.credits`` names it.
+    """
+    folder = Path(folder)
+    run = record.read(folder)
+    if not run:
+        raise InputError(f"{folder}: no {record.NAME}; a card is made from the record that `cdconv train` writes")
+    for key in FINISHED:
+        if key not in run:
+            raise InputError(f"{folder / record.NAME}: has no {key!r}; it is not the record of a finished run")
+    return _card(folder, run, evaluations, name or folder.resolve().name, data)
+
+
+def write_cards(folder: str | Path) -> None:
+    """Writes the card of a newly trained model, and of each of its stages, where there is none yet."""
+    folder = Path(folder)
+    for place in (folder, *(folder / stage for stage in record.read(folder).get("stages", {}))):
+        if not (place / "README.md").exists():
+            model_card(place).save(place / "README.md")
+
+
+def _card(
+    folder: Path,
+    run: dict[str, Any],
+    evaluations: Sequence[Mapping[str, Any]],
+    name: str,
+    repo: str | Path | None,
+) -> "ModelCard":
+    from huggingface_hub import ModelCard
+
+    recipe = _leading(run)
+    runs = [run, *record.members(run)]
+    bases = list(dict.fromkeys(filter(None, map(base_model.of_run, runs))))
+    corpora = dict.fromkeys(corpus for each in runs for corpus in each.get("corpora") or [])
+    body = render(
+        "model_card.md",
+        name=name,
+        recipe=recipe,
+        data_name=run["request"]["data_name"],
+        note=run.get("note"),
+        origin=_origin(recipe, next(iter(bases), None)),
+        made_of=credits.sentence(bases, list(corpora)),
+        citation=cdconv.CITATION,
+        **_what_it_tells(recipe),
+        **_use(folder, name, run, recipe),
+        rule_file=method_of(folder).MARKER,
+        **_decision(load_rule(folder), evaluations),
+        **_figures(evaluations, recipe["config"], repo),
+        **_training(run, recipe),
+        opinions=_opinions,
+        retired=_retired,
+    )
+    return ModelCard(f"---\n{_front_matter(name, run, bases, evaluations).to_yaml()}\n---\n\n{body}")
+
+
+def _recipes(run: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The recipe of a run, or those of an ensemble's members."""
+    asked = run["request"]
+    # The older ones lack the newer options.
+    return [record.recipe({"recipe": each}) for each in asked.get("ensemble", [asked["recipe"]])]
+
+
+def _leading(run: Mapping[str, Any]) -> dict[str, Any]:
+    """The recipe of a run; of an ensemble that of the first member that was fine-tuned, if any was."""
+    every = _recipes(run)
+    return next((each for each in every if not each["frozen"]), every[0])
+
+
+def _front_matter(
+    name: str, run: Mapping[str, Any], bases: Sequence[str], evaluations: Sequence[Mapping[str, Any]]
+) -> "ModelCardData":
+    from huggingface_hub import ModelCardData
+
+    data_name = run["request"]["data_name"]
+    return ModelCardData(
+        model_name=name,
+        language="zh",
+        license=LICENSES.get(data_name, "other"),
+        library_name=None if _leading(run)["frozen"] else "transformers",
+        pipeline_tag="text-classification",
+        base_model=list(bases) if len(bases) > 1 else next(iter(bases), None),
+        datasets=["cdconv"] if data_name == "CDConv" else None,
+        metrics=[figure.hub_type for figure in FIGURES],
+        tags=["contradiction-detection", "dialogue"],
+        eval_results=[one for each in evaluations for one in _eval_results(each)] or None,
+    )
+
+
+# What follows are the parts of the card, as what its template reads.
+
+
+def _what_it_tells(recipe: Mapping[str, Any]) -> dict[str, Any]:
+    task, target = task_of(recipe["config"]), recipe.get("target")
+    return {
+        "task_sentence": STAGE_SENTENCE.format(target) if target else SENTENCES[task],
+        "labels": ", ".join(f"`{label}`" for label in (STAGES[target] if target else LABELS[task])),
+    }
+
+
+def _use(folder: Path, name: str, run: Mapping[str, Any], recipe: Mapping[str, Any]) -> dict[str, Any]:
+    """How it is used, with what it says of an example."""
+    stages, members = list(run.get("stages", {})), record.members(run)
+    ensemble = [part.name for part in method_of(folder).parts(folder)] if "ensemble" in run else []
+    # In the example stands for a hierarchical model its last stage, which reads all, for an ensemble its first member
+    # that transformers can load.
+    plain = [each for each in ensemble if method_of(folder / each).TRANSFORMERS]
+    checkpoint = stages[-1] if stages else plain[0] if plain else ""
+    columns = VIEWS[stages[-1] if stages else recipe["view"]]
+    alone = not recipe["frozen"] and bool(plain or not ensemble)
+    separator = _separator(folder / checkpoint) if alone else ""
+    example = card_example.text_pair(columns, separator) if alone else None
+    judges = columns[-1:] == CONVERSATION[-1:]
+    verdict = card_example.detector_says(folder) if judges else None
+    return {
+        "checkpoint": "/".join(filter(None, (name, checkpoint))),
+        "stages": stages,
+        "ensemble": [
+            (name, each["request"]["recipe"], len(each.get("soup", [])))
+            for name, each in zip(ensemble, members, strict=False)
+        ],
+        "any_frozen": any(each["frozen"] for each in _recipes(run)),
+        "read": {column for each in _recipes(run) for column in VIEWS.get(each["view"], CONVERSATION)},
+        "columns": ", ".join(columns),
+        "before": columns[:-1],
+        "separator": separator,
+        "example": example,
+        "scores_of_example": card_example.pipeline_says(folder / checkpoint, example) if example else None,
+        "judges": judges,
+        "facade": judges and task_of(recipe["config"]) != "persona",
+        "chat": card_example.CHAT,
+        "verdict": verdict,
+        "mistaken": verdict and not recipe.get("target") and verdict.label not in card_example.RIGHT,
+    }
+
+
+def _decision(rule: Rule, evaluations: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The decision rule, and what of the evaluations hangs on it."""
+    return {
+        "rule": rule if rule != Rule() else None,
+        "offsets": {label: each for label, each in rule.offsets.items() if each},
+        "stale": any(rule_of(each) != rule.without_curve() for each in evaluations),
+        "has_argmax": any("argmax" in each for each in evaluations),
+        "settings": _settings(evaluations, rule),
+    }
+
+
+def _figures(evaluations: Sequence[Mapping[str, Any]], config: str, repo: str | Path | None) -> dict[str, Any]:
+    beside = [
+        baseline
+        for each in evaluations
+        for baseline in results.baselines(each["config"], each["split"], data=each["data"])
+    ]
+    return {
+        "scores": score_table([*evaluations, *beside], "", with_split=True) if evaluations else None,
+        "baselines": bool(beside),
+        "kernels": any(each["name"].startswith(KERNEL) for each in beside),
+        "classes": [class_table(each) for each in evaluations],
+        "parts": [headlines(each, repo) for each in evaluations if repo and _is_on_test(each, config)],
+    }
+
+
+def _training(run: Mapping[str, Any], recipe: Mapping[str, Any]) -> dict[str, Any]:
+    """How it was trained, what that took, and how to do it again."""
+    members = record.members(run)
+    numbered: dict[str, Any] = {f"run {number}": each for number, each in enumerate(members, start=1)}
+    parts = run.get("stages", {}) or numbered or {recipe["view"]: run}
+    return {
+        "chosen": [
+            (name, percent(each["best_macro_f1"]), each["best_epoch"])
+            for name, each in parts.items()
+            if "best_epoch" in each  # a soup, and what was fitted at once, have no epochs of their own
+        ],
+        "soup": [record.recipe(each["request"]) for each in run.get("soup", [])],
+        "taught": any(each["request"]["recipe"].get(key) for each in (run, *members) for key in TEACHING),
+        "parameters": run["parameters"],
+        "minutes": f"{run['minutes']:.0f} minutes" if run["minutes"] >= 2 else f"{60 * run['minutes']:.0f} seconds",
+        "hardware": run["hardware"],
+        "again": _again(recipe, members),
+    }
+
+
+def _opinions(recipe: Mapping[str, Any]) -> list[str]:
+    """Who taught it, and how much each says in the opinion; nothing where nobody did."""
+    names = [each.partition("@")[0] for each in recipe.get("teachers", [])]
+    ngrams = recipe.get("ngrams", 0.0)
+    detectors = f"{len(names)} trained detector{'s' if len(names) > 1 else ''}: {', '.join(names)}"
+    parts = [
+        (1 - ngrams if names else 0.0, f"{'the mean of ' if len(names) > 1 else ''}{detectors}"),
+        (ngrams, "a linear model of character n-grams that has not read the row"),
+    ]
+    heard = [(part, words) for part, words in parts if part]
+    return [words if len(heard) == 1 else f"{words} ({100 * part:g} %)" for part, words in heard]
+
+
+def _retired(recipe: Mapping[str, Any]) -> str:
+    """The options of a recipe that this version no longer has, with their values; nothing where it set none."""
+    return ", ".join(f"{key} {recipe[key]}" for key in RETIRED if key in recipe)
+
+
+def _is_on_test(evaluation: Mapping[str, Any], config: str) -> bool:
+    """Whether an evaluation is one of the test split of the config trained on, with probabilities."""
+    return (evaluation["config"], evaluation["split"]) == (config, "test") and "probabilities" in evaluation
+
+
+def _settings(evaluations: Sequence[Mapping[str, Any]], rule: Rule) -> list[Table]:
+    """What settings give, once for the same rows: 2-class and 4-class evaluations of a split say the same of them."""
+    fit = [each for each in evaluations if not why_not(each, rule)]
+    return [settings_table(each, rule) for each in {tuple(each["ids"]): each for each in reversed(fit)}.values()]
+
+
+def _eval_results(evaluation: Mapping[str, Any]) -> list[Any]:
+    from huggingface_hub import EvalResult
+
+    metrics = evaluation["metrics"]
+    return [
+        EvalResult(
+            task_type="text-classification",
+            dataset_type="cdconv",
+            dataset_name="CDConv",
+            dataset_config=evaluation["config"],
+            dataset_split=evaluation["split"],
+            metric_type=figure.hub_type,
+            metric_name=figure.title[0].upper() + figure.title[1:],
+            metric_value=round(metrics[figure.key], 4),
+        )
+        for figure in FIGURES
+        if figure.key in metrics
+    ]
+
+
+def _origin(recipe: Mapping[str, Any], base: str | None) -> str:
+    if not recipe["backbone"]:
+        return "from random weights"
+    how = "embeddings by the frozen encoder" if recipe["frozen"] else "fine-tuned from"
+    last = f"{how} {backbone_name(recipe)}"
+    return f"{last}, which was made from {base}" if base and base != recipe["backbone"] else last
+
+
+def _again(recipe: Mapping[str, Any], members: Sequence[Any]) -> str | None:
+    """The command that runs the recorded recipe again; None where it is those of several runs."""
+    if members or any(key in recipe for key in RETIRED):
+        return None
+    data = " --data nli" if recipe["view"] == "nli" else ""
+    start = " --backbone FOLDER" if of_folder(recipe["backbone"]) else ""
+    teachers = recipe["teachers"] if any(map(of_folder, recipe["teachers"])) else []
+    pairs = " --nli FOLDER" if of_folder(recipe["nli"]) else ""
+    return f"cdconv train run.json{data}{start}" + " --teacher FOLDER" * len(teachers) + pairs
+
+
+def _separator(folder: Path) -> str:
+    # From the file: a card is no reason to load a tokenizer.
+    saved = read_json(folder / "tokenizer_config.json")
+    return saved.get("sep_token") or saved.get("eos_token") or "\n"

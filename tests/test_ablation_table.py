@@ -1,0 +1,196 @@
+"""The page of results: what each choice brings, and how training went, from the records of the runs."""
+
+import random
+
+import pytest
+
+from contradiction.evaluation import results
+from contradiction.evaluation.paired_tests import holm
+from contradiction.reports.ablation_table import ablation, changes
+from contradiction.reports.results_page import results_page
+from contradiction.reports.training_tables import run_table, training_log
+from contradiction.training import record
+from contradiction.training.recipe import Recipe
+from evaluate_metric.evaluate_metric import compare
+
+REFERENCES = [0, 1, 2, 3] * 50
+
+
+def epoch(macro_f1, collapsed=False):
+    return {"seconds": 1.0, "validation": {"macro_f1": macro_f1, "collapsed": collapsed}}
+
+
+def run(data="rows", epochs=(0.3, 0.4), older=(), **values):
+    """The record of a run; ``older`` names options that there were none of when it was made."""
+    values = {"view": "flatten", "config": "4-class", "backbone": "nli@aaa", **values}
+    recipe = Recipe(name="any", **values).model_dump()
+    return {
+        "request": {"recipe": {key: value for key, value in recipe.items() if key not in older}, "data": data},
+        "epochs": [epoch(each) for each in epochs],
+        "best_epoch": 2,
+        "minutes": 12.3,
+        "parameters": 1_000_000,
+        "hardware": "CPU",
+    }
+
+
+def soup(*runs):
+    """The record of the mean of runs."""
+    request = {**runs[0]["request"], "soup": [each["request"]["recipe"] for each in runs]}
+    return {"request": request, "soup": list(runs), "minutes": 24.6, "parameters": 1_000_000, "hardware": "CPU"}
+
+
+def kept(name, noise, rule=None, data="these", split="validation", **values):
+    """An evaluation with so much of the labels wrong, and with a decision rule so much of them."""
+    one, other = (_noisy(share, name) for share in (noise, rule or noise))
+    return results.evaluation(
+        name=name, config="4-class", split=split, data=data, ids=list(range(len(REFERENCES))), references=REFERENCES,
+        predictions=other, argmax=one, kind="detector", run=run(**values),
+    )  # fmt: skip
+
+
+def _noisy(share, seed):
+    draw = random.Random(seed)
+    return [draw.randrange(4) if draw.random() < share else label for label in REFERENCES]
+
+
+@pytest.fixture(scope="module")
+def found():
+    return [
+        kept("many", 0.6, epochs=(0.2, 0.3), learning_rate=1e-4, class_weights="balanced", backbone="other@bbb"),
+        kept("reference", 0.2, rule=0.1, older=("share", "ema")),
+        kept("twin", 0.2),
+        kept("one", 0.5, rule=0.3, seed=42),
+        kept("elsewhere", 0.2, data="others"),
+        kept("trained-elsewhere", 0.2) | {"run": run(data="other rows")},
+        kept("on-test", 0.2, split="test"),
+    ]
+
+
+def cells(table, name):
+    return dict(zip(table.header, next(row for row in table.rows if row[0] == name), strict=False))
+
+
+def test_what_differs_is_read_from_the_records(found):
+    reference = found[1]
+    assert changes(found[0], reference) == ["backbone other", "learning_rate 0.0001", "class_weights balanced"]
+    assert changes(found[3], reference) == ["seed 42"]
+    # An option that the reference is older than stood at its default.
+    assert changes(found[2], reference) == []
+    assert changes(reference, found[2]) == []
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"backbone": "nli@bbb"}, "backbone nli (weights bbb)"),
+        ({"backbone": "runs/nli"}, "backbone nli (which weights is not recorded)"),
+        ({"backbone": None, "scratch": {"layers": 3}}, "from scratch (hidden_size 128, layers 3, heads 4, vocabulary"),
+        ({"view": "hierarchical"}, "view hierarchical"),
+        ({"logit_adjustment": 0.5}, "logit_adjustment 0.5"),
+        ({"ema": 0.9}, "ema 0.9"),
+        ({"share": 0.1}, "share 0.1"),
+    ],
+)
+def test_a_change_is_a_key_and_its_value(values, said):
+    (only,) = changes({"run": run(**values)}, {"run": run()})
+    assert only.startswith(said)
+
+
+def test_a_value_taken_back_to_the_default_is_said_too():
+    reference = {"run": run(backbone="nli@aaa", dropout=0.1, epochs=(0.1,))}
+    assert changes({"run": run()}, reference) == ["dropout none"]
+
+
+def test_a_mean_of_runs_is_a_change_and_so_is_what_its_runs_vary():
+    mean = soup(run(seed=23), run(seed=42, ema=0.5))
+    assert changes({"run": mean}, {"run": run(seed=23)}) == ["mean of 2 runs", "ema 0 / 0.5", "seed 23 / 42"]
+    assert changes({"run": run(seed=23)}, {"run": mean}) == ["a single run", "ema 0", "seed 23"]
+    assert changes({"run": mean}, {"run": mean}) == []
+    table = run_table([{"name": "mean", "run": mean}, {"name": "two", "run": {**run(), "ensemble": [run()] * 2}}])
+    assert cells(table, "mean")["best epoch"] == "see the log"
+    assert [cells(table, name)["passes"] for name in ("mean", "two")] == ["1", "2"]
+
+
+def test_the_fewest_changes_come_first_and_runs_on_other_rows_are_left_out(found):
+    result = ablation(found, reference="reference", bootstrap=50)
+    assert [row[0] for row in result.table.rows] == ["reference", "twin", "one", "many"]
+    assert [row[1] for row in result.table.rows[:3]] == ["the reference", "nothing", "seed 42"]
+    assert result.left_out == ("elsewhere", "trained-elsewhere")
+
+
+def test_the_differences_are_the_metrics_paired_bootstrap_of_the_most_probable_labels(found):
+    result = ablation(found, reference="reference", bootstrap=500)
+    names = ("twin", "one", "many")
+    predictions = {each["name"]: each.get("argmax", each)["predictions"] for each in found}
+    for task, first, ids in (
+        ("4-class", 3, lambda labels: labels),
+        ("2-class", 8, lambda labels: [int(label > 0) for label in labels]),
+    ):
+        tests = [
+            compare(ids(REFERENCES), ids(predictions[name]), ids(predictions["reference"]), task, bootstrap=500)
+            for name in names
+        ]
+        corrected = holm([test["p_value"] for test in tests])
+        for name, test, p in zip(names, tests, corrected, strict=True):
+            low, high = test["interval"]["macro_f1_difference"]
+            row = next(row for row in result.table.rows if row[0] == name)
+            assert row[first : first + 3] == [
+                f"{100 * test['macro_f1_difference']:+.1f}",
+                f"{100 * low:+.1f} to {100 * high:+.1f}",
+                f"{p:.3f}",
+            ]
+    assert float(cells(result.table, "many")["macro-F1"]) == round(100 * found[0]["metrics"]["macro_f1"], 1)
+
+
+def test_macro_f1_stands_without_the_rule_and_with_it(found):
+    row = cells(ablation(found, reference="reference", bootstrap=10).table, "one")
+    assert row["macro-F1"] == f"{100 * found[3]['argmax']['metrics']['macro_f1']:.1f}"
+    assert row["with its rule"] == f"{100 * found[3]['metrics']['macro_f1']:.1f}"
+    assert row["minutes"] == "12"
+    assert cells(ablation(found, reference="reference", bootstrap=10).table, "many")["with its rule"] == ""
+
+
+def test_without_the_reference_or_without_others_nothing_is_compared(found):
+    assert ablation(found, reference="nobody") is None
+    assert ablation(found[1:2], reference="reference") is None
+    assert ablation([], reference="reference") is None
+
+
+def test_the_log_shows_every_epoch_and_stage_the_kept_one_in_bold_and_a_collapse():
+    plain = {"name": "plain", "run": run(epochs=(0.2, 0.456))}
+    plain["run"]["epochs"][0]["validation"]["collapsed"] = True
+    staged = {
+        "name": "staged",
+        "run": {**run(), "stages": {"history": run(), "role-confusion": run(epochs=(0.5, 0.6))}},
+    }
+    zero_shot = {"name": "zero-shot", "run": run(), "request": {"zero_shot": "flatten"}}
+    mean = {"name": "mean", "run": soup(run(), run(epochs=(0.1, 0.2)))}
+    table = training_log([plain, staged, mean, plain, zero_shot, {"name": "no record", "run": {}}])
+    assert table.rows == [
+        ("plain", "4-class", "20.0† · **45.6**"),
+        ("staged, history", "history or not", "30.0 · **40.0**"),
+        ("staged, role-confusion", "role-confusion or not", "50.0 · **60.0**"),
+        ("mean, run 1", "4-class", "30.0 · **40.0**"),
+        ("mean, run 2", "4-class", "10.0 · **20.0**"),
+    ]
+
+
+def test_the_page_shows_the_comparison_with_the_reference_and_says_who_is_left_out(found, tmp_path):
+    for each in found:
+        name = "e5-small-cdconv" if each["name"] == "reference" else each["name"]
+        results.save({**each, "name": name}, tmp_path / f"{name}.json")
+    page = results_page(tmp_path)
+    section = page.split("## What each choice brings")[1].split("## Each class")[0]
+    assert "\n| one | seed 42 | " in section
+    assert "not recorded: elsewhere, trained-elsewhere.\n" in section
+    assert "\n| one | 4-class | 30.0 · **40.0** |" not in section
+    log = page.split("## Training log")[1]
+    assert "| many | 4-class | 20.0 · **30.0** |" in log
+    (tmp_path / "e5-small-cdconv.json").unlink()
+    assert "## What each choice brings" not in results_page(tmp_path)
+
+
+def test_a_record_older_than_an_option_is_read_with_its_default():
+    request = run(older=("share", "ema"))["request"]
+    assert record.recipe(request) == run()["request"]["recipe"]

@@ -1,0 +1,121 @@
+"""The tables of what is ahead of what: against whom, with which labels, and by which test."""
+
+import random
+
+import pytest
+
+from contradiction.evaluation import results
+from contradiction.evaluation.paired_tests import holm
+from contradiction.reports.comparison_tables import NGRAMS, comparison_tables
+from contradiction.training.recipe import Recipe
+from evaluate_metric.evaluate_metric import compare
+
+REFERENCES = [0, 1, 2, 3] * 60
+BOOTSTRAP = 200
+
+
+def merged(labels):
+    return [min(label, 1) for label in labels]
+
+
+def noisy(share, seed, labels=4):
+    draw = random.Random(seed)
+    truth = REFERENCES if labels == 4 else merged(REFERENCES)
+    return [draw.randrange(labels) if draw.random() < share else label for label in truth]
+
+
+def kept(name, noise, plain=None, kind="detector", config="4-class", split="test", view="flatten", first=0, bot=None):
+    """An evaluation with so much of the labels wrong, and without its decision rule so much of them."""
+    four = config.startswith("4")
+    recipe = Recipe(name="any", view=view, config="4-class", backbone="any", bot=bot).model_dump()
+    return results.evaluation(
+        name=name, config=config, split=split, data="these", ids=list(range(first, first + len(REFERENCES))),
+        references=REFERENCES if four else merged(REFERENCES), predictions=noisy(noise, name, 4 if four else 2),
+        argmax=noisy(plain, f"{name} plain", 4) if plain else None, kind=kind,
+        run={"request": {"recipe": recipe}}, view=view,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def found():
+    return [
+        kept("worse", 0.6),
+        kept("better", 0.1, plain=0.9),
+        kept("stages-lucky-on-test", 0.1, view="hierarchical"),
+        kept("stages-lucky-on-test", 0.5, view="hierarchical", split="validation"),
+        kept("stages", 0.3, view="hierarchical"),
+        kept("stages", 0.4, view="hierarchical", split="validation"),
+        kept("stages-without-validation", 0.05, view="hierarchical"),
+        kept("on-other-rows", 0.1, first=1000),
+        kept("two-labels", 0.1, config="2-class"),
+        kept(NGRAMS, 0.4, kind="baseline"),
+        kept(NGRAMS, 0.2, kind="baseline", config="2-class"),
+        kept("TF-IDF, reply only", 0.5, kind="baseline", view="reply-only"),
+        kept("kernel ridge", 0.5, kind="baseline"),
+        kept("of-one-bot", 0.5, bot="eva"),
+    ]
+
+
+def expected(detector, opponent, task):
+    test = compare(
+        REFERENCES if task == "4-class" else merged(REFERENCES), detector, opponent, task, bootstrap=BOOTSTRAP
+    )
+    low, high = test["interval"]["macro_f1_difference"]
+    said = f"{100 * test['macro_f1_difference']:+.1f}", f"{100 * low:+.1f} to {100 * high:+.1f}"
+    return [*said, f"{test['p_value']:.3f}"], test["p_value"]
+
+
+def test_the_opponents_are_ngrams_of_all_and_the_hierarchical_that_validation_says_is_best(found):
+    assert [table.title for table in comparison_tables(found, "4-class", BOOTSTRAP)] == [NGRAMS, "stages"]
+
+
+def test_all_on_these_rows_stand_there_best_first_below_the_opponent(found):
+    ngrams, stages = comparison_tables(found, "4-class", BOOTSTRAP)
+    others = ["stages-without-validation", "better", "stages-lucky-on-test", "stages", "kernel ridge", "worse"]
+    by_macro_f1 = sorted(
+        others, key=lambda name: -next(each for each in found if each["name"] == name)["metrics"]["macro_f1"]
+    )
+    assert [row[0] for row in ngrams.rows] == [NGRAMS, *by_macro_f1]
+    assert stages.rows[0][0] == "stages"
+    assert {row[0] for row in stages.rows} == {NGRAMS, *others}
+
+
+def test_the_difference_is_that_of_the_labels_which_detectors_give(found):
+    labels = {
+        each["name"]: each["predictions"] for each in found if each["split"] == "test" and each["config"] == "4-class"
+    }
+    _, table = comparison_tables(found, "4-class", BOOTSTRAP)
+    for task, first, ids in (("4-class", 2, list), ("2-class", 7, merged)):
+        tests = [expected(ids(labels[row[0]]), ids(labels["stages"]), task) for row in table.rows[1:]]
+        corrected = holm([p for _, p in tests])
+        for row, (cells, _), p in zip(table.rows[1:], tests, corrected, strict=True):
+            assert row[first : first + 4] == [*cells, f"{p:.3f}"]
+
+
+def test_merged_labels_are_held_against_the_stronger_n_grams(found):
+    two = next(each for each in found if each["name"] == NGRAMS and each["config"] == "2-class")
+    better = next(each for each in found if each["name"] == "better")
+    table, _ = comparison_tables(found, "4-class", BOOTSTRAP)
+    assert table.rows[0][6] == f"{100 * two['metrics']['macro_f1']:.1f}"
+    row = next(row for row in table.rows if row[0] == "better")
+    assert row[7:10] == expected(merged(better["predictions"]), two["predictions"], "2-class")[0]
+
+
+def test_where_those_fitted_to_two_labels_are_weaker_or_none_those_of_four_are_merged(found):
+    others = [each for each in found if each["config"] != "2-class"]
+    weak = kept(NGRAMS, 0.9, kind="baseline", config="2-class")
+    four = next(each for each in found if each["name"] == NGRAMS and each["config"] == "4-class")
+    for given in (others, [*others, weak]):
+        table, _ = comparison_tables(given, "4-class", BOOTSTRAP)
+        assert table.rows[0][6] == f"{100 * four['metrics']['two_class']['macro_f1']:.1f}"
+
+
+def test_without_an_opponent_there_is_no_table(found):
+    assert comparison_tables([], "4-class") == []
+    assert comparison_tables(found, "4-class-grouped") == []
+    assert (
+        comparison_tables(
+            [each for each in found if "stages" not in each["name"] and each["kind"] == "detector"], "4-class"
+        )
+        == []
+    )

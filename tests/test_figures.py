@@ -1,0 +1,53 @@
+"""The figures of an evaluation: one entry adds one to evaluations, kept results, tables and cards."""
+
+import numpy as np
+import pytest
+from sklearn.metrics import roc_auc_score
+
+from contradiction.evaluation import figures, results
+from contradiction.reports.model_card import model_card
+from contradiction.reports.score_tables import score_table
+
+REFERENCES = [0, 1, 2, 3] * 10
+PROBABILITIES = [[0.7 - 0.1 * (label > 0), 0.1, 0.1, 0.1 + 0.1 * (label > 0)] for label in REFERENCES]
+PROBABILITIES[0] = [0.1, 0.3, 0.3, 0.3]  # the surest contradiction is none
+
+
+def test_one_entry_adds_a_figure_everywhere(quick_model, tmp_path, monkeypatch):
+    def auc(rows):
+        scores = rows.contradiction_probability()
+        return None if scores is None else roc_auc_score(rows.is_contradiction(), scores)
+
+    monkeypatch.setattr(figures, "RESAMPLES", 20)
+    monkeypatch.setattr(figures, "FIGURES", figures.FIGURES)
+    figures.FIGURES.append(figures.Figure("auc", "AUC", "roc_auc", auc))
+    try:
+        result = results.evaluation(
+            name="any", kind="detector", config="4-class", split="test", data="rows", ids=list(range(40)),
+            references=REFERENCES, predictions=[0] * 40, probabilities=PROBABILITIES,
+        )  # fmt: skip
+        results.add([result], tmp_path)
+        [kept] = results.load(tmp_path)
+        table = score_table([kept], "")
+        card = model_card(quick_model, [kept])
+    finally:
+        figures.FIGURES.pop()
+    assert result["metrics"]["auc"] == kept["metrics"]["auc"] == 0.9
+    low, high = kept["metrics"]["interval"]["auc"]
+    assert low <= 0.9 <= high
+    assert ",auc,auc_low,auc_high," in (tmp_path / "metrics.csv").read_text(encoding="utf-8").splitlines()[0]
+    assert table.rows[0][table.header.index("AUC")].startswith("90.0 (")
+    assert "| AUC |" in card.text
+    assert [each.metric_value for each in card.data.eval_results if each.metric_type == "roc_auc"] == [0.9]
+
+
+def test_a_figure_that_is_not_defined_is_left_out(monkeypatch):
+    figure = figures.Figure("auc", "AUC", "roc_auc", lambda rows: rows.contradiction_probability())
+    monkeypatch.setattr(figures, "FIGURES", [*figures.FIGURES, figure])
+    assert "auc" not in figures.measure("2-class", [0, 1], [0, 1], bootstrap=10)
+
+
+def test_the_rows_of_a_figure_know_which_are_contradictions():
+    rows = figures.ScoredRows("4-class", np.array([0, 3]), np.array([0, 0]), np.array([[0.4, 0.1, 0.2, 0.3]] * 2))
+    assert rows.is_contradiction().tolist() == [False, True]
+    assert rows.contradiction_probability().tolist() == pytest.approx([0.6, 0.6])

@@ -1,0 +1,73 @@
+"""The picture of the page of results: who stands on it, in which order, with which labels."""
+
+import pytest
+from PIL import Image
+
+from contradiction import paths
+from contradiction.evaluation import results
+from contradiction.labels import merge_id
+from contradiction.reports import leaderboard
+from contradiction.reports.interval_plot import COLOURS
+
+REFERENCES = [0, 1, 2, 3] * 25
+
+
+def keep(folder, name, wrong, plain=None, kind="detector", data="these", split="test", config="4-class"):
+    """Keeps an evaluation with the first so many labels wrong: with the decision rule, and without it."""
+
+    def labels(count):
+        return [(label + 1) % 4 if row < count else label for row, label in enumerate(REFERENCES)]
+
+    result = results.evaluation(
+        name=name, config=config, split=split, data=data, ids=list(range(100)), references=REFERENCES,
+        predictions=labels(wrong), argmax=labels(wrong if plain is None else plain), kind=kind, run={},
+    )  # fmt: skip
+    results.save(result, folder / f"{name}.{split}.json")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    keep(tmp_path, "a-bad-one", 40)
+    keep(tmp_path, "better-by-its-rule", 10, plain=90)
+    keep(tmp_path, paths.SHIPPED.name, 30)
+    keep(tmp_path, "TF-IDF, all", 20, kind="baseline")
+    keep(tmp_path, "of-another-release", 0, data="others")
+    keep(tmp_path, "on-validation", 0, split="validation")
+    return tmp_path
+
+
+def test_all_on_the_test_rows_stand_there_best_first_as_they_decide(folder):
+    fine, coarse = leaderboard.leaderboard(results.published(folder))
+    assert [(line.name, line.kind) for line in fine.methods] == [
+        ("better-by-its-rule", "trained"),
+        ("TF-IDF, all", "baseline"),
+        (paths.SHIPPED.name, "shipped"),
+        ("a-bad-one", "trained"),
+    ]
+    assert [line.name for line in coarse.methods] == [line.name for line in fine.methods]
+    assert (fine.config, coarse.config, fine.n) == ("4-class", "2-class", 100)
+    accuracy = [line.mean("accuracy") for line in fine.methods]
+    assert accuracy == pytest.approx([0.9, 0.8, 0.7, 0.6])
+    # A label of one contradiction for another is right once they are merged.
+    right = [merge_id("4-class", label) == merge_id("4-class", (label + 1) % 4) for label in REFERENCES[:40]]
+    assert coarse.methods[-1].mean("accuracy") == pytest.approx(0.6 + sum(right) / 100)
+
+
+def test_the_picture_is_written_beside_the_page_that_shows_it(folder, run, tmp_path):
+    page = tmp_path / "out" / "README.md"
+    page.parent.mkdir()
+    code, _, _ = run("results", "--folder", folder, "--out", page)
+    assert code == 0
+    text = page.read_text(encoding="utf-8")
+    assert f"]({leaderboard.NAME})" in text
+    assert text.index("better-by-its-rule") < text.index("TF-IDF, all |") < text.index("a-bad-one")
+    with Image.open(page.with_name(leaderboard.NAME)) as image:
+        shown = {colour for _, colour in image.convert("RGB").getcolors(maxcolors=1 << 20)}
+    for kind in ("shipped", "trained", "baseline", "paper"):
+        assert tuple(bytes.fromhex(COLOURS[kind][1:])) in shown, kind
+
+
+def test_without_a_detector_on_test_there_is_no_picture(tmp_path):
+    keep(tmp_path, "TF-IDF, all", 20, kind="baseline")
+    keep(tmp_path, "on-validation", 0, split="validation")
+    assert leaderboard.leaderboard(results.published(tmp_path)) == []

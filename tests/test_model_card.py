@@ -1,0 +1,253 @@
+"""What a model card says is true of the model in the folder: its example, its command, whose work it is made of."""
+
+import contextlib
+import io
+import json
+import re
+import shutil
+import sys
+
+import pytest
+
+from contradiction import cli, paths
+from contradiction.detector import ContradictionDetector
+from contradiction.evaluation import results
+from contradiction.io.files import read_json, write_json
+from contradiction.methods.loading import load_rule
+from contradiction.reports import card_example, credits, model_card
+from contradiction.reports.card_example import code_on_the_hub
+from contradiction.training import record
+
+E5 = "intfloat/multilingual-e5-small"
+CARD = (paths.SHIPPED / "README.md").read_text(encoding="utf-8")
+WHOLE = results.evaluation(
+    name="any", config="4-class", split="test", data="rows", ids=[0, 1], references=[0, 1], predictions=[0, 1]
+)
+
+
+def code(card):
+    return re.findall(r"```python\n(.*?)```", card, flags=re.DOTALL)
+
+
+def changed(folder, out, **entries):
+    """A copy of a model folder with other entries in its record."""
+    copy = shutil.copytree(folder, out)
+    write_json(copy / record.NAME, {**record.read(copy), **entries})
+    return copy
+
+
+def assert_says_what_it_prints(card, monkeypatch, place):
+    monkeypatch.chdir(place)
+    said = [re.search(r"^# (.+)$", block, flags=re.MULTILINE)[1] for block in code(card)]
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        for block in code(card):
+            exec(block, {})
+    assert printed.getvalue().splitlines() == said
+
+
+def test_the_examples_on_the_shipped_card_print_what_it_says_and_the_verdict_is_right(monkeypatch):
+    assert_says_what_it_prints(CARD, monkeypatch, paths.SHIPPED.parent)
+    assert re.search(r"^# history 0\.\d+ \(1,\)$", CARD, flags=re.MULTILINE)
+    assert "mistaken" not in CARD
+
+
+def test_the_examples_on_the_card_of_any_model_print_what_it_says(quick_model, monkeypatch):
+    card = (quick_model / "README.md").read_text(encoding="utf-8")
+    assert_says_what_it_prints(card, monkeypatch, quick_model.parent)
+    label = re.search(r"^# (\S+) 0\.\d+ \(", card, flags=re.MULTILINE)[1]
+    assert ("Here it is mistaken" in card) == (label != "history")
+
+
+def test_without_weights_at_hand_nothing_is_claimed(quick_model, tmp_path):
+    copy = shutil.copytree(quick_model, tmp_path / "quick")
+    (copy / "model.safetensors").unlink()
+    assert [re.findall("^# ", block, flags=re.MULTILINE) for block in code(str(model_card.model_card(copy)))] == [
+        [],
+        [],
+    ]
+
+
+def test_a_card_shows_the_facade_only_for_what_that_takes(quick_model, tmp_path):
+    request = record.read(quick_model)["request"]
+    asked = {**request, "recipe": {**request["recipe"], "config": "persona"}}
+    text = model_card.model_card(changed(quick_model, tmp_path / "copy", request=asked)).text
+    assert len(code(text)) == 1
+    assert "ContradictionDetector(" not in text and "from_pretrained" not in text.split("## Use")[1]
+
+
+def test_the_command_on_a_card_trains_the_same_again(quick_model, sample_repo, tmp_path, monkeypatch):
+    card = (quick_model / "README.md").read_text(encoding="utf-8")
+    [command] = re.findall(r"`cdconv (train run\.json[^`]*)`", card)
+    out = tmp_path / "again"
+    monkeypatch.chdir(quick_model)
+    arguments = [*command.split(), "--data", str(sample_repo), "--out", str(out)]
+    monkeypatch.setattr(sys, "argv", ["cdconv", *arguments])
+    with pytest.raises(SystemExit) as done:
+        cli.main()
+    assert not done.value.code
+    assert record.read(out)["request"] == record.read(quick_model)["request"]
+    assert (out / "model.safetensors").read_bytes() == (quick_model / "model.safetensors").read_bytes()
+
+
+def test_a_card_asks_for_the_folders_that_its_record_names_by_digest(quick_model, tmp_path):
+    request = record.read(quick_model)["request"]
+    start = {"scratch": None, "backbone": "nli@0123456789ab", "teachers": ["one@0123456789ab", "some/teacher"]}
+    copy = changed(quick_model, tmp_path / "copy", request={**request, "recipe": {**request["recipe"], **start}})
+    text = model_card.model_card(copy).text
+    assert "`cdconv train run.json --backbone FOLDER --teacher FOLDER --teacher FOLDER`" in text
+    assert "holds the backbone `nli@0123456789ab`" in text
+    pairs = {**request, "recipe": {**request["recipe"], **start, "teachers": [], "nli": "pairs@0123456789ab"}}
+    text = model_card.model_card(changed(quick_model, tmp_path / "pairs", request=pairs)).text
+    assert "`cdconv train run.json --backbone FOLDER --nli FOLDER`" in text
+    assert "after `--nli` the NLI pairs `pairs@0123456789ab`" in text
+
+
+def test_a_card_says_what_part_each_teacher_has_in_their_opinion(quick_model, tmp_path):
+    request = record.read(quick_model)["request"]
+
+    def card(**values):
+        recipe = {**request["recipe"], "distill": 0.8, **values}
+        copy = changed(
+            quick_model, tmp_path / f"copy {len(list(tmp_path.iterdir()))}", request={**request, "recipe": recipe}
+        )
+        return model_card.model_card(copy).text
+
+    both = card(teachers=["some/teacher"], ngrams=0.25)
+    ngrams = "a linear model of character n-grams that has not read the row"
+    assert f"80 % of the loss is the opinion of 1 trained detector: some/teacher (75 %), and {ngrams} (25 %)\n" in both
+    assert f"is the opinion of {ngrams}\n" in card(ngrams=1.0)
+    assert "is the opinion of the mean of 2 trained detectors: a/b, c/d\n" in card(teachers=["a/b", "c/d"])
+    retired = card(kernel=0.75, embedder="e5@0123456789ab")
+    assert "options that later versions no longer have: kernel 0.75, embedder e5@0123456789ab\n" in retired
+    assert "cdconv train run.json" not in retired
+    assert "n-grams" not in card(teachers=["some/teacher"])
+    assert "distilled" not in card()
+
+
+def test_a_soup_is_not_trained_again_by_one_command(quick_model, tmp_path):
+    run = record.read(quick_model)
+    copy = changed(quick_model, tmp_path / "copy", soup=[run, run])
+    text = model_card.model_card(copy).text
+    assert "cdconv train run.json" not in text
+    assert "`cdconv soup`" in text
+
+
+def test_evaluations_stay_with_a_model_of_whose_origin_more_is_said(quick_model, tmp_path):
+    run = record.read(quick_model)
+    kept = tmp_path / "kept"
+    results.save(
+        {**WHOLE, "name": "own", "kind": "detector", "config": "4-class", "split": "test", "run": run}, kept / "a.json"
+    )
+    other = {**run, "epochs": [{**run["epochs"][0], "train_loss": 0.0}]}
+    results.save({**WHOLE, "name": "other", "kind": "detector", "config": "4-class", "run": other}, kept / "b.json")
+    results.save({**WHOLE, "name": "elsewhere", "kind": "detector", "config": "4-class", "run": {}}, kept / "c.json")
+    copy = changed(quick_model, tmp_path / "copy", base_model=E5, note="It was changed.", hardware="another")
+    assert [each["name"] for each in results.evaluations_of(copy, kept)] == ["own"]
+    assert [each["name"] for each in results.evaluations_of(quick_model, kept)] == ["own"]
+
+
+def test_runs_of_a_soup_or_stages_tell_weights_apart(quick_model, tmp_path):
+    run = record.read(quick_model)
+    for key, value, other in (
+        ("soup", [run, run], [run, {**run, "epochs": []}]),
+        ("stages", {"history": run}, {"history": {**run, "best_epoch": 7}}),
+    ):
+        copy = changed(quick_model, tmp_path / key, **{key: value})
+        kept = tmp_path / f"{key}-kept"
+        for name, parts in (("own", value), ("other", other)):
+            evaluation = {**WHOLE, "name": name, "kind": "detector", "config": "4-class", "split": "test"}
+            results.save({**evaluation, "run": {**run, key: parts}}, kept / f"{name}.json")
+        assert [each["name"] for each in results.evaluations_of(copy, kept)] == ["own"]
+
+
+def test_the_shipped_card_names_whose_work_the_detector_is_made_of():
+    from huggingface_hub import ModelCard
+
+    assert ModelCard(CARD).data.base_model == E5
+    run = record.read(paths.SHIPPED)
+    assert credits.sentence([run["base_model"]], run["corpora"]) in CARD
+    for name, licence in ((E5, "MIT"), ("OCNLI", "CC BY-NC 2.0"), ("CMNLI", "for research")):
+        assert re.search(rf"\[{name}\]\(https://\S+\) \({re.escape(licence)}\)", CARD), name
+
+
+def test_whose_terms_are_not_known_is_named_without():
+    assert credits.sentence(["some/encoder"]) == "the encoder [some/encoder](https://huggingface.co/some/encoder)"
+    assert credits.sentence([], ["Mine", "OCNLI"]).startswith("an NLI stage on Mine and [OCNLI](")
+    assert credits.sentence([]) is None
+
+
+def test_the_shipped_card_and_the_page_of_results_say_what_it_was_chosen_by():
+    note = record.read(paths.SHIPPED)["note"]
+    assert "before its test rows were read" in note
+    page = (results.FOLDER.parent / "README.md").read_text(encoding="utf-8")
+    assert [text.count(note) for text in (CARD, page)] == [1, 1]
+
+
+def test_the_settings_of_a_split_stand_once_on_the_shipped_card():
+    assert CARD.count("Settings chosen on validation") == 1
+    assert CARD.count("Each threshold was looked up on validation") == 1
+
+
+def test_figures_on_parts_are_those_of_the_analysis_and_stand_where_the_data_is_at_hand(quick_model, sample_repo):
+    from contradiction.detector import ContradictionDetector
+    from contradiction.evaluation.evaluate import evaluate
+    from contradiction.reports.analysis import predictions, slices
+
+    found = evaluate(ContradictionDetector.from_pretrained(quick_model), data=sample_repo, config="4-class")
+    text = model_card.model_card(quick_model, [found], data=sample_repo).text
+    parts = slices.slices(predictions.load(found, sample_repo))
+    for name in ("seen", "unseen", "eva", "plato"):
+        for each in [
+            each for each in parts if each["slice"] == name and each["by"] in ("bot", "u1, b1, u2 in training")
+        ]:
+            assert f"| {each['by']}: {name} | {each['n']:,} | {100 * each['macro_f1']:.1f} |" in text
+    assert "bot: plato" in text
+    assert "expected calibration error" in text
+    assert "expected calibration error" not in model_card.model_card(quick_model, [found]).text
+    assert "expected calibration error" in CARD
+
+
+def test_settings_on_other_rows_have_a_table_of_their_own(quick_model):
+    rule = load_rule(quick_model).without_curve()
+    one = {
+        "name": "any", "split": "test", "rule": rule, "ids": [1, 2], "references": [0, 1],
+        "probabilities": [[0.9, 0.1], [0.2, 0.8]],
+    }  # fmt: skip
+    evaluations = [
+        {**one, "config": "2-class"},
+        {**one, "config": "4-class", "probabilities": [[0.9, 0.1, 0.0, 0.0], [0.2, 0.8, 0.0, 0.0]]},
+        {**one, "config": "2-class-grouped", "ids": [3, 4]},
+    ]
+    titles = [each.title for each in model_card._settings(evaluations, load_rule(quick_model))]
+    assert sorted(title.split(", ")[1] for title in titles) == ["on 2-class", "on 2-class-grouped"]
+
+
+def test_code_for_the_hub_names_the_repo_and_leaves_other_models_alone():
+    card = (
+        "mine is `mine`\n```python\npipeline(model=\"mine\")\npipeline(model=\"mine/history\")\n"
+        "from_pretrained(\"mine\")\nfrom_pretrained(\"yours\")\n```\nmodel=\"mine\"\n"
+    )  # fmt: skip
+    assert code_on_the_hub(card, ["mine"], "you/name").splitlines()[2:7] == [
+        "from huggingface_hub import snapshot_download",
+        'pipeline(model="you/name")',
+        'pipeline(model=snapshot_download("you/name") + "/history")',
+        'from_pretrained("you/name")',
+        'from_pretrained("yours")',
+    ]
+    assert code_on_the_hub(card, ["mine"], "you/name").endswith('```\nmodel="mine"\n')
+    assert 'model=snapshot_download("you/name") + "/role"' in code_on_the_hub(card, ["mine"], "you/name", "role")
+
+
+def test_a_detector_that_cannot_read_the_example_gets_a_card_without_an_answer(quick_model, tmp_path):
+    folder = shutil.copytree(quick_model, tmp_path / "quick")
+    words = read_json(folder / "tokenizer.json")
+    vocabulary = words["model"]["vocab"]
+    words["model"]["vocab"] = {
+        token if token.startswith("[") else f"word{index}": index for token, index in vocabulary.items()
+    }
+    (folder / "tokenizer.json").write_text(json.dumps(words), encoding="utf-8")
+    assert ContradictionDetector.from_pretrained(folder)(card_example.CHAT).label is None
+    card = str(model_card.model_card(folder))
+    assert "from_pretrained(" in card
+    assert "Here it is mistaken" not in card
