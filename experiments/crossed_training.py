@@ -2,10 +2,10 @@
 
     python experiments/crossed_training.py models/e5-small-cdconv-soup --epochs 4 --train s1 s2 s3 e1 e2 e4
 
-Each step reads whole quadruples, so that every batch holds each reply and each chat with both labels. The loss is binary
-cross-entropy plus a logistic ranking loss over replies that share a chat and over chats that share a reply. Speaker
-words stand before each message. On one CPU core with bf16 instructions, 405 short quadruples take about two minutes an
-epoch.
+Each step reads whole quadruples, so that every batch holds each reply and each chat with both labels. The loss is
+binary cross-entropy plus a logistic ranking loss over replies that share a chat and over chats that share a reply.
+Speaker words stand before each message. With bf16 instructions, 405 short quadruples take about two minutes an epoch on
+one idle CPU core.
 """
 
 import argparse
@@ -63,6 +63,7 @@ class Scorer:
         self.others = [index for index in names if index not in self.contradictions]
 
     def __call__(self, rows: list[Row]) -> torch.Tensor:
+        """The scores of rows, shape (rows,)."""
         chats, replies, _ = zip(*rows, strict=True)
         batch = self.tokenizer(
             list(chats), list(replies), truncation="only_first", max_length=MAX_LENGTH, padding=True,
