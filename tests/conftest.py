@@ -4,6 +4,7 @@ A test that uses `release` or `release_repo` carries the marker `real_data` by i
 `$CDCONV_FILE` is not set.
 """
 
+import json
 import os
 import shutil
 import signal
@@ -188,6 +189,57 @@ def run(monkeypatch, capsys):
         return stopped.value.code or 0, out.out, out.err
 
     return call
+
+
+@pytest.fixture(scope="session")
+def detect_model(random_model, tmp_path_factory) -> Path:
+    """The folder of a tiny random model of the four classes, for `cdconv detect`."""
+    return shutil.copytree(random_model("4-class"), tmp_path_factory.mktemp("models") / "quick")
+
+
+@pytest.fixture
+def detect(run, detect_model):
+    """Calls `cdconv detect` with a tiny model; gives exit code, the objects on stdout, and the lines of stderr."""
+
+    def call(*arguments, stdin=b"", model=detect_model):
+        code, out, err = run("detect", "--model", model, *arguments, stdin=stdin)
+        return (
+            code,
+            out if "--table" in arguments else [json.loads(line) for line in out.splitlines()],
+            err.splitlines(),
+        )
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def sample_chats(sample_rows) -> list[list[dict]]:
+    """The conversations of the sample as messages."""
+    from chats import chat
+
+    return [chat(*(row[name] for name in ("u1", "b1", "u2", "b2"))) for row in sample_rows]
+
+
+@pytest.fixture
+def small_chunks(monkeypatch):
+    """Inputs are judged in chunks of 8 windows."""
+    from contradiction.chats import chunks
+
+    monkeypatch.setattr(chunks, "CHUNK_WINDOWS", 8)
+
+
+@pytest.fixture(scope="session")
+def mixed(sample_chats, tmp_path_factory) -> Path:
+    """A file of good lines, bad ones and blank ones."""
+    lines = [
+        json.dumps({"id": index, "messages": chat}, ensure_ascii=False) for index, chat in enumerate(sample_chats[:45])
+    ]
+    for index in range(0, len(lines), 9):
+        lines[index] = "{bad" if index % 2 else ""
+    lines += ["{bad"] * 12  # whole chunks of which nothing is judged
+    file = tmp_path_factory.mktemp("mixed") / "chats.jsonl"
+    file.write_text("\n".join(lines), encoding="utf-8")
+    return file
 
 
 def _detector(folder: Path) -> "ContradictionDetector":

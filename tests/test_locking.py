@@ -8,7 +8,7 @@ import time
 import pytest
 
 from contradiction import cli
-from contradiction.chats.writers import AnswerFiles
+from contradiction.chats.writers import ResumableOutput
 from contradiction.errors import InputError
 from contradiction.io.locking import TakenError, locked
 from contradiction.reproduction.cells import cells_of
@@ -219,11 +219,11 @@ def test_verdicts_are_appended_by_one_process_at_a_time(held, run, quick_model, 
 
 
 def test_verdicts_are_free_again_when_an_error_ends_the_run(tmp_path):
-    chats = AnswerFiles(tmp_path / "verdicts.jsonl", "line", {}, False)
+    chats = ResumableOutput(tmp_path / "verdicts.jsonl", "line", {}, False)
     with pytest.raises(TakenError):
-        AnswerFiles(tmp_path / "verdicts.jsonl", "line", {}, True)
+        ResumableOutput(tmp_path / "verdicts.jsonl", "line", {}, True)
     del chats
-    AnswerFiles(tmp_path / "verdicts.jsonl", "line", {}, True)
+    ResumableOutput(tmp_path / "verdicts.jsonl", "line", {}, True)
     with pytest.raises(InputError, match="was made with"):
-        AnswerFiles(tmp_path / "verdicts.jsonl", "line", {"model": "other"}, True)
+        ResumableOutput(tmp_path / "verdicts.jsonl", "line", {"model": "other"}, True)
     assert not list(tmp_path.glob(".*.lock"))

@@ -63,7 +63,7 @@ def test_json_is_read_as_it_is(text):
     ("text", "message"),
     [
         (" \n　", "the chat is empty; it must be lines of text"),
-        ("你好\n机器人：在的", "'你好' does not say who speaks, but later lines do (机器人); say it of all"),
+        ("你好\n机器人：在的", "'你好' does not say who speaks, but later lines do (机器人)"),
         ("A：你好\nB：在的\nA：嗯\nB：好", "who are a, b? 用户： and 机器人： are known before a message"),
         ("我：你好\n你：在的\n我：嗯\n你：好", "who are 我, 你?"),
         ("[{1, 2", "not JSON"),

@@ -12,6 +12,11 @@ if TYPE_CHECKING:
     from contradiction.io.tables import Table
 
 
+def say(message: str) -> None:
+    """Writes a message to stderr, in one line."""
+    typer.echo(f"cdconv: {' '.join(message.split())}", err=True)
+
+
 def show(*tables: "Table") -> None:
     """Prints tables under their titles."""
     from rich.console import Console

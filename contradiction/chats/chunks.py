@@ -1,0 +1,236 @@
+"""Judges an input of chats in chunks, in its order, and turns the verdicts into JSON objects."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import compress
+from typing import Any, Protocol
+
+from contradiction.chats.entries import Chats, Entry
+from contradiction.detector import ContradictionDetector
+from contradiction.labels import is_contradiction
+from contradiction.verdict import Verdict, is_unchecked
+
+# Windows in a chunk: enough for batches of inputs of similar length, few enough that a slow model shows results and a
+# killed run loses little.
+CHUNK_WINDOWS = 1024
+DIGITS = 6  # decimal places of a probability
+
+Record = dict[str, Any]
+OnBatch = Callable[[int], Any]
+Test = Callable[[Verdict, int], bool | None]
+
+
+@dataclass(frozen=True)
+class JudgedChunk:
+    """A chunk of the input and its verdicts.
+
+    Attributes:
+        entries: the entries of the chunk, in the order of the input.
+        verdicts: the verdicts on each usable entry.
+        records: a JSON object for each usable entry: its number as ``line`` or ``row``, its ``id`` if it has one, then
+            the fields of the verdict with rounded probabilities; or ``verdicts``, one for each reply.
+        rejected: a JSON object for each other entry: its number, ``error``, and ``input``, the beginning of its text.
+    """
+
+    entries: list[Entry]
+    verdicts: list[list[Verdict]]
+    records: list[Record]
+    rejected: list[Record]
+
+
+@dataclass
+class Tally:
+    """Counts of chats and verdicts.
+
+    Attributes:
+        chats: usable chats.
+        verdicts: verdicts on them, including those without a label.
+        judged: verdicts with a label.
+        contradictions: verdicts that call a contradiction.
+        checked: verdicts on which all text was read.
+        unchecked: the other verdicts, except those on opening replies; see ``contradiction.verdict.is_unchecked``.
+        rejected: inputs that hold no usable chat.
+    """
+
+    chats: int = 0
+    verdicts: int = 0
+    judged: int = 0
+    contradictions: int = 0
+    checked: int = 0
+    unchecked: int = 0
+    rejected: int = 0
+
+    def add(self, records: Iterable[Mapping[str, Any]], rejected: int = 0) -> None:
+        """Counts records of :func:`judge_chunk`, also of an earlier run."""
+        self.rejected += rejected
+        for record in records:
+            self.chats += 1
+            verdicts = record.get("verdicts", [record])
+            self.verdicts += len(verdicts)
+            for verdict in verdicts:
+                self.judged += verdict["label"] is not None
+                self.contradictions += verdict["label"] is not None and is_contradiction(verdict["label"])
+                self.checked += verdict["checked"]
+                self.unchecked += is_unchecked(verdict["checked"], verdict["reason"], len(verdicts))
+
+    def __str__(self) -> str:
+        openings = self.verdicts - self.checked - self.unchecked
+        return (
+            f"{_count(self.chats, 'chat')}, {_count(self.verdicts, 'verdict')}: {self.checked:,} checked, "
+            f"{f'{openings:,} on opening replies, ' if openings else ''}{self.unchecked:,} unchecked "
+            f"({self.verdicts - self.judged - openings:,} of them without a label); "
+            f"{_count(self.contradictions, 'contradiction')}; {self.rejected:,} rejected"
+        )
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+class Output(Protocol):
+    """Where the verdicts go."""
+
+    def remaining(self, chunks: Iterable[list[Entry]], tally: Tally) -> Iterable[list[Entry]]:
+        """The chunks that are still to be judged; counts what an earlier run has judged."""
+
+    def add(self, chunk: JudgedChunk) -> None:
+        """Takes the verdicts on a chunk."""
+
+
+def judge_chats(
+    detector: ContradictionDetector,
+    chats: Chats,
+    output: Output,
+    *,
+    scan: bool = False,
+    batch_size: int = 32,
+    on_rejected: Callable[[Record], Any] | None = None,
+    on_chunk: Callable[[list[Entry]], OnBatch | None] | None = None,
+) -> Tally:
+    """Judges an input of chats chunk by chunk.
+
+    Args:
+        detector: the detector.
+        chats: the input.
+        output: takes the verdicts.
+        scan: judges every reply instead of the last one.
+        batch_size: windows a forward pass.
+        on_rejected: called with the record of each rejected input.
+        on_chunk: called with the entries of each chunk before it is judged; gives the ``on_batch`` of
+            :func:`judge_chunk`.
+
+    Raises:
+        InputError: the model does not judge replies, or the input cannot be read further.
+    """
+    tally = Tally()
+    for entries in output.remaining(split_chunks(chats, scan), tally):
+        on_batch = on_chunk(entries) if on_chunk else None
+        chunk = judge_chunk(detector, entries, chats.key, scan=scan, batch_size=batch_size, on_batch=on_batch)
+        tally.add(chunk.records, len(chunk.rejected))
+        for record in chunk.rejected if on_rejected else ():
+            on_rejected(record)  # type: ignore[misc]  # mypy does not see the condition
+        output.add(chunk)
+    return tally
+
+
+def split_chunks(chats: Chats, scan: bool = False) -> Iterator[list[Entry]]:
+    """The entries in chunks that are judged together.
+
+    The chunks of a file depend on its content alone. So a chunk that is judged again gives the same digits.
+    """
+    for entries in chats.arrivals:
+        chunk: list[Entry] = []
+        windows = 0
+        for entry in entries:
+            chunk.append(entry)
+            windows += count_windows(entry, scan)
+            if windows >= CHUNK_WINDOWS:
+                yield chunk
+                chunk, windows = [], 0
+        if chunk:
+            yield chunk
+
+
+def count_windows(entry: Entry, scan: bool) -> int:
+    """About how many windows a chat is read in."""
+    return max(1, entry.turns * (entry.turns - 1) // 2 if scan else entry.turns - 1)
+
+
+def judge_chunk(
+    detector: ContradictionDetector,
+    entries: list[Entry],
+    key: str,
+    *,
+    scan: bool = False,
+    batch_size: int = 32,
+    on_batch: OnBatch | None = None,
+) -> JudgedChunk:
+    """Judges the last reply of each chat of a chunk.
+
+    Args:
+        detector: the detector.
+        entries: the chunk.
+        key: ``line`` or ``row``, what the numbers of the input count.
+        scan: judges every reply instead of the last one.
+        batch_size: windows a forward pass.
+        on_batch: called with the number of windows after each forward pass.
+
+    Raises:
+        InputError: the model does not judge replies.
+    """
+    usable = [entry for entry in entries if entry.messages is not None]
+    chats = [entry.messages for entry in usable if entry.messages is not None]
+    if scan:
+        verdicts = detector.scan_batch(chats, batch_size=batch_size, on_batch=on_batch)
+    else:
+        verdicts = [[verdict] for verdict in detector.batch(chats, batch_size=batch_size, on_batch=on_batch)]
+    return JudgedChunk(
+        entries,
+        verdicts,
+        [_record(entry, own, key, scan) for entry, own in zip(usable, verdicts, strict=True)],
+        [{key: entry.number, "error": entry.error, "input": entry.raw} for entry in entries if entry.error],
+    )
+
+
+def filter_verdicts(chunk: JudgedChunk, tests: Sequence[Test]) -> JudgedChunk:
+    """The chunk with only the verdicts that pass one of the tests. Rejected inputs stay.
+
+    A test takes a verdict and the number of verdicts on its chat.
+    """
+    wanted = [[any(test(verdict, len(own)) for test in tests) for verdict in own] for own in chunk.verdicts]
+    records = [
+        record | {"verdicts": [*compress(record["verdicts"], keep)]} if "verdicts" in record else record
+        for record, keep in zip(chunk.records, wanted, strict=True)
+        if any(keep)
+    ]
+    verdicts = [[*compress(own, keep)] for own, keep in zip(chunk.verdicts, wanted, strict=True)]
+    return replace(chunk, verdicts=verdicts, records=records)
+
+
+def _record(entry: Entry, verdicts: list[Verdict], key: str, scan: bool) -> Record:
+    named = {key: entry.number} if entry.id is None else {key: entry.number, "id": entry.id}
+    rounded = [_rounded(verdict) for verdict in verdicts]
+    return {**named, "verdicts": rounded} if scan else {**named, **rounded[0]}
+
+
+def _rounded(verdict: Verdict) -> Record:
+    """The fields of a verdict with rounded probabilities; the label was decided with the exact ones.
+
+    Further digits depend on which inputs share a batch. The last digit that stays may still differ by one.
+    """
+    record = asdict(verdict)
+    for name in ("score", "probability"):
+        record[name] = record[name] and round(record[name], DIGITS)
+    record["scores"] = {label: round(score, DIGITS) for label, score in verdict.scores.items()}
+    for clash in record["further"]:
+        clash["score"] = round(clash["score"], DIGITS)
+    return record
+
+
+def to_json_line(record: Mapping[str, Any]) -> bytes:
+    """One line of JSON in UTF-8 with Chinese unescaped; invalid Unicode is escaped."""
+    try:
+        return json.dumps(record, ensure_ascii=False).encode("utf-8") + b"\n"
+    except UnicodeEncodeError:
+        return json.dumps(record).encode("ascii") + b"\n"

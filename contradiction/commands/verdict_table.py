@@ -1,0 +1,60 @@
+"""The table of ``cdconv detect --table``."""
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from contradiction.chats.chunks import JudgedChunk, Test
+from contradiction.chats.line_files import RejectedFile
+from contradiction.chats.writers import ShownOutput
+from contradiction.conversation import read_message
+from contradiction.labels import NON_CONTRADICTION
+
+NOT_JUDGED = "not judged"
+MAX_CELL = 500  # characters of a cell
+
+
+class TableOutput(ShownOutput):
+    """Collects verdicts as rows of a table."""
+
+    def __init__(self, rejected: RejectedFile | None, only: Sequence[Test] = ()) -> None:
+        super().__init__(rejected, only)
+        self._rows: list[tuple[str, ...]] = []
+
+    def show(self, chunk: JudgedChunk) -> None:
+        """Adds a row for each verdict: the chat, the reply, the label, its score, and what the reply contradicts."""
+        usable = [entry for entry in chunk.entries if entry.messages is not None]
+        for entry, verdicts in zip(usable, chunk.verdicts, strict=True):
+            for verdict in verdicts:
+                messages = entry.messages or ()
+                label = NOT_JUDGED if verdict.label is None else verdict.label
+                score = "" if verdict.score is None else f"{verdict.score:.2f}"
+                why = _text(messages, verdict.evidence) or verdict.reason or ""
+                name = str(entry.number if entry.id is None else entry.id)
+                self._rows.append((name, _text(messages, verdict.reply), label, score, why))
+
+    def print(self) -> None:
+        """Prints the table."""
+        from rich import box
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=box.SIMPLE_HEAD)
+        for name in ("chat", "reply", "verdict", "score", "contradicts, or why unchecked"):
+            table.add_column(name, justify="right" if name == "score" else "left", overflow="fold")
+        for cells in self._rows:
+            # As Text, because a chat may hold what looks like markup.
+            table.add_row(
+                *(Text(_shorten(cell)) for cell in cells),
+                style="bold" if cells[2] not in (NON_CONTRADICTION, NOT_JUDGED) else None,
+            )
+        Console(width=None if sys.stdout.isatty() else 160).print(table)
+
+
+def _text(messages: Any, indices: tuple[int, ...]) -> str:
+    return "\n".join(read_message(messages[index], "").text for index in indices)
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= MAX_CELL else f"{text[:MAX_CELL]}…"

@@ -1,0 +1,29 @@
+"""A chat, and files of chats in several formats."""
+
+import csv
+import json
+
+from chats import chat
+
+TEXTS = ("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
+
+
+CHAT = chat(*TEXTS)
+
+
+def line(messages=CHAT, **more):
+    return json.dumps({**more, "messages": messages}, ensure_ascii=False)
+
+
+def objects(path):
+    return [json.loads(each) for each in path.read_text(encoding="utf-8").splitlines()]
+
+
+def write_csv(path, header, rows, encoding="utf-8", **dialect):
+    with path.open("w", encoding=encoding, newline="") as file:
+        csv.writer(file, **dialect).writerows([header, *rows])
+
+
+def sharegpt(messages):
+    names = {"user": "human", "assistant": "gpt"}
+    return [{"from": names[each["role"]], "value": each["content"]} for each in messages]

@@ -1,0 +1,63 @@
+"""Verdicts on an input of chats: in chunks, counted, rounded."""
+
+from chats import chat
+from detect_files import CHAT, line
+
+from contradiction.chats import chunks
+from contradiction.chats.entries import Chats, Entry
+from contradiction.detector import ContradictionDetector
+from contradiction.labels import LABELS
+from contradiction.verdict import NOTHING_BEFORE
+
+
+def test_the_summary_adds_up_and_tells_one_from_many():
+    tally = chunks.Tally()
+    read = {"label": "history", "checked": True, "reason": None}
+    guess, none = ({"label": label, "checked": False, "reason": "cut"} for label in ("history", None))
+    tally.add([read, {"verdicts": [read, guess, none]}])
+    assert str(tally) == (
+        "2 chats, 4 verdicts: 2 checked, 2 unchecked (1 of them without a label); 3 contradictions; 0 rejected"
+    )
+    opening = {"label": None, "checked": False, "reason": NOTHING_BEFORE}
+    tally.add([{"verdicts": [opening, read]}, {"verdicts": [opening]}])  # of the second chat nothing was checked
+    assert str(tally) == (
+        "4 chats, 7 verdicts: 3 checked, 1 on opening replies, 3 unchecked (2 of them without a label); "
+        "4 contradictions; 0 rejected"
+    )
+    one = chunks.Tally()
+    one.add([read], rejected=1200)
+    assert str(one) == (
+        "1 chat, 1 verdict: 1 checked, 0 unchecked (0 of them without a label); 1 contradiction; 1,200 rejected"
+    )
+
+
+def test_probabilities_are_decided_on_exactly_and_written_rounded(detect, detect_model, sample_chats, tmp_path):
+    file = tmp_path / "chats.jsonl"
+    file.write_text("\n".join(map(line, sample_chats[:8])), encoding="utf-8")
+    exact = ContradictionDetector.from_pretrained(detect_model, threshold=0.5).batch(sample_chats[:8])
+    sure = sum(exact[0].scores[name] for name in LABELS["4-class"][1:])
+    _, found, _ = detect(file, "--threshold", "0.5")
+    for each, verdict in zip(found, exact, strict=True):
+        assert each["scores"] == {name: round(score, 6) for name, score in verdict.scores.items()}
+        assert each["score"] == round(verdict.score, 6) == each["scores"][each["label"]]
+    # A threshold above the exact probability, and not above the rounded one, or the other way round.
+    for threshold in (sure - 1e-9, sure + 1e-9):
+        [first, *_] = detect(file, "--threshold", repr(threshold))[1]
+        assert (first["label"] != "non-contradiction") == (sure >= threshold)
+
+
+def test_further_clashes_are_rounded_too(detect):
+    messages = [*CHAT, *chat("狗呢？", "养了两条"), *chat("鱼呢？", "没有鱼")]
+    [answer] = detect("--threshold", "0", "--category", "history", stdin=line(messages).encode())[1]
+    scores = [each["score"] for each in answer["further"]]
+    assert len(scores) == 2
+    assert scores == [round(score, 6) for score in scores]
+
+
+def test_parts_hang_on_the_input_alone_and_are_bounded(monkeypatch):
+    monkeypatch.setattr(chunks, "CHUNK_WINDOWS", 5)
+    entries = [Entry(number, number, CHAT, turns) for number, turns in enumerate((2, 2, 9, 1, 3, 3), 1)]
+    chats = Chats("x", "jsonl", [iter(entries)])
+    assert [[each.number for each in part] for part in chunks.split_chunks(chats)] == [[1, 2, 3], [4, 5, 6]]
+    chats = Chats("x", "jsonl", [iter(entries)])
+    assert [[each.number for each in part] for part in chunks.split_chunks(chats, scan=True)] == [[1, 2, 3], [4, 5, 6]]

@@ -1,0 +1,205 @@
+"""Files and pipes of chats: every format, and what is said of an input that holds no chat."""
+
+import json
+from io import BytesIO
+
+import pyarrow
+import pytest
+from detect_files import CHAT, line, objects, sharegpt, write_csv
+from pyarrow import parquet
+
+from contradiction.chats import formats, readers
+from contradiction.errors import InputError
+from contradiction.inputs.views import CONVERSATION
+from contradiction.labels import LABELS
+
+
+def as_files(folder, chats):
+    """The same chats in every form that can be read."""
+    rows = [{"id": f"c{index}", "messages": each} for index, each in enumerate(chats)]
+    texts = [[message["content"] for message in each] for each in chats]
+    columns = [[*TEXTS] for TEXTS in zip(*texts, strict=True)]
+    (folder / "a.json").write_text(json.dumps(rows), encoding="utf-8")
+    (folder / "a.ndjson").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    write_csv(
+        folder / "a.csv", ["id", *CONVERSATION], [[row["id"], *text] for row, text in zip(rows, texts, strict=True)]
+    )
+    cells = [[json.dumps(row["messages"], ensure_ascii=False), row["id"]] for row in rows]
+    write_csv(folder / "b.csv", ["messages", "id"], cells, encoding="utf-8-sig")
+    named = [
+        dict(zip(("id", *CONVERSATION), (row["id"], *text), strict=True)) for row, text in zip(rows, texts, strict=True)
+    ]
+    (folder / "b.jsonl").write_text("\n".join(map(json.dumps, named)), encoding="utf-8")
+    write_csv(folder / "a.tsv", named[0], [each.values() for each in named], delimiter="\t")
+    spoken = [{"id": row["id"], "conversations": sharegpt(row["messages"])} for row in rows]
+    (folder / "c.jsonl").write_text("\n".join(map(json.dumps, spoken)), encoding="utf-8")
+    parquet.write_table(pyarrow.Table.from_pylist(spoken), folder / "d.parquet")
+    parquet.write_table(pyarrow.Table.from_pylist(rows), folder / "a.parquet", row_group_size=7)
+    text = pyarrow.table({"messages": [cell for cell, _ in cells], "id": [row["id"] for row in rows]})
+    parquet.write_table(text, folder / "b.parquet")
+    parquet.write_table(
+        pyarrow.table(
+            {
+                **dict(zip(CONVERSATION, columns, strict=True)),
+                "label": [0] * len(rows),
+                "id": [row["id"] for row in rows],
+            }
+        ),
+        folder / "c.parquet",
+    )
+    return sorted(folder.iterdir())
+
+
+def test_all_forms_of_the_same_chats_give_the_same_verdicts(detect, sample_chats, tmp_path):
+    found = {}
+    for file in as_files(tmp_path, sample_chats[:40]):
+        code, answers, err = detect(file, "--quiet")
+        assert (code, err) == (0, [])
+        key = "line" if file.suffix in (".ndjson", ".jsonl") else "row"
+        assert [answer.pop(key) for answer in answers] == list(range(1, 41))
+        found[file.name] = answers
+    assert len(found) == 11
+    assert [each["id"] for each in found["a.json"]] == [f"c{index}" for index in range(40)]
+    assert all(answers == found["a.json"] for answers in found.values())
+    assert {each["label"] for each in found["a.json"]} <= set(LABELS["4-class"])
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        CHAT,
+        {"messages": CHAT},
+        [CHAT],
+        [{"messages": CHAT, "id": None}],
+        sharegpt(CHAT),
+        {"conversations": sharegpt(CHAT)},
+    ],
+)
+def test_json_is_one_chat_or_a_list_of_them(detect, content):
+    code, answers, _ = detect("--format", "json", stdin=json.dumps(content).encode())
+    assert (code, [each["row"] for each in answers]) == (0, [1])
+    assert answers[0]["checked"]
+
+
+BAD = {
+    b"{": "not JSON (",
+    b"[]": "messages is empty",
+    b'{"text": "", "lang": "zh"}': 'an object with the keys text, lang; a chat must be {"messages": [...]}, ',
+    b"{}": "an object with no keys; a chat must be",
+    b"3": "a number; a chat must be",
+    b"null": "null; a chat must be",
+    b'{"messages": null}': "messages is null; it must be a list",
+    '{"messages": "你好"}'.encode(): "messages: text that is not JSON (",
+    b'{"messages": [{"role": "user", "content": 3}]}': "content is a number",
+    b'{"conversations": [{"from": "narrator", "value": ""}]}': "messages[0]: from 'narrator'; allowed are human, ",
+    b'{"conversations": [{"from": "human"}]}': "messages[0] has no 'value'",
+    '{"id": "\u554a\xff"}'.encode("gb18030"): "not in UTF-8 (from byte 8 on)",
+    b'{"messages": [{"role": "user", "content": "\\ud800"}]}': "lone surrogate",
+    line(id=[1]).encode(): "its id is a list; it must be text or a number",
+    b"[" * 100_000: "not JSON (",
+}
+
+
+def test_a_bad_line_is_reported_by_number_kept_and_the_rest_goes_on(detect, tmp_path):
+    file = tmp_path / "chats.jsonl"
+    file.write_bytes(
+        b"\n".join([line().encode(), *BAD, line(id="\ud800").encode("utf-8", "surrogatepass"), line().encode()])
+    )
+    code, answers, err = detect(file)
+    assert code == 1
+    assert [each["line"] for each in answers] == [1, len(BAD) + 3]
+    numbers = range(2, len(BAD) + 3)
+    assert [each.split(": ")[1] for each in err[:-1]] == [f"{file}:{number}" for number in numbers]
+    assert err[-1].endswith(f"; {len(BAD) + 1} rejected → {file}.rejected.jsonl")
+    kept = objects(tmp_path / "chats.jsonl.rejected.jsonl")
+    assert [each["line"] for each in kept] == list(numbers)
+    for each, (raw, said) in zip(kept, BAD.items(), strict=False):
+        assert said in each["error"]
+        assert each["input"] == (raw.decode("utf-8", "replace") if len(raw) < 2000 else "[" * 2000 + "…")
+
+
+def test_a_name_that_is_no_valid_unicode_is_carried_escaped(detect):
+    code, [answer], _ = detect(stdin=b'{"id": "\\ud800", "messages": ' + json.dumps(CHAT).encode() + b"}")
+    assert (code, answer["id"]) == (0, "\ud800")
+
+
+def test_text_in_the_place_of_messages_is_said(detect):
+    _, _, [message, _] = detect(stdin=b'{"messages": "hello"}')
+    assert "<stdin>:1: messages: text that is not JSON" in message
+    assert message.endswith("; it must be a list of messages")
+
+
+def test_where_rejected_lines_cannot_be_written_they_are_only_said(detect, tmp_path):
+    file = tmp_path / "chats.jsonl"
+    file.write_text("{bad\n" + line(), encoding="utf-8")
+    (tmp_path / "chats.jsonl.rejected.jsonl").symlink_to(tmp_path / "no" / "such" / "folder")
+    (tmp_path / "no").write_text("", encoding="utf-8")
+    code, answers, err = detect(file)
+    assert (code, [each["line"] for each in answers]) == (1, [2])
+    assert f"{file}:1: not JSON" in err[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("a.csv", "u1,b1,u2,b2\n你,好,吗,好\n".encode("gb18030"), "a.csv:2: not in UTF-8"),
+        ("a.csv", "u1,b1,u2,b2\n你,好,吗,好\n".encode("utf-16"), "a.csv:1: not in UTF-8"),
+        ("a.csv", b"", "a.csv: no CSV with a header"),
+        ("a.jsonl", "\n".join([line()] * 3).encode("gb18030"), "a.jsonl:1: not in UTF-8; save it as UTF-8"),
+        ("a.json", line().encode("gb18030"), "a.json: not in UTF-8; save it as UTF-8"),
+        ("a.csv", b"text;label\n", "it has the column text;label; there must be messages, conversations, or u1,"),
+        ("a.csv", b"u1;b1;u2;b2\n", "(u1, b1, u2, b2); save it with commas"),
+        ("a.csv", b"id\tmessages\n", "names columns (id, messages) with tabs between; --format tsv reads it"),
+        ("a.tsv", b"id,messages\n", "names columns (id, messages); --format csv reads it"),
+        (
+            "a.jsonl",
+            json.dumps({"messages": CHAT}, indent=1).encode(),
+            "its first line is { alone, as of JSON over many",
+        ),
+        ("a.jsonl", b'"u1","b1","u2","b2"\na,b,c,d\n', "names columns (u1, b1, u2, b2); --format csv reads it"),
+        ("a.json", line().encode() + b"\n" + line().encode(), "the format is jsonl"),
+        ("a.parquet", b"PAR1", "a.parquet: no Parquet file"),
+        ("a.xlsx", b"", "its name tells no format"),
+    ],
+)
+def test_a_file_of_another_kind_is_one_line(detect, name, content, said, tmp_path):
+    (tmp_path / name).write_bytes(content)
+    code, answers, err = detect(tmp_path / name)
+    assert (code, answers, len(err)) == (2, [], 1)
+    assert said in err[0]
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_csv_through_a_pipe_is_one_line_that_names_the_option(detect):
+    content = ("u1,b1,u2,b2\n" + "你,好,吗,好\n" * 9).encode()
+    code, answers, [message] = detect("-", stdin=content)
+    assert (code, answers) == (2, [])
+    assert message == "cdconv: <stdin>: its first line names columns (u1, b1, u2, b2); --format csv reads it"
+    assert len(detect("-", "--format", "csv", stdin=content)[1]) == 9
+
+
+def test_lines_that_arrive_in_pieces_are_put_together():
+    class Slow(BytesIO):
+        def read1(self, size=-1):
+            return super().read1(3)
+
+    content = b"one\ntwo two\n\nthree"
+    assert [each for lines in readers.arriving_lines(Slow(content)) for each in lines] == content.split(b"\n")
+
+
+def test_a_byte_order_mark_does_not_cost_the_first_line(detect, tmp_path):
+    file = tmp_path / "chats.jsonl"
+    file.write_bytes(b"\xef\xbb\xbf" + line().encode() + b"\r\n")
+    code, [answer], _ = detect(file)
+    assert (code, answer["line"]) == (0, 1)
+
+
+def test_a_logged_request_ends_with_what_was_answered():
+    *asked, answer = CHAT
+    request = {"model": "bot", "messages": asked, "choices": [{"index": 0, "message": answer}]}
+    assert formats.chat_from_json(request) == (CHAT, None)
+    assert formats.chat_from_json(request | {"messages": CHAT}) == (CHAT, None)  # it is there already
+    for others in (None, [], ["A", "B"], "A"):  # of another kind of data
+        assert formats.chat_from_json(request | {"choices": others}) == (asked, None)
+    with pytest.raises(InputError, match="choices: 2 answers"):
+        formats.chat_from_json(request | {"choices": [{"message": answer}] * 2})

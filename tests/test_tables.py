@@ -1,0 +1,133 @@
+"""Chats in CSV, TSV and Parquet: a bad row is rejected alone."""
+
+import json
+
+import pyarrow
+import pytest
+from detect_files import CHAT, TEXTS, line, objects, sharegpt, write_csv
+from pyarrow import parquet
+
+from contradiction.chats import readers, tables
+from contradiction.errors import InputError
+from contradiction.inputs.views import CONVERSATION
+
+
+def test_rows_of_parquet_are_read_bit_by_bit(tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "ROWS_AT_ONCE", 10)
+    table = pyarrow.Table.from_pylist([{"messages": CHAT}] * 100)
+    parquet.write_table(table, tmp_path / "a.parquet", row_group_size=20)
+    [entries] = readers.open_file(tmp_path / "a.parquet").arrivals
+    before = pyarrow.total_allocated_bytes()
+    next(iter(entries))
+    held = pyarrow.total_allocated_bytes() - before
+    assert 0 < held < table.nbytes
+
+
+def test_bad_rows_of_csv_and_parquet_are_rejected_alone(detect, tmp_path):
+    rows = tmp_path / "a.csv"
+    good = f'1,"{TEXTS[0]}\n","{TEXTS[1]}",{TEXTS[2]},{TEXTS[3]}\r\n'
+    rows.write_text("id,u1,b1,u2,b2\r\n" + good + '2,a"b,c\r\n3,"a"b,c,d,e\r\n\r\n' + good, encoding="utf-8")
+    code, answers, _ = detect(rows)
+    assert (code, [each["row"] for each in answers]) == (1, [1, 4])
+    kept = objects(tmp_path / "a.csv.rejected.jsonl")
+    assert [each["error"].split("; ")[0].split(" (")[0] for each in kept] == ["3 cells", "not a row of cells"]
+    assert [each["input"] for each in kept] == ['2,a"b,c', '3,"a"b,c,d,e']
+    table = pyarrow.table({"messages": [json.dumps(CHAT), None, "{"], "id": [1, 2, 3]})
+    parquet.write_table(table, tmp_path / "a.parquet")
+    code, answers, err = detect(tmp_path / "a.parquet")
+    assert (code, [(each["row"], each["id"]) for each in answers]) == (1, [(1, 1)])
+    assert "a.parquet:2: messages is null" in err[0]
+    assert objects(tmp_path / "a.parquet.rejected.jsonl")[1]["input"] == '{"messages": "{", "id": 3}'
+
+
+def test_dates_and_the_like_are_ids_as_text(detect, tmp_path):
+    from datetime import date
+
+    named = pyarrow.table({"messages": [json.dumps(CHAT)] * 2, "id": [date(2022, 12, 7), None]})
+    parquet.write_table(named, tmp_path / "a.parquet")
+    _, (first, second), _ = detect(tmp_path / "a.parquet")
+    assert (first["id"], "id" in second) == ("2022-12-07", False)
+
+
+@pytest.mark.parametrize(
+    ("cell", "said"),
+    [
+        (pyarrow.array([10**15], pyarrow.timestamp("ms")), "id: a timestamp[ms] that Python cannot hold"),
+        (pyarrow.array([2**31 - 1], pyarrow.date32()), "id: a date32[day] that Python cannot hold"),
+        (pyarrow.array([0], pyarrow.timestamp("ms", "No/Where")), "id: a timestamp[ms, tz=No/Where] that Python"),
+        (pyarrow.array([b"\xff"]).view(pyarrow.string()), "id: text that is not in UTF-8"),
+    ],
+)
+def test_a_cell_that_python_cannot_hold_rejects_its_row_alone(detect, tmp_path, cell, said):
+    file = tmp_path / "a.parquet"
+    named = pyarrow.concat_arrays([cell, pyarrow.nulls(1, cell.type)])
+    parquet.write_table(pyarrow.table({"messages": [json.dumps(CHAT)] * 2, "id": named}), file)
+    code, answers, err = detect(file)
+    assert (code, [each["row"] for each in answers]) == (1, [2])
+    assert f"{file}:1: {said}" in err[0]
+    [kept] = objects(tmp_path / "a.parquet.rejected.jsonl")
+    assert json.loads(kept["input"]) == {"messages": json.dumps(CHAT), "id": None}
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (["messages", "messages"], "2 columns are called messages"),
+        (["id", "messages", "id", "id"], "3 columns are called id"),
+        (["u1", "b1", "u2", "b2", "b2"], "2 columns are called b2"),
+    ],
+)
+def test_a_column_that_is_there_twice_is_one_line(detect, names, said, tmp_path):
+    cells = [json.dumps(CHAT)] * len(names)
+    write_csv(tmp_path / "a.csv", names, [cells])
+    columns = [pyarrow.array([cell]) for cell in cells]
+    parquet.write_table(pyarrow.Table.from_arrays(columns, names=names), tmp_path / "a.parquet")
+    for file in (tmp_path / "a.csv", tmp_path / "a.parquet"):
+        code, answers, [message] = detect(file)
+        assert (code, answers) == (2, [])
+        assert f"{file}: {said}" in message
+
+
+@pytest.mark.parametrize("name", ["messages", "conversations"])
+@pytest.mark.parametrize(("ending", "delimiter"), [(".csv", ","), (".tsv", "\t")])
+def test_a_single_column_is_a_form_like_others(detect, name, ending, delimiter, tmp_path):
+    file = tmp_path / f"a{ending}"
+    write_csv(file, [name], [[json.dumps(CHAT if name == "messages" else sharegpt(CHAT))]], delimiter=delimiter)
+    code, answers, _ = detect(file)
+    assert (code, [each["checked"] for each in answers]) == (0, [True])
+
+
+def test_names_of_columns_may_have_spaces_around_them(detect, tmp_path):
+    file = tmp_path / "a.csv"
+    file.write_text(f"u1, b1, u2 ,b2\n{','.join(TEXTS)}\n", encoding="utf-8")
+    code, answers, _ = detect(file)
+    assert (code, [each["checked"] for each in answers]) == (0, [True])
+
+
+def test_columns_that_are_not_read_may_be_there_twice(detect, tmp_path):
+    write_csv(tmp_path / "a.csv", ["messages", "note", "note", "b2", "b2"], [[json.dumps(CHAT), *"abcd"]])
+    code, answers, _ = detect(tmp_path / "a.csv")
+    assert (code, [each["checked"] for each in answers]) == (0, [True])
+
+
+def test_empty_cells_are_the_same_in_every_form(detect, tmp_path):
+    header, texts = [*CONVERSATION], [*TEXTS[:3], None]
+    write_csv(tmp_path / "a.csv", header, [texts])
+    parquet.write_table(
+        pyarrow.table({name: [text] for name, text in zip(header, texts, strict=True)}), tmp_path / "a.parquet"
+    )
+    (tmp_path / "a.jsonl").write_text(json.dumps(dict(zip(header, texts, strict=True))), encoding="utf-8")
+    for name in ("a.csv", "a.parquet", "a.jsonl"):
+        code, [answer], _ = detect(tmp_path / name)
+        assert (code, answer["label"], answer["reason"]) == (0, None, "the reply holds no words"), name
+
+
+def test_what_is_damaged_further_on_is_one_line(tmp_path):
+    path = tmp_path / "a.parquet"
+    parquet.write_table(pyarrow.table({"messages": [line()] * 50}), path, row_group_size=10, compression="none")
+    content = bytearray(path.read_bytes())
+    content[4:60] = bytes(56)
+    path.write_bytes(content)
+    [entries] = readers.open_file(path).arrivals
+    with pytest.raises(InputError, match="damaged after row 0"):
+        list(entries)

@@ -1,0 +1,181 @@
+"""`cdconv detect --out`: nothing is lost or overwritten, and a killed run is continued to the same files."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from detect_files import line, objects
+
+from contradiction.chats.line_files import rejected_path
+from contradiction.methods.decision import Rule
+from contradiction.methods.loading import save_rule
+
+
+@pytest.fixture
+def whole(detect, mixed, small_chunks, tmp_path):
+    """What an uninterrupted run keeps: the verdicts, and beside them what is rejected and what was asked."""
+    out = tmp_path / "whole.jsonl"
+    assert detect(mixed, "--out", out)[0] == 1
+    return out
+
+
+def copied(out, to):
+    for path in out.parent.glob(f"{out.name}*"):
+        shutil.copy(path, path.with_name(path.name.replace(out.name, to)))
+    return out.with_name(to)
+
+
+def kept(out):
+    return [path.read_bytes() for path in (out, rejected_path(out))]
+
+
+def test_out_takes_whole_lines_and_is_never_overwritten(detect, mixed, tmp_path):
+    out = tmp_path / "folder" / "v.jsonl"
+    code, answers, err = detect(mixed, "--out", out)
+    assert (code, answers) == (1, [])
+    _, expected, _ = detect(mixed)
+    assert objects(out) == expected
+    shown = detect(mixed)[2][-1].split(" → ")
+    assert err[-1].split(" → ") == [shown[0], f"{out}.rejected.jsonl"]
+    assert shown[1] == f"{mixed}.rejected.jsonl"
+    before = kept(out)
+    code, _, [said] = detect(mixed, "--out", out)
+    assert (code, "--resume continues it" in said) == (2, True)
+    assert kept(out) == before
+
+
+def until(file, number):
+    """The lines of a file up to a number of the input."""
+    lines = file.read_bytes().splitlines(keepends=True)
+    return b"".join(each for each in lines if json.loads(each)["line"] <= number)
+
+
+def test_a_run_cut_anywhere_ends_with_the_same_files(detect, mixed, whole):
+    # The last number among what is rejected, and among the verdicts: those of a part are written after them.
+    for refused, answered, torn in (
+        (0, 0, b'{"line"'), (10, 10, b""), (28, 20, b'{"line": 21, "id": '), (28, 29, b""), (28, 33, b"\xe5"),
+        (46, 45, b""), (57, 45, b"{"),
+    ):  # fmt: skip
+        cut = copied(whole, "cut.jsonl")
+        cut.write_bytes(until(whole, answered) + torn)
+        rejected = rejected_path(cut)
+        rejected.write_bytes(until(rejected, refused))
+        code, _, err = detect(mixed, "--out", cut, "--resume")
+        assert kept(cut) == kept(whole), (refused, answered, torn)
+        count = [len(each.splitlines()) for each in kept(whole)]
+        assert code == 1
+        assert err[-1].startswith(f"cdconv: {count[0]} chats, ")
+        assert err[-1].endswith(f" {count[1]} rejected → {cut}.rejected.jsonl")
+
+
+KILLED = """
+import sys
+from contradiction import cli
+from contradiction.chats import chunks
+chunks.CHUNK_WINDOWS = 8
+sys.argv = ["cdconv", "detect", *sys.argv[1:]]
+cli.main()
+"""
+
+
+def test_a_killed_process_is_continued_to_the_same_files(detect, sample_chats, detect_model, small_chunks, tmp_path):
+    file, whole, cut = (tmp_path / name for name in ("chats.jsonl", "whole.jsonl", "cut.jsonl"))
+    file.write_text("\n".join(["{bad", *map(line, sample_chats[:300])]), encoding="utf-8")
+    detect(file, "--out", whole)
+    command = [sys.executable, "-c", KILLED, str(file), "--model", str(detect_model), "--out", str(cut)]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+        while process.poll() is None and (not cut.exists() or cut.stat().st_size < 1000):
+            time.sleep(0.001)
+        process.send_signal(signal.SIGKILL)
+    assert process.returncode == -signal.SIGKILL
+    assert 0 < cut.stat().st_size < whole.stat().st_size
+    code, _, err = detect(file, "--out", cut, "--resume")
+    assert kept(cut) == kept(whole)
+    assert (code, err[-1].split(", ")[0]) == (1, "cdconv: 300 chats")
+
+
+def test_only_the_same_run_is_continued(detect, mixed, whole, detect_model, tmp_path):
+    before = kept(whole)
+    moved = shutil.copytree(detect_model, tmp_path / "moved")
+    (moved / "README.md").write_text("a card bears on no verdict", encoding="utf-8")
+    same = shutil.copy(mixed, tmp_path / "renamed.jsonl")
+    assert detect(same, "--out", whole, "--resume", "--batch-size", "8", model=moved)[0] == 1  # for what is rejected
+    assert [len(each.splitlines()) for each in kept(whole)] == [len(each.splitlines()) for each in before]
+    before = kept(whole)
+    save_rule(moved, Rule(temperature=2))
+    other = tmp_path / "other.jsonl"
+    other.write_bytes(mixed.read_bytes() + b"\n" + line().encode())
+    for said, arguments, options in (
+        ("another model", [mixed], {"model": moved}),
+        ("another input", [other], {}),
+        ("threshold unset, not 0.4", [mixed, "--threshold", "0.4"], {}),
+        ("scan false, not true", [mixed, "--scan"], {}),
+    ):
+        code, _, [message] = detect(*arguments, "--out", whole, "--resume", **options)
+        assert (code, f"was made with {said}; --resume continues only the same run" in message) == (2, True), message
+    assert kept(whole) == before
+    (tmp_path / "whole.jsonl.run.json").unlink()
+    code, _, [message] = detect(mixed, "--out", whole, "--resume")
+    assert (code, "no whole.jsonl.run.json" in message) == (2, True)
+
+
+def test_resume_starts_where_nothing_is_yet(detect, mixed, tmp_path):
+    out = tmp_path / "v.jsonl"
+    detect(mixed, "--out", out, "--resume")
+    assert objects(out) == detect(mixed)[1]
+
+
+def test_a_file_that_is_none_of_ours_is_not_cut(detect, mixed, tmp_path):
+    out = tmp_path / "v.jsonl"
+    detect(mixed, "--out", out)
+    out.write_text('{"line": 1, "label": null, "checked": false}\nnotes\n', encoding="utf-8")
+    code, _, [message] = detect(mixed, "--out", out, "--resume")
+    assert (code, "v.jsonl:2: not a line that" in message) == (2, True)
+    assert "notes" in out.read_text(encoding="utf-8")
+
+
+def test_the_input_is_never_written_over(detect, tmp_path):
+    """By its own name, by that of what lies beside OUT, or by a link to it."""
+    content = (line() + "\n{\n").encode()
+    for name in ("a.jsonl", "a.jsonl.rejected.jsonl", "a.jsonl.run.json"):
+        for link in (None, os.symlink, os.link):
+            folder = tmp_path / f"{name}-{link and link.__name__}"
+            folder.mkdir()
+            file = folder / (name if link is None else "input.jsonl")
+            file.write_bytes(content)
+            if link:
+                link(file, folder / name)
+            before = sorted(folder.iterdir())
+            for resume in ([], ["--resume"]):
+                code, answers, [message] = detect(file, "--format", "jsonl", "--out", folder / "a.jsonl", *resume)
+                assert (code, answers) == (2, [])
+                assert f"{folder / name}: is the input" in message
+                assert sorted(folder.iterdir()) == before
+                assert file.read_bytes() == content
+
+
+@pytest.mark.parametrize("out", [False, True])
+def test_a_file_of_rejected_lines_is_not_replaced_without_a_word(detect, tmp_path, out, small_chunks):
+    file = tmp_path / "chats.jsonl"
+    name, options = (tmp_path / "v.jsonl", ["--out", tmp_path / "v.jsonl"]) if out else (file, [])
+    there = rejected_path(name)
+    there.write_text("notes\n", encoding="utf-8")
+    file.write_text("\n".join([line(), *["{"] * 20]), encoding="utf-8")  # of more than one part
+    code, _, err = detect(file, "--quiet", *options)
+    notes = [message for message in err if message.startswith(f"cdconv: {there}: ")]
+    assert (code, len(notes)) == (1, 1)
+    assert [each["line"] for each in objects(there)] == [*range(2, 22)]
+
+
+def test_a_file_of_rejected_lines_stays_where_nothing_is_rejected(detect, tmp_path):
+    file = tmp_path / "chats.jsonl"
+    file.write_text(line(), encoding="utf-8")
+    there = rejected_path(file)
+    there.write_text("notes\n", encoding="utf-8")
+    assert detect(file, "--quiet")[::2] == (0, [])
+    assert there.read_text(encoding="utf-8") == "notes\n"
