@@ -156,7 +156,9 @@ def _read_parts(role: str, parts: Sequence[object], where: str) -> Utterance:
             texts.append(check_text(text, place))
         else:
             raise InputError(f"{place}: its text is {kind_of(text)}; it must be text")
-    unread = f"{where} holds what is no text and was not read: {_list_few(other_types)}" if other_types else None
+    unread = None
+    if other_types:
+        unread = f"{where} holds content that is not text and was not read: {_list_few(other_types)}"
     return Utterance(role, "\n".join(texts), unread)
 
 

@@ -73,8 +73,8 @@ class Judge:
         self._contradictions = tuple(name for name in self.labels if name in CONTRADICTIONS.get(self.task, ()))
         if self.settings.categories != CATEGORIES and not set(self.settings.categories) <= set(self.labels):
             raise InputError(
-                f"{self.name} tells {', '.join(self.labels)}; the categories {', '.join(self.settings.categories)} are "
-                "not among them"
+                f"{self.name} has the labels {', '.join(self.labels)}, so it cannot be asked for the categories "
+                f"{', '.join(self.settings.categories)} alone"
             )
         self._threshold = self.settings.threshold_for(rule, self.name)
         # Raises an error now where the correction for a prior lacks something.
@@ -94,7 +94,7 @@ class Judge:
         if reply not in self.columns or not set(self.columns) <= set(CONVERSATION):
             raise InputError(f"{self.name} reads {', '.join(self.columns)}; it does not judge the reply of a chat")
         if not self._contradictions:
-            raise InputError(f"{self.name} tells {', '.join(self.labels)}; none of them is a contradiction")
+            raise InputError(f"{self.name} has the labels {', '.join(self.labels)}; none of them is a contradiction")
 
     def case(self, turns: Sequence[Turn], place: int, dropped: int = 0) -> Case:
         """The case of the reply in ``turns[place]``; see :class:`Case` for ``dropped``."""

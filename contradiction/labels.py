@@ -1,7 +1,7 @@
-"""The tables of class names, and what follows from them. Everything is resolved by name.
+"""The label names of every task, and functions on them. Labels are resolved by name, never by number.
 
-``cdconv.py`` and ``evaluate_metric/evaluate_metric.py`` are published as files of their own and so carry a copy; a test
-holds them equal.
+``cdconv.py`` and ``evaluate_metric/evaluate_metric.py`` are published as single files, so each has a copy of the
+tables; a test compares them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,14 +20,14 @@ LABELS: Mapping[str, tuple[str, ...]] = {
     "persona": ("unrelated", "attributes", "opinions", "experiences"),
     "nli": ("entailment", "neutral", CONTRADICTION),
 }
-# Task -> the labels of it that are contradictions, where it can be merged to 2-class.
+# Task -> its labels that are contradictions, for tasks that can be merged to 2-class.
 CONTRADICTIONS: Mapping[str, tuple[str, ...]] = {
     "2-class": (CONTRADICTION,),
     "4-class": CATEGORIES,
     "nli": (CONTRADICTION,),
     **{category: (category,) for category in CATEGORIES},
 }
-# The stages of the hierarchical method in their order: each tells one category from all other rows.
+# The stages of the hierarchical method, in the order in which they decide: each tells one category from all else.
 OTHER = "other"
 STAGES: Mapping[str, tuple[str, ...]] = {category: (OTHER, category) for category in CATEGORIES}
 GROUPED = "-grouped"
@@ -39,7 +39,7 @@ CONFIGS = (
 )
 # The corpus of chats and replies that are crossed (``contradiction.data.corpora.crossed``).
 CROSSED = "crossed"
-# Test conversations with turns added, and with the first taken away (``contradiction.data.checklists``): no training.
+# Test conversations with turns added, and with the first turn removed; see ``contradiction.data.checklists``.
 A2T, RCT = "-a2t", "-rct"
 CHECKLISTS = tuple(f"4-class{kind}{suffix}" for suffix in ("", GROUPED) for kind in (A2T, RCT))
 
@@ -50,14 +50,14 @@ def task_of(config: str) -> str:
 
 
 def merged_config(config: str) -> str:
-    """The config of two classes with the same rows: ``4-class-grouped`` -> ``2-class-grouped``."""
+    """The 2-class config with the same rows: ``4-class-grouped`` -> ``2-class-grouped``."""
     return config.replace("4-class", "2-class")
 
 
 def task_with(names: Iterable[str]) -> str | None:
-    """The task or stage that has exactly these label names, in any order; None if there is none."""
-    found = sorted(names)
-    return next((task for task, labels in {**LABELS, **STAGES}.items() if sorted(labels) == found), None)
+    """The task or stage with exactly these label names, in any order; None where there is none."""
+    ordered = sorted(names)
+    return next((task for task, labels in {**LABELS, **STAGES}.items() if sorted(labels) == ordered), None)
 
 
 def is_contradiction(label: str) -> bool:
@@ -66,11 +66,11 @@ def is_contradiction(label: str) -> bool:
 
 
 def merge(task: str, scores: Mapping[str, float]) -> dict[str, float]:
-    """Probabilities of a task's labels -> 2-class probabilities: those of all contradictions are summed."""
+    """Merges the probabilities of a task to those of ``2-class``: a contradiction has the sum of all contradictions."""
     contradiction = sum(scores[label] for label in CONTRADICTIONS[task])
     return {NON_CONTRADICTION: sum(scores.values()) - contradiction, CONTRADICTION: contradiction}
 
 
 def merge_id(task: str, label: int) -> int:
-    """The class id of a task's class after the merge to 2-class."""
+    """The class id of ``2-class`` for a class id of a task."""
     return LABELS["2-class"].index(CONTRADICTION if LABELS[task][label] in CONTRADICTIONS[task] else NON_CONTRADICTION)

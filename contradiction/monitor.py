@@ -131,9 +131,9 @@ class Monitor:
         try:
             values = json.loads(text)
         except ValueError as error:
-            raise InputError(f"no saved monitor: not JSON ({error})") from None
+            raise InputError(f"not a saved monitor: not JSON ({error})") from None
         if not isinstance(values, dict) or values.get("format") != FORMAT:
-            raise InputError(f'no saved monitor: it must be a JSON object with "format": "{FORMAT}"')
+            raise InputError(f'not a saved monitor: it must be a JSON object with "format": "{FORMAT}"')
         if values.get("version") != VERSION:
             raise InputError(f"the monitor was saved as version {values.get('version')}; this one reads {VERSION}")
         try:
@@ -167,7 +167,7 @@ class Monitor:
         try:
             return cls.from_json(judge, Path(path).read_text(encoding="utf-8"))
         except UnicodeDecodeError as error:
-            raise InputError(f"{path}: no saved monitor: not UTF-8 ({error})") from None
+            raise InputError(f"{path}: not a saved monitor: not UTF-8 ({error})") from None
         except InputError as error:
             raise InputError(f"{path}: {error}") from None
 

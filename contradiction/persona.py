@@ -56,13 +56,13 @@ def check(judge: Judge, facts: Sequence[str], reply: str, question: str = "") ->
 
 
 def _check_compares_replies(judge: Judge) -> None:
+    labels, columns = ", ".join(judge.labels), ", ".join(judge.columns)
     if judge.task in (INTRA, ROLE) or judge.task not in CONTRADICTIONS:
-        raise InputError(f"{judge.name} tells {', '.join(judge.labels)}; none of them is against a fact")
+        raise InputError(f"{judge.name} has the labels {labels}; none of them means that a fact is contradicted")
     if not {"b1", "b2"} <= set(judge.columns):
-        columns = ", ".join(judge.columns)
-        raise InputError(f"{judge.name} reads {columns}; holding a reply against a fact takes b1 and b2")
+        raise InputError(f"{judge.name} reads {columns}; comparing a reply with a fact needs b1 and b2")
     if HISTORY in judge.labels and HISTORY not in judge.settings.categories:
-        raise InputError(f"the settings leave out the category {HISTORY}, which alone is against a fact")
+        raise InputError(f"the settings leave out the category {HISTORY}, that of a reply that contradicts a fact")
 
 
 def _why_no_window(turns: Sequence[Turn], reply: str) -> str:
@@ -70,8 +70,8 @@ def _why_no_window(turns: Sequence[Turn], reply: str) -> str:
     if unreadable := next((turn.unread for turn in turns if turn.unread), None):
         return unreadable
     if any(turn.reply.strip() == reply.strip() for turn in turns):
-        return "the facts say what the reply says"
-    return "there is no fact to hold the reply against"
+        return "the facts say the same as the reply"
+    return "there is no fact to compare the reply with"
 
 
 def _history_only(prediction: Prediction) -> Prediction:

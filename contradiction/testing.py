@@ -1,4 +1,4 @@
-"""For tests of chatbots: a chat whose replies contradict each other fails, and the message shows where."""
+"""For tests of chatbots: a chat whose replies contradict each other fails, and the error shows where."""
 
 import os
 from collections.abc import Sequence
@@ -25,83 +25,87 @@ def assert_consistent(
 ) -> None:
     """Fails where a reply of a chat contradicts anything, or could not be checked.
 
-    The first of several replies may go unjudged by a detector that judges only what was said before: nothing was.
+    A first reply that the detector does not judge passes where there are other replies, because there is no earlier
+    reply that it could contradict.
 
     Args:
-        messages: the chat, ``{"role", "content"}`` each.
-        detector: what judges; or its folder or Hub id, which is loaded once a process. By default ``$CDCONV_MODEL``.
-        threshold: instead of the detector's own, see ``contradiction.settings.Settings``.
+        messages: the chat, a list of ``{"role", "content"}``.
+        detector: the detector, or its folder or Hub id, which is loaded once in a process. By default the one that the
+            environment variable ``CDCONV_MODEL`` names.
+        threshold: a threshold instead of the detector's own, see :class:`contradiction.settings.Settings`.
         scan: judges every reply, not only the last.
-        allow_unchecked: passes replies that could not be read whole or judged.
-        settings: others of ``contradiction.settings.Settings``, likewise.
+        allow_unchecked: passes replies that could not be read completely or could not be judged.
+        settings: other settings of :class:`contradiction.settings.Settings`.
 
     Raises:
-        AssertionError: a reply contradicts something, or was not checked; the message shows the chat, the replies
-            marked with ``!``, and the messages that they contradict with ``>``.
-        InputError: it is no usable chat, or there is no such detector.
+        AssertionError: a reply contradicts something, or was not checked. The message shows the chat, with ``!`` at
+            the replies and ``>`` at the messages that they contradict.
+        InputError: the chat is not usable, or there is no such detector.
     """
     __tracebackhide__ = True  # pytest then shows the line of the test
-    judge = _detector(detector)
+    loaded = _load(detector)
     if threshold is not None:
         settings["threshold"] = threshold
     if settings:
-        judge = judge.with_settings(**settings)
-    verdicts = (judge.scan(messages) if scan else []) or [judge(messages)]
-    found = [each for each in verdicts if each.is_contradiction]
+        loaded = loaded.with_settings(**settings)
+    verdicts = (loaded.scan(messages) if scan else []) or [loaded(messages)]
+    contradictions = [verdict for verdict in verdicts if verdict.is_contradiction]
     unchecked = [
-        each
-        for each in verdicts
-        if not allow_unchecked and each not in found and is_unchecked(each.checked, each.reason, len(verdicts))
+        verdict
+        for verdict in verdicts
+        if not allow_unchecked
+        and verdict not in contradictions
+        and is_unchecked(verdict.checked, verdict.reason, len(verdicts))
     ]
-    if found or unchecked:
-        raise AssertionError(_report(messages, found, unchecked, len(verdicts)))
+    if contradictions or unchecked:
+        raise AssertionError(_report(messages, contradictions, unchecked, len(verdicts)))
 
 
-def _detector(detector: ContradictionDetector | str | Path | None) -> ContradictionDetector:
+def _load(detector: ContradictionDetector | str | Path | None) -> ContradictionDetector:
     if isinstance(detector, ContradictionDetector):
         return detector
     name = detector or os.environ.get(VARIABLE)
     if not name:
         raise InputError(f"no detector: name one as detector=, or a folder or Hub id in ${VARIABLE}")
-    return _loaded(str(name))
+    return _load_once(str(name))
 
 
 @lru_cache
-def _loaded(name: str) -> ContradictionDetector:
+def _load_once(name: str) -> ContradictionDetector:
     return ContradictionDetector.from_pretrained(name)
 
 
-def _report(messages: Messages, found: Sequence[Verdict], unchecked: Sequence[Verdict], replies: int) -> str:
-    told = [*found, *unchecked]
-    judged = {index for verdict in told for index in verdict.reply}
+def _report(messages: Messages, contradictions: Sequence[Verdict], unchecked: Sequence[Verdict], replies: int) -> str:
+    failed = [*contradictions, *unchecked]
+    judged = {index for verdict in failed for index in verdict.reply}
     notes: dict[int, list[str]] = {}
-    for verdict in told:
+    for verdict in failed:
         for index in verdict.evidence:
-            notes.setdefault(index, []).append(f"contradicted by {_named(verdict.reply)}")
+            notes.setdefault(index, []).append(f"contradicted by {_format_indices(verdict.reply)}")
         for index in verdict.reply[-1:]:
-            notes.setdefault(index, []).append(_said(verdict))
-    counts = [f"{len(found)} of {replies} replies contradictory"] if found else []
+            notes.setdefault(index, []).append(_describe(verdict))
+    counts = [f"{len(contradictions)} of {replies} replies contradictory"] if contradictions else []
     counts += [f"{len(unchecked)} of {replies} replies unchecked"] if unchecked else []
     lines = [", ".join(counts)]
-    lines += [_said(verdict) for verdict in unchecked if not verdict.reply]
+    lines += [_describe(verdict) for verdict in unchecked if not verdict.reply]
     for index, message in enumerate(messages):
-        said = read_message(message, f"messages[{index}]")
+        utterance = read_message(message, f"messages[{index}]")
         mark = "!" if index in judged else ">" if index in notes else " "
         note = f"   <- {'; '.join(notes[index])}" if index in notes else ""
-        lines.append(f"{mark} [{index}] {said.role}: {said.text}{note}")
+        lines.append(f"{mark} [{index}] {utterance.role}: {utterance.text}{note}")
     return "\n".join(lines)
 
 
-def _said(verdict: Verdict) -> str:
+def _describe(verdict: Verdict) -> str:
     parts = []
     if verdict.label is not None and verdict.score is not None:
         parts.append(f"{verdict.label} {verdict.score:.2f}")
     if verdict.evidence:
-        parts.append(f"contradicts {_named(verdict.evidence)}")
+        parts.append(f"contradicts {_format_indices(verdict.evidence)}")
     if not verdict.checked:
         parts.append(f"not checked: {verdict.reason}")
     return ", ".join(parts)
 
 
-def _named(indices: Sequence[int]) -> str:
+def _format_indices(indices: Sequence[int]) -> str:
     return "".join(f"[{index}]" for index in indices)

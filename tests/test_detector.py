@@ -9,14 +9,11 @@ import pytest
 from chats import chat
 from transformers import pipeline
 
-from contradiction.conversation import is_blank, read_turns
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.inference.torch_backend import TorchBackend
-from contradiction.inputs.views import VIEW_KEY
 from contradiction.labels import LABELS
 from contradiction.methods.checkpoint import CheckpointClassifier
-from contradiction.verdict import Verdict
 
 CHAT = ("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
 
@@ -195,66 +192,6 @@ def test_a_wrong_chat_is_refused_by_place_and_value(detector, messages, said):
     assert said in str(error.value)
     with pytest.raises(InputError, match=r"^chats\[1\]: "):
         detector.batch([chat(*CHAT), messages])
-
-
-def test_turns_know_their_places():
-    [first, second] = read_turns(chat(*CHAT))
-    assert (first.user, first.reply, first.user_messages, first.reply_messages) == (*CHAT[:2], (0,), (1,))
-    assert (second.user, second.reply, second.user_messages, second.reply_messages) == (*CHAT[2:], (2,), (3,))
-
-
-def test_blank_is_what_says_nothing():
-    assert all(is_blank(text) for text in ("", " ", "……", "!?", "\u3000"))
-    assert not any(is_blank(text) for text in ("好", "a", "1", "😀", "+"))
-
-
-def test_a_model_without_a_view_is_refused_until_one_is_named(folder, tmp_path):
-    backend = TorchBackend.load(folder)
-    backend.config = {key: value for key, value in backend.config.items() if key != VIEW_KEY}
-    with pytest.raises(InputError, match=r"names no view.*sentence-pair"):
-        CheckpointClassifier(backend)
-    with pytest.raises(InputError, match=r"'flat'.*sentence-pair"):
-        CheckpointClassifier(backend, view="flat")
-    assert CheckpointClassifier(backend, view="sentence-pair").columns == ("b1", "b2")
-
-
-def test_a_model_with_other_labels_is_refused(folder):
-    backend = TorchBackend.load(folder)
-    backend.config = {**backend.config, "id2label": {index: f"LABEL_{index}" for index in range(4)}}
-    with pytest.raises(InputError, match="its labels are LABEL_0, LABEL_1"):
-        CheckpointClassifier(backend)
-
-
-def test_labels_are_found_by_name_not_by_place(folder):
-    backend = TorchBackend.load(folder)
-    straight = ContradictionDetector(CheckpointClassifier(backend))(chat(*CHAT))
-    for parameter in (backend.model.classifier.weight, backend.model.classifier.bias):
-        parameter.data = parameter.data.flip(0)
-    names = [name for _, name in sorted(backend.config["id2label"].items())]
-    backend.config = {**backend.config, "id2label": dict(enumerate(reversed(names)))}
-    assert ContradictionDetector(CheckpointClassifier(backend))(chat(*CHAT)).scores == pytest.approx(
-        straight.scores, abs=1e-6
-    )
-
-
-def test_a_folder_without_a_model_is_refused(tmp_path):
-    with pytest.raises(InputError, match="holds no model"):
-        ContradictionDetector.from_pretrained(tmp_path)
-    with pytest.raises(InputError, match="neither a model folder nor a model on the Hub"):
-        ContradictionDetector.from_pretrained(tmp_path / "nowhere")
-
-
-@pytest.mark.parametrize("device", ["cuda:99", "toaster"])
-def test_a_device_that_is_not_there_is_refused_by_name(folder, device):
-    with pytest.raises(InputError, match=f"cannot be put on the device '{device}'"):
-        ContradictionDetector.from_pretrained(folder, device=device)
-
-
-def test_a_model_in_training_mode_is_set_to_evaluation_mode(folder):
-    loaded = TorchBackend.load(folder)
-    detector = ContradictionDetector(CheckpointClassifier(TorchBackend(loaded.model.train(), loaded.tokenizer)))
-    assert detector(chat(*CHAT)) == detector(chat(*CHAT))
-    assert isinstance(detector(chat(*CHAT)), Verdict)
 
 
 def test_its_repr_says_what_it_is(folder):

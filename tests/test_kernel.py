@@ -1,197 +1,283 @@
-"""Embeddings by a frozen encoder, the kernel machine on them, and its place among the baselines."""
+"""Detectors whose encoder stays frozen: trained by a recipe, loaded, asked, put together with others, published."""
 
-import re
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from chats import chat
 from numpy.testing import assert_allclose
-from safetensors.torch import load_file, save_file
-from scipy.special import softmax
-from transformers import AutoModel, AutoTokenizer, T5Config, T5Model
+from safetensors.numpy import load_file, save_file
 
+from contradiction import publishing
 from contradiction.data.splits import load_split
+from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
-from contradiction.evaluation import baselines, results
 from contradiction.evaluation.baselines import kernel_ridge
+from contradiction.evaluation.evaluate import evaluate
 from contradiction.inference.embedding import Embedder
 from contradiction.inputs.views import CONVERSATION
-from contradiction.methods import calibration, kernel_regression
+from contradiction.io.files import read_json, write_json
+from contradiction.methods import kernel_regression
+from contradiction.methods.checkpoint import CheckpointClassifier
+from contradiction.methods.decision import softmax
+from contradiction.methods.ensemble import EnsembleClassifier
+from contradiction.methods.kernel import KernelClassifier
 from contradiction.methods.kernel_regression import KernelRegression
-from contradiction.reports.score_tables import baseline_table
+from contradiction.methods.loading import load_rule
+from contradiction.training import leakage, record
+from contradiction.training.export import export
+from contradiction.training.loop import train
+from contradiction.training.recipe import Recipe
+
+RECIPE = 'view = "flatten"\nconfig = "{}"\nbackbone = "{}"\nfrozen = true\n'
 
 
 @pytest.fixture(scope="module")
-def embed(encoder):
-    return Embedder(encoder)
+def recipe_file(encoder, tmp_path_factory):
+    file = tmp_path_factory.mktemp("recipe") / "still.toml"
+    file.write_text(RECIPE.format("4-class", encoder), encoding="utf-8")
+    return file
 
 
 @pytest.fixture(scope="module")
-def rows(sample_repo):
-    return list(load_split(sample_repo, "4-class", "train"))[:120]
+def fitted(recipe_file, sample_repo, tmp_path_factory):
+    from contradiction import cli
+
+    out = tmp_path_factory.mktemp("frozen") / "still"
+    command = ["train", recipe_file, "--data", sample_repo, "--out", out]
+    assert not cli.app([*map(str, command)], standalone_mode=False)
+    return out
 
 
-def letters(texts):
-    """An embedding that needs no encoder: how often some characters stand in a text."""
-    counts = [[text.count(each) + 0.1 * len(text) for each in "我你是不了的"] for text in texts]
-    return np.array(counts, dtype=np.float32)
+def test_it_is_the_baseline_of_its_encoder_as_a_detector(fitted, sample_repo, encoder):
+    baseline = kernel_ridge(sample_repo, "4-class", Embedder(encoder))
+    found = evaluate(ContradictionDetector.from_pretrained(fitted), data=sample_repo, config="4-class")
+    assert found["predictions"] == baseline["predictions"]
+    assert_allclose(found["probabilities"], baseline["probabilities"], atol=1e-5)
+    for part in ("temperature", "biases", "offsets"):
+        assert found["rule"][part] == baseline["rule"][part]
 
 
-def test_an_embedding_is_the_mean_of_the_last_hidden_states(encoder, embed):
-    model, tokenizer = AutoModel.from_pretrained(encoder).eval(), AutoTokenizer.from_pretrained(encoder)
-    texts = ["你养猫吗？", "养了一只橘猫，它很喜欢睡觉", "你养猫吗？"]
-    found = embed(texts)
-    assert found.dtype == np.float32
-    for text, vector in zip(texts, found, strict=True):
-        with torch.inference_mode():
-            states = model(**tokenizer(text, return_tensors="pt")).last_hidden_state[0]
-        assert_allclose(vector, states.mean(0).numpy(), atol=1e-5)
+def test_what_is_loaded_says_what_was_fitted(encoder, sample_repo, tmp_path):
+    rows = list(load_split(sample_repo, "4-class", "train"))[:150]
+    labels = [row["label"] for row in rows]
+    for columns, embed in ((CONVERSATION, Embedder(encoder)), (("b1", "b2"), None)):
+        folder = tmp_path / str(len(columns))
+        folder.mkdir()
+        model = KernelRegression(columns, embed).fit(rows[:100], labels[:100])
+        model.save(folder)
+        again = KernelRegression.load(folder, embed)
+        assert again.columns == columns
+        assert_allclose(again.predict_proba(rows[100:]), model.predict_proba(rows[100:]), atol=1e-6)
+    # No text of the rows is in it but n-grams.
+    text = (folder / "kernel.json").read_text(encoding="utf-8")
+    assert not [row["b2"] for row in rows if len(row["b2"]) > 3 and row["b2"] in text]
 
 
-def test_a_text_is_embedded_once_and_in_simplified_characters(encoder, monkeypatch):
-    embed = Embedder(encoder)
+def test_an_utterance_without_words_is_like_no_other(encoder, sample_repo):
+    rows = list(load_split(sample_repo, "4-class", "train"))[:100]
+    model = KernelRegression(CONVERSATION, Embedder(encoder)).fit(rows, [row["label"] for row in rows])
+    nothing = model._features([dict.fromkeys(CONVERSATION, " ")])
+    assert [float(abs(each).sum()) for each in nothing] == [0, 0]
+    shares = np.bincount([row["label"] for row in rows], minlength=4) / len(rows)
+    # Far from all rows the regression says next to nothing, and the shares are left.
+    assert_allclose(model.predict_proba([dict.fromkeys(CONVERSATION, "")])[0], shares, atol=0.15)
+
+
+def test_a_chat_is_judged_window_by_window_and_each_message_embedded_once(fitted, monkeypatch):
+    detector = ContradictionDetector.from_pretrained(fitted)
     asked = []
-    once = embed._embed
-    monkeypatch.setattr(embed, "_embed", lambda texts: asked.extend(texts) or once(texts))
-    first = embed(["早上好", "再见", "早上好"])
-    assert_allclose(embed(["再见", "早上好"]), first[[1, 0]])
-    assert sorted(asked) == sorted(["早上好", "再见"])
-    assert_allclose(*embed(["体", "體"]))
+    once = detector.classifier.embed._embed
+    monkeypatch.setattr(detector.classifier.embed, "_embed", lambda texts: asked.extend(texts) or once(texts))
+    messages = chat("你好", "你好呀", "你养猫吗", "我养了一只猫", "它多大", "三岁了", "你有猫吗", "我没有猫")
+    verdicts = detector.scan(messages)
+    assert len(verdicts) == 4 and all(each.checked for each in verdicts[1:])
+    assert len(asked) == len(set(asked)) <= len(messages) + 1  # the empty text of an opening is one more
+    before = len(asked)
+    detector(chat("你養貓嗎", "我養了一隻貓", "牠多大", "三歲了"))
+    assert len(asked) <= before + 4, "in traditional characters each message is one too"
+    window = dict(zip(CONVERSATION, ("你养猫吗", "我养了一只猫", "你有猫吗", "我没有猫"), strict=True))
+    [alone] = detector.classifier.predict([window])
+    assert verdicts[-1].scores["history"] >= alone.probabilities["history"] > 0
+    whole = detector.with_settings(windowing="unstructured").scan(messages)
+    assert whole[-1].scores != verdicts[-1].scores
+
+
+def test_a_message_that_is_too_long_is_said_not_to_be_read_whole(fitted):
+    detector = ContradictionDetector.from_pretrained(fitted)
+    limit = detector.classifier.embed.max_length
+    long = chat("你好", "我养了一只猫" * limit, "它多大", "我没有猫")
+    verdict = detector(long)
+    assert not verdict.checked and f"reads at most {limit}" in verdict.reason
+    assert detector(chat("你好", "我养了一只猫", "它多大", "我没有猫")).checked
+    # The end is what is read.
+    embed = detector.classifier.embed
+    assert_allclose(*embed(["猫" * 20 * limit, "猫" * 30 * limit]), atol=1e-5)
+    assert embed.truncated(["猫" * 20 * limit, "猫"]) == [True, False]
+
+
+def test_with_a_trained_detector_it_makes_an_ensemble(run, fitted, quick_model, sample_repo, tmp_path):
+    pair = Recipe(name="pair", view="sentence-pair", config="4-class", backbone=str(quick_model), epochs=1)
+    pair = train(pair, data=sample_repo, out=tmp_path / "pair")
+    code, _, err = run("ensemble", fitted, pair, "--data", sample_repo, "--out", tmp_path / "both")
+    assert code == 0, err
+    rows = list(load_split(sample_repo, "4-class", "test"))[:20]
+    both = ContradictionDetector.from_pretrained(tmp_path / "both").classifier
+    members = (KernelClassifier.load(fitted), CheckpointClassifier.load(pair))
+    logs = [
+        np.log([list(each.probabilities.values()) for each in member.predict(rows)])  # by each one's own calibration
+        for member in members
+    ]
+    assert_allclose(both.logits(rows), np.mean(logs, axis=0), atol=1e-5)
+    card = (tmp_path / "both" / "README.md").read_text(encoding="utf-8")
+    assert "`still`: view flatten, a frozen encoder with a kernel machine" in card
+    assert 'model="both/pair"' in card, "the member that transformers can load is the example"
+    assert "is not looked at" not in card, "one member reads what the user says"
+    upload = publishing.model(tmp_path / "both", "user/both")
+    assert {"still/kernel.json", "still/kernel.safetensors", "still/encoder/model.safetensors"} <= upload.files.keys()
+    (tmp_path / "both" / "still" / "kernel.safetensors").unlink()
+    with pytest.raises(InputError, match=r"still: no kernel\.safetensors"):
+        publishing.model(tmp_path / "both", "user/both")
+
+
+def test_its_record_trains_it_again_and_its_card_and_export_are_whole(run, fitted, encoder, sample_repo, tmp_path):
+    held = record.read(fitted)
+    assert held["request"]["recipe"]["frozen"] and "epochs" not in held
+    assert held["parameters"] == sum(each.numel() for each in torch.nn.Module.parameters(Embedder(encoder)._model))
+    command = ["train", fitted, "--backbone", encoder, "--data", sample_repo, "--out", tmp_path / "again"]
+    assert run(*command)[0] == 0
+    for file in ("kernel.safetensors", "kernel.json", "encoder/model.safetensors"):
+        assert (tmp_path / "again" / file).read_bytes() == (fitted / file).read_bytes()
+    assert run(*command)[0] == 2
+    assert run(*command, "--resume")[0] == 0
+    card = (fitted / "README.md").read_text(encoding="utf-8")
+    for line in (
+        "`transformers` alone cannot load it; the library can:",
+        'ContradictionDetector.from_pretrained("still")',
+        "nothing was fine-tuned: kernel ridge regression",
+        "embeddings by the frozen encoder encoder",
+        "of embedding and fitting on",
+    ):
+        assert line in card
+    assert "pipeline(" not in card and "epochs" not in card and "library_name" not in card
+    assert all(file.stat().st_mode & 0o044 == 0o044 for file in fitted.rglob("*")), "anyone may read it"
+    upload = publishing.model(fitted, "user/still")
+    assert {"kernel.json", "kernel.safetensors", "encoder/model.safetensors"} <= upload.files.keys()
+    half = export(fitted, tmp_path / "half")
+    rows = list(load_split(sample_repo, "4-class", "test"))[:20]
+    one, other = (KernelClassifier.load(each).logits(rows) for each in (fitted, half))
+    assert_allclose(softmax(one), softmax(other), atol=0.01)
+    size = sum(file.stat().st_size for file in half.rglob("*.safetensors"))
+    assert size < 0.75 * sum(file.stat().st_size for file in fitted.rglob("*.safetensors"))
 
 
 @pytest.mark.parametrize(
-    ("broken", "said"),
+    ("lines", "said"),
     [
-        ("absent", "neither a folder with an encoder nor one on the Hub"),
-        ("empty", "neither a folder with an encoder nor one on the Hub"),
-        ("damaged", "damaged"),
-        ("renamed", "its checkpoint lacks 21 weights, "),
-        ("infinite", "not finite numbers at fp32"),
-        ("decoder", "cannot embed a text"),
+        ("epochs = 3", "the key 'epochs' has no place here"),
+        ("replaced = 1", "the key 'replaced' has no place here"),
+        ('view = "hierarchical"', "with one view of conversations"),
     ],
 )
-def test_what_is_no_encoder_is_one_line(encoder, tmp_path, broken, said):
-    folder = tmp_path / "it"
-    if broken == "empty":
-        folder.mkdir()
-    elif broken != "absent":
-        shutil.copytree(encoder, folder)
-    weights = folder / "model.safetensors"
-    if broken == "damaged":
-        weights.write_bytes(b"no weights")
-    elif broken == "renamed":
-        save_file({f"other.{name}": each for name, each in load_file(weights).items()}, weights, {"format": "pt"})
-    elif broken == "infinite":
-        save_file({name: each * torch.inf for name, each in load_file(weights).items()}, weights, {"format": "pt"})
-    elif broken == "decoder":
-        size = {"d_model": 8, "d_kv": 4, "d_ff": 8, "num_layers": 1, "num_heads": 2, "vocab_size": 700}
-        T5Model(T5Config(**size, decoder_start_token_id=0)).save_pretrained(folder)
-    with pytest.raises(InputError, match=said) as error:
-        Embedder(folder)
-    assert "\n" not in str(error.value)
+def test_a_key_that_would_do_nothing_is_refused(tmp_path, encoder, lines, said):
+    file = tmp_path / "it.toml"
+    text = RECIPE.format("4-class", encoder)
+    text = text.replace('view = "flatten"', lines) if "view" in lines else f"{text}{lines}\n"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match=said):
+        Recipe.load(file)
 
 
-def test_loading_an_encoder_leaves_the_random_numbers_of_training_alone(encoder):
-    torch.manual_seed(0)
-    expected = torch.rand(3)
-    torch.manual_seed(0)
-    Embedder(encoder)
-    assert torch.equal(torch.rand(3), expected)
+def test_what_it_cannot_be_trained_with_is_one_line(run, recipe_file, quick_model, sample_repo, tmp_path):
+    command = ["train", recipe_file, "--data", sample_repo, "--out", tmp_path / "it"]
+    with pytest.raises(InputError, match="its backbone is frozen"):
+        train(Recipe.load(recipe_file), data=sample_repo, out=tmp_path / "it")
+    for options, said in (
+        (["--save-steps", "5"], "--save-steps has no place here"),
+        (["--track", "tensorboard"], "--track has no place here"),
+        (["--teacher", quick_model], "the key 'teachers' has no place here"),
+        (["--backbone", quick_model], "trained on 4-class, and knows the labels of these rows"),
+    ):
+        code, _, err = run(*command, *options)
+        assert (code, err.count("\n")) == (2, 1)
+        assert said in err
+    assert not [*tmp_path.iterdir()]
 
 
-def test_the_machine_is_ridge_regression_on_the_sum_of_two_gaussian_kernels(rows):
-    columns, labels = ("b1", "b2"), [row["label"] for row in rows]
-    train, test = rows[:90], rows[90:]
-    said = KernelRegression(columns, letters).fit(train, labels[:90]).predict_proba(test)
-
-    # The same, utterance by utterance.
-    def unit(vectors):
-        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-
-    mean = np.mean([letters([row[name] for row in train]) for name in columns], axis=(0, 1))
-    total = {"embeddings": 0.0, "words": 0.0}
-    for name in columns:
-        weight = kernel_regression.WEIGHTS.get(name, 1.0)
-        words = kernel_regression.vectorizer().fit([row[name] for row in train])
-        for kind, vectors in (
-            ("embeddings", unit(letters([row[name] for row in rows]) - mean)),
-            ("words", words.transform([row[name] for row in rows]).toarray()),
-        ):
-            squared = 2 - 2 * vectors @ vectors[:90].T
-            total[kind] = total[kind] + weight * squared
-    similar = sum(np.exp(-kernel_regression.GAMMA * each) for each in total.values())
-    indicators = np.eye(4)[labels]
-    shares = indicators[:90].mean(0)
-    solved = np.linalg.solve(similar[:90] + kernel_regression.RIDGE * np.eye(90), indicators[:90] - shares)
-    expected = np.maximum(similar[90:] @ solved + shares, kernel_regression.MIN_PROBABILITY)
-    assert_allclose(said, expected / expected.sum(1, keepdims=True), atol=1e-4)
+def test_an_older_folder_is_loaded(fitted, tmp_path):
+    older = shutil.copytree(fitted, tmp_path / "older")
+    description = read_json(older / "kernel.json")
+    write_json(older / "frozen.json", {key: description.pop(key) for key in ("encoders", "labels")})
+    del description["cdconv_decision"]
+    write_json(older / "kernel.json", description)
+    rule = load_rule(fitted)
+    write_json(older / "decision.json", {**rule.without_curve(), "curve": []})
+    one, other = KernelClassifier.load(older), KernelClassifier.load(fitted)
+    assert one.labels == other.labels
+    assert one.rule == replace(rule, curve=())
 
 
-def test_only_what_it_reads_matters(rows):
-    labels = [row["label"] for row in rows]
-    model = KernelRegression(("b1", "b2"), letters).fit(rows, labels)
-    others = [{**row, "u1": "别的", "u2": "别的"} for row in rows[:5]]
-    assert_allclose(model.predict_proba(others), model.predict_proba(rows[:5]))
-    others = [{**row, "b2": "别的"} for row in rows[:5]]
-    assert np.abs(model.predict_proba(others) - model.predict_proba(rows[:5])).max() > 0.01
+def test_a_share_of_the_rows_is_what_it_is_fitted_to(recipe_file, sample_repo, tmp_path):
+    from contradiction.training import kernel
+
+    few = kernel.train(Recipe.load(recipe_file).with_changes(share=0.5), data=sample_repo, out=tmp_path / "few")
+    rows = len(load_split(sample_repo, "4-class", "train"))
+    assert len(load_file(few / "kernel.safetensors")["dual"]) == pytest.approx(rows / 2, abs=2)
+    assert leakage.why_seen(record.read(few), "4-class-grouped", "test") is not None
 
 
-def test_without_an_encoder_n_grams_are_all_that_is_compared(rows):
-    labels = [row["label"] for row in rows]
-    alone = KernelRegression(("b1", "b2")).fit(rows, labels).predict_proba(rows)
-    both = KernelRegression(("b1", "b2"), letters).fit(rows, labels).predict_proba(rows)
-    nothing = KernelRegression(("b1", "b2"), lambda texts: np.ones((len(texts), 2), dtype=np.float32)).fit(rows, labels)
-    assert np.abs(alone - both).max() > 0.01
-    # A kernel that is the same for all pairs adds a constant alone, which the shares of the labels have already.
-    assert_allclose(nothing.predict_proba(rows), alone, atol=0.01)
-
-
-@pytest.mark.parametrize("config", ["4-class", "2-class", "4-class-grouped"])
-def test_the_baseline_decides_by_a_rule_that_is_chosen_on_validation(sample_repo, encoder, embed, config):
-    found = kernel_ridge(sample_repo, config, embed)
-    results.check("it", found)
-    train, validation, test = (load_split(sample_repo, config, each) for each in ("train", "validation", "test"))
-    assert (found["name"], found["kind"], found["ids"]) == ("kernel ridge, encoder", "baseline", test["id"][:])
-    assert re.fullmatch("encoder@[0-9a-f]{12}", found["embedder"])
-    model = KernelRegression(CONVERSATION, embed).fit(list(train), train["label"])
-    logs = {
-        name: np.log(model.predict_proba(list(each))) for name, each in (("validation", validation), ("test", test))
-    }
-    plain = found.get("argmax", found)["predictions"]
-    assert plain == logs["test"].argmax(axis=1).tolist()
-    names = found["metrics"]["labels"]
-    rule = calibration.fit(logs["validation"], np.array(validation["label"]), names)
-    said = softmax(logs["test"] / rule.temperature + [rule.biases[name] for name in names], axis=1)
-    assert_allclose(found["probabilities"], said, atol=1e-6)
-    if config == "2-class":
-        assert found["predictions"] == (said[:, 1] >= found["rule"]["cut"]).astype(int).tolist()
-    else:
-        assert found["predictions"] == (np.log(said) + [rule.offsets[name] for name in names]).argmax(axis=1).tolist()
-        assert found["predictions"] != plain
-
-
-def test_the_command_keeps_it_beside_the_others(run, sample_repo, encoder, tmp_path):
-    options = ["--data", sample_repo, "--config", "4-class", "--out", tmp_path]
-    code, said, _ = run("baselines", *options, "--embedder", encoder)
-    assert code == 0
-    assert "kernel ridge, encoder" in said
-    kept = {each["name"]: each for each in results.load(tmp_path)}
-    assert kept.keys() == {*baselines.FEATURES.values(), "kernel ridge, n-grams", "kernel ridge, encoder"}
-    code, _, err = run("baselines", *options, "--embedder", tmp_path / "nothing")
-    assert (code, err.count("\n")) == (2, 1)
-
-
-def test_an_encoder_that_knows_the_labels_is_no_baseline(run, sample_repo, quick_model, tmp_path):
-    code, _, err = run("baselines", "--data", sample_repo, "--config", "4-class-grouped", "--embedder", quick_model)
+def test_more_rows_than_can_be_compared_are_one_line(run, recipe_file, sample_repo, tmp_path, monkeypatch):
+    monkeypatch.setattr(kernel_regression, "MAX_ROWS", 50)
+    code, _, err = run("train", recipe_file, "--data", sample_repo, "--out", tmp_path / "it")
     assert code == 2
-    assert "trained on 4-class, and knows the labels of these rows" in err
+    assert "fit it to a share of the rows, 50 at most" in err.splitlines()[-1]
+    assert not [*tmp_path.iterdir()]
 
 
-def test_a_baseline_that_was_not_run_on_a_config_has_an_empty_cell_there(sample_repo, tmp_path):
-    for config, name in (("2-class", "one"), ("4-class", "one"), ("4-class", "other")):
-        found = {**kernel_ridge(sample_repo, config), "name": name}
-        results.save(found, tmp_path / f"{name}.{config}.json")
-    table = baseline_table(tmp_path)
-    assert list(table.header) == ["features", "2-class", "4-class"]
-    assert [[bool(cell) for cell in row] for row in table.rows] == [[True, True, True], [True, False, True]]
+def test_what_is_damaged_is_one_line(fitted, tmp_path):
+    broken = shutil.copytree(fitted, tmp_path / "it")
+    arrays = load_file(broken / "kernel.safetensors")
+
+    def rewrite(**changed):
+        save_file({name: each.copy() for name, each in {**arrays, **changed}.items()}, broken / "kernel.safetensors")
+
+    description = read_json(broken / "kernel.json")
+
+    def describe(**changed):
+        write_json(broken / "kernel.json", description | changed)
+
+    for damage, said in (
+        (lambda: describe(labels=None), "names no labels"),
+        (lambda: describe(labels=["a"]), "its labels are a"),
+        (lambda: describe(encoders=[]), '"encoders": '),
+        (lambda: describe(ngrams=None), "damaged or not of one model"),
+        (lambda: save_file({"dual": arrays["dual"]}, broken / "kernel.safetensors"), "damaged or not of one model"),
+        (lambda: rewrite(embeddings=arrays["embeddings"][1:]), r"embeddings of 2\d\d rows and of this encoder are"),
+        (lambda: rewrite(mean=arrays["mean"][1:]), r"embeddings of 2\d\d rows and of this encoder are"),
+        (lambda: rewrite(shares=arrays["shares"][1:]), "4 classes and weights for 4"),
+        (lambda: (broken / "kernel.safetensors").write_bytes(b"nothing"), "damaged or not of one model"),
+        (lambda: shutil.rmtree(broken / "encoder"), "neither a folder with an encoder"),
+    ):
+        damage()
+        with pytest.raises(InputError, match=said) as error:
+            ContradictionDetector.from_pretrained(broken)
+        assert "\n" not in str(error.value)
+        describe()
+    for options, said in (({"view": "flatten"}, "leave the view out"), ({"precision": "fp16"}, "fp16 is slower")):
+        with pytest.raises(InputError, match=said):
+            ContradictionDetector.from_pretrained(fitted, device="cpu", **options)
+    with pytest.raises(InputError, match="batch_size 0"):
+        ContradictionDetector.from_pretrained(fitted).batch([chat("你好", "你好")] * 2, batch_size=0)
+
+
+def test_a_reply_with_nothing_before_it_is_left_to_those_that_judge_such_ones(fitted, quick_model):
+    opening = chat("你好", "我有一只猫，我没有猫")
+    assert ContradictionDetector.from_pretrained(fitted)(opening).label is None
+    still, flatten = KernelClassifier.load(fitted), CheckpointClassifier.load(quick_model)
+    window = {"u1": "", "b1": "", "u2": "你好", "b2": "我有一只猫，我没有猫"}
+    [alone] = flatten.predict([window])
+    both = EnsembleClassifier([still, flatten])
+    assert_allclose(both.logits([window])[0], np.log([alone.probabilities[name] for name in both.labels]), atol=1e-5)
+    assert ContradictionDetector(both)(opening).label is not None

@@ -193,10 +193,10 @@ def test_it_is_saved_as_json_and_not_pickled(detector, tmp_path):
 def test_a_file_that_holds_no_monitor_is_refused_by_name(detector, tmp_path):
     path = tmp_path / "chat.json"
     path.write_text('{"messages": []}', encoding="utf-8")
-    with pytest.raises(InputError, match=r"chat\.json: no saved monitor: it must be a JSON object"):
+    with pytest.raises(InputError, match=r"chat\.json: not a saved monitor: it must be a JSON object"):
         Monitor.load(detector, path)
     path.write_bytes(b"\xff\xfe")
-    with pytest.raises(InputError, match=r"chat\.json: no saved monitor: not UTF-8"):
+    with pytest.raises(InputError, match=r"chat\.json: not a saved monitor: not UTF-8"):
         Monitor.load(detector, path)
 
 
@@ -225,7 +225,7 @@ def test_a_text_that_is_no_saved_monitor_is_refused(detector, change, said):
 
 @pytest.mark.parametrize("text", ["", "[]", "null", "{", "你好"])
 def test_what_is_no_json_object_is_refused(detector, text):
-    with pytest.raises(InputError, match="no saved monitor"):
+    with pytest.raises(InputError, match="not a saved monitor"):
         Monitor.from_json(detector, text)
 
 

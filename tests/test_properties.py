@@ -9,14 +9,12 @@ from types import MappingProxyType
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from tokenizers import Tokenizer, models, pre_tokenizers, processors
-from transformers import PreTrainedTokenizerFast, set_seed
+from transformers import set_seed
 
 from contradiction.conversation import read_turns
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.inference.torch_backend import TorchBackend
-from contradiction.inputs.tokenization import MARGIN, encode, has_known_token, text_end
 from contradiction.inputs.views import CONVERSATION, model_input
 from contradiction.labels import HISTORY, NON_CONTRADICTION
 from contradiction.methods.checkpoint import CheckpointClassifier
@@ -394,48 +392,6 @@ def test_chats_of_five_hundred_turns_and_of_a_megabyte_a_message(detector):
     assert (
         found[1].reason == "only the last tokens of the history and of the reply were read: the model reads at most 64"
     )
-
-
-def unigram():
-    pieces = ["[CLS]", "[SEP]", "[PAD]", "<unk>", "▁", *"没养过猫我c", "没养", "养过", "▁我", "我没", "at", "cat"]
-    made = Tokenizer(models.Unigram([(piece, -float(len(piece) + index % 3)) for index, piece in enumerate(pieces)], 3))
-    made.pre_tokenizer = pre_tokenizers.Metaspace()
-    made.post_processor = processors.BertProcessing(("[SEP]", 1), ("[CLS]", 0))
-    return PreTrainedTokenizerFast(
-        tokenizer_object=made, unk_token="<unk>", sep_token="[SEP]", cls_token="[CLS]", pad_token="[PAD]"
-    )
-
-
-@pytest.mark.parametrize("kind", ["WordPiece", "Unigram"])
-@settings(max_examples=25, **many)
-@given(seed=seeds, side=st.sampled_from(["text", "text_pair"]))
-def test_of_a_very_long_text_the_same_tokens_are_read_as_if_all_had_been_looked_at(detector, kind, seed, side):
-    tokenizer = detector.classifier.backend.tokenizer if kind == "WordPiece" else unigram()
-    draw = random.Random(seed)
-    words = ("我没养过猫", "猫", "养过", " cat", "😀", " ", "\u0301", "没", "xyz" * 50, "我", "\n", "，", "[ SEP]")
-    long = "".join(draw.choices(words, k=6000))
-    one = {"text": "我养猫", "text_pair": "我没养过猫", side: long}
-    assert len(text_end(long, LIMIT, lambda text: len(tokenizer.tokenize(text)))) < len(long) / 2, "else nothing is cut"
-    [found], [unread] = encode(tokenizer, [one], LIMIT)
-    how = "only_first" if side == "text" else "longest_first"
-    whole = tokenizer(one["text"], one["text_pair"], truncation=how, max_length=LIMIT, verbose=False)
-    assert found["input_ids"] == whole["input_ids"]
-    assert unread and ("reply" in unread) == (side == "text_pair")
-
-
-def test_text_without_tokens_is_no_reason_to_look_at_all_of_it(detector):
-    tokenizer = detector.classifier.backend.tokenizer
-    looked = []
-    nothing = "\u200b" * 1_000_000
-    end = text_end(f"我{nothing}", LIMIT, lambda text: looked.append(len(text)) or len(tokenizer.tokenize(text)))
-    assert sum(looked) + len(end) < 40_000
-    [found], [unread] = encode(tokenizer, [{"text": f"我{nothing}", "text_pair": "我没养过猫"}], LIMIT)
-    assert unread == "only the last tokens of the history were read: the model reads at most 64"
-    assert len(found["input_ids"]) < LIMIT
-    # What is long, but not that long, is looked at whole, and so is no reason to say that anything was left out.
-    [found], [unread] = encode(tokenizer, [{"text": f"我{nothing[:9000]}", "text_pair": "我没养过猫"}], LIMIT)
-    assert unread is None and tokenizer.convert_tokens_to_ids("我") in found["input_ids"]
-    assert has_known_token(tokenizer, f"我{nothing[: MARGIN * 60]}") and not has_known_token(tokenizer, nothing)
 
 
 def test_that_was_more_than_twenty_thousand_chats(request):

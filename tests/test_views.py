@@ -8,7 +8,6 @@ import pytest
 from tokenizers import Tokenizer, models
 from transformers import PreTrainedTokenizerFast
 
-from contradiction.inputs.tokenization import encode
 from contradiction.inputs.views import VIEWS, model_input
 from contradiction.training.initialize import character_tokenizer
 
@@ -71,13 +70,3 @@ def test_a_tokenizer_made_from_texts_is_the_same_in_every_process():
 def test_a_tokenizer_without_a_separator_gets_a_line_break():
     bare = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(models.WordLevel({"[UNK]": 0}, unk_token="[UNK]")))
     assert model_input(ROW, VIEWS["flatten"], bare)["text"] == "你好吗\n我很好\n你多大"
-
-
-def test_what_is_too_long_is_cut_from_the_left_and_counted(tokenizer):
-    row = {**ROW, "u1": "你" * 100}
-    [encoded], [unread] = encode(tokenizer, [model_input(row, VIEWS["flatten"], tokenizer)], 20)
-    assert len(encoded["input_ids"]) == 20
-    whole = tokenizer(*model_input(row, VIEWS["flatten"], tokenizer).values())["input_ids"]
-    assert f"the first {len(whole) - 20} tokens of the history were not read" in unread
-    kept = tokenizer.decode(encoded["input_ids"], skip_special_tokens=True).replace(" ", "")
-    assert kept.endswith("我很好你多大我三岁")

@@ -55,8 +55,8 @@ class EnsembleClassifier(SoftmaxClassifier):
         first = members[0]
         for other in members[1:]:
             if set(other.labels) != set(first.labels):
-                one, two = (f"{member.name} tells {', '.join(member.labels)}" for member in (first, other))
-                raise InputError(f"{name}: the members of an ensemble have the same labels, but {one}; {two}")
+                one, two = (f"{member.name} has {', '.join(member.labels)}" for member in (first, other))
+                raise InputError(f"{name}: the members of an ensemble must have the same labels; {one}, and {two}")
         self.members, self._calibrate = tuple(members), calibrate
         read = {column for member in members for column in member.columns}
         # The columns of the first member where they are not those of a conversation: premise and hypothesis.

@@ -158,7 +158,9 @@ def test_in_a_whole_chat_each_reply_says_what_it_is_judged_to_be(wording, bubble
 
 
 def test_what_a_visitor_wrote_is_no_markdown_and_names_no_message(wording):
-    reason = "messages[0] holds what is no text and was not read: 'messages[99] ![](http://192.0.2.1/x.png)<b>'"
+    reason = (
+        "messages[0] holds content that is not text and was not read: 'messages[99] ![](http://192.0.2.1/x.png)<b>'"
+    )
     verdict = Verdict(NON_CONTRADICTION, 0.9, {}, checked=False, reason=reason)
     said = wording.because(verdict, wording.ENGLISH, ["message 1"])
     assert said.startswith("message 1 holds ")

@@ -1,0 +1,114 @@
+"""From chat messages to turns."""
+
+import pytest
+from chats import chat
+
+from contradiction.conversation import is_blank, is_chinese, read_turns
+from contradiction.errors import InputError
+
+CHAT = ("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
+
+
+def test_turns_know_their_places():
+    [first, second] = read_turns(chat(*CHAT))
+    assert (first.user, first.reply, first.user_messages, first.reply_messages) == (*CHAT[:2], (0,), (1,))
+    assert (second.user, second.reply, second.user_messages, second.reply_messages) == (*CHAT[2:], (2,), (3,))
+
+
+def test_blank_is_what_says_nothing():
+    assert all(is_blank(text) for text in ("", " ", "……", "!?", "\u3000"))
+    assert not any(is_blank(text) for text in ("好", "a", "1", "😀", "+"))
+
+
+def spoken(*pairs):
+    return [{"role": role, "content": text} for role, text in pairs]
+
+
+def test_messages_in_a_row_by_one_side_are_one_utterance():
+    messages = spoken(
+        ("system", "你是客服"), ("assistant", "你好"), ("user", "在吗"), ("user", "问个事"), ("assistant", "在"),
+        ("assistant", "请说"), ("user", "算了"),
+    )  # fmt: skip
+    first, second = read_turns(messages)
+    assert (first.user, first.reply, first.user_messages, first.reply_messages) == ("", "你好", (), (1,))
+    assert (second.user, second.reply) == ("在吗\n问个事", "在\n请说")
+    assert (second.user_messages, second.reply_messages) == ((2, 3), (4, 5))
+
+
+def test_the_text_parts_of_a_message_are_read_and_the_others_named(detector):
+    parts = [
+        {"type": "text", "text": "你养"},
+        {"type": "image_url", "image_url": {}},
+        {"type": "text", "text": "猫吗？"},
+    ]
+    messages = [{"role": "user", "content": parts}, *chat("", "养了一只橘猫", "叫什么？", "我没养过猫呀")[1:]]
+    verdict = detector(messages)
+    assert not verdict.checked
+    assert verdict.reason == "messages[0] holds content that is not text and was not read: 'image_url'"
+    assert verdict.scores == detector(chat("你养\n猫吗？", *[m["content"] for m in messages[1:]])).scores
+
+
+CALL = {"tool_calls": [{"id": "1", "type": "function", "function": {"name": "weather", "arguments": "{}"}}]}
+
+
+def test_tools_are_passed_over_and_a_call_alone_is_no_reply(detector):
+    first, second, third, fourth = chat("你养猫吗？", "养了一只橘猫", "叫什么？", "我没养过猫呀")
+    bare = [first, second, third, fourth]
+    called = [
+        first,
+        {"role": "assistant", "content": None, **CALL},
+        {"role": "tool", "tool_call_id": "1", "content": {"cats": 1}},
+        {"role": "assistant", "function_call": {"name": "cat", "arguments": "{}"}},
+        {"role": "function", "name": "cat", "content": None},
+        second,
+        third,
+        {**fourth, **CALL},  # what is said beside a call is said
+        {"role": "assistant", "content": "", **CALL},
+    ]
+    assert [(turn.reply, turn.reply_messages) for turn in read_turns(called)] == [
+        ("养了一只橘猫", (5,)),
+        ("我没养过猫呀", (7,)),
+    ]
+    verdict, expected = detector(called), detector(bare)
+    assert (verdict.label, verdict.scores, verdict.reply) == (expected.label, expected.scores, (7,))
+    assert verdict.checked
+
+
+def test_null_is_as_good_as_empty_and_no_call_where_none_is_made(detector):
+    messages = chat("你养猫吗？", "养了一只橘猫", "叫什么？", None)
+    for more in ({}, {"tool_calls": None}, {"tool_calls": []}):
+        verdict = detector([*messages[:3], {**messages[3], **more}])
+        assert (verdict.label, verdict.reason, verdict.reply) == (None, "the reply holds no words", (3,))
+    assert detector([*messages[:3], {"role": "assistant", "content": [], **CALL}]).reply == (1,)
+    with pytest.raises(InputError, match=r"messages\[3\] has no 'content'"):
+        detector([*messages[:3], {"role": "assistant", "tool_calls": []}])
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        {"content": None, "refusal": "我不能说"},
+        {"content": [{"type": "refusal", "refusal": "我不能说"}]},
+        {"content": "我不能说", "refusal": None},
+    ],
+)
+def test_a_refusal_is_what_the_assistant_says(refused):
+    [turn] = read_turns([{"role": "user", "content": "你养猫吗？"}, {"role": "assistant", **refused}])
+    assert (turn.reply, turn.unread) == ("我不能说", None)
+
+
+@pytest.mark.parametrize(
+    ("text", "chinese"),
+    [
+        ("我没养过猫", True),
+        ("我用Python写API", True),
+        ("18", True),
+        ("😀", True),
+        ("I have no cat", False),
+        ("私は猫を飼っていません", False),
+        ("고양이를 키우지 않아요", False),
+        ("ok好", True),
+    ],
+)
+def test_language_is_told_by_words(text, chinese):
+    assert is_chinese(text) == chinese

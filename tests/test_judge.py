@@ -1,0 +1,163 @@
+"""Chats of any length: how windows are put together, and what the verdict says of them."""
+
+import math
+
+import pytest
+from chats import chat
+
+from contradiction.conversation import read_turns
+from contradiction.detector import ContradictionDetector
+from contradiction.errors import InputError
+from contradiction.inputs.windows import windows
+from contradiction.labels import HISTORY, INTRA, LABELS, NON_CONTRADICTION
+from contradiction.methods.checkpoint import CheckpointClassifier
+
+
+@pytest.fixture(scope="module")
+def long(sample_rows):
+    """A chat of 24 short messages made of the sample's first turns, each of another context."""
+    seen = {row["u1"]: row for row in sample_rows if len(row["u1"] + row["b1"]) < 24}
+    return chat(*(text for row in list(seen.values())[:12] for text in (row["u1"], row["b1"])))
+
+
+def test_a_long_chat_is_put_together_from_its_windows(detector, long):
+    turns = read_turns(long)
+    place = len(turns) - 1
+    read = detector.classifier.predict([each.row for each in windows(turns, place)])
+    history = [each.probabilities[HISTORY] for each in read]
+    nearest = read[-1].probabilities
+    verdict = detector(long)
+    assert verdict.scores[HISTORY] == pytest.approx(max(history), abs=1e-6)
+    assert max(history) > history[-1] + 0.01, "else the maximum is not told from the nearest"
+    assert math.isclose(sum(verdict.scores.values()), 1, abs_tol=1e-6)
+    # What is not history is shared as in the nearest window.
+    assert verdict.scores[INTRA] / verdict.scores[NON_CONTRADICTION] == pytest.approx(
+        nearest[INTRA] / nearest[NON_CONTRADICTION], rel=1e-4
+    )
+    assert verdict.reply == (23,)
+
+
+def test_evidence_is_the_surest_window_and_the_others_above_the_threshold_follow(detector, long):
+    sure = detector.with_settings(threshold=0.0, categories=[HISTORY])
+    verdict = sure(long)
+    assert verdict.label == HISTORY
+    turns = read_turns(long)
+    read = detector.classifier.predict([each.row for each in windows(turns, len(turns) - 1)])
+    order = sorted(range(len(read)), key=lambda number: -read[number].probabilities[HISTORY])
+    assert verdict.evidence == turns[order[0]].reply_messages
+    assert [each.messages for each in verdict.further] == [turns[number].reply_messages for number in order[1:]]
+    floor = read[order[2]].probabilities[HISTORY] - 1e-6
+    assert len(detector.with_settings(threshold=floor, categories=[HISTORY])(long).further) == 2
+
+
+def test_a_two_class_detector_names_evidence_only_where_it_reads_pairs(two_class, long):
+    assert two_class.with_settings(threshold=0.0)(long).evidence == ()
+    [index] = two_class.with_settings(threshold=0.0, windowing="structured")(long).evidence
+    assert index % 2 == 1
+
+
+def test_scan_judges_every_reply_as_if_it_were_the_last(detector, long):
+    verdicts = detector.scan(long)
+    assert [each.reply for each in verdicts] == [(index,) for index in range(1, 24, 2)]
+    for index, verdict in zip(range(1, 24, 2), verdicts, strict=True):
+        alone = detector(long[: index + 1])
+        assert (verdict.label, verdict.evidence, verdict.reply) == (alone.label, alone.evidence, alone.reply)
+        assert verdict.scores == pytest.approx(alone.scores, abs=1e-6)
+
+
+def test_many_chats_are_scanned_as_one_by_one(detector, long):
+    chats = [long[:6], long[2:20], long[:1], long]
+    together = detector.scan_batch(chats, batch_size=5)
+    assert [len(each) for each in together] == [3, 9, 0, 12]
+    for messages, verdicts in zip(chats, together, strict=True):
+        for one, other in zip(detector.scan(messages), verdicts, strict=True):
+            assert one.label == other.label
+            assert one.scores == pytest.approx(other.scores, abs=1e-6)
+
+
+def test_windows_are_held_in_parts(detector, long, monkeypatch):
+    whole = detector.scan(long)
+    monkeypatch.setattr("contradiction.judge.CHUNK", 5)
+    for one, other in zip(whole, detector.scan(long), strict=True):
+        assert one.scores == pytest.approx(other.scores, abs=1e-6)
+
+
+@pytest.mark.parametrize(("earlier", "said"), [("no cat at all, sorry, 我", "not in Chinese"), ("🙀", "no word that")])
+def test_an_earlier_reply_that_cannot_be_read_is_said(detector, earlier, said):
+    verdict = detector(chat("你养猫吗？", earlier, "它叫什么名字？", "它叫橘子"))
+    assert not verdict.checked
+    assert verdict.reason.startswith("messages[1] ") and said in verdict.reason
+
+
+def test_no_other_reply_stands_in_for_one_that_was_cut(detector):
+    messages = chat("很" * 80, "养了一只橘猫", "你好", "你好呀", "它叫什么名字？", "我没养过猫呀")
+    first, second = detector.classifier.predict([each.row for each in windows(read_turns(messages), 2)])
+    assert first.truncation and not second.truncation
+    calls = detector.with_settings(threshold=0.0, categories=[HISTORY])
+    surest_was_cut = first.probabilities[HISTORY] > second.probabilities[HISTORY]
+    assert calls(messages).evidence == (() if surest_was_cut else (3,))
+    reverse = [*messages[2:4], *messages[:2], *messages[4:]]
+    first, second = detector.classifier.predict([each.row for each in windows(read_turns(reverse), 2)])
+    assert calls(reverse).evidence == (() if second.probabilities[HISTORY] > first.probabilities[HISTORY] else (1,))
+
+
+def test_a_batch_size_below_one_is_refused(detector, long):
+    with pytest.raises(InputError, match="batch_size 0; it must be 1 or more"):
+        detector.batch([long], batch_size=0)
+
+
+def test_weights_that_are_no_numbers_are_never_fine(random_model, long):
+    classifier = CheckpointClassifier.load(random_model("4-class"))
+    classifier.backend.model.classifier.bias.data[0] = float("nan")
+    with pytest.raises(InputError, match="scores that are no numbers"):
+        ContradictionDetector(classifier)(long)
+
+
+def test_the_first_reply_is_judged_for_a_clash_within_it_alone(detector):
+    verdict = detector(chat("你养猫吗？", "我养猫，我从来没养过猫"))
+    assert verdict.label in (NON_CONTRADICTION, INTRA)
+    assert [name for name, each in verdict.scores.items() if each] == [NON_CONTRADICTION, INTRA]
+    assert verdict.checked
+
+
+def test_a_two_class_detector_says_that_it_cannot_judge_the_first_reply(two_class):
+    verdict = two_class(chat("你养猫吗？", "我养猫，我从来没养过猫"))
+    assert (verdict.label, verdict.checked) == (None, False)
+    assert "nothing was said before the reply" in verdict.reason
+
+
+def test_a_chat_without_a_reply_has_nothing_to_judge(detector):
+    verdict = detector([{"role": "user", "content": "在吗"}])
+    assert (verdict.label, verdict.checked, verdict.reply) == (None, False, ())
+    assert verdict.reason == "the chat holds no message by the assistant"
+
+
+def test_max_turns_bounds_what_is_read_and_says_so(detector, long):
+    verdict = detector.with_settings(max_turns=3)(long)
+    assert not verdict.checked
+    assert verdict.reason == "of 11 earlier turns only the last 3 were read, as max_turns asks"
+    assert verdict.scores == pytest.approx(detector(long[-8:]).scores, abs=1e-6)
+    assert detector.with_settings(max_turns=11)(long).checked
+
+
+def test_a_history_too_long_for_one_input_is_cut_and_said(detector, long):
+    verdict = detector.with_settings(windowing="unstructured")(long)
+    assert "of the history were not read: the model reads at most 64" in verdict.reason
+
+
+@pytest.mark.parametrize("windowing", ["windowed", "structured", "unstructured"])
+def test_an_earlier_reply_that_the_model_cannot_read_is_said_in_every_reading(detector, windowing):
+    messages = chat("你养猫吗？", "I have a cat", "它叫什么？", "叫小橘", "它几岁了？", "我没养过猫呀")
+    verdict = detector.with_settings(windowing=windowing)(messages)
+    assert (verdict.checked, verdict.label is None) == (False, False)
+    assert verdict.reason == "messages[1] holds no word that the model knows"
+
+
+def test_a_reply_in_another_language_is_never_called_fine(detector):
+    verdict = detector(chat("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "no cat at all, sorry, 我"))
+    assert (verdict.label, verdict.checked) == (None, False)
+    assert "not in Chinese" in verdict.reason
+
+
+def test_label_names_are_those_of_the_task(detector, two_class):
+    assert (detector.labels, two_class.labels) == (LABELS["4-class"], LABELS["2-class"])

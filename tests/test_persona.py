@@ -1,0 +1,141 @@
+"""A reply checked against facts about the bot."""
+
+import pytest
+
+from contradiction.detector import ContradictionDetector
+from contradiction.errors import InputError
+from contradiction.labels import CATEGORIES, CONTRADICTION, HISTORY, INTRA, NON_CONTRADICTION, OTHER, STAGES
+from contradiction.methods.checkpoint import CheckpointClassifier
+from contradiction.methods.hierarchical import HierarchicalClassifier
+
+FACTS = ("我养了一只橘猫", "我天天喝茶", "我住在北京", "我是一名老师")
+
+
+@pytest.fixture(scope="module")
+def stages(random_model):
+    """Category -> a random classifier of it, as a stage of the hierarchical method."""
+    from contradiction.inference.torch_backend import TorchBackend
+
+    def stage(category):
+        backend = TorchBackend.load(random_model("2-class"))
+        backend.config = {**backend.config, "id2label": dict(enumerate(STAGES[category]))}
+        return CheckpointClassifier(backend, view=category, name=category)
+
+    return {category: stage(category) for category in CATEGORIES}
+
+
+@pytest.fixture(scope="module")
+def hierarchical(stages):
+    return ContradictionDetector(HierarchicalClassifier([*stages.values()]))
+
+
+@pytest.fixture(scope="module")
+def replies(sample_rows):
+    """Forty short replies of the sample, all different."""
+    return list(dict.fromkeys(row["b2"] for row in sample_rows if len(row["b2"]) < 14))[:40]
+
+
+def contradiction_probability(verdict):
+    return sum(each for name, each in verdict.scores.items() if name in (CONTRADICTION, *CATEGORIES))
+
+
+def history(judge, question, reply):
+    """P(history) of the reply against each fact, straight from the classifier."""
+    rows = [{"u1": "", "b1": fact, "u2": question, "b2": reply} for fact in FACTS]
+    return [judge.classifier.history_probability(each.probabilities) for each in judge.classifier.predict(rows)]
+
+
+@pytest.mark.parametrize("kind", ["detector", "two_class", "hierarchical"])
+def test_a_reply_is_held_against_each_fact(kind, request):
+    judge = request.getfixturevalue(kind)
+    scores = history(judge, "你养猫吗？", "我没养过猫呀")
+    order = sorted(range(len(FACTS)), key=lambda index: -scores[index])
+    verdict = judge.check(FACTS, "我没养过猫呀", "你养猫吗？")
+    label = CONTRADICTION if kind == "two_class" else HISTORY
+    assert contradiction_probability(verdict) == verdict.scores[label] == pytest.approx(scores[order[0]], abs=1e-6)
+    assert sum(verdict.scores.values()) == pytest.approx(1, abs=1e-6)
+    assert verdict.label == (label if scores[order[0]] >= 0.5 else NON_CONTRADICTION)
+    assert (verdict.checked, verdict.reply) == (True, ())
+    floor = (scores[order[1]] + scores[order[2]]) / 2
+    sure = judge.with_settings(threshold=floor).check(FACTS, "我没养过猫呀", "你养猫吗？")
+    assert (sure.label, sure.evidence) == (label, (order[0],))
+    assert [each.messages for each in sure.further] == [(order[1],)]
+    assert (
+        not judge.with_settings(threshold=min(1.0, scores[order[0]] + 1e-4))
+        .check(FACTS, "我没养过猫呀", "你养猫吗？")
+        .evidence
+    )
+
+
+def test_a_contradiction_within_the_reply_is_not_against_a_fact(detector, replies):
+    verdicts = [detector.check(FACTS[:1], reply) for reply in replies]
+    assert {verdict.label for verdict in verdicts} <= {NON_CONTRADICTION, HISTORY}
+    rows = [{"u1": "", "b1": FACTS[0], "u2": "", "b2": reply} for reply in replies]
+    read = [each.probabilities for each in detector.classifier.predict(rows)]
+    assert any(max(probabilities, key=probabilities.get) == INTRA for probabilities in read), "else it could not fail"
+
+
+def test_every_fact_is_read_by_itself_whatever_the_settings(detector):
+    plain = detector.check(FACTS, "我没养过猫呀", "你养猫吗？")
+    for settings in ({"max_turns": 1}, {"windowing": "structured"}, {"windowing": "unstructured"}):
+        assert detector.with_settings(**settings).check(FACTS, "我没养过猫呀", "你养猫吗？") == plain
+
+
+def test_without_facts_there_is_nothing_to_check(detector):
+    for facts in ([], ["", "……"]):
+        verdict = detector.check(facts, "我没养过猫呀")
+        assert (verdict.label, verdict.checked) == (None, False)
+        assert verdict.reason == "there is no fact to compare the reply with"
+
+
+def test_a_fact_that_cannot_be_read_is_said(detector):
+    verdict = detector.check(["", "I have a cat, 我", *FACTS], "我没养过猫呀")
+    assert verdict.reason == "facts[1] is not in Chinese, the language that the model was trained on"
+    assert not verdict.checked
+    assert verdict.scores == pytest.approx(detector.check(FACTS, "我没养过猫呀").scores, abs=1e-6)
+    only = detector.check(["I have a cat, 我"], "我没养过猫呀")
+    assert (only.label, only.reason) == (None, verdict.reason.replace("facts[1]", "facts[0]"))
+    long = detector.check(["我养了一只橘猫" * 20, *FACTS], "我没养过猫呀")
+    assert "were not read" in long.reason
+
+
+@pytest.mark.parametrize("reply", ["", "……", "no cat", "🦄"])
+def test_a_reply_that_cannot_be_read_is_never_called_fine(detector, reply):
+    verdict = detector.check(FACTS, reply)
+    assert (verdict.label, verdict.checked) == (None, False)
+    assert verdict.reason.startswith("the reply ")
+
+
+def test_only_what_holds_replies_against_earlier_ones_checks_facts(stages, detector, random_model):
+    assert ContradictionDetector(stages[HISTORY]).check(FACTS, "我没养过猫呀").label in (OTHER, HISTORY)
+    with pytest.raises(InputError, match=r"other, intra-sentence; .*a fact is contradicted"):
+        ContradictionDetector(stages[INTRA]).check(FACTS, "我没养过猫呀")
+    alone = ContradictionDetector(CheckpointClassifier.load(random_model("4-class"), view="reply-only"))
+    with pytest.raises(InputError, match=r"reads b2; .*b1 and b2"):
+        alone.check(FACTS, "我没养过猫呀")
+    with pytest.raises(InputError, match="category history"):
+        detector.with_settings(categories=[INTRA]).check(FACTS, "我没养过猫呀")
+
+
+@pytest.mark.parametrize(
+    ("facts", "reply", "question", "said"),
+    [
+        ("我养猫", "好", "", "facts is text; it must be a list of texts"),
+        (["我养猫", 3], "好", "", "facts[1] is a number; it must be text"),
+        (["我养猫"], None, "", "reply is null; it must be text"),
+        (["我养猫"], "好", None, "question is null; it must be text"),
+    ],
+)
+def test_what_is_no_text_is_refused(detector, facts, reply, question, said):
+    with pytest.raises(InputError) as error:
+        detector.check(facts, reply, question)
+    assert said in str(error.value)
+
+
+def test_a_fact_that_is_the_reply_itself_contradicts_nothing(detector):
+    verdict = detector.check(["我养了一只猫"], " 我养了一只猫 ")
+    assert (verdict.label, verdict.reason) == (None, "the facts say the same as the reply")
+    both = detector.check(["我养了一只猫", "我没养过猫"], "我养了一只猫")
+    alone = detector.check(["我没养过猫"], "我养了一只猫")
+    assert both.scores == pytest.approx(alone.scores, abs=1e-6)
+    assert 0 not in both.evidence

@@ -1,0 +1,188 @@
+"""What the settings of an operator make of the probabilities."""
+
+import shutil
+
+import numpy as np
+import pytest
+from chats import chat
+from transformers import BertForSequenceClassification, set_seed
+
+from contradiction.detector import ContradictionDetector
+from contradiction.errors import InputError
+from contradiction.inference.torch_backend import TorchBackend
+from contradiction.labels import CATEGORIES, HISTORY, INTRA, LABELS, NON_CONTRADICTION
+from contradiction.methods.checkpoint import CheckpointClassifier
+from contradiction.methods.decision import Point, Rule
+from contradiction.methods.loading import save_rule
+from contradiction.settings import Settings
+
+NAMES = LABELS["4-class"]
+
+
+CURVE = (Point(0.9, 0.2, 0.01), Point(0.7, 0.5, 0.05), Point(0.4, 0.8, 0.3))
+
+
+RULE = Rule(prior=0.4, curve=CURVE)
+
+
+def test_a_precision_asked_for_is_reached_with_the_most_recall():
+    assert Settings(threshold="precision>=0.8").threshold_for(RULE) == 0.7
+    assert Settings(threshold=" precision >= .6 ").threshold_for(RULE) == 0.4
+    # 0.03 * 0.2 / (0.03 * 0.2 + 0.97 * 0.01) = 0.38 is the best at 3 %.
+    with pytest.raises(InputError, match=r"precision 0\.5 was not reached at a prior of 0\.03; the best was 0\.38"):
+        Settings(threshold="precision>=0.5", prior=0.03).threshold_for(RULE)
+    limit = Settings(threshold="precision>=0.3", prior=0.03).threshold_for(RULE)
+    # The threshold moves with the probabilities: the same replies are called.
+    assert limit == pytest.approx(0.9 * (0.03 / 0.4) / (0.9 * (0.03 / 0.4) + 0.1 * (0.97 / 0.6)))
+
+
+def test_a_precision_cannot_be_asked_of_some_categories_only():
+    with pytest.raises(InputError, match="precision was measured with all categories"):
+        Settings(threshold="precision>=0.8", categories=["history"]).threshold_for(RULE)
+
+
+def test_a_prior_moves_the_odds_by_the_ratio_of_the_priors_odds():
+    scores = dict(zip(NAMES, (0.4, 0.1, 0.2, 0.3), strict=True))
+    after = Settings(prior=0.03).correct(scores, "4-class", RULE)
+    assert sum(after.values()) == pytest.approx(1)
+    before_odds, after_odds = 0.6 / 0.4, sum(after[name] for name in CATEGORIES) / after[NON_CONTRADICTION]
+    assert after_odds / before_odds == pytest.approx((0.03 / 0.97) / (0.4 / 0.6))
+    assert after["history"] / after["intra-sentence"] == pytest.approx(3)
+    assert Settings(prior=0.4).correct(scores, "4-class", RULE) == pytest.approx(scores)
+
+
+def test_a_prior_at_which_nothing_would_be_called_is_refused():
+    assert Settings(prior=0.3).threshold_for(RULE) == 0.5
+    with pytest.raises(InputError, match="at a prior of 0.03 hardly any validation reply would reach one half"):
+        Settings(prior=0.03).threshold_for(RULE)
+    assert Settings(prior=0.03, threshold=0.1).threshold_for(RULE) == 0.1
+
+
+def test_sure_probabilities_stay_sure_at_any_prior():
+    for sure in ((1.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0)):
+        scores = dict(zip(NAMES, sure, strict=True))
+        assert Settings(prior=0.03).correct(scores, "4-class", RULE) == pytest.approx(scores)
+
+
+@pytest.fixture(scope="module")
+def calibrated(random_model, tmp_path_factory):
+    """A model folder with a rule that changes labels."""
+    folder = tmp_path_factory.mktemp("calibrated") / "model"
+    shutil.copytree(random_model("4-class"), folder)
+    rule = Rule(0.7, {"history": -0.3}, {"role-confusion": 0.2}, 0.77, 0.4, CURVE)
+    save_rule(folder, rule)
+    return folder, rule
+
+
+def test_an_operator_threshold_replaces_the_rule(calibrated, sample_rows):
+    folder, rule = calibrated
+    texts = [[row[column] for column in ("u1", "b1", "u2", "b2")] for row in sample_rows[:60]]
+    chats = [[{"role": ("user", "assistant")[i % 2], "content": text} for i, text in enumerate(each)] for each in texts]
+    plain = ContradictionDetector.from_pretrained(folder).batch(chats)
+    middle = float(np.median([1 - each.scores[NON_CONTRADICTION] for each in plain]))
+    detector = ContradictionDetector.from_pretrained(folder, threshold=middle)
+    verdicts = detector.batch(chats)
+    for verdict in verdicts:
+        assert verdict.is_contradiction == (1 - verdict.scores[NON_CONTRADICTION] >= middle)
+    assert len({verdict.is_contradiction for verdict in verdicts}) == 2
+    corrected = detector.with_settings(threshold=None, prior=0.3).batch(chats)
+    for before, after in zip(verdicts, corrected, strict=True):
+        assert after.scores[NON_CONTRADICTION] > before.scores[NON_CONTRADICTION]
+
+
+def test_a_threshold_leaves_the_category_to_the_rule(detector, sample_rows):
+    chats = [chat(*(row[column] for column in ("u1", "b1", "u2", "b2"))) for row in sample_rows[:20]]
+    scores = [each.scores for each in detector.batch(chats)]
+    assert {max(CATEGORIES, key=each.__getitem__) for each in scores} != {"role-confusion"}
+    classifier = CheckpointClassifier(
+        detector.classifier.backend, "flatten", rule=Rule(offsets={"role-confusion": 30.0})
+    )
+    called = ContradictionDetector(classifier, Settings(threshold=0.0)).batch(chats)
+    assert {each.label for each in called} == {"role-confusion"}
+    allowed = ContradictionDetector(classifier, Settings(threshold=0.0, categories=("history",))).batch(chats)
+    assert {each.label for each in allowed} == {"history"}
+
+
+def test_below_a_threshold_the_most_probable_of_the_other_labels_is_given(detector, random_model, sample_rows):
+    model = stand_in(random_model("4-class"), LABELS["nli"])
+    model.classifier.bias.data[LABELS["nli"].index("neutral")] = 100
+    classifier = CheckpointClassifier(TorchBackend(model, detector.classifier.backend.tokenizer), "flatten")
+    chats = [chat(*(row[column] for column in ("u1", "b1", "u2", "b2"))) for row in sample_rows[:10]]
+    verdicts = ContradictionDetector(classifier, Settings(threshold=1.0)).batch(chats)
+    assert {each.label for each in verdicts} == {"neutral"}
+
+
+def stand_in(folder, labels):
+    """The tiny model with other labels."""
+    set_seed(5)
+    model = BertForSequenceClassification.from_pretrained(folder, num_labels=len(labels), ignore_mismatched_sizes=True)
+    model.config.id2label = dict(enumerate(labels))
+    return model
+
+
+@pytest.fixture(scope="module")
+def long(sample_rows):
+    """A chat of 24 short messages made of the sample's first turns, each of another context."""
+    seen = {row["u1"]: row for row in sample_rows if len(row["u1"] + row["b1"]) < 24}
+    return chat(*(text for row in list(seen.values())[:12] for text in (row["u1"], row["b1"])))
+
+
+def test_categories_that_the_labels_do_not_tell_are_refused(two_class):
+    with pytest.raises(InputError, match="categories history alone"):
+        two_class.with_settings(categories=[HISTORY])
+
+
+def test_the_probability_is_what_a_threshold_is_held_against(detector, two_class, long):
+    for judge in (detector, two_class, detector.with_settings(categories=[HISTORY])):
+        probability = judge(long).probability
+        assert judge.with_settings(threshold=probability)(long).is_contradiction
+        assert not judge.with_settings(threshold=probability + 1e-6)(long).is_contradiction
+    verdict = detector(long)
+    assert verdict.probability == pytest.approx(1 - verdict.scores[NON_CONTRADICTION])
+    assert detector(chat("在吗", "？！")).probability is None
+
+
+def test_categories_are_a_set(two_class, detector):
+    given = [HISTORY, *reversed(CATEGORIES)]
+    assert two_class.with_settings(categories=given).settings == two_class.settings
+    assert detector.with_settings(categories=[HISTORY, INTRA]).settings.categories == (INTRA, HISTORY)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"windowing": "whole"}, "windowing 'whole'; allowed are windowed, structured, unstructured"),
+        ({"max_turns": 0}, "max_turns 0; it must be a whole number, 1 or more"),
+        ({"threshold": 1.5}, "threshold 1.5; it must be a probability"),
+        ({"threshold": "precision>80"}, "threshold 'precision>80'; it must be a probability from 0 to 1, or like"),
+        ({"threshold": "precision>=0.8"}, "no precision was measured for it"),
+        ({"prior": 0}, "prior 0; it must be a share between 0 and 1"),
+        ({"prior": 0.03}, "a prior can only correct calibrated probabilities"),
+        ({"categories": ["histories"]}, "category 'histories'; allowed are intra-sentence"),
+        ({"categories": []}, "categories is empty"),
+        ({"categories": "history"}, "categories is 'history'; it must be a list"),
+        ({"threshold": True}, "threshold True; it must be a probability"),
+        ({"threshold": [1]}, "threshold [1]; it must be a probability"),
+        ({"prior": "0.03"}, "prior '0.03'; it must be a share"),
+        ({"max_turns": 1.5}, "max_turns 1.5; it must be a whole number"),
+        ({"max_turns": "3"}, "max_turns '3'; it must be a whole number"),
+    ],
+)
+def test_a_wrong_setting_is_refused(detector, settings, said):
+    with pytest.raises(InputError) as error:
+        detector.with_settings(**settings)
+    assert said in str(error.value)
+
+
+def test_a_model_that_reads_two_replies_cannot_read_unstructured(random_model):
+    classifier = CheckpointClassifier.load(random_model("4-class"), view="sentence-pair")
+    with pytest.raises(InputError, match="needs u1"):
+        ContradictionDetector(classifier).with_settings(windowing="unstructured")
+    verdict = ContradictionDetector(classifier)(chat("你好", "你好呀"))
+    assert (verdict.label, verdict.checked) == (None, False)
+
+
+def test_categories_that_are_off_are_never_called(detector, long):
+    only = detector.with_settings(categories=[INTRA])
+    assert {each.label for each in only.scan(long)} <= {NON_CONTRADICTION, INTRA}
+    assert {each.label for each in detector.scan(long)} - {NON_CONTRADICTION, INTRA}, "else it could not fail"
