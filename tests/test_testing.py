@@ -79,11 +79,11 @@ def test_the_first_reply_may_go_unjudged_only_beside_others(random_model):
 
 def test_a_folder_is_loaded_once_a_process_also_from_the_variable(random_model, monkeypatch):
     folder = random_model("4-class")
-    testing._loaded.cache_clear()
+    testing._load_once.cache_clear()
     monkeypatch.setenv("CDCONV_MODEL", str(folder))
     assert_consistent(CHAT, threshold=1.0)
     assert_consistent(CHAT, detector=folder, threshold=1.0)
-    assert (testing._loaded.cache_info().misses, testing._loaded.cache_info().hits) == (1, 1)
+    assert (testing._load_once.cache_info().misses, testing._load_once.cache_info().hits) == (1, 1)
 
 
 def test_without_a_detector_it_says_where_one_is_named(monkeypatch):
