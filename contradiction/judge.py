@@ -10,8 +10,7 @@ from contradiction.conversation import Turn, is_blank, is_chinese
 from contradiction.errors import InputError
 from contradiction.inference.base import OnBatch
 from contradiction.inputs.views import CONVERSATION
-from contradiction.inputs.windows import STRUCTURED, UNSTRUCTURED, Window
-from contradiction.inputs.windows import windows as windows_of
+from contradiction.inputs.windows import STRUCTURED, UNSTRUCTURED, Window, windows
 from contradiction.labels import CATEGORIES, CONTRADICTION, CONTRADICTIONS, HISTORY, is_contradiction
 from contradiction.methods.base import Classifier, Prediction
 from contradiction.methods.decision import Rule
@@ -31,14 +30,14 @@ class Case:
         turns: the turns of its chat.
         place: the position of its turn among them.
         windows: the windows in which it is read, the nearest last; empty where there is nothing to judge.
-        nothing: why there is nothing to judge; None where there is something.
+        reason: why there is nothing to judge; None where there is something.
         dropped: the number of turns before ``turns`` that are no longer held.
     """
 
     turns: Sequence[Turn]
     place: int
     windows: Sequence[Window] = ()
-    nothing: str | None = None
+    reason: str | None = None
     dropped: int = 0
 
 
@@ -99,8 +98,8 @@ class Judge:
     def case(self, turns: Sequence[Turn], place: int, dropped: int = 0) -> Case:
         """The case of the reply in ``turns[place]``; see :class:`Case` for ``dropped``."""
         if reason := self.why_unreadable(turns[place].reply):
-            return Case(turns, place, nothing=f"the reply {reason}", dropped=dropped)
-        chosen = windows_of(turns, place, self.settings.windowing, self.settings.max_turns)
+            return Case(turns, place, reason=f"the reply {reason}", dropped=dropped)
+        chosen = windows(turns, place, self.settings.windowing, self.settings.max_turns)
         return Case(turns, place, chosen, dropped=dropped)
 
     def judge_last_replies(
@@ -108,8 +107,8 @@ class Judge:
     ) -> list[Verdict]:
         """Judges the reply of the last turn of each chat; see :meth:`judge_replies`."""
         self.check_judges_replies()
-        nothing = "the chat holds no message by the assistant"
-        cases = [self.case(turns, len(turns) - 1) if turns else Case((), 0, nothing=nothing) for turns in chats]
+        no_reply = Case((), 0, reason="the chat holds no message by the assistant")
+        cases = [self.case(turns, len(turns) - 1) if turns else no_reply for turns in chats]
         return list(self.judge_replies(cases, batch_size=batch_size, on_batch=on_batch))
 
     def judge_replies(
@@ -139,12 +138,12 @@ class Judge:
             predictions: what the classifier makes of each window of the case.
         """
         reply = case.turns[case.place].reply_messages if case.turns else ()
-        if case.nothing:
-            return Verdict(None, None, {}, checked=False, reason=case.nothing, reply=reply)
-        windows = [prediction.probabilities for prediction in predictions]
+        if case.reason:
+            return Verdict(None, None, {}, checked=False, reason=case.reason, reply=reply)
+        by_window = [prediction.probabilities for prediction in predictions]
         opening = case.windows[-1].opening
         classifier = self.classifier
-        combined = classifier.opening_probabilities(windows[0]) if opening else classifier.combine_windows(windows)
+        combined = classifier.opening_probabilities(by_window[0]) if opening else classifier.combine_windows(by_window)
         if combined is None:
             return Verdict(None, None, {}, checked=False, reason=NOTHING_BEFORE, reply=reply)
         # The rule was chosen on replies to conversations. Its offsets would call every fourth opening reply a
@@ -207,7 +206,7 @@ class Judge:
         return [clash for _, clash in sorted(ranked, key=lambda item: -item[0])]
 
     def _unchecked_turns(self, case: Case) -> str | None:
-        """Why not all turns of the chat bear on the verdict; None where they do."""
+        """Why not all turns of the chat were checked; None where all were."""
         for place in (place for window in case.windows for place in window.earlier):
             if reason := self.why_unreadable(case.turns[place].reply):
                 first = case.turns[place].reply_messages

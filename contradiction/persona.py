@@ -43,12 +43,12 @@ def check(judge: Judge, facts: Sequence[str], reply: str, question: str = "") ->
         turns.append(Turn("", fact, (), (index,), problem and f"facts[{index}] {problem}"))
         if not is_blank(fact) and not problem and fact.strip() != reply.strip():
             windows.append(Window(dict(zip(CONVERSATION, ("", fact, question, reply), strict=True)), (index,)))
-    nothing = None
+    reason = None
     if problem := judge.why_unreadable(reply):
-        nothing = f"the reply {problem}"
+        reason = f"the reply {problem}"
     elif not windows:
-        nothing = _why_no_window(turns, reply)
-    case = Case((*turns, Turn(question, reply, (), ())), len(turns), () if nothing else windows, nothing)
+        reason = _why_no_window(turns, reply)
+    case = Case((*turns, Turn(question, reply, (), ())), len(turns), () if reason else windows, reason)
     # Structured, because pairs show which fact is contradicted also where the labels do not tell categories.
     judge = judge.with_settings(windowing=STRUCTURED, max_turns=None)
     predictions = judge.classifier.predict([window.row for window in case.windows])
