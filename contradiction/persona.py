@@ -18,8 +18,8 @@ def check(judge: Judge, facts: Sequence[str], reply: str, question: str = "") ->
 
     Each fact is read as an earlier reply, in a window of its own: (, fact, question, reply). Only a contradiction of
     the history can be one of a fact, so all other labels count as none. The settings apply, except ``windowing`` and
-    ``max_turns``: every fact is read. ``bench/facts.py`` measures how much the verdict depends on the fact, and how
-    much on the reply alone.
+    ``max_turns``: every fact is read. ``experiments/persona_facts.py`` measures how much the
+    verdict depends on the fact, and how much on the reply alone.
 
     Args:
         judge: the detector.

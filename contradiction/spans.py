@@ -74,7 +74,7 @@ def locate(judge: Judge, messages: Messages, verdict: Verdict | None = None) -> 
       clause of the judged reply. The clauses without which a contradiction is least likely are returned. n and m
       clauses take n + m windows; a reply of one clause takes none.
 
-    The accuracy depends on the model and may be no better than chance: ``bench/locate.py`` measures it.
+    The accuracy depends on the model and may be no better than chance: ``experiments/locate_clause.py`` measures it.
 
     Args:
         judge: the detector.

@@ -1,11 +1,11 @@
-"""What the settings of kernel ridge regression are worth on validation.
+"""What are the settings of kernel ridge regression worth? Fits it with other settings and scores it on validation.
 
-    .venv/bin/python bench/kernel.py --embedder intfloat/multilingual-e5-small
+    .venv/bin/python experiments/kernel_settings.py --embedder intfloat/multilingual-e5-small
 
-Fits it with other widths of the Gaussian, other ridges and other weights of the utterances, one changed at a time, on
-the training split of 4-class and of 4-class-grouped. Prints the mean over the labels of the average precision, in
-percent, and the log loss, on validation; neither needs a decision rule. Without --embedder n-grams are all that is
-compared.
+One setting is changed at a time: the width of the Gaussian, the ridge, and the weights of the utterances. It is fitted
+to the training splits of 4-class and of 4-class-grouped. The script prints the mean over the labels of the average
+precision, in percent, and the log loss, on validation; neither needs a decision rule. Without --embedder only n-grams
+are compared.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from contradiction.io.tables import Table, percent
 from contradiction.methods import kernel_regression
 
 CONFIGS = ("4-class", "4-class-grouped")
-CHOICES = {
+SETTINGS = {
     "GAMMA": (0.1, 0.2, 0.4),
     "RIDGE": (0.5, 3.0),
     "WEIGHTS": ({}, {"b2": 2.0}, {"u1": 0.5, "b2": 3.0}),
@@ -35,26 +35,22 @@ def main() -> None:
     options = parser.parse_args()
 
     embed = Embedder(options.embedder) if options.embedder else None
-    rows = {
-        (config, split): load_split(options.data, config, split)
-        for config in CONFIGS
-        for split in ("train", "validation")
-    }
+    changes = [(name, value) for name, values in SETTINGS.items() for value in values]
     lines = []
-    for name, value in [("as it is", None), *((name, value) for name, values in CHOICES.items() for value in values)]:
-        before = getattr(kernel_regression, name, None)
+    for name, value in [("as it is", None), *changes]:
+        default = getattr(kernel_regression, name, None)
         if value is not None:
             setattr(kernel_regression, name, value)
         line = [name if value is None else f"{name} = {value}"]
         for config in CONFIGS:
-            train, validation = rows[config, "train"], rows[config, "validation"]
+            train, validation = (load_split(options.data, config, split) for split in ("train", "validation"))
             model = kernel_regression.KernelRegression(CONVERSATION, embed).fit(list(train), train["label"])
-            said, truth = model.predict_proba(list(validation)), np.array(validation["label"])
-            precision = np.mean([average_precision_score(truth == label, said[:, label]) for label in model.classes_])
-            line += [percent(float(precision)), f"{log_loss(truth, said):.3f}"]
+            probabilities, truth = model.predict_proba(list(validation)), np.array(validation["label"])
+            precisions = [average_precision_score(truth == label, probabilities[:, label]) for label in model.classes_]
+            line += [percent(float(np.mean(precisions))), f"{log_loss(truth, probabilities):.3f}"]
         lines.append(line)
         if value is not None:
-            setattr(kernel_regression, name, before)
+            setattr(kernel_regression, name, default)
         print(" · ".join(line), flush=True)
     columns = [f"{config}, {figure}" for config in CONFIGS for figure in ("average precision", "log loss")]
     print(Table("", ("settings", *columns), lines).markdown())

@@ -1,0 +1,79 @@
+"""How do detectors do on chats unlike CDConv? Scores them on the embedded sample, which shares only the form.
+
+    .venv/bin/python experiments/other_chats.py models/e5-small-cdconv-soup
+
+The sample was written for this project. Each context has several replies of different labels, so the context alone
+tells nothing. The script prints the area under the ROC curve of the probability of a contradiction (chance is 50), and
+macro-F1, in percent. The 95 % bootstrap intervals are over contexts, because rows of one context are not independent.
+"""
+
+import argparse
+from collections.abc import Callable
+
+import numpy as np
+from grouped_bootstrap import group_draws
+from sklearn.metrics import f1_score, roc_auc_score
+
+import cdconv
+from contradiction import ContradictionDetector
+from contradiction.conversation import ASSISTANT, USER
+from contradiction.data.sources import SAMPLE
+from contradiction.io.tables import Table, interval, percent
+from contradiction.labels import LABELS, NON_CONTRADICTION
+
+RESAMPLES = 1000
+
+
+def main() -> None:
+    """Parses the arguments, judges, prints a table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("models", nargs="+", help="model folders or Hub ids, with the labels of 4-class")
+    options = parser.parse_args()
+
+    rows = cdconv.read_rows(SAMPLE)
+    chats = [
+        [
+            {"role": role, "content": row[name]}
+            for role, name in zip((USER, ASSISTANT) * 2, cdconv.UTTERANCES, strict=True)
+        ]
+        for row in rows
+    ]
+    contexts = [(row["u1"], row["b1"]) for row in rows]
+    numbers = {context: number for number, context in enumerate(dict.fromkeys(contexts))}
+    draws = group_draws(np.array([numbers[context] for context in contexts]), RESAMPLES)
+    truth = np.array([row["label"] for row in rows])
+    lines = []
+    for model in options.models:
+        verdicts = ContradictionDetector.from_pretrained(model).batch(chats)
+        probabilities = np.array([1 - verdict.scores[NON_CONTRADICTION] for verdict in verdicts])
+        predictions = np.array([LABELS["4-class"].index(verdict.label) for verdict in verdicts])
+        cells = [
+            _with_interval(score, truth, values, draws)
+            for score, values in ((_auc, probabilities), (_macro_f1_merged, predictions), (_macro_f1, predictions))
+        ]
+        lines.append((model, *cells))
+    header = ("detector", "AUC", "macro-F1, 2-class", "macro-F1, 4-class")
+    print(Table(f"{len(rows)} rows, {len(numbers)} contexts", header, lines).markdown())
+
+
+def _with_interval(
+    score: Callable[[np.ndarray, np.ndarray], float], truth: np.ndarray, values: np.ndarray, draws: list[np.ndarray]
+) -> str:
+    bounds = np.quantile([score(truth[draw], values[draw]) for draw in draws], [0.025, 0.975])
+    return f"{percent(score(truth, values))} ({interval(bounds)})"
+
+
+def _auc(truth: np.ndarray, probabilities: np.ndarray) -> float:
+    return roc_auc_score(truth > 0, probabilities)
+
+
+def _macro_f1_merged(truth: np.ndarray, predictions: np.ndarray) -> float:
+    return f1_score(truth > 0, predictions > 0, average="macro")
+
+
+def _macro_f1(truth: np.ndarray, predictions: np.ndarray) -> float:
+    return f1_score(truth, predictions, average="macro")
+
+
+if __name__ == "__main__":
+    main()
