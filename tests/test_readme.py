@@ -226,6 +226,15 @@ def test_the_figures_of_the_n_grams_are_those_of_the_kept_results(page, kept):
         assert tuple(map(percent, expected)) in figures, view
 
 
+def test_the_sizes_of_the_crossed_corpus_are_those_of_its_files():
+    from contradiction.data.crossed_checks import size_table
+
+    [rows] = [
+        rows for header, rows in tables(text_of(ROOT / "docs" / "data.md")) if header[:2] == ["split", "author batches"]
+    ]
+    assert rows == [list(row) for row in size_table().rows]
+
+
 def test_the_page_of_results_is_the_one_the_kept_results_give():
     from contradiction.reports.results_page import results_page
 
