@@ -5,8 +5,8 @@ from typing import Any
 
 import gradio as gr
 
-# In the Space evaluate_metric.py lies beside this file; seen from the repository it is in a package of that name.
-from evaluate_metric import GROUPED, LABELS, compare, score  # type: ignore[attr-defined]  # so mypy sees the package
+# In the Space evaluate_metric.py is beside this file; in the repository it is in a folder of the same name.
+from evaluate_metric import FIGURES, GROUPED, LABELS, compare, score  # type: ignore[attr-defined]  # mypy sees a package
 
 EXAMPLE = {
     "task": "4-class",
@@ -18,16 +18,16 @@ SUMMARY = ["labels", "figure", "value", "95 % low", "95 % high"]
 COMPARISON = ["labels", "figure", "predictions minus baseline", "95 % low", "95 % high", "p"]
 PER_CLASS = ["label", "precision", "recall", "F1", "support"]
 CORNER = "reference \\ prediction"
-FIGURES = {"accuracy": "accuracy", "macro_f1": "macro-F1"}
+TITLES = {"macro_f1": "macro-F1"}  # of figures whose title is not their name
 
 Table = list[list[str | int | float]]
 
 
 def parse_labels(text: str) -> list[int | str]:
-    """Reads labels that stand one a line or between commas; digits are class ids.
+    """Reads labels, one a line or between commas; digits are class ids.
 
-    Blank lines carry no label. Nothing between two commas does count, as an empty label that `score` refuses: to drop
-    it would move all later labels by one row.
+    Blank lines hold no label. Nothing between two commas is an empty label, which `score` refuses. Dropping it would
+    shift all later labels by one row.
     """
     parts = re.split(r"\s*[,，\n]\s*", text.strip().rstrip(",，")) if text.strip() else []
     return [int(part) if re.fullmatch(r"-?[0-9]{1,9}", part) else part for part in parts]
@@ -39,17 +39,17 @@ def evaluate_text(
     """Scores pasted labels.
 
     Args:
-        task: a task of `LABELS`, or its "-grouped" twin.
+        task: a task of `LABELS`, also with "-grouped" at its end.
         references: labels as text, see `parse_labels`.
-        predictions: labels as text, as many.
-        baseline: labels of another detector as text, as many; empty for no comparison.
-        resamples: of the bootstrap, a whole number from 1.
+        predictions: as many labels as text.
+        baseline: as many labels of another detector as text; empty for no comparison.
+        resamples: resamples of the bootstrap, a whole number from 1.
 
     Returns:
-        The four tables, in percent: scores, classes, confusion matrix (counts, with headers of its own), comparison.
+        Four tables: scores, classes and comparison in percent, and the confusion matrix in rows.
 
     Raises:
-        gr.Error: the input is not valid; the message is that of `score` or `compare`.
+        gr.Error: the input is not valid; the message comes from `score` or `compare`.
     """
     truth, ours, others = parse_labels(references), parse_labels(predictions), parse_labels(baseline)
     try:
@@ -58,13 +58,13 @@ def evaluate_text(
     except ValueError as error:
         raise gr.Error(str(error), title="These labels cannot be scored", print_exception=False) from None
     summary: Table = [
-        [name, figure, *_percents(part[key], *part["interval"][key])]
+        [name, _title(figure), *_percents(part[figure], *part["interval"][figure])]
         for name, part in _parts(task, result)
-        for key, figure in FIGURES.items()
+        for figure in FIGURES
     ]
     classes: Table = [
-        [label, *_percents(each["precision"], each["recall"], each["f1"]), each["support"]]
-        for label, each in result["per_class"].items()
+        [label, *_percents(row["precision"], row["recall"], row["f1"]), row["support"]]
+        for label, row in result["per_class"].items()
     ]
     rows = zip(result["labels"], result["confusion_matrix"], strict=True)
     confusion: dict[str, Table | list[str]] = {
@@ -73,17 +73,22 @@ def evaluate_text(
     }
     comparison: Table = []
     for name, part in _parts(task, contrast):
-        for key, figure in FIGURES.items():
-            ends = part["interval"][f"{key}_difference"]
-            p_value = (part if key == "macro_f1" else part["mcnemar"])["p_value"]
-            comparison.append([name, figure, *_percents(part[f"{key}_difference"], *ends), round(p_value, 4)])
+        tests = {"macro_f1": part["p_value"], "accuracy": part["mcnemar"]["p_value"]}
+        for figure in FIGURES:
+            key = f"{figure}_difference"
+            p_value = round(tests[figure], 4) if figure in tests else ""
+            comparison.append([name, _title(figure), *_percents(part[key], *part["interval"][key]), p_value])
     return summary, classes, confusion, comparison
 
 
 def _parts(task: str, result: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """The result on its own labels and, where there is one, on the merged ones, each with its name."""
+    """The result on its own labels and, if there is one, on the merged labels, each with its name."""
     parts = [(task.removesuffix(GROUPED), result), ("merged to 2-class", result.get("two_class", {}))]
     return [(name, part) for name, part in parts if part]
+
+
+def _title(figure: str) -> str:
+    return TITLES.get(figure, figure.replace("_", " "))
 
 
 def _percents(*fractions: float) -> list[float]:
@@ -119,7 +124,7 @@ def build_page() -> gr.Blocks:
             [task, references, predictions, baseline, resamples],
             [summary, classes, confusion, comparison],
             api_name="score",
-            concurrency_limit=4,  # by default one visitor would wait for the other
+            concurrency_limit=4,  # by default visitors would wait for each other
         )
     return page
 

@@ -1,13 +1,13 @@
 """The metric of CDConv: accuracy, macro-F1 and the figures of every class, with bootstrap intervals and paired tests.
 
-`score` and `compare` are plain functions; `CDConvMetric` puts them behind `evaluate.load`. The file is a Hub Space of
-its own, so it imports nothing of this project, and one module a line, as the parser of metric scripts expects.
+`score` and `compare` are plain functions. `CDConvMetric` makes them available to `evaluate.load`. The file is a Hub
+Space of its own: it imports nothing of this project, and one module a line, which `evaluate` needs.
 """
 
 from collections import abc
 from dataclasses import dataclass
 from reprlib import repr as short
-from typing import Any, TypedDict, Unpack
+from typing import Any
 
 import datasets
 import evaluate
@@ -22,13 +22,13 @@ LABELS: dict[str, tuple[str, ...]] = {
     "persona": ("unrelated", "attributes", "opinions", "experiences"),
     "nli": ("entailment", "neutral", "contradiction"),  # what a backbone is fine-tuned on before CDConv
 }
-# The data set has a twin of each config, split so that no first utterance is on two sides; its labels are the same.
+# Each config of the data set has a twin with this ending; the labels are the same.
 GROUPED = "-grouped"
 
-# The paper's merge rule, as a 4 x 2 matrix of zeros and ones: each kind of contradiction is a contradiction.
+# The merge rule of the paper as a 4 x 2 matrix: each kind of contradiction is a contradiction.
 MERGE = np.array([[label == "non-contradiction", label != "non-contradiction"] for label in LABELS["4-class"]], int)
 
-RESAMPLES = 2000  # of a comparison, unless told otherwise
+RESAMPLES = 2000  # the default of a comparison
 
 _CITATION = """\
 @inproceedings{zheng-etal-2022-cdconv,
@@ -49,14 +49,14 @@ Four-class results come with their two-class merge; intervals and paired compari
 
 _KWARGS_DESCRIPTION = """
 Args:
-    predictions: class ids or label names, one a conversation.
-    references: class ids or label names, of the same length; the two lists may differ in kind.
-    baseline_predictions (optional): what another detector says of the same rows, in their order.
-    bootstrap (int): number of resamples for the intervals; 0, the default, for none. A comparison takes 2,000 then.
-    seed, confidence_level, stratified: of the resamples; 0, 0.95 and False by default. See `score`.
+    predictions: class ids or label names, one for each conversation.
+    references: class ids or label names, of the same length. One list may hold ids and the other names.
+    baseline_predictions (optional): the predictions of another detector for the same rows, in the same order.
+    bootstrap (int): number of resamples for the intervals; 0, the default, for none. A comparison then takes 2,000.
+    seed, confidence_level, stratified: how rows are resampled; 0, 0.95 and False by default. See `score`.
 
 Returns:
-    What `score` returns; with baseline_predictions also "comparison", which is what `compare` returns.
+    The result of `score`; with baseline_predictions also "comparison", the result of `compare`.
 
 Examples:
     >>> import evaluate
@@ -72,29 +72,15 @@ Examples:
 
     >>> result["macro_f1"]  # (1 + 0 + 0 + 0.8) / 4
     0.45
-
-    Batches, another config, an interval:
-
-    >>> metric = evaluate.load("./evaluate_metric", "2-class")
-    >>> metric.add_batch(predictions=[0, 1] * 100, references=[0, 1] * 50 + [1, 0] * 50)
-    >>> low, high = metric.compute(bootstrap=1000)["interval"]["accuracy"]
-    >>> 0.4 < low < 0.5 < high < 0.6
-    True
 """
 
 Labels = abc.Iterable[int | str]
-
-
-class _Options(TypedDict, total=False):
-    bootstrap: int
-    seed: int
-    confidence_level: float
-    stratified: bool
+Figure = abc.Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
 class Bootstrap:
-    """How to resample rows; the fields are the public keywords of these names, which `_Options` types."""
+    """How rows are resampled. The fields are arguments of `score` and `compare`."""
 
     bootstrap: int = 0
     seed: int = 0
@@ -115,21 +101,21 @@ class Bootstrap:
     def draw(self, counts: np.ndarray) -> np.ndarray:
         """Counts of resampled rows, shape (resamples, *counts.shape); axis 0 of `counts` is the reference.
 
-        Rows that fall into the same cell are interchangeable. To draw n rows with replacement and count them is
-        therefore a multinomial draw over the cells: the same distribution, without touching a row.
+        Rows in the same cell are interchangeable. So drawing n rows with replacement and counting them is a multinomial
+        draw over the cells: the same distribution, without a loop over rows.
         """
         rng = np.random.default_rng(self.seed)
         groups = counts.reshape(len(counts) if self.stratified else 1, -1)
         draws = np.zeros((int(self.bootstrap), *groups.shape), dtype=np.int64)
         for index, group in enumerate(groups):
-            cells = np.flatnonzero(group)  # empty cells stay out: the last cell of a draw takes what rounding leaves
+            cells = np.flatnonzero(group)  # without empty cells: rounding would give the last cell rows
             if cells.size:
                 rows = group.sum()
                 draws[:, index, cells] = rng.multinomial(rows, group[cells] / rows, size=len(draws))
         return draws.reshape(-1, *counts.shape)
 
     def interval(self, figures: dict[str, np.ndarray]) -> dict[str, Any]:
-        """Percentile interval of each figure over its resamples, and what it takes to draw them again."""
+        """The percentile interval of each figure over its resamples, and how they were drawn."""
         tail = (1 - float(self.confidence_level)) / 2
         return {
             **{name: np.quantile(values, [tail, 1 - tail]).tolist() for name, values in figures.items()},
@@ -152,28 +138,25 @@ def score(
 ) -> dict[str, Any]:
     """Scores predictions against references.
 
-    Every class counts in the macro mean, whether or not it occurs, and a ratio of 0 / 0 is 0: what scikit-learn gives
-    with `labels=` all the labels and `zero_division=0`.
-
-    The interval is the percentile interval over resampled rows. By default all rows are drawn together, so that class
-    sizes vary as they would in another test set: choose this to say how sure a published number is, for those of
-    CDConv's test set are themselves sampled. `stratified` draws within each reference class and so keeps the class
-    sizes: choose it where they were fixed by design. Its intervals are somewhat narrower.
+    Every class counts in the macro mean, whether or not it occurs, and 0 / 0 is 0, as in scikit-learn with `labels=`
+    all labels and `zero_division=0`. The interval is the percentile interval over resampled rows. By default all rows
+    are drawn together, so class sizes vary as in another test set. `stratified` draws within each reference class, for
+    class sizes that were fixed by design; its intervals are somewhat narrower.
 
     Args:
-        references: class ids or label names, one a conversation.
+        references: class ids or label names, one for each conversation.
         predictions: class ids or label names, of the same length.
-        task: "2-class", "4-class" or "persona", or the "-grouped" twin of one.
+        task: "2-class", "4-class" or "persona", also with "-grouped" at its end.
         bootstrap: number of resamples for "interval"; 0 for none.
-        seed: of the resamples, from 0.
-        confidence_level: of the interval, above 0 and below 1.
-        stratified: whether the resamples keep the size of each reference class.
+        seed: seed of the resamples, 0 or more.
+        confidence_level: level of the interval, above 0 and below 1.
+        stratified: whether resamples keep the size of each reference class.
 
     Returns:
-        "accuracy" and "macro_f1" (fractions), "per_class" (label: precision, recall, f1, support), "confusion_matrix"
-        (rows: references, columns: predictions), "labels" (its order), "n" (rows); with bootstrap "interval"
-        ("accuracy" and "macro_f1" as [low, high], "confidence_level", "resamples", "seed", "stratified"); for 4-class
-        "two_class": all of this, from the same resamples, with the three contradictions merged as in the paper.
+        The figures of `FIGURES` ("accuracy" and "macro_f1", as fractions), "per_class" (label: precision, recall, f1,
+        support), "confusion_matrix" (rows: references, columns: predictions), "labels" (their order), "n" (rows). With
+        bootstrap also "interval" (each figure as [low, high], "confidence_level", "resamples", "seed", "stratified").
+        For 4-class also "two_class": the same from the same resamples, with the three contradictions merged.
 
     Raises:
         ValueError: an argument is not valid; the message names it, its value and what is allowed.
@@ -207,31 +190,21 @@ def compare(
     confidence_level: float = 0.95,
     stratified: bool = False,
 ) -> dict[str, Any]:
-    """Compares two detectors on the same rows: by how much is the first better, and could that be chance?
+    """Compares two detectors on the same rows: how much better is the first, and could that be chance?
 
-    `baseline_predictions` are class ids or label names of the detector that `predictions` are held against; `bootstrap`
-    is at least 1; all else is as in `score`.
-
-    Each resample draws rows with both their predictions, so what makes a row hard for both cancels out: far sharper
-    than to look whether two intervals overlap.
-
-    The p-value is that of the two-sided paired bootstrap for macro-F1. Of B resampled differences let b be those at or
-    below 0 and a those at or above 0; then p = min(1, 2 (min(a, b) + 1) / (B + 1)): never 0, and 1 for equal
-    predictions. McNemar's test asks the same about accuracy: of the rows that only one of the two gets right, does each
-    get half? It is the exact binomial test, two-sided, and 1 where there is no such row.
+    The arguments are those of `score`, and `baseline_predictions` of the other detector. `bootstrap` is at least 1.
+    Each resample draws rows with both predictions. This is far more sensitive than to check whether two intervals
+    overlap. "p_value" is that of the two-sided paired bootstrap for macro-F1: of B resampled differences, a are at or
+    above 0 and b at or below 0; p = min(1, 2 (min(a, b) + 1) / (B + 1)). McNemar's test is about accuracy: the exact
+    two-sided binomial test of whether each detector wins half of the rows that only one of them gets right.
 
     Returns:
-        "macro_f1_difference" and "accuracy_difference" (predictions minus baseline, -1 to 1), "interval" (both as
-        [low, high], and how they were drawn), "p_value", "mcnemar" ("only_predictions_right" and "only_baseline_right"
-        in rows, "p_value"); for 4-class also "two_class": the same with the three contradictions merged.
+        "NAME_difference" for each figure of `FIGURES` (predictions minus baseline, -1 to 1), "interval" (each as [low,
+        high], and how rows were resampled), "p_value", "mcnemar" ("only_predictions_right" and "only_baseline_right" in
+        rows, "p_value"). For 4-class also "two_class": the same with the three contradictions merged.
 
     Raises:
         ValueError: an argument is not valid; the message names it, its value and what is allowed.
-
-    Examples:
-        >>> result = compare([0, 1] * 100, [0, 1] * 100, [0] * 200, task="2-class")
-        >>> result["accuracy_difference"], result["mcnemar"]["only_predictions_right"], result["p_value"] < 0.01
-        (0.5, 100, True)
     """
     task = _task(task)
     resampling = Bootstrap(bootstrap, seed, confidence_level, stratified)
@@ -262,36 +235,37 @@ def _ids(values: object, argument: str, task: str) -> list[int]:
     if isinstance(listed, str | bytes | abc.Mapping | abc.Set) or not isinstance(listed, abc.Iterable):
         raise ValueError(f"{argument} is {short(values)}; allowed are lists or arrays of class ids or label names")
     names = LABELS[task]
-    found = []
+    ids = []
     for index, value in enumerate(listed):
         label = names.index(value) if isinstance(value, str) and value in names else value
-        # True, 1.0 and "1" are refused, not read as 1: most often they are a threshold, a score or a column mixed up
+        # True, 1.0 and "1" are refused, not read as 1: most often they come from another column.
         if not _is_integer(label) or not 0 <= label < len(names):
             allowed = f"0-{len(names) - 1} or {', '.join(map(repr, names))}"
             raise ValueError(f"{argument}[{index}] is {short(value)}; allowed for {task} are {allowed}")
-        found.append(int(label))
-    return found
+        ids.append(int(label))
+    return ids
 
 
 def _columns(task: str, **columns: object) -> dict[str, list[int]]:
-    """The ids of each column, once all are valid, equally long and not empty."""
-    found = {argument: _ids(values, argument, task) for argument, values in columns.items()}
-    if len({len(ids) for ids in found.values()}) > 1:
-        raise ValueError("lengths differ: " + ", ".join(f"{len(ids)} {argument}" for argument, ids in found.items()))
-    if not all(found.values()):
-        raise ValueError(f"{' and '.join(found)} are empty; at least one row is needed")
-    return found
+    """The class ids of each column. Raises ValueError for a label that is not valid, other lengths, or no rows."""
+    ids = {argument: _ids(values, argument, task) for argument, values in columns.items()}
+    if len({len(column) for column in ids.values()}) > 1:
+        raise ValueError("lengths differ: " + ", ".join(f"{len(column)} {name}" for name, column in ids.items()))
+    if not all(ids.values()):
+        raise ValueError(f"{' and '.join(ids)} are empty; at least one row is needed")
+    return ids
 
 
 def _count(task: str, **columns: object) -> np.ndarray:
-    """How many rows fall into each cell; one axis a column, in the order given."""
+    """Counts the rows in each cell, with one axis for each column."""
     counts = np.zeros([len(LABELS[task])] * len(columns), dtype=np.int64)
     np.add.at(counts, tuple(_columns(task, **columns).values()), 1)
     return counts
 
 
 def _merge(counts: np.ndarray, axes: int) -> np.ndarray:
-    # tensordot takes out an axis and appends the merged one: done once for each of the last axes, their order is kept
+    """Merges the classes of the last axes from four to two."""
+    # tensordot removes an axis and appends the merged one. Once for each of the last axes keeps their order.
     for _ in range(axes):
         counts = np.tensordot(counts, MERGE, axes=(-axes, 0))
     return counts
@@ -301,47 +275,53 @@ def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
     return np.divide(part, whole, out=np.zeros(part.shape), where=whole > 0)
 
 
-def _figures(counts: np.ndarray) -> dict[str, np.ndarray]:
-    """Figures of confusion matrices (..., classes, classes): two of shape (...), then four of shape (..., classes)."""
-    hits, support, predicted = np.diagonal(counts, axis1=-2, axis2=-1), counts.sum(axis=-1), counts.sum(axis=-2)
-    f1 = _ratio(2 * hits, support + predicted)
-    return {
-        "accuracy": _ratio(hits.sum(axis=-1), support.sum(axis=-1)),
-        "macro_f1": f1.mean(axis=-1),
-        "precision": _ratio(hits, predicted),
-        "recall": _ratio(hits, support),
-        "f1": f1,
-        "support": support,
-    }
+def _hits(counts: np.ndarray) -> np.ndarray:
+    return np.diagonal(counts, axis1=-2, axis2=-1)
+
+
+def _f1(counts: np.ndarray) -> np.ndarray:
+    return _ratio(2 * _hits(counts), counts.sum(axis=-1) + counts.sum(axis=-2))
+
+
+# Figures of confusion matrices: functions of counts of shape (..., classes, classes), references by predictions. To add
+# one, name it here: `score` then gives it with an interval, `compare` gives its difference, and the page shows both.
+FIGURES: dict[str, Figure] = {
+    "accuracy": lambda counts: _ratio(_hits(counts).sum(axis=-1), counts.sum(axis=(-2, -1))),
+    "macro_f1": lambda counts: _f1(counts).mean(axis=-1),
+}
+# Figures of each class, of shape (..., classes).
+CLASS_FIGURES: dict[str, Figure] = {
+    "precision": lambda counts: _ratio(_hits(counts), counts.sum(axis=-2)),
+    "recall": lambda counts: _ratio(_hits(counts), counts.sum(axis=-1)),
+    "f1": _f1,
+    "support": lambda counts: counts.sum(axis=-1),
+}
 
 
 def _report(counts: np.ndarray, draws: np.ndarray | None, task: str, resampling: Bootstrap) -> dict[str, Any]:
-    figures, labels = _figures(counts), LABELS[task]
-    each = ("precision", "recall", "f1", "support")
+    labels, by_class = LABELS[task], {name: figure(counts) for name, figure in CLASS_FIGURES.items()}
     result: dict[str, Any] = {
-        "accuracy": float(figures["accuracy"]),
-        "macro_f1": float(figures["macro_f1"]),
-        "per_class": {label: {name: figures[name][i].item() for name in each} for i, label in enumerate(labels)},
+        **{name: float(figure(counts)) for name, figure in FIGURES.items()},
+        "per_class": {label: {name: by_class[name][i].item() for name in by_class} for i, label in enumerate(labels)},
         "confusion_matrix": counts.tolist(),
         "labels": list(labels),
         "n": int(counts.sum()),
     }
     if draws is not None:
-        drawn = _figures(draws)
-        result["interval"] = resampling.interval({name: drawn[name] for name in ("accuracy", "macro_f1")})
+        result["interval"] = resampling.interval({name: figure(draws) for name, figure in FIGURES.items()})
     return result
 
 
 def _differences(counts: np.ndarray) -> dict[str, np.ndarray]:
-    ours, baseline = _figures(counts.sum(axis=-1)), _figures(counts.sum(axis=-2))
-    return {f"{name}_difference": ours[name] - baseline[name] for name in ("accuracy", "macro_f1")}
+    ours, baseline = counts.sum(axis=-1), counts.sum(axis=-2)
+    return {f"{name}_difference": figure(ours) - figure(baseline) for name, figure in FIGURES.items()}
 
 
 def _contrast(counts: np.ndarray, draws: np.ndarray, resampling: Bootstrap) -> dict[str, Any]:
     drawn = _differences(draws)
-    rounding = 1e-12  # equal scores that are reached by different sums differ by this much at most
-    macro_f1 = drawn["macro_f1_difference"]
-    tail = min(int((macro_f1 <= rounding).sum()), int((macro_f1 >= -rounding).sum()))
+    rounding = 1e-12  # sums in another order make equal scores differ by at most this much
+    difference = drawn["macro_f1_difference"]
+    tail = min(int((difference <= rounding).sum()), int((difference >= -rounding).sum()))
     right = np.eye(len(counts), dtype=bool)  # by reference and prediction
     only_ours = int(counts[right[:, :, None] & ~right[:, None, :]].sum())
     only_baseline = int(counts[~right[:, :, None] & right[:, None, :]].sum())
@@ -360,7 +340,7 @@ def _contrast(counts: np.ndarray, draws: np.ndarray, resampling: Bootstrap) -> d
 
 @add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
 class CDConvMetric(evaluate.Metric):
-    """The configs are "4-class" (the default), "2-class" and "persona", and the "-grouped" twin of each."""
+    """The configs are "4-class" (the default), "2-class", "persona" and "nli", each also with "-grouped" at its end."""
 
     def _info(self) -> evaluate.MetricInfo:
         self.task = "4-class" if self.config_name == "default" else _task(self.config_name)
@@ -373,20 +353,17 @@ class CDConvMetric(evaluate.Metric):
             homepage="https://github.com/thu-coai/CDConv",
         )
 
-    # evaluate's own encoding makes 1.7, True and "1" the class id 1 without a word. Labels are therefore checked before
-    # it, all of them before any row is kept, and what it stores is always ids.
+    # evaluate's own encoding turns 1.7, True and "1" into the class id 1, so all labels are checked before it.
 
     def add(self, *, prediction: int | str | None = None, reference: int | str | None = None, **row: object) -> None:
-        """Adds one row. Raises ValueError where a label is not one of the config's."""
-        row = {"predictions": prediction, "references": reference, **row}  # combine() calls with the plural names
+        """Adds one row. Raises ValueError if a label is not one of the config's."""
+        row = {"predictions": prediction, "references": reference, **row}  # combine() uses the plural names
         labels = {name: _ids([row.pop(name)], name, self.task)[0] for name in self._feature_names()}
         super().add(**labels, **row)
 
-    def add_batch(
-        self, *, predictions: Labels | None = None, references: Labels | None = None, **columns: object
-    ) -> None:
-        """Adds rows. Raises ValueError, and adds none, where the lists are not valid."""
-        super().add_batch(**_columns(self.task, predictions=predictions, references=references), **columns)
+    def add_batch(self, *, predictions: Labels | None = None, references: Labels | None = None, **more: Any) -> None:
+        """Adds rows. Raises ValueError and adds none if the lists are not valid."""
+        super().add_batch(**_columns(self.task, predictions=predictions, references=references), **more)
 
     def compute(
         self,
@@ -394,9 +371,9 @@ class CDConvMetric(evaluate.Metric):
         predictions: Labels | None = None,
         references: Labels | None = None,
         baseline_predictions: Labels | None = None,
-        **options: Unpack[_Options],
+        **options: Any,
     ) -> dict[str, Any] | None:
-        """Scores the rows given here and those added before. Raises ValueError, and keeps those, on invalid input."""
+        """Scores the rows given here and those added before. Raises ValueError and keeps all rows on invalid input."""
         Bootstrap(**options)
         columns: dict[str, list[int]] = {}
         if predictions is not None or references is not None:
@@ -407,18 +384,14 @@ class CDConvMetric(evaluate.Metric):
         if baseline_predictions is not None:
             baseline = _ids(baseline_predictions, "baseline_predictions", self.task)
             rows = len(self) + len(columns.get("references", ()))
-            if len(baseline) != rows and self.num_process == 1:  # else this process holds only its share of the rows
+            if len(baseline) != rows and self.num_process == 1:  # else this process holds a part of the rows only
                 raise ValueError(
                     f"lengths differ: {rows} references and predictions, {len(baseline)} baseline_predictions"
                 )
         return super().compute(**columns, baseline_predictions=baseline, **options)
 
     def _compute(
-        self,
-        predictions: list[int],
-        references: list[int],
-        baseline_predictions: list[int] | None,
-        **options: Unpack[_Options],
+        self, predictions: list[int], references: list[int], baseline_predictions: list[int] | None, **options: Any
     ) -> dict[str, Any]:
         result = score(references, predictions, self.task, **options)
         if baseline_predictions is not None:

@@ -1,28 +1,25 @@
-"""The metric: held against scikit-learn, against a bootstrap that really resamples rows, and through `evaluate`."""
+"""The metric: held against scikit-learn, and against a bootstrap that really resamples rows."""
 
-import contextlib
 import json
-import os
-import re
-import socket
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from metric_rows import noisy, sample
 from scipy.stats import binom
-from sklearn.metrics import accuracy_score, confusion_matrix, precision_recall_fscore_support
+from sklearn.metrics import accuracy_score, balanced_accuracy_score, confusion_matrix, precision_recall_fscore_support
 
-from evaluate_metric.evaluate_metric import LABELS, MERGE, CDConvMetric, compare, score
+from evaluate_metric import evaluate_metric
+from evaluate_metric.evaluate_metric import LABELS, MERGE, compare, score
 
-ROOT = Path(__file__).parents[1]
 TASKS = sorted(LABELS)
+
+
 FIGURES = ("accuracy", "macro_f1")
+
+
 quick = settings(deadline=None, max_examples=60, database=None)
 
 
@@ -34,17 +31,6 @@ def scored_rows(draw: st.DrawFn) -> tuple[str, list[int], list[int]]:
     rows = draw(st.lists(st.tuples(label, label), min_size=1, max_size=30))
     references, predictions = zip(*rows, strict=True)
     return task, list(references), list(predictions)
-
-
-def noisy(references: np.ndarray, share_right: float, seed: int) -> np.ndarray:
-    """Predictions that are right on about this share of rows and otherwise drawn from the references' own classes."""
-    rng = np.random.default_rng(seed)
-    return np.where(rng.random(len(references)) < share_right, references, rng.permutation(references))
-
-
-def sample(rows: int, seed: int = 0) -> np.ndarray:
-    """4-class references in about the proportions of the data set."""
-    return np.random.default_rng(seed).choice(4, size=rows, p=[0.627, 0.045, 0.066, 0.262])
 
 
 def merged(labels: list[int] | np.ndarray) -> list[int]:
@@ -62,9 +48,6 @@ def assert_is_what_scikit_learn_says(result: dict, references: list[int], predic
         figures = result["per_class"][label]
         assert list(figures.values()) == pytest.approx([values[index] for values in each])
         assert list(figures) == ["precision", "recall", "f1", "support"]
-
-
-# ---- the figures
 
 
 @quick
@@ -118,9 +101,6 @@ def test_results_are_plain_json() -> None:
     result = score(references, noisy(references, 0.7, 1), bootstrap=np.int64(20), confidence_level=np.float64(0.9))
     result["comparison"] = compare(references, references, noisy(references, 0.7, 2), bootstrap=20)
     assert json.loads(json.dumps(result)) == result
-
-
-# ---- the bootstrap
 
 
 def macro_f1_of_resampled_rows(
@@ -222,9 +202,6 @@ def test_ten_thousand_resamples_take_well_under_a_second() -> None:
     assert time.perf_counter() - started < 1
 
 
-# ---- the comparison
-
-
 def test_comparison_is_that_of_rows_resampled_in_pairs() -> None:
     references = sample(300)
     ours, baseline = noisy(references, 0.65, 1), noisy(references, 0.55, 2)
@@ -299,300 +276,23 @@ def test_mcnemar_is_the_binomial_computed_by_hand() -> None:
     }
 
 
-# ---- errors
-
-NAMES_4 = "0-3 or 'non-contradiction', 'intra-sentence', 'role-confusion', 'history'"
+# Another figure is one entry
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"predictions": [0, 1, 2, "hist"]}, f"predictions[3] is 'hist'; allowed for 4-class are {NAMES_4}"),
-        ({"references": [0, 1, 2, 4]}, f"references[3] is 4; allowed for 4-class are {NAMES_4}"),
-        ({"references": [0, -1, 2, 4]}, "references[1] is -1; allowed"),
-        ({"predictions": [0, 1, "contradiction", 0]}, "predictions[2] is 'contradiction'; allowed"),
-        ({"predictions": ["0", 1, 2, 3]}, "predictions[0] is '0'; allowed"),
-        ({"predictions": [0, 1, True, 3]}, "predictions[2] is True; allowed"),
-        ({"predictions": np.array([True, False, True, False])}, "predictions[0] is True; allowed"),
-        ({"predictions": [0, 1, 2.0, 3]}, "predictions[2] is 2.0; allowed"),
-        ({"predictions": np.array([0.0, 1.0, 2.0, 3.0])}, "predictions[0] is 0.0; allowed"),
-        ({"predictions": [0, None, 2, 3]}, "predictions[1] is None; allowed"),
-        ({"predictions": [[0, 1], [1, 2], [2, 3], [3, 0]]}, "predictions[0] is [0, 1]; allowed"),
-        ({"predictions": "history"}, "predictions is 'history'; allowed are lists or arrays"),
-        ({"predictions": {0, 1, 2, 3}}, "predictions is {0, 1, 2, 3}; allowed are lists or arrays"),
-        ({"predictions": 3}, "predictions is 3; allowed are lists or arrays"),
-        ({"references": None}, "references is None; allowed are lists or arrays"),
-        ({"predictions": [0, 1]}, "lengths differ: 4 references, 2 predictions"),
-        ({"references": [], "predictions": []}, "references and predictions are empty; at least one row is needed"),
-        (
-            {"task": "3-class"},
-            "the task is '3-class'; allowed are '2-class', '4-class', 'persona', 'nli', each also with",
-        ),
-        ({"task": None}, "the task is None; allowed are"),
-        ({"bootstrap": -1}, "bootstrap is -1; allowed are whole numbers from 0"),
-        ({"bootstrap": 10.0}, "bootstrap is 10.0; allowed"),
-        ({"bootstrap": True}, "bootstrap is True; allowed"),
-        ({"seed": -3}, "seed is -3; allowed"),
-        ({"seed": None}, "seed is None; allowed"),
-        ({"confidence_level": 0.0}, "confidence_level is 0.0; allowed are fractions above 0 and below 1"),
-        ({"confidence_level": 1.0}, "confidence_level is 1.0; allowed"),
-        ({"confidence_level": 95}, "confidence_level is 95; allowed"),
-        ({"confidence_level": float("nan")}, "confidence_level is nan; allowed"),
-        ({"stratified": "yes"}, "stratified is 'yes'; allowed are True and False"),
-    ],
-)
-def test_bad_input_is_named_with_what_is_allowed(arguments: dict, message: str) -> None:
-    valid = {"references": [0, 1, 2, 3], "predictions": [0, 1, 2, 3]}
-    with pytest.raises(ValueError, match=re.escape(message)):
-        score(**{**valid, **arguments})
-    with pytest.raises(ValueError, match=re.escape(message.split(" are empty")[0])):
-        compare(**{**valid, "baseline_predictions": arguments.get("references", valid["references"]), **arguments})
+def balanced_accuracy(counts):
+    hits, support = np.diagonal(counts, axis1=-2, axis2=-1), counts.sum(axis=-1)
+    return (hits / support).mean(axis=-1)
 
 
-def test_bad_baseline_is_named_and_a_comparison_needs_resamples() -> None:
-    with pytest.raises(ValueError, match=r"lengths differ: 2 references, 2 predictions, 3 baseline_predictions"):
-        compare([0, 1], [0, 1], [0, 1, 1])
-    with pytest.raises(ValueError, match=r"baseline_predictions\[1\] is 'no'"):
-        compare([0, 1], [0, 1], [0, "no"])
-    with pytest.raises(ValueError, match="bootstrap is 0; a comparison needs at least 1 resample"):
-        compare([0, 1], [0, 1], [0, 1], bootstrap=0)
-
-
-# ---- through evaluate
-
-
-@pytest.fixture
-def metric(tmp_path: Path) -> CDConvMetric:
-    return CDConvMetric(cache_dir=str(tmp_path))
-
-
-def test_batches_and_single_rows_give_what_one_call_gives(metric: CDConvMetric) -> None:
-    references = sample(60)
-    predictions = noisy(references, 0.6, 1)
-    names = [LABELS["4-class"][label] for label in predictions]
-    expected = score(references, predictions, bootstrap=50)
-    assert metric.compute(predictions=predictions, references=references, bootstrap=50) == expected
-    for start in range(0, 60, 25):  # the kind of label may change from one batch to the next
-        column = predictions if start else names
-        metric.add_batch(predictions=column[start : start + 25], references=references[start : start + 25])
-    assert metric.compute(bootstrap=50) == expected
-    for name, reference in zip(names, references, strict=True):
-        metric.add(prediction=name, reference=reference)
-    assert metric.compute(bootstrap=50) == expected
-
-
-def test_rows_added_before_count_with_those_given_to_compute(metric: CDConvMetric) -> None:
-    metric.add_batch(predictions=[0, 1], references=["non-contradiction", "history"])
-    assert metric.compute(predictions=["history"], references=[3]) == score([0, 3, 3], [0, 1, 3])
-
-
-def test_comparison_comes_through_compute(metric: CDConvMetric) -> None:
-    references = sample(80)
+def test_a_figure_is_added_by_one_entry(monkeypatch) -> None:
+    monkeypatch.setitem(evaluate_metric.FIGURES, "balanced_accuracy", balanced_accuracy)
+    references = sample(500)
     ours, baseline = noisy(references, 0.7, 1), noisy(references, 0.5, 2)
-    rows = {"predictions": ours, "references": references, "baseline_predictions": baseline}
-    result = metric.compute(**rows, bootstrap=30, seed=2, confidence_level=0.8, stratified=True)
-    options = {"bootstrap": 30, "seed": 2, "confidence_level": 0.8, "stratified": True}
-    assert result.pop("comparison") == compare(references, ours, baseline, **options)
-    assert result == score(references, ours, **options)
-    unasked = metric.compute(**rows)
-    assert "interval" not in unasked and unasked["comparison"] == compare(references, ours, baseline)
-
-
-@pytest.mark.parametrize("bad", [1.7, True, "1", None, 4, "contradiction"])
-def test_nothing_is_turned_into_a_class_id_in_silence(metric: CDConvMetric, bad: object) -> None:
-    message = re.escape(f"is {bad!r}; allowed for 4-class are {NAMES_4}")
-    with pytest.raises(ValueError, match=message):
-        metric.compute(predictions=[0, bad], references=[0, 1])
-    with pytest.raises(ValueError, match=message):
-        metric.add_batch(predictions=[0, 1], references=[bad, 1])
-    with pytest.raises(ValueError, match=message):
-        metric.add(prediction=bad, reference=0)
-    assert len(metric) == 0
-
-
-def test_rows_survive_a_refused_call(metric: CDConvMetric) -> None:
-    metric.add_batch(predictions=[0, 1], references=[0, 3])
-    for refused in (
-        {"bootstrap": -1},
-        {"baseline_predictions": [0, 1, 2]},
-        {"predictions": [0], "references": [9]},
-        {"predictions": [0]},
-    ):
-        with pytest.raises(ValueError, match=r"-1|lengths differ|is 9|references is None"):
-            metric.compute(**refused)
-    with pytest.raises(TypeError, match="average"):
-        metric.compute(average="macro")
-    assert metric.compute() == score([0, 3], [0, 1])
-
-
-def test_computing_nothing_says_what_is_missing(metric: CDConvMetric) -> None:
-    with pytest.raises(ValueError, match="no rows to score: give predictions and references here, or add them before"):
-        metric.compute()
-    with pytest.raises(ValueError, match="predictions and references are empty"):
-        metric.compute(predictions=[], references=[])
-
-
-def test_metric_says_what_it_takes(metric: CDConvMetric) -> None:
-    assert {tuple(value.dtype for value in kinds.values()) for kinds in metric.features} == {
-        (p, r) for p in ("int64", "string") for r in ("int64", "string")
-    }
-    assert "Zheng, Chujie" in metric.citation and "baseline_predictions" in metric.inputs_description
-    assert "bootstrap (int)" in metric.compute.__doc__
-
-
-@pytest.mark.parametrize("config", [name + suffix for name in TASKS for suffix in ("", "-grouped")])
-def test_every_config_of_the_data_set_is_one_of_the_metric(config: str, tmp_path: Path) -> None:
-    named = CDConvMetric(config_name=config, cache_dir=str(tmp_path))
-    assert named.compute(predictions=[0, 1], references=[1, 1]) == score([1, 1], [0, 1], config)
-
-
-def test_unknown_config_is_refused_on_loading(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="the task is '3-class'; allowed are"):
-        CDConvMetric(config_name="3-class", cache_dir=str(tmp_path))
-
-
-def offline(cache: Path) -> dict[str, str]:
-    """An environment without network and with a cache of its own: an old build in the usual one would hide faults."""
-    return {**os.environ, "HF_HOME": str(cache), "HF_HUB_OFFLINE": "1", "GRADIO_ANALYTICS_ENABLED": "False"}
-
-
-def run_offline(cache: Path, *arguments: str) -> str:
-    done = subprocess.run(
-        [sys.executable, *arguments], cwd=ROOT, env=offline(cache), capture_output=True, text=True, timeout=60
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
-LOADING = """
-import json
-import evaluate
-
-rows = {"predictions": ["unrelated", "attributes"], "references": [0, 2]}
-plain = {"predictions": [0, 3, 1], "references": [0, 3, 3]}
-results = {}
-results["bare"] = evaluate.load("evaluate_metric").compute(**plain)
-results["dotted"] = evaluate.load("./evaluate_metric", "persona").compute(**rows)
-results["grouped"] = evaluate.load("./evaluate_metric/evaluate_metric.py", "persona-grouped").compute(**rows)
-results["in_memory"] = evaluate.load("evaluate_metric", keep_in_memory=True).compute(**plain)
-
-both = {"four": evaluate.load("evaluate_metric"), "two": evaluate.load("evaluate_metric", "2-class")}
-combined = evaluate.combine(both, force_prefix=True)
-results["combined"] = combined.compute(predictions=[0, 1], references=[0, 1])
-combined.add(prediction=0, reference=0)
-combined.add_batch(predictions=[1], references=[1])
-results["combined_added"] = combined.compute()
-
-first, second = (
-    evaluate.load("evaluate_metric", num_process=2, process_id=i, experiment_id="shared") for i in range(2)
-)
-from threading import Thread
-share = Thread(target=lambda: second.add_batch(predictions=[1], references=[3]))
-share.start()
-first.add_batch(predictions=[0, 3], references=[0, 3])
-share.join()
-second.compute()
-results["distributed"] = first.compute()
-
-evaluate.save(SAVED, **results["bare"])
-print(json.dumps(results))
-"""
-
-
-def test_evaluate_loads_the_metric_offline_under_every_spelling(tmp_path: Path) -> None:
-    saved = tmp_path / "saved.json"
-    results = json.loads(run_offline(tmp_path, "-c", LOADING.replace("SAVED", repr(str(saved)))))
-    plain, persona = score([0, 3, 3], [0, 3, 1]), score([0, 2], [0, 1], "persona")
-    assert results["bare"] == results["in_memory"] == results["distributed"] == plain
-    assert results["dotted"] == results["grouped"] == persona
-    assert results["combined"] == results["combined_added"]
-    assert (results["combined"]["four_macro_f1"], results["combined"]["two_macro_f1"]) == (0.5, 1.0)
-    assert json.loads(saved.read_text(encoding="utf-8"))["macro_f1"] == plain["macro_f1"]
-
-
-EXAMPLES = """
-import doctest
-from evaluate_metric import evaluate_metric
-
-for results in (doctest.testmod(evaluate_metric), doctest.testfile("evaluate_metric/README.md", module_relative=False)):
-    print(results.failed, results.attempted)
-"""
-
-
-def test_examples_in_the_text_are_true(tmp_path: Path) -> None:
-    report = run_offline(tmp_path, "-c", EXAMPLES)
-    assert [line.split()[0] for line in report.splitlines()] == ["0", "0"], report
-    assert all(int(line.split()[1]) >= 10 for line in report.splitlines())
-
-
-def test_file_imports_nothing_of_the_project_and_one_module_a_line() -> None:
-    from evaluate.loading import get_imports
-
-    file = ROOT / "evaluate_metric" / "evaluate_metric.py"
-    needed = {name for kind, name, *_ in get_imports(str(file)) if kind == "library"}
-    assert needed == {"collections", "dataclasses", "datasets", "evaluate", "numpy", "reprlib", "scipy", "typing"}
-    assert not re.search(r"^import .*,", file.read_text(encoding="utf-8"), flags=re.MULTILINE)
-
-
-# ---- the page
-
-
-@contextlib.contextmanager
-def served_page(cache: Path) -> Iterator[str]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    env = {**offline(cache), "GRADIO_SERVER_NAME": "127.0.0.1", "GRADIO_SERVER_PORT": str(port)}
-    log = cache / "page.log"
-    with log.open("w", encoding="utf-8") as output:
-        page = subprocess.Popen(
-            [sys.executable, "evaluate_metric/app.py"], cwd=ROOT, env=env, stdout=output, stderr=output
-        )
-        try:
-            deadline = time.monotonic() + 60
-            while time.monotonic() < deadline and page.poll() is None:
-                with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
-                    break
-                time.sleep(0.1)
-            else:
-                pytest.fail(f"the page did not start: {log.read_text(encoding='utf-8')}")
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            page.terminate()
-            page.wait(timeout=10)
-
-
-def test_page_scores_pasted_labels_and_explains_refusals(tmp_path: Path) -> None:
-    from gradio_client import Client
-    from gradio_client.exceptions import AppError
-
-    with served_page(tmp_path) as address:
-        client = Client(address, verbose=False)
-
-        def ask(task: str, references: str, predictions: str, baseline: str = "") -> list[list[list]]:
-            tables = client.predict(task, references, predictions, baseline, 200, api_name="/score")
-            return [table["data"] for table in tables]
-
-        summary, classes, confusion, comparison = ask("4-class", "0\nhistory\n\n3,2\n", "non-contradiction，3,0 , 2")
-        assert [row[:3] for row in summary] == [
-            ["4-class", "accuracy", 75.0],
-            ["4-class", "macro-F1", 58.3],
-            ["merged to 2-class", "accuracy", 75.0],
-            ["merged to 2-class", "macro-F1", 73.3],
-        ]
-        assert all(low <= value <= high for _, _, value, low, high in summary)
-        assert classes[3] == ["history", 100.0, 50.0, 66.7, 2]
-        assert confusion[3] == ["history", 1, 0, 0, 1]
-        assert comparison == []
-
-        *_, comparison = ask("persona-grouped", "0,1,2,3", "0,1,2,3", "0,0,0,0")
-        assert [row[:3] for row in comparison] == [["persona", "accuracy", 75.0], ["persona", "macro-F1", 90.0]]
-
-        with pytest.raises(AppError, match=r"predictions\[1\] is 'hist'; allowed for 4-class are 0-3 or"):
-            ask("4-class", "0,1", "0,hist")
-        with pytest.raises(AppError, match=r"predictions\[1\] is ''"):
-            ask("4-class", "0,1,2", "0,,2")
-        with pytest.raises(AppError, match="references and predictions are empty"):
-            ask("4-class", " \n", "")
-        with pytest.raises(AppError, match="lengths differ: 2 references, 2 predictions, 3 baseline_predictions"):
-            ask("2-class", "0,1", "0,1", "0,1,1")
+    result, contrast = score(references, ours, bootstrap=50), compare(references, ours, baseline, bootstrap=50)
+    expected = [balanced_accuracy_score(references, predictions) for predictions in (ours, baseline)]
+    assert result["balanced_accuracy"] == pytest.approx(expected[0])
+    assert contrast["balanced_accuracy_difference"] == pytest.approx(expected[0] - expected[1])
+    low, high = result["interval"]["balanced_accuracy"]
+    assert low < expected[0] < high
+    assert "balanced_accuracy" in result["two_class"]
+    assert "balanced_accuracy_difference" in contrast["interval"]

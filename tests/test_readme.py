@@ -13,6 +13,7 @@ from contradiction.evaluation import figures, results
 from contradiction.inference import base
 from contradiction.io.tables import percent
 from contradiction.methods import loading
+from evaluate_metric import evaluate_metric
 
 ROOT = Path(__file__).resolve().parents[1]
 MANUAL = [ROOT / "README.md", ROOT / "README.zh.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -62,6 +63,7 @@ def test_the_python_of_a_page_runs_and_prints_what_its_comments_say(page, checko
     monkeypatch.setattr(loading, "METHODS", [*loading.METHODS])  # what a page registers ends with this test
     monkeypatch.setattr(base, "BACKENDS", {**base.BACKENDS})
     monkeypatch.setattr(figures, "FIGURES", [*figures.FIGURES])
+    monkeypatch.setattr(evaluate_metric, "FIGURES", {**evaluate_metric.FIGURES})
     code = "\n".join(blocks(page, "python"))
     exec(compile(code, str(page), "exec"), {"__name__": "page"})
     printed = capsys.readouterr().out

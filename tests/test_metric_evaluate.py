@@ -1,0 +1,238 @@
+"""The metric through `evaluate`: what it refuses, how it is loaded, and that its examples are true."""
+
+import json
+import os
+import re
+
+import numpy as np
+import processes
+import pytest
+from metric_rows import noisy, sample
+
+from contradiction.paths import METRIC
+from evaluate_metric.evaluate_metric import LABELS, CDConvMetric, compare, score
+
+
+def run_offline(cache, code) -> str:
+    """Runs code in the checkout, without network and with a cache of its own: an old build would hide faults."""
+    env = {**os.environ, "HF_HOME": str(cache), "HF_HUB_OFFLINE": "1"}
+    done = processes.run(code, cwd=METRIC.parent, env=env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+NAMES_4 = "0-3 or 'non-contradiction', 'intra-sentence', 'role-confusion', 'history'"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"predictions": [0, 1, 2, "hist"]}, f"predictions[3] is 'hist'; allowed for 4-class are {NAMES_4}"),
+        ({"references": [0, 1, 2, 4]}, f"references[3] is 4; allowed for 4-class are {NAMES_4}"),
+        ({"references": [0, -1, 2, 4]}, "references[1] is -1; allowed"),
+        ({"predictions": [0, 1, "contradiction", 0]}, "predictions[2] is 'contradiction'; allowed"),
+        ({"predictions": ["0", 1, 2, 3]}, "predictions[0] is '0'; allowed"),
+        ({"predictions": [0, 1, True, 3]}, "predictions[2] is True; allowed"),
+        ({"predictions": np.array([True, False, True, False])}, "predictions[0] is True; allowed"),
+        ({"predictions": [0, 1, 2.0, 3]}, "predictions[2] is 2.0; allowed"),
+        ({"predictions": np.array([0.0, 1.0, 2.0, 3.0])}, "predictions[0] is 0.0; allowed"),
+        ({"predictions": [0, None, 2, 3]}, "predictions[1] is None; allowed"),
+        ({"predictions": [[0, 1], [1, 2], [2, 3], [3, 0]]}, "predictions[0] is [0, 1]; allowed"),
+        ({"predictions": "history"}, "predictions is 'history'; allowed are lists or arrays"),
+        ({"predictions": {0, 1, 2, 3}}, "predictions is {0, 1, 2, 3}; allowed are lists or arrays"),
+        ({"predictions": 3}, "predictions is 3; allowed are lists or arrays"),
+        ({"references": None}, "references is None; allowed are lists or arrays"),
+        ({"predictions": [0, 1]}, "lengths differ: 4 references, 2 predictions"),
+        ({"references": [], "predictions": []}, "references and predictions are empty; at least one row is needed"),
+        (
+            {"task": "3-class"},
+            "the task is '3-class'; allowed are '2-class', '4-class', 'persona', 'nli', each also with",
+        ),
+        ({"task": None}, "the task is None; allowed are"),
+        ({"bootstrap": -1}, "bootstrap is -1; allowed are whole numbers from 0"),
+        ({"bootstrap": 10.0}, "bootstrap is 10.0; allowed"),
+        ({"bootstrap": True}, "bootstrap is True; allowed"),
+        ({"seed": -3}, "seed is -3; allowed"),
+        ({"seed": None}, "seed is None; allowed"),
+        ({"confidence_level": 0.0}, "confidence_level is 0.0; allowed are fractions above 0 and below 1"),
+        ({"confidence_level": 1.0}, "confidence_level is 1.0; allowed"),
+        ({"confidence_level": 95}, "confidence_level is 95; allowed"),
+        ({"confidence_level": float("nan")}, "confidence_level is nan; allowed"),
+        ({"stratified": "yes"}, "stratified is 'yes'; allowed are True and False"),
+    ],
+)
+def test_bad_input_is_named_with_what_is_allowed(arguments: dict, message: str) -> None:
+    valid = {"references": [0, 1, 2, 3], "predictions": [0, 1, 2, 3]}
+    with pytest.raises(ValueError, match=re.escape(message)):
+        score(**{**valid, **arguments})
+    with pytest.raises(ValueError, match=re.escape(message.split(" are empty")[0])):
+        compare(**{**valid, "baseline_predictions": arguments.get("references", valid["references"]), **arguments})
+
+
+def test_bad_baseline_is_named_and_a_comparison_needs_resamples() -> None:
+    with pytest.raises(ValueError, match=r"lengths differ: 2 references, 2 predictions, 3 baseline_predictions"):
+        compare([0, 1], [0, 1], [0, 1, 1])
+    with pytest.raises(ValueError, match=r"baseline_predictions\[1\] is 'no'"):
+        compare([0, 1], [0, 1], [0, "no"])
+    with pytest.raises(ValueError, match="bootstrap is 0; a comparison needs at least 1 resample"):
+        compare([0, 1], [0, 1], [0, 1], bootstrap=0)
+
+
+@pytest.fixture
+def metric(tmp_path) -> CDConvMetric:
+    return CDConvMetric(cache_dir=str(tmp_path))
+
+
+def test_batches_and_single_rows_give_what_one_call_gives(metric: CDConvMetric) -> None:
+    references = sample(60)
+    predictions = noisy(references, 0.6, 1)
+    names = [LABELS["4-class"][label] for label in predictions]
+    expected = score(references, predictions, bootstrap=50)
+    assert metric.compute(predictions=predictions, references=references, bootstrap=50) == expected
+    for start in range(0, 60, 25):  # the kind of label may change from one batch to the next
+        column = predictions if start else names
+        metric.add_batch(predictions=column[start : start + 25], references=references[start : start + 25])
+    assert metric.compute(bootstrap=50) == expected
+    for name, reference in zip(names, references, strict=True):
+        metric.add(prediction=name, reference=reference)
+    assert metric.compute(bootstrap=50) == expected
+
+
+def test_rows_added_before_count_with_those_given_to_compute(metric: CDConvMetric) -> None:
+    metric.add_batch(predictions=[0, 1], references=["non-contradiction", "history"])
+    assert metric.compute(predictions=["history"], references=[3]) == score([0, 3, 3], [0, 1, 3])
+
+
+def test_comparison_comes_through_compute(metric: CDConvMetric) -> None:
+    references = sample(80)
+    ours, baseline = noisy(references, 0.7, 1), noisy(references, 0.5, 2)
+    rows = {"predictions": ours, "references": references, "baseline_predictions": baseline}
+    result = metric.compute(**rows, bootstrap=30, seed=2, confidence_level=0.8, stratified=True)
+    options = {"bootstrap": 30, "seed": 2, "confidence_level": 0.8, "stratified": True}
+    assert result.pop("comparison") == compare(references, ours, baseline, **options)
+    assert result == score(references, ours, **options)
+    unasked = metric.compute(**rows)
+    assert "interval" not in unasked and unasked["comparison"] == compare(references, ours, baseline)
+
+
+@pytest.mark.parametrize("bad", [1.7, True, "1", None, 4, "contradiction"])
+def test_nothing_is_turned_into_a_class_id_in_silence(metric: CDConvMetric, bad: object) -> None:
+    message = re.escape(f"is {bad!r}; allowed for 4-class are {NAMES_4}")
+    with pytest.raises(ValueError, match=message):
+        metric.compute(predictions=[0, bad], references=[0, 1])
+    with pytest.raises(ValueError, match=message):
+        metric.add_batch(predictions=[0, 1], references=[bad, 1])
+    with pytest.raises(ValueError, match=message):
+        metric.add(prediction=bad, reference=0)
+    assert len(metric) == 0
+
+
+def test_rows_survive_a_refused_call(metric: CDConvMetric) -> None:
+    metric.add_batch(predictions=[0, 1], references=[0, 3])
+    for refused in (
+        {"bootstrap": -1},
+        {"baseline_predictions": [0, 1, 2]},
+        {"predictions": [0], "references": [9]},
+        {"predictions": [0]},
+    ):
+        with pytest.raises(ValueError, match=r"-1|lengths differ|is 9|references is None"):
+            metric.compute(**refused)
+    with pytest.raises(TypeError, match="average"):
+        metric.compute(average="macro")
+    assert metric.compute() == score([0, 3], [0, 1])
+
+
+def test_computing_nothing_says_what_is_missing(metric: CDConvMetric) -> None:
+    with pytest.raises(ValueError, match="no rows to score: give predictions and references here, or add them before"):
+        metric.compute()
+    with pytest.raises(ValueError, match="predictions and references are empty"):
+        metric.compute(predictions=[], references=[])
+
+
+def test_metric_says_what_it_takes(metric: CDConvMetric) -> None:
+    assert {tuple(value.dtype for value in kinds.values()) for kinds in metric.features} == {
+        (p, r) for p in ("int64", "string") for r in ("int64", "string")
+    }
+    assert "Zheng, Chujie" in metric.citation and "baseline_predictions" in metric.inputs_description
+    assert "bootstrap (int)" in metric.compute.__doc__
+
+
+@pytest.mark.parametrize("config", [name + suffix for name in LABELS for suffix in ("", "-grouped")])
+def test_every_config_of_the_data_set_is_one_of_the_metric(config: str, tmp_path) -> None:
+    named = CDConvMetric(config_name=config, cache_dir=str(tmp_path))
+    assert named.compute(predictions=[0, 1], references=[1, 1]) == score([1, 1], [0, 1], config)
+
+
+def test_unknown_config_is_refused_on_loading(tmp_path) -> None:
+    with pytest.raises(ValueError, match="the task is '3-class'; allowed are"):
+        CDConvMetric(config_name="3-class", cache_dir=str(tmp_path))
+
+
+LOADING = """
+import json
+import evaluate
+
+rows = {"predictions": ["unrelated", "attributes"], "references": [0, 2]}
+plain = {"predictions": [0, 3, 1], "references": [0, 3, 3]}
+results = {}
+results["bare"] = evaluate.load("evaluate_metric").compute(**plain)
+results["dotted"] = evaluate.load("./evaluate_metric", "persona").compute(**rows)
+results["grouped"] = evaluate.load("./evaluate_metric/evaluate_metric.py", "persona-grouped").compute(**rows)
+results["in_memory"] = evaluate.load("evaluate_metric", keep_in_memory=True).compute(**plain)
+
+both = {"four": evaluate.load("evaluate_metric"), "two": evaluate.load("evaluate_metric", "2-class")}
+combined = evaluate.combine(both, force_prefix=True)
+results["combined"] = combined.compute(predictions=[0, 1], references=[0, 1])
+combined.add(prediction=0, reference=0)
+combined.add_batch(predictions=[1], references=[1])
+results["combined_added"] = combined.compute()
+
+first, second = (
+    evaluate.load("evaluate_metric", num_process=2, process_id=i, experiment_id="shared") for i in range(2)
+)
+from threading import Thread
+share = Thread(target=lambda: second.add_batch(predictions=[1], references=[3]))
+share.start()
+first.add_batch(predictions=[0, 3], references=[0, 3])
+share.join()
+second.compute()
+results["distributed"] = first.compute()
+
+evaluate.save(SAVED, **results["bare"])
+print(json.dumps(results))
+"""
+
+
+def test_evaluate_loads_the_metric_offline_under_every_spelling(tmp_path) -> None:
+    saved = tmp_path / "saved.json"
+    results = json.loads(run_offline(tmp_path, LOADING.replace("SAVED", repr(str(saved)))))
+    plain, persona = score([0, 3, 3], [0, 3, 1]), score([0, 2], [0, 1], "persona")
+    assert results["bare"] == results["in_memory"] == results["distributed"] == plain
+    assert results["dotted"] == results["grouped"] == persona
+    assert results["combined"] == results["combined_added"]
+    assert (results["combined"]["four_macro_f1"], results["combined"]["two_macro_f1"]) == (0.5, 1.0)
+    assert json.loads(saved.read_text(encoding="utf-8"))["macro_f1"] == plain["macro_f1"]
+
+
+EXAMPLES = """
+import doctest
+from evaluate_metric import evaluate_metric
+
+for results in (doctest.testmod(evaluate_metric), doctest.testfile("evaluate_metric/README.md", module_relative=False)):
+    print(results.failed, results.attempted)
+"""
+
+
+def test_examples_in_the_text_are_true(tmp_path) -> None:
+    report = run_offline(tmp_path, EXAMPLES)
+    assert [line.split()[0] for line in report.splitlines()] == ["0", "0"], report
+    assert all(int(line.split()[1]) >= 8 for line in report.splitlines())
+
+
+def test_file_imports_nothing_of_the_project_and_one_module_a_line() -> None:
+    from evaluate.loading import get_imports
+
+    file = METRIC / "evaluate_metric.py"
+    needed = {name for kind, name, *_ in get_imports(str(file)) if kind == "library"}
+    assert needed == {"collections", "dataclasses", "datasets", "evaluate", "numpy", "reprlib", "scipy", "typing"}
+    assert not re.search(r"^import .*,", file.read_text(encoding="utf-8"), flags=re.MULTILINE)
