@@ -172,6 +172,6 @@ def test_a_rule_is_not_chosen_on_rows_that_the_model_has_seen(run, quick_model, 
 def test_a_rule_is_not_chosen_on_other_labels(random_model, sample_repo, tmp_path):
     folder = tmp_path / "model"
     shutil.copytree(random_model("2-class"), folder)
-    with pytest.raises(InputError, match="predicts non-contradiction, contradiction; the data has"):
+    with pytest.raises(InputError, match="predicts non-contradiction, contradiction; "):
         calibrate(folder, load_split(sample_repo, "4-class", "validation"))
     assert load_rule(folder) == Rule()

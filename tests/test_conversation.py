@@ -44,7 +44,7 @@ def test_the_text_parts_of_a_message_are_read_and_the_others_named(detector):
     messages = [{"role": "user", "content": parts}, *chat("", "养了一只橘猫", "叫什么？", "我没养过猫呀")[1:]]
     verdict = detector(messages)
     assert not verdict.checked
-    assert verdict.reason == "messages[0] holds content that is not text and was not read: 'image_url'"
+    assert verdict.reason.startswith("messages[0] ") and verdict.reason.endswith(": 'image_url'")
     assert verdict.scores == detector(chat("你养\n猫吗？", *[m["content"] for m in messages[1:]])).scores
 
 

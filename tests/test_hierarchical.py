@@ -267,10 +267,10 @@ def test_wrong_stages_are_refused(folder, tmp_path):
     (tmp_path / "stages.json").write_text('{"stages": [1]}', encoding="utf-8")
     with pytest.raises(InputError, match=r"stages.json: must be"):
         ContradictionDetector.from_pretrained(tmp_path)
-    with pytest.raises(InputError, match="says itself what each of its checkpoints reads"):
+    with pytest.raises(InputError, match="leave the view out"):
         ContradictionDetector.from_pretrained(folder, view="flatten")
     history = ContradictionDetector.from_pretrained(folder / "history")
-    with pytest.raises(InputError, match="its stages are history, history; there must be one for each category"):
+    with pytest.raises(InputError, match="history, history; .*each category"):
         HierarchicalClassifier([history.classifier, history.classifier])
 
 

@@ -135,7 +135,7 @@ def test_a_chat_without_a_reply_has_nothing_to_judge(detector):
 def test_max_turns_bounds_what_is_read_and_says_so(detector, long):
     verdict = detector.with_settings(max_turns=3)(long)
     assert not verdict.checked
-    assert verdict.reason == "of 11 earlier turns only the last 3 were read, as max_turns asks"
+    assert all(word in verdict.reason for word in ("of 11 earlier turns", "last 3", "max_turns"))
     assert verdict.scores == pytest.approx(detector(long[-8:]).scores, abs=1e-6)
     assert detector.with_settings(max_turns=11)(long).checked
 
@@ -150,7 +150,7 @@ def test_an_earlier_reply_that_the_model_cannot_read_is_said_in_every_reading(de
     messages = chat("你养猫吗？", "I have a cat", "它叫什么？", "叫小橘", "它几岁了？", "我没养过猫呀")
     verdict = detector.with_settings(windowing=windowing)(messages)
     assert (verdict.checked, verdict.label is None) == (False, False)
-    assert verdict.reason == "messages[1] holds no word that the model knows"
+    assert verdict.reason.startswith("messages[1] holds no word")
 
 
 def test_a_reply_in_another_language_is_never_called_fine(detector):

@@ -90,7 +90,7 @@ def test_without_facts_there_is_nothing_to_check(detector):
 
 def test_a_fact_that_cannot_be_read_is_said(detector):
     verdict = detector.check(["", "I have a cat, 我", *FACTS], "我没养过猫呀")
-    assert verdict.reason == "facts[1] is not in Chinese, the language that the model was trained on"
+    assert verdict.reason.startswith("facts[1] is not in Chinese")
     assert not verdict.checked
     assert verdict.scores == pytest.approx(detector.check(FACTS, "我没养过猫呀").scores, abs=1e-6)
     only = detector.check(["I have a cat, 我"], "我没养过猫呀")
@@ -108,7 +108,7 @@ def test_a_reply_that_cannot_be_read_is_never_called_fine(detector, reply):
 
 def test_only_what_holds_replies_against_earlier_ones_checks_facts(stages, detector, random_model):
     assert ContradictionDetector(stages[HISTORY]).check(FACTS, "我没养过猫呀").label in (OTHER, HISTORY)
-    with pytest.raises(InputError, match=r"other, intra-sentence; .*a fact is contradicted"):
+    with pytest.raises(InputError, match=r"other, intra-sentence; .*fact"):
         ContradictionDetector(stages[INTRA]).check(FACTS, "我没养过猫呀")
     alone = ContradictionDetector(CheckpointClassifier.load(random_model("4-class"), view="reply-only"))
     with pytest.raises(InputError, match=r"reads b2; .*b1 and b2"):

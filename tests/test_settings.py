@@ -29,7 +29,7 @@ def test_a_precision_asked_for_is_reached_with_the_most_recall():
     assert Settings(threshold="precision>=0.8").threshold_for(RULE) == 0.7
     assert Settings(threshold=" precision >= .6 ").threshold_for(RULE) == 0.4
     # 0.03 * 0.2 / (0.03 * 0.2 + 0.97 * 0.01) = 0.38 is the best at 3 %.
-    with pytest.raises(InputError, match=r"precision 0\.5 was not reached at a prior of 0\.03; the best was 0\.38"):
+    with pytest.raises(InputError, match=r"precision 0\.5 .*prior of 0\.03.* best was 0\.38"):
         Settings(threshold="precision>=0.5", prior=0.03).threshold_for(RULE)
     limit = Settings(threshold="precision>=0.3", prior=0.03).threshold_for(RULE)
     # The threshold moves with the probabilities: the same replies are called.
@@ -37,7 +37,7 @@ def test_a_precision_asked_for_is_reached_with_the_most_recall():
 
 
 def test_a_precision_cannot_be_asked_of_some_categories_only():
-    with pytest.raises(InputError, match="precision was measured with all categories"):
+    with pytest.raises(InputError, match="all categories"):
         Settings(threshold="precision>=0.8", categories=["history"]).threshold_for(RULE)
 
 
@@ -53,7 +53,7 @@ def test_a_prior_moves_the_odds_by_the_ratio_of_the_priors_odds():
 
 def test_a_prior_at_which_nothing_would_be_called_is_refused():
     assert Settings(prior=0.3).threshold_for(RULE) == 0.5
-    with pytest.raises(InputError, match="at a prior of 0.03 hardly any validation reply would reach one half"):
+    with pytest.raises(InputError, match=r"prior of 0\.03 .*set a threshold, up to precision>="):
         Settings(prior=0.03).threshold_for(RULE)
     assert Settings(prior=0.03, threshold=0.1).threshold_for(RULE) == 0.1
 

@@ -88,9 +88,7 @@ def test_a_folder_is_loaded_once_a_process_also_from_the_variable(random_model, 
 
 def test_without_a_detector_it_says_where_one_is_named(monkeypatch):
     monkeypatch.delenv("CDCONV_MODEL", raising=False)
-    with pytest.raises(
-        InputError, match="no detector: name one as detector=, or a folder or Hub id in \\$CDCONV_MODEL"
-    ):
+    with pytest.raises(InputError, match=r"detector=.*\$CDCONV_MODEL"):
         assert_consistent(CHAT)
 
 
