@@ -2,15 +2,17 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from chats import chat
 from transformers import pipeline
 
 from contradiction.commands.options import SHIPPED
+from contradiction.data.splits import load_split
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation import results
-from contradiction.evaluation.evaluate import evaluate
+from contradiction.labels import LABELS
 
 CHAT = ("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
 BALL = ("动作这么溜，你打篮球多少年了？", "十年了，从小学打到大学", "动作这么溜，你玩篮球多少年了？")
@@ -59,12 +61,17 @@ def test_a_precision_can_be_asked_for(detector):
         detector.with_settings(threshold="precision>=0.9", prior=0.03)
 
 
-def test_the_test_split_is_scored_as_the_kept_result_says(detector, release_repo):
+def test_every_fourth_test_row_is_classified_as_the_kept_result_says(detector, release_repo):
     [kept] = [
-        each for each in results.load()
-        if (each["name"], each["config"], each["split"]) == (Path(SHIPPED).name, "4-class", "test")
+        result for result in results.load()
+        if (result["name"], result["config"], result["split"]) == (Path(SHIPPED).name, "4-class", "test")
     ]  # fmt: skip
-    result = evaluate(detector, data=release_repo, config="4-class")
-    assert result["metrics"]["macro_f1"] == pytest.approx(kept["metrics"]["macro_f1"], abs=0.003)
-    agree = sum(a == b for a, b in zip(result["predictions"], kept["predictions"], strict=True))
-    assert agree >= 0.995 * len(kept["predictions"])
+    rows = load_split(release_repo, "4-class", "test")
+    assert list(rows["id"]) == list(kept["ids"])
+    some = range(0, len(rows), 4)
+    classifications = detector.classify(list(rows.select(some)))
+    labels = [LABELS["4-class"][kept["predictions"][index]] for index in some]
+    agree = sum(one.label == label for one, label in zip(classifications, labels, strict=True))
+    assert agree >= 0.995 * len(labels)
+    probabilities = [list(one.scores.values()) for one in classifications]
+    np.testing.assert_allclose(probabilities, [kept["probabilities"][index] for index in some], atol=2e-3)
