@@ -3,7 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from reprlib import Repr
 from typing import Any
 
@@ -124,24 +124,25 @@ def read_message(message: object, where: str) -> Utterance:
     calls = role == ASSISTANT and any(message.get(key) for key in CALLS)
     if "content" not in message and not calls:
         raise InputError(f"{where} has no 'content'; it must be {MESSAGE}")
-    utterance = _read_content(role, message, where)
-    only_calls = calls and is_blank(utterance.text) and utterance.unread is None
-    return replace(utterance, skipped=role in SKIPPED_ROLES or only_calls)
+    text, unread = _read_content(role, message, where)
+    only_calls = calls and is_blank(text) and unread is None
+    return Utterance(role, text, unread, skipped=role in SKIPPED_ROLES or only_calls)
 
 
-def _read_content(role: str, message: Mapping[str, Any], where: str) -> Utterance:
+def _read_content(role: str, message: Mapping[str, Any], where: str) -> tuple[str, str | None]:
+    """The text of a message, and which of its content is not text."""
     content = message.get("content")
     if content is None:  # for instance where a tool is called, or where the assistant refuses under a key of its own
         refusal = message.get("refusal")
         content = refusal if role == ASSISTANT and isinstance(refusal, str) else ""
     if isinstance(content, str):
-        return Utterance(role, check_text(content, where))
+        return check_text(content, where), None
     if isinstance(content, Sequence) and not isinstance(content, bytes | bytearray):
-        return _read_parts(role, content, where)
+        return _read_parts(content, where)
     raise InputError(f"{where}: content is {kind_of(content)}; it must be text, or a list of parts")
 
 
-def _read_parts(role: str, parts: Sequence[object], where: str) -> Utterance:
+def _read_parts(parts: Sequence[object], where: str) -> tuple[str, str | None]:
     texts, other_types = [], []
     for number, part in enumerate(parts):
         place = f"{where}: content[{number}]"
@@ -159,7 +160,7 @@ def _read_parts(role: str, parts: Sequence[object], where: str) -> Utterance:
     unread = None
     if other_types:
         unread = f"{where} holds content that is not text and was not read: {_list_few(other_types)}"
-    return Utterance(role, "\n".join(texts), unread)
+    return "\n".join(texts), unread
 
 
 def _list_few(names: Sequence[str]) -> str:

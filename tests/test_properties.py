@@ -123,10 +123,11 @@ def readable(messages):
 def judge(detector, chats):
     """The verdict on each chat, or the error, which must name the chat and a place in it, in one short line."""
     judged["chats"] += len(chats)
-    found, left = [None] * len(chats), list(range(len(chats)))
+    answers, sound, left = {}, [], list(range(len(chats)))
     while left:
         try:
-            verdicts = detector.batch([chats[number] for number in left])
+            answers.update(zip(left, detector.batch([chats[number] for number in left]), strict=True))
+            break
         except InputError as error:
             said = str(error)
             assert isinstance(error, ValueError)
@@ -136,14 +137,13 @@ def judge(detector, chats):
                 number, _, said = said.partition(": ")
                 place = int(number.removeprefix("chats[").removesuffix("]"))
             assert said.startswith("messages"), said
-            found[left.pop(place)] = said
-        else:
-            for number, verdict in zip(left, verdicts, strict=True):
-                found[number] = verdict
-            break
-    judged["errors"] += sum(isinstance(each, str) for each in found)
-    judged["labels"] += sum(isinstance(each, Verdict) and each.label is not None for each in found)
-    judged["checked"] += sum(isinstance(each, Verdict) and each.checked for each in found)
+            answers[left[place]] = said
+            sound, left = sound + left[:place], left[place + 1 :]  # what comes before the first bad chat is sound
+    answers.update(zip(sound, detector.batch([chats[number] for number in sound]), strict=True))
+    found = [answers[number] for number in range(len(chats))]
+    judged["errors"] += sum(isinstance(answer, str) for answer in found)
+    judged["labels"] += sum(isinstance(answer, Verdict) and answer.label is not None for answer in found)
+    judged["checked"] += sum(isinstance(answer, Verdict) and answer.checked for answer in found)
     return found
 
 
