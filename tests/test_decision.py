@@ -16,6 +16,8 @@ from contradiction.labels import LABELS
 from contradiction.methods.checkpoint import CheckpointClassifier
 from contradiction.methods.decision import KEY, LEGACY_FILE, Point, Rule
 from contradiction.methods.loading import load_rule, save_rule
+from contradiction.training.initialize import start
+from contradiction.training.recipe import Recipe
 from evaluate_metric.evaluate_metric import score
 
 NAMES = LABELS["4-class"]
@@ -95,6 +97,13 @@ def test_training_leaves_a_rule_beside_the_weights(quick_model, sample_repo):
     assert rule.prior == pytest.approx(np.mean([label != 0 for label in labels]), abs=1e-4)
     assert rule.curve
     assert rule.temperature != 1
+
+
+def test_what_starts_from_a_detector_has_no_rule_until_one_is_chosen_for_it(quick_model):
+    assert load_rule(quick_model) != Rule()
+    recipe = Recipe(name="next", view="flatten", config="4-class", backbone=str(quick_model))
+    model, _ = start(recipe, recipe.labels, [])
+    assert KEY not in model.config.to_dict()
 
 
 def test_the_facade_and_the_evaluation_decide_by_the_rule(calibrated, sample_repo):

@@ -48,7 +48,9 @@ def soup(models: Sequence[str | Path], out: str | Path, *, data: str | Path) -> 
     with merged(folders, runs, data, out) as folder:
         save_file(_mean(folders), folder / WEIGHTS, metadata={"format": "pt"})
         # An exported member says float16.
-        write_json(folder / "config.json", read_json(folders[0] / "config.json") | {"dtype": "float32"})
+        config = read_json(folders[0] / "config.json") | {"dtype": "float32"}
+        config.pop(KEY, None)  # the mean gets a decision rule of its own
+        write_json(folder / "config.json", config)
         for file in folders[0].glob("*token*.json"):
             (folder / file.name).write_bytes(file.read_bytes())
         record.write_soup(folder, runs)
