@@ -126,7 +126,7 @@ def _auc_by_batch(items: Sequence[Quadruple | Pair], text: Callable[[JudgedReply
     labels = np.array([row.label != NON_CONTRADICTION for row, _ in rows])
     groups = [batch for _, batch in rows]
     model = make_pipeline(
-        TfidfVectorizer(analyzer="char", ngram_range=(1, 3), sublinear_tf=True), LogisticRegression(C=3, max_iter=300)
+        TfidfVectorizer(analyzer="char", ngram_range=(1, 3), min_df=2, sublinear_tf=True), LogisticRegression(C=3)
     )
     folds = GroupKFold(n_splits=min(5, len(set(groups))))
     scores = cross_val_predict(
