@@ -92,7 +92,7 @@ def quick_model(sample_repo, tmp_path_factory) -> Path:
     from contradiction.training.loop import train
     from contradiction.training.recipe import Recipe
 
-    recipe = Recipe(
+    recipe = Recipe.of(
         name="quick",
         view="flatten",
         config="4-class",
@@ -115,7 +115,7 @@ def encoder(sample_rows, tmp_path_factory) -> Path:
     from contradiction.training.recipe import Recipe
 
     size = {"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600}
-    recipe = Recipe(name="tiny", view="flatten", config="4-class", scratch=size)
+    recipe = Recipe.of(name="tiny", view="flatten", config="4-class", scratch=size)
     torch.manual_seed(0)
     model, tokenizer = start(recipe, LABELS["4-class"], [row[name] for row in sample_rows for name in CONVERSATION])
     for parameter in model.parameters():  # larger, so that random weights tell inputs apart
@@ -140,7 +140,7 @@ def _random_model(task: str, rows: list[dict], path: Path) -> Path:
     from contradiction.training.initialize import start
     from contradiction.training.recipe import Recipe
 
-    recipe = Recipe(
+    recipe = Recipe.of(
         name="random",
         view="flatten",
         config=task,

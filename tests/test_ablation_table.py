@@ -20,18 +20,28 @@ def epoch(macro_f1, collapsed=False):
     return {"seconds": 1.0, "validation": {"macro_f1": macro_f1, "collapsed": collapsed}}
 
 
-def run(data="rows", epochs=(0.3, 0.4), older=(), **values):
-    """The record of a run; ``older`` names options that there were none of when it was made."""
+def run(data="rows", epochs=(0.3, 0.4), **values):
+    """The record of a run."""
+    method = values.pop("method", None)
     values = {"view": "flatten", "config": "4-class", "backbone": "nli@aaa", **values}
-    recipe = Recipe(name="any", **values).model_dump()
+    recipe = Recipe.of(name="any", **values).with_changes(method=method)
     return {
-        "request": {"recipe": {key: value for key, value in recipe.items() if key not in older}, "data": data},
+        "request": {"recipe": recipe.recorded(), "data": data},
         "epochs": [epoch(each) for each in epochs],
         "best_epoch": 2,
         "minutes": 12.3,
         "parameters": 1_000_000,
         "hardware": "CPU",
     }
+
+
+# The same as it was recorded before recipes had tables, and some of their options.
+FLAT = run() | {
+    "request": {
+        "recipe": {"name": "any", "view": "flatten", "config": "4-class", "backbone": "nli@aaa", "patience": None},
+        "data": "rows",
+    }
+}
 
 
 def soup(*runs):
@@ -58,7 +68,7 @@ def _noisy(share, seed):
 def found():
     return [
         kept("many", 0.6, epochs=(0.2, 0.3), learning_rate=1e-4, class_weights="balanced", backbone="other@bbb"),
-        kept("reference", 0.2, rule=0.1, older=("share", "ema")),
+        kept("reference", 0.2, rule=0.1) | {"run": FLAT},
         kept("twin", 0.2),
         kept("one", 0.5, rule=0.3, seed=42),
         kept("elsewhere", 0.2, data="others"),
@@ -86,10 +96,11 @@ def test_what_differs_is_read_from_the_records(found):
         ({"backbone": "nli@bbb"}, "backbone nli (weights bbb)"),
         ({"backbone": "runs/nli"}, "backbone nli (which weights is not recorded)"),
         ({"backbone": None, "scratch": {"layers": 3}}, "from scratch (hidden_size 128, layers 3, heads 4, vocabulary"),
-        ({"view": "hierarchical"}, "view hierarchical"),
+        ({"method": "hierarchical"}, "view hierarchical"),
         ({"logit_adjustment": 0.5}, "logit_adjustment 0.5"),
         ({"ema": 0.9}, "ema 0.9"),
-        ({"share": 0.1}, "share 0.1"),
+        ({"train_fraction": 0.1}, "train_fraction 0.1"),
+        ({"weight": 0.7}, "distillation.weight 0.7"),
     ],
 )
 def test_a_change_is_a_key_and_its_value(values, said):
@@ -192,5 +203,4 @@ def test_the_page_shows_the_comparison_with_the_reference_and_says_who_is_left_o
 
 
 def test_a_record_older_than_an_option_is_read_with_its_default():
-    request = run(older=("share", "ema"))["request"]
-    assert record.recipe(request) == run()["request"]["recipe"]
+    assert record.recipe(FLAT["request"]).recorded() == run()["request"]["recipe"]

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
+from records import with_options
 from sklearn.calibration import calibration_curve
 from sklearn.metrics import precision_recall_curve
 
@@ -427,8 +428,8 @@ def test_extreme_detectors_have_a_page_too(kept, sample_repo, case):
 def test_a_detector_trained_on_the_other_split_is_called_so(kept, sample_repo):
     analysis = analyse(kept, sample_repo)
     assert "Trained on" not in page(analysis, {})
-    recipe = {**kept["run"]["request"]["recipe"], "config": "2-class-grouped"}
-    other = {**kept, "run": {**kept["run"], "request": {**kept["run"]["request"], "recipe": recipe}}}
+    request = with_options(kept["run"]["request"], config="2-class-grouped")
+    other = {**kept, "run": {**kept["run"], "request": request}}
     marked = {**other, "seen": "was trained on 2-class-grouped"}
     older = {key: value for key, value in other.items() if key != "seen"}
     for result in (marked, older):

@@ -134,7 +134,7 @@ def backbone(family, texts, folder, classes=None, **changes):
 
 def recipe(backbone, **changes):
     values = {"name": "any", "view": "flatten", "config": "4-class", "epochs": 1, "batch_size": 64}
-    return Recipe(**values | {"learning_rate": 1e-3, "backbone": backbone} | changes)
+    return Recipe.of(**values | {"learning_rate": 1e-3, "backbone": backbone} | changes)
 
 
 @pytest.fixture(scope="module")

@@ -35,7 +35,7 @@ def test_a_model_reads_either_as_the_same(detector, view):
 
 
 def test_a_vocabulary_made_from_texts_has_what_a_model_reads_of_them():
-    recipe = Recipe(name="new", view="flatten", config="4-class", scratch={"hidden_size": 32, "layers": 1, "heads": 2})
+    recipe = Recipe.of(name="new", view="flatten", config="4-class", scratch={"hidden_size": 32, "heads": 2})
     tokenizer = start(recipe, recipe.labels, [each["content"] for each in TRADITIONAL] * 2)[1]
     assert {"养", "猫"} < tokenizer.get_vocab().keys()
     assert not {"養", "貓"} & tokenizer.get_vocab().keys()

@@ -43,8 +43,8 @@ def test_help_imports_nothing_heavy():
     ("arguments", "said"),
     [
         (["train", "no-such-recipe"], "no-such-recipe: no such recipe"),
-        (["train", "tiny", "--seed", "-1"], "'seed' is -1"),
-        (["train", "tiny", "--precision", "int8"], "'precision' is 'int8'"),
+        (["train", "tiny", "--seed", "-1"], "seed is -1"),
+        (["train", "tiny", "--precision", "int8"], "precision is 'int8'"),
         (["train", "tiny", "--data", "no/such/folder"], "no/such/folder: no such folder"),
         (["evaluate", "no/such/model"], "no/such/model: neither a model folder nor a model on the Hub"),
         (["detect", "no-such-file.jsonl", "--model", "some/model"], "no-such-file.jsonl"),
@@ -270,7 +270,7 @@ def test_an_nli_model_needs_a_view_to_be_tried_on_conversations(run, sample_repo
     nli.build([tmp_path / "train.json"], [tmp_path / "dev.json"], tmp_path / "nli")
     scratch = {"hidden_size": 16, "layers": 1, "heads": 2, "vocabulary": 200}
     stage = train(
-        Recipe(name="stage", view="nli", config="nli", scratch=scratch, epochs=1),
+        Recipe.of(name="stage", view="nli", config="nli", scratch=scratch, epochs=1),
         data=tmp_path / "nli",
         out=tmp_path / "stage",
     )

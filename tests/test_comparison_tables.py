@@ -27,7 +27,10 @@ def noisy(share, seed, labels=4):
 def kept(name, noise, plain=None, kind="detector", config="4-class", split="test", view="flatten", first=0, bot=None):
     """An evaluation with so much of the labels wrong, and without its decision rule so much of them."""
     four = config.startswith("4")
-    recipe = Recipe(name="any", view=view, config="4-class", backbone="any", bot=bot).model_dump()
+    recipe = Recipe.of(
+        name="any", view=view, method="hierarchical" if view == "hierarchical" else "checkpoint", config="4-class",
+        backbone="any", bot=bot,
+    ).recorded()  # fmt: skip
     return results.evaluation(
         name=name, config=config, split=split, data="these", ids=list(range(first, first + len(REFERENCES))),
         references=REFERENCES if four else merged(REFERENCES), predictions=noisy(noise, name, 4 if four else 2),

@@ -16,8 +16,15 @@ SCRATCH = {"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600}
 
 
 def recipe(**values):
-    return Recipe(
-        **{"name": "student", "view": "flatten", "config": "4-class", "scratch": SCRATCH, "epochs": 1, "ngrams": 1.0}
+    return Recipe.of(
+        **{
+            "name": "student",
+            "view": "flatten",
+            "config": "4-class",
+            "scratch": SCRATCH,
+            "epochs": 1,
+            "ngram_teacher_weight": 1.0,
+        }
         | values
     )
 
@@ -77,7 +84,7 @@ def looks(*arguments):
 def test_a_made_row_is_judged_by_models_that_have_read_neither_of_its_sources(rows):
     made = transfer_rows(rows, 1)
     both = made.from_dict({name: [*rows[name], *made[name]] for name in rows.features})
-    read = looks(recipe(transfer=1), both)
+    read = looks(recipe(transfer_per_row=1), both)
     assert len(read) == len(rows) + len(made)
     kinds = set()
     for row, others in read:
@@ -116,29 +123,29 @@ def test_too_few_rows_are_one_line(rows, labels, said):
 
 def test_the_part_of_ngrams_in_the_opinion(rows, quick_model):
     few = rows.select(range(64))
-    detectors = {"teachers": [str(quick_model)], "ngrams": 0.0}
+    detectors = {"teachers": [str(quick_model)], "ngram_teacher_weight": 0.0}
     alone, lexical = distillation.soft_labels(recipe(**detectors), few), distillation.soft_labels(recipe(), few)
     assert np.abs(alone - lexical).max() > 0.01
-    both = distillation.soft_labels(recipe(**detectors | {"ngrams": 0.25}), few)
+    both = distillation.soft_labels(recipe(**detectors | {"ngram_teacher_weight": 0.25}), few)
     assert_allclose(both, 0.75 * alone + 0.25 * lexical)
 
 
 def test_a_student_of_ngrams_alone_is_trained_on_made_rows_too(sample_repo, tmp_path):
-    out = train(recipe(transfer=1, distill=1.0), data=sample_repo, out=tmp_path / "student")
-    assert record.read(out)["request"]["recipe"]["ngrams"] == 1.0
+    out = train(recipe(transfer_per_row=1, weight=1.0), data=sample_repo, out=tmp_path / "student")
+    assert record.read(out)["request"]["recipe"]["distillation"]["ngram_teacher_weight"] == 1.0
 
 
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ({"view": "nli", "config": "nli"}, "reads conversations"),
-        ({"target": "history"}, "gives each label"),
-        ({"view": "hierarchical"}, "teachers teach one checkpoint"),
-        ({"ngrams": 1.5}, "less than or equal to 1"),
-        ({"ngrams": 0.5}, "1 where there are no others"),
-        ({"teachers": ["some/teacher"]}, "leaves the rest to those"),
+        ({"view": "nli", "config": "nli"}, "needs conversations"),
+        ({"target": "history"}, "needs conversations, and all labels"),
+        ({"method": "hierarchical", "view": "hierarchical"}, "teachers teach one checkpoint"),
+        ({"ngram_teacher_weight": 1.5}, "less than or equal to 1"),
+        ({"ngram_teacher_weight": 0.5}, "must be 1 without other teachers"),
+        ({"teachers": ["some/teacher"]}, "below 1, so that the teachers keep the rest"),
     ],
 )
 def test_what_quick_models_cannot_teach_is_refused(values, said):
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(InputError, match=said):
         recipe(**values)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from chats import chat
+from records import with_options
 from scipy.special import log_softmax, softmax
 from transformers import pipeline
 
@@ -34,7 +35,7 @@ def members(quick_model, sample_repo, tmp_path_factory):
     folder = tmp_path_factory.mktemp("members")
     start = {"backbone": str(quick_model), "config": "4-class", "epochs": 1}
     return [
-        train(Recipe(name=name, view=view, seed=seed, **start), data=sample_repo, out=folder / name)
+        train(Recipe.of(name=name, view=view, seed=seed, **start), data=sample_repo, out=folder / name)
         for name, view, seed in zip(NAMES, ("flatten", "sentence-pair"), (1, 2), strict=True)
     ]
 
@@ -118,7 +119,7 @@ def test_each_member_is_a_plain_checkpoint_and_the_card_and_the_record_name_them
         [found] = pipeline("text-classification", model=str(both / name))([{"text": "你养猫吗？", "text_pair": "养"}])
         assert found["label"] in ContradictionDetector.from_pretrained(both).labels
     run = record.read(both)
-    assert [each["view"] for each in run["request"]["ensemble"]] == ["flatten", "sentence-pair"]
+    assert [each["data"]["view"] for each in run["request"]["ensemble"]] == ["flatten", "sentence-pair"]
     assert run["parameters"] == sum(record.read(each)["parameters"] for each in members)
     card = model_card(both).text
     for line in (
@@ -133,7 +134,7 @@ def test_each_member_is_a_plain_checkpoint_and_the_card_and_the_record_name_them
 def test_it_teaches_and_its_evaluation_finds_its_card(both, sample_repo, tmp_path):
     from contradiction.evaluation.results import evaluations_of
 
-    student = Recipe(
+    student = Recipe.of(
         name="student", view="flatten", config="4-class", epochs=1, teachers=[str(both)],
         scratch={"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600},
     )  # fmt: skip
@@ -191,12 +192,12 @@ def test_what_members_are_made_of_stands_on_the_card_and_other_bots_are_refused(
     for name in ("a/encoder", "another/encoder", "OCNLI"):
         assert f"[{name}](" in card
     run = record.read(other)
-    run["request"]["recipe"]["bot"] = "eva"
+    run["request"] = with_options(run["request"], bot="eva")
     write_json(other / "run.json", run)
     with pytest.raises(InputError, match="trained on the replies of different bots"):
         ensemble([one, other], tmp_path / "out", data=sample_repo)
     run = record.read(one)
-    run["request"]["recipe"]["bot"] = "eva"
+    run["request"] = with_options(run["request"], bot="eva")
     write_json(one / "run.json", run)
     eva = ensemble([one, other], tmp_path / "eva", data=sample_repo)
     rule = ContradictionDetector.from_pretrained(eva).classifier.rule

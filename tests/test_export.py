@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 import torch
+from records import with_options
 from safetensors.torch import load_file, save_file
 from transformers import pipeline
 
@@ -81,10 +82,10 @@ def test_damaged_weights_are_one_line_that_names_the_file(damage, quick_model, s
     for folder in (model, other):
         shutil.copytree(quick_model, folder)
         run = read_json(folder / "run.json")
-        run["request"]["recipe"] |= {"backbone": "user/start", "scratch": None}
+        run["request"] = with_options(run["request"], backbone="user/start")
         write_json(folder / "run.json", run)
     said = rf"^{re.escape(str(model / WEIGHTS))}: {damage(model / WEIGHTS)}$"
-    recipe = Recipe(name="next", view="flatten", config="4-class", backbone=str(model))
+    recipe = Recipe.of(name="next", view="flatten", config="4-class", backbone=str(model))
     for ask in (
         lambda: ContradictionDetector.from_pretrained(model),
         lambda: start(recipe, recipe.labels, []),

@@ -25,10 +25,11 @@ from contradiction.settings import Settings
 from contradiction.training import hierarchical, record
 from contradiction.training.loop import train
 from contradiction.training.recipe import Recipe
+from contradiction.training.recipe_files import load_recipe
 
-QUICK = Recipe(
+QUICK = Recipe.of(
     name="quick",
-    view="hierarchical",
+    method="hierarchical",
     config="4-class",
     scratch={"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600},
     epochs=2,
@@ -100,14 +101,14 @@ def test_a_prior_that_is_that_of_the_data_leaves_the_evidence_as_it_is(detector)
 
 
 def test_stages_read_the_views_of_the_paper():
-    assert [(each.view, each.target) for each in QUICK.stages()] == [
+    assert [(each.data.view, each.data.target) for each in QUICK.stages()] == [
         ("intra-sentence", "intra-sentence"),
         ("role-confusion", "role-confusion"),
         ("history", "history"),
     ]
     from contradiction.inputs.views import VIEWS
 
-    assert [VIEWS[each.view] for each in QUICK.stages()] == [
+    assert [VIEWS[each.data.view] for each in QUICK.stages()] == [
         ("u2", "b2"),
         ("b1", "u2", "b2"),
         ("u1", "b1", "u2", "b2"),
@@ -188,7 +189,7 @@ def test_a_run_cut_between_stages_goes_on_with_the_next(folder, sample_repo, tmp
     def stop_at_the_second(recipe, **more):
         if len(done) == 1:
             raise RuntimeError
-        done.append(recipe.view)
+        done.append(recipe.data.view)
         return train(recipe, **more)
 
     monkeypatch.setattr(hierarchical.training, "train", stop_at_the_second)
@@ -212,7 +213,7 @@ def test_two_processes_share_each_stage_also_after_they_were_killed(sample_repo,
         "[scratch]\nhidden_size = 32\nlayers = 1\nheads = 2\nvocabulary = 600\n",
         encoding="utf-8",
     )
-    one = hierarchical.train(Recipe.load(recipe), data=sample_repo, out=tmp_path / "one")
+    one = hierarchical.train(load_recipe(recipe), data=sample_repo, out=tmp_path / "one")
     command = [sys.executable, "-m", "contradiction", "train", recipe, "--data", sample_repo]
 
     def both(*options):

@@ -15,10 +15,10 @@ from functools import partial
 import pytest
 from hub_client import NO_WAITING, environment, push, python, run
 from hub_server import Commit, Hub, Repo
+from records import with_options
 from transformers import BertForSequenceClassification
 
 from contradiction import paths, publishing
-from contradiction.inputs.views import HIERARCHICAL
 from contradiction.io.files import read_json, write_json
 from contradiction.labels import LABELS, STAGES
 from contradiction.methods.decision import Rule
@@ -51,12 +51,12 @@ def hierarchy(model, tmp_path_factory):
         stand_in.save_pretrained(place)
         own = record.read(place)
         request = own["request"]
-        values = {**request["recipe"], "target": stage, "view": stage, "name": stage}
-        write_json(place / record.NAME, {**own, "request": {**request, "recipe": values}})
+        asked = with_options(request, target=stage, view=stage, name=stage)
+        write_json(place / record.NAME, {**own, "request": asked})
         save_rule(place, Rule())
         model_card(place).save(place / "README.md")
     (folder / "stages.json").write_text(json.dumps({"stages": list(STAGES)}), encoding="utf-8")
-    asked = {**request, "recipe": {**values, "view": HIERARCHICAL, "target": None}}
+    asked = with_options(request, method="hierarchical")
     record.write_stages(folder, request=asked, stages=list(STAGES))
     model_card(folder).save(folder / "README.md")
     return folder

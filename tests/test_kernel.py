@@ -30,8 +30,9 @@ from contradiction.training import leakage, record
 from contradiction.training.export import export
 from contradiction.training.loop import train
 from contradiction.training.recipe import Recipe
+from contradiction.training.recipe_files import load_recipe
 
-RECIPE = 'view = "flatten"\nconfig = "{}"\nbackbone = "{}"\nfrozen = true\n'
+RECIPE = '[data]\nview = "flatten"\nconfig = "{}"\n[model]\nmethod = "kernel"\nbackbone = "{}"\n'
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +120,7 @@ def test_a_message_that_is_too_long_is_said_not_to_be_read_whole(fitted):
 
 
 def test_with_a_trained_detector_it_makes_an_ensemble(run, fitted, quick_model, sample_repo, tmp_path):
-    pair = Recipe(name="pair", view="sentence-pair", config="4-class", backbone=str(quick_model), epochs=1)
+    pair = Recipe.of(name="pair", view="sentence-pair", config="4-class", backbone=str(quick_model), epochs=1)
     pair = train(pair, data=sample_repo, out=tmp_path / "pair")
     code, _, err = run("ensemble", fitted, pair, "--data", sample_repo, "--out", tmp_path / "both")
     assert code == 0, err
@@ -144,7 +145,7 @@ def test_with_a_trained_detector_it_makes_an_ensemble(run, fitted, quick_model, 
 
 def test_its_record_trains_it_again_and_its_card_and_export_are_whole(run, fitted, encoder, sample_repo, tmp_path):
     held = record.read(fitted)
-    assert held["request"]["recipe"]["frozen"] and "epochs" not in held
+    assert held["request"]["recipe"]["model"]["method"] == "kernel" and "epochs" not in held
     assert held["parameters"] == sum(each.numel() for each in torch.nn.Module.parameters(Embedder(encoder)._model))
     command = ["train", fitted, "--backbone", encoder, "--data", sample_repo, "--out", tmp_path / "again"]
     assert run(*command)[0] == 0
@@ -176,28 +177,26 @@ def test_its_record_trains_it_again_and_its_card_and_export_are_whole(run, fitte
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
-        ("epochs = 3", "the key 'epochs' has no place here"),
-        ("replaced = 1", "the key 'replaced' has no place here"),
-        ('view = "hierarchical"', "with one view of conversations"),
+        ("[optimizer]\nepochs = 3", "remove optimizer.epochs"),
+        ("[augmentation]\ncontext_negatives = 1", "remove augmentation.context_negatives"),
+        ("[model.scratch]\nlayers = 1", "either the key"),
     ],
 )
 def test_a_key_that_would_do_nothing_is_refused(tmp_path, encoder, lines, said):
     file = tmp_path / "it.toml"
-    text = RECIPE.format("4-class", encoder)
-    text = text.replace('view = "flatten"', lines) if "view" in lines else f"{text}{lines}\n"
-    file.write_text(text, encoding="utf-8")
+    file.write_text(f"{RECIPE.format('4-class', encoder)}{lines}\n", encoding="utf-8")
     with pytest.raises(InputError, match=said):
-        Recipe.load(file)
+        load_recipe(file)
 
 
 def test_what_it_cannot_be_trained_with_is_one_line(run, recipe_file, quick_model, sample_repo, tmp_path):
     command = ["train", recipe_file, "--data", sample_repo, "--out", tmp_path / "it"]
-    with pytest.raises(InputError, match="its backbone is frozen"):
-        train(Recipe.load(recipe_file), data=sample_repo, out=tmp_path / "it")
+    with pytest.raises(InputError, match="of the method 'kernel'"):
+        train(load_recipe(recipe_file), data=sample_repo, out=tmp_path / "it")
     for options, said in (
         (["--save-steps", "5"], "--save-steps has no place here"),
         (["--track", "tensorboard"], "--track has no place here"),
-        (["--teacher", quick_model], "the key 'teachers' has no place here"),
+        (["--teacher", quick_model], "remove distillation.teachers"),
         (["--backbone", quick_model], "trained on 4-class, and knows the labels of these rows"),
     ):
         code, _, err = run(*command, *options)
@@ -222,7 +221,9 @@ def test_an_older_folder_is_loaded(fitted, tmp_path):
 def test_a_share_of_the_rows_is_what_it_is_fitted_to(recipe_file, sample_repo, tmp_path):
     from contradiction.training import kernel
 
-    few = kernel.train(Recipe.load(recipe_file).with_changes(share=0.5), data=sample_repo, out=tmp_path / "few")
+    few = kernel.train(
+        load_recipe(recipe_file).with_changes(train_fraction=0.5), data=sample_repo, out=tmp_path / "few"
+    )
     rows = len(load_split(sample_repo, "4-class", "train"))
     assert len(load_file(few / "kernel.safetensors")["dual"]) == pytest.approx(rows / 2, abs=2)
     assert leakage.why_seen(record.read(few), "4-class-grouped", "test") is not None

@@ -16,6 +16,7 @@ from contradiction.reproduction.grid import run
 from contradiction.training import hierarchical, loop
 from contradiction.training.loop import train
 from contradiction.training.recipe import Recipe
+from contradiction.training.recipe_files import load_recipe
 
 TOML = (
     'view = "{}"\nconfig = "4-class"\nepochs = {}\nbatch_size = 16\nlearning_rate = 3e-3\n'
@@ -73,7 +74,7 @@ def test_a_second_process_is_told_so_and_a_killed_one_leaves_no_lock(view, sampl
     out = tmp_path / "run"
 
     def second():
-        TRAIN[view](Recipe.load(recipe(tmp_path, view, 1)), data=sample_repo, out=out, resume=True)
+        TRAIN[view](load_recipe(recipe(tmp_path, view, 1)), data=sample_repo, out=out, resume=True)
 
     first = cdconv("train", recipe(tmp_path, view, MANY), "--data", sample_repo, "--out", out)
     try:
@@ -93,7 +94,7 @@ def test_what_a_killed_run_left_of_its_lock_is_gone_after_a_good_end(view, held,
     out = tmp_path / "run"
     kill(held(out))
     assert (tmp_path / ".run.lock").exists()
-    TRAIN[view](Recipe.load(recipe(tmp_path, view, 1)), data=sample_repo, out=out)
+    TRAIN[view](load_recipe(recipe(tmp_path, view, 1)), data=sample_repo, out=out)
     assert [each.name for each in tmp_path.iterdir() if each.suffix != ".toml"] == ["run"]
     assert not list(out.rglob("*.lock"))
 
@@ -129,7 +130,7 @@ def encoder(sample_rows, tmp_path_factory):
     folder = tmp_path_factory.mktemp("encoders") / "tiny"
     size = {"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600}
     texts = [row[column] for row in sample_rows for column in CONVERSATION]
-    model, tokenizer = start(Recipe(name="tiny", view="flatten", config="2-class", scratch=size), ("a", "b"), texts)
+    model, tokenizer = start(Recipe.of(name="tiny", view="flatten", config="2-class", scratch=size), ("a", "b"), texts)
     model.bert.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
@@ -187,7 +188,7 @@ def test_a_cell_finished_meanwhile_is_not_run_again_and_states_are_kept_as_often
     kept, real = [], loop.keep
 
     def noted(accelerator, work, progress, position=None):
-        kept.append(position.parts if position else "an epoch")
+        kept.append(position.steps if position else "an epoch")
         real(accelerator, work, progress, position)
 
     monkeypatch.setattr(loop, "keep", noted)

@@ -12,7 +12,7 @@ COUNTS = [70, 5, 10, 15]
 
 
 def recipe(**options):
-    return Recipe(name="trial", view="flatten", config="4-class", backbone="some/encoder", **options)
+    return Recipe.of(name="trial", view="flatten", config="4-class", backbone="some/encoder", **options)
 
 
 def loss_with(**options):

@@ -8,6 +8,7 @@ import shutil
 import sys
 
 import pytest
+from records import with_options
 
 from contradiction import cli, paths
 from contradiction.detector import ContradictionDetector
@@ -70,7 +71,7 @@ def test_without_weights_at_hand_nothing_is_claimed(quick_model, tmp_path):
 
 def test_a_card_shows_the_facade_only_for_what_that_takes(quick_model, tmp_path):
     request = record.read(quick_model)["request"]
-    asked = {**request, "recipe": {**request["recipe"], "config": "persona"}}
+    asked = with_options(request, config="persona")
     text = model_card.model_card(changed(quick_model, tmp_path / "copy", request=asked)).text
     assert len(code(text)) == 1
     assert "ContradictionDetector(" not in text and "from_pretrained" not in text.split("## Use")[1]
@@ -92,12 +93,12 @@ def test_the_command_on_a_card_trains_the_same_again(quick_model, sample_repo, t
 
 def test_a_card_asks_for_the_folders_that_its_record_names_by_digest(quick_model, tmp_path):
     request = record.read(quick_model)["request"]
-    start = {"scratch": None, "backbone": "nli@0123456789ab", "teachers": ["one@0123456789ab", "some/teacher"]}
-    copy = changed(quick_model, tmp_path / "copy", request={**request, "recipe": {**request["recipe"], **start}})
-    text = model_card.model_card(copy).text
+    start, teachers = "nli@0123456789ab", ["one@0123456789ab", "some/teacher"]
+    taught = with_options(request, backbone=start, teachers=teachers)
+    text = model_card.model_card(changed(quick_model, tmp_path / "copy", request=taught)).text
     assert "`cdconv train run.json --backbone FOLDER --teacher FOLDER --teacher FOLDER`" in text
     assert "holds the backbone `nli@0123456789ab`" in text
-    pairs = {**request, "recipe": {**request["recipe"], **start, "teachers": [], "nli": "pairs@0123456789ab"}}
+    pairs = with_options(request, backbone=start, nli="pairs@0123456789ab")
     text = model_card.model_card(changed(quick_model, tmp_path / "pairs", request=pairs)).text
     assert "`cdconv train run.json --backbone FOLDER --nli FOLDER`" in text
     assert "after `--nli` the NLI pairs `pairs@0123456789ab`" in text
@@ -107,22 +108,25 @@ def test_a_card_says_what_part_each_teacher_has_in_their_opinion(quick_model, tm
     request = record.read(quick_model)["request"]
 
     def card(**values):
-        recipe = {**request["recipe"], "distill": 0.8, **values}
-        copy = changed(
-            quick_model, tmp_path / f"copy {len(list(tmp_path.iterdir()))}", request={**request, "recipe": recipe}
-        )
-        return model_card.model_card(copy).text
+        copy = tmp_path / f"copy {len(list(tmp_path.iterdir()))}"
+        asked = with_options(request, weight=0.8, **values)
+        return model_card.model_card(changed(quick_model, copy, request=asked)).text
 
-    both = card(teachers=["some/teacher"], ngrams=0.25)
+    both = card(teachers=["some/teacher"], ngram_teacher_weight=0.25)
     ngrams = "a linear model of character n-grams that has not read the row"
     assert f"80 % of the loss is the opinion of 1 trained detector: some/teacher (75 %), and {ngrams} (25 %)\n" in both
-    assert f"is the opinion of {ngrams}\n" in card(ngrams=1.0)
+    assert f"is the opinion of {ngrams}\n" in card(ngram_teacher_weight=1.0)
     assert "is the opinion of the mean of 2 trained detectors: a/b, c/d\n" in card(teachers=["a/b", "c/d"])
-    retired = card(kernel=0.75, embedder="e5@0123456789ab")
-    assert "options that later versions no longer have: kernel 0.75, embedder e5@0123456789ab\n" in retired
-    assert "cdconv train run.json" not in retired
     assert "n-grams" not in card(teachers=["some/teacher"])
     assert "distilled" not in card()
+
+
+def test_a_card_shows_options_that_this_version_no_longer_has_and_no_command(quick_model, tmp_path):
+    flat = {"name": "old", "view": "flatten", "config": "4-class", "scratch": {}, "kernel": 0.75, "embedder": "e5"}
+    request = {**record.read(quick_model)["request"], "recipe": flat}
+    text = model_card.model_card(changed(quick_model, tmp_path / "copy", request=request)).text
+    assert "options that later versions no longer have: kernel 0.75, embedder e5\n" in text
+    assert "cdconv train run.json" not in text
 
 
 def test_a_soup_is_not_trained_again_by_one_command(quick_model, tmp_path):

@@ -215,7 +215,7 @@ def test_merging_scores_and_merging_ids_agree():
 def test_an_nli_checkpoint_of_three_labels_or_two_is_a_backbone_for_cdconv(tmp_path, sample_repo, config):
     other = [(a + "呢", b, label) for a, b, label in PAIRS]
     nli.build([ocnli(tmp_path / "train.json")], [ocnli(tmp_path / "dev.json", other)], tmp_path / "nli")
-    stage = Recipe(
+    stage = Recipe.of(
         name="stage",
         view="nli",
         config=config,
@@ -223,7 +223,7 @@ def test_an_nli_checkpoint_of_three_labels_or_two_is_a_backbone_for_cdconv(tmp_p
         epochs=1,
     )
     backbone = train(stage, data=tmp_path / "nli", out=tmp_path / "stage")
-    recipe = Recipe(name="after", view="flatten", config="4-class", backbone=str(backbone), epochs=1)
+    recipe = Recipe.of(name="after", view="flatten", config="4-class", backbone=str(backbone), epochs=1)
     after = train(recipe, data=sample_repo, out=tmp_path / "after")
     from transformers import AutoConfig
 

@@ -13,10 +13,11 @@ from contradiction.training.loop import train
 from contradiction.training.losses import SOFT
 from contradiction.training.nli_rehearsal import nli_rows
 from contradiction.training.recipe import Recipe
+from contradiction.training.recipe_files import load_recipe, require_folders
 from contradiction.training.rows import training_rows
 
 SCRATCH = {"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600}
-RECIPE = Recipe(name="quick", view="flatten", config="4-class", scratch=SCRATCH)
+RECIPE = Recipe.of(name="quick", view="flatten", config="4-class", scratch=SCRATCH)
 KINDS = ("entailment", "neutral", "contradiction")
 
 
@@ -61,7 +62,7 @@ def test_with_two_labels_it_is_a_contradiction(sample_repo, pairs):
 
 
 def test_teachers_are_not_asked_of_rows_whose_label_is_certain(rows, pairs):
-    asked = RECIPE.with_changes(nli=str(pairs), replaced=1, transfer=1, teachers=["some/teacher"])
+    asked = RECIPE.with_changes(nli=str(pairs), context_negatives=1, transfer_per_row=1, teachers=["some/teacher"])
     reading = training_rows(rows, asked)
     assert reading.rows["id"][: len(rows)] == rows["id"]
     assert set(reading.rows["label"][len(rows) : reading.taught]) == {None}
@@ -84,15 +85,15 @@ def test_where_the_label_is_certain_the_student_hears_nothing_else(rows, quick_m
 def test_training_reads_them_and_its_record_and_card_say_which(sample_repo, pairs, tmp_path):
     asked = RECIPE.with_changes(nli=str(pairs), epochs=1)
     folder = train(asked, data=sample_repo, out=tmp_path / "run")
-    kept = record.read(folder)["request"]["recipe"]
-    assert kept["nli"].startswith("nli@") and kept["nli_pairs"] == 1
+    kept = record.read(folder)["request"]["recipe"]["augmentation"]
+    assert kept["nli"].startswith("nli@") and kept["nli_pairs_per_row"] == 1
     card = model_card(folder).text
     assert "- NLI beside the rows: for each training row 1 of the pairs in `nli`" in card
     assert "cdconv train run.json --nli FOLDER" in card
-    again = Recipe.load(folder)
+    again = load_recipe(folder)
     with pytest.raises(InputError, match="read pairs of nli@.*; name it by --nli"):
-        again.demand_folders("run.json")
-    again.with_changes(nli=str(pairs)).demand_folders("run.json")
+        require_folders(again, "run.json")
+    require_folders(again.with_changes(nli=str(pairs)), "run.json")
 
 
 def test_too_few_pairs_are_said_to_be(rows, pairs):

@@ -13,7 +13,7 @@ def encoder():
 
 
 def recipe(**options):
-    return Recipe(name="trial", view="flatten", config="4-class", backbone="some/encoder", **options)
+    return Recipe.of(name="trial", view="flatten", config="4-class", backbone="some/encoder", **options)
 
 
 def settings(model, **options):

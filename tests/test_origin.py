@@ -5,11 +5,11 @@ import json
 import pytest
 
 from contradiction.errors import InputError
-from contradiction.paths import RECIPES
 from contradiction.reports.model_card import model_card
 from contradiction.reproduction.grid import same_request
 from contradiction.training import base_model, hierarchical, loop, record, run_folder
 from contradiction.training.recipe import Recipe
+from contradiction.training.recipe_files import load_recipe, recipe_files
 
 E5 = "intfloat/multilingual-e5-small"
 OTHER = "someone/encoder"
@@ -17,7 +17,7 @@ OTHER = "someone/encoder"
 
 def recipe(backbone, **values):
     given = {"name": "any", "view": "flatten", "config": "4-class", "epochs": 1, "batch_size": 64}
-    return Recipe(**given | values, backbone=str(backbone))
+    return Recipe.of(**given | values, backbone=str(backbone))
 
 
 def recorded(folder, name, value):
@@ -43,35 +43,35 @@ def test_what_a_folder_says_of_itself_comes_before_the_recipe(name, value, found
 
 def test_a_hub_id_is_its_own_origin_and_random_weights_have_none():
     assert base_model.of_recipe(recipe(OTHER, base_model=E5)) == OTHER
-    assert base_model.of_recipe(Recipe.load("tiny")) is None
+    assert base_model.of_recipe(load_recipe("tiny")) is None
 
 
 def test_another_backbone_is_not_made_from_what_the_recipes_own_was():
     own = recipe("runs/nli", base_model=E5)
-    assert own.with_changes(seed=5).base_model == E5
-    assert own.with_changes(backbone="runs/other").base_model is None
-    assert own.with_changes(backbone="runs/other", base_model=OTHER).base_model == OTHER
+    assert own.with_changes(seed=5).model.base_model == E5
+    assert own.with_changes(backbone="runs/other").model.base_model is None
+    assert own.with_changes(backbone="runs/other", base_model=OTHER).model.base_model == OTHER
 
 
 def test_an_origin_that_is_no_hub_id_is_one_clear_error():
-    with pytest.raises(InputError, match=r"'base_model' is 'e5': .*must be a Hub id, for instance"):
+    with pytest.raises(InputError, match=r"base_model is 'e5': must be a Hub id, for instance"):
         recipe("runs/nli").with_changes(base_model="e5")
 
 
 def test_the_recipes_from_the_nli_stage_name_the_backbone_of_that():
-    starts = {name.stem: Recipe.load(name.stem) for name in RECIPES.glob("*.toml")}
-    after = [each for each in starts.values() if each.backbone == "runs/e5-small-nli"]
+    starts = {name: load_recipe(name) for name in recipe_files()}
+    after = [each for each in starts.values() if each.model.backbone == "runs/e5-small-nli"]
     assert after
-    assert {each.base_model for each in after} == {starts["e5-small-nli"].backbone}
+    assert {each.model.base_model for each in after} == {starts["e5-small-nli"].model.backbone}
 
 
 def test_a_chain_of_runs_carries_it_on_and_resumes_whatever_is_said_of_it(random_model, sample_repo, tmp_path):
     first = recipe(random_model("4-class"), base_model=E5)
     one = loop.train(first, data=sample_repo, out=tmp_path / "one")
-    two = hierarchical.train(recipe(one, view="hierarchical"), data=sample_repo, out=tmp_path / "two")
+    two = hierarchical.train(recipe(one).with_changes(method="hierarchical"), data=sample_repo, out=tmp_path / "two")
     assert [model_card(folder).data.base_model for folder in (one, two, two / "history")] == [E5] * 3
     assert "fine-tuned from one, which was made from intfloat/multilingual-e5-small" in model_card(two).text
-    for other in (first.with_changes(base_model=OTHER), recipe(first.backbone)):
+    for other in (first.with_changes(base_model=OTHER), recipe(first.model.backbone)):
         assert loop.train(other, data=sample_repo, out=one, resume=True) == one
         assert run_folder.request(other, sample_repo) == record.request(one)
         assert same_request(record.read(one)["request"], run_folder.request(other, sample_repo))

@@ -75,10 +75,10 @@ def test_the_command_line_answers_and_knows_its_version(call):
 
 def test_recipes_are_found_by_name_and_the_page_and_the_metric_lie_in_the_package(call, environment):
     code = (
-        "import sys; from contradiction import page, paths; from contradiction.training.recipe import Recipe\n"
+        "from contradiction import page, paths; from contradiction.training.recipe_files import load_recipe\n"
         "import cdconv, evaluate_metric.evaluate_metric as metric\n"
         "assert paths.CHECKOUT is None and not paths.SHIPPED.exists()\n"
-        "print(Recipe.load('tiny').config, page.app().__file__, metric.__file__, cdconv.__file__)"
+        "print(load_recipe('tiny').data.config, page.app().__file__, metric.__file__, cdconv.__file__)"
     )
     done = call("python", "-c", code)
     assert done.returncode == 0, done.stderr

@@ -214,9 +214,9 @@ def calibrated(detector, random_model):
 
 @pytest.fixture(scope="module")
 def hierarchy(sample_rows):
-    recipe = Recipe(
+    recipe = Recipe.of(
         name="random",
-        view="hierarchical",
+        method="hierarchical",
         config="4-class",
         scratch={"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 800},
         max_length=LIMIT,

@@ -135,11 +135,11 @@ def test_every_file_that_a_page_names_exists(page):
 
 
 def test_the_page_on_training_names_every_key_of_a_recipe():
-    from contradiction.training.recipe import Recipe
+    from contradiction.training.recipe import full_names
 
     keys = re.findall(r"^\| (`[^|]+) \|", text_of(ROOT / "docs" / "training.md"), flags=re.MULTILINE)
-    named = [key for row in keys for key in re.findall(r"`([a-z_]+)`", row)]
-    assert sorted(named) == sorted({*Recipe.model_fields} - {"name"})  # it is the file's
+    named = [key for row in keys for key in re.findall(r"`([a-z_.]+)`", row)]
+    assert sorted(named) == sorted({*full_names().values()} - {"name"})  # it is the file's
 
 
 def plain_cell(cell):

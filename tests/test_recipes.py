@@ -1,4 +1,4 @@
-"""Recipes: every one in the repository loads, and a wrong one is refused in one clear sentence."""
+"""Recipes: those of the repository load by name, older ones load too, and a wrong one is refused in one clear line."""
 
 import json
 import re
@@ -11,10 +11,24 @@ from contradiction.evaluation.results import load
 from contradiction.io.tables import percent
 from contradiction.paths import RECIPES
 from contradiction.training import record
-from contradiction.training.recipe import Recipe
-from contradiction.training.recipe_history import without_retired
+from contradiction.training.recipe import Recipe, defaults, full_names, option_named
+from contradiction.training.recipe_files import load_recipe, recipe_files, require_folders
+from contradiction.training.recipe_history import MOVED, RETIRED, recorded_recipe
 
-GOOD = 'view = "flatten"\nconfig = "4-class"\nbackbone = "some/encoder"\n'
+DATA = '[data]\nview = "flatten"\nconfig = "4-class"\n'
+MODEL = '[model]\nbackbone = "some/encoder"\n'
+GOOD = DATA + MODEL
+# As recipes were written before they had tables.
+FLAT = (
+    'view = "sentence-pair"\nconfig = "4-class"\nbackbone = "some/encoder"\nshare = 0.5\nepochs = 4\nwarmup = 0.2\n'
+    'teachers = ["some/teacher"]\nngrams = 0.5\ndistill = 0.8\ndistill_temperature = 2.0\ntransfer = 3\n'
+    'nli = "nli"\nnli_pairs = 2\nreplaced = 1\nprecision = "bf16"\n'
+)
+
+
+@cache
+def kept():
+    return load(with_rows=False)
 
 
 def write(folder, text, name="trial.toml"):
@@ -23,89 +37,164 @@ def write(folder, text, name="trial.toml"):
     return path
 
 
-@pytest.mark.parametrize("path", sorted(RECIPES.glob("*.toml")), ids=lambda path: path.stem)
-def test_every_recipe_of_the_repository_loads_by_its_name(path):
-    recipe = Recipe.load(path.stem)
-    assert recipe == Recipe.load(path)
+@pytest.mark.parametrize("path", recipe_files().values(), ids=lambda path: path.stem)
+def test_every_recipe_of_the_repository_loads_by_its_bare_name(path):
+    recipe = load_recipe(path.stem)
+    assert recipe == load_recipe(path)
     assert recipe.name == path.stem
+    assert path.parent.name in ("paper", "shipped", "experiments")
+
+
+def test_no_two_recipes_of_the_repository_share_a_name():
+    assert len(recipe_files()) == len([*RECIPES.rglob("*.toml")])
+
+
+def test_no_two_options_share_a_name():
+    names = [option for table in Recipe.model_json_schema()["$defs"].values() for option in table["properties"]]
+    assert len(names) == len(set(names))
+    assert set(full_names()) == set(load_recipe("tiny").options())
 
 
 def test_the_defaults_are_the_papers_setup(tmp_path):
-    recipe = Recipe.load(write(tmp_path, GOOD))
-    assert (recipe.epochs, recipe.batch_size, recipe.warmup, recipe.learning_rate) == (5, 32, 0.1, 5e-5)
+    optimizer = load_recipe(write(tmp_path, GOOD)).optimizer
+    assert (optimizer.epochs, optimizer.batch_size) == (5, 32)
+    assert (optimizer.warmup_ratio, optimizer.learning_rate) == (0.1, 5e-5)
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (GOOD + "epoch = 3", "'epoch'"),
-        (GOOD + "epochs = 0", "'epochs' is 0"),
-        (GOOD + "epochs = 2.5", "'epochs' is 2.5"),
-        (GOOD + "epochs = true", "'epochs' is True"),
-        (GOOD + 'learning_rate = "fast"', "'learning_rate' is 'fast'"),
-        (GOOD + "learning_rate = nan", "'learning_rate' is nan"),
-        (GOOD + "learning_rate = -1e-4", "'learning_rate' is -0.0001"),
-        (GOOD + "warmup = 1.0", "'warmup' is 1.0"),
-        (GOOD + "ema = 1.0", "'ema' is 1.0"),
-        (GOOD + 'precision = "int8"', "'precision' is 'int8'"),
-        (GOOD.replace("flatten", "layered"), "sentence-pair"),
-        (GOOD.replace("4-class", "5-class"), "4-class-grouped"),
-        (GOOD.replace('view = "flatten"\n', ""), "'view'"),
-        (GOOD + "[scratch]\nlayers = 2", "either the key 'backbone' or the table [scratch]"),
-        ('view = "flatten"\nconfig = "4-class"\n', "either the key 'backbone' or the table [scratch]"),
-        ('view = "flatten"\nconfig = "4-class"\n[scratch]\nheads = 3', "multiple of heads 3"),
-        ('view = "flatten"\nconfig = "4-class"\n[scratch]\ndepth = 3', "'scratch.depth'"),
+        ("epoch = 3\n" + GOOD, "epoch is no option; a recipe has name, seed, precision and the tables [data]"),
+        ("epochs = 3\n" + GOOD, "epochs is no option; it stands in the table [optimizer]"),
+        (GOOD + "[optimizer]\nepoch = 3", "optimizer.epoch is no option; [optimizer] has epochs, batch_size"),
+        (GOOD + "[optimizer]\ndropout = 0.1", "optimizer.dropout is no option; it stands in the table [model]"),
+        (GOOD + "[optimizer]\nepochs = 0", "optimizer.epochs is 0"),
+        (GOOD + "[optimizer]\nepochs = 2.5", "optimizer.epochs is 2.5"),
+        (GOOD + "[optimizer]\nepochs = true", "optimizer.epochs is True"),
+        (GOOD + '[optimizer]\nlearning_rate = "fast"', "optimizer.learning_rate is 'fast'"),
+        (GOOD + "[optimizer]\nlearning_rate = nan", "optimizer.learning_rate is nan"),
+        (GOOD + "[optimizer]\nlearning_rate = -1e-4", "optimizer.learning_rate is -0.0001"),
+        (GOOD + "[optimizer]\nwarmup_ratio = 1.0", "optimizer.warmup_ratio is 1.0"),
+        (GOOD + "[optimizer]\nema = 1.0", "optimizer.ema is 1.0"),
+        ('precision = "int8"\n' + GOOD, "precision is 'int8'"),
+        (GOOD.replace("flatten", "layered"), "data.view is 'layered': allowed are"),
+        (GOOD.replace("4-class", "5-class"), "data.config is '5-class': allowed are"),
+        (GOOD.replace('view = "flatten"\n', ""), "data.view is missing; allowed are"),
+        (MODEL, "data is missing; the table [data] has config, view"),
+        (DATA, "model is missing; the table [model] has method, backbone"),
+        (GOOD + "[model.scratch]\nlayers = 2", "[model]: needs either"),
+        (DATA + "[model]\n", "[model]: needs either"),
+        (DATA + "[model.scratch]\nheads = 3", "[model.scratch]: hidden_size 128 must be a multiple of heads 3"),
+        (DATA + "[model.scratch]\ndepth = 3", "model.scratch.depth is no option"),
+        (DATA + '[model]\nbackbone = "a/b"\nbase_model = "a folder"', "model.base_model is 'a folder': must be"),
         ("view = flatten", "not a TOML file"),
-        (GOOD.replace("flatten", "hierarchical") + 'target = "history"\n', "targets each category in turn"),
+        (GOOD + 'method = "hierarchical"', "method 'hierarchical' chooses the views of its stages itself"),
+        (GOOD.replace("flatten", "hierarchical"), "every other method needs a view"),
         (GOOD.replace("flatten", "nli"), "the view nli goes with nli configs"),
         (GOOD.replace("4-class", "nli"), "the view nli goes with nli configs"),
+        (GOOD + '[loss]\nclass_weights = "rare"', "loss.class_weights is 'rare'"),
+        (GOOD + 'method = "kernel"\n[optimizer]\nepochs = 3', "trains nothing in steps; remove optimizer.epochs"),
+        ("focal = 2.0\n" + FLAT, "sets focal, which this version no longer has; remove it"),
     ],
 )
-def test_a_wrong_recipe_is_refused_by_file_key_and_value(tmp_path, text, said):
+def test_a_wrong_recipe_is_refused_by_file_key_and_remedy(tmp_path, text, said):
     path = write(tmp_path, text)
     with pytest.raises(InputError) as error:
-        Recipe.load(path)
-    assert str(path) in str(error.value)
+        load_recipe(path)
+    assert str(error.value).startswith(f"{path}: ")
     assert said in str(error.value)
     assert "\n" not in str(error.value)
 
 
-@cache
-def kept():
-    return load(with_rows=False)
+def test_a_hierarchical_recipe_needs_no_view_and_stands_for_a_recipe_a_stage(tmp_path):
+    recipe = load_recipe(write(tmp_path, '[data]\nconfig = "4-class"\n' + MODEL + 'method = "hierarchical"'))
+    assert recipe.data.view == "hierarchical"
+    assert [(stage.data.view, stage.data.target, stage.model.method) for stage in recipe.stages()] == [
+        (category, category, "checkpoint") for category in ("intra-sentence", "role-confusion", "history")
+    ]
+
+
+def test_a_recipe_without_tables_means_what_it_meant(tmp_path):
+    recipe = load_recipe(write(tmp_path, FLAT))
+    assert recipe == Recipe.of(
+        name="trial", view="sentence-pair", config="4-class", backbone="some/encoder", train_fraction=0.5, epochs=4,
+        warmup_ratio=0.2, teachers=["some/teacher"], ngram_teacher_weight=0.5, weight=0.8, temperature=2.0,
+        transfer_per_row=3, nli="nli", nli_pairs_per_row=2, context_negatives=1, precision="bf16",
+    )  # fmt: skip
+    for old, method in (('view = "hierarchical"\n', "hierarchical"), ('view = "flatten"\nfrozen = true\n', "kernel")):
+        flat = f'{old}config = "4-class"\nbackbone = "some/encoder"\n'
+        assert load_recipe(write(tmp_path, flat)).model.method == method
+
+
+def test_every_old_name_has_a_place_and_no_retired_option_has_one():
+    assert set(MOVED.values()) <= set(full_names().values())
+    assert not set(RETIRED) & set(full_names())
 
 
 def test_the_recipes_of_all_kept_evaluations_can_still_be_read():
     recorded = [each["run"]["request"]["recipe"] for each in kept() if each.get("run")]
     assert recorded
     for values in recorded:
-        current, _ = without_retired(values)
-        read = Recipe.model_validate(current).model_dump()
-        assert {key: read[key] for key in current} == current
+        recipe = recorded_recipe(values)
+        options = {option_named(key): value for key, value in recipe.options().items() if key not in RETIRED}
+        for key, value in values.items():
+            if key in RETIRED:
+                assert recipe.retired.get(key, RETIRED[key]) == value
+            elif key in MOVED:
+                assert options[MOVED[key]] == value
+        assert recipe.seed == values["seed"]
+        assert (recipe.model.method == "kernel") == values.get("frozen", False)
 
 
 def test_a_record_that_set_a_retired_option_loads_and_shows_and_is_not_trained_again(tmp_path):
     run = next(each["run"] for each in kept() if each["name"] == "e5-small-distilled")
     (tmp_path / "run.json").write_text(json.dumps(run), encoding="utf-8")
-    assert record.request(tmp_path)["recipe"]["mixed_views"] == ["sentence-pair"]
-    assert record.recipe(run["request"])["mixed_views"] == ["sentence-pair"]
+    recipe = record.recipe(run["request"])
+    assert recipe.retired == {"mixed_views": ["sentence-pair"]}
+    assert recipe.options()["mixed_views"] == ["sentence-pair"]
+    same = recipe.model_copy(update={"retired": {}})
+    assert record.request(tmp_path)["recipe"] == recipe.recorded() != same.recorded()
     with pytest.raises(InputError, match="set mixed_views, which this version no longer has") as error:
-        Recipe.load(tmp_path)
+        load_recipe(tmp_path)
     assert "\n" not in str(error.value)
 
 
 def test_an_unknown_name_lists_the_recipes_there_are():
     with pytest.raises(InputError, match="no-such-recipe.*tiny"):
-        Recipe.load("no-such-recipe")
+        load_recipe("no-such-recipe")
 
 
 def test_changes_are_checked_and_none_leaves_a_value_as_it_is():
-    tiny = Recipe.load("tiny")
+    tiny = load_recipe("tiny")
     assert tiny.with_changes(seed=None, backbone=None) == tiny
     changed = tiny.with_changes(seed=42, backbone="some/encoder")
-    assert (changed.seed, changed.backbone, changed.scratch) == (42, "some/encoder", None)
-    with pytest.raises(InputError, match="'seed' is -1"):
+    assert (changed.seed, changed.model.backbone, changed.model.scratch) == (42, "some/encoder", None)
+    with pytest.raises(InputError, match="seed is -1"):
         tiny.with_changes(seed=-1)
+
+
+@pytest.mark.parametrize(
+    ("key", "full"),
+    [("epochs", "optimizer.epochs"), ("optimizer.epochs", "optimizer.epochs"), ("seed", "seed")],
+)
+def test_an_option_is_named_with_or_without_its_table(key, full):
+    assert option_named(key) == full
+
+
+@pytest.mark.parametrize(
+    ("key", "said"), [("epoch", "there are name, seed"), ("loss.epochs", "mean optimizer.epochs"), ("data", "no such")]
+)
+def test_an_option_that_there_is_not_is_refused_with_those_there_are(key, said):
+    with pytest.raises(InputError, match=said):
+        option_named(key)
+
+
+def test_defaults_are_those_of_a_recipe_that_sets_nothing(tmp_path):
+    options = load_recipe(write(tmp_path, GOOD)).options()
+    standard = defaults()
+    assert {key for key in options if key not in standard or options[key] != standard[key]} == {
+        "name", "view", "config", "backbone"
+    }  # fmt: skip
 
 
 def recorded(folder, **request):
@@ -115,28 +204,32 @@ def recorded(folder, **request):
 
 @pytest.mark.parametrize("file", ["", "run.json"], ids=["folder", "file"])
 def test_the_record_of_a_run_is_its_recipe_and_asks_where_its_folders_lie(file, tmp_path):
-    own = Recipe.load("e5-small-cdconv-nli")
+    own = load_recipe("e5-small-cdconv-nli")
     run = next(each["run"] for each in kept() if each["name"] == own.name)
     (tmp_path / "run.json").write_text(json.dumps(run), encoding="utf-8")
-    recipe = Recipe.load(tmp_path / file)
+    recipe = load_recipe(tmp_path / file)
+    start, teachers = {"backbone": own.model.backbone}, {"teachers": own.distillation.teachers}
     for said, known in (
         ("started from e5-small-sentence-pair-seed42@63dcd1eea411, .*name it by --backbone", {}),
-        ("learnt from e5-small-ensemble@.*name it by --teacher", {"backbone": own.backbone}),
-        ("read pairs of nli@.*name it by --nli", {"backbone": own.backbone, "teachers": own.teachers}),
+        ("learnt from e5-small-ensemble@.*name it by --teacher", start),
+        ("read pairs of nli@.*name it by --nli", start | teachers),
     ):
         with pytest.raises(InputError, match=said):
-            recipe.with_changes(**known).demand_folders(str(tmp_path))
-    again = recipe.with_changes(backbone=own.backbone, base_model=own.base_model, teachers=own.teachers, nli=own.nli)
-    again.demand_folders(str(tmp_path))
+            require_folders(recipe.with_changes(**known), str(tmp_path))
+    again = recipe.with_changes(**start, **teachers, base_model=own.model.base_model, nli=own.augmentation.nli)
+    require_folders(again, str(tmp_path))
     assert again == own
-    assert recipe.base_model == own.base_model
+    assert recipe.model.base_model == own.model.base_model
 
 
-def test_a_record_that_names_a_hub_id_needs_nothing_more(tmp_path):
+@pytest.mark.parametrize("tables", [False, True], ids=["flat", "tables"])
+def test_a_record_that_names_a_hub_id_needs_nothing_more(tables, tmp_path):
     values = {"name": "any", "view": "hierarchical", "config": "4-class", "backbone": "some/encoder"}
-    recipe = Recipe.load(recorded(tmp_path, recipe=values))
-    recipe.demand_folders("")
-    assert (recipe.view, recipe.backbone) == ("hierarchical", "some/encoder")
+    if tables:
+        values = recorded_recipe(values).recorded()
+    recipe = load_recipe(recorded(tmp_path, recipe=values))
+    require_folders(recipe, "")
+    assert (recipe.data.view, recipe.model.backbone) == ("hierarchical", "some/encoder")
 
 
 def test_teachers_that_a_record_names_by_digest_are_asked_for(tmp_path):
@@ -144,10 +237,10 @@ def test_teachers_that_a_record_names_by_digest_are_asked_for(tmp_path):
         "name": "any", "view": "flatten", "config": "4-class", "backbone": "some/encoder",
         "teachers": ["some/teacher", "one@0123456789ab"],
     }  # fmt: skip
-    recipe = Recipe.load(recorded(tmp_path, recipe=values))
+    recipe = load_recipe(recorded(tmp_path, recipe=values))
     with pytest.raises(InputError, match="learnt from one@0123456789ab, .*name all 2 by --teacher"):
-        recipe.demand_folders("")
-    recipe.with_changes(teachers=["some/teacher", "runs/one"]).demand_folders("")
+        require_folders(recipe, "")
+    require_folders(recipe.with_changes(teachers=["some/teacher", "runs/one"]), "")
 
 
 @pytest.mark.parametrize(
@@ -155,38 +248,38 @@ def test_teachers_that_a_record_names_by_digest_are_asked_for(tmp_path):
     [
         ("{", "not JSON"),
         ('{"epochs": []}', "not the record of a run"),
-        ('{"request": {"recipe": {"view": "flatten"}}}', "'name': Field required"),
+        ('{"request": {"recipe": {"view": "flatten"}}}', "name is missing"),
         ('{"request": {"recipe": {}, "soup": [{}, {}]}}', "of 2 runs; train each of them, then use `cdconv soup`"),
     ],
 )
 def test_what_is_no_record_of_one_run_is_refused_by_its_name(tmp_path, run, said):
     (tmp_path / "run.json").write_text(run, encoding="utf-8")
     with pytest.raises(InputError) as error:
-        Recipe.load(tmp_path)
+        load_recipe(tmp_path)
     assert str(tmp_path / "run.json") in str(error.value)
     assert said in str(error.value)
 
 
 # What a recipe says to expect, against the kept evaluations of it.
 COMMENTS = {
-    path.stem: " ".join(re.findall(r"^# ?(.*)", path.read_text(encoding="utf-8"), flags=re.MULTILINE))
-    for path in sorted(RECIPES.glob("*.toml"))
+    name: " ".join(re.findall(r"^# ?(.*)", path.read_text(encoding="utf-8"), flags=re.MULTILINE))
+    for name, path in recipe_files().items()
 }
 
 
 @pytest.mark.parametrize("name", [name for name, text in COMMENTS.items() if "Expect" in text])
 def test_what_a_recipe_says_to_expect_is_what_was_measured(name):
     said = COMMENTS[name].partition("Expect")[2]
-    called = re.search(r"kept runs? of it (?:is|are) called ([\w-]+)", COMMENTS[name])
+    called = re.search(r"kept runs? (?:is|are) called ([\w-]+)", COMMENTS[name])
     own = [each for each in kept() if each["name"].startswith(called[1] if called else name)]
     own = [each for each in own if called or each["name"] == name]
     assert own, "an expectation needs a kept evaluation"
     minutes = {f"{each['run']['minutes']:.0f}" for each in own}
-    assert set(re.findall(r"\b(\d+) minutes", said)) <= minutes
+    assert set(re.findall(r"\bTime: (\d+) minutes", said)) <= minutes
     figures = {}
     for each in own:
         for metrics in filter(None, (each["metrics"], each.get("argmax", {}).get("metrics"))):
             figures.setdefault(each["split"], set()).add(percent(metrics["macro_f1"]))
     for split in ("validation", "test"):
-        stated = set(re.findall(rf"\b{split}(?: macro-F1)? (\d\d\.\d)", said))
+        stated = set(re.findall(rf"\b(\d\d\.\d) on {split}", said))
         assert stated <= figures.get(split, set()), split

@@ -12,7 +12,7 @@ from contradiction.training.recipe import Recipe
 from contradiction.training.rows import training_rows
 
 SCRATCH = {"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600}
-RECIPE = Recipe(name="quick", view="flatten", config="4-class", scratch=SCRATCH)
+RECIPE = Recipe.of(name="quick", view="flatten", config="4-class", scratch=SCRATCH)
 
 
 @pytest.fixture(scope="module")
@@ -34,17 +34,17 @@ def test_each_history_row_gets_the_first_turn_of_another_context_of_its_bot_and_
 
 
 def test_training_reads_them_after_what_teachers_are_asked_of(rows):
-    both = RECIPE.with_changes(replaced=1, transfer=1, teachers=["some/teacher"])
+    both = RECIPE.with_changes(context_negatives=1, transfer_per_row=1, teachers=["some/teacher"])
     reading = training_rows(rows, both)
     made = replaced_rows(rows, 1, both.seed)
     assert reading.rows["id"][: len(rows)] == rows["id"][:]
     assert set(reading.rows["label"][len(rows) : reading.taught]) == {None}
     assert reading.rows["b1"][reading.taught :] == made["b1"][:]
-    assert len(training_rows(rows, RECIPE.with_changes(replaced=1)).rows) == len(rows) + len(made)
+    assert len(training_rows(rows, RECIPE.with_changes(context_negatives=1)).rows) == len(rows) + len(made)
 
 
 def test_a_card_says_that_rows_were_made(sample_repo, tmp_path):
-    folder = train(RECIPE.with_changes(replaced=2, epochs=1), data=sample_repo, out=tmp_path / "run")
+    folder = train(RECIPE.with_changes(context_negatives=2, epochs=1), data=sample_repo, out=tmp_path / "run")
     card = model_card(folder).text
     assert "- replaced first turns: for each training row labelled history 2 more" in card
 
@@ -55,7 +55,7 @@ def test_where_a_bot_has_one_context_there_is_no_other_turn_to_take(rows):
         replaced_rows(one, 1, 23)
 
 
-@pytest.mark.parametrize("values", [{"config": "2-class"}, {"view": "hierarchical"}, {"config": "persona"}])
+@pytest.mark.parametrize("values", [{"config": "2-class"}, {"method": "hierarchical"}, {"config": "persona"}])
 def test_it_needs_the_four_classes_and_one_checkpoint(values):
-    with pytest.raises(InputError, match="key 'replaced' makes rows of those labelled history"):
-        RECIPE.with_changes(replaced=1, **values)
+    with pytest.raises(InputError, match="context_negatives makes rows of those labelled history"):
+        RECIPE.with_changes(context_negatives=1, **values)

@@ -17,7 +17,7 @@ from contradiction.errors import InputError
 from contradiction.io import files
 from contradiction.training import loop as training
 from contradiction.training.loop import train
-from contradiction.training.recipe import Recipe
+from contradiction.training.recipe_files import load_recipe
 from contradiction.training.state import writing
 from contradiction.training.tracking import Tracker
 
@@ -40,7 +40,7 @@ def recipe(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def whole(recipe, sample_repo, tmp_path_factory):
-    return train(Recipe.load(recipe), data=sample_repo, out=tmp_path_factory.mktemp("runs") / "whole")
+    return train(load_recipe(recipe), data=sample_repo, out=tmp_path_factory.mktemp("runs") / "whole")
 
 
 def curve(folder):
@@ -68,7 +68,7 @@ def test_a_process_killed_inside_an_epoch_goes_on_to_the_same_bytes(recipe, whol
     position = json.loads((state / "position-0.json").read_text(encoding="utf-8"))
     assert position["steps"] % 3 == 0
     assert 0 < position["steps"] < STEPS
-    train(Recipe.load(recipe), data=sample_repo, out=out, resume=True)
+    train(load_recipe(recipe), data=sample_repo, out=out, resume=True)
     assert_same(out, whole)
 
 
@@ -88,8 +88,8 @@ def test_a_run_stopped_after_any_step_goes_on_to_the_same_bytes(
     out = tmp_path / "run"
     for number in range(len(stops)):
         with pytest.raises(KeyboardInterrupt):
-            train(Recipe.load(recipe), data=sample_repo, out=out, resume=number > 0, save_steps=5)
-    train(Recipe.load(recipe), data=sample_repo, out=out, resume=True, save_steps=4)
+            train(load_recipe(recipe), data=sample_repo, out=out, resume=number > 0, save_steps=5)
+    train(load_recipe(recipe), data=sample_repo, out=out, resume=True, save_steps=4)
     assert_same(out, whole)
     lost = len(reached) - 2 * STEPS
     assert lost <= 5 * len(stops), "more was run again than the steps since the last state"
@@ -99,7 +99,7 @@ def test_what_a_kill_at_the_very_end_left_goes(recipe, whole, sample_repo, tmp_p
     done, left = (shutil.copytree(whole, tmp_path / name) for name in ("run", "run.partial"))
     (left / "state").mkdir()
     before = (done / "model.safetensors").stat().st_mtime_ns
-    assert train(Recipe.load(recipe), data=sample_repo, out=done, resume=True) == done
+    assert train(load_recipe(recipe), data=sample_repo, out=done, resume=True) == done
     assert (done / "model.safetensors").stat().st_mtime_ns == before
     assert not left.exists()
 
@@ -107,13 +107,13 @@ def test_what_a_kill_at_the_very_end_left_goes(recipe, whole, sample_repo, tmp_p
 def test_a_state_is_not_resumed_by_another_number_of_processes(recipe, sample_repo, tmp_path, monkeypatch):
     monkeypatch.setattr(training, "evaluate_epoch", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
-        train(Recipe.load(recipe), data=sample_repo, out=tmp_path / "run", save_steps=5)
+        train(load_recipe(recipe), data=sample_repo, out=tmp_path / "run", save_steps=5)
     progress = tmp_path / "run.partial" / "state" / "progress.json"
     values = json.loads(progress.read_text(encoding="utf-8"))
     assert values["processes"] == 1
     progress.write_text(json.dumps({**values, "processes": 2}), encoding="utf-8")
     with pytest.raises(InputError, match="kept by 2 processes, not to be resumed by 1"):
-        train(Recipe.load(recipe), data=sample_repo, out=tmp_path / "run", resume=True)
+        train(load_recipe(recipe), data=sample_repo, out=tmp_path / "run", resume=True)
 
 
 @pytest.fixture
@@ -184,14 +184,14 @@ def test_a_full_disk_is_said_in_one_line_and_loses_no_finished_epoch(
 
     monkeypatch.setattr(training, "keep", then_the_disk_fills_up)
     with pytest.raises(InputError, match=r"run\.partial: cannot be written, .* make room, then --resume") as error:
-        train(Recipe.load(recipe), data=sample_repo, out=folder / "run")
+        train(load_recipe(recipe), data=sample_repo, out=folder / "run")
     assert "\n" not in str(error.value)
     work = folder / "run.partial"
     assert not list(work.rglob("*.partial")), "what was half written takes room"
     assert len(json.loads((work / "state" / "progress.json").read_text(encoding="utf-8"))["epochs"]) == 1
     monkeypatch.setattr(training, "keep", real)
     with pytest.raises(InputError, match="cannot be written"):  # as long as the disk is full, and still nothing is lost
-        train(Recipe.load(recipe), data=sample_repo, out=folder / "run", resume=True)
+        train(load_recipe(recipe), data=sample_repo, out=folder / "run", resume=True)
     enlarge()
-    train(Recipe.load(recipe), data=sample_repo, out=folder / "run", resume=True)
+    train(load_recipe(recipe), data=sample_repo, out=folder / "run", resume=True)
     assert_same(folder / "run", whole)

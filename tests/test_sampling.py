@@ -15,7 +15,7 @@ from contradiction.training.rows import share_of
 from contradiction.training.run_folder import request
 
 SIZE = {"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600}
-QUICK = Recipe(name="quick", view="flatten", config="4-class", scratch=SIZE, epochs=1)
+QUICK = Recipe.of(name="quick", view="flatten", config="4-class", scratch=SIZE, epochs=1)
 
 
 @pytest.fixture(scope="module")
@@ -57,12 +57,12 @@ def test_training_reads_the_part_and_validates_on_all(sample_repo, rows, tmp_pat
         return examples
 
     monkeypatch.setattr(loop, "encode_rows", encode_rows)
-    half = QUICK.with_changes(share=0.5)
+    half = QUICK.with_changes(train_fraction=0.5)
     folder = train(half, data=sample_repo, out=tmp_path / "half")
     assert read[0] == list(share_of(rows, 0.5, half.seed)["id"])
     assert read[1] == list(load_split(sample_repo, "4-class", "validation")["id"])
     run = read_json(folder / "run.json")
-    assert run["request"]["recipe"]["share"] == 0.5
+    assert run["request"]["recipe"]["data"]["train_fraction"] == 0.5
     # The data are the same, and only the recipe says that fewer rows were read.
     assert run["request"]["data"] == request(QUICK, sample_repo)["data"]
     assert "- data: 50 % of the training split of CDConv sample" in model_card(folder).text
@@ -86,5 +86,5 @@ def test_a_bot_that_no_row_is_of_is_named_and_nothing_is_begun(sample_repo, rows
 
 @pytest.mark.parametrize("share", [0, 1.01, -0.5, float("nan")])
 def test_a_share_is_above_0_and_at_most_1(share):
-    with pytest.raises(InputError, match="'share' is"):
-        QUICK.with_changes(share=share)
+    with pytest.raises(InputError, match="data.train_fraction is"):
+        QUICK.with_changes(train_fraction=share)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from huggingface_hub import DatasetCard, constants
+from records import with_options
 
 import cdconv
 from contradiction.data.splits import UNNAMED, name_of
@@ -132,7 +133,7 @@ def test_a_figure_of_seen_rows_is_said_and_marked_and_never_published(run, quick
 
 def recipe(config="4-class-grouped", **values):
     values = values or {"scratch": {"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600}}
-    return Recipe(name="next", view=values.pop("view", "flatten"), config=config, epochs=1, **values)
+    return Recipe.of(name="next", view=values.pop("view", "flatten"), config=config, epochs=1, **values)
 
 
 @pytest.fixture
@@ -170,8 +171,9 @@ def start(quick_model, tmp_path):
         folder = tmp_path / "start"
         shutil.copytree(quick_model, folder, dirs_exist_ok=True)
         run = record.read(folder)
-        changed = {**record.read(quick_model)["request"]["recipe"], **values}
-        run["request"]["recipe"] = {key: value for key, value in changed.items() if value != "older"}
+        # As earlier versions recorded it.
+        flat = {"name": "start", "view": "flatten", "config": "4-class", "scratch": {}, "seed": 23, **values}
+        run["request"]["recipe"] = {key: value for key, value in flat.items() if value != "older"}
         write_json(folder / "run.json", run)
         return str(folder)
 
@@ -189,18 +191,30 @@ OLDER = {"bot": "older", "share": "older"}
         (OLDER, {}, None),
         ({"bot": "eva"}, {"bot": "eva"}, None),
         ({"bot": "eva"}, {}, None),
-        ({"share": 0.25}, {"share": 0.5}, None),
-        ({"share": 0.5}, {"share": 0.5}, None),
-        ({"config": "nli"}, {"bot": "eva", "share": 0.1}, None),
+        ({"share": 0.25}, {"train_fraction": 0.5}, None),
+        ({"share": 0.5}, {"train_fraction": 0.5}, None),
+        ({"config": "nli", "view": "nli"}, {"bot": "eva", "train_fraction": 0.1}, None),
         (BOTH, {"bot": "eva"}, "trained on replies of both bots, and the recipe reads those of eva alone; take one"),
         (OLDER, {"bot": "plato"}, "trained on replies of both bots, and the recipe reads those of plato alone"),
         ({"bot": "plato"}, {"bot": "eva"}, "trained on replies of plato, and the recipe reads those of eva alone"),
         ({"bot": "plato", "config": "2-class"}, {"bot": "eva"}, "trained on replies of plato"),
-        (BOTH, {"share": 0.1}, "trained on 100 % of the rows, and the recipe reads 10 %; take one that was trained on"),
-        (OLDER, {"share": 0.9}, "trained on 100 % of the rows, and the recipe reads 90 %"),
-        ({"share": 0.5}, {"share": 0.25}, "trained on 50 % of the rows, and the recipe reads 25 %"),
-        ({"share": 0.25, "seed": "older"}, {"share": 0.5}, "trained on 25 % of the rows, drawn with a seed that is"),
-        ({"share": 0.25, "seed": 42}, {"share": 0.5}, "trained on 25 % of the rows, drawn with the seed 42, and the"),
+        (
+            BOTH,
+            {"train_fraction": 0.1},
+            "trained on 100 % of the rows, and the recipe reads 10 %; take one that was trained on",
+        ),
+        (OLDER, {"train_fraction": 0.9}, "trained on 100 % of the rows, and the recipe reads 90 %"),
+        ({"share": 0.5}, {"train_fraction": 0.25}, "trained on 50 % of the rows, and the recipe reads 25 %"),
+        (
+            {"share": 0.25, "seed": "older"},
+            {"train_fraction": 0.5},
+            "trained on 25 % of the rows, drawn with a seed that is",
+        ),
+        (
+            {"share": 0.25, "seed": 42},
+            {"train_fraction": 0.5},
+            "trained on 25 % of the rows, drawn with the seed 42, and the",
+        ),
     ],
 )
 def test_a_run_on_a_part_of_the_rows_has_no_start_and_no_teacher_that_has_read_more(
@@ -222,19 +236,20 @@ def test_a_run_on_a_part_of_the_rows_has_no_start_and_no_teacher_that_has_read_m
 def test_what_part_of_the_rows_a_start_has_read_is_recorded_and_counts_later(start, sample_repo, tmp_path):
     one = loop.train(recipe("4-class", backbone=start(bot="eva", share=0.5)), data=sample_repo, out=tmp_path / "one")
     [before] = record.read(one)["ancestors"]
-    assert (before["bot"], before["share"], before["model"]) == ("eva", 0.5, "start")
+    assert (before["bot"], before["train_fraction"], before["model"]) == ("eva", 0.5, "start")
     later = record.read(one)
-    later["request"]["recipe"] |= {"bot": "plato", "share": 0.1}
+    later["request"] = with_options(later["request"], bot="plato", train_fraction=0.1)
     write_json(one / "run.json", later)
     with pytest.raises(InputError, match=r"one: made from start, which was trained on replies of eva, and the recipe"):
         run_folder.request(recipe("4-class", backbone=str(one)).with_changes(bot="plato"), sample_repo)
     with pytest.raises(InputError, match=r"one: made from start, which was trained on 50 % of the rows"):
-        run_folder.request(recipe("4-class", backbone=str(one)).with_changes(share=0.2), sample_repo)
+        run_folder.request(recipe("4-class", backbone=str(one)).with_changes(train_fraction=0.2), sample_repo)
 
 
 def test_of_a_soup_each_member_counts():
-    soup = {"request": {"recipe": {"config": "4-class", "share": 0.1}, "soup": [{"config": "4-class", "share": 0.5}]}}
-    assert [each.share for each in leakage.trainings(soup)] == [0.1, 0.5]
+    new = {"data": {"config": "4-class", "train_fraction": 0.5}}
+    soup = {"request": {"recipe": {"config": "4-class", "share": 0.1}, "soup": [new]}}
+    assert [each.train_fraction for each in leakage.trainings(soup)] == [0.1, 0.5]
 
 
 @pytest.mark.parametrize("table", ["bots", "learning-curve"])
@@ -249,7 +264,9 @@ def test_a_table_of_parts_of_the_rows_is_refused_before_its_first_cell(table, qu
 def test_a_hierarchical_run_is_refused_before_its_first_stage(quick_model, sample_repo, tmp_path):
     with pytest.raises(InputError, match=r"backbone .*quick: trained on 4-class, whose"):
         hierarchical.train(
-            recipe(backbone=str(quick_model), view="hierarchical"), data=sample_repo, out=tmp_path / "next"
+            recipe(backbone=str(quick_model)).with_changes(method="hierarchical"),
+            data=sample_repo,
+            out=tmp_path / "next",
         )
     assert not any(tmp_path.iterdir())
 
@@ -262,18 +279,18 @@ def test_what_a_start_was_made_from_is_recorded_and_counts(quick_model, sample_r
         "data_name": "CDConv sample",
         "model": "quick",
         "bot": None,
-        "share": 1.0,
+        "train_fraction": 1.0,
         "seed": 23,
     }
     assert record.read(one)["ancestors"] == [before]
     # As if it had been an NLI stage, which by itself is a start for either split.
     later = record.read(one)
-    later["request"]["recipe"]["config"] = "nli"
+    later["request"] = with_options(later["request"], config="nli", view="nli")
     write_json(one / "run.json", later)
     with pytest.raises(InputError, match=r"backbone .*one: made from quick, which was trained on 4-class, whose"):
         run_folder.request(recipe(backbone=str(one)), sample_repo)
     write_json(one / "run.json", {**later, "ancestors": []})
-    assert run_folder.request(recipe(backbone=str(one)), sample_repo)["recipe"]["backbone"].startswith("one@")
+    assert run_folder.request(recipe(backbone=str(one)), sample_repo)["recipe"]["model"]["backbone"].startswith("one@")
     # Pruned, it has a record of another name.
     (one / "run.json").unlink()
     write_json(one / "prune.json", {"backbone": "quick", "ancestors": [before]})

@@ -19,11 +19,14 @@ from contradiction.training.ensembling import ensemble
 from contradiction.training.export import export
 from contradiction.training.loop import train
 from contradiction.training.recipe import Recipe
+from contradiction.training.recipe_files import load_recipe
 from contradiction.training.soup import soup
 
 
 def run(start, data, out, **values):
-    recipe = Recipe(name="run", backbone=str(start), **{"view": "flatten", "config": "4-class", "epochs": 1, **values})
+    recipe = Recipe.of(
+        name="run", backbone=str(start), **{"view": "flatten", "config": "4-class", "epochs": 1, **values}
+    )
     return train(recipe, data=data, out=out)
 
 
@@ -65,7 +68,7 @@ def test_it_can_be_a_member_of_an_ensemble(mean, runs, sample_repo, tmp_path):
     run = record.read(both)
     assert "soup" not in run["request"] and len(run["request"]["ensemble"]) == 2
     with pytest.raises(InputError, match=r"of 2 runs; train each of them, then use `cdconv ensemble`"):
-        Recipe.load(both)
+        load_recipe(both)
     card = model_card(both).text
     assert "`mean`: view flatten, 1 epochs" in card and "the mean of the weights of this run and 2 more" in card
     kept = evaluate(ContradictionDetector.from_pretrained(both), data=sample_repo, config="4-class")
@@ -90,8 +93,9 @@ def test_the_record_and_the_card_say_what_went_in(mean, runs):
     assert "- a model soup: the mean of the weights of 3 runs from this one start\n" in card
     for each in runs:
         its = record.read(each)["request"]["recipe"]
-        line = f"- `{its['name']}`:\n  - {its['epochs']} epochs of batches of {its['batch_size']}, AdamW, "
-        assert f"{line}peak rate {its['learning_rate']}, seed {its['seed']}, fp32\n" in card
+        steps = its["optimizer"]
+        line = f"- `{its['name']}`:\n  - {steps['epochs']} epochs of batches of {steps['batch_size']}, AdamW, "
+        assert f"{line}peak rate {steps['learning_rate']}, seed {its['seed']}, fp32\n" in card
 
 
 def test_what_does_not_fit_together_is_refused(runs, quick_model, sample_repo, random_model, tmp_path):
@@ -108,7 +112,8 @@ def test_what_does_not_fit_together_is_refused(runs, quick_model, sample_repo, r
     moved = [shutil.copytree(each, tmp_path / f"moved-{each.name}") for each in runs[:2]]
     for folder, commit in zip(moved, ("a" * 40, "b" * 40), strict=True):
         run_of = read_json(folder / "run.json")
-        write_json(folder / "run.json", run_of | {"revisions": {run_of["request"]["recipe"]["backbone"]: commit}})
+        start_of = run_of["request"]["recipe"]["model"]["backbone"]
+        write_json(folder / "run.json", run_of | {"revisions": {start_of: commit}})
     for models, said in (
         (moved, f"stood at {'b' * 40} and at {'a' * 40}; a soup is of runs that share one start"),
         (runs[:1], "two models at least"),

@@ -24,7 +24,7 @@ SCRATCH = {"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600}
 
 
 def recipe(**values):
-    return Recipe(name="student", view="flatten", config="4-class", scratch=SCRATCH, epochs=1, **values)
+    return Recipe.of(name="student", view="flatten", config="4-class", scratch=SCRATCH, epochs=1, **values)
 
 
 @pytest.fixture(scope="module")
@@ -53,8 +53,8 @@ def test_a_teacher_that_read_other_rows_is_refused(quick_model, release_repo, tm
 
 
 def test_stages_have_no_teachers(quick_model):
-    with pytest.raises(ValueError, match="teachers teach one checkpoint"):
-        Recipe(name="student", view="hierarchical", config="4-class", scratch=SCRATCH, teachers=[str(quick_model)])
+    with pytest.raises(InputError, match="teachers teach one checkpoint"):
+        recipe(teachers=[str(quick_model)]).with_changes(method="hierarchical")
 
 
 def test_a_teacher_without_its_tokenizer_is_refused(quick_model, rows, tmp_path):
@@ -88,7 +88,7 @@ def test_the_opinion_counts_as_much_as_is_asked():
         return type("Output", (), {"logits": x})
 
     found = {
-        share: objective(recipe(distill=share), [4, 3, 2, 1])(model, {"x": logits, SOFT: soft}, targets)
+        share: objective(recipe(weight=share), [4, 3, 2, 1])(model, {"x": logits, SOFT: soft}, targets)
         for share in (0.0, 0.25, 1.0)
     }
     torch.testing.assert_close(found[1.0], divergence(logits, soft))
@@ -118,13 +118,13 @@ def test_teachers_are_asked_once_also_where_the_run_is_killed_before_its_first_e
 
 def test_a_student_learns_from_its_teachers_the_same_each_time(quick_model, sample_repo, tmp_path):
     alone = train(recipe(), data=sample_repo, out=tmp_path / "alone")
-    taught = recipe(teachers=[str(quick_model)], distill=1.0)
+    taught = recipe(teachers=[str(quick_model)], weight=1.0)
     first, again = (train(taught, data=sample_repo, out=tmp_path / name) for name in ("first", "again"))
     weights = [(folder / "model.safetensors").read_bytes() for folder in (alone, first, again)]
     assert weights[0] != weights[1] == weights[2]
     card = model_card(first).text
     assert "100 % of the loss is the opinion of 1 trained detector: quick" in card
-    [teacher] = record.read(first)["request"]["recipe"]["teachers"]
+    [teacher] = record.read(first)["request"]["recipe"]["distillation"]["teachers"]
     assert teacher.startswith("quick@"), "a teacher is recorded by what it is, not by where it lies"
 
 

@@ -9,7 +9,7 @@ from contradiction.training import hierarchical, loop, tracking
 from contradiction.training.loop import train
 from contradiction.training.recipe import Recipe
 
-QUICK = Recipe(
+QUICK = Recipe.of(
     name="quick",
     view="flatten",
     config="4-class",
@@ -81,7 +81,7 @@ def test_a_run_has_its_name_and_one_that_goes_on_keeps_it(sample_repo, tmp_path,
 
     monkeypatch.setattr(Accelerator, "init_trackers", opening)
     options = {"data": sample_repo, "out": tmp_path / "run", "track": "tensorboard"}
-    recipe = QUICK.with_changes(view="hierarchical", epochs=1)
+    recipe = QUICK.with_changes(method="hierarchical", epochs=1)
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(tracking.Tracker, "step", stopping)
         hierarchical.train(recipe, **options, save_steps=5)
@@ -108,7 +108,7 @@ def test_what_a_tracker_is_told_of_a_recipe_are_plain_values():
     recipe = QUICK.with_changes(teachers=["a", "b"])
     told = dict(tracking._flat(recipe.model_dump()))
     assert {type(value) for value in told.values()} <= {str, int, float, bool}  # TensorBoard's own takes no lists
-    assert (told["teachers"], told["scratch.layers"]) == ("a, b", 1)
+    assert (told["distillation.teachers"], told["model.scratch.layers"]) == ("a, b", 1)
 
 
 def test_an_unknown_tracker_is_refused_before_anything_is_done(sample_repo, tmp_path):

@@ -21,8 +21,9 @@ from contradiction.training import hierarchical, run_folder
 from contradiction.training import loop as training
 from contradiction.training.loop import train
 from contradiction.training.recipe import Recipe
+from contradiction.training.recipe_files import load_recipe
 
-QUICK = Recipe(
+QUICK = Recipe.of(
     name="quick",
     view="flatten",
     config="4-class",
@@ -68,7 +69,7 @@ def test_a_run_leaves_a_plain_checkpoint_with_label_names(finished):
 
 def test_the_record_says_what_was_run_on_what_and_what_came_of_it(finished):
     run = record(finished)
-    assert run["request"]["recipe"] == QUICK.asked()
+    assert run["request"]["recipe"] == QUICK.recorded()
     assert run["request"]["data_name"] == "CDConv sample"
     assert len(run["epochs"]) == 3
     scores = [each["validation"]["macro_f1"] for each in run["epochs"]]
@@ -123,8 +124,8 @@ def test_a_killed_process_resumed_gives_the_bytes_of_an_uninterrupted_run(finish
     assert state.is_dir(), "the run ended before its first state"
     assert not out.exists(), "a killed run must not look like a finished one"
     with pytest.raises(InputError, match="an unfinished run; --resume"):
-        train(Recipe.load(recipe), data=sample_repo, out=out)
-    train(Recipe.load(recipe), data=sample_repo, out=out, resume=True)
+        train(load_recipe(recipe), data=sample_repo, out=out)
+    train(load_recipe(recipe), data=sample_repo, out=out, resume=True)
     assert curve(out) == curve(finished)
     assert (out / "model.safetensors").read_bytes() == (finished / "model.safetensors").read_bytes()
     assert not state.parent.exists()
@@ -227,7 +228,7 @@ def test_two_processes_learn_what_one_process_learns(sample_repo, tmp_path):
         "[scratch]\nhidden_size = 32\nlayers = 1\nheads = 2\nvocabulary = 600\n",
         encoding="utf-8",
     )
-    one = train(Recipe.load(recipe), data=sample_repo, out=tmp_path / "one", track="tensorboard")
+    one = train(load_recipe(recipe), data=sample_repo, out=tmp_path / "one", track="tensorboard")
     # Not `accelerate launch --cpu`, which without MPI starts a single process and says nothing.
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     command = [
@@ -264,7 +265,7 @@ def test_two_processes_learn_what_one_process_learns(sample_repo, tmp_path):
 def test_a_backbone_is_recorded_by_what_it_is_not_by_where_it_lies(finished, sample_repo, tmp_path):
     recipe = QUICK.with_changes(backbone=str(finished), epochs=1)
     out = train(recipe, data=sample_repo, out=tmp_path / "run")
-    recorded = record(out)["request"]["recipe"]["backbone"]
+    recorded = record(out)["request"]["recipe"]["model"]["backbone"]
     assert recorded.startswith("finished@")
     assert str(finished.parent) not in (out / "run.json").read_text(encoding="utf-8")
     (tmp_path / "elsewhere").mkdir()
@@ -276,7 +277,7 @@ def test_a_backbone_is_recorded_by_what_it_is_not_by_where_it_lies(finished, sam
 def test_a_backbone_without_safetensors_is_told_from_others_by_its_other_weights(finished, sample_repo, tmp_path):
     def requested(parent):
         recipe = QUICK.with_changes(backbone=str(tmp_path / parent / "encoder"))
-        return run_folder.request(recipe, sample_repo)["recipe"]["backbone"]
+        return run_folder.request(recipe, sample_repo)["recipe"]["model"]["backbone"]
 
     weights = {name: torch.tensor(each) for name, each in load_file(finished / "model.safetensors").items()}
     for parent, factor in (("one", 1), ("same", 1), ("other", 2)):
@@ -307,11 +308,14 @@ def test_ctrl_c_is_said_in_one_line_and_leaves_nothing_half_written(sample_repo,
     assert not (tmp_path / "run").exists()
 
 
-def test_a_run_recorded_before_an_option_was_added_is_still_the_same_run(finished, sample_repo, tmp_path):
+def test_a_run_recorded_before_recipes_had_tables_is_still_the_same_run(finished, sample_repo, tmp_path):
     old = shutil.copytree(finished, tmp_path / "old")
     run = record(old)
-    for option in ("ema", "ngrams"):
-        del run["request"]["recipe"][option]
+    run["request"]["recipe"] = {
+        "name": "quick", "view": "flatten", "config": "4-class", "epochs": 3, "learning_rate": 3e-3, "warmup": 0.1,
+        "scratch": {"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600}, "class_weights": "balanced",
+        "focal": 0.0, "label_smoothing": 0.0,
+    }  # fmt: skip
     (old / "run.json").write_text(json.dumps(run), encoding="utf-8")
     assert train(QUICK, data=sample_repo, out=old, resume=True) == old
     with pytest.raises(InputError, match="exists already"):
@@ -374,11 +378,11 @@ def test_a_place_without_a_name_is_refused_before_any_work(run, out):
         run(QUICK, data="no-such-data", out=out)
 
 
-@pytest.mark.parametrize("view", ["flatten", "hierarchical"])
-def test_fp16_is_refused_on_a_cpu_where_it_would_be_fp32_under_another_name(view, sample_repo, tmp_path):
-    run = hierarchical.train if view == "hierarchical" else train
+@pytest.mark.parametrize("method", ["checkpoint", "hierarchical"])
+def test_fp16_is_refused_on_a_cpu_where_it_would_be_fp32_under_another_name(method, sample_repo, tmp_path):
+    run = hierarchical.train if method == "hierarchical" else train
     with pytest.raises(InputError, match="^precision 'fp16' is for GPUs; on a CPU bf16 is the fast one"):
-        run(QUICK.with_changes(precision="fp16", view=view), data=sample_repo, out=tmp_path / "run")
+        run(QUICK.with_changes(precision="fp16", method=method), data=sample_repo, out=tmp_path / "run")
     with pytest.raises(InputError, match="^precision 'fp16' is for GPUs"):
         timing.measure(QUICK.with_changes(precision="fp16"), sample_repo)
     assert not any(tmp_path.iterdir())

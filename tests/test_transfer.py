@@ -18,7 +18,7 @@ SCRATCH = {"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600}
 
 
 def recipe(**values):
-    return Recipe(
+    return Recipe.of(
         **{"name": "student", "view": "flatten", "config": "4-class", "scratch": SCRATCH, "epochs": 1} | values
     )
 
@@ -76,7 +76,7 @@ def test_a_row_without_a_label_is_learnt_from_the_teachers_alone(options):
     def model(x):
         return type("Output", (), {"logits": x})
 
-    loss_of = objective(recipe(distill=0.25, distill_temperature=2.0, **options), [4, 3, 2, 1])
+    loss_of = objective(recipe(weight=0.25, temperature=2.0, **options), [4, 3, 2, 1])
     found = loss_of(model, {"x": logits, SOFT: soft}, torch.tensor([UNLABELLED, 3]))
     whole = divergence(logits, soft, 2.0)
     assert found[0] == pytest.approx(whole[0].item())
@@ -103,14 +103,14 @@ def test_training_reads_it_after_the_rows_and_counts_their_classes_alone(
 
     monkeypatch.setattr(loop, "objective", objective_of)
     monkeypatch.setattr(loop, "encode_rows", encode_rows)
-    asked = recipe(teachers=[str(quick_model)], transfer=1)
+    asked = recipe(teachers=[str(quick_model)], transfer_per_row=1)
     folder = train(asked, data=sample_repo, out=tmp_path / "student")
     assert seen["labels"][: len(rows)] == rows["label"][:]
     assert set(seen["labels"][len(rows) :]) == {UNLABELLED}
     assert len(seen["labels"]) == len(training_rows(rows, asked).rows) > len(rows)
     assert seen["counts"] == [rows["label"][:].count(label) for label in range(4)]
     run = read_json(folder / "run.json")
-    assert run["request"]["recipe"]["transfer"] == 1
+    assert run["request"]["recipe"]["distillation"]["transfer_per_row"] == 1
     card = model_card(folder).text
     assert "- transfer set: for each training row 1 more without a label" in card
 
@@ -118,9 +118,12 @@ def test_training_reads_it_after_the_rows_and_counts_their_classes_alone(
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"transfer": 1}, "has no labels; name the teachers"),
-        ({"transfer": -1, "teachers": ["x"]}, "greater than or equal to 0"),
-        ({"transfer": 1, "teachers": ["x"], "view": "nli", "config": "nli"}, "the view nli reads pairs of sentences"),
+        ({"transfer_per_row": 1}, "no labels; name the teachers"),
+        ({"transfer_per_row": -1, "teachers": ["x"]}, "greater than or equal to 0"),
+        (
+            {"transfer_per_row": 1, "teachers": ["x"], "view": "nli", "config": "nli"},
+            "the view nli reads pairs of sentences",
+        ),
     ],
 )
 def test_a_transfer_set_has_teachers_and_is_of_conversations(values, message):

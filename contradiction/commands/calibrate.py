@@ -41,7 +41,8 @@ def calibrate(
     run = record.read(model)
     if why := leakage.why_seen(run, config, "validation", name_of(data)):
         raise InputError(f"{model} {why}: a rule chosen on these would be too sure; take rows that it has not seen")
-    rows = of_bot(rows, run.get("request", {}).get("recipe", {}).get("bot"))
+    request = run.get("request")
+    rows = of_bot(rows, record.recipe(request).data.bot if request else None)
     if view:
         check_view(model, view)
     with progress(f"calibrating {model.name}") as bar:

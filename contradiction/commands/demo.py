@@ -69,9 +69,9 @@ def demo(
 
 
 def _trained(out: Path, backbone: str | None, data: str) -> Path:
-    from contradiction.training.recipe import Recipe
+    from contradiction.training.recipe_files import load_recipe
 
-    recipe = Recipe.load("flatten-4-class").with_changes(backbone=backbone) if backbone else Recipe.load("tiny")
+    recipe = load_recipe("flatten-4-class").with_changes(backbone=backbone) if backbone else load_recipe("tiny")
     if backbone:
         out = out.with_name(f"{out.name}-{Path(backbone).name}")
     else:

@@ -36,7 +36,7 @@ def reproduce(
     ] = "",
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", help="key=value: a recipe value for all cells, as epochs=3; repeatable."),
+        typer.Option("--set", help="key=value: a recipe value for all cells, as optimizer.epochs=3; repeatable."),
     ] = None,
     data: DataOption = DATA,
     out: Annotated[Path | None, typer.Option(help="The folder of the table. By default runs/TABLE.")] = None,
@@ -116,13 +116,13 @@ def _run(
     """Runs what is not finished and no other process is at; gives how many cells failed."""
     from contradiction.io.locking import TakenError
     from contradiction.reproduction import grid, timing
-    from contradiction.training.recipe import of_folder
+    from contradiction.training.recipe import is_recorded_folder
 
     grid.check_free(mine, folder, resume)
     done = grid.finished(cells, folder)
     todo = [cell for cell in mine if cell.name not in done]
     for cell in todo:
-        if of_folder(start := str(cell.recipe.backbone)):
+        if is_recorded_folder(start := str(cell.recipe.model.backbone)):
             raise InputError(
                 f"{cell.name}: starts from {start}, a folder's name and digest; name its folder, or leave out what is "
                 "not finished, as --only-table does"

@@ -48,9 +48,9 @@ def train(
     ] = False,
 ) -> None:
     """Trains a detector; the checkpoint kept is the best on validation, the test split is not read."""
-    from contradiction.training.recipe import Recipe
+    from contradiction.training.recipe_files import load_recipe, require_folders
 
-    chosen = Recipe.load(recipe).with_changes(
+    chosen = load_recipe(recipe).with_changes(
         backbone=backbone,
         base_model=base_model,
         teachers=teacher or None,
@@ -58,7 +58,7 @@ def train(
         seed=seed,
         precision=precision,
     )
-    chosen.demand_folders(recipe)
+    require_folders(chosen, recipe)
     out = out or Path("runs") / f"{chosen.name}-seed{chosen.seed}"
     run(chosen, data, out, resume=resume, save_steps=save_steps, track=track, deterministic=deterministic)
 
@@ -72,18 +72,18 @@ def run(recipe: "Recipe", data: str, out: Path, **options: Any) -> None:
     from contradiction.training import hierarchical, kernel
     from contradiction.training import loop as training
 
-    if recipe.frozen:
+    if recipe.model.method == "kernel":
         resume = options.pop("resume", False)
         if asked := [f"--{key.replace('_', '-')}" for key, each in options.items() if each]:
-            raise InputError(f"{recipe.name}: the backbone is frozen, there are no steps; {asked[0]} has no place here")
+            raise InputError(f"{recipe.name}: method 'kernel' trains nothing in steps; {asked[0]} has no place here")
         kernel.train(recipe, data=data, out=out, resume=resume)
     else:
-        method = hierarchical.train if recipe.view == HIERARCHICAL else training.train
+        method = hierarchical.train if recipe.data.view == HIERARCHICAL else training.train
         method(recipe, data=data, out=out, **options)
     if not PartialState().is_main_process:  # one of several is enough to say so
         return
     write_cards(out)
-    if recipe.view != "nli":
+    if recipe.data.view != "nli":
         typer.echo(f"{out}: trained; next: cdconv evaluate {out}{data_option(data)}")
     else:
         typer.echo(f"{out}: trained; next: cdconv train RECIPE --backbone {out}")

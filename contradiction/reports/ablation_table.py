@@ -9,11 +9,12 @@ from contradiction.evaluation.paired_tests import PairedTest, merged_run_of, pai
 from contradiction.io.tables import Table, percent, signed, signed_interval
 from contradiction.reports.training_tables import backbone_name
 from contradiction.training import record
-from contradiction.training.recipe import Recipe
+from contradiction.training.recipe import option_named
 from contradiction.training.recipe_history import RETIRED
 
 CONFIG = "4-class"
 REFERENCE = "e5-small-cdconv"  # the plainest: one run of flatten from the NLI stage, trained on labels alone
+AMBIGUOUS = ("weight", "temperature")  # alone they say too little
 START = ("backbone", "scratch")  # a recipe has one of the two
 COMPARISON = ("difference", "95 % interval", "p, Holm")
 
@@ -87,27 +88,29 @@ def changes(result: Mapping[str, Any], reference: Mapping[str, Any]) -> list[str
     if len(recipes) != len(others):
         kind = "ensemble" if "ensemble" in result["run"]["request"] else "mean"
         found.append(f"{kind} of {len(recipes)} runs" if len(recipes) > 1 else "a single run")
-    for key in (*Recipe.model_fields, *RETIRED):
-        if key == "nli_pairs" and not any(recipe["nli"] for recipe in recipes):
+    for key in dict.fromkeys(key for recipe in (*recipes, *others) for key in recipe):
+        if key == "nli_pairs_per_row" and not any(recipe["nli"] for recipe in recipes):
             continue  # it says how many of the NLI pairs are read; here there are none
         off = RETIRED.get(key)
         values, before = ([_shown(recipe.get(key, off)) for recipe in each] for each in (recipes, others))
-        if key not in (*START, "name") and set(values) != set(before):
-            found.append(f"{key} {' / '.join(dict.fromkeys(values))}")
+        said_by_the_view = key == "method" and "kernel" not in (*values, *before)
+        if key not in (*START, "name", "base_model") and set(values) != set(before) and not said_by_the_view:
+            name = option_named(key) if key in AMBIGUOUS else key
+            found.append(f"{name} {' / '.join(dict.fromkeys(values))}")
     return found
 
 
 def _recipes(request: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The recipe of a run, or those of the runs that a soup or an ensemble is made of."""
+    """The options of a run, or those of the runs that a soup or an ensemble is made of."""
     recipes = request.get("ensemble") or request.get("soup") or [request["recipe"]]
-    return [record.recipe({"recipe": recipe}) for recipe in recipes]
+    return [record.recipe_of(recipe).options() for recipe in recipes]
 
 
 def _start(recipe: Mapping[str, Any], other: Mapping[str, Any]) -> str:
-    name = backbone_name(recipe)
+    name = backbone_name(recipe["backbone"])
     if not name:
         return f"from scratch ({', '.join(f'{key} {size}' for key, size in recipe['scratch'].items())})"
-    if name != backbone_name(other):
+    if name != backbone_name(other["backbone"]):
         return f"backbone {name}"
     # Folders of one name differ by the digest of their weights, which early records do not hold.
     _, _, digest = recipe["backbone"].partition("@")

@@ -17,6 +17,8 @@ from contradiction.evaluation.paired_tests import (
 from contradiction.inputs.views import HIERARCHICAL
 from contradiction.io.tables import Table, percent, signed, signed_interval
 from contradiction.labels import merged_config
+from contradiction.training import record
+from contradiction.training.recipe_history import RecordedRecipe
 
 NGRAMS = FEATURES["flatten"]
 COMPARISON = ("difference", "95 % interval", "p", "p, Holm")
@@ -57,7 +59,7 @@ def _reads_all(result: Mapping[str, Any]) -> bool:
     """Whether the evaluation is no baseline on a part of the conversation, and of no detector trained on one bot."""
     if result["kind"] == results.BASELINE:
         return result.get("view") == "flatten"
-    return not _recipe(result).get("bot")
+    return not ((recipe := _recipe(result)) and recipe.data.bot)
 
 
 def _without(opponent: dict[str, Any], evaluations: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -76,14 +78,16 @@ def _best_hierarchical(
     runs = [
         result
         for result in compared
-        if _recipe(result).get("view") == HIERARCHICAL and (result["name"], result["config"]) in validation
+        if (result["name"], result["config"]) in validation
+        and (recipe := _recipe(result))
+        and recipe.data.view == HIERARCHICAL
     ]
     return max(runs, key=lambda result: validation[result["name"], result["config"]], default=None)
 
 
-def _recipe(result: Mapping[str, Any]) -> Mapping[str, Any]:
-    request = (result.get("run") or {}).get("request") or {}
-    return request.get("recipe") or {}
+def _recipe(result: Mapping[str, Any]) -> RecordedRecipe | None:
+    request = (result.get("run") or {}).get("request")
+    return record.recipe(request) if request else None
 
 
 def _methods(result: Mapping[str, Any]) -> tuple[MethodRuns, MethodRuns]:

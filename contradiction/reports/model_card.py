@@ -24,8 +24,8 @@ from contradiction.reports.analysis.headlines import headlines
 from contradiction.reports.score_tables import class_table, score_table
 from contradiction.reports.training_tables import backbone_name
 from contradiction.training import base_model, record
-from contradiction.training.recipe import of_folder
-from contradiction.training.recipe_history import RETIRED
+from contradiction.training.recipe import is_recorded_folder
+from contradiction.training.recipe_history import RecordedRecipe
 
 if TYPE_CHECKING:
     from huggingface_hub import ModelCard, ModelCardData
@@ -38,7 +38,6 @@ SENTENCES = {
 }
 # By the name of the training data: NLI weights follow OCNLI, which CDConv's licence equals.
 LICENSES = {"CDConv": cdconv.LICENSE, nli.NAME: cdconv.LICENSE, "CDConv sample": "cc0-1.0"}
-TEACHING = ("teachers", "ngrams")  # the keys of a recipe that give it teachers
 FINISHED = ("request", "minutes", "parameters", "hardware")  # what every record of a finished run has
 STAGE_SENTENCE = "Tells {} from all other replies: one stage of a hierarchical detector."
 
@@ -107,7 +106,7 @@ def _card(
         **_use(folder, name, run, recipe),
         rule_file=method_of(folder).MARKER,
         **_decision(load_rule(folder), evaluations),
-        **_figures(evaluations, recipe["config"], repo),
+        **_figures(evaluations, recipe.data.config, repo),
         **_training(run, recipe),
         opinions=_opinions,
         retired=_retired,
@@ -115,17 +114,16 @@ def _card(
     return ModelCard(f"---\n{_front_matter(name, run, bases, evaluations).to_yaml()}\n---\n\n{body}")
 
 
-def _recipes(run: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _recipes(run: Mapping[str, Any]) -> list[RecordedRecipe]:
     """The recipe of a run, or those of an ensemble's members."""
-    asked = run["request"]
-    # The older ones lack the newer options.
-    return [record.recipe({"recipe": each}) for each in asked.get("ensemble", [asked["recipe"]])]
+    request = run["request"]
+    return [record.recipe_of(values) for values in request.get("ensemble", [request["recipe"]])]
 
 
-def _leading(run: Mapping[str, Any]) -> dict[str, Any]:
+def _leading(run: Mapping[str, Any]) -> RecordedRecipe:
     """The recipe of a run; of an ensemble that of the first member that was fine-tuned, if any was."""
-    every = _recipes(run)
-    return next((each for each in every if not each["frozen"]), every[0])
+    recipes = _recipes(run)
+    return next((recipe for recipe in recipes if recipe.model.method != "kernel"), recipes[0])
 
 
 def _front_matter(
@@ -138,7 +136,7 @@ def _front_matter(
         model_name=name,
         language="zh",
         license=LICENSES.get(data_name, "other"),
-        library_name=None if _leading(run)["frozen"] else "transformers",
+        library_name=None if _leading(run).model.method == "kernel" else "transformers",
         pipeline_tag="text-classification",
         base_model=list(bases) if len(bases) > 1 else next(iter(bases), None),
         datasets=["cdconv"] if data_name == "CDConv" else None,
@@ -151,15 +149,15 @@ def _front_matter(
 # What follows are the parts of the card, as what its template reads.
 
 
-def _what_it_tells(recipe: Mapping[str, Any]) -> dict[str, Any]:
-    task, target = task_of(recipe["config"]), recipe.get("target")
+def _what_it_tells(recipe: RecordedRecipe) -> dict[str, Any]:
+    task, target = task_of(recipe.data.config), recipe.data.target
     return {
         "task_sentence": STAGE_SENTENCE.format(target) if target else SENTENCES[task],
         "labels": ", ".join(f"`{label}`" for label in (STAGES[target] if target else LABELS[task])),
     }
 
 
-def _use(folder: Path, name: str, run: Mapping[str, Any], recipe: Mapping[str, Any]) -> dict[str, Any]:
+def _use(folder: Path, name: str, run: Mapping[str, Any], recipe: RecordedRecipe) -> dict[str, Any]:
     """How it is used, with what it says of an example."""
     stages, members = list(run.get("stages", {})), record.members(run)
     ensemble = [part.name for part in method_of(folder).parts(folder)] if "ensemble" in run else []
@@ -167,8 +165,8 @@ def _use(folder: Path, name: str, run: Mapping[str, Any], recipe: Mapping[str, A
     # that transformers can load.
     plain = [each for each in ensemble if method_of(folder / each).TRANSFORMERS]
     checkpoint = stages[-1] if stages else plain[0] if plain else ""
-    columns = VIEWS[stages[-1] if stages else recipe["view"]]
-    alone = not recipe["frozen"] and bool(plain or not ensemble)
+    columns = VIEWS[stages[-1] if stages else recipe.data.view]
+    alone = recipe.model.method != "kernel" and bool(plain or not ensemble)
     separator = _separator(folder / checkpoint) if alone else ""
     example = card_example.text_pair(columns, separator) if alone else None
     judges = columns[-1:] == CONVERSATION[-1:]
@@ -177,21 +175,21 @@ def _use(folder: Path, name: str, run: Mapping[str, Any], recipe: Mapping[str, A
         "checkpoint": "/".join(filter(None, (name, checkpoint))),
         "stages": stages,
         "ensemble": [
-            (name, each["request"]["recipe"], len(each.get("soup", [])))
+            (name, record.recipe(each["request"]), len(each.get("soup", [])))
             for name, each in zip(ensemble, members, strict=False)
         ],
-        "any_frozen": any(each["frozen"] for each in _recipes(run)),
-        "read": {column for each in _recipes(run) for column in VIEWS.get(each["view"], CONVERSATION)},
+        "any_frozen": any(each.model.method == "kernel" for each in _recipes(run)),
+        "read": {column for each in _recipes(run) for column in VIEWS.get(each.data.view, CONVERSATION)},
         "columns": ", ".join(columns),
         "before": columns[:-1],
         "separator": separator,
         "example": example,
         "scores_of_example": card_example.pipeline_says(folder / checkpoint, example) if example else None,
         "judges": judges,
-        "facade": judges and task_of(recipe["config"]) != "persona",
+        "facade": judges and task_of(recipe.data.config) != "persona",
         "chat": card_example.CHAT,
         "verdict": verdict,
-        "mistaken": verdict and not recipe.get("target") and verdict.label not in card_example.RIGHT,
+        "mistaken": verdict and not recipe.data.target and verdict.label not in card_example.RIGHT,
     }
 
 
@@ -221,11 +219,11 @@ def _figures(evaluations: Sequence[Mapping[str, Any]], config: str, repo: str | 
     }
 
 
-def _training(run: Mapping[str, Any], recipe: Mapping[str, Any]) -> dict[str, Any]:
+def _training(run: Mapping[str, Any], recipe: RecordedRecipe) -> dict[str, Any]:
     """How it was trained, what that took, and how to do it again."""
     members = record.members(run)
     numbered: dict[str, Any] = {f"run {number}": each for number, each in enumerate(members, start=1)}
-    parts = run.get("stages", {}) or numbered or {recipe["view"]: run}
+    parts = run.get("stages", {}) or numbered or {recipe.data.view: run}
     return {
         "chosen": [
             (name, percent(each["best_macro_f1"]), each["best_epoch"])
@@ -233,7 +231,7 @@ def _training(run: Mapping[str, Any], recipe: Mapping[str, Any]) -> dict[str, An
             if "best_epoch" in each  # a soup, and what was fitted at once, have no epochs of their own
         ],
         "soup": [record.recipe(each["request"]) for each in run.get("soup", [])],
-        "taught": any(each["request"]["recipe"].get(key) for each in (run, *members) for key in TEACHING),
+        "taught": any(record.recipe(each["request"]).distillation.has_teachers for each in (run, *members)),
         "parameters": run["parameters"],
         "minutes": f"{run['minutes']:.0f} minutes" if run["minutes"] >= 2 else f"{60 * run['minutes']:.0f} seconds",
         "hardware": run["hardware"],
@@ -241,10 +239,10 @@ def _training(run: Mapping[str, Any], recipe: Mapping[str, Any]) -> dict[str, An
     }
 
 
-def _opinions(recipe: Mapping[str, Any]) -> list[str]:
+def _opinions(recipe: RecordedRecipe) -> list[str]:
     """Who taught it, and how much each says in the opinion; nothing where nobody did."""
-    names = [each.partition("@")[0] for each in recipe.get("teachers", [])]
-    ngrams = recipe.get("ngrams", 0.0)
+    names = [teacher.partition("@")[0] for teacher in recipe.distillation.teachers]
+    ngrams = recipe.distillation.ngram_teacher_weight
     detectors = f"{len(names)} trained detector{'s' if len(names) > 1 else ''}: {', '.join(names)}"
     parts = [
         (1 - ngrams if names else 0.0, f"{'the mean of ' if len(names) > 1 else ''}{detectors}"),
@@ -254,9 +252,9 @@ def _opinions(recipe: Mapping[str, Any]) -> list[str]:
     return [words if len(heard) == 1 else f"{words} ({100 * part:g} %)" for part, words in heard]
 
 
-def _retired(recipe: Mapping[str, Any]) -> str:
+def _retired(recipe: RecordedRecipe) -> str:
     """The options of a recipe that this version no longer has, with their values; nothing where it set none."""
-    return ", ".join(f"{key} {recipe[key]}" for key in RETIRED if key in recipe)
+    return ", ".join(f"{key} {value}" for key, value in recipe.retired.items())
 
 
 def _is_on_test(evaluation: Mapping[str, Any], config: str) -> bool:
@@ -290,22 +288,23 @@ def _eval_results(evaluation: Mapping[str, Any]) -> list[Any]:
     ]
 
 
-def _origin(recipe: Mapping[str, Any], base: str | None) -> str:
-    if not recipe["backbone"]:
+def _origin(recipe: RecordedRecipe, base: str | None) -> str:
+    if not recipe.model.backbone:
         return "from random weights"
-    how = "embeddings by the frozen encoder" if recipe["frozen"] else "fine-tuned from"
-    last = f"{how} {backbone_name(recipe)}"
-    return f"{last}, which was made from {base}" if base and base != recipe["backbone"] else last
+    how = "embeddings by the frozen encoder" if recipe.model.method == "kernel" else "fine-tuned from"
+    last = f"{how} {backbone_name(recipe.model.backbone)}"
+    return f"{last}, which was made from {base}" if base and base != recipe.model.backbone else last
 
 
-def _again(recipe: Mapping[str, Any], members: Sequence[Any]) -> str | None:
+def _again(recipe: RecordedRecipe, members: Sequence[Any]) -> str | None:
     """The command that runs the recorded recipe again; None where it is those of several runs."""
-    if members or any(key in recipe for key in RETIRED):
+    if members or recipe.retired:
         return None
-    data = " --data nli" if recipe["view"] == "nli" else ""
-    start = " --backbone FOLDER" if of_folder(recipe["backbone"]) else ""
-    teachers = recipe["teachers"] if any(map(of_folder, recipe["teachers"])) else []
-    pairs = " --nli FOLDER" if of_folder(recipe["nli"]) else ""
+    data = " --data nli" if recipe.data.view == "nli" else ""
+    start = " --backbone FOLDER" if is_recorded_folder(recipe.model.backbone) else ""
+    teachers = recipe.distillation.teachers
+    teachers = teachers if any(map(is_recorded_folder, teachers)) else []
+    pairs = " --nli FOLDER" if is_recorded_folder(recipe.augmentation.nli) else ""
     return f"cdconv train run.json{data}{start}" + " --teacher FOLDER" * len(teachers) + pairs
 
 

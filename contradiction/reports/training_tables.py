@@ -7,13 +7,14 @@ from typing import Any
 from contradiction.io.tables import Table, percent
 from contradiction.labels import task_of
 from contradiction.training import record
+from contradiction.training.recipe import Recipe
 
 COLLAPSED = "†"
 
 
-def backbone_name(recipe: Mapping[str, Any]) -> str | None:
-    """The short name of a recorded recipe's backbone; None where the run started from random weights."""
-    return Path(recipe["backbone"]).name.partition("@")[0] if recipe["backbone"] else None
+def backbone_name(backbone: str | None) -> str | None:
+    """The short name of a recorded backbone; None where the run started from random weights."""
+    return Path(backbone).name.partition("@")[0] if backbone else None
 
 
 def run_table(evaluations: Sequence[Mapping[str, Any]]) -> Table:
@@ -27,11 +28,11 @@ def run_table(evaluations: Sequence[Mapping[str, Any]]) -> Table:
         if run := _own_run(result):
             body[result["name"]] = (
                 result["name"],
-                _of_all(run, lambda recipe: recipe["view"]),
-                _of_all(run, lambda recipe: backbone_name(recipe) or "none, from scratch"),
+                _of_all(run, lambda recipe: recipe.data.view),
+                _of_all(run, lambda recipe: backbone_name(recipe.model.backbone) or "none, from scratch"),
                 str(len(run.get("stages") or run.get("ensemble") or [run])),
                 f"{run['parameters'] / 1e6:.1f} M",
-                _of_all(run, lambda recipe: str(recipe["seed"])),
+                _of_all(run, lambda recipe: str(recipe.seed)),
                 _best_epoch(run),
                 f"{run['minutes']:.0f}",
                 run["hardware"],
@@ -45,15 +46,15 @@ def _own_run(result: Mapping[str, Any]) -> Mapping[str, Any]:
     return {} if result.get("request") else result.get("run") or {}
 
 
-def _of_all(run: Mapping[str, Any], say: Callable[[Mapping[str, Any]], str]) -> str:
+def _of_all(run: Mapping[str, Any], say: Callable[[Recipe], str]) -> str:
     """A part of the recipe of a run, or of the recipes of its members, each value once."""
     runs = record.members(run) or [dict(run)]
-    return " / ".join(dict.fromkeys(say(member["request"]["recipe"]) for member in runs))
+    return " / ".join(dict.fromkeys(say(record.recipe(member["request"])) for member in runs))
 
 
 def _best_epoch(run: Mapping[str, Any]) -> str:
     if "epochs" in run:
-        return f"{run['best_epoch']} of {run['request']['recipe']['epochs']}"
+        return f"{run['best_epoch']} of {record.recipe(run['request']).optimizer.epochs}"
     return "see the log" if run.get("stages") or record.members(run) else "none"
 
 
@@ -74,7 +75,7 @@ def _runs(run: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]
         for number, member in enumerate(members, start=1):
             yield from ((f", run {number}{part}", labels, own) for part, labels, own in _runs(member))
     elif "epochs" in run:
-        yield "", task_of(run["request"]["recipe"]["config"]), run
+        yield "", task_of(record.recipe(run["request"]).data.config), run
 
 
 def _epochs(run: Mapping[str, Any]) -> str:

@@ -74,19 +74,27 @@ def _parts(config: str, cells: Sequence[Cell]) -> list[Cell]:
 
 
 def _part_of(cell: Cell) -> dict[str, Any]:
-    subset = {"subset": cell.subset, "share": cell.recipe.share, "seed": cell.seed if cell.subset else None}
-    return {"bot": cell.recipe.bot, **subset}
+    subset = {
+        "subset": cell.subset,
+        "share": cell.recipe.data.train_fraction,
+        "seed": cell.seed if cell.subset else None,
+    }
+    return {"bot": cell.recipe.data.bot, **subset}
 
 
 def _fit(config: str, cell: Cell, data: str | Path) -> dict[str, Any]:
     from contradiction.training.rows import share_of
 
     # A share is drawn label by label, so by the labels of the config that the cell is trained on.
-    rows = of_bot(load_split(data, cell.config, "train"), cell.recipe.bot)
-    train_ids = set(share_of(rows, cell.recipe.share, cell.recipe.seed)["id"])
+    rows = of_bot(load_split(data, cell.config, "train"), cell.recipe.data.bot)
+    train_ids = set(share_of(rows, cell.recipe.data.train_fraction, cell.recipe.seed)["id"])
     part = {**_part_of(cell), "rows": len(train_ids)}
-    drawn = f", {100 * cell.recipe.share:g} % of the {cell.config} rows, seed {cell.seed}" if cell.subset else ""
-    bot = f", trained on {cell.recipe.bot}" if cell.recipe.bot else ""
+    drawn = (
+        f", {100 * cell.recipe.data.train_fraction:g} % of the {cell.config} rows, seed {cell.seed}"
+        if cell.subset
+        else ""
+    )
+    bot = f", trained on {cell.recipe.data.bot}" if cell.recipe.data.bot else ""
     [result] = baselines.tfidf(
         data, config, views=[VIEW], train_ids=train_ids, part=part, kind=results.PART_BASELINE,
         name=f"{baselines.FEATURES[VIEW]}{bot}{drawn}",

@@ -11,8 +11,9 @@ from contradiction.errors import InputError
 from contradiction.inputs.views import VIEWS
 from contradiction.labels import BOTS, task_of
 from contradiction.reproduction.methods import METHODS, paper_methods
-from contradiction.training import leakage
-from contradiction.training.recipe import Recipe, of_folder
+from contradiction.training import leakage, record
+from contradiction.training.recipe import Recipe, is_recorded_folder
+from contradiction.training.recipe_files import load_recipe
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -29,15 +30,15 @@ SHARES = (0.1, 0.25, 0.5, 1.0)
 # The recipe keys that the grid itself varies. --set may not set them.
 VARIED = {
     "name": "is the method's",
-    "view": "is the method's; --methods chooses",
-    "target": "is the method's",
-    "config": "is chosen by --configs",
     "seed": "is chosen by --seeds",
-    "backbone": "is chosen by --backbone",
-    "scratch": "has no place here: the grid starts from a backbone",
-    "frozen": "has no place here: the grid fine-tunes",
-    "share": f"is chosen by --shares, in {CURVE}",
-    "bot": f"is varied by {BY_BOT}",
+    "data.view": "is the method's; --methods chooses",
+    "data.target": "is the method's",
+    "data.config": "is chosen by --configs",
+    "data.train_fraction": f"is chosen by --shares, in {CURVE}",
+    "data.bot": f"is varied by {BY_BOT}",
+    "model.method": "is chosen by --methods",
+    "model.backbone": "is chosen by --backbone",
+    "model.scratch": "has no place here: the grid starts from a backbone",
 }
 
 
@@ -68,7 +69,7 @@ class Cell:
     @property
     def config(self) -> str:
         """The data set config that is predicted."""
-        return self.recipe.config
+        return self.recipe.data.config
 
     @property
     def seed(self) -> int | None:
@@ -85,13 +86,13 @@ class Cell:
     @property
     def part(self) -> str:
         """The part of the file names that tells which rows it is trained on; empty for all rows."""
-        share = "" if self.recipe.share == 1 else f"-share{self.recipe.share:g}"
-        return f"{f'-{self.recipe.bot}' if self.recipe.bot else ''}{share}"
+        share = "" if self.recipe.data.train_fraction == 1 else f"-share{self.recipe.data.train_fraction:g}"
+        return f"{f'-{self.recipe.data.bot}' if self.recipe.data.bot else ''}{share}"
 
     @property
     def subset(self) -> str:
         """The share of the rows that it is trained on, and the config by whose labels it is drawn; empty for all."""
-        return "" if self.recipe.share == 1 else f"{self.recipe.share:g} of {self.config}"
+        return "" if self.recipe.data.train_fraction == 1 else f"{self.recipe.data.train_fraction:g} of {self.config}"
 
     def model(self, out: Path) -> Path:
         """Its model folder."""
@@ -141,7 +142,7 @@ def cells_of(
     _check_shares(table, shares)
     parts: Sequence[Mapping[str, Any]] = [{}]
     if table == CURVE:
-        parts = [{"share": share} for share in shares or SHARES]
+        parts = [{"train_fraction": share} for share in shares or SHARES]
     elif table == BY_BOT:
         parts = [{"bot": bot} for bot in (*BOTS, None)]
     starts = [(backbone, False), *((checkpoint, True) for checkpoint in nli)]
@@ -151,7 +152,7 @@ def cells_of(
             if not (name := METHODS[method].recipes.get(task_of(config))):
                 continue
             for checkpoint, is_nli in starts:
-                recipe = Recipe.load(name).with_changes(config=config, backbone=checkpoint, **(values or {}))
+                recipe = load_recipe(name).with_changes(config=config, backbone=checkpoint, **(values or {}))
                 recipe = recipe.with_changes(name=f"{method}-{task_of(config)}", view=method)
                 cells += _cells(method, is_nli, recipe, seeds, parts, data)
     if not cells:
@@ -196,7 +197,7 @@ def _check_shares(table: str, shares: Sequence[float]) -> None:
 def _check_names(cells: Iterable[Cell]) -> None:
     starts: dict[str, set[str]] = {}
     for cell in cells:
-        starts.setdefault(cell.start, set()).add(str(cell.recipe.backbone))
+        starts.setdefault(cell.start, set()).add(str(cell.recipe.model.backbone))
     for start, places in starts.items():
         if len(places) > 1:
             raise InputError(f"{' and '.join(sorted(places))} have the same name, {start}; rename one of them")
@@ -212,12 +213,13 @@ def _cells(
 
     # Once for all seeds, because it takes a while to read and hash data and backbone.
     request = run_folder.request(recipe, data)
-    train, test = load_split(data, recipe.config, "train"), fingerprint(load_split(data, recipe.config, "test"))
-    start = start_name(str(recipe.backbone))
+    train = load_split(data, recipe.data.config, "train")
+    test = fingerprint(load_split(data, recipe.data.config, "test"))
+    start = start_name(str(recipe.model.backbone))
     cells = []
-    plain = recipe.view in VIEWS and not METHODS[method].artefact
-    if nli and plain and task_of(recipe.config) == "2-class":
-        asked = {"zero_shot": recipe.view, "backbone": request["recipe"]["backbone"]}
+    plain = recipe.data.view in VIEWS and not METHODS[method].artefact
+    if nli and plain and task_of(recipe.data.config) == "2-class":
+        asked = {"zero_shot": recipe.data.view, "backbone": request["recipe"]["model"]["backbone"]}
         cells.append(Cell(method, start, nli, False, recipe, 0, asked, test))
     for values in parts:
         part = _with_as_many_steps(recipe.with_changes(**values), train)
@@ -225,8 +227,11 @@ def _cells(
         for seed in seeds:
             seeded = part.with_changes(seed=seed)
             leakage.check_sources(seeded, request["data_name"])
-            varied = {key: getattr(seeded, key) for key in ("share", "bot", "epochs", "seed")}
-            asked = {**request, "recipe": {**request["recipe"], **varied}}
+            varied = {
+                "train_fraction": seeded.data.train_fraction, "bot": seeded.data.bot, "seed": seeded.seed,
+                "epochs": seeded.optimizer.epochs,
+            }  # fmt: skip
+            asked = {**request, "recipe": record.recipe(request).with_changes(**varied).recorded()}
             cells.append(Cell(method, start, nli, True, seeded, rows, asked, test))
     return cells
 
@@ -238,7 +243,7 @@ def share_label(share: float) -> str:
 
 def start_name(checkpoint: str) -> str:
     """The short name of a start: of a folder, of a Hub id without its user, or of what a record calls name@digest."""
-    return checkpoint.partition("@")[0] if of_folder(checkpoint) else Path(checkpoint).resolve().name
+    return checkpoint.partition("@")[0] if is_recorded_folder(checkpoint) else Path(checkpoint).resolve().name
 
 
 def _with_as_many_steps(recipe: Recipe, train: "Dataset") -> Recipe:
@@ -247,12 +252,14 @@ def _with_as_many_steps(recipe: Recipe, train: "Dataset") -> Recipe:
     With equal epochs, a tenth of the rows would mean a tenth of the steps. A small encoder that starts on the majority
     class has not left it by then, and the table would show that instead of the influence of the rows.
     """
-    times = len(train) / (recipe.share * len(of_bot(train, recipe.bot)))
-    return recipe.with_changes(epochs=round(times * recipe.epochs))
+    times = len(train) / (recipe.data.train_fraction * len(of_bot(train, recipe.data.bot)))
+    return recipe.with_changes(epochs=round(times * recipe.optimizer.epochs))
 
 
 def values_of(pairs: Iterable[str]) -> dict[str, Any]:
-    """Recipe values from ``key=value``. The value is TOML, except that a word needs no quotes.
+    """Recipe options from ``key=value``, by their full names. The value is TOML, except that a word needs no quotes.
+
+    A key may leave out its table: ``epochs=3`` is ``optimizer.epochs=3``.
 
     Raises:
         InputError: a pair is not of that form, or its key is one that the grid varies.
@@ -261,7 +268,7 @@ def values_of(pairs: Iterable[str]) -> dict[str, Any]:
     for pair in pairs:
         key, equals, value = (part.strip() for part in pair.partition("="))
         if not (key and equals and value):
-            raise InputError(f"{pair!r}: must be key=value, for instance epochs=3")
+            raise InputError(f"{pair!r}: must be key=value, for instance optimizer.epochs=3")
         if key in VARIED:
             raise InputError(f"{pair!r}: {key} {VARIED[key]}")
         try:

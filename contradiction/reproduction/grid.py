@@ -40,7 +40,7 @@ def same_request(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None)
 def _essence(request: Mapping[str, Any] | None) -> dict[str, Any]:
     if not request or "recipe" not in request:  # zero-shot
         return dict(request or {})
-    return {**request, "recipe": {**record.recipe(request), "name": None}}
+    return {**request, "recipe": {**record.recipe(request).recorded(), "name": None}}
 
 
 def check_free(all_cells: Iterable[Cell], out: Path, resume: bool) -> None:
@@ -106,13 +106,13 @@ def _run(cell: Cell, data: str | Path, out: Path, drop_weights: bool, save_steps
 
     folder = cell.model(out)
     if cell.trained:
-        train = hierarchical.train if cell.recipe.view == HIERARCHICAL else training.train
+        train = hierarchical.train if cell.recipe.data.view == HIERARCHICAL else training.train
         train(cell.recipe, data=data, out=folder, resume=True, save_steps=save_steps)
         if not drop_weights:
             write_cards(folder)
         detector = ContradictionDetector.from_pretrained(folder)
     else:
-        detector = zero_shot(str(cell.recipe.backbone), cell.recipe.view)
+        detector = zero_shot(str(cell.recipe.model.backbone), cell.recipe.data.view)
     for split in SPLITS:
         result = evaluate(detector, data=data, config=cell.config, split=split)
         if not cell.trained:  # the record beside the weights is that of the NLI stage

@@ -81,7 +81,7 @@ def _methods(table: str, cells: Sequence[Cell], done: Mapping[str, Mapping[str, 
             kind = "merged"
         else:
             continue
-        key = (cell.method, cell.start, kind, cell.recipe.bot or "", cell.recipe.share)
+        key = (cell.method, cell.start, kind, cell.recipe.data.bot or "", cell.recipe.data.train_fraction)
         groups.setdefault(key, []).append(cell)
     order = list(METHODS)
     methods = []

@@ -16,7 +16,7 @@ from contradiction.reports.interval_plot import Panel
 from contradiction.reproduction import plots
 from contradiction.reproduction.cells import CURVE, TABLES, VARIED, Cell
 from contradiction.reproduction.methods import METHODS
-from contradiction.training.recipe import Recipe
+from contradiction.training.recipe import defaults, option_named
 
 LEVEL = 0.05
 SHOWN = ("epochs", "batch_size", "learning_rate", "precision")  # recipe values that a page always shows
@@ -119,13 +119,15 @@ def _only_merged(panels: Sequence[Panel]) -> list[str]:
 def _settings(cells: Sequence[Cell]) -> dict[str, str]:
     """The recipe values in ``SHOWN``, and those that are not the default, among what the table does not vary."""
     recipes = [cell.recipe for cell in cells if cell.trained]
+    options = [recipe.options() for recipe in recipes]
     others = [
         key
-        for key, field in Recipe.model_fields.items()
-        if key not in (*VARIED, *SHOWN, "base_model")
-        and any(getattr(recipe, key) != field.default for recipe in recipes)
+        for key, default in defaults().items()
+        if key not in (*SHOWN, "base_model")
+        and option_named(key) not in VARIED
+        and any(values[key] != default for values in options)
     ]
-    values = {key: dict.fromkeys(str(getattr(recipe, key)) for recipe in recipes) for key in (*SHOWN, *others)}
+    values = {key: dict.fromkeys(str(each[key]) for each in options) for key in (*SHOWN, *others)}
     return {key.replace("_", " "): " or ".join(found) for key, found in values.items() if found}
 
 
@@ -133,7 +135,8 @@ def _run_table(cells: Sequence[Cell], done: Mapping[str, Mapping[str, Any]]) -> 
     groups: dict[tuple[str, str, str, str, int, int], list[Mapping[str, Any]]] = {}
     for cell in cells:
         if cell.trained and cell.name in done:
-            key = (cell.method, cell.config, cell.start, cell.recipe.bot or "", cell.rows, cell.recipe.epochs)
+            bot, epochs = cell.recipe.data.bot or "", cell.recipe.optimizer.epochs
+            key = (cell.method, cell.config, cell.start, bot, cell.rows, epochs)
             groups.setdefault(key, []).append(done[cell.name]["run"])
     body = [
         (

@@ -20,7 +20,7 @@ def trainings(cell: Cell) -> int:
     """How many checkpoints are trained for a cell."""
     if not cell.trained:
         return 0
-    return len(cell.recipe.stages()) if cell.recipe.view == HIERARCHICAL else 1
+    return len(cell.recipe.stages()) if cell.recipe.data.view == HIERARCHICAL else 1
 
 
 def estimate(cells: Iterable[Cell], done: Mapping[str, Mapping[str, Any]]) -> dict[str, float] | None:
@@ -54,7 +54,7 @@ def measured(cells: Sequence[Cell], data: str | Path) -> dict[str, float]:
     found: dict[tuple[str, str], float] = {}
     for cell in cells:
         if cell.trained and (cell.method, cell.start) not in found:
-            recipes = cell.recipe.stages() if cell.recipe.view == HIERARCHICAL else [cell.recipe]
+            recipes = cell.recipe.stages() if cell.recipe.data.view == HIERARCHICAL else [cell.recipe]
             found[cell.method, cell.start] = sum(measure(each, data) for each in recipes)
     return {cell.name: found.get((cell.method, cell.start), 0.0) if cell.trained else 0.0 for cell in cells}
 
@@ -75,22 +75,23 @@ def measure(recipe: Recipe, data: str | Path) -> float:
     from contradiction.training.optimizers import adamw
     from contradiction.training.rows import training_rows
 
-    rows = training_rows(load_split(data, recipe.config, "train"), recipe).rows
+    rows = training_rows(load_split(data, recipe.data.config, "train"), recipe).rows
     model, tokenizer = start(recipe, recipe.labels, [])
     # What teachers say makes no difference here, and to ask them is no part of training.
-    soft = np.full((len(rows), len(recipe.labels)), 1 / len(recipe.labels)) if recipe.taught else None
+    uniform = np.full((len(rows), len(recipe.labels)), 1 / len(recipe.labels))
+    soft = uniform if recipe.distillation.has_teachers else None
     examples = sorted(encode_rows(rows, recipe, tokenizer, soft=soft), key=lambda each: len(each["input_ids"]))
     accelerator = accelerator_for(recipe)
     loss_of = objective(recipe, [1] * len(recipe.labels))  # how the classes weigh takes no time
     model, optimizer = accelerator.prepare(model, adamw(model, recipe))
     model.train()
     collate = DataCollatorWithPadding(tokenizer)
-    seconds = []
+    seconds, batch_size = [], recipe.optimizer.batch_size
     for step in range(STEPS + 1):  # the first warms up
         # Batches hold rows of like length: one from the middle of each part of them.
         middle = int((max(step, 1) - 0.5) / STEPS * len(examples))
-        first = max(0, min(middle - recipe.batch_size // 2, len(examples) - recipe.batch_size))
-        chosen = examples[first : first + recipe.batch_size]
+        first = max(0, min(middle - batch_size // 2, len(examples) - batch_size))
+        chosen = examples[first : first + batch_size]
         batch = collate([{key: value for key, value in each.items() if key != "id"} for each in chosen])
         started = time.perf_counter()
         inputs = {key: value.to(accelerator.device) for key, value in batch.items()}
@@ -102,7 +103,7 @@ def measure(recipe: Recipe, data: str | Path) -> float:
         optimizer.zero_grad()
         loss.item()  # waits for the device
         seconds.append((time.perf_counter() - started) / len(chosen))
-    return fmean(seconds[1:]) * len(examples) * recipe.epochs / 60
+    return fmean(seconds[1:]) * len(examples) * recipe.optimizer.epochs / 60
 
 
 def hardware() -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 from contradiction.training import record
 from contradiction.training.recipe import Recipe
+from contradiction.training.recipe_history import upgraded
 
 
 def of_recipe(recipe: Recipe) -> str | None:
@@ -14,18 +15,19 @@ def of_recipe(recipe: Recipe) -> str | None:
     A folder that training or pruning wrote has a record, which says what it was made from. What the recipe says counts
     for other folders only: it cannot know from what the one that it names was made in the end.
     """
-    if not recipe.backbone:
+    if not recipe.model.backbone:
         return None
-    folder = Path(recipe.backbone)
+    folder = Path(recipe.model.backbone)
     if not folder.is_dir():
-        return _hub_id(recipe.backbone)
+        return _hub_id(recipe.model.backbone)
     pruned = record.of_model(folder, record.PRUNED).get("backbone")
-    return of_run(record.read(folder)) or _hub_id(pruned) or recipe.base_model
+    return of_run(record.read(folder)) or _hub_id(pruned) or recipe.model.base_model
 
 
 def of_run(run: Mapping[str, Any]) -> str | None:
     """The same of a recorded run."""
-    return run.get("base_model") or _hub_id(run.get("request", {}).get("recipe", {}).get("backbone"))
+    values, _ = upgraded(run.get("request", {}).get("recipe", {}))
+    return run.get("base_model") or _hub_id(values.get("model", {}).get("backbone"))
 
 
 def _hub_id(backbone: str | None) -> str | None:

@@ -52,7 +52,7 @@ def soft_labels(recipe: "Recipe", rows: "Dataset", name: str, make: Callable[[],
     every = list(rows)
     known = [row for row in every if row["label"] is not None]
     try:
-        folds = _folds(known, grouped=recipe.config.endswith(GROUPED))
+        folds = _folds(known, grouped=recipe.data.config.endswith(GROUPED))
     except ValueError as error:
         raise InputError(f"{name}: the rows cannot be parted into {FOLDS} folds ({error})") from None
     by_id = dict(zip((row["id"] for row in known), folds, strict=True))

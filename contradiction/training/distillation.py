@@ -32,7 +32,7 @@ def check_teachers(recipe: "Recipe", data: str) -> None:
             read rows that are for validation and test on the grouped one. What else a teacher was made from, and
             the backbone, are looked at by ``contradiction.training.leakage.check_sources``.
     """
-    for name in recipe.teachers:
+    for name in recipe.distillation.teachers:
         read = record.of_model(name).get("request", {}).get("data", data)
         if read != data:
             raise InputError(f"teacher {name}: trained on other rows than the student's; train it on the same data")
@@ -43,25 +43,24 @@ def soft_labels(recipe: "Recipe", rows: "Dataset") -> np.ndarray:
 
     A mean of several is more often right than each, and one student can come near it at the cost of one (Hinton et al.,
     2015, *Distilling the knowledge in a neural network*, section 2). Each teacher reads its own view, at the
-    precision of the recipe and without its decision rule. Models of n-grams have the part ``recipe.ngrams`` in it; they
-    are fitted here, without the rows that they are asked of.
+    precision of the recipe and without its decision rule. Models of n-grams have the weight
+    ``ngram_teacher_weight`` in it; they are fitted here, without the rows that they are asked of.
 
     Raises:
         InputError: a teacher is not there, or has other labels than the student.
     """
-    columns = VIEWS[recipe.view]
-    opinions = []
-    if recipe.teachers:
-        opinions.append((1 - recipe.ngrams, _of_detectors(recipe, rows)))
-    if recipe.ngrams:
-        lexical = cross_fitting.soft_labels(recipe, rows, "ngrams", lambda: linear_model(columns))
-        opinions.append((recipe.ngrams, lexical))
-    return np.sum([part * opinion for part, opinion in opinions], axis=0)
+    columns, weight = VIEWS[recipe.data.view], recipe.distillation.ngram_teacher_weight
+    parts = []
+    if recipe.distillation.teachers:
+        parts.append((1 - weight) * _of_detectors(recipe, rows))
+    if weight:
+        parts.append(weight * cross_fitting.soft_labels(recipe, rows, "ngrams", lambda: linear_model(columns)))
+    return np.sum(parts, axis=0)
 
 
 def _of_detectors(recipe: "Recipe", rows: "Dataset") -> np.ndarray:
     found = []
-    for name in recipe.teachers:
+    for name in recipe.distillation.teachers:
         teacher = load_classifier(name, precision=recipe.precision)
         if not isinstance(teacher, SoftmaxClassifier):
             raise InputError(f"teacher {name}: hierarchical; a teacher gives each label a probability")

@@ -43,15 +43,15 @@ def train(
         sharing.wait_for_everyone()
         for stage in recipe.stages():
             training.train(
-                stage, data=data, out=work / stage.view, resume=True, save_steps=save_steps, track=track,
-                logs=tracking.folder_of(out) / stage.view, tracked_as=f"{out.name}-{stage.view}",
+                stage, data=data, out=work / stage.data.view, resume=True, save_steps=save_steps, track=track,
+                logs=tracking.folder_of(out) / stage.data.view, tracked_as=f"{out.name}-{stage.data.view}",
                 deterministic=deterministic,
             )  # fmt: skip
         if sharing.is_main_process:
             with writing(work):
                 files.write_json(work / HierarchicalClassifier.MARKER, {"stages": list(STAGES)})
                 record.write_stages(work, request=asked, stages=tuple(STAGES))
-                complete(work, of_bot(load_split(data, recipe.config, "validation"), recipe.bot))
+                complete(work, of_bot(load_split(data, recipe.data.config, "validation"), recipe.data.bot))
                 work.rename(out)
         sharing.wait_for_everyone()
     return out

@@ -14,7 +14,8 @@ from contradiction.inputs.views import VIEW_KEY
 from contradiction.io.quiet import no_load_report, no_model_bars
 from contradiction.io.weights import sound
 from contradiction.methods.decision import KEY
-from contradiction.training.recipe import Recipe, Scratch
+from contradiction.training.recipe import Recipe
+from contradiction.training.recipe_options import ScratchOptions
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
@@ -39,12 +40,12 @@ def start(
             half of the encoder.
     """
     names: Names = {"id2label": dict(enumerate(labels)), "label2id": {label: id for id, label in enumerate(labels)}}
-    if recipe.backbone:
-        model, tokenizer = _pretrained(recipe.backbone, recipe, names)
+    if recipe.model.backbone:
+        model, tokenizer = _pretrained(recipe.model.backbone, recipe, names)
     else:
         model, tokenizer = _scratch(recipe, names, map(simplified, texts))  # as it will read them
     # Which utterances the checkpoint reads travels with it.
-    setattr(model.config, VIEW_KEY, recipe.view)
+    setattr(model.config, VIEW_KEY, recipe.data.view)
     vars(model.config).pop(KEY, None)  # the decision rule of a detector that it starts from
     return model, tokenizer
 
@@ -64,14 +65,14 @@ def _pretrained(backbone: str, recipe: Recipe, names: Names) -> tuple["PreTraine
         other_head = _classifies(config) and config.id2label != names["id2label"]
         config.num_labels = len(names["id2label"])
         config.id2label, config.label2id, config.problem_type = names["id2label"], names["label2id"], None
-        if recipe.dropout is not None:
-            _set_dropout(config, recipe.dropout)
+        if recipe.model.dropout is not None:
+            _set_dropout(config, recipe.model.dropout)
         # The report would be about the head, which is to be another anyhow; the encoder is looked at below.
         with no_model_bars(quiet=Path(backbone).is_dir()), no_load_report(), sound(backbone):
             model, loading = AutoModelForSequenceClassification.from_pretrained(
                 backbone, config=config, dtype=torch.float32, ignore_mismatched_sizes=True, output_loading_info=True
             )
-        tokens = min(recipe.max_length, max_positions(model) or recipe.max_length)
+        tokens = min(recipe.model.max_length, max_positions(model) or recipe.model.max_length)
         tokenizer = AutoTokenizer.from_pretrained(backbone, **_limits(tokens))
     except InputError:  # a ValueError, which says already what is wrong
         raise
@@ -172,16 +173,16 @@ def _complete(tokenizer: "PreTrainedTokenizerBase", model: "PreTrainedModel", ba
 def _scratch(recipe: Recipe, names: Names, texts: Iterable[str]) -> tuple["PreTrainedModel", "PreTrainedTokenizerBase"]:
     from transformers import BertConfig, BertForSequenceClassification
 
-    size = recipe.scratch or Scratch()
-    tokenizer = character_tokenizer(texts, size.vocabulary, **_limits(recipe.max_length))
-    dropout = 0.1 if recipe.dropout is None else recipe.dropout
+    size = recipe.model.scratch or ScratchOptions()
+    tokenizer = character_tokenizer(texts, size.vocabulary, **_limits(recipe.model.max_length))
+    dropout = 0.1 if recipe.model.dropout is None else recipe.model.dropout
     config = BertConfig(
         vocab_size=len(tokenizer),
         hidden_size=size.hidden_size,
         num_hidden_layers=size.layers,
         num_attention_heads=size.heads,
         intermediate_size=4 * size.hidden_size,
-        max_position_embeddings=recipe.max_length,
+        max_position_embeddings=recipe.model.max_length,
         hidden_dropout_prob=dropout,
         attention_probs_dropout_prob=dropout,
         pad_token_id=tokenizer.pad_token_id,

@@ -27,7 +27,7 @@ def train(
     """Embeds the training rows, fits the kernel machine to them, and writes both as a model folder.
 
     Args:
-        recipe: one with ``frozen``.
+        recipe: one of the method ``kernel``.
         data: the data repo, a folder or Hub id.
         out: the model folder to write.
         resume: leave a finished run of the same recipe and data as it is; an unfinished one leaves nothing behind.
@@ -51,8 +51,8 @@ def train(
         if sharing.is_main_process:
             before = time.perf_counter()
             chosen = list(training_rows(rows["train"], recipe).rows)
-            columns = VIEWS[recipe.view]
-            embed = Embedder(str(recipe.backbone), recipe.precision)
+            columns = VIEWS[recipe.data.view]
+            embed = Embedder(str(recipe.model.backbone), recipe.precision)
             embed(row[column] for column in columns for row in chosen)  # in one bar
             model = KernelRegression(columns, embed).fit(chosen, [row["label"] for row in chosen])
             fitted = KernelClassifier(model, embed, recipe.labels, out.name)
@@ -67,6 +67,6 @@ def train(
                     folder, request=asked, result={**stated, **made_of}, minutes=minutes, parameters=embed.parameters,
                     device=embed.device,
                 )  # fmt: skip
-                complete(folder, of_bot(rows["validation"], recipe.bot))
+                complete(folder, of_bot(rows["validation"], recipe.data.bot))
         sharing.wait_for_everyone()
     return out

@@ -15,6 +15,7 @@ from contradiction.data.splits import UNNAMED
 from contradiction.errors import InputError
 from contradiction.labels import GROUPED
 from contradiction.training import record
+from contradiction.training.recipe_history import upgraded
 
 if TYPE_CHECKING:
     from contradiction.training.recipe import Recipe
@@ -32,15 +33,15 @@ class Training:
         data_name: what the data repo calls itself; None where that is not recorded.
         model: the name of the model; None for the one whose record this is from.
         bot: whose replies it read; None for both, and where a record is older than that choice.
-        share: of those rows; 1 where a record is older than that choice.
-        seed: which of the shares of that size it was; None where that is not recorded.
+        train_fraction: of those rows; 1 where a record is older than that choice.
+        seed: which of the fractions of that size it was; None where that is not recorded.
     """
 
     config: str
     data_name: str | None = None
     model: str | None = None
     bot: str | None = None
-    share: float = 1.0
+    train_fraction: float = 1.0
     seed: int | None = None
 
 
@@ -61,8 +62,8 @@ def sources(recipe: "Recipe") -> list[str]:
 def _roles(recipe: "Recipe") -> Iterator[tuple[str, str]]:
     """The same, each with what it is to the recipe."""
     roles = [
-        (recipe.backbone, "embedder" if recipe.frozen else "backbone"),
-        *((each, "teacher") for each in recipe.teachers),
+        (recipe.model.backbone, "embedder" if recipe.model.method == "kernel" else "backbone"),
+        *((each, "teacher") for each in recipe.distillation.teachers),
     ]
     yield from ((name, role) for name, role in roles if name)
 
@@ -82,8 +83,15 @@ def trainings(run: Mapping[str, Any], model: str | None = None) -> Iterator[Trai
     if isinstance(asked, Mapping):
         recipes = (asked.get("recipe"), *(each for kind in MERGED for each in _items(asked.get(kind))))
         own = {"data_name": asked.get("data_name"), "model": model}
-        found = [{**recipe, **own} for recipe in recipes if isinstance(recipe, Mapping)]
+        found = [{**_data_options(recipe), **own} for recipe in recipes if isinstance(recipe, Mapping)]
     yield from dict.fromkeys(_training(each) for each in (*found, *_items(before)) if _names_config(each))
+
+
+def _data_options(recipe: Mapping[str, Any]) -> dict[str, Any]:
+    """Which rows a recorded recipe reads, whatever version wrote it."""
+    values, _ = upgraded(recipe)
+    data = values.get("data")
+    return {**(data if isinstance(data, Mapping) else {}), "seed": values.get("seed")}
 
 
 def _names_config(each: object) -> bool:
@@ -92,9 +100,9 @@ def _names_config(each: object) -> bool:
 
 def _training(each: Mapping[str, Any]) -> Training:
     data_name, model, bot = (_words(each.get(key)) for key in ("data_name", "model", "bot"))
-    share, seed = each.get("share"), each.get("seed")
+    fraction, seed = each.get("train_fraction", each.get("share")), each.get("seed")  # `share` in older records
     return Training(
-        each["config"], data_name, model, bot, share if isinstance(share, int | float) else 1.0,
+        each["config"], data_name, model, bot, fraction if isinstance(fraction, int | float) else 1.0,
         seed if isinstance(seed, int) else None,
     )  # fmt: skip
 
@@ -156,29 +164,30 @@ def check_sources(recipe: "Recipe", data_name: str) -> None:
     for name, kind in _roles(recipe):
         run = _record(name)
         if kind == "embedder":
-            check_embedder(name, recipe.config, data_name)
-        if found := exposure(run, recipe.config, "test", data_name):
-            right = f"a {GROUPED} config" if recipe.config.endswith(GROUPED) else f"a config without {GROUPED}"
+            check_embedder(name, recipe.data.config, data_name)
+        if found := exposure(run, recipe.data.config, "test", data_name):
+            right = f"a {GROUPED} config" if recipe.data.config.endswith(GROUPED) else f"a config without {GROUPED}"
             raise InputError(
                 f"{kind} {name}: {_made_from(found)}trained on {found.config}, whose training split holds test rows of "
-                f"{recipe.config}; take one that was trained on {right}, or not on CDConv"
+                f"{recipe.data.config}; take one that was trained on {right}, or not on CDConv"
             )
-        for each in _of_these_rows(run, recipe.config, data_name):
-            if recipe.bot and each.bot != recipe.bot:
+        for each in _of_these_rows(run, recipe.data.config, data_name):
+            if recipe.data.bot and each.bot != recipe.data.bot:
                 raise InputError(
                     f"{kind} {name}: {_made_from(each)}trained on replies of {each.bot or 'both bots'}, and the recipe "
-                    f"reads those of {recipe.bot} alone; take one that was trained on those, or not on CDConv"
+                    f"reads those of {recipe.data.bot} alone; take one that was trained on those, or not on CDConv"
                 )
-            if recipe.share < 1 and each.share > recipe.share:
+            if recipe.data.train_fraction < 1 and each.train_fraction > recipe.data.train_fraction:
                 raise InputError(
-                    f"{kind} {name}: {_made_from(each)}trained on {100 * each.share:g} % of the rows, and the recipe "
-                    f"reads {100 * recipe.share:g} %; take one that was trained on no more, or not on these rows"
+                    f"{kind} {name}: {_made_from(each)}trained on {100 * each.train_fraction:g} % of the rows, and the "
+                    f"recipe reads {100 * recipe.data.train_fraction:g} %; take one that was trained on no more, or "
+                    "not on these rows"
                 )
-            if recipe.share < 1 and each.seed != recipe.seed:  # shares are nested for one seed alone
+            if recipe.data.train_fraction < 1 and each.seed != recipe.seed:  # shares are nested for one seed alone
                 raise InputError(
-                    f"{kind} {name}: {_made_from(each)}trained on {100 * each.share:g} % of the rows, drawn with "
-                    f"{'a seed that is not recorded' if each.seed is None else f'the seed {each.seed}'}, and the "
-                    f"recipe's share with {recipe.seed}; take one of that seed, or one not trained on these rows"
+                    f"{kind} {name}: {_made_from(each)}trained on {100 * each.train_fraction:g} % of the rows, drawn "
+                    f"with {'a seed that is not recorded' if each.seed is None else f'the seed {each.seed}'}, and the "
+                    f"recipe's fraction with {recipe.seed}; take one of that seed, or one not trained on these rows"
                 )
 
 

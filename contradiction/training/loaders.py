@@ -111,11 +111,11 @@ def encode_rows(
         soft: what teachers say of the first rows, shape (rows, classes), to go along; of the others, that their label
             is certain.
     """
-    inputs = [model_input(row, VIEWS[recipe.view], tokenizer) for row in rows]
-    encoded, _ = encode(tokenizer, inputs, min(recipe.max_length, tokenizer.model_max_length))
+    inputs = [model_input(row, VIEWS[recipe.data.view], tokenizer) for row in rows]
+    encoded, _ = encode(tokenizer, inputs, min(recipe.model.max_length, tokenizer.model_max_length))
     labels = rows["label"]
-    if recipe.target:
-        target = rows.features["label"].str2int(recipe.target)
+    if recipe.data.target:
+        target = rows.features["label"].str2int(recipe.data.target)
         labels = [None if label is None else int(label == target) for label in labels]
     examples = [
         {**tokens, "labels": UNLABELLED if label is None else label, "id": number}

@@ -78,12 +78,12 @@ def train(
         ``out``.
 
     Raises:
-        InputError: the backbone is to stay frozen, ``out`` is taken or no name, another process is training there, the
+        InputError: the method is ``kernel``, ``out`` is taken or no name, another process is training there, the
             run to resume is another, the backbone or a teacher has seen test rows, the loss stopped being finite, the
             disk is full, or the tracker is not there.
     """
-    if recipe.frozen:
-        raise InputError(f"{recipe.name}: its backbone is frozen; contradiction.training.kernel fits such a detector")
+    if recipe.model.method == "kernel":
+        raise InputError(f"{recipe.name}: of the method 'kernel', which contradiction.training.kernel fits")
     out = Path(out)
     work = run_folder.partial_of(out)
     accelerator = _accelerator(recipe, track, Path(logs or tracking.folder_of(out)))
@@ -94,8 +94,10 @@ def train(
         accelerator.wait_for_everyone()
         if run_folder.finished(out, asked, resume):
             return out
-        reading, validation = training_rows(rows["train"], recipe), of_bot(rows["validation"], recipe.bot)
-        layout = Layout(len(reading.rows), recipe.batch_size, accelerator.num_processes, accelerator.process_index)
+        reading, validation = training_rows(rows["train"], recipe), of_bot(rows["validation"], recipe.data.bot)
+        layout = Layout(
+            len(reading.rows), recipe.optimizer.batch_size, accelerator.num_processes, accelerator.process_index
+        )
         if accelerator.is_main_process:
             run_folder.claim(work, asked, resume, stated)
         accelerator.wait_for_everyone()
@@ -156,18 +158,18 @@ def _prepare(
     accelerator: Accelerator, recipe: Recipe, reading: Reading, validation: "Dataset", layout: Layout, work: Path
 ) -> _Run:
     rows = reading.rows
-    model, tokenizer = start(recipe, recipe.labels, (row[column] for row in rows for column in VIEWS[recipe.view]))
-    soft = _taught(accelerator, recipe, reading, work) if recipe.taught else None
+    model, tokenizer = start(recipe, recipe.labels, (row[column] for row in rows for column in VIEWS[recipe.data.view]))
+    soft = _taught(accelerator, recipe, reading, work) if recipe.distillation.has_teachers else None
     examples = encode_rows(rows, recipe, tokenizer, soft)
-    batches = train_loader(examples, tokenizer, recipe.batch_size, recipe.seed)
-    checks = evaluation_loader(encode_rows(validation, recipe, tokenizer), tokenizer, recipe.batch_size)
+    batches = train_loader(examples, tokenizer, recipe.optimizer.batch_size, recipe.seed)
+    checks = evaluation_loader(encode_rows(validation, recipe, tokenizer), tokenizer, recipe.optimizer.batch_size)
     optimizer = adamw(model, recipe)
     known = [example["labels"] for example in examples if example["labels"] != UNLABELLED]
     counts = np.bincount(known, minlength=len(recipe.labels)).tolist()
-    steps = recipe.epochs * layout.steps
-    schedule = get_linear_schedule_with_warmup(optimizer, math.ceil(recipe.warmup * steps), steps)
+    steps = recipe.optimizer.epochs * layout.steps
+    schedule = get_linear_schedule_with_warmup(optimizer, math.ceil(recipe.optimizer.warmup_ratio * steps), steps)
     # Before the accelerator wraps the model.
-    average = weight_average(model, recipe.ema, accelerator.device) if recipe.ema else None
+    average = weight_average(model, recipe.optimizer.ema, accelerator.device) if recipe.optimizer.ema else None
     if average:
         accelerator.register_for_checkpointing(average)
     model, optimizer, batches, checks, schedule = accelerator.prepare(model, optimizer, batches, checks, schedule)
@@ -196,7 +198,7 @@ def _run(run: _Run, recipe: Recipe, work: Path, save_steps: int | None, tracker:
     model = run.accelerator.unwrap_model(run.model)
     rows, batch_size = run.layout.rows, run.layout.batch_size
     bar = tqdm(
-        total=recipe.epochs * rows,
+        total=recipe.optimizer.epochs * rows,
         initial=len(progress.epochs) * rows + min(position.steps * batch_size, rows),
         desc=f"training {recipe.name}",
         unit="row",
@@ -210,14 +212,14 @@ def _run(run: _Run, recipe: Recipe, work: Path, save_steps: int | None, tracker:
             keep(run.accelerator, work, progress, now)
 
     with bar:
-        while len(progress.epochs) < recipe.epochs:
+        while len(progress.epochs) < recipe.optimizer.epochs:
             epoch = len(progress.epochs)
             loss, seconds = _one_epoch(run, epoch, position, bar, tracker, after_step)
             with averaged(model, run.average):
                 scores = evaluate_epoch(run.accelerator, run.model, run.checks, recipe)
                 progress.epochs.append({"train_loss": loss, "seconds": round(seconds, 1), "validation": scores})
                 if run.accelerator.is_main_process:
-                    bar.write(_summary(epoch, recipe.epochs, loss, scores))
+                    bar.write(_summary(epoch, recipe.optimizer.epochs, loss, scores))
                 tracker.epoch((epoch + 1) * run.layout.steps, loss, scores)
                 if scores["macro_f1"] > progress.best_macro_f1:
                     progress.best_macro_f1, progress.best_epoch = scores["macro_f1"], epoch + 1
@@ -292,7 +294,7 @@ def evaluate_epoch(
         references.append(targets.cpu().numpy())
     chosen = np.concatenate(predictions)
     # A stage is scored as any detector of two labels, which have names of their own.
-    task = "2-class" if recipe.target else task_of(recipe.config)
+    task = "2-class" if recipe.data.target else task_of(recipe.data.config)
     found = score(np.concatenate(references).tolist(), chosen.tolist(), task)
     names = dict(zip(found["labels"], recipe.labels, strict=True))
     return {

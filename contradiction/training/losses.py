@@ -36,8 +36,8 @@ def loss_function(recipe: "Recipe", counts: Sequence[int]) -> Loss:
         A function of logits, shape (rows, classes), and targets, shape (rows,), to the loss of each row, shape (rows,).
     """
     sizes = torch.tensor(counts, dtype=torch.float32).clamp(min=1)
-    offsets = recipe.logit_adjustment * torch.log(sizes / sizes.sum())
-    weights = sizes.sum() / (len(sizes) * sizes) if recipe.class_weights == "balanced" else torch.ones_like(sizes)
+    offsets = recipe.loss.logit_adjustment * torch.log(sizes / sizes.sum())
+    weights = sizes.sum() / (len(sizes) * sizes) if recipe.loss.class_weights == "balanced" else torch.ones_like(sizes)
 
     def loss(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         logits = logits.float() + offsets.to(logits.device)
@@ -49,8 +49,8 @@ def loss_function(recipe: "Recipe", counts: Sequence[int]) -> Loss:
 def objective(recipe: "Recipe", counts: Sequence[int]) -> Objective:
     """What training minimises: the loss, and the divergence from teachers where there are any.
 
-    Where the inputs hold the opinion of teachers, ``distill = d`` of the loss is the divergence from it, and 1 - d the
-    rest, with both predictions softened by ``distill_temperature = T`` and the divergence multiplied by T squared, so
+    Where the inputs hold the opinion of teachers, ``weight = d`` of the loss is the divergence from it, and 1 - d the
+    rest, with both predictions softened by ``temperature = T`` and the divergence multiplied by T squared, so
     that gradients keep their size (Hinton et al., 2015, *Distilling the knowledge in a neural network*, section 2). Of
     a row whose target is ``UNLABELLED`` the divergence is all of that.
 
@@ -58,15 +58,15 @@ def objective(recipe: "Recipe", counts: Sequence[int]) -> Objective:
         A function of a model, its inputs, and the targets, shape (rows,), to the loss of each row, shape (rows,). The
         inputs may hold ``SOFT``, the probabilities that teachers give, shape (rows, classes).
     """
-    loss_of = loss_function(recipe, counts)
+    loss_of, distillation = loss_function(recipe, counts), recipe.distillation
 
     def loss(logits: torch.Tensor, targets: torch.Tensor, soft: torch.Tensor | None) -> torch.Tensor:
         if soft is None:
             return loss_of(logits, targets)
         labelled = targets != UNLABELLED
-        weight = torch.where(labelled, recipe.distill, 1.0)
+        weight = torch.where(labelled, distillation.weight, 1.0)
         known = loss_of(logits, targets.clamp(min=0)) * labelled
-        return (1 - recipe.distill) * known + weight * divergence(logits, soft, recipe.distill_temperature)
+        return (1 - distillation.weight) * known + weight * divergence(logits, soft, distillation.temperature)
 
     def row_losses(model: "PreTrainedModel", inputs: Mapping[str, torch.Tensor], targets: torch.Tensor) -> torch.Tensor:
         tokens = {name: value for name, value in inputs.items() if name != SOFT}

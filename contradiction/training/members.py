@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from contradiction.data.splits import fingerprint, load_split, of_bot
 from contradiction.errors import InputError
 from contradiction.io.files import new_folder
+from contradiction.training import record
 from contradiction.training.finish import complete
 
 if TYPE_CHECKING:
@@ -38,13 +39,15 @@ def merged(models: Sequence[Path], runs: Sequence[Mapping[str, Any]], data: str 
 
 def _own_validation(models: Sequence[Path], runs: Sequence[Mapping[str, Any]], data: str | Path) -> "Dataset":
     """The validation split of the data, or of the bot's replies, that all of them were trained on."""
-    asked = runs[0]["request"]
-    for model, run in zip(models, runs, strict=True):
-        if run["request"]["data"] != asked["data"]:
+    rows = runs[0]["request"]["data"]
+    recipes = [record.recipe(run["request"]) for run in runs]
+    config, bot = recipes[0].data.config, recipes[0].data.bot
+    for model, run, recipe in zip(models, runs, recipes, strict=True):
+        if run["request"]["data"] != rows:
             raise InputError(f"{model} and {models[0]}: trained on different data")
-        if run["request"]["recipe"].get("bot") != asked["recipe"].get("bot"):
+        if recipe.data.bot != bot:
             raise InputError(f"{model} and {models[0]}: trained on the replies of different bots")
-    train, validation = (load_split(data, asked["recipe"]["config"], split) for split in ("train", "validation"))
-    if fingerprint(train, validation) != asked["data"]:
+    train, validation = (load_split(data, config, split) for split in ("train", "validation"))
+    if fingerprint(train, validation) != rows:
         raise InputError(f"{data}: not the data that {models[0]} was trained on")
-    return of_bot(validation, asked["recipe"].get("bot"))
+    return of_bot(validation, bot)

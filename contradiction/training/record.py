@@ -15,8 +15,8 @@ from pydantic import ValidationError
 from contradiction.errors import InputError
 from contradiction.io.files import read_json, write_json
 from contradiction.io.hub import NotKnownError, fetched
-from contradiction.training.recipe import Recipe
-from contradiction.training.recipe_history import without_retired
+from contradiction.training.recipe_errors import describe
+from contradiction.training.recipe_history import RecordedRecipe, recorded_recipe
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -72,24 +72,30 @@ def request(folder: str | Path) -> dict[str, Any] | None:
 
     Options that recipes have got since it was recorded stand there with their defaults, so that requests compare.
     """
-    found = read(folder).get("request")
+    request = read(folder).get("request")
     try:
-        if not found:
-            return None
-        values, retired = without_retired(found["recipe"])
-        return {**found, "recipe": Recipe.model_validate(values).asked() | retired}
-    except (KeyError, ValidationError):  # of a version whose recipes had other keys: then it is another request
-        return found
+        return {**request, "recipe": recipe(request).recorded()} if request else None
+    except InputError:  # of a version whose recipes had other options: then it is another request
+        return request
 
 
-def recipe(request: Mapping[str, Any]) -> dict[str, Any]:
-    """The recipe of a recorded request.
+def recipe(request: Mapping[str, Any]) -> RecordedRecipe:
+    """The recipe of a recorded request, whatever version wrote it.
 
-    Options that it is older than stand there with their defaults; retired ones only where they were switched on.
+    Raises:
+        InputError: it holds no recipe, or one of a later version.
     """
-    defaults = {key: field.default for key, field in Recipe.model_fields.items() if not field.is_required()}
-    values, retired = without_retired(request["recipe"])
-    return defaults | values | retired
+    return recipe_of(request.get("recipe"))
+
+
+def recipe_of(values: object) -> RecordedRecipe:
+    """The recipe that a record keeps as these values; see :func:`recipe`."""
+    if not isinstance(values, Mapping):
+        raise InputError("the record of the run holds no recipe")
+    try:
+        return recorded_recipe(values)
+    except ValidationError as error:
+        raise InputError(f"the recipe in the record of {values.get('name', 'a run')}: {describe(error)}") from None
 
 
 def write(folder: str | Path, *, request: dict[str, Any], progress: dict[str, Any], model: "PreTrainedModel") -> None:

@@ -32,14 +32,15 @@ class Reading:
 
 def training_rows(rows: "Dataset", recipe: Recipe) -> Reading:
     """The rows that a recipe reads of the training split, a share of those of its bot, then what it makes of them."""
-    chosen = share_of(of_bot(rows, recipe.bot), recipe.share, recipe.seed)
+    chosen = share_of(of_bot(rows, recipe.data.bot), recipe.data.train_fraction, recipe.seed)
     taught, certain = [chosen], []
-    if recipe.transfer:
-        taught.append(transfer_rows(chosen, recipe.transfer))
-    if recipe.replaced:
-        certain.append(replaced_rows(chosen, recipe.replaced, recipe.seed))
-    if recipe.nli:
-        certain.append(nli_rows(chosen, load_split(recipe.nli, "nli", "train"), recipe.nli_pairs, recipe.seed))
+    if recipe.distillation.transfer_per_row:
+        taught.append(transfer_rows(chosen, recipe.distillation.transfer_per_row))
+    if recipe.augmentation.context_negatives:
+        certain.append(replaced_rows(chosen, recipe.augmentation.context_negatives, recipe.seed))
+    if recipe.augmentation.nli:
+        pairs = load_split(recipe.augmentation.nli, "nli", "train")
+        certain.append(nli_rows(chosen, pairs, recipe.augmentation.nli_pairs_per_row, recipe.seed))
     parts = [*taught, *certain]
     return Reading(concatenate_datasets(parts) if len(parts) > 1 else chosen, sum(map(len, taught)))
 

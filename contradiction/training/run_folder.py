@@ -36,16 +36,18 @@ def request(recipe: Recipe, data: str | Path, rows: "Mapping[str, Dataset] | Non
         InputError: the backbone or a teacher has seen rows that the run is to be tested on.
     """
     rows = rows or read(recipe, data)
-    values = recipe.asked()
-    values["backbone"] = name_with_digest(recipe.backbone)
-    values["teachers"] = [name_with_digest(each) for each in recipe.teachers]
-    pairs = fingerprint(load_split(recipe.nli, "nli", "train")) if recipe.nli else None
-    if recipe.nli and (folder := Path(recipe.nli)).is_dir():
-        values["nli"] = f"{folder.resolve().name}@{str(pairs)[:12]}"
+    values = recipe.recorded()
+    values["model"]["backbone"] = name_with_digest(recipe.model.backbone)
+    values["distillation"]["teachers"] = [name_with_digest(teacher) for teacher in recipe.distillation.teachers]
+    nli, beside = recipe.augmentation.nli, {}
+    if nli:
+        pairs = fingerprint(load_split(nli, "nli", "train"))
+        if (folder := Path(nli)).is_dir():
+            values["augmentation"]["nli"] = f"{folder.resolve().name}@{pairs[:12]}"
+        else:  # what lies under a Hub id may change, so its content stands beside the name
+            beside = {"nli": pairs}
     name = name_of(data)
     leakage.check_sources(recipe, name)
-    # Of a Hub id the content stands beside it: what lies there may change.
-    beside = {"nli": pairs} if pairs and values["nli"] == recipe.nli else {}
     return {"recipe": values, "data": fingerprint(*rows.values()), "data_name": name, **beside}
 
 
@@ -63,7 +65,7 @@ def conditions(recipe: Recipe, deterministic: bool = False) -> dict[str, Any]:
 
 def read(recipe: Recipe, data: str | Path) -> dict[str, "Dataset"]:
     """The whole training and validation split of a recipe's config."""
-    return {split: load_split(data, recipe.config, split) for split in ("train", "validation")}
+    return {split: load_split(data, recipe.data.config, split) for split in ("train", "validation")}
 
 
 def partial_of(out: Path) -> Path:

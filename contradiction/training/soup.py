@@ -70,11 +70,11 @@ def _runs(models: Sequence[Path]) -> list[dict[str, Any]]:
             raise InputError(f"{model}: holds no trained detector of one checkpoint; `cdconv train` writes one")
     runs = [record.read(model) for model in models]
     first, run = models[0], runs[0]
-    start = run["request"]["recipe"]["backbone"]
+    start = record.recipe(run["request"]).model.backbone
     if not start:
         raise InputError(f"{first}: started from random weights; the mean of runs that share no start knows nothing")
     for model, other in zip(models[1:], runs[1:], strict=True):
-        if other["request"]["recipe"]["backbone"] != start:
+        if record.recipe(other["request"]).model.backbone != start:
             raise InputError(f"{model} and {first}: of different starts; a soup is of runs that share one")
         commits = [(each.get("revisions") or {}).get(start) for each in (run, other)]
         if None not in commits and commits[0] != commits[1]:

@@ -24,7 +24,7 @@ def encoders(sample_rows, tmp_path_factory):
     texts = [row[column] for row in sample_rows for column in CONVERSATION]
     labels = ("CONTRADICTION", "NEUTRAL", "ENTAILMENT")
     torch.manual_seed(0)
-    model, tokenizer = start(Recipe(name="tiny", view="nli", config="nli", scratch=SIZE), labels, texts)
+    model, tokenizer = start(Recipe.of(name="tiny", view="nli", config="nli", scratch=SIZE), labels, texts)
     for parameter in model.parameters():  # larger and centred, so that random weights tell inputs apart
         parameter.data.mul_(4)
     with torch.no_grad():

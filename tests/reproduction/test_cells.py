@@ -8,7 +8,7 @@ from grid_files import VALUES
 from contradiction.errors import InputError
 from contradiction.reproduction.cells import cells_of, shard, values_of
 from contradiction.reproduction.grid import finished, same_request
-from contradiction.training.recipe import Recipe
+from contradiction.training.recipe_files import load_recipe
 
 
 def test_the_grid_holds_each_method_on_the_labels_it_is_trained_on(cells):
@@ -25,7 +25,7 @@ def test_the_grid_holds_each_method_on_the_labels_it_is_trained_on(cells):
 
 def test_a_cell_is_the_recipe_file_with_the_values_asked_for(cells, encoders):
     for cell in cells:
-        recipe = Recipe.load(f"{cell.method}-{cell.config}")
+        recipe = load_recipe(f"{cell.method}-{cell.config}")
         assert cell.recipe == recipe.with_changes(backbone=str(encoders / "tiny"), seed=cell.seed, **VALUES)
 
 
@@ -34,7 +34,7 @@ def test_grouped_configs_take_the_recipe_of_their_labels(sample_repo, encoders):
         "table4", data=sample_repo, methods=["flatten"], configs=["4-class-grouped"], seeds=[1],
         backbone=str(encoders / "tiny"),
     )  # fmt: skip
-    assert [(cell.name, cell.recipe.view) for cell in found] == [("flatten-4-class-grouped-tiny-seed1", "flatten")]
+    assert [(cell.name, cell.recipe.data.view) for cell in found] == [("flatten-4-class-grouped-tiny-seed1", "flatten")]
 
 
 def test_a_learning_curve_makes_the_same_steps_on_each_share_and_shares_table_4s_cells(cells, encoders, sample_repo):
@@ -42,7 +42,7 @@ def test_a_learning_curve_makes_the_same_steps_on_each_share_and_shares_table_4s
         "learning-curve", data=sample_repo, methods=["flatten"], configs=["4-class"], seeds=(23, 42),
         shares=(0.5, 0.25, 1.0), backbone=str(encoders / "tiny"), values={**VALUES, "epochs": 3},
     )  # fmt: skip
-    assert [(cell.name, cell.recipe.epochs) for cell in found[::2]] == [
+    assert [(cell.name, cell.recipe.optimizer.epochs) for cell in found[::2]] == [
         ("flatten-4-class-tiny-share0.5-seed23", 6),
         ("flatten-4-class-tiny-share0.25-seed23", 12),
         ("flatten-4-class-tiny-seed23", 3),
@@ -65,13 +65,18 @@ def test_the_shards_together_are_the_whole_and_share_nothing(cells, parts):
 
 
 def test_values_are_read_as_toml_and_words_need_no_quotes():
-    found = values_of(["epochs=3", "precision = bf16", "learning_rate=1e-4", 'class_weights="balanced"'])
-    assert found == {"epochs": 3, "precision": "bf16", "learning_rate": 1e-4, "class_weights": "balanced"}
+    found = values_of(["optimizer.epochs=3", "precision = bf16", "learning_rate=1e-4", 'class_weights="balanced"'])
+    assert found == {
+        "optimizer.epochs": 3, "precision": "bf16", "optimizer.learning_rate": 1e-4, "loss.class_weights": "balanced"
+    }  # fmt: skip
 
 
-def test_requests_of_records_from_before_an_option_still_compare():
-    recipe = Recipe.load("flatten-4-class").model_dump()
-    older = {key: value for key, value in recipe.items() if key not in ("ema", "precision")}
+def test_requests_of_records_from_before_recipes_had_tables_still_compare():
+    recipe = load_recipe("flatten-4-class").recorded()
+    older = {
+        "name": "before-tables", "view": "flatten", "config": "4-class", "backbone": "hfl/chinese-roberta-wwm-ext",
+        "epochs": 5, "share": 1.0,
+    }  # fmt: skip
     one, other = ({"recipe": each, "data": "x"} for each in (recipe, older))
     assert same_request(one, other)
     assert same_request(one, {**other, "recipe": {**older, "focal": 0.0}})
@@ -87,10 +92,10 @@ def test_artefact_baselines_are_flatten_on_their_own_view_and_are_never_asked_ze
     )  # fmt: skip
     assert len(found) == 8
     for cell in found:
-        like = Recipe.load(f"flatten-{cell.config}")
+        like = load_recipe(f"flatten-{cell.config}")
         assert cell.trained
         assert cell.recipe == like.with_changes(
-            name=f"{cell.method}-{cell.config}", view=cell.method, backbone=cell.recipe.backbone, **VALUES
+            name=f"{cell.method}-{cell.config}", view=cell.method, backbone=cell.recipe.model.backbone, **VALUES
         )
 
 

@@ -19,7 +19,7 @@ from contradiction.reproduction import baselines
 from contradiction.reproduction.cells import cells_of
 from contradiction.reproduction.grid import finished
 from contradiction.reproduction.panels import configs_of, panels_of
-from contradiction.training.recipe import Recipe
+from contradiction.training.recipe_files import load_recipe
 from contradiction.training.rows import share_of, training_rows
 
 OF_HALF = ", 50 % of the rows"
@@ -111,7 +111,7 @@ def test_each_share_is_held_against_n_grams_of_its_own_rows(sample_repo, encoder
 
 def test_n_grams_of_a_share_are_fitted_to_the_rows_that_the_encoder_reads(curve, sample_repo):
     for seed in (23, 42):
-        recipe = Recipe.load(curve / "models" / f"flatten-4-class-tiny-share0.5-seed{seed}").with_changes(
+        recipe = load_recipe(curve / "models" / f"flatten-4-class-tiny-share0.5-seed{seed}").with_changes(
             backbone="some/encoder"
         )
         read = set(training_rows(load_split(sample_repo, "4-class", "train"), recipe).rows["id"])
@@ -133,7 +133,10 @@ def test_the_csv_of_a_learning_curve_holds_the_rows_read(curve, sample_repo):
     runs = [
         read_json(curve / "models" / f"flatten-4-class-tiny{name}-seed23" / "run.json") for name in ("-share0.5", "")
     ]
-    assert [(run["request"]["recipe"]["share"], len(run["epochs"])) for run in runs] == [(0.5, 2), (1.0, 1)]
+    assert [(run["request"]["recipe"]["data"]["train_fraction"], len(run["epochs"])) for run in runs] == [
+        (0.5, 2),
+        (1.0, 1),
+    ]
     assert max(found) == rows
     assert min(found) == pytest.approx(rows / 2, abs=2)
 
@@ -179,7 +182,7 @@ def test_a_bot_is_left_out_of_training_and_of_the_choice_of_a_checkpoint(by_bot,
         run = read_json(folder / "run.json")
         rows, checks = (of_bot(load_split(sample_repo, "4-class", split), bot) for split in ("train", "validation"))
         assert 0 < len(rows) < len(load_split(sample_repo, "4-class", "train"))
-        assert run["request"]["recipe"]["bot"] == bot
+        assert run["request"]["recipe"]["data"]["bot"] == bot
         # As many steps as on all rows.
         assert len(run["epochs"]) == round(len(load_split(sample_repo, "4-class", "train")) / len(rows))
         assert run["epochs"][0]["validation"]["n"] == len(checks)

@@ -42,10 +42,10 @@ from contradiction.training.loop import train
         (["table4", "--nli", "x"], "table4 has no NLI stage to compare with"),
         (["table5"], "--nli names its checkpoint"),
         (["table4", "--shares", "0.5"], "table4 is trained on all rows; --shares goes with learning-curve"),
-        (["table4", "--set", "share=0.5"], "share is chosen by --shares"),
+        (["table4", "--set", "train_fraction=0.5"], "data.train_fraction is chosen by --shares"),
         (["learning-curve", "--shares", "half"], "shares 'half': must be numbers"),
-        (["learning-curve", "--shares", "0,1"], "'share' is 0.0"),
-        (["learning-curve", "--shares", "0.5,2"], "'share' is 2.0"),
+        (["learning-curve", "--shares", "0,1"], "data.train_fraction is 0.0"),
+        (["learning-curve", "--shares", "0.5,2"], "data.train_fraction is 2.0"),
         (["learning-curve", "--shares", "0.5,1,0.50"], "a share is named twice in 0.5, 1, 0.5"),
         (["table4", "--methods", "hierarchical", "--configs", "2-class"], "no cell is left"),
         (["table4", "--data", "no/such/folder"], "no/such/folder: no such folder"),
@@ -178,7 +178,9 @@ def test_a_failing_cell_is_one_line_and_the_rest_goes_on(run, options, encoders,
 def test_a_table_is_written_where_the_weights_of_its_start_are_gone(grid, options, encoders, tmp_path):
     out = shutil.copytree(grid, tmp_path / "table4")
     (out / "table4.md").unlink()
-    digest = read_json(out / "models" / "flatten-4-class-tiny-seed23" / "run.json")["request"]["recipe"]["backbone"]
+    digest = read_json(out / "models" / "flatten-4-class-tiny-seed23" / "run.json")["request"]["recipe"]["model"][
+        "backbone"
+    ]
     options = [digest if word == encoders / "tiny" else word for word in options]
     command = [*map(str, ["reproduce", "table4", "--seeds", "23,42", "--out", out, *options])]
     assert digest in command

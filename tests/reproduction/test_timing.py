@@ -19,7 +19,7 @@ def test_the_steps_measured_read_each_row_once_as_training_does(options, sample_
     from torch.nn import Linear
     from torch.nn.modules.module import register_module_forward_pre_hook
 
-    recipe = Recipe(name="tiny", view="flatten", config="4-class", scratch=SIZE, batch_size=8, **options)
+    recipe = Recipe.of(name="tiny", view="flatten", config="4-class", scratch=SIZE, batch_size=8, **options)
     rows = []
 
     def count(module, inputs):

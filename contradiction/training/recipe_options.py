@@ -1,0 +1,200 @@
+"""The tables of a recipe: every option, its default, and the values it may take."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+
+from contradiction.inputs.views import HIERARCHICAL, VIEWS
+from contradiction.labels import BOTS, CATEGORIES, CONFIGS
+
+Count = Annotated[int, Field(ge=1)]
+Fraction = Annotated[float, Field(ge=0, lt=1)]
+Strength = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+LearningRate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+# The values that an option may take, where these are names of the data set.
+ALLOWED: Mapping[str, Sequence[str]] = {
+    "data.config": CONFIGS,
+    "data.view": (*VIEWS, HIERARCHICAL),
+    "data.target": CATEGORIES,
+    "data.bot": BOTS,
+}
+
+
+class Options(BaseModel):
+    """Values that cannot be changed, of the types that are written here, and no others."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class DataOptions(Options):
+    """The table ``[data]``: which rows are read, and what is predicted.
+
+    Attributes:
+        config: the config of the data set.
+        view: the utterances that a row is read as, see ``contradiction.inputs.views``. The hierarchical method needs
+            none: each of its stages reads the view of its category.
+        target: a category to tell from all other rows, instead of all labels of the config.
+        bot: ``eva`` or ``plato``, to train and validate on the rows of this bot alone.
+        train_fraction: the fraction of the training rows that is read, see ``contradiction.training.rows``.
+    """
+
+    config: str
+    view: str
+    target: str | None = None
+    bot: str | None = None
+    train_fraction: float = Field(default=1.0, gt=0, le=1)
+
+    @field_validator("view", "config", "target", "bot")
+    @classmethod
+    def _is_known(cls, value: str | None, info: ValidationInfo) -> str | None:
+        allowed = ALLOWED[f"data.{info.field_name}"]
+        if value is not None and value not in allowed:
+            raise ValueError(f"allowed are {', '.join(allowed)}")
+        return value
+
+
+class ScratchOptions(Options):
+    """The table ``[model.scratch]``: the size of a BERT encoder that starts from random weights.
+
+    Its tokenizer is made from the training split.
+    """
+
+    hidden_size: Count = 128
+    layers: Count = 2
+    heads: Count = 4
+    vocabulary: Count = 6000
+
+    @model_validator(mode="after")
+    def _heads_divide_the_hidden_size(self) -> Self:
+        if self.hidden_size % self.heads:
+            raise ValueError(f"hidden_size {self.hidden_size} must be a multiple of heads {self.heads}")
+        return self
+
+
+class ModelOptions(Options):
+    """The table ``[model]``: the method and the encoder. It has exactly one of ``backbone`` and ``scratch``.
+
+    Attributes:
+        method: ``checkpoint`` fine-tunes one encoder. ``hierarchical`` fine-tunes one for each category, on the view of
+            its name. ``kernel`` fine-tunes nothing: it fits kernel ridge regression to the encoder's embeddings and to
+            n-grams, see ``contradiction.methods.kernel_regression``; most other options then have no place.
+        backbone: Hub id or folder of a pre-trained encoder.
+        base_model: Hub id of what a backbone in a folder is a copy or a pruned form of, for the model card. The
+            folder's own record comes first, see ``contradiction.training.base_model``. Two runs that differ in nothing
+            else are the same run.
+        scratch: the size of an encoder that starts from random weights instead.
+        dropout: replaces the backbone's own rate.
+        max_length: tokens that are read at most; longer inputs are cut from the left.
+    """
+
+    method: Literal["checkpoint", "hierarchical", "kernel"] = "checkpoint"
+    backbone: str | None = None
+    base_model: str | None = None
+    scratch: ScratchOptions | None = None
+    dropout: Fraction | None = None
+    max_length: int = Field(default=256, ge=8)
+
+    @field_validator("base_model")
+    @classmethod
+    def _is_a_hub_id(cls, name: str | None) -> str | None:
+        if name is not None and not re.fullmatch(r"[\w.-]+/[\w.-]+", name):
+            raise ValueError("must be a Hub id, for instance intfloat/multilingual-e5-small")
+        return name
+
+    @model_validator(mode="after")
+    def _has_one_start(self) -> Self:
+        if (self.backbone is None) == (self.scratch is None):
+            raise ValueError("needs either the key 'backbone' or the table [model.scratch]")
+        return self
+
+
+class OptimizerOptions(Options):
+    """The table ``[optimizer]``: AdamW with a linear schedule. The defaults are the paper's (section 5.3).
+
+    Attributes:
+        epochs: passes over the training rows.
+        batch_size: rows of a step, over all processes together.
+        learning_rate: the peak rate, after warm-up.
+        warmup_ratio: the fraction of all steps in which the rate rises.
+        weight_decay: of all but biases and normalisation weights.
+        ema: the decay of an exponential moving average of the weights; the averaged weights are then validated and
+            kept. 0 averages nothing.
+    """
+
+    epochs: Count = 5
+    batch_size: Count = 32
+    learning_rate: LearningRate = 5e-5
+    warmup_ratio: Fraction = 0.1
+    weight_decay: Strength = 0.01
+    ema: Fraction = 0.0
+
+
+class LossOptions(Options):
+    """The table ``[loss]``; see ``contradiction.training.losses``."""
+
+    class_weights: Literal["balanced"] | None = None
+    logit_adjustment: Strength = 0.0
+
+
+class DistillationOptions(Options):
+    """The table ``[distillation]``: what is learnt from teachers beside the labels.
+
+    Attributes:
+        teachers: folders or Hub ids of trained detectors with the same labels; the student learns the mean of their
+            probabilities, see ``contradiction.training.distillation``.
+        ngram_teacher_weight: the weight of a linear model of n-grams in that mean, see
+            ``contradiction.training.cross_fitting``; 1 where there are no other teachers.
+        weight: how much the teachers count in the loss; the labels count the rest.
+        temperature: softens the probabilities that are compared.
+        transfer_per_row: how many conversations without a label to make of the parts of each training row, for the
+            student to learn from its teachers alone, see ``contradiction.training.transfer_set``.
+    """
+
+    teachers: list[str] = []
+    ngram_teacher_weight: float = Field(default=0.0, ge=0, le=1)
+    weight: float = Field(default=0.5, ge=0, le=1)
+    temperature: float = Field(default=1.0, gt=0, allow_inf_nan=False)
+    transfer_per_row: int = Field(default=0, ge=0)
+
+    @model_validator(mode="after")
+    def _weights_of_teachers_sum_to_one(self) -> Self:
+        if self.ngram_teacher_weight and bool(self.teachers) == (self.ngram_teacher_weight == 1):
+            right = "below 1, so that the teachers keep the rest" if self.teachers else "1 without other teachers"
+            raise ValueError(f"ngram_teacher_weight {self.ngram_teacher_weight:g} must be {right}")
+        if self.transfer_per_row and not self.has_teachers:
+            raise ValueError("transfer_per_row makes rows that have no labels; name the teachers to learn them from")
+        return self
+
+    @property
+    def has_teachers(self) -> bool:
+        """Whether there is anything to learn from beside the labels."""
+        return bool(self.teachers or self.ngram_teacher_weight)
+
+
+class AugmentationOptions(Options):
+    """The table ``[augmentation]``: rows with a label that are read beside those of the training split.
+
+    Attributes:
+        nli: a data repo that ``cdconv data nli`` wrote; its pairs are read as conversations, see
+            ``contradiction.training.nli_rehearsal``.
+        nli_pairs_per_row: how many of them for each training row.
+        context_negatives: how many rows to make of each one labelled history, with the first turn of another row and
+            the label non-contradiction, see ``contradiction.training.context_negatives``.
+    """
+
+    nli: str | None = None
+    nli_pairs_per_row: Count = 1
+    context_negatives: int = Field(default=0, ge=0)
+
+
+TABLES: Mapping[str, type[Options]] = {
+    "data": DataOptions,
+    "model": ModelOptions,
+    "optimizer": OptimizerOptions,
+    "loss": LossOptions,
+    "distillation": DistillationOptions,
+    "augmentation": AugmentationOptions,
+}
