@@ -138,7 +138,7 @@ class Recipe(Options):
         """All values by their bare names, without the tables they stand in."""
         values = self.model_dump()
         in_tables = {option: value for table in TABLES for option, value in values.pop(table).items()}
-        return values | in_tables
+        return in_tables | values
 
     def recorded(self) -> dict[str, Any]:
         """The values as the record of a run keeps them: those that tell one run from another."""

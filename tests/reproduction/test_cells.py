@@ -5,6 +5,7 @@ import json
 import pytest
 from grid_files import VALUES
 
+from contradiction import paths
 from contradiction.errors import InputError
 from contradiction.reproduction.cells import cells_of, shard, values_of
 from contradiction.reproduction.grid import finished, same_request
@@ -105,3 +106,18 @@ def test_json_of_other_kinds_in_the_folder_is_left_alone(cells, tmp_path):
     (tmp_path / "cut.json").write_text('{"name": ', encoding="utf-8")
     with pytest.raises(InputError, match="cut.json: not JSON"):
         finished(cells, tmp_path)
+
+
+def test_the_kept_runs_of_the_papers_grid_are_recognised(release_repo):
+    # They were recorded before recipes had tables, on a start that is named by its digest.
+    values = {"optimizer.epochs": 8, "loss.logit_adjustment": 0.5, "precision": "bf16"}
+    grid = cells_of(
+        "table4", data=release_repo, methods=["sentence-pair", "hierarchical"], configs=["4-class"], seeds=[23, 42],
+        backbone="e5-small-nli@8d3ce07764dc", values=values,
+    )  # fmt: skip
+    assert finished(grid, paths.RESULTS).keys() == {cell.name for cell in grid}
+    other = cells_of(
+        "table4", data=release_repo, methods=["sentence-pair"], configs=["4-class"], seeds=[23],
+        backbone="e5-small-nli@8d3ce07764dc", values={**values, "loss.logit_adjustment": 0.0},
+    )  # fmt: skip
+    assert not finished(other, paths.RESULTS)
