@@ -121,10 +121,9 @@ def test_every_link_into_the_repository_leads_somewhere(page):
 
 
 def anchors(page):
-    """The anchors of a page on GitHub: those of its headings, and those that are set by hand."""
+    """The anchors that GitHub gives the headings of a page."""
     titles = re.findall(r"^#+ (.+)$", text_of(page), flags=re.MULTILINE)
-    of_titles = {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
-    return of_titles | set(re.findall(r'<a id="([^"]+)">', text_of(page)))
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
 @pytest.mark.parametrize("page", **by_path(MANUAL))
