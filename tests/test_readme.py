@@ -133,12 +133,22 @@ def test_every_file_that_a_page_names_exists(page):
         assert (ROOT / path).exists(), path
 
 
-def test_the_page_on_training_names_every_key_of_a_recipe():
-    from contradiction.training.recipe import full_names
+def test_the_page_on_training_names_every_key_of_a_recipe_with_its_default():
+    from contradiction.training.recipe import Recipe
+    from contradiction.training.recipe_options import TABLES
 
-    keys = re.findall(r"^\| (`[^|]+) \|", text_of(ROOT / "docs" / "training.md"), flags=re.MULTILINE)
-    named = [key for row in keys for key in re.findall(r"`([a-z_.]+)`", row)]
-    assert sorted(named) == sorted({*full_names().values()} - {"name"})  # it is the file's
+    fields = {("", key): field for key, field in Recipe.model_fields.items() if key not in ("name", *TABLES)}
+    fields |= {(f"[{table}]", key): field for table in TABLES for key, field in TABLES[table].model_fields.items()}
+    defaults = {
+        place: "" if field.is_required() or field.default is None else str(field.default)
+        for place, field in fields.items()
+    }
+    [rows] = [rows for header, rows in tables(text_of(ROOT / "docs" / "training.md")) if header[0] == "group"]
+    named, group = {}, ""
+    for title, key, default, _ in rows:
+        group = title or group
+        named[group, key] = default
+    assert named == defaults
 
 
 def plain_cell(cell):
