@@ -196,11 +196,12 @@ def test_the_settings_of_a_split_stand_once_on_the_shipped_card():
 def test_figures_on_parts_are_those_of_the_analysis_and_stand_where_the_data_is_at_hand(quick_model, sample_repo):
     from contradiction.detector import ContradictionDetector
     from contradiction.evaluation.evaluate import evaluate
-    from contradiction.reports.analysis import predictions, slices
+    from contradiction.evaluation.evaluated_rows import load_rows
+    from contradiction.evaluation.slices import slices
 
     found = evaluate(ContradictionDetector.from_pretrained(quick_model), data=sample_repo, config="4-class")
     text = model_card.model_card(quick_model, [found], data=sample_repo).text
-    parts = slices.slices(predictions.load(found, sample_repo))
+    parts = slices(load_rows(found, sample_repo))
     for name in ("seen", "unseen", "eva", "plato"):
         for each in [
             each for each in parts if each["slice"] == name and each["by"] in ("bot", "u1, b1, u2 in training")

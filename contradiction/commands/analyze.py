@@ -11,7 +11,9 @@ from contradiction.errors import InputError
 
 
 def analyze(
-    source: Annotated[str, typer.Argument(help="A model folder or Hub id, or a kept evaluation (a JSON file).")],
+    source: Annotated[
+        str, typer.Argument(help="A model folder or Hub id, or an evaluation: a JSON file, or the name of a kept one.")
+    ],
     out: Annotated[Path, typer.Option(help="The folder to write.")],
     data: DataOption = DATA,
     config: Annotated[
@@ -25,17 +27,17 @@ def analyze(
 ) -> None:
     """Shows where a detector fails: slices, calibration, thresholds, errors, as a page, plots and tables.
 
-    A kept evaluation is analysed without a model; the evaluation.json that this command leaves is one.
+    An evaluation is analysed without a model. This command leaves one, evaluation.json.
     """
+    from contradiction.evaluation.evaluated_rows import read_evaluation
     from contradiction.evaluation.results import check_folder
-    from contradiction.reports.analysis import page as analysis_page
-    from contradiction.reports.analysis.figures import analyse
-    from contradiction.reports.analysis.predictions import read_kept
+    from contradiction.reports import analysis_page
+    from contradiction.reports.analysis import analyse
 
     check_folder(results)
     analysis_page.check_place(out)
     if Path(source).is_file():
-        result = read_kept(source)
+        result = read_evaluation(source)
         for name, said, kept in (("config", config, result["config"]), ("split", split, result["split"])):
             if said not in (None, kept):
                 raise InputError(f"{source}: keeps an evaluation on {name} {kept!r}, not {said!r}; leave --{name} out")
@@ -43,6 +45,11 @@ def analyze(
             raise InputError(f"{source}: a kept evaluation has been made with a view already; leave --view out")
     elif Path(source).suffix == ".json":
         raise InputError(f"{source}: no such file; `cdconv evaluate MODEL --json {source}` writes one")
+    elif kept := _kept(source, config, split or "test", results):
+        if view is not None:
+            raise InputError(f"{source}: a kept evaluation has been made with a view already; leave --view out")
+        typer.echo(f"cdconv: {source} is a kept evaluation on {kept['config']}; no model is asked", err=True)
+        result = kept
     else:
         result = _measure(source, data, config, split or "test", view)
         tell_seen(result)
@@ -50,10 +57,20 @@ def analyze(
     typer.echo(f"{page}: written, with tables and plots beside it")
 
 
+def _kept(source: str, config: str | None, split: str, folder: Path) -> dict[str, Any] | None:
+    """The kept evaluation of this name; None for a model folder or Hub id, or where none with probabilities is kept."""
+    from contradiction.evaluation.results import load
+
+    if "/" in source or Path(source).exists():
+        return None
+    found = [result for result in load(folder, config=config, split=split, names=[source]) if "probabilities" in result]
+    return max(found, key=lambda result: result["config"], default=None)  # 4-class before 2-class
+
+
 def _measure(model: str, data: str, config: str | None, split: str, view: str | None) -> dict[str, Any]:
     from contradiction.detector import ContradictionDetector
     from contradiction.evaluation.evaluate import trained_config
-    from contradiction.reports.analysis.figures import measure
+    from contradiction.reports.analysis import measure
 
     detector = ContradictionDetector.from_pretrained(model, view=view)
     with progress(f"analysing {Path(model).name}") as bar:

@@ -74,7 +74,7 @@ def measure(
     predictions: Sequence[int],
     probabilities: Sequence[Sequence[float]] | None = None,
     *,
-    bootstrap: int = RESAMPLES,
+    bootstrap: int | None = None,
 ) -> dict[str, Any]:
     """Every figure of some predictions, as the metric returns them and with what :data:`FIGURES` adds.
 
@@ -83,7 +83,7 @@ def measure(
         references: class ids.
         predictions: class ids.
         probabilities: of each label, a list a row.
-        bootstrap: resamples of the 95 % intervals; 0 for none.
+        bootstrap: resamples of the 95 % intervals, by default ``RESAMPLES``; 0 for none.
 
     Returns:
         What ``evaluate_metric.evaluate_metric.score`` returns, with a key for each further figure. Their intervals are
@@ -91,6 +91,7 @@ def measure(
     """
     from evaluate_metric.evaluate_metric import score
 
+    bootstrap = RESAMPLES if bootstrap is None else bootstrap
     task = task_of(config)
     metrics = score(references, predictions, task, bootstrap=bootstrap)
     rows = ScoredRows(

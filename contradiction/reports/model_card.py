@@ -20,7 +20,7 @@ from contradiction.labels import LABELS, STAGES, task_of
 from contradiction.methods.decision import Rule
 from contradiction.methods.loading import load_rule, method_of
 from contradiction.reports import card_example, credits
-from contradiction.reports.analysis.headlines import headlines
+from contradiction.reports.analysis import card_summary
 from contradiction.reports.score_tables import class_table, score_table
 from contradiction.reports.training_tables import backbone_name
 from contradiction.training import base_model, record
@@ -215,7 +215,7 @@ def _figures(evaluations: Sequence[Mapping[str, Any]], config: str, repo: str | 
         "baselines": bool(beside),
         "kernels": any(each["name"].startswith(KERNEL) for each in beside),
         "classes": [class_table(each) for each in evaluations],
-        "parts": [headlines(each, repo) for each in evaluations if repo and _is_on_test(each, config)],
+        "parts": [card_summary(each, repo) for each in evaluations if repo and _is_on_test(each, config)],
     }
 
 

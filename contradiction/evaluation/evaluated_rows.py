@@ -1,4 +1,4 @@
-"""What an analysis starts from: a kept evaluation beside the rows that it was made on."""
+"""An evaluation together with the rows that it was made on, for a closer look at it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,26 +16,27 @@ from contradiction.labels import GROUPED, LABELS, NON_CONTRADICTION, task_of
 
 TASKS = ("2-class", "4-class")
 CONTEXT = ("u1", "b1", "u2")
+Records = list[dict[str, Any]]  # a table: one dict a row, all with the same keys, fractions unrounded
 
 
 @dataclass(frozen=True)
-class Material:
+class EvaluatedRows:
     """One evaluation and its rows.
 
     Attributes:
-        result: the evaluation, as ``contradiction.evaluation.results`` keeps it, with probabilities.
-        rows: of the split in its order: id, u1, b1, u2, b2; trigger, bot and batch by name; category (the label in
-            ``4-class``); persona (None but for history); seen_context and seen_u1 (whether training has the same
-            u1, b1, u2, or the same u1: ``seen`` or ``unseen``, None on the training split itself).
+        evaluation: see :func:`contradiction.evaluation.results.evaluation`; it has probabilities.
+        rows: of the split, in its order. Each has id, u1, b1, u2, b2; trigger, bot and batch by name; category (the
+            4-class label); persona (None except for history); seen_context and seen_u1 (whether the training split has
+            the same u1, b1 and u2, or the same u1: ``seen`` or ``unseen``; None on the training split itself).
     """
 
-    result: Mapping[str, Any]
+    evaluation: Mapping[str, Any]
     rows: Sequence[Mapping[str, Any]]
 
     @property
     def task(self) -> str:
         """``2-class`` or ``4-class``."""
-        return task_of(self.result["config"])
+        return task_of(self.evaluation["config"])
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -45,96 +46,91 @@ class Material:
     @cached_property
     def references(self) -> np.ndarray:
         """Class ids, shape (rows,)."""
-        return np.array(self.result["references"])
+        return np.array(self.evaluation["references"])
 
     @cached_property
     def predictions(self) -> np.ndarray:
         """Class ids, shape (rows,)."""
-        return np.array(self.result["predictions"])
+        return np.array(self.evaluation["predictions"])
 
     @cached_property
     def probabilities(self) -> np.ndarray:
-        """Probability of each label, shape (rows, labels)."""
-        return np.array(self.result["probabilities"], dtype=float)
+        """The probability of each label, shape (rows, labels)."""
+        return np.array(self.evaluation["probabilities"], dtype=float)
 
     @cached_property
     def contradiction_probabilities(self) -> np.ndarray:
-        """P(contradiction), shape (rows,): the probabilities of all contradictions, summed."""
-        others = [index for index, label in enumerate(self.labels) if label != NON_CONTRADICTION]
-        # Kept probabilities are rounded, so that a sum of them may exceed 1 in the last digit.
-        return np.clip(self.probabilities[:, others].sum(axis=1), 0, 1)
+        """P(contradiction), the sum over all contradictions, shape (rows,)."""
+        contradictions = [index for index, label in enumerate(self.labels) if label != NON_CONTRADICTION]
+        # Kept probabilities are rounded, so their sum may exceed 1 in the last digit.
+        return np.clip(self.probabilities[:, contradictions].sum(axis=1), 0, 1)
 
     def are_contradictions(self, classes: np.ndarray) -> np.ndarray:
-        """Whether each of some class ids is a contradiction of any kind."""
+        """Whether each class id is a contradiction of any kind."""
         return classes != self.labels.index(NON_CONTRADICTION)
 
-    def values(self, column: str) -> list[Any]:
+    def column(self, name: str) -> list[Any]:
         """A column of the rows."""
-        return [row[column] for row in self.rows]
+        return [row[name] for row in self.rows]
 
 
-def read_kept(path: str | Path) -> dict[str, Any]:
-    """Reads a kept evaluation that can be analysed.
+def read_evaluation(path: str | Path) -> dict[str, Any]:
+    """Reads the JSON file of an evaluation that can be analysed.
 
     Raises:
-        InputError: the file is none, or keeps no probabilities.
+        InputError: the file holds none, or one without probabilities, or a damaged one.
     """
-    result = read_json(path)
-    results.check(path, result)
-    check_task(str(result["config"]))
-    if "probabilities" not in result:
+    evaluation = read_json(path)
+    results.check(path, evaluation)
+    check_task(str(evaluation["config"]))
+    if "probabilities" not in evaluation:
         raise InputError(f"{path}: keeps no probabilities; `cdconv evaluate MODEL --json FILE` writes them")
-    _check_lists(path, result)
-    return result
-
-
-def _check_lists(path: str | Path, result: Mapping[str, Any]) -> None:
-    labels = LABELS[task_of(result["config"])]
+    labels = LABELS[task_of(evaluation["config"])]
     for key in ("ids", "references", "predictions", "probabilities", "without_first_turn"):
-        values: Any = result.get(key)
+        values: Any = evaluation.get(key)
         if key == "without_first_turn" and values is None:
             continue
-        results.check_list(path, result, key)
+        results.check_list(path, evaluation, key)
         if key == "probabilities":
-            wrong = [each for each in values if not _are_probabilities(each, len(labels))]
+            wrong = [value for value in values if not _are_probabilities(value, len(labels))]
         else:
-            most = None if key == "ids" else len(labels) - 1
-            wrong = [each for each in values if type(each) is not int or each < 0 or (most is not None and each > most)]
+            highest = np.inf if key == "ids" else len(labels) - 1
+            wrong = [value for value in values if type(value) is not int or not 0 <= value <= highest]
         if wrong:
             raise InputError(f"{path}: {key} holds {wrong[0]!r}; the file is changed")
+    return evaluation
 
 
 def _are_probabilities(values: object, labels: int) -> bool:
     return (
         isinstance(values, list)
         and len(values) == labels
-        and all(isinstance(each, int | float) and 0 <= each <= 1 for each in values)  # which NaN is not either
+        and all(isinstance(value, int | float) and 0 <= value <= 1 for value in values)  # NaN is not
     )
 
 
 def check_task(config: str) -> None:
     """Raises InputError unless a config tells contradictions from other replies."""
     if task_of(config) not in TASKS or config.startswith("nli"):
-        raise InputError(f"config {config!r} tells no contradictions from other replies; analysed are {_configs()}")
+        configs = ", ".join(task + suffix for task in TASKS for suffix in ("", GROUPED))
+        raise InputError(f"config {config!r} tells no contradictions from other replies; analysed are {configs}")
 
 
-def _configs() -> str:
-    return ", ".join(task + suffix for task in TASKS for suffix in ("", GROUPED))
-
-
-def load(result: Mapping[str, Any], data: str | Path) -> Material:
+def load_rows(evaluation: Mapping[str, Any], data: str | Path) -> EvaluatedRows:
     """Finds the rows of an evaluation, and what is known of each.
 
     Raises:
-        InputError: the evaluation was made on other rows, or one of both kinds of replies does not occur.
+        InputError: the evaluation was made on other rows, or they are all contradictions, or none is.
     """
-    config, split = result["config"], result["split"]
+    config, split = evaluation["config"], evaluation["split"]
     suffix = GROUPED if config.endswith(GROUPED) else ""
     found = load_split(data, config, split)
-    # By ids and labels rather than by the digest of the rows, which older files made in another way.
-    if [*found["id"]] != list(result["ids"]) or [*found["label"]] != list(result["references"]):
-        raise InputError(f"{result['name']} was evaluated on other rows than the {split} split of {config!r} in {data}")
-    categories, personas = (_labels(data, task + suffix, split) for task in ("4-class", "persona"))
+    # By ids and labels, because older files have another kind of fingerprint of the rows.
+    if [*found["id"]] != list(evaluation["ids"]) or [*found["label"]] != list(evaluation["references"]):
+        raise InputError(
+            f"{evaluation['name']} was evaluated on other rows than the {split} split of {config!r} in {data}"
+        )
+    categories, personas = (_label_names(data, task + suffix, split) for task in ("4-class", "persona"))
     train = None if split == "train" else list(load_split(data, config, "train"))
     seen: dict[tuple[str, ...], set[Any]] = {
         columns: {tuple(row[name] for name in columns) for row in train or ()} for columns in (CONTEXT, ("u1",))
@@ -152,13 +148,13 @@ def load(result: Mapping[str, Any], data: str | Path) -> Material:
         }
         for row in found
     ]
-    material = Material(result, rows)
-    if len(set(material.are_contradictions(material.references))) < 2:
+    evaluated = EvaluatedRows(evaluation, rows)
+    if len(set(evaluated.are_contradictions(evaluated.references))) < 2:
         raise InputError(f"the {split} split of {config!r} in {data} has not both contradictions and other replies")
-    return material
+    return evaluated
 
 
-def _labels(data: str | Path, config: str, split: str) -> dict[int, str]:
+def _label_names(data: str | Path, config: str, split: str) -> dict[int, str]:
     rows = load_split(data, config, split)
     return dict(zip(rows["id"], rows.features["label"].int2str(list(rows["label"])), strict=True))
 

@@ -1,7 +1,7 @@
 """The plots of an analysis, in one style, for light and for dark pages.
 
-Colours are those of Okabe and Ito, which colour-blind people tell apart; marks differ by shape as well. No Chinese
-stands in a plot, because the machine that draws it need not have the glyphs.
+Colours are from Okabe and Ito's palette, which colour-blind people can tell apart. Marks also differ in shape. Plots
+hold no Chinese, because the machine that draws them may lack the glyphs.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,23 +11,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from contradiction.evaluation.evaluated_rows import Records
+from contradiction.evaluation.reliability import TARGETS
+from contradiction.evaluation.slices import ALL
 from contradiction.io.tables import percent
 from contradiction.rates import IN_USE, precision_at
-from contradiction.reports.analysis.figures import Analysis
-from contradiction.reports.analysis.scores import TARGETS
-from contradiction.reports.analysis.slices import ALL, Records
+from contradiction.reports.analysis import Analysis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-WIDTH = 5.2  # inches: on a telephone the letters are still ten pixels high
+WIDTH = 5.2  # inches; on a phone the letters are still ten pixels high
 DPI = 180
 
 
 @dataclass(frozen=True)
-class Look:
-    """The colours of one scheme: surface, letters, lines that recede, and three marks."""
+class Palette:
+    """The colours of one scheme: background, text, faint lines, and three kinds of marks."""
 
     surface: str
     ink: str
@@ -37,15 +38,14 @@ class Look:
     third: str
 
 
-LOOKS = {
-    "light": Look("#ffffff", "#1f2328", "#c3c9d0", "#0072b2", "#d55e00", "#009e73"),
-    "dark": Look("#161b22", "#e6edf3", "#4a535e", "#56b4e9", "#e69f00", "#2fc49a"),
+PALETTES = {
+    "light": Palette("#ffffff", "#1f2328", "#c3c9d0", "#0072b2", "#d55e00", "#009e73"),
+    "dark": Palette("#161b22", "#e6edf3", "#4a535e", "#56b4e9", "#e69f00", "#2fc49a"),
 }
-# Every plot of an analysis by its name; each draws on axes of its own.
-Drawing = Callable[[Analysis, Look], "Figure"]
+Plot = Callable[[Analysis, Palette], "Figure"]
 
 
-def png(draw: Drawing, analysis: Analysis, look: Look) -> bytes:
+def png(draw: Plot, analysis: Analysis, palette: Palette) -> bytes:
     """One plot as a PNG."""
     from matplotlib import rc_context
 
@@ -57,30 +57,32 @@ def png(draw: Drawing, analysis: Analysis, look: Look) -> bytes:
         "axes.titlepad": 10,
         "axes.spines.top": False,
         "axes.spines.right": False,
-        "axes.facecolor": look.surface,
-        "figure.facecolor": look.surface,
-        "axes.edgecolor": look.faint,
-        "grid.color": look.faint,
+        "axes.facecolor": palette.surface,
+        "figure.facecolor": palette.surface,
+        "axes.edgecolor": palette.faint,
+        "grid.color": palette.faint,
         "grid.linewidth": 0.5,
-        **dict.fromkeys(("text.color", "axes.labelcolor", "xtick.color", "ytick.color", "axes.titlecolor"), look.ink),
+        **dict.fromkeys(
+            ("text.color", "axes.labelcolor", "xtick.color", "ytick.color", "axes.titlecolor"), palette.ink
+        ),
         "legend.frameon": False,
         "legend.fontsize": 10,
     }
     with rc_context(style):
         image = BytesIO()
         # No version in the file: the same figures give the same bytes.
-        draw(analysis, look).savefig(image, format="png", dpi=DPI, metadata={"Software": None})
+        draw(analysis, palette).savefig(image, format="png", dpi=DPI, metadata={"Software": None})
     return image.getvalue()
 
 
-def drawings(analysis: Analysis) -> dict[str, Drawing]:
-    """The plots that can be drawn of an analysis, by name."""
-    four = analysis.material.task == "4-class"
-    found: dict[str, Drawing] = {
+def plots(analysis: Analysis) -> dict[str, Plot]:
+    """The plots that an analysis has the figures for, by name."""
+    four = analysis.evaluated.task == "4-class"
+    found: dict[str, Plot] = {
         "comparison": comparison,
         "confusion": confusion,
-        "slices": lambda each, look: slices(each, look, ""),
-        **({"slices-merged": lambda each, look: slices(each, look, "merged_")} if four else {}),
+        "slices": lambda each, palette: slices(each, palette, ""),
+        **({"slices-merged": lambda each, palette: slices(each, palette, "merged_")} if four else {}),
         "reliability": reliability,
         "precision-recall": precision_recall,
     }
@@ -103,7 +105,7 @@ def _share(value: float) -> str:
 
 
 def _title(figure: "Figure", text: str) -> None:
-    # On the figure and not on the axes: it then starts at the left edge, above long labels too.
+    # On the figure, not on the axes, so that it starts at the left edge above long labels.
     figure.suptitle(text, x=0.01, ha="left", fontsize=12, fontweight="bold")
 
 
@@ -115,35 +117,35 @@ def _intervals(axes: "Axes", places: Sequence[float], records: Records, keys: Se
     )  # fmt: skip
 
 
-def comparison(analysis: Analysis, look: Look) -> "Figure":
+def comparison(analysis: Analysis, palette: Palette) -> "Figure":
     """Macro-F1 of the detector and of the baselines."""
     records = analysis.comparison
     figure, axes = _axes(1.3 + 0.38 * len(records))
     places = range(len(records))
     for place, each in zip(places, records, strict=True):
-        ours = "p_value" not in each
+        detector = "p_value" not in each
         _intervals(
-            axes, [place], [each], ("macro_f1", "low", "high"), color=look.first if ours else look.second,
-            marker="o" if ours else "s",
+            axes, [place], [each], ("macro_f1", "low", "high"), color=palette.first if detector else palette.second,
+            marker="o" if detector else "s",
         )  # fmt: skip
     axes.set_yticks(list(places), [each["name"] for each in records])
     axes.invert_yaxis()
     axes.margins(y=0.2)
     axes.grid(axis="x")
     axes.set_xlabel("macro-F1, 95 % interval (%)")
-    _title(figure, f"Macro-F1 {percent(records[0]['macro_f1'])} beside artefact baselines")
+    _title(figure, f"Macro-F1 {percent(records[0]['macro_f1'])} and artefact baselines")
     return figure
 
 
-def confusion(analysis: Analysis, look: Look) -> "Figure":
-    """Counts in a square, coloured by the share of their row."""
+def confusion(analysis: Analysis, palette: Palette) -> "Figure":
+    """The confusion matrix: counts, coloured by their share of the row."""
     from matplotlib.colors import LinearSegmentedColormap
 
-    labels = analysis.material.labels
+    labels = analysis.evaluated.labels
     counts = np.array([[record[label] for label in labels] for record in analysis.confusion])
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     figure, axes = _axes(1.7 + 0.62 * len(labels))
-    colours = LinearSegmentedColormap.from_list("", [look.surface, look.first])
+    colours = LinearSegmentedColormap.from_list("", [palette.surface, palette.first])
     axes.imshow(shares, cmap=colours, vmin=0, vmax=1, aspect="auto")
     for (row, column), count in np.ndenumerate(counts):
         text = f"{count:,}\n{percent(shares[row, column], 0)} %"
@@ -158,20 +160,20 @@ def confusion(analysis: Analysis, look: Look) -> "Figure":
     axes.set_ylabel("label")
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
-    accuracy = analysis.material.result["metrics"]["accuracy"]
+    accuracy = analysis.evaluated.evaluation["metrics"]["accuracy"]
     _title(figure, f"Accuracy {percent(accuracy)} %: rows, and share of their label")
     return figure
 
 
 def readable_on(colour: Sequence[float]) -> str:
-    """Near-black or white, whichever has more contrast (WCAG) on a colour: red, green and blue from 0 to 1."""
+    """Near-black or white, whichever has more contrast (WCAG) on a colour of red, green and blue from 0 to 1."""
     parts = [each / 12.92 if each <= 0.04045 else ((each + 0.055) / 1.055) ** 2.4 for each in colour]
     luminance = 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
-    return "#0d1117" if luminance > 0.18 else "#ffffff"  # about where black and white are equally far
+    return "#0d1117" if luminance > 0.18 else "#ffffff"  # where black and white have about the same contrast
 
 
-def slices(analysis: Analysis, look: Look, prefix: str) -> "Figure":
-    """Macro-F1 of every slice, grouped, beside that of all rows."""
+def slices(analysis: Analysis, palette: Palette, prefix: str) -> "Figure":
+    """Macro-F1 of every slice, in groups, with that of all rows as a line."""
     whole, *records = analysis.slices
     places, ticks, heads, place = [], [], [], 0.0
     group = ALL
@@ -186,9 +188,9 @@ def slices(analysis: Analysis, look: Look, prefix: str) -> "Figure":
         place += 1
     figure, axes = _axes(1.2 + 0.25 * place)
     keys = [prefix + key for key in ("macro_f1", "low", "high")]
-    axes.axvspan(100 * whole[keys[1]], 100 * whole[keys[2]], color=look.faint, alpha=0.35, linewidth=0)
-    axes.axvline(100 * whole[keys[0]], color=look.ink, linewidth=1, linestyle="--")
-    _intervals(axes, places, records, keys, color=look.first)
+    axes.axvspan(100 * whole[keys[1]], 100 * whole[keys[2]], color=palette.faint, alpha=0.35, linewidth=0)
+    axes.axvline(100 * whole[keys[0]], color=palette.ink, linewidth=1, linestyle="--")
+    _intervals(axes, places, records, keys, color=palette.first)
     axes.set_yticks(places, ticks, fontsize=10)
     axes.set_ylim(place, -0.2)
     for where, name in heads:
@@ -201,24 +203,24 @@ def slices(analysis: Analysis, look: Look, prefix: str) -> "Figure":
     right.spines["right"].set_visible(False)
     right.set_ylabel("rows (n)", fontsize=10)
     axes.grid(axis="x")
-    task = "2-class" if prefix else analysis.material.task
+    task = "2-class" if prefix else analysis.evaluated.task
     how = ", kinds merged" if prefix else ""
     axes.set_xlabel(f"macro-F1{how}, 95 % interval (%)\ndashed, shaded: all rows, {percent(whole[keys[0]])}")
     _title(figure, f"Macro-F1 ({task}) by slice")
     return figure
 
 
-def reliability(analysis: Analysis, look: Look) -> "Figure":
-    """The share of contradictions against the probability given, a point a bin."""
+def reliability(analysis: Analysis, palette: Palette) -> "Figure":
+    """The share of contradictions against the predicted probability, a point for each bin."""
     bins = analysis.reliability
-    given, found, low, high = (
+    predicted, share, low, high = (
         100 * np.array([each[key] for each in bins]) for key in ("mean_probability", "share", "low", "high")
     )
     figure, axes = _axes(4.6)
-    axes.plot([0, 100], [0, 100], color=look.ink, linestyle="--", linewidth=1, label="what the probability promises")
+    axes.plot([0, 100], [0, 100], color=palette.ink, linestyle="--", linewidth=1, label="perfect calibration")
     axes.errorbar(
-        given, found, yerr=[found - low, high - found], fmt="o-", color=look.first, linewidth=1.2, elinewidth=2,
-        label=f"found in {len(bins)} bins of equal mass",
+        predicted, share, yerr=[share - low, high - share], fmt="o-", color=palette.first, linewidth=1.2, elinewidth=2,
+        label=f"{len(bins)} bins of equal mass",
     )  # fmt: skip
     axes.set(xlim=(0, 100), ylim=(0, 100), aspect="equal")
     axes.set_xlabel("mean P(contradiction) of the bin (%)")
@@ -229,12 +231,12 @@ def reliability(analysis: Analysis, look: Look) -> "Figure":
     return figure
 
 
-def precision_recall(analysis: Analysis, look: Look) -> "Figure":
-    """Precision against recall at both shares of contradictions, with operating points and baselines."""
+def precision_recall(analysis: Analysis, palette: Palette) -> "Figure":
+    """Precision against recall at two shares of contradictions, with operating points and baselines."""
     recall, false_alarms = (np.array([each[key] for each in analysis.curve]) for key in ("recall", "false_alarm_rate"))
     figure, axes = _axes(4.8)
     baselines = [each for each in analysis.comparison if "p_value" in each]
-    for prior, colour, marker, line in ((analysis.prior, look.first, "o", "-"), (IN_USE, look.second, "s", "--")):
+    for prior, colour, marker, line in ((analysis.prior, palette.first, "o", "-"), (IN_USE, palette.second, "s", "--")):
         axes.plot(
             100 * recall, 100 * precision_at(prior, recall, false_alarms), color=colour, linestyle=line, linewidth=1.8,
             label=f"{_share(prior)} contradictions{', as here' if prior == analysis.prior else ', as in use'}",
@@ -243,15 +245,15 @@ def precision_recall(analysis: Analysis, look: Look) -> "Figure":
             if each["prior"] == prior and each["reached"]:
                 axes.plot(
                     100 * each["recall"], 100 * each["precision"], marker=marker, color=colour, markersize=7,
-                    markeredgecolor=look.surface,
+                    markeredgecolor=palette.surface,
                 )  # fmt: skip
     if baselines:
         axes.plot(
             [100 * each["recall"] for each in baselines], [100 * each["precision"] for each in baselines], "^",
-            color=look.third, markersize=8, label="TF-IDF baselines, as here",
+            color=palette.third, markersize=8, label="TF-IDF baselines, as here",
         )  # fmt: skip
     for wanted in TARGETS:
-        axes.axhline(100 * wanted, color=look.faint, linewidth=0.8, linestyle=":")
+        axes.axhline(100 * wanted, color=palette.faint, linewidth=0.8, linestyle=":")
     axes.set(xlim=(0, 101), ylim=(0, 104))
     axes.set_xlabel("recall of contradictions (%)")
     axes.set_ylabel("precision of alarms (%)")
@@ -260,15 +262,15 @@ def precision_recall(analysis: Analysis, look: Look) -> "Figure":
     return figure
 
 
-def removal(analysis: Analysis, look: Look) -> "Figure":
+def removal(analysis: Analysis, palette: Palette) -> "Figure":
     """How many rows of each label are called a contradiction, with and without the first turn."""
     records = analysis.removal or []
     figure, axes = _axes(1.7 + 0.62 * len(records))
     for place, each in enumerate(records):
         before, after = (100 * each[key] / each["n"] for key in ("called", "called_without"))
-        axes.plot([before, after], [place, place], color=look.faint, linewidth=2.5, zorder=1)
-        axes.plot(before, place, "o", color=look.first, markersize=9, label="" if place else "all four utterances")
-        axes.plot(after, place, "D", color=look.second, markersize=8, label="" if place else "u1 and b1 removed")
+        axes.plot([before, after], [place, place], color=palette.faint, linewidth=2.5, zorder=1)
+        axes.plot(before, place, "o", color=palette.first, markersize=9, label="" if place else "all four utterances")
+        axes.plot(after, place, "D", color=palette.second, markersize=8, label="" if place else "u1 and b1 removed")
     axes.set_yticks(range(len(records)), [f"{each['label']}\nn = {each['n']:,}" for each in records], fontsize=10)
     axes.set_ylim(len(records) - 0.5, -0.5)
     axes.set_xlim(-2, 102)
@@ -276,16 +278,16 @@ def removal(analysis: Analysis, look: Look) -> "Figure":
     axes.set_xlabel("rows called a contradiction (%)")
     figure.legend(loc="outside lower center", ncols=2)
     history = next((each for each in records if each["should"] == "turn" and each["rate"] is not None), None)
-    said = f"{percent(history['rate'])} % of history verdicts turn" if history else "rows called"
-    _title(figure, f"Without the first turn: {said}")
+    title = f"{percent(history['rate'])} % of history verdicts turn" if history else "rows called"
+    _title(figure, f"Without the first turn: {title}")
     return figure
 
 
-def personas(analysis: Analysis, look: Look) -> "Figure":
+def personas(analysis: Analysis, palette: Palette) -> "Figure":
     """Recall of history contradictions by persona."""
     records = analysis.personas
     figure, axes = _axes(1.3 + 0.38 * len(records))
-    _intervals(axes, range(len(records)), records, ("recall", "low", "high"), color=look.first)
+    _intervals(axes, range(len(records)), records, ("recall", "low", "high"), color=palette.first)
     axes.set_yticks(range(len(records)), [f"{each['persona']} (n = {each['n']:,})" for each in records])
     axes.invert_yaxis()
     axes.margins(y=0.2)

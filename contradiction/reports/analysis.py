@@ -1,0 +1,248 @@
+"""A closer look at an evaluation: where a detector fails, and what its probabilities are worth."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from contradiction.detector import ContradictionDetector
+from contradiction.evaluation import results
+from contradiction.evaluation.evaluate import evaluate
+from contradiction.evaluation.evaluated_rows import EvaluatedRows, Records, check_task, load_rows
+from contradiction.evaluation.first_turn import judge_without_first_turn, reads_first_turn, removal
+from contradiction.evaluation.mistakes import WORST, kinds, mistakes
+from contradiction.evaluation.reliability import calibration_error, operating_points, reliability, threshold_curve
+from contradiction.evaluation.slices import BY, personas, slices
+from contradiction.io.tables import Table, interval, percent
+from contradiction.labels import CONTRADICTION
+from contradiction.rates import IN_USE
+
+ON_CARD = (BY["seen_context"], BY["bot"])  # the slices that a model card shows
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """The figures of an analysis. Each group of them is a table of records, with fractions unrounded.
+
+    Attributes:
+        evaluated: what was analysed.
+        slices, personas, reliability, removal, mistakes, kinds: see the functions of these names. ``removal`` is None
+            where it was not measured.
+        classes: precision, recall, F1 and support of each label.
+        confusion: the confusion matrix, a record for each label.
+        comparison: see :func:`compare_baselines`.
+        curve: see :func:`contradiction.evaluation.reliability.threshold_curve`.
+        operating_points: at the share of contradictions here, then at that in use.
+        removal_note: why the removal test was not measured; else None.
+        calibration_error, brier: of P(contradiction).
+        prior, brier_of_prior: the share of contradictions, and the Brier score of always predicting that share.
+        average_precision: the area under the precision-recall curve, at that share.
+    """
+
+    evaluated: EvaluatedRows
+    slices: Records
+    personas: Records
+    classes: Records
+    confusion: Records
+    comparison: Records
+    reliability: Records
+    calibration_error: float
+    brier: float
+    prior: float
+    brier_of_prior: float
+    average_precision: float
+    curve: Records
+    operating_points: Records
+    removal: Records | None
+    removal_note: str | None
+    mistakes: Records
+    kinds: Records
+
+    def tables(self) -> dict[str, Records]:
+        """The tables that are written as CSV, by file name; those without records are left out."""
+        tables = {
+            "slices": self.slices,
+            "personas": self.personas,
+            "classes": self.classes,
+            "confusion": self.confusion,
+            "comparison": self.comparison,
+            "reliability": self.reliability,
+            "precision_recall": self.curve,
+            "operating_points": self.operating_points,
+            "removal": self.removal or [],
+            "errors": self.mistakes[:WORST],
+            "kinds": self.kinds,
+        }
+        return {name: records for name, records in tables.items() if records}
+
+
+def measure(
+    detector: ContradictionDetector,
+    *,
+    data: str | Path,
+    config: str,
+    split: str = "test",
+    on_start: Callable[[int], Any] | None = None,
+    on_batch: Callable[[int], Any] | None = None,
+) -> dict[str, Any]:
+    """Evaluates a detector as ``cdconv evaluate`` does, and once more with the first turn removed.
+
+    Args:
+        detector: the detector.
+        data: the data repo.
+        config: of two or four classes.
+        split: of that config.
+        on_start: called with the number of rows to judge, counting a row once for each time that it is judged.
+        on_batch: called with the number of them done, after each batch.
+
+    Returns:
+        The evaluation. ``without_first_turn`` holds the class ids without the first turn, or None for a detector that
+        does not read it.
+
+    Raises:
+        InputError: the config does not tell contradictions from other replies, or the detector has other labels.
+    """
+    check_task(config)
+    passes = 2 if reads_first_turn(detector.columns) else 1
+    evaluation = evaluate(
+        detector,
+        data=data,
+        config=config,
+        split=split,
+        on_start=on_start and (lambda rows: on_start(passes * rows)),
+        on_batch=on_batch,
+    )
+    if passes == 1:
+        return {**evaluation, "without_first_turn": None}
+    evaluated = load_rows(evaluation, data)
+    without = judge_without_first_turn(detector, evaluated.rows, evaluated.task, on_batch=on_batch)
+    return {**evaluation, "without_first_turn": without}
+
+
+def analyse(evaluation: Mapping[str, Any], data: str | Path, folder: str | Path = results.FOLDER) -> Analysis:
+    """Analyses an evaluation. No model is needed.
+
+    Args:
+        evaluation: with probabilities.
+        data: the data repo that it was made on.
+        folder: of the kept artefact baselines.
+
+    Raises:
+        InputError: the evaluation was made on other rows.
+    """
+    from sklearn.metrics import average_precision_score, brier_score_loss
+
+    evaluated = load_rows(evaluation, data)
+    truth = evaluated.are_contradictions(evaluated.references)
+    probabilities = evaluated.contradiction_probabilities
+    prior = float(truth.mean())
+    curve = threshold_curve(truth, probabilities)
+    bins = reliability(truth, probabilities)
+    found = mistakes(evaluated)
+    without = evaluation.get("without_first_turn")
+    metrics = evaluation["metrics"]
+    return Analysis(
+        evaluated=evaluated,
+        slices=slices(evaluated),
+        personas=personas(evaluated),
+        classes=[{"label": label, **scores} for label, scores in metrics["per_class"].items()],
+        confusion=[
+            {"label": label, **dict(zip(metrics["labels"], row, strict=True))}
+            for label, row in zip(metrics["labels"], metrics["confusion_matrix"], strict=True)
+        ],
+        comparison=compare_baselines(evaluated, folder),
+        reliability=bins,
+        calibration_error=calibration_error(bins),
+        brier=float(brier_score_loss(truth, probabilities)),
+        prior=prior,
+        brier_of_prior=prior * (1 - prior),
+        average_precision=float(average_precision_score(truth, probabilities)),
+        curve=curve,
+        operating_points=[
+            *operating_points(curve, len(truth), prior),
+            *operating_points(curve, len(truth), IN_USE),
+        ],
+        removal=removal(evaluated, without) if without else None,
+        removal_note=None if without else _why_not_measured(evaluation),
+        mistakes=found,
+        kinds=kinds(evaluated, found),
+    )
+
+
+def _why_not_measured(evaluation: Mapping[str, Any]) -> str:
+    if "without_first_turn" in evaluation:
+        return f"{evaluation['name']} reads neither u1 nor b1, so removing them changes nothing."
+    return "This evaluation does not include it. Run cdconv analyze with the model instead of the evaluation."
+
+
+def compare_baselines(evaluated: EvaluatedRows, folder: str | Path = results.FOLDER) -> Records:
+    """The detector, then the kept artefact baselines on the same rows with paired differences.
+
+    Returns:
+        A record for each: name, macro_f1, low, high; precision and recall of contradictions (all kinds merged), and
+        false_alarm_rate. For a baseline also difference (detector minus baseline, paired bootstrap), difference_low,
+        difference_high, p_value.
+    """
+    from evaluate_metric.evaluate_metric import compare
+
+    ours = evaluated.evaluation
+    records = [_summary(ours)]
+    for baseline in results.baselines(ours["config"], ours["split"], folder):
+        if (baseline["ids"], baseline["references"]) != (list(ours["ids"]), list(ours["references"])):
+            continue
+        test = compare(ours["references"], ours["predictions"], baseline["predictions"], evaluated.task)
+        low, high = test["interval"]["macro_f1_difference"]
+        records.append(
+            {
+                **_summary(baseline),
+                "difference": test["macro_f1_difference"],
+                "difference_low": low,
+                "difference_high": high,
+                "p_value": test["p_value"],
+            }
+        )
+    return records
+
+
+def _summary(evaluation: Mapping[str, Any]) -> dict[str, Any]:
+    metrics = evaluation["metrics"]
+    low, high = metrics["interval"]["macro_f1"]
+    merged = metrics.get("two_class", metrics)
+    contradictions = merged["per_class"][CONTRADICTION]
+    (not_called, alarms), _ = merged["confusion_matrix"]
+    return {
+        "name": evaluation["name"],
+        "macro_f1": metrics["macro_f1"],
+        "low": low,
+        "high": high,
+        "precision": contradictions["precision"],
+        "recall": contradictions["recall"],
+        "false_alarm_rate": alarms / (not_called + alarms) if not_called + alarms else 0.0,
+    }
+
+
+def card_summary(evaluation: Mapping[str, Any], data: str | Path) -> tuple[Table, float]:
+    """The part of an analysis that a model card shows.
+
+    Args:
+        evaluation: with probabilities.
+        data: the data repo that it was made on.
+
+    Returns:
+        Macro-F1 on rows that training has seen and has not, and on each bot's replies; and the calibration error.
+    """
+    evaluated = load_rows(evaluation, data)
+    body = [
+        (
+            f"{record['by']}: {record['slice']}",
+            f"{record['n']:,}",
+            percent(record["macro_f1"]),
+            interval((record["low"], record["high"])),
+        )
+        for record in slices(evaluated)
+        if record["by"] in ON_CARD
+    ]
+    title = f"Parts of {evaluation['config']}, {evaluation['split']} split"
+    truth = evaluated.are_contradictions(evaluated.references)
+    error = calibration_error(reliability(truth, evaluated.contradiction_probabilities))
+    return Table(title, ("rows", "n", "macro-F1", "95 % interval"), body), error

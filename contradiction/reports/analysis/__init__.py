@@ -1,1 +1,0 @@
-"""The page of `cdconv analyze`: where a detector fails."""
