@@ -12,7 +12,7 @@ from contradiction.inputs.views import VIEWS
 from contradiction.labels import BOTS, task_of
 from contradiction.reproduction.methods import METHODS, paper_methods
 from contradiction.training import leakage, record
-from contradiction.training.recipe import Recipe, is_recorded_folder
+from contradiction.training.recipe import Recipe, is_recorded_folder, option_named
 from contradiction.training.recipe_files import load_recipe
 
 if TYPE_CHECKING:
@@ -269,6 +269,7 @@ def values_of(pairs: Iterable[str]) -> dict[str, Any]:
         key, equals, value = (part.strip() for part in pair.partition("="))
         if not (key and equals and value):
             raise InputError(f"{pair!r}: must be key=value, for instance optimizer.epochs=3")
+        key = option_named(key)
         if key in VARIED:
             raise InputError(f"{pair!r}: {key} {VARIED[key]}")
         try:
