@@ -133,7 +133,7 @@ def test_with_a_trained_detector_it_makes_an_ensemble(run, fitted, quick_model, 
     ]
     assert_allclose(both.logits(rows), np.mean(logs, axis=0), atol=1e-5)
     card = (tmp_path / "both" / "README.md").read_text(encoding="utf-8")
-    assert "`still`: view flatten, a frozen encoder with a kernel machine" in card
+    assert "`still`: view flatten, kernel ridge regression on a frozen encoder" in card
     assert 'model="both/pair"' in card, "the member that transformers can load is the example"
     assert "is not looked at" not in card, "one member reads what the user says"
     upload = publishing.model(tmp_path / "both", "user/both")
@@ -191,7 +191,7 @@ def test_a_key_that_would_do_nothing_is_refused(tmp_path, encoder, lines, said):
 
 def test_what_it_cannot_be_trained_with_is_one_line(run, recipe_file, quick_model, sample_repo, tmp_path):
     command = ["train", recipe_file, "--data", sample_repo, "--out", tmp_path / "it"]
-    with pytest.raises(InputError, match="of the method 'kernel'"):
+    with pytest.raises(InputError, match="method 'kernel' fine-tunes nothing"):
         train(load_recipe(recipe_file), data=sample_repo, out=tmp_path / "it")
     for options, said in (
         (["--save-steps", "5"], "--save-steps has no place here"),

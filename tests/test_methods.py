@@ -18,7 +18,15 @@ from contradiction.labels import LABELS
 from contradiction.methods.calibration import calibrate
 from contradiction.methods.decision import Rule
 from contradiction.methods.ensemble import EnsembleClassifier
-from contradiction.methods.loading import METHODS, load_classifier, load_rule, method_of, name_with_digest, register
+from contradiction.methods.loading import (
+    METHODS,
+    load_classifier,
+    load_rule,
+    method_named,
+    method_of,
+    name_with_digest,
+    register,
+)
 from contradiction.methods.softmax import SoftmaxClassifier
 
 
@@ -94,6 +102,12 @@ def test_a_new_method_says_what_its_folder_consists_of(folder, overlap):
     with pytest.raises(InputError, match=r"words\.txt"):
         publishing.model(folder)
     overlap.FILES = ()
+
+
+def test_a_recipe_names_a_method():
+    assert method_named("checkpoint").FINE_TUNES and not method_named("kernel").FINE_TUNES
+    with pytest.raises(InputError, match="'oracle'.*checkpoint, hierarchical, kernel"):
+        method_named("oracle")
 
 
 def test_a_folder_that_no_method_marks_is_taken_for_a_checkpoint(tmp_path):

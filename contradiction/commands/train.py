@@ -72,10 +72,10 @@ def run(recipe: "Recipe", data: str, out: Path, **options: Any) -> None:
     from contradiction.training import hierarchical, kernel
     from contradiction.training import loop as training
 
-    if recipe.model.method == "kernel":
+    if not recipe.model.fine_tunes:
         resume = options.pop("resume", False)
         if asked := [f"--{key.replace('_', '-')}" for key, each in options.items() if each]:
-            raise InputError(f"{recipe.name}: method 'kernel' trains nothing in steps; {asked[0]} has no place here")
+            raise InputError(f"{recipe.name}: its method trains nothing in steps; {asked[0]} has no place here")
         kernel.train(recipe, data=data, out=out, resume=resume)
     else:
         method = hierarchical.train if recipe.data.view == HIERARCHICAL else training.train

@@ -57,12 +57,14 @@ class Classifier(ABC):
     :class:`contradiction.methods.softmax.SoftmaxClassifier`, which implements all but loading and scoring.
 
     Attributes:
+        NAME: the name of the method in recipes; empty where no recipe trains it.
         MARKER: the JSON file by which a folder of this method is known; it also keeps the decision rule.
         PARTS: the key in ``MARKER`` of a list of the sub-folders that the model consists of; None where it has none.
         FILES: the other files that a folder has to hold.
         WEIGHTS: those files in the folder that hold weights in safetensors.
         ENSEMBLE_MEMBER: whether the model can be a member of an ensemble.
         TRANSFORMERS: whether transformers loads a folder of this method without this library.
+        FINE_TUNES: whether training changes the weights of an encoder.
         name: the name of the model in messages.
         task: a key of ``contradiction.labels.LABELS``, or the category of a single stage.
         labels: the names of the labels.
@@ -70,12 +72,14 @@ class Classifier(ABC):
         rule: the decision rule.
     """
 
+    NAME: ClassVar[str] = ""
     MARKER: ClassVar[str]
     PARTS: ClassVar[str | None] = None
     FILES: ClassVar[tuple[str, ...]] = ()
     WEIGHTS: ClassVar[tuple[str, ...]] = ()
     ENSEMBLE_MEMBER: ClassVar[bool] = False
     TRANSFORMERS: ClassVar[bool] = False
+    FINE_TUNES: ClassVar[bool] = True
 
     name: str
     task: str

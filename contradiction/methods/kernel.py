@@ -41,10 +41,12 @@ class KernelClassifier(SoftmaxClassifier):
         InputError: the labels are not those of a task.
     """
 
+    NAME = "kernel"
     MARKER = FILE
     PARTS = "encoders"
     FILES = (ARRAYS,)
     WEIGHTS = (ARRAYS,)
+    FINE_TUNES = False
     judges_openings = False
 
     def __init__(

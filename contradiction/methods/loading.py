@@ -70,6 +70,14 @@ def method_of(name: str | Path) -> type[Classifier]:
         raise
 
 
+def method_named(name: str) -> type[Classifier]:
+    """The method that recipes call by a name; raises InputError for an unknown one."""
+    methods = {method.NAME: method for method in METHODS if method.NAME}
+    if name not in methods:
+        raise InputError(f"method {name!r}; allowed are {', '.join(methods)}")
+    return methods[name]
+
+
 def parts_of(folder: str | Path) -> list[Path]:
     """A model folder, the folders that it consists of, and the folders that those consist of.
 

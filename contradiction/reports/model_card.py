@@ -123,7 +123,7 @@ def _recipes(run: Mapping[str, Any]) -> list[RecordedRecipe]:
 def _leading(run: Mapping[str, Any]) -> RecordedRecipe:
     """The recipe of a run; of an ensemble that of the first member that was fine-tuned, if any was."""
     recipes = _recipes(run)
-    return next((recipe for recipe in recipes if recipe.model.method != "kernel"), recipes[0])
+    return next((recipe for recipe in recipes if recipe.model.fine_tunes), recipes[0])
 
 
 def _front_matter(
@@ -136,7 +136,7 @@ def _front_matter(
         model_name=name,
         language="zh",
         license=LICENSES.get(data_name, "other"),
-        library_name=None if _leading(run).model.method == "kernel" else "transformers",
+        library_name="transformers" if _leading(run).model.fine_tunes else None,
         pipeline_tag="text-classification",
         base_model=list(bases) if len(bases) > 1 else next(iter(bases), None),
         datasets=["cdconv"] if data_name == "CDConv" else None,
@@ -166,7 +166,7 @@ def _use(folder: Path, name: str, run: Mapping[str, Any], recipe: RecordedRecipe
     plain = [each for each in ensemble if method_of(folder / each).TRANSFORMERS]
     checkpoint = stages[-1] if stages else plain[0] if plain else ""
     columns = VIEWS[stages[-1] if stages else recipe.data.view]
-    alone = recipe.model.method != "kernel" and bool(plain or not ensemble)
+    alone = recipe.model.fine_tunes and bool(plain or not ensemble)
     separator = _separator(folder / checkpoint) if alone else ""
     example = card_example.text_pair(columns, separator) if alone else None
     judges = columns[-1:] == CONVERSATION[-1:]
@@ -178,7 +178,7 @@ def _use(folder: Path, name: str, run: Mapping[str, Any], recipe: RecordedRecipe
             (name, record.recipe(each["request"]), len(each.get("soup", [])))
             for name, each in zip(ensemble, members, strict=False)
         ],
-        "any_frozen": any(each.model.method == "kernel" for each in _recipes(run)),
+        "any_frozen": any(not each.model.fine_tunes for each in _recipes(run)),
         "read": {column for each in _recipes(run) for column in VIEWS.get(each.data.view, CONVERSATION)},
         "columns": ", ".join(columns),
         "before": columns[:-1],
@@ -291,7 +291,7 @@ def _eval_results(evaluation: Mapping[str, Any]) -> list[Any]:
 def _origin(recipe: RecordedRecipe, base: str | None) -> str:
     if not recipe.model.backbone:
         return "from random weights"
-    how = "embeddings by the frozen encoder" if recipe.model.method == "kernel" else "fine-tuned from"
+    how = "fine-tuned from" if recipe.model.fine_tunes else "embeddings by the frozen encoder"
     last = f"{how} {backbone_name(recipe.model.backbone)}"
     return f"{last}, which was made from {base}" if base and base != recipe.model.backbone else last
 

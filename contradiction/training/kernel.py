@@ -24,7 +24,7 @@ def train(
     out: str | Path,
     resume: bool = False,
 ) -> Path:
-    """Embeds the training rows, fits the kernel machine to them, and writes both as a model folder.
+    """Embeds the training rows, fits kernel ridge regression to them, and writes both as a model folder.
 
     Args:
         recipe: one of the method ``kernel``.

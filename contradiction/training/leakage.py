@@ -62,7 +62,7 @@ def sources(recipe: "Recipe") -> list[str]:
 def _roles(recipe: "Recipe") -> Iterator[tuple[str, str]]:
     """The same, each with what it is to the recipe."""
     roles = [
-        (recipe.model.backbone, "embedder" if recipe.model.method == "kernel" else "backbone"),
+        (recipe.model.backbone, "backbone" if recipe.model.fine_tunes else "embedder"),
         *((each, "teacher") for each in recipe.distillation.teachers),
     ]
     yield from ((name, role) for name, role in roles if name)

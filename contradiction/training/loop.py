@@ -78,12 +78,12 @@ def train(
         ``out``.
 
     Raises:
-        InputError: the method is ``kernel``, ``out`` is taken or no name, another process is training there, the
+        InputError: the method fine-tunes nothing, ``out`` is taken or no name, another process is training there, the
             run to resume is another, the backbone or a teacher has seen test rows, the loss stopped being finite, the
             disk is full, or the tracker is not there.
     """
-    if recipe.model.method == "kernel":
-        raise InputError(f"{recipe.name}: of the method 'kernel', which contradiction.training.kernel fits")
+    if not recipe.model.fine_tunes:
+        raise InputError(f"{recipe.name}: method {recipe.model.method!r} fine-tunes nothing; `cdconv train` fits it")
     out = Path(out)
     work = run_folder.partial_of(out)
     accelerator = _accelerator(recipe, track, Path(logs or tracking.folder_of(out)))

@@ -112,7 +112,7 @@ class Recipe(Options):
 
     @model_validator(mode="after")
     def _kernel_takes_no_steps(self) -> Self:
-        if self.model.method != "kernel":
+        if self.model.fine_tunes:
             return self
         if self.model.scratch or self.data.view == "nli":
             raise ValueError("method 'kernel' needs model.backbone, and a view of conversations")

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 
 from contradiction.inputs.views import HIERARCHICAL, VIEWS
 from contradiction.labels import BOTS, CATEGORIES, CONFIGS
+from contradiction.methods.loading import method_named
 
 Count = Annotated[int, Field(ge=1)]
 Fraction = Annotated[float, Field(ge=0, lt=1)]
@@ -96,6 +97,11 @@ class ModelOptions(Options):
     scratch: ScratchOptions | None = None
     dropout: Fraction | None = None
     max_length: int = Field(default=256, ge=8)
+
+    @property
+    def fine_tunes(self) -> bool:
+        """Whether training changes the weights of the encoder."""
+        return method_named(self.method).FINE_TUNES
 
     @field_validator("base_model")
     @classmethod
