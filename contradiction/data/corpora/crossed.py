@@ -9,6 +9,7 @@ The batches lie in ``contradiction/data/crossed``, one file a batch, and are rel
 
 import csv
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -60,7 +61,7 @@ class JudgedReply:
 
 
 @dataclass(frozen=True)
-class Item:
+class Item(ABC):
     """What quadruples and pairs have in common.
 
     Attributes:
@@ -74,6 +75,10 @@ class Item:
     batch: str
     label: str
     phenomenon: str
+
+    @abstractmethod
+    def judged(self) -> Iterator[JudgedReply]:
+        """Every combination of chat and reply, the consistent reply of each chat first."""
 
 
 @dataclass(frozen=True)
