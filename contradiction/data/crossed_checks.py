@@ -114,7 +114,7 @@ def _one_sided(name: str, items: Sequence[Item], text: Callable[[JudgedReply], s
     return Gate(name, percent(auc), f"{percent(CHANCE, 0)} ± {percent(TOLERANCE, 0)}", abs(auc - CHANCE) <= TOLERANCE)
 
 
-def _auc_by_batch(items: Sequence[Quadruple | Pair], text: Callable[[JudgedReply], str]) -> float:
+def _auc_by_batch(items: Sequence[Item], text: Callable[[JudgedReply], str]) -> float:
     """Area under the ROC curve of a linear model of character n-grams; each batch is judged by the others."""
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
