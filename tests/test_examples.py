@@ -3,15 +3,15 @@
 import json
 import os
 import socket
-import subprocess
-import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from threading import Thread
 
+import processes
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+from contradiction.paths import CHECKOUT
+
+EXAMPLE = CHECKOUT / "examples" / "guard_a_bot.py"
 REPLIES = ["养了一只橘猫", "我没养过猫呀", "猫很可爱", "I do not know"]
 
 
@@ -42,11 +42,10 @@ def endpoint():
 
 
 def guard(url, model):
-    return subprocess.run(
-        [sys.executable, "examples/guard_a_bot.py", "--base-url", url, "--bot", "b", "--detector", str(model)],
-        input="你养猫吗？\n它叫什么名字？\n", capture_output=True, text=True, encoding="utf-8", timeout=120, cwd=ROOT,
-        env=os.environ | {"OPENAI_API_KEY": "k", "PYTHONPATH": str(ROOT), "no_proxy": "127.0.0.1"},
-    )  # fmt: skip
+    arguments = ["guard_a_bot.py", "--base-url", url, "--bot", "b", "--detector", str(model)]
+    code = f"import runpy, sys; sys.argv = {arguments}; runpy.run_path({str(EXAMPLE)!r}, run_name='__main__')"
+    env = os.environ | {"OPENAI_API_KEY": "k", "no_proxy": "127.0.0.1"}
+    return processes.run(code, stdin="你养猫吗？\n它叫什么名字？\n", env=env)
 
 
 def test_the_most_consistent_of_several_replies_is_said(endpoint, quick_model):

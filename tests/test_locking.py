@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 
+import processes
 import pytest
 
 from contradiction import cli
@@ -36,11 +37,6 @@ def recipe(folder, view, epochs):
     return path
 
 
-def cdconv(*arguments):
-    command = [sys.executable, "-m", "contradiction", *map(str, arguments)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
 def wait_for(condition, process):
     until = time.monotonic() + 300  # of a busy machine
     while not condition() and process.poll() is None and time.monotonic() < until:
@@ -56,16 +52,16 @@ def kill(process):
 @pytest.fixture
 def held():
     """Locks a path in another process until that is killed, and gives the process."""
-    processes = []
+    holders = []
 
     def hold(path):
         process = subprocess.Popen([sys.executable, "-c", HOLD, str(path)], stdout=subprocess.PIPE, text=True)
-        processes.append(process)
+        holders.append(process)
         assert process.stdout.readline() == "held\n"
         return process
 
     yield hold
-    for process in processes:
+    for process in holders:
         kill(process)
 
 
@@ -76,7 +72,7 @@ def test_a_second_process_is_told_so_and_a_killed_one_leaves_no_lock(view, sampl
     def second():
         TRAIN[view](load_recipe(recipe(tmp_path, view, 1)), data=sample_repo, out=out, resume=True)
 
-    first = cdconv("train", recipe(tmp_path, view, MANY), "--data", sample_repo, "--out", out)
+    first = processes.start_cdconv("train", recipe(tmp_path, view, MANY), "--data", sample_repo, "--out", out)
     try:
         wait_for(lambda: any((tmp_path / "run.partial").glob("**/state")), first)
         with pytest.raises(TakenError, match=f"^{out}: another process is at work there; .*another place$"):
@@ -147,7 +143,7 @@ def test_two_grids_on_one_folder_train_each_cell_once_and_the_last_writes_the_wh
     encoder, sample_repo, tmp_path
 ):
     out = tmp_path / "out"
-    both = [cdconv(*grid(encoder, sample_repo, out, "--drop-weights")) for _ in range(2)]
+    both = [processes.start_cdconv(*grid(encoder, sample_repo, out, "--drop-weights")) for _ in range(2)]
     said = [process.communicate(timeout=300) for process in both]
     assert [process.returncode for process in both] == [0, 0], said
     assert sum(each.count("epoch 1/1") for each, _ in said) == 2

@@ -4,10 +4,9 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import time
 
+import processes
 import pytest
 from detect_files import line, objects
 
@@ -73,26 +72,18 @@ def test_a_run_cut_anywhere_ends_with_the_same_files(detect, mixed, whole):
         assert err[-1].endswith(f" {count[1]} rejected → {cut}.rejected.jsonl")
 
 
-KILLED = """
-import sys
-from contradiction import cli
-from contradiction.chats import chunks
-chunks.CHUNK_WINDOWS = 8
-sys.argv = ["cdconv", "detect", *sys.argv[1:]]
-cli.main()
-"""
+SMALL_CHUNKS = "from contradiction.chats import chunks; chunks.CHUNK_WINDOWS = 8\n"
 
 
 def test_a_killed_process_is_continued_to_the_same_files(detect, sample_chats, detect_model, small_chunks, tmp_path):
     file, whole, cut = (tmp_path / name for name in ("chats.jsonl", "whole.jsonl", "cut.jsonl"))
     file.write_text("\n".join(["{bad", *map(line, sample_chats[:300])]), encoding="utf-8")
     detect(file, "--out", whole)
-    command = [sys.executable, "-c", KILLED, str(file), "--model", str(detect_model), "--out", str(cut)]
-    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
-        while process.poll() is None and (not cut.exists() or cut.stat().st_size < 1000):
-            time.sleep(0.001)
-        process.send_signal(signal.SIGKILL)
-    assert process.returncode == -signal.SIGKILL
+    process = processes.start_cdconv("detect", file, "--model", detect_model, "--out", cut, before=SMALL_CHUNKS)
+    while process.poll() is None and (not cut.exists() or cut.stat().st_size < 1000):
+        time.sleep(0.001)
+    process.kill()
+    assert process.wait() == -signal.SIGKILL
     assert 0 < cut.stat().st_size < whole.stat().st_size
     code, _, err = detect(file, "--out", cut, "--resume")
     assert kept(cut) == kept(whole)

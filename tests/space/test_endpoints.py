@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from chats import chat as messages
-from serving import CDCONV, CHATS, COLUMNS, ENVIRONMENT, ROOT, free_port, probabilities
+from serving import CHATS, COLUMNS, ENVIRONMENT, ROOT, free_port, probabilities
 
 from contradiction import ContradictionDetector
 from contradiction.labels import LABELS, NON_CONTRADICTION
@@ -157,35 +157,39 @@ def test_the_page_needs_no_more_than_its_requirements(model):
     assert done.returncode == 0, done.stderr
 
 
-# What can be mended is one line on stderr, and exit code 2
+# A mistake is one line on stderr, and exit code 2
 
 
-def refused(*arguments, python=()) -> str:
-    command = [*(python or [CDCONV]), "space", *map(str, arguments)]
-    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=120, cwd=ROOT)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.count("\n") == 1 and done.stderr.startswith("cdconv: ")
-    return done.stderr.removeprefix("cdconv: ").strip()
+@pytest.fixture
+def refused(run):
+    """Calls `cdconv space` and gives what it says on stderr."""
+
+    def call(*arguments) -> str:
+        code, out, err = run("space", *arguments)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert err.startswith("cdconv: ")
+        return err
+
+    return call
 
 
-def test_a_taken_port_is_one_clear_line(model):
+def test_a_taken_port_is_one_clear_line(refused, model):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         message = refused("--model", model, "--port", port)
-    assert message == f"127.0.0.1:{port}: address already in use; --host and --port choose another address"
+    assert f"127.0.0.1:{port}: address already in use; --host and --port" in message
 
 
-def test_a_host_that_is_not_this_machine_is_one_clear_line(model):
+def test_a_host_that_is_not_this_machine_is_one_clear_line(refused, model):
     message = refused("--model", model, "--host", "192.0.2.1", "--port", free_port())
-    assert message.endswith("cannot assign requested address; --host and --port choose another address")
+    assert "cannot assign requested address; --host and --port" in message
 
 
-def test_a_missing_model_is_one_clear_line(tmp_path):
+def test_a_missing_model_is_one_clear_line(refused, tmp_path):
     message = refused("--model", tmp_path, "--port", free_port())
-    assert message == f"{tmp_path}: the folder holds no model (no config.json); `cdconv train` writes one"
+    assert f"{tmp_path}: " in message and "config.json" in message
 
 
-def test_a_missing_gradio_is_one_clear_line(model):
-    code = "import sys; sys.modules['gradio'] = None; from contradiction.cli import main; main()"
-    message = refused("--model", model, "--port", free_port(), python=(sys.executable, "-c", code))
-    assert message == 'the page needs gradio: pip install "cdconv[space]"'
+def test_a_missing_gradio_is_one_clear_line(refused, model, monkeypatch):
+    monkeypatch.setitem(sys.modules, "gradio", None)
+    assert 'pip install "cdconv[space]"' in refused("--model", model, "--port", free_port())
