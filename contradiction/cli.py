@@ -7,7 +7,6 @@ from typing import Annotated, NoReturn
 import typer
 
 from contradiction import __version__
-from contradiction.__main__ import INTERRUPTED
 from contradiction.commands import (
     analyze,
     backbone,
@@ -23,7 +22,7 @@ from contradiction.commands import (
     results,
     train,
 )
-from contradiction.errors import InputError
+from contradiction.errors import INTERRUPTED, InputError
 
 app = typer.Typer(
     help="Contradictions in Chinese conversations: data set, training, evaluation, detection.",

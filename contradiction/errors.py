@@ -1,7 +1,9 @@
-"""The error for unusable input; the command line prints it as one line and exits with 2."""
+"""The error for unusable input, which the command line prints as one line, and the exit code after Ctrl-C."""
 
 from collections.abc import Mapping
 from types import NoneType
+
+INTERRUPTED = 130  # the exit code after Ctrl-C: 128 and the number of SIGINT
 
 
 class InputError(ValueError):
