@@ -70,7 +70,7 @@ def main() -> None:
     """The entry point: an error that the user can mend is one line on stderr and exit code 2."""
     try:
         code = app(standalone_mode=False)
-        if code == INTERRUPTED:  # what Typer makes of Ctrl-C
+        if code == INTERRUPTED:
             raise KeyboardInterrupt
         sys.exit(code)
     except typer.TyperException as error:
@@ -93,7 +93,7 @@ def _misuse(error: typer.TyperException) -> str:
 
 
 def _of_the_system(error: OSError) -> str:
-    return ": ".join(str(each) for each in (error.filename, error.strerror) if each) or str(error)
+    return ": ".join(str(part) for part in (error.filename, error.strerror) if part) or str(error)
 
 
 def _mendable() -> tuple[type[Exception], ...]:

@@ -68,12 +68,12 @@ def test_a_weight_too_large_for_fp16_is_named_and_nothing_is_left(quick_model, t
 
 def truncated(file):
     file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
-    return "damaged, or copied in part .*; copy or download it again"
+    return "damaged or copied only in part .*; copy or download it again"
 
 
 def pointer(file):
     file.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:1234\nsize 94000000\n", encoding="utf-8")
-    return "a pointer of Git LFS and not the weights; `git lfs pull` fetches them"
+    return "a pointer of Git LFS instead of the weights; `git lfs pull` fetches them"
 
 
 @pytest.mark.parametrize("damage", [truncated, pointer])

@@ -39,7 +39,7 @@ def test_a_process_killed_while_it_replaces_a_folder_loses_neither(steps, left, 
     process = subprocess.run([sys.executable, "-c", DYING, new, state, str(steps)])
     assert process.returncode == -9
     assert state.exists() == (steps != 1)
-    files.put_back(tmp_path / "run.partial")
+    files.restore_folders(tmp_path / "run.partial")
     assert (state / "file").read_text(encoding="utf-8") == left
     assert {each.name for each in state.parent.iterdir()} == {"state"} | ({new.name} if left == "old" else set())
 
@@ -48,6 +48,6 @@ def test_what_nobody_was_killed_over_stays(tmp_path):
     for name in ("state", ".state.partial", ".state.old", "state.1.old", ".state.1.older", "best"):
         folder(tmp_path / name, name)
     before = sorted(tmp_path.rglob("*"))
-    files.put_back(tmp_path)
+    files.restore_folders(tmp_path)
     assert sorted(tmp_path.rglob("*")) == before
-    files.put_back(tmp_path / "none")
+    files.restore_folders(tmp_path / "none")

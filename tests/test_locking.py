@@ -11,7 +11,7 @@ import pytest
 from contradiction import cli
 from contradiction.chats.writers import ResumableOutput
 from contradiction.errors import InputError
-from contradiction.io.locking import TakenError, locked
+from contradiction.io.locking import LockedError, locked
 from contradiction.reproduction.cells import cells_of
 from contradiction.reproduction.grid import run
 from contradiction.training import hierarchical, loop
@@ -75,7 +75,7 @@ def test_a_second_process_is_told_so_and_a_killed_one_leaves_no_lock(view, sampl
     first = processes.start_cdconv("train", recipe(tmp_path, view, MANY), "--data", sample_repo, "--out", out)
     try:
         wait_for(lambda: any((tmp_path / "run.partial").glob("**/state")), first)
-        with pytest.raises(TakenError, match=f"^{out}: another process is at work there; .*another place$"):
+        with pytest.raises(LockedError, match=f"^{out}: another process is at work there; .*another place$"):
             second()
         assert first.poll() is None
     finally:
@@ -97,7 +97,7 @@ def test_what_a_killed_run_left_of_its_lock_is_gone_after_a_good_end(view, held,
 
 def test_a_lock_is_given_back_whatever_ends_the_block(tmp_path):
     with pytest.raises(KeyboardInterrupt), locked(tmp_path / "run"):
-        with pytest.raises(TakenError), locked(tmp_path / "run"):
+        with pytest.raises(LockedError), locked(tmp_path / "run"):
             pass
         raise KeyboardInterrupt
     assert not list(tmp_path.iterdir())
@@ -114,7 +114,7 @@ def test_a_lock_taken_on_a_file_that_is_gone_is_none(tmp_path, held):
     with opened:
         fcntl.flock(opened, fcntl.LOCK_EX)  # of what the first has removed
         held(tmp_path / "run")
-        with pytest.raises(TakenError), locked(tmp_path / "run"):
+        with pytest.raises(LockedError), locked(tmp_path / "run"):
             pass
 
 
@@ -217,7 +217,7 @@ def test_verdicts_are_appended_by_one_process_at_a_time(held, run, quick_model, 
 
 def test_verdicts_are_free_again_when_an_error_ends_the_run(tmp_path):
     chats = ResumableOutput(tmp_path / "verdicts.jsonl", "line", {}, False)
-    with pytest.raises(TakenError):
+    with pytest.raises(LockedError):
         ResumableOutput(tmp_path / "verdicts.jsonl", "line", {}, True)
     del chats
     ResumableOutput(tmp_path / "verdicts.jsonl", "line", {}, True)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from contradiction.errors import InputError
-from contradiction.io.hub import fetched
+from contradiction.io.hub import fetch_file
 from contradiction.methods.loading import METHODS
 
 # The files of a model folder that bear on its verdicts; the card and the record of the training do not.
@@ -49,7 +49,7 @@ def _model_digest(model: str) -> str:
     folder = Path(model)
     if not folder.is_dir():
         # All files of a model that is loaded are in one folder of the cache.
-        cached = next(filter(None, (fetched(model, method.MARKER) for method in METHODS)), None)
+        cached = next(filter(None, (fetch_file(model, method.MARKER) for method in METHODS)), None)
         folder = cached.parent if cached else folder
     files = (file for file in folder.rglob("*") if file.suffix in MODEL_FILES and file.name != RECORD)
     return _digest(sorted(files))

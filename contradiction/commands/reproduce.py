@@ -114,7 +114,7 @@ def _run(
     save_steps: int | None,
 ) -> int:
     """Runs what is not finished and no other process is at; gives how many cells failed."""
-    from contradiction.io.locking import TakenError
+    from contradiction.io.locking import LockedError
     from contradiction.reproduction import grid, timing
     from contradiction.training.recipe import is_recorded_folder
 
@@ -141,7 +141,7 @@ def _run(
         try:
             if not grid.run(cell, data=data, out=folder, drop_weights=drop_weights, save_steps=save_steps):
                 typer.echo(f"{cell.name}: finished by another process", err=True)
-        except TakenError:
+        except LockedError:
             typer.echo(f"{cell.name}: skipped, another process is at it", err=True)
         # Whatever it is, from a full disk to a GPU's memory: it must not cost the hours that the other cells take.
         except Exception as error:

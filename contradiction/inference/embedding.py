@@ -13,7 +13,7 @@ from contradiction.inference.torch_backend import autocast, check_fast_enough, t
 from contradiction.inputs.characters import simplified
 from contradiction.inputs.tokenization import encode, has_known_token, max_length_of
 from contradiction.io.quiet import no_load_report, no_model_bars
-from contradiction.io.weights import sound
+from contradiction.io.weights import weight_errors
 
 BATCH_SIZE = 64
 CACHE_SIZE = 2**17  # texts whose vectors are kept: 200 MB for a small encoder
@@ -55,7 +55,7 @@ class Embedder:
             # Without the loading report, which is about a pooler or a head; the other weights are checked below. The
             # random weights of a pooler must not change the random numbers of a training run.
             with (
-                no_model_bars(quiet=Path(name).is_dir()), no_load_report(), sound(name),
+                no_model_bars(quiet=Path(name).is_dir()), no_load_report(), weight_errors(name),
                 torch.random.fork_rng(devices=[]),
             ):  # fmt: skip
                 self._tokenizer = AutoTokenizer.from_pretrained(self.name)

@@ -11,7 +11,7 @@ from contradiction.errors import InputError, first_line
 from contradiction.inference.base import Backend, check_precision, register
 from contradiction.inputs.tokenization import max_length_of
 from contradiction.io.quiet import no_model_bars
-from contradiction.io.weights import sound
+from contradiction.io.weights import weight_errors
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -55,7 +55,7 @@ class TorchBackend(Backend):
         if Path(name).is_dir() and not (Path(name) / "config.json").is_file():
             raise InputError(f"{name}: the folder holds no model (no config.json); `cdconv train` writes one")
         try:
-            with no_model_bars(quiet=Path(name).is_dir()), sound(name):
+            with no_model_bars(quiet=Path(name).is_dir()), weight_errors(name):
                 tokenizer = AutoTokenizer.from_pretrained(str(name))
                 # Where there is no tokenizer, transformers makes one of special tokens alone.
                 if len(tokenizer) <= len(tokenizer.all_special_tokens):

@@ -1,4 +1,4 @@
-"""Writing so that nothing half-written is left under a final name."""
+"""Writes files and folders under a temporary name and renames them, so that none is left half-written."""
 
 import json
 import os
@@ -12,24 +12,24 @@ from typing import Any
 
 from contradiction.errors import InputError, kind_of
 
-_OLD = re.compile(r"\.(?P<name>.+)\.\d+\.old")  # what `replace_folder` calls a folder while its name changes hands
+_OLD = re.compile(r"\.(?P<name>.+)\.\d+\.old")  # the name that `replace_folder` gives the old folder
 
 
 def check_file(path: str | Path) -> None:
-    """Raises InputError where no file can be written because a folder is there."""
+    """Raises InputError if the path is a folder, so that no file can be written there."""
     if Path(path).is_dir():
         raise InputError(f"{path}: is a folder; name a file in it")
 
 
 def check_folder(path: str | Path) -> None:
-    """Raises InputError where no folder can be written because it would replace the one that the process is in."""
+    """Raises InputError if the path is the working folder or above it, so that it cannot be replaced."""
     if Path.cwd().is_relative_to(Path(path).resolve()):
         raise InputError(f"{path}: the folder you are in cannot be replaced; name one inside it")
 
 
 @contextmanager
 def new_file(path: str | Path) -> Iterator[Path]:
-    """A temporary name beside ``path``: what is written there takes its place when the block ends well."""
+    """Gives a temporary name beside ``path`` and renames it to ``path`` if the block ends without an error."""
     path = Path(path)
     check_file(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -49,12 +49,12 @@ def write_text(path: str | Path, text: str) -> None:
 
 def write_json(path: str | Path, value: Mapping[str, Any]) -> None:
     """Writes a JSON object, one key a line, Chinese as it is."""
-    lines = (f"{json.dumps(key)}: {json.dumps(each, ensure_ascii=False)}" for key, each in value.items())
+    lines = (f"{json.dumps(key)}: {json.dumps(content, ensure_ascii=False)}" for key, content in value.items())
     write_text(path, "{\n" + ",\n".join(lines) + "\n}\n")
 
 
 def read_json(path: str | Path) -> dict[str, Any]:
-    """Reads a JSON object in UTF-8; raises InputError, naming the file, where it is none."""
+    """Reads a JSON object in UTF-8; raises InputError if the file holds none."""
     try:
         value = json.loads(Path(path).read_text(encoding="utf-8"))
     except ValueError as error:
@@ -66,7 +66,7 @@ def read_json(path: str | Path) -> dict[str, Any]:
 
 @contextmanager
 def new_folder(path: str | Path) -> Iterator[Path]:
-    """A temporary folder beside ``path``: takes its place when the block ends well, and goes away when it does not."""
+    """Gives a temporary folder beside ``path``, which replaces ``path`` if the block ends without an error."""
     path = Path(path)
     check_folder(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -74,7 +74,7 @@ def new_folder(path: str | Path) -> Iterator[Path]:
     try:
         partial.chmod(0o755)
         yield partial
-        for file in partial.rglob("*.safetensors"):  # which the library writes for the owner alone
+        for file in partial.rglob("*.safetensors"):  # safetensors makes them readable for the owner only
             file.chmod(0o644)
         replace_folder(partial, path)
     finally:
@@ -82,9 +82,9 @@ def new_folder(path: str | Path) -> Iterator[Path]:
 
 
 def replace_folder(new: Path, path: Path) -> None:
-    """Renames ``new`` to ``path``; what stood at ``path`` is removed only once the new one is there.
+    """Renames ``new`` to ``path``, and removes the old folder at ``path`` only after that.
 
-    Not every system can do both in one step: what a process leaves that is killed in between, :func:`put_back` mends.
+    If the process is killed in between, :func:`restore_folders` repairs the folder.
     """
     old = path.with_name(f".{path.name}.{os.getpid()}.old")
     if path.exists():
@@ -98,15 +98,15 @@ def replace_folder(new: Path, path: Path) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def put_back(folder: Path) -> None:
-    """Undoes, anywhere in a folder, what a process left that was killed while it replaced a folder.
+def restore_folders(folder: Path) -> None:
+    """Repairs everything in a folder that a process left when it was killed in :func:`replace_folder`.
 
-    What it had not yet put another in the place of gets its name again; what it was about to remove goes. Whoever asks
-    must be alone at work in the folder.
+    An old folder gets its name back if the new one is not there; otherwise it is removed. No other process may write
+    in the folder at the same time.
     """
     for old in sorted(folder.rglob(".*.old")):
-        if found := _OLD.fullmatch(old.name):
-            path = old.with_name(found["name"])
+        if match := _OLD.fullmatch(old.name):
+            path = old.with_name(match["name"])
             if path.exists():
                 shutil.rmtree(old)
             else:

@@ -1,4 +1,4 @@
-"""One process at a time: a lock on what a run trains or writes, held as long as that goes on."""
+"""A lock on a path, so that one process at a time trains or writes there."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -9,23 +9,23 @@ from filelock import FileLock, Timeout
 from contradiction.errors import InputError
 
 
-class TakenError(InputError):
-    """Another process is at work there."""
+class LockedError(InputError):
+    """Another process holds the lock."""
 
 
 @contextmanager
 def locked(path: str | Path, wanted: bool = True, wait: bool = False) -> Iterator[None]:
-    """Inside the block no other process gets the lock of ``path``.
+    """Holds the lock of a path inside the block.
 
-    The lock is a file beside ``path``, which need not exist; it is gone when the block ends, however it ends.
+    The lock is a file beside ``path``, which need not exist. The file is removed when the block ends.
 
     Args:
-        path: what is worked at.
-        wanted: False locks nothing, for all but one of several processes that work together.
-        wait: until another process is done.
+        path: the path that is written.
+        wanted: False locks nothing. Of several processes that work together, one locks.
+        wait: wait until another process releases the lock.
 
     Raises:
-        TakenError: another process has it, and it is not to be waited for.
+        LockedError: another process holds the lock, and ``wait`` is false.
     """
     if not wanted:
         yield
@@ -33,18 +33,18 @@ def locked(path: str | Path, wanted: bool = True, wait: bool = False) -> Iterato
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     file = path.with_name(f".{path.name}.lock")
-    # The operating system's lock on the file, not the file, is what counts: it ends with the process that holds it, so
-    # a killed run can be resumed at once, though its file stays until the next one ends.
+    # The operating system's lock on the file counts, not the file itself. It ends with the process that holds it, so a
+    # killed run can be resumed at once. The file it leaves is removed when the next run ends.
     lock = FileLock(file)
     try:
         lock.acquire(blocking=wait)
     except Timeout:
-        raise TakenError(f"{path}: another process is at work there; wait for it, or name another place") from None
+        raise LockedError(f"{path}: another process is at work there; wait for it, or name another place") from None
     try:
         yield
     finally:
-        # While it is still held: whoever opened it before sees then that it is no longer there, and does not take a
-        # lock that nobody else would find.
-        with suppress(PermissionError):  # Windows removes no open file; there filelock does it on release
+        # Removed while the lock is still held. A process that has opened the file before then sees that it is gone, and
+        # does not take a lock that no other process would find.
+        with suppress(PermissionError):  # Windows cannot remove an open file; there filelock removes it on release
             file.unlink(missing_ok=True)
         lock.release()

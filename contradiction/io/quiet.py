@@ -1,4 +1,4 @@
-"""Keeps off the terminal what other libraries say there: bars of work that is over at once, and expected reports."""
+"""Hides what other libraries print: progress bars of short work, and expected reports."""
 
 import logging
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def no_data_bars() -> Iterator[None]:
-    """Without the bars of `datasets`."""
+    """Hides the progress bars of `datasets`."""
     from datasets import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
 
     before = are_progress_bars_disabled()
@@ -21,7 +21,7 @@ def no_data_bars() -> Iterator[None]:
 
 @contextmanager
 def no_model_bars(quiet: bool = True) -> Iterator[None]:
-    """Without the bars of `transformers`; with ``quiet=False`` nothing changes, so that a download shows its own."""
+    """Hides the progress bars of `transformers`, but not with ``quiet=False``, for instance during a download."""
     from transformers.utils.logging import disable_progress_bar, enable_progress_bar, is_progress_bar_enabled
 
     before = is_progress_bar_enabled()
@@ -36,7 +36,7 @@ def no_model_bars(quiet: bool = True) -> Iterator[None]:
 
 @contextmanager
 def no_load_report() -> Iterator[None]:
-    """Without the table of keys that `transformers` logs where a checkpoint is not just what the model has."""
+    """Hides the table of missing and unexpected keys that `transformers` logs."""
 
     def wanted(record: logging.LogRecord) -> bool:
         return "LOAD REPORT" not in record.getMessage()

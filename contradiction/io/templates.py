@@ -6,7 +6,7 @@ from contradiction.paths import TEMPLATES
 
 
 def render(template: str, **values: Any) -> str:
-    """Fills a template of ``templates/``; a name that it uses and nobody gives is an error."""
+    """Fills a template of ``templates/``. A missing value is an error."""
     import jinja2
 
     environment = jinja2.Environment(
@@ -14,6 +14,6 @@ def render(template: str, **values: Any) -> str:
         keep_trailing_newline=True,
         trim_blocks=True,
         undefined=jinja2.StrictUndefined,
-        autoescape=jinja2.select_autoescape(),  # in .html only: utterances are anybody's text
+        autoescape=jinja2.select_autoescape(),  # in .html only; utterances may hold markup
     )
     return environment.get_template(template).render(**values)

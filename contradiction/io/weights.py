@@ -1,4 +1,4 @@
-"""Weights in files: what they are, what tells them from others, and which file is damaged."""
+"""Files of weights: loading them, their digest, and which of them is damaged."""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -11,45 +11,45 @@ from contradiction.errors import InputError, first_line
 if TYPE_CHECKING:
     import torch
 
-POINTER = b"version https://git-lfs"  # how a file begins that Git LFS has not fetched yet
+POINTER = b"version https://git-lfs"  # the beginning of a file that Git LFS has not fetched yet
 
 
-def weights_of(file: Path) -> dict[str, "torch.Tensor"]:
-    """The weights in a file of safetensors, by name.
+def load_weights(file: Path) -> dict[str, "torch.Tensor"]:
+    """The weights in a safetensors file, by name.
 
     Raises:
-        InputError: it is none, or damaged.
+        InputError: the file is damaged.
     """
     from safetensors.torch import load_file
 
-    with sound(file.parent):
+    with weight_errors(file.parent):
         return load_file(file)
 
 
 def digest(folder: Path, more: Sequence[bytes] = ()) -> str:
-    """A digest of the weights in a folder, or in its sub-folders where it has none itself.
+    """A digest of the weights in a folder, or in its sub-folders if it holds none itself.
 
     Args:
-        folder: the folder; of several formats the one that transformers prefers counts.
-        more: what else the digest depends on.
+        folder: the folder. If there are weights in several formats, the one that transformers prefers counts.
+        more: other bytes that the digest depends on.
 
     Raises:
-        InputError: there is nothing that it could depend on.
+        InputError: there are no weights and no other bytes.
     """
-    forms = ("*.safetensors", "pytorch_model*.bin", "*/*.safetensors")
-    found = next(filter(None, (list(folder.glob(form)) for form in forms)), [])
-    if not found and not more:
+    patterns = ("*.safetensors", "pytorch_model*.bin", "*/*.safetensors")
+    files = next(filter(None, (list(folder.glob(pattern)) for pattern in patterns)), [])
+    if not files and not more:
         raise InputError(f"{folder}: no weights in this folder (*.safetensors or pytorch_model*.bin)")
-    digests = sorted(hashlib.sha256(content).digest() for content in (*(file.read_bytes() for file in found), *more))
+    digests = sorted(hashlib.sha256(content).digest() for content in (*(file.read_bytes() for file in files), *more))
     return hashlib.sha256(b"".join(digests)).hexdigest()[:12]
 
 
 @contextmanager
-def sound(name: str | Path) -> Iterator[None]:
-    """Turns what loading raises over bad weights into one line.
+def weight_errors(name: str | Path) -> Iterator[None]:
+    """Turns the errors of loading bad weights inside the block into one line.
 
     Args:
-        name: folder or Hub id of the checkpoint that is loaded inside the block.
+        name: folder or Hub id of the checkpoint.
 
     Raises:
         InputError: a file of weights is damaged, or the weights have other shapes than the configuration says.
@@ -58,10 +58,10 @@ def sound(name: str | Path) -> Iterator[None]:
 
     try:
         yield
-    except SafetensorError as error:  # derived from Exception alone
+    except SafetensorError as error:  # it derives from Exception directly
         raise InputError(_damaged(Path(name)) or f"{name}: its weights are damaged ({error})") from error
     except RuntimeError as error:
-        # A table by transformers, of which this line says how to read it.
+        # transformers prints a table of the mismatches before it raises this.
         raise InputError(
             f"{name}: its weights cannot be loaded, or have other shapes than its config.json says; take the "
             f"weights and the configuration of one model ({first_line(error)})"
@@ -74,10 +74,10 @@ def _damaged(folder: Path) -> str | None:
     for file in sorted(folder.glob("*.safetensors")):
         with file.open("rb") as stream:
             if stream.read(len(POINTER)) == POINTER:
-                return f"{file}: a pointer of Git LFS and not the weights; `git lfs pull` fetches them"
+                return f"{file}: a pointer of Git LFS instead of the weights; `git lfs pull` fetches them"
         try:
             with safe_open(file, "pt"):
                 pass
         except SafetensorError as error:
-            return f"{file}: damaged, or copied in part ({error}); copy or download it again"
+            return f"{file}: damaged or copied only in part ({error}); copy or download it again"
     return None

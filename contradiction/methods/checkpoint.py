@@ -10,7 +10,7 @@ from contradiction.inputs.characters import simplified
 from contradiction.inputs.tokenization import has_known_token
 from contradiction.inputs.views import VIEW_KEY, VIEWS, Row, model_input
 from contradiction.io.files import read_json, write_json
-from contradiction.io.hub import CONFIG, fetched
+from contradiction.io.hub import CONFIG, fetch_file
 from contradiction.methods.decision import LEGACY_FILE, Rule
 from contradiction.methods.loading import register
 from contradiction.methods.softmax import SoftmaxClassifier
@@ -109,5 +109,5 @@ def _legacy_rule(name: str | Path) -> Rule:
     """The rule of an older model, which is in a file of its own."""
     if Path(name).is_dir():
         return Rule.load_legacy(Path(name))
-    file = fetched(str(name), LEGACY_FILE)
+    file = fetch_file(str(name), LEGACY_FILE)
     return Rule.load_legacy(file.parent) if file else Rule()

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from contradiction.errors import InputError, first_line
 from contradiction.inference.base import backend_of, check_precision
-from contradiction.io.hub import CONFIG, NotKnownError, cached, fetched
+from contradiction.io.hub import CONFIG, HubUnavailableError, cached_file, fetch_file
 from contradiction.io.weights import digest
 from contradiction.methods.base import Classifier
 from contradiction.methods.decision import Rule
@@ -63,9 +63,9 @@ def method_of(name: str | Path) -> type[Classifier]:
     if folder.is_dir():
         return next((method for method in composites if (folder / method.MARKER).is_file()), checkpoint)
     try:
-        return next((method for method in composites if fetched(str(name), method.MARKER)), checkpoint)
-    except NotKnownError:
-        if cached(str(name), CONFIG):  # only a repo of a plain checkpoint has one at its root
+        return next((method for method in composites if fetch_file(str(name), method.MARKER)), checkpoint)
+    except HubUnavailableError:
+        if cached_file(str(name), CONFIG):  # only a repo of a plain checkpoint has one at its root
             return checkpoint
         raise
 

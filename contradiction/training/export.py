@@ -5,7 +5,7 @@ from pathlib import Path
 
 from contradiction.errors import InputError
 from contradiction.io.files import new_folder, read_json, write_json
-from contradiction.io.weights import weights_of
+from contradiction.io.weights import load_weights
 from contradiction.methods.loading import method_of, parts_of
 from contradiction.training import record
 
@@ -39,7 +39,7 @@ def export(model: str | Path, out: str | Path) -> Path:
         for file in files:
             place = folder / file.parent.relative_to(model)
             narrow = {
-                name: each.half() if each.is_floating_point() else each for name, each in weights_of(file).items()
+                name: each.half() if each.is_floating_point() else each for name, each in load_weights(file).items()
             }
             if broken := [name for name, each in narrow.items() if not each.isfinite().all()]:
                 raise InputError(f"{file}: {broken[0]} does not fit fp16")

@@ -12,7 +12,7 @@ from contradiction.inputs.characters import simplified
 from contradiction.inputs.tokenization import first_position, max_positions
 from contradiction.inputs.views import VIEW_KEY
 from contradiction.io.quiet import no_load_report, no_model_bars
-from contradiction.io.weights import sound
+from contradiction.io.weights import weight_errors
 from contradiction.methods.decision import KEY
 from contradiction.training.recipe import Recipe
 from contradiction.training.recipe_options import ScratchOptions
@@ -68,7 +68,7 @@ def _pretrained(backbone: str, recipe: Recipe, names: Names) -> tuple["PreTraine
         if recipe.model.dropout is not None:
             _set_dropout(config, recipe.model.dropout)
         # The report would be about the head, which is to be another anyhow; the encoder is looked at below.
-        with no_model_bars(quiet=Path(backbone).is_dir()), no_load_report(), sound(backbone):
+        with no_model_bars(quiet=Path(backbone).is_dir()), no_load_report(), weight_errors(backbone):
             model, loading = AutoModelForSequenceClassification.from_pretrained(
                 backbone, config=config, dtype=torch.float32, ignore_mismatched_sizes=True, output_loading_info=True
             )

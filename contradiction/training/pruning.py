@@ -32,7 +32,7 @@ from contradiction.errors import InputError, first_line
 from contradiction.inputs.tokenization import first_position
 from contradiction.io import files
 from contradiction.io.quiet import no_model_bars
-from contradiction.io.weights import sound
+from contradiction.io.weights import weight_errors
 from contradiction.methods.decision import KEY
 from contradiction.training import leakage
 from contradiction.training.record import PRUNED
@@ -157,7 +157,7 @@ def _load_model(backbone: str) -> tuple["PreTrainedModel", set[str]]:
         config = transformers.AutoConfig.from_pretrained(backbone)
         # With its head: the output embeddings of a masked language model are cut as well.
         kind = getattr(transformers, (config.architectures or [""])[0], transformers.AutoModel)
-        with no_model_bars(quiet=Path(backbone).is_dir()), sound(backbone):
+        with no_model_bars(quiet=Path(backbone).is_dir()), weight_errors(backbone):
             model, loading = kind.from_pretrained(backbone, dtype="auto", output_loading_info=True)
     except InputError:  # a ValueError, which says already what is wrong
         raise

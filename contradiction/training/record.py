@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from contradiction.errors import InputError
 from contradiction.io.files import read_json, write_json
-from contradiction.io.hub import NotKnownError, fetched
+from contradiction.io.hub import HubUnavailableError, fetch_file
 from contradiction.training.recipe_errors import describe
 from contradiction.training.recipe_history import RecordedRecipe, recorded_recipe
 
@@ -43,8 +43,8 @@ def of_model(model: str | Path, name: str = NAME) -> dict[str, Any]:
     if Path(model).is_dir():
         return _read(Path(model) / name)
     try:
-        file = fetched(str(model), name)
-    except NotKnownError:
+        file = fetch_file(str(model), name)
+    except HubUnavailableError:
         _warn_once(str(model))
         return {}
     try:

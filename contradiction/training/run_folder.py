@@ -104,7 +104,7 @@ def claim(work: Path, request: dict[str, Any], resume: bool, conditions: dict[st
         InputError: the folder holds an unfinished run, and it is not to be resumed, is another, or began under other
             conditions.
     """
-    files.put_back(work)
+    files.restore_folders(work)
     # Without the state of an epoch, a finished stage, or the answers of teachers there is nothing to lose.
     if any(any(work.glob(each)) for each in ("**/state", f"*/{record.NAME}", TAUGHT)):
         if not resume:

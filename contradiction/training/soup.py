@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from contradiction.errors import InputError
 from contradiction.io.files import read_json, write_json
-from contradiction.io.weights import weights_of
+from contradiction.io.weights import load_weights
 from contradiction.methods.decision import KEY
 from contradiction.training import record
 from contradiction.training.export import WEIGHTS
@@ -107,7 +107,7 @@ def _mean(models: Sequence[Path]) -> dict[str, "torch.Tensor"]:
     """The mean of the models' weights by name, in float32."""
     import torch
 
-    first, *others = (weights_of(model / WEIGHTS) for model in models)
+    first, *others = (load_weights(model / WEIGHTS) for model in models)
     mean = {}
     for name, each in first.items():
         whole = torch.stack([each.float(), *(weights[name].float() for weights in others)]).mean(dim=0)
