@@ -101,7 +101,7 @@ def test_training_leaves_a_rule_beside_the_weights(quick_model, sample_repo):
 
 def test_what_starts_from_a_detector_has_no_rule_until_one_is_chosen_for_it(quick_model):
     assert load_rule(quick_model) != Rule()
-    recipe = Recipe(name="next", view="flatten", config="4-class", backbone=str(quick_model))
+    recipe = Recipe.of(name="next", view="flatten", config="4-class", backbone=str(quick_model))
     model, _ = start(recipe, recipe.labels, [])
     assert KEY not in model.config.to_dict()
 

@@ -123,7 +123,7 @@ def test_a_student_learns_from_its_teachers_the_same_each_time(quick_model, samp
     weights = [(folder / "model.safetensors").read_bytes() for folder in (alone, first, again)]
     assert weights[0] != weights[1] == weights[2]
     card = model_card(first).text
-    assert "100 % of the loss is the opinion of 1 trained detector: quick" in card
+    assert "100 % of the loss is the divergence from 1 trained detector: quick" in card
     [teacher] = record.read(first)["request"]["recipe"]["distillation"]["teachers"]
     assert teacher.startswith("quick@"), "a teacher is recorded by what it is, not by where it lies"
 

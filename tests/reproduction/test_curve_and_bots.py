@@ -75,9 +75,9 @@ def test_the_learning_curve_says_what_the_predictions_say_and_tests_each_share_a
     ("configs", "values"),
     [
         (["4-class"], {}),
-        (["4-class"], {"replaced": 1}),
+        (["4-class"], {"context_negatives": 1}),
         (["4-class", "2-class"], {}),
-        (["4-class", "4-class-grouped"], {"replaced": 1}),
+        (["4-class", "4-class-grouped"], {"context_negatives": 1}),
     ],
     ids=str,
 )

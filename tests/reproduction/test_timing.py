@@ -12,7 +12,7 @@ from contradiction.training.recipe import Recipe
     "options",
     [
         {},
-        {"teachers": ["user/teacher"], "transfer": 1},
+        {"teachers": ["user/teacher"], "transfer_per_row": 1},
     ],
 )
 def test_the_steps_measured_read_each_row_once_as_training_does(options, sample_repo):
