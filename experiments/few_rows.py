@@ -20,7 +20,7 @@ from contradiction.labels import LABELS
 from contradiction.methods import calibration
 from contradiction.methods.kernel_regression import KernelRegression
 from contradiction.methods.ngrams import linear_model
-from contradiction.training.rows import share_of
+from contradiction.training.augmentation import share_of
 from evaluate_metric.evaluate_metric import compare, score
 
 NAMES = LABELS["4-class"]

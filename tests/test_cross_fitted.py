@@ -7,10 +7,10 @@ from numpy.testing import assert_allclose
 from contradiction.data.splits import load_split
 from contradiction.errors import InputError
 from contradiction.methods.ngrams import linear_model
-from contradiction.training import cross_fitting, distillation, record
+from contradiction.training import distillation, record
+from contradiction.training.augmentation import transfer_rows
 from contradiction.training.loop import train
 from contradiction.training.recipe import Recipe
-from contradiction.training.transfer_set import transfer_rows
 
 SCRATCH = {"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600}
 
@@ -57,7 +57,7 @@ def test_a_row_is_judged_by_models_that_have_not_read_it(rows):
     known = linear_model(("b2",)).fit(list(drawn), labels)
     assert np.mean(known.predict(list(drawn)) == labels) == 1
     for config in ("4-class", "4-class-grouped"):
-        said = cross_fitting.soft_labels(recipe(config=config), drawn, "ngrams", lambda: linear_model(("b2",)))
+        said = distillation.cross_fitted_labels(recipe(config=config), drawn, "ngrams", lambda: linear_model(("b2",)))
         assert np.mean(said.argmax(axis=1) == labels) < 0.65
         assert_allclose(said.sum(axis=1), 1)
         assert_allclose(said[:, 2:], 0)  # labels that no row has
@@ -77,7 +77,7 @@ def looks(*arguments):
             looked.extend((row, self.rows) for row in asked)
             return np.full((len(asked), len(self.classes_)), 1 / len(self.classes_))
 
-    cross_fitting.soft_labels(*arguments, "looked", Looked)
+    distillation.cross_fitted_labels(*arguments, "looked", Looked)
     return looked
 
 
@@ -90,7 +90,7 @@ def test_a_made_row_is_judged_by_models_that_have_read_neither_of_its_sources(ro
     for row, others in read:
         kinds.add(row["label"] is None)
         assert row["id"] not in {other["id"] for other in others}
-        source = next(each for each in rows if (each["u2"], each["b2"], each["bot"]) == cross_fitting._turn(row))
+        source = next(each for each in rows if (each["u2"], each["b2"], each["bot"]) == distillation._turn(row))
         assert source["id"] not in {other["id"] for other in others}
         assert len(others) > len(rows) / 2
     assert kinds == {True, False}
@@ -99,9 +99,9 @@ def test_a_made_row_is_judged_by_models_that_have_read_neither_of_its_sources(ro
 def test_rows_of_one_context_lie_in_one_fold_where_the_split_is_grouped(rows):
     contexts = [f"第{number // 4}句" for number in range(160)]
     known = list(of(rows, u1=contexts, label=[0, 1] * 80))
-    grouped, free = cross_fitting._folds(known, grouped=True), cross_fitting._folds(known, grouped=False)
+    grouped, free = distillation._folds(known, grouped=True), distillation._folds(known, grouped=False)
     assert len(set(zip(contexts, grouped, strict=True))) == 40 < len(set(zip(contexts, free, strict=True)))
-    assert set(grouped) == set(free) == set(range(cross_fitting.FOLDS))
+    assert set(grouped) == set(free) == set(range(distillation.FOLDS))
 
 
 @pytest.mark.parametrize("grouped", [False, True])

@@ -22,8 +22,8 @@ from contradiction.methods.ensemble import EnsembleClassifier
 from contradiction.methods.loading import load_rule, name_with_digest, save_rule
 from contradiction.reports.model_card import model_card
 from contradiction.training import record
-from contradiction.training.ensembling import ensemble
 from contradiction.training.loop import train
+from contradiction.training.merging import ensemble
 from contradiction.training.recipe import Recipe
 
 NAMES = ("flatten", "pair")

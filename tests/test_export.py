@@ -14,9 +14,9 @@ from contradiction.errors import InputError
 from contradiction.io.files import read_json, write_json
 from contradiction.training.export import WEIGHTS, export
 from contradiction.training.initialize import start
+from contradiction.training.merging import soup
 from contradiction.training.pruning import prune
 from contradiction.training.recipe import Recipe
-from contradiction.training.soup import soup
 
 
 def chats(rows):

@@ -8,13 +8,12 @@ from contradiction.data.splits import load_split
 from contradiction.errors import InputError
 from contradiction.reports.model_card import model_card
 from contradiction.training import record
+from contradiction.training.augmentation import nli_rows, training_rows
 from contradiction.training.loaders import encode_rows
 from contradiction.training.loop import train
 from contradiction.training.losses import SOFT
-from contradiction.training.nli_rehearsal import nli_rows
 from contradiction.training.recipe import Recipe
 from contradiction.training.recipe_files import load_recipe, require_folders
-from contradiction.training.rows import training_rows
 
 SCRATCH = {"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600}
 RECIPE = Recipe.of(name="quick", view="flatten", config="4-class", scratch=SCRATCH)

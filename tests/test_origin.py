@@ -7,7 +7,7 @@ import pytest
 from contradiction.errors import InputError
 from contradiction.reports.model_card import model_card
 from contradiction.reproduction.grid import same_request
-from contradiction.training import base_model, hierarchical, loop, record, run_folder
+from contradiction.training import hierarchical, loop, record, run_folder
 from contradiction.training.recipe import Recipe
 from contradiction.training.recipe_files import load_recipe, recipe_files
 
@@ -38,12 +38,12 @@ def recorded(folder, name, value):
     ],
 )
 def test_what_a_folder_says_of_itself_comes_before_the_recipe(name, value, found, tmp_path):
-    assert base_model.of_recipe(recipe(recorded(tmp_path, name, value), base_model=E5)) == found
+    assert record.base_model_of_recipe(recipe(recorded(tmp_path, name, value), base_model=E5)) == found
 
 
 def test_a_hub_id_is_its_own_origin_and_random_weights_have_none():
-    assert base_model.of_recipe(recipe(OTHER, base_model=E5)) == OTHER
-    assert base_model.of_recipe(load_recipe("tiny")) is None
+    assert record.base_model_of_recipe(recipe(OTHER, base_model=E5)) == OTHER
+    assert record.base_model_of_recipe(load_recipe("tiny")) is None
 
 
 def test_another_backbone_is_not_made_from_what_the_recipes_own_was():

@@ -12,8 +12,14 @@ from contradiction.io.tables import percent
 from contradiction.paths import RECIPES
 from contradiction.training import record
 from contradiction.training.recipe import Recipe, defaults, full_names, option_named
-from contradiction.training.recipe_files import load_recipe, recipe_files, require_folders
-from contradiction.training.recipe_history import MOVED, RETIRED, recorded_recipe
+from contradiction.training.recipe_files import (
+    MOVED,
+    RETIRED,
+    load_recipe,
+    recipe_files,
+    recorded_recipe,
+    require_folders,
+)
 
 DATA = '[data]\nview = "flatten"\nconfig = "4-class"\n'
 MODEL = '[model]\nbackbone = "some/encoder"\n'

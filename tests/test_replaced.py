@@ -6,10 +6,9 @@ import pytest
 from contradiction.data.splits import load_split
 from contradiction.errors import InputError
 from contradiction.reports.model_card import model_card
-from contradiction.training.context_negatives import replaced_rows
+from contradiction.training.augmentation import replaced_rows, training_rows
 from contradiction.training.loop import train
 from contradiction.training.recipe import Recipe
-from contradiction.training.rows import training_rows
 
 SCRATCH = {"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600}
 RECIPE = Recipe.of(name="quick", view="flatten", config="4-class", scratch=SCRATCH)

@@ -9,9 +9,9 @@ from contradiction.errors import InputError
 from contradiction.io.files import read_json
 from contradiction.reports.model_card import model_card
 from contradiction.training import run_folder
+from contradiction.training.augmentation import share_of
 from contradiction.training.loop import train
 from contradiction.training.recipe import Recipe
-from contradiction.training.rows import share_of
 from contradiction.training.run_folder import request
 
 SIZE = {"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600}

@@ -15,12 +15,11 @@ from contradiction.io.files import read_json, write_json
 from contradiction.reports.model_card import model_card
 from contradiction.reports.training_tables import training_log
 from contradiction.training import record
-from contradiction.training.ensembling import ensemble
 from contradiction.training.export import export
 from contradiction.training.loop import train
+from contradiction.training.merging import ensemble, soup
 from contradiction.training.recipe import Recipe
 from contradiction.training.recipe_files import load_recipe
-from contradiction.training.soup import soup
 
 
 def run(start, data, out, **values):

@@ -13,11 +13,11 @@ from contradiction.errors import InputError
 from contradiction.methods.checkpoint import CheckpointClassifier
 from contradiction.reports.model_card import model_card
 from contradiction.training import loop, record
+from contradiction.training.augmentation import TrainingRows
 from contradiction.training.distillation import soft_labels
 from contradiction.training.loop import train
 from contradiction.training.losses import SOFT, divergence, objective
 from contradiction.training.recipe import Recipe
-from contradiction.training.rows import Reading
 from contradiction.training.run_folder import TAUGHT
 
 SCRATCH = {"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600}
@@ -132,4 +132,4 @@ def test_answers_on_other_rows_are_refused(rows, tmp_path):
     np.save(tmp_path / TAUGHT, np.full((3, 4), 0.25))
     few = rows.select(range(5))
     with pytest.raises(InputError, match=f"{TAUGHT}: of 3 rows, and 5 are to be learnt"):
-        loop._taught(Accelerator(cpu=True), recipe(teachers=["some/teacher"]), Reading(few, len(few)), tmp_path)
+        loop._taught(Accelerator(cpu=True), recipe(teachers=["some/teacher"]), TrainingRows(few, len(few)), tmp_path)

@@ -7,12 +7,11 @@ from contradiction.data.splits import load_split
 from contradiction.errors import InputError
 from contradiction.io.files import read_json
 from contradiction.reports.model_card import model_card
-from contradiction.training import transfer_set
+from contradiction.training import augmentation
+from contradiction.training.augmentation import training_rows, transfer_rows
 from contradiction.training.loop import train
 from contradiction.training.losses import SOFT, UNLABELLED, divergence, objective
 from contradiction.training.recipe import Recipe
-from contradiction.training.rows import training_rows
-from contradiction.training.transfer_set import transfer_rows
 
 SCRATCH = {"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600}
 
@@ -60,7 +59,7 @@ def test_the_turns_speak_of_the_same_things(rows):
 
 def test_how_many_contexts_are_compared_at_once_makes_no_difference(rows, monkeypatch):
     whole = transfer_rows(rows, 2).to_dict()
-    monkeypatch.setattr(transfer_set, "CHUNK", 7)
+    monkeypatch.setattr(augmentation, "CONTEXTS_PER_CHUNK", 7)
     assert transfer_rows(rows, 2).to_dict() == whole
 
 

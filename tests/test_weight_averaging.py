@@ -4,7 +4,7 @@ import pytest
 import torch
 from transformers import AutoModelForSequenceClassification, BertConfig
 
-from contradiction.training.weight_averaging import averaged, weight_average
+from contradiction.training.optimizers import averaged, weight_average
 
 SMALL = {"vocab_size": 50, "hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 2, "intermediate_size": 32}
 

@@ -13,7 +13,7 @@ OutOption = Annotated[Path, typer.Option(help="The model folder to write.")]
 
 def soup(models: ModelsArgument, out: OutOption, data: DataOption = DATA) -> None:
     """Averages the weights of runs that started from one checkpoint; the mean costs no more to ask than one of them."""
-    from contradiction.training.soup import soup
+    from contradiction.training.merging import soup
 
     soup(models, out, data=data)
     _finish(out, f"the mean of {len(models)} models", data)
@@ -28,7 +28,7 @@ def ensemble(
     ] = True,
 ) -> None:
     """Puts detectors of any views into one folder, to be asked together; it costs as much as all of them."""
-    from contradiction.training.ensembling import ensemble
+    from contradiction.training.merging import ensemble
 
     ensemble(models, out, data=data, calibrate=calibrate)
     _finish(out, f"an ensemble of {len(models)}", data)

@@ -10,7 +10,7 @@ from contradiction.io.tables import Table, percent, signed, signed_interval
 from contradiction.reports.training_tables import backbone_name
 from contradiction.training import record
 from contradiction.training.recipe import option_named
-from contradiction.training.recipe_history import RETIRED
+from contradiction.training.recipe_files import RETIRED
 
 CONFIG = "4-class"
 REFERENCE = "e5-small-cdconv"  # the plainest: one run of flatten from the NLI stage, trained on labels alone

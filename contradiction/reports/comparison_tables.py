@@ -18,7 +18,7 @@ from contradiction.inputs.views import HIERARCHICAL
 from contradiction.io.tables import Table, percent, signed, signed_interval
 from contradiction.labels import merged_config
 from contradiction.training import record
-from contradiction.training.recipe_history import RecordedRecipe
+from contradiction.training.recipe_files import RecordedRecipe
 
 NGRAMS = FEATURES["flatten"]
 COMPARISON = ("difference", "95 % interval", "p", "p, Holm")

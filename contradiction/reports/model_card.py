@@ -23,9 +23,9 @@ from contradiction.reports import card_example, credits
 from contradiction.reports.analysis import card_summary
 from contradiction.reports.score_tables import class_table, score_table
 from contradiction.reports.training_tables import backbone_name
-from contradiction.training import base_model, record
+from contradiction.training import record
 from contradiction.training.recipe import is_recorded_folder
-from contradiction.training.recipe_history import RecordedRecipe
+from contradiction.training.recipe_files import RecordedRecipe
 
 if TYPE_CHECKING:
     from huggingface_hub import ModelCard, ModelCardData
@@ -91,7 +91,7 @@ def _card(
 
     recipe = _leading(run)
     runs = [run, *record.members(run)]
-    bases = list(dict.fromkeys(filter(None, map(base_model.of_run, runs))))
+    bases = list(dict.fromkeys(filter(None, map(record.base_model_of_run, runs))))
     corpora = dict.fromkeys(corpus for each in runs for corpus in each.get("corpora") or [])
     body = render(
         "model_card.md",

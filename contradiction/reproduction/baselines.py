@@ -83,7 +83,7 @@ def _part_of(cell: Cell) -> dict[str, Any]:
 
 
 def _fit(config: str, cell: Cell, data: str | Path) -> dict[str, Any]:
-    from contradiction.training.rows import share_of
+    from contradiction.training.augmentation import share_of
 
     # A share is drawn label by label, so by the labels of the config that the cell is trained on.
     rows = of_bot(load_split(data, cell.config, "train"), cell.recipe.data.bot)

@@ -209,7 +209,7 @@ def _cells(
     """A cell for each part of the rows and seed. A zero-shot cell comes first, where an NLI checkpoint can predict."""
     from contradiction.data.splits import fingerprint, load_split
     from contradiction.training import run_folder
-    from contradiction.training.rows import training_rows
+    from contradiction.training.augmentation import training_rows
 
     # Once for all seeds, because it takes a while to read and hash data and backbone.
     request = run_folder.request(recipe, data)

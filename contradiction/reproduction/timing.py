@@ -69,11 +69,11 @@ def measure(recipe: Recipe, data: str | Path) -> float:
 
     from contradiction.data.splits import load_split
     from contradiction.training.accelerators import accelerator_for
+    from contradiction.training.augmentation import training_rows
     from contradiction.training.initialize import start
     from contradiction.training.loaders import encode_rows
     from contradiction.training.losses import objective
     from contradiction.training.optimizers import adamw
-    from contradiction.training.rows import training_rows
 
     rows = training_rows(load_split(data, recipe.data.config, "train"), recipe).rows
     model, tokenizer = start(recipe, recipe.labels, [])

@@ -10,7 +10,6 @@ from contradiction.methods.hierarchical import HierarchicalClassifier
 from contradiction.training import loop as training
 from contradiction.training import record, run_folder, tracking
 from contradiction.training.accelerators import check_precision, processes
-from contradiction.training.finish import complete
 from contradiction.training.recipe import Recipe
 from contradiction.training.state import writing
 
@@ -51,7 +50,7 @@ def train(
             with writing(work):
                 files.write_json(work / HierarchicalClassifier.MARKER, {"stages": list(STAGES)})
                 record.write_stages(work, request=asked, stages=tuple(STAGES))
-                complete(work, of_bot(load_split(data, recipe.data.config, "validation"), recipe.data.bot))
+                run_folder.complete(work, of_bot(load_split(data, recipe.data.config, "validation"), recipe.data.bot))
                 work.rename(out)
         sharing.wait_for_everyone()
     return out

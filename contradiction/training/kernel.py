@@ -10,11 +10,10 @@ from contradiction.io.files import new_folder
 from contradiction.io.locking import locked
 from contradiction.methods.kernel import KernelClassifier
 from contradiction.methods.kernel_regression import KernelRegression
-from contradiction.training import base_model, leakage, record, run_folder
+from contradiction.training import leakage, record, run_folder
 from contradiction.training.accelerators import check_precision, processes
-from contradiction.training.finish import complete
+from contradiction.training.augmentation import training_rows
 from contradiction.training.recipe import Recipe
-from contradiction.training.rows import training_rows
 
 
 def train(
@@ -58,7 +57,7 @@ def train(
             fitted = KernelClassifier(model, embed, recipe.labels, out.name)
             minutes = (time.perf_counter() - before) / 60
             made_of = {
-                "base_model": base_model.of_recipe(recipe),
+                "base_model": record.base_model_of_recipe(recipe),
                 "ancestors": leakage.ancestors(leakage.sources(recipe)),
             }
             with new_folder(out) as folder:
@@ -67,6 +66,6 @@ def train(
                     folder, request=asked, result={**stated, **made_of}, minutes=minutes, parameters=embed.parameters,
                     device=embed.device,
                 )  # fmt: skip
-                complete(folder, of_bot(rows["validation"], recipe.data.bot))
+                run_folder.complete(folder, of_bot(rows["validation"], recipe.data.bot))
         sharing.wait_for_everyone()
     return out

@@ -15,7 +15,7 @@ from contradiction.data.splits import UNNAMED
 from contradiction.errors import InputError
 from contradiction.labels import GROUPED
 from contradiction.training import record
-from contradiction.training.recipe_history import upgraded
+from contradiction.training.recipe_files import upgraded
 
 if TYPE_CHECKING:
     from contradiction.training.recipe import Recipe

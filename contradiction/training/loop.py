@@ -25,20 +25,18 @@ from contradiction.io import files
 from contradiction.io.locking import locked
 from contradiction.io.quiet import no_model_bars
 from contradiction.labels import task_of
-from contradiction.training import base_model, leakage, record, run_folder, tracking
+from contradiction.training import leakage, record, run_folder, tracking
 from contradiction.training.accelerators import accelerator_for
-from contradiction.training.determinism import deterministic as only_deterministic
+from contradiction.training.accelerators import deterministic as only_deterministic
+from contradiction.training.augmentation import TrainingRows, training_rows
 from contradiction.training.distillation import check_teachers, soft_labels
-from contradiction.training.finish import complete
 from contradiction.training.initialize import start
 from contradiction.training.loaders import Layout, encode_rows, evaluation_loader, train_loader
 from contradiction.training.losses import UNLABELLED, Objective, objective
-from contradiction.training.optimizers import adamw
+from contradiction.training.optimizers import adamw, averaged, weight_average
 from contradiction.training.recipe import Recipe
-from contradiction.training.rows import Reading, training_rows
 from contradiction.training.run_folder import TAUGHT
 from contradiction.training.state import Position, Progress, keep, restore, writing
-from contradiction.training.weight_averaging import averaged, weight_average
 from evaluate_metric.evaluate_metric import score
 
 if TYPE_CHECKING:
@@ -72,7 +70,7 @@ def train(
         track: an experiment tracker of accelerate, for instance ``tensorboard``.
         logs: where a tracker that writes files puts them, by default ``<out>.tracking``.
         tracked_as: the run's name in a tracker that takes one, by default that of ``out``.
-        deterministic: see ``contradiction.training.determinism``.
+        deterministic: see ``contradiction.training.accelerators``.
 
     Returns:
         ``out``.
@@ -117,11 +115,11 @@ def train(
                 result |= {key: begun.get(key) or each for key, each in stated.items()}
                 result |= {"processes": accelerator.num_processes}
                 result |= {
-                    "base_model": base_model.of_recipe(recipe),
+                    "base_model": record.base_model_of_recipe(recipe),
                     "ancestors": leakage.ancestors(leakage.sources(recipe)),
                 }
                 record.write(work / "best", request=asked, progress=result, model=accelerator.unwrap_model(run.model))
-                complete(work / "best", validation)
+                run_folder.complete(work / "best", validation)
                 files.replace_folder(work / "best", out)
             shutil.rmtree(work)
         accelerator.wait_for_everyone()
@@ -155,7 +153,7 @@ class _Run:
 
 
 def _prepare(
-    accelerator: Accelerator, recipe: Recipe, reading: Reading, validation: "Dataset", layout: Layout, work: Path
+    accelerator: Accelerator, recipe: Recipe, reading: TrainingRows, validation: "Dataset", layout: Layout, work: Path
 ) -> _Run:
     rows = reading.rows
     model, tokenizer = start(recipe, recipe.labels, (row[column] for row in rows for column in VIEWS[recipe.data.view]))
@@ -178,7 +176,7 @@ def _prepare(
     )
 
 
-def _taught(accelerator: Accelerator, recipe: Recipe, reading: Reading, work: Path) -> np.ndarray:
+def _taught(accelerator: Accelerator, recipe: Recipe, reading: TrainingRows, work: Path) -> np.ndarray:
     """What the teachers say: one process asks, and what it heard is kept, so that nobody asks again."""
     kept = work / TAUGHT
     if accelerator.is_main_process and not kept.is_file():

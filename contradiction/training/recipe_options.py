@@ -39,7 +39,7 @@ class DataOptions(Options):
             none: each of its stages reads the view of its category.
         target: a category to tell from all other rows, instead of all labels of the config.
         bot: ``eva`` or ``plato``, to train and validate on the rows of this bot alone.
-        train_fraction: the fraction of the training rows that is read, see ``contradiction.training.rows``.
+        train_fraction: the fraction of the training rows that is read, see ``contradiction.training.augmentation``.
     """
 
     config: str
@@ -84,7 +84,7 @@ class ModelOptions(Options):
             n-grams, see ``contradiction.methods.kernel_regression``; most other options then have no place.
         backbone: Hub id or folder of a pre-trained encoder.
         base_model: Hub id of what a backbone in a folder is a copy or a pruned form of, for the model card. The
-            folder's own record comes first, see ``contradiction.training.base_model``. Two runs that differ in nothing
+            folder's own record comes first, see ``contradiction.training.record``. Two runs that differ in nothing
             else are the same run.
         scratch: the size of an encoder that starts from random weights instead.
         dropout: replaces the backbone's own rate.
@@ -152,11 +152,11 @@ class DistillationOptions(Options):
         teachers: folders or Hub ids of trained detectors with the same labels; the student learns the mean of their
             probabilities, see ``contradiction.training.distillation``.
         ngram_teacher_weight: the weight of a linear model of n-grams in that mean, see
-            ``contradiction.training.cross_fitting``; 1 where there are no other teachers.
+            ``contradiction.training.distillation``; 1 where there are no other teachers.
         weight: how much the teachers count in the loss; the labels count the rest.
         temperature: softens the probabilities that are compared.
         transfer_per_row: how many conversations without a label to make of the parts of each training row, for the
-            student to learn from its teachers alone, see ``contradiction.training.transfer_set``.
+            student to learn from its teachers alone, see ``contradiction.training.augmentation``.
     """
 
     teachers: list[str] = []
@@ -185,10 +185,10 @@ class AugmentationOptions(Options):
 
     Attributes:
         nli: a data repo that ``cdconv data nli`` wrote; its pairs are read as conversations, see
-            ``contradiction.training.nli_rehearsal``.
+            ``contradiction.training.augmentation``.
         nli_pairs_per_row: how many of them for each training row.
         context_negatives: how many rows to make of each one labelled history, with the first turn of another row and
-            the label non-contradiction, see ``contradiction.training.context_negatives``.
+            the label non-contradiction, see ``contradiction.training.augmentation``.
     """
 
     nli: str | None = None

@@ -15,8 +15,8 @@ from pydantic import ValidationError
 from contradiction.errors import InputError
 from contradiction.io.files import read_json, write_json
 from contradiction.io.hub import HubUnavailableError, fetch_file
-from contradiction.training.recipe_errors import describe
-from contradiction.training.recipe_history import RecordedRecipe, recorded_recipe
+from contradiction.training.recipe import Recipe, describe
+from contradiction.training.recipe_files import RecordedRecipe, recorded_recipe, upgraded
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -186,3 +186,31 @@ def commit() -> str | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return found.stdout.strip() or None
+
+
+def base_model_of_recipe(recipe: Recipe) -> str | None:
+    """The Hub id of a recipe's backbone, or of what that is made from; None where nothing says so.
+
+    A folder that training or pruning wrote has a record, which says what it was made from. What the recipe says counts
+    for other folders only: it cannot know from what the one that it names was made in the end.
+    """
+    if not recipe.model.backbone:
+        return None
+    folder = Path(recipe.model.backbone)
+    if not folder.is_dir():
+        return _hub_id(recipe.model.backbone)
+    pruned = of_model(folder, PRUNED).get("backbone")
+    return base_model_of_run(read(folder)) or _hub_id(pruned) or recipe.model.base_model
+
+
+def base_model_of_run(run: Mapping[str, Any]) -> str | None:
+    """The same of a recorded run."""
+    values, _ = upgraded(run.get("request", {}).get("recipe", {}))
+    return run.get("base_model") or _hub_id(values.get("model", {}).get("backbone"))
+
+
+def _hub_id(backbone: str | None) -> str | None:
+    # The records of folders hold a name and a digest, older ones a path.
+    if backbone and backbone.count("/") == 1 and not backbone.startswith(".") and not Path(backbone).exists():
+        return backbone
+    return None

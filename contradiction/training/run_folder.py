@@ -1,4 +1,4 @@
-"""What a run is asked to do, as its record keeps it, and whether a folder is that run's: free, begun, or finished."""
+"""The folder of a run: what the run was asked to do, and whether the folder is free, begun, finished or complete."""
 
 import shutil
 from collections.abc import Mapping
@@ -9,13 +9,14 @@ from contradiction.data.splits import fingerprint, load_split, name_of
 from contradiction.errors import InputError
 from contradiction.io import files
 from contradiction.io.hub import revision
+from contradiction.labels import task_with
+from contradiction.methods.calibration import calibrate
 from contradiction.methods.loading import name_with_digest
 from contradiction.training import leakage, record
 from contradiction.training.recipe import Recipe
 
 if TYPE_CHECKING:
     from datasets import Dataset
-
 
 # In the working folder of a run: what its teachers say of its rows.
 TAUGHT = "teachers.npy"
@@ -25,7 +26,7 @@ def request(recipe: Recipe, data: str | Path, rows: "Mapping[str, Dataset] | Non
     """What a run is asked to do, as its record keeps it.
 
     Two runs with equal requests end with equal weights, if :func:`conditions` are equal too, and as far as
-    ``contradiction.training.determinism`` promises.
+    ``contradiction.training.accelerators`` promises.
 
     Args:
         recipe: of the run.
@@ -56,7 +57,7 @@ def conditions(recipe: Recipe, deterministic: bool = False) -> dict[str, Any]:
 
     Args:
         recipe: names the backbone and the teachers; of those on the Hub the commits count, where they are known.
-        deterministic: see ``contradiction.training.determinism``.
+        deterministic: see ``contradiction.training.accelerators``.
     """
     names = [each for each in leakage.sources(recipe) if not Path(each).is_dir()]
     found = {name: revision(name) for name in names}
@@ -133,3 +134,16 @@ def _check_conditions(work: Path, conditions: dict[str, Any]) -> None:
                 f"{work}: the unfinished run began with {name} at commit {was[:12]}, and it stands at {now[:12]} now; "
                 "remove the run, or fetch that commit into a folder and train from there"
             )
+
+
+def complete(folder: Path, validation: "Dataset") -> None:
+    """Adds to a model folder its decision rule, chosen on validation; an NLI model gets none.
+
+    Of several processes only the main one is here. A run that is killed here comes here again on resume.
+
+    Args:
+        folder: with the final weights and their record.
+        validation: the rows that its checkpoints were chosen on.
+    """
+    if task_with(validation.features["label"].names) != "nli":  # an NLI model is a start, not a detector
+        calibrate(folder, validation)

@@ -19,8 +19,8 @@ from contradiction.reproduction import baselines
 from contradiction.reproduction.cells import cells_of
 from contradiction.reproduction.grid import finished
 from contradiction.reproduction.panels import configs_of, panels_of
+from contradiction.training.augmentation import share_of, training_rows
 from contradiction.training.recipe_files import load_recipe
-from contradiction.training.rows import share_of, training_rows
 
 OF_HALF = ", 50 % of the rows"
 
