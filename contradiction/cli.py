@@ -7,21 +7,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from contradiction import __version__
-from contradiction.commands import (
-    analyze,
-    backbone,
-    calibrate,
-    contrast,
-    data,
-    demo,
-    detect,
-    evaluate,
-    merge,
-    push,
-    reproduce,
-    results,
-    train,
-)
+from contradiction.commands import analyze, data, demo, detect, evaluate, push, reproduce, results, train
 from contradiction.errors import INTERRUPTED, InputError
 
 app = typer.Typer(
@@ -32,13 +18,13 @@ app = typer.Typer(
 )
 app.add_typer(data.app, name="data")
 for command in (
-    train.train, evaluate.evaluate, contrast.contrast, results.baselines, analyze.analyze, reproduce.reproduce,
-    calibrate.calibrate, merge.soup, merge.ensemble, results.card, results.export, detect.detect,
+    train.train, evaluate.evaluate, evaluate.contrast, results.baselines, analyze.analyze, reproduce.reproduce,
+    train.calibrate, train.soup, train.ensemble, results.card, results.export, detect.detect,
     demo.space, demo.demo,
 ):  # fmt: skip
     app.command()(command)
 app.add_typer(results.app, name="results")
-app.add_typer(backbone.app, name="backbone")
+app.add_typer(train.backbone_app, name="backbone")
 app.add_typer(push.app, name="push")
 
 

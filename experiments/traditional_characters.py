@@ -17,7 +17,7 @@ from sklearn.metrics import f1_score
 import cdconv
 from contradiction import ContradictionDetector
 from contradiction.data.splits import load_split
-from contradiction.inputs.characters import simplified
+from contradiction.inputs.views import simplified
 from contradiction.io.tables import Table, percent
 from contradiction.labels import LABELS
 

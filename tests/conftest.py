@@ -71,7 +71,7 @@ def release_repo(release, tmp_path_factory) -> Path:
 
 def _build(source: str, parent: Path) -> Path:
     from contradiction.data import build, sources
-    from contradiction.reports.score_tables import baseline_table
+    from contradiction.reports.tables import baseline_table
 
     return build.build(sources.find(source), parent / "cdconv", baselines=baseline_table())
 

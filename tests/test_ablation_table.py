@@ -6,9 +6,9 @@ import pytest
 
 from contradiction.evaluation import results
 from contradiction.evaluation.paired_tests import holm
-from contradiction.reports.ablation_table import ablation, changes
+from contradiction.reports.comparisons import ablation, changes
 from contradiction.reports.results_page import results_page
-from contradiction.reports.training_tables import run_table, training_log
+from contradiction.reports.tables import run_table, training_log
 from contradiction.training import record
 from contradiction.training.recipe import Recipe
 from evaluate_metric.evaluate_metric import compare

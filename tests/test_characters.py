@@ -5,8 +5,7 @@ from chats import chat
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contradiction.inputs.characters import simplified
-from contradiction.inputs.views import VIEWS, model_input
+from contradiction.inputs.views import VIEWS, model_input, simplified
 from contradiction.training.initialize import start
 from contradiction.training.pruning_corpus import read_texts
 from contradiction.training.recipe import Recipe

@@ -20,7 +20,7 @@ from contradiction.data import build, sources
 from contradiction.data.sources import SAMPLE
 from contradiction.data.splits import fingerprint
 from contradiction.errors import InputError
-from contradiction.reports.score_tables import baseline_table
+from contradiction.reports.tables import baseline_table
 
 ROOT = Path(__file__).parents[1]
 LEGACY = ROOT / ".venv-legacy" / "bin" / "python"

@@ -12,8 +12,8 @@ from contradiction.data.splits import SPLITS, load_split
 from contradiction.detector import ContradictionDetector
 from contradiction.evaluation.contrast import Answer, add, count, judge_pairs, read_pairs
 from contradiction.labels import CATEGORIES
-from contradiction.reports.contrast_table import contrast_table, kept_table
 from contradiction.reports.results_page import results_page
+from contradiction.reports.tables import contrast_results_table, contrast_table
 from contradiction.verdict import Verdict
 
 PAIRS = read_pairs()
@@ -101,8 +101,8 @@ def test_the_page_of_results_has_a_row_for_each_detector_with_kept_counts_on_the
     run("contrast", quick_model, "--json", tmp_path / "quick.json")
     counts = json.loads((tmp_path / "quick.json").read_text(encoding="utf-8"))
     add([counts, {**counts, "name": "on other pairs", "pairs": "0" * 16}], tmp_path)
-    table = kept_table(tmp_path)
+    table = contrast_results_table(tmp_path)
     assert [row[0] for row in table.rows] == [quick_model.name]
     assert "## Contrast pairs" in results_page(tmp_path)
     assert table.markdown() in results_page(tmp_path)
-    assert kept_table(tmp_path / "none") is None
+    assert contrast_results_table(tmp_path / "none") is None

@@ -6,7 +6,7 @@ from sklearn.metrics import roc_auc_score
 
 from contradiction.evaluation import figures, results
 from contradiction.reports.model_card import model_card
-from contradiction.reports.score_tables import score_table
+from contradiction.reports.tables import score_table
 
 REFERENCES = [0, 1, 2, 3] * 10
 PROBABILITIES = [[0.7 - 0.1 * (label > 0), 0.1, 0.1, 0.1 + 0.1 * (label > 0)] for label in REFERENCES]

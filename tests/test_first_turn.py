@@ -4,7 +4,7 @@ import pytest
 from evaluated_cases import evaluated
 
 from contradiction.detector import ContradictionDetector
-from contradiction.evaluation.first_turn import judge_without_first_turn, removal
+from contradiction.evaluation.error_analysis import judge_without_first_turn, removal
 
 
 def test_history_should_turn_and_the_rest_stay():

@@ -8,7 +8,7 @@ import torch
 from chats import chat
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from contradiction.commands.options import SHIPPED
+from contradiction.commands.common import SHIPPED
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.inference.base import BACKENDS, Backend, register

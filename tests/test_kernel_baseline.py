@@ -14,7 +14,7 @@ from contradiction.inference.embedding import Embedder
 from contradiction.inputs.views import CONVERSATION
 from contradiction.methods import calibration
 from contradiction.methods.kernel_regression import KernelRegression
-from contradiction.reports.score_tables import baseline_table
+from contradiction.reports.tables import baseline_table
 
 
 @pytest.fixture(scope="module")

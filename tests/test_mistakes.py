@@ -2,7 +2,7 @@
 
 from evaluated_cases import evaluated, row
 
-from contradiction.evaluation.mistakes import kinds, mistakes
+from contradiction.evaluation.error_analysis import kinds, mistakes
 
 
 def test_errors_stand_surest_first():

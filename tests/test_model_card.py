@@ -15,7 +15,7 @@ from contradiction.detector import ContradictionDetector
 from contradiction.evaluation import results
 from contradiction.io.files import read_json, write_json
 from contradiction.methods.loading import load_rule
-from contradiction.reports import card_example, credits, model_card
+from contradiction.reports import card_example, model_card
 from contradiction.reports.card_example import code_on_the_hub
 from contradiction.training import record
 
@@ -170,15 +170,18 @@ def test_the_shipped_card_names_whose_work_the_detector_is_made_of():
 
     assert ModelCard(CARD).data.base_model == E5
     run = record.read(paths.SHIPPED)
-    assert credits.sentence([run["base_model"]], run["corpora"]) in CARD
+    assert model_card.credits_sentence([run["base_model"]], run["corpora"]) in CARD
     for name, licence in ((E5, "MIT"), ("OCNLI", "CC BY-NC 2.0"), ("CMNLI", "for research")):
         assert re.search(rf"\[{name}\]\(https://\S+\) \({re.escape(licence)}\)", CARD), name
 
 
 def test_whose_terms_are_not_known_is_named_without():
-    assert credits.sentence(["some/encoder"]) == "the encoder [some/encoder](https://huggingface.co/some/encoder)"
-    assert credits.sentence([], ["Mine", "OCNLI"]).startswith("an NLI stage on Mine and [OCNLI](")
-    assert credits.sentence([]) is None
+    assert (
+        model_card.credits_sentence(["some/encoder"])
+        == "the encoder [some/encoder](https://huggingface.co/some/encoder)"
+    )
+    assert model_card.credits_sentence([], ["Mine", "OCNLI"]).startswith("an NLI stage on Mine and [OCNLI](")
+    assert model_card.credits_sentence([]) is None
 
 
 def test_the_shipped_card_and_the_page_of_results_say_what_it_was_chosen_by():
@@ -195,9 +198,9 @@ def test_the_settings_of_a_split_stand_once_on_the_shipped_card():
 
 def test_figures_on_parts_are_those_of_the_analysis_and_stand_where_the_data_is_at_hand(quick_model, sample_repo):
     from contradiction.detector import ContradictionDetector
+    from contradiction.evaluation.error_analysis import slices
     from contradiction.evaluation.evaluate import evaluate
     from contradiction.evaluation.evaluated_rows import load_rows
-    from contradiction.evaluation.slices import slices
 
     found = evaluate(ContradictionDetector.from_pretrained(quick_model), data=sample_repo, config="4-class")
     text = model_card.model_card(quick_model, [found], data=sample_repo).text

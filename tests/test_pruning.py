@@ -17,7 +17,7 @@ from transformers import (
 )
 from typer.testing import CliRunner
 
-from contradiction.commands.backbone import app
+from contradiction.commands.train import backbone_app
 from contradiction.errors import InputError
 from contradiction.training.pruning import prune
 from contradiction.training.pruning_corpus import read_texts
@@ -308,7 +308,7 @@ def test_the_command_prints_what_it_saved(tmp_path):
     before = write(tmp_path / "in", "bert", word_piece(pre_tokenizers.BertPreTokenizer()))
     (tmp_path / "corpus.txt").write_text("\n".join(CORPUS), encoding="utf-8")
     options = ["--corpus", str(tmp_path / "corpus.txt"), "--out", str(tmp_path / "out")]
-    result = CliRunner().invoke(app, ["prune", before, *options])
+    result = CliRunner().invoke(backbone_app, ["prune", before, *options])
     assert result.exit_code == 0, result.output
     record = json.loads((tmp_path / "out" / "prune.json").read_text(encoding="utf-8"))
     assert record["backbone"] == "in"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import precision_recall_curve
 
-from contradiction.evaluation.reliability import calibration_error, operating_points, reliability, threshold_curve
+from contradiction.evaluation.thresholds import calibration_error, operating_points, reliability, threshold_curve
 from contradiction.rates import wilson
 
 

@@ -18,7 +18,7 @@ from contradiction.io import files
 from contradiction.training import loop as training
 from contradiction.training.loop import train
 from contradiction.training.recipe_files import load_recipe
-from contradiction.training.state import writing
+from contradiction.training.run_folder import writing
 from contradiction.training.tracking import Tracker
 
 # Everything at once that has a state of its own or draws random numbers.

@@ -7,7 +7,7 @@ import pytest
 from chats import chat
 from transformers import pipeline
 
-from contradiction.commands.options import SHIPPED
+from contradiction.commands.common import SHIPPED
 from contradiction.data.splits import load_split
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError

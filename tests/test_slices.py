@@ -3,7 +3,7 @@
 import pytest
 from evaluated_cases import evaluated, row
 
-from contradiction.evaluation.slices import ALL, personas, quartiles, slices
+from contradiction.evaluation.error_analysis import ALL, personas, quartiles, slices
 
 
 def test_a_slice_is_scored_on_its_rows_alone():

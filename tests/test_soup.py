@@ -13,7 +13,7 @@ from contradiction.errors import InputError
 from contradiction.evaluation.evaluate import evaluate
 from contradiction.io.files import read_json, write_json
 from contradiction.reports.model_card import model_card
-from contradiction.reports.training_tables import training_log
+from contradiction.reports.tables import training_log
 from contradiction.training import record
 from contradiction.training.export import export
 from contradiction.training.loop import train

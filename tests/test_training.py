@@ -16,7 +16,7 @@ from safetensors.numpy import load_file
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from contradiction.errors import InputError
-from contradiction.reproduction import timing
+from contradiction.reproduction import grid
 from contradiction.training import hierarchical, run_folder
 from contradiction.training import loop as training
 from contradiction.training.loop import train
@@ -384,7 +384,7 @@ def test_fp16_is_refused_on_a_cpu_where_it_would_be_fp32_under_another_name(meth
     with pytest.raises(InputError, match="^precision 'fp16' is for GPUs; on a CPU bf16 is the fast one"):
         run(QUICK.with_changes(precision="fp16", method=method), data=sample_repo, out=tmp_path / "run")
     with pytest.raises(InputError, match="^precision 'fp16' is for GPUs"):
-        timing.measure(QUICK.with_changes(precision="fp16"), sample_repo)
+        grid.measure(QUICK.with_changes(precision="fp16"), sample_repo)
     assert not any(tmp_path.iterdir())
 
 
@@ -392,5 +392,5 @@ def test_a_second_precision_in_one_process_is_one_clear_sentence(finished, sampl
     with pytest.raises(InputError, match="precision 'bf16' cannot be used here: .*already been initialized"):
         train(QUICK.with_changes(precision="bf16"), data=sample_repo, out=tmp_path / "run")
     with pytest.raises(InputError, match="precision 'bf16' cannot be used here"):
-        timing.measure(QUICK.with_changes(precision="bf16"), sample_repo)
+        grid.measure(QUICK.with_changes(precision="bf16"), sample_repo)
     assert not list(tmp_path.iterdir())

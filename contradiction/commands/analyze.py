@@ -5,8 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from contradiction.commands.options import DATA, RESULTS, SHOWN_RESULTS, DataOption
-from contradiction.commands.terminal import progress, tell_seen
+from contradiction.commands.common import DATA, RESULTS, SHOWN_RESULTS, DataOption, progress, tell_seen
 from contradiction.errors import InputError
 
 

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from contradiction.commands.options import DATA
-from contradiction.commands.terminal import show
+from contradiction.commands.common import DATA, show
 from contradiction.errors import InputError
 
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ def build(
 ) -> None:
     """Builds the data repo that `load_dataset("cdconv", "4-class")` reads."""
     from contradiction.data import build
-    from contradiction.reports.score_tables import baseline_table
+    from contradiction.reports.tables import baseline_table
 
     found = find(source)
     made = "seven configs and four checklists" if checklists else "seven configs"

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from contradiction.commands.common import DATA, SHIPPED, ModelOption, demand_model
 from contradiction.commands.data import SourceOption, find
-from contradiction.commands.options import DATA, SHIPPED, ModelOption, demand_model
 from contradiction.commands.train import run
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def demo(
     from contradiction.commands.evaluate import evaluate
     from contradiction.commands.results import card
     from contradiction.data import build
-    from contradiction.reports.score_tables import baseline_table
+    from contradiction.reports.tables import baseline_table
 
     found = find(source, fall_back=source is None)
     data, out = (

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from contradiction.commands.options import SHIPPED, ModelOption, demand_model
-from contradiction.commands.terminal import progress, say
+from contradiction.commands.common import SHIPPED, ModelOption, demand_model, progress, say
 from contradiction.errors import InputError
 from contradiction.verdict import is_unchecked
 

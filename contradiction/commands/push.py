@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from contradiction.commands.options import DATA
+from contradiction.commands.common import DATA
 
 if TYPE_CHECKING:
     from contradiction.io.upload import Upload

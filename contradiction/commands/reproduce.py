@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from contradiction.commands.options import DATA, DataOption
-from contradiction.commands.terminal import show
+from contradiction.commands.common import DATA, DataOption, show
 from contradiction.errors import InputError
 
 if TYPE_CHECKING:
@@ -115,7 +114,7 @@ def _run(
 ) -> int:
     """Runs what is not finished and no other process is at; gives how many cells failed."""
     from contradiction.io.locking import LockedError
-    from contradiction.reproduction import grid, timing
+    from contradiction.reproduction import grid
     from contradiction.training.recipe import is_recorded_folder
 
     grid.check_free(mine, folder, resume)
@@ -132,11 +131,11 @@ def _run(
     failed = 0
     for number, cell in enumerate(todo):
         done = grid.finished(cells, folder)
-        minutes = timing.estimate(cells, done)
+        minutes = grid.estimate(cells, done)
         left = ""
         if minutes:
             rest = sum(minutes[each.name] for each in todo[number:] if each.name not in done)
-            left = f"; {timing.duration(rest)} of training left"
+            left = f"; {grid.duration(rest)} of training left"
         typer.secho(f"cell {number + 1} of {len(todo)}: {cell.name}{left}", bold=True, err=True)
         try:
             if not grid.run(cell, data=data, out=folder, drop_weights=drop_weights, save_steps=save_steps):
@@ -156,14 +155,14 @@ def _run(
 
 def _show_plan(cells: Sequence["Cell"], done: Done, data: str, folder: Path) -> None:
     from contradiction.io.tables import Table
-    from contradiction.reproduction import timing
+    from contradiction.reproduction import grid
 
     todo = [cell for cell in cells if cell.name not in done]
-    minutes, source = timing.estimate(cells, done), "as the finished cells took on this hardware"
+    minutes, source = grid.estimate(cells, done), "as the finished cells took on this hardware"
     if minutes is None and todo:
-        source = f"from {timing.STEPS} measured steps a method on this machine"
+        source = f"from {grid.STEPS} measured steps a method on this machine"
         try:
-            minutes = timing.measured(todo, data)
+            minutes = grid.measured(todo, data)
         except InputError as error:  # of a backbone that is not there yet, say
             source = str(error)
     body = []
@@ -179,22 +178,20 @@ def _show_plan(cells: Sequence["Cell"], done: Done, data: str, folder: Path) -> 
     if todo and not minutes:
         typer.echo(f"cdconv: how long that takes is not known: {source}", err=True)
     elif todo and minutes:
-        total = timing.duration(sum(minutes[cell.name] for cell in todo))
-        typer.echo(f"training: {total}, {source} ({timing.hardware()}); evaluation comes on top")
+        total = grid.duration(sum(minutes[cell.name] for cell in todo))
+        typer.echo(f"training: {total}, {source} ({grid.hardware()}); evaluation comes on top")
 
 
 def _write_table(table: str, cells: Sequence["Cell"], data: str, folder: Path, fit_baselines: bool) -> None:
-    from contradiction.reproduction import baselines, grid
+    from contradiction.reproduction import grid
     from contradiction.reproduction import table as tables
-    from contradiction.reproduction.panels import configs_of, panels_of
+    from contradiction.reproduction.panels import baselines_of, configs_of, panels_of
 
     done = grid.finished(cells, folder)
     if not done:
         typer.echo(f"cdconv: {folder}: no cell is finished, so there is no table yet", err=True)
         return
-    beside = {
-        config: baselines.baselines_of(config, cells, data, folder, fit_baselines) for config in configs_of(cells)
-    }
+    beside = {config: baselines_of(config, cells, data, folder, fit_baselines) for config in configs_of(cells)}
     panels = panels_of(table, cells, done, beside, grid.bots_of(cells, data))
     for panel in panels:
         show(tables.score_table(panel))

@@ -5,8 +5,7 @@ from typing import Annotated
 
 import typer
 
-from contradiction.commands.options import DATA, RESULTS, SHOWN_RESULTS, DataOption
-from contradiction.commands.terminal import show
+from contradiction.commands.common import DATA, RESULTS, SHOWN_RESULTS, DataOption, show
 from contradiction.errors import InputError
 
 app = typer.Typer(help="Writes the page of results from the kept results, or adds to these.")
@@ -32,7 +31,7 @@ def baselines(
     from contradiction.evaluation import results
     from contradiction.evaluation.baselines import kernel_ridge, tfidf
     from contradiction.inference.embedding import Embedder
-    from contradiction.reports.score_tables import score_table
+    from contradiction.reports.tables import score_table
 
     encoder = Embedder(embedder) if embedder else None
     for name in config or ["2-class", "4-class", "2-class-grouped", "4-class-grouped"]:
@@ -84,14 +83,13 @@ def results(
         return
     from contradiction.evaluation.results import published
     from contradiction.io.files import check_file, write_text
-    from contradiction.reports import leaderboard
-    from contradiction.reports.results_page import results_page
+    from contradiction.reports.results_page import LEADERBOARD, draw_leaderboard, leaderboard, results_page
 
     check_file(out)
     if not (evaluations := published(folder)):
         raise InputError(f"{folder}: no such folder, or no results in it; `cdconv results add FILE` adds some")
-    if panels := leaderboard.leaderboard(evaluations):
-        leaderboard.draw(panels, out.with_name(leaderboard.NAME))
+    if panels := leaderboard(evaluations):
+        draw_leaderboard(panels, out.with_name(LEADERBOARD))
     write_text(out, results_page(folder))
     typer.echo(f"{out}: written from {folder}")
 

@@ -1,11 +1,11 @@
-"""``cdconv train``."""
+"""The commands that make detectors: train, soup, ensemble, calibrate, and ``backbone prune``."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from contradiction.commands.options import DATA, DataOption, data_option
+from contradiction.commands.common import DATA, DataOption, data_option, progress, show
 from contradiction.errors import InputError
 
 if TYPE_CHECKING:
@@ -87,3 +87,121 @@ def run(recipe: "Recipe", data: str, out: Path, **options: Any) -> None:
         typer.echo(f"{out}: trained; next: cdconv evaluate {out}{data_option(data)}")
     else:
         typer.echo(f"{out}: trained; next: cdconv train RECIPE --backbone {out}")
+
+
+ModelsArgument = Annotated[list[Path], typer.Argument(help="Model folders that `cdconv train` wrote, two or more.")]
+OutOption = Annotated[Path, typer.Option(help="The model folder to write.")]
+
+
+def soup(models: ModelsArgument, out: OutOption, data: DataOption = DATA) -> None:
+    """Averages the weights of runs that started from one checkpoint; the mean costs no more to ask than one of them."""
+    from contradiction.training.merging import soup
+
+    soup(models, out, data=data)
+    _finish_merged(out, f"the mean of {len(models)} models", data)
+
+
+def ensemble(
+    models: ModelsArgument,
+    out: OutOption,
+    data: DataOption = DATA,
+    calibrate: Annotated[
+        bool, typer.Option(help="Calibrate each by its own rule first, so that the surest is not heard most.")
+    ] = True,
+) -> None:
+    """Puts detectors of any views into one folder, to be asked together; it costs as much as all of them."""
+    from contradiction.training.merging import ensemble
+
+    ensemble(models, out, data=data, calibrate=calibrate)
+    _finish_merged(out, f"an ensemble of {len(models)}", data)
+
+
+def _finish_merged(out: Path, what: str, data: str) -> None:
+    from contradiction.reports.model_card import write_cards
+
+    write_cards(out)
+    typer.echo(f"{out}: {what}; next: cdconv evaluate {out} --split validation{data_option(data)}")
+
+
+def calibrate(
+    model: Annotated[Path, typer.Argument(help="A model folder.")],
+    data: DataOption = DATA,
+    config: Annotated[
+        str | None, typer.Option(help="A config of the data. By default the one that the model was trained on.")
+    ] = None,
+    view: Annotated[
+        str | None, typer.Option(help="The utterances that it reads, where it does not say; it will.")
+    ] = None,
+) -> None:
+    """Chooses a detector's decision rule on the validation split and writes it beside the weights.
+
+    `cdconv train` does this by itself; this is for checkpoints from elsewhere, whose labels have the names of ours.
+    """
+    from contradiction.data.splits import load_split, name_of, of_bot
+    from contradiction.evaluation.evaluate import trained_config
+    from contradiction.io.tables import Table
+    from contradiction.methods import calibration
+    from contradiction.methods.checkpoint import check_view, save_view
+    from contradiction.methods.loading import method_of
+    from contradiction.training import leakage, record
+
+    if not model.is_dir():
+        raise InputError(
+            f"{model}: no such folder; `hf download USER/NAME --local-dir FOLDER` makes one of a Hub model"
+        )
+    config = config or trained_config(model) or "4-class"
+    rows = load_split(data, config, "validation")
+    run = record.read(model)
+    if why := leakage.why_seen(run, config, "validation", name_of(data)):
+        raise InputError(f"{model} {why}: a rule chosen on these would be too sure; take rows that it has not seen")
+    request = run.get("request")
+    rows = of_bot(rows, record.recipe(request).data.bot if request else None)
+    if view:
+        check_view(model, view)
+    with progress(f"calibrating {model.name}") as bar:
+        task = bar.add_task("", total=len(rows))
+        rule = calibration.calibrate(model, rows, view=view, on_batch=lambda done: bar.advance(task, done))
+    if view:
+        save_view(model, view)
+    body = [("temperature", f"{rule.temperature:.2f}"), ("2-class from probability", f"{rule.cut:.2f}")]
+    body += [(f"bias of {name}", f"{each:+.2f}") for name, each in rule.biases.items() if each]
+    body += [(f"offset of {name}", f"{each:+.1f}") for name, each in rule.offsets.items() if each]
+    show(Table(f"{model / method_of(model).MARKER}: chosen on {len(rows):,} validation rows", ("", "value"), body))
+
+
+backbone_app = typer.Typer(help="Makes backbones fit what they are used for.", no_args_is_help=True)
+
+
+@backbone_app.callback()
+def _backbone_help() -> None:
+    # With a callback, a single command keeps its name.
+    pass
+
+
+@backbone_app.command("prune")
+def prune_(
+    backbone: Annotated[str, typer.Argument(help="Folder or Hub id of an encoder.")],
+    corpus: Annotated[list[Path], typer.Option(help="A text file, JSON lines, or a data repo; may be given again.")],
+    out: Annotated[Path, typer.Option(help="The folder to write.")],
+    keep: Annotated[int | None, typer.Option(min=1, help="Pieces at most, the most used.")] = None,
+    min_count: Annotated[int | None, typer.Option(min=1, help="How often a piece must be used. By default 1.")] = None,
+) -> None:
+    """Cuts a multilingual backbone's vocabulary to what a corpus needs: the same scores from fewer parameters."""
+    from contradiction.io.tables import Table
+    from contradiction.training.pruning import prune
+    from contradiction.training.pruning_corpus import read_texts
+
+    with progress("reading texts, twice") as bar:
+        task = bar.add_task("", total=None)
+        done = prune(
+            backbone,
+            lambda: read_texts(corpus),
+            out,
+            keep=keep,
+            min_count=min_count,
+            on_texts=lambda texts: bar.advance(task, texts),
+        )
+    sizes = (("before", done.before), ("after", done.after))
+    rows = [(name, f"{size.pieces:,}", f"{size.parameters:,}", f"{size.bytes / 1e6:.1f}") for name, size in sizes]
+    show(Table(str(out), ("", "pieces", "parameters", "MB"), rows))
+    typer.echo(f"{done.unchanged:,} of {done.texts:,} texts are tokenised as before")

@@ -10,8 +10,8 @@ import numpy as np
 from contradiction.errors import InputError, first_line
 from contradiction.inference.base import check_precision
 from contradiction.inference.torch_backend import autocast, check_fast_enough, to_device
-from contradiction.inputs.characters import simplified
 from contradiction.inputs.tokenization import encode, has_known_token, max_length_of
+from contradiction.inputs.views import simplified
 from contradiction.io.quiet import no_load_report, no_model_bars
 from contradiction.io.weights import weight_errors
 

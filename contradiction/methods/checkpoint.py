@@ -6,9 +6,8 @@ from typing import Any, Self
 
 from contradiction.errors import InputError
 from contradiction.inference.base import Backend, OnBatch, Scores, backend_of
-from contradiction.inputs.characters import simplified
 from contradiction.inputs.tokenization import has_known_token
-from contradiction.inputs.views import VIEW_KEY, VIEWS, Row, model_input
+from contradiction.inputs.views import VIEW_KEY, VIEWS, Row, model_input, simplified
 from contradiction.io.files import read_json, write_json
 from contradiction.io.hub import CONFIG, fetch_file
 from contradiction.methods.decision import LEGACY_FILE, Rule

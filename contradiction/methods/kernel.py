@@ -9,8 +9,7 @@ import numpy as np
 from contradiction.errors import InputError
 from contradiction.inference.base import OnBatch, Scores, check_batch_size
 from contradiction.inference.embedding import Embedder
-from contradiction.inputs.characters import simplified
-from contradiction.inputs.views import Row
+from contradiction.inputs.views import Row, simplified
 from contradiction.io.files import read_json, write_json
 from contradiction.methods.decision import TINY, Rule
 from contradiction.methods.kernel_regression import ARRAYS, FILE, KernelRegression

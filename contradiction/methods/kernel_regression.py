@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from contradiction.errors import InputError
-from contradiction.inputs.characters import simplified
+from contradiction.inputs.views import simplified
 from contradiction.io.files import read_json, write_json
 from contradiction.methods.ngrams import vectorizer
 

@@ -7,12 +7,20 @@ from typing import Any
 
 from contradiction.detector import ContradictionDetector
 from contradiction.evaluation import results
+from contradiction.evaluation.error_analysis import (
+    BY,
+    WORST,
+    judge_without_first_turn,
+    kinds,
+    mistakes,
+    personas,
+    reads_first_turn,
+    removal,
+    slices,
+)
 from contradiction.evaluation.evaluate import evaluate
 from contradiction.evaluation.evaluated_rows import EvaluatedRows, Records, check_task, load_rows
-from contradiction.evaluation.first_turn import judge_without_first_turn, reads_first_turn, removal
-from contradiction.evaluation.mistakes import WORST, kinds, mistakes
-from contradiction.evaluation.reliability import calibration_error, operating_points, reliability, threshold_curve
-from contradiction.evaluation.slices import BY, personas, slices
+from contradiction.evaluation.thresholds import calibration_error, operating_points, reliability, threshold_curve
 from contradiction.io.tables import Table, interval, percent
 from contradiction.labels import CONTRADICTION
 from contradiction.rates import IN_USE
@@ -31,7 +39,7 @@ class Analysis:
         classes: precision, recall, F1 and support of each label.
         confusion: the confusion matrix, a record for each label.
         comparison: see :func:`compare_baselines`.
-        curve: see :func:`contradiction.evaluation.reliability.threshold_curve`.
+        curve: see :func:`contradiction.evaluation.thresholds.threshold_curve`.
         operating_points: at the share of contradictions here, then at that in use.
         removal_note: why the removal test was not measured; else None.
         calibration_error, brier: of P(contradiction).

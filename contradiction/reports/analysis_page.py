@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from contradiction.errors import InputError
+from contradiction.evaluation.error_analysis import ENOUGH, WORST
 from contradiction.evaluation.evaluated_rows import Records
 from contradiction.evaluation.figures import RESAMPLES
-from contradiction.evaluation.mistakes import ENOUGH, WORST
-from contradiction.evaluation.reliability import BINS, FEW
+from contradiction.evaluation.thresholds import BINS, FEW
 from contradiction.io.files import check_folder, new_folder, write_json, write_text
 from contradiction.io.tables import Table, interval, percent, signed
 from contradiction.io.templates import render

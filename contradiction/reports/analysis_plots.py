@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from contradiction.evaluation.error_analysis import ALL
 from contradiction.evaluation.evaluated_rows import Records
-from contradiction.evaluation.reliability import TARGETS
-from contradiction.evaluation.slices import ALL
+from contradiction.evaluation.thresholds import TARGETS
 from contradiction.io.tables import percent
 from contradiction.rates import IN_USE, precision_at
 from contradiction.reports.analysis import Analysis

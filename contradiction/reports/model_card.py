@@ -19,10 +19,9 @@ from contradiction.io.templates import render
 from contradiction.labels import LABELS, STAGES, task_of
 from contradiction.methods.decision import Rule
 from contradiction.methods.loading import load_rule, method_of
-from contradiction.reports import card_example, credits
+from contradiction.reports import card_example
 from contradiction.reports.analysis import card_summary
-from contradiction.reports.score_tables import class_table, score_table
-from contradiction.reports.training_tables import backbone_name
+from contradiction.reports.tables import backbone_name, class_table, score_table
 from contradiction.training import record
 from contradiction.training.recipe import is_recorded_folder
 from contradiction.training.recipe_files import RecordedRecipe
@@ -60,7 +59,7 @@ def model_card(
         InputError: ``data`` is not that of the evaluations, or the folder has no record of a finished run.
 
     Two entries of the record are added by hand, if at all: ``note``, what a reader of the figures has to know of the
-    run, and ``corpora``, what its backbone was trained on before, as ``contradiction.reports.credits`` names it.
+    run, and ``corpora``, what its backbone was trained on before, as ``contradiction.reports.model_card`` names it.
     """
     folder = Path(folder)
     run = record.read(folder)
@@ -100,7 +99,7 @@ def _card(
         data_name=run["request"]["data_name"],
         note=run.get("note"),
         origin=_origin(recipe, next(iter(bases), None)),
-        made_of=credits.sentence(bases, list(corpora)),
+        made_of=credits_sentence(bases, list(corpora)),
         citation=cdconv.CITATION,
         **_what_it_tells(recipe),
         **_use(folder, name, run, recipe),
@@ -312,3 +311,37 @@ def _separator(folder: Path) -> str:
     # From the file: a card is no reason to load a tokenizer.
     saved = read_json(folder / "tokenizer_config.json")
     return saved.get("sep_token") or saved.get("eos_token") or "\n"
+
+
+# Of the encoders that the recipes of this project start from, by Hub id.
+BACKBONES = {
+    "intfloat/multilingual-e5-small": "MIT",
+    "hfl/chinese-roberta-wwm-ext": "Apache-2.0",
+}
+# Of the corpora of an NLI stage, by the name that a record gives them: where they are from, and the terms.
+CORPORA = {
+    "OCNLI": ("https://github.com/CLUEbenchmark/OCNLI", "CC BY-NC 2.0"),
+    "CMNLI": ("https://github.com/CLUEbenchmark/CLUE", "for research"),
+}
+
+
+def credits_sentence(backbones: Sequence[str], corpora: Sequence[str] = ()) -> str | None:
+    """The encoders and the NLI corpora that a model is made of, in Markdown with links; None where neither is known.
+
+    Args:
+        backbones: the Hub ids of the encoders at its very start.
+        corpora: the names of what it was trained on before CDConv.
+    """
+    parts = [f"the encoder [{name}](https://huggingface.co/{name}){_terms(BACKBONES.get(name))}" for name in backbones]
+    if corpora:
+        parts.append(f"an NLI stage on {' and '.join(_corpus(each) for each in corpora)}")
+    return ", and ".join(parts) or None
+
+
+def _corpus(name: str) -> str:
+    url, licence = CORPORA.get(name, (None, None))
+    return (f"[{name}]({url})" if url else name) + _terms(licence)
+
+
+def _terms(licence: str | None) -> str:
+    return f" ({licence})" if licence else ""

@@ -1,4 +1,7 @@
-"""The cells of a table: which method is trained on what, from which start, with which seed."""
+"""The cells of a table: which method is trained on what, from which start, with which seed.
+
+To add a method, add an entry to :data:`METHODS`.
+"""
 
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,13 +13,53 @@ from contradiction.data.splits import of_bot
 from contradiction.errors import InputError
 from contradiction.inputs.views import VIEWS
 from contradiction.labels import BOTS, task_of
-from contradiction.reproduction.methods import METHODS, paper_methods
 from contradiction.training import leakage, record
 from contradiction.training.recipe import Recipe, is_recorded_folder, option_named
 from contradiction.training.recipe_files import load_recipe
 
 if TYPE_CHECKING:
     from datasets import Dataset
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method of the grid. Its key in ``METHODS`` is the view that it reads.
+
+    Attributes:
+        recipes: for each label set that it is trained on, the name of its recipe in ``models/recipes``.
+        colour: of its curve; from Okabe and Ito's palette, which colour-blind people can tell apart.
+        paper: whether the paper has it. Only these are in a table by default.
+        artefact: whether it is an artefact baseline: an encoder that sees only one side of the comparison.
+    """
+
+    recipes: Mapping[str, str]
+    colour: str
+    paper: bool = False
+    artefact: bool = False
+
+
+_FLATTEN = {"2-class": "flatten-2-class", "4-class": "flatten-4-class"}
+METHODS: dict[str, Method] = {
+    "sentence-pair": Method(
+        {"2-class": "sentence-pair-2-class", "4-class": "sentence-pair-4-class"}, colour="#0072B2", paper=True
+    ),
+    "flatten": Method(_FLATTEN, colour="#E69F00", paper=True),
+    "hierarchical": Method({"4-class": "hierarchical-4-class"}, colour="#009E73", paper=True),
+    # Trained as flatten is, each on its own view.
+    "reply-only": Method(_FLATTEN, colour="#CC79A7", artefact=True),
+    "context-only": Method(_FLATTEN, colour="#000000", artefact=True),
+}
+
+
+def paper_methods() -> tuple[str, ...]:
+    """The names of the paper's methods."""
+    return tuple(name for name, method in METHODS.items() if method.paper)
+
+
+def method_label(name: str) -> str:
+    """How tables name a method."""
+    return f"{name} (artefact baseline)" if METHODS[name].artefact else name
+
 
 CURVE, BY_BOT = "learning-curve", "bots"
 TABLES = {

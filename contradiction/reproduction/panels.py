@@ -1,17 +1,18 @@
-"""The panels of a table: the finished cells of each config beside the baselines, and the paired tests."""
+"""The panels of a table: the finished cells of each config beside the artefact baselines, and the paired tests."""
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
+from contradiction.data.splits import fingerprint, load_split, of_bot
+from contradiction.evaluation import baselines, results
 from contradiction.evaluation.figures import RESAMPLES
 from contradiction.evaluation.paired_tests import MethodRuns, Run, merged_run_of, paired_tests, restricted, run_of
 from contradiction.labels import BOTS, merged_config, task_of
 from contradiction.reports.interval_plot import PAPER, Panel
-from contradiction.reproduction import baselines as artefacts
-from contradiction.reproduction.cells import BY_BOT, CURVE, Cell, share_label
-from contradiction.reproduction.methods import METHODS, label_of
+from contradiction.reproduction.cells import BY_BOT, CURVE, METHODS, Cell, method_label, share_label
 
 AGAINST = ("sentence-pair", "hierarchical")  # all other methods are tested against these
 KINDS = ("zero-shot", "trained", "merged")  # in the order of a table
@@ -38,7 +39,7 @@ def panels_of(
         cells: the whole grid.
         done: the test evaluations of finished cells, by the cell's name.
         baselines: for each config, the artefact baselines on its test split, see
-            :func:`contradiction.reproduction.baselines.baselines_of`.
+            :func:`contradiction.reproduction.panels.baselines_of`.
         bots: for the table ``bots``, the bot of each test row, by the row's id.
         bootstrap: resamples of the paired tests, and of the figures on a part of the rows.
     """
@@ -99,7 +100,7 @@ def _baselines(evaluations: Sequence[dict[str, Any]]) -> list[MethodRuns]:
     groups: dict[tuple[str, float, str, str], list[dict[str, Any]]] = {}
     for result in evaluations:
         part = result["part"]
-        key = (part["bot"] or "", part["share"], part["subset"], artefacts.label_of(result))
+        key = (part["bot"] or "", part["share"], part["subset"], baseline_label(result))
         groups.setdefault(key, []).append(result)
     methods = []
     for key in sorted(groups, key=lambda key: (key[0], key[1] < 1, key[1])):
@@ -115,7 +116,7 @@ def _name(table: str, method: str, start: str, kind: str, bot: str, share: float
         return f"zero-shot {start}, {method}"
     return "".join(
         (
-            label_of(method),
+            method_label(method),
             f" from {start}" if table == "table5" else "",
             share_label(share) if table == CURVE else "",
             f", trained on {bot or 'both'}" if table == BY_BOT else "",
@@ -175,7 +176,7 @@ def _against_ngrams(
         for method in methods
         for baseline in baselines
         if not METHODS[method.method].artefact
-        and baseline.method == artefacts.VIEW
+        and baseline.method == BASELINE_VIEW
         and (baseline.bot, baseline.subset) == (method.bot, method.subset)
     ]
 
@@ -186,3 +187,104 @@ def _for_each_seed(baseline: MethodRuns, method: MethodRuns) -> MethodRuns:
     if others or first.seed is not None:
         return baseline
     return replace(baseline, runs=tuple(replace(first, seed=run.seed) for run in method.runs))
+
+
+BASELINE_VIEW = "flatten"  # what the n-grams read that are fitted to parts
+
+
+def baselines_of(
+    config: str, cells: Sequence[Cell], data: str | Path, out: str | Path, fit: bool
+) -> list[dict[str, Any]]:
+    """The evaluations of the artefact baselines on a config's test split: on all rows, then on the cells' parts.
+
+    Those on all rows are taken from the published results, else from ``out``. Those on parts are in ``out``.
+
+    Args:
+        config: the config.
+        cells: the cells of the grid.
+        data: the data repo.
+        out: the folder of the table.
+        fit: whether to fit what is missing, and to keep it in ``out``.
+
+    Returns:
+        The evaluations. Each has a ``part``, the rows that it was fitted to: ``bot``, ``subset`` (as of a cell),
+        ``share``, ``seed`` (None where nothing is random), and ``rows``, how many they are.
+    """
+    train, test = (load_split(data, config, split) for split in ("train", "test"))
+    part = {"bot": None, "subset": "", "share": 1.0, "seed": None, "rows": len(train)}
+    whole = _on_all(config, fingerprint(test), data, out, fit)
+    return [{**result, "part": part} for result in whole] + _on_parts(config, fingerprint(test), cells, data, out, fit)
+
+
+def _on_all(config: str, rows: str, data: str | Path, out: str | Path, fit: bool) -> list[dict[str, Any]]:
+    for folder in (results.FOLDER, out):
+        kept = {result["name"]: result for result in results.baselines(config, "test", folder, rows)}
+        if found := [kept[name] for name in baselines.FEATURES.values() if name in kept]:
+            return found
+    fitted = list(baselines.tfidf(data, config)) if fit else []
+    for result in fitted:
+        results.save(result, Path(out) / f"tfidf-{result['view']}.{config}.test.json")
+    return fitted
+
+
+def _on_parts(
+    config: str, rows: str, cells: Sequence[Cell], data: str | Path, out: str | Path, fit: bool
+) -> list[dict[str, Any]]:
+    kept = [result for result in results.load(out, kind=results.PART_BASELINE, config=config) if result["data"] == rows]
+    found = []
+    for cell in _parts(config, cells):
+        part = _part_of(cell)
+        result = next((result for result in kept if part.items() <= result["part"].items()), None)
+        if result is None and fit:
+            result = _fit(config, cell, data)
+            seed = "" if part["seed"] is None else f"-seed{part['seed']}"
+            results.save(result, Path(out) / f"tfidf-{BASELINE_VIEW}.{config}{cell.part}{seed}.test.json")
+        found += [result] if result else []
+    return found
+
+
+def _parts(config: str, cells: Sequence[Cell]) -> list[Cell]:
+    """One cell for each part of the rows. Cells trained on the config itself come before those merged to it."""
+    found: dict[tuple[object, ...], Cell] = {}
+    for trained_on in (config, *{cell.config for cell in cells if merged_config(cell.config) == config}):
+        for cell in cells:
+            if cell.trained and cell.config == trained_on and cell.part:
+                found.setdefault((cell.part, _part_of(cell)["seed"]), cell)
+    return list(found.values())
+
+
+def _part_of(cell: Cell) -> dict[str, Any]:
+    subset = {
+        "subset": cell.subset,
+        "share": cell.recipe.data.train_fraction,
+        "seed": cell.seed if cell.subset else None,
+    }
+    return {"bot": cell.recipe.data.bot, **subset}
+
+
+def _fit(config: str, cell: Cell, data: str | Path) -> dict[str, Any]:
+    from contradiction.training.augmentation import share_of
+
+    # A share is drawn label by label, so by the labels of the config that the cell is trained on.
+    rows = of_bot(load_split(data, cell.config, "train"), cell.recipe.data.bot)
+    train_ids = set(share_of(rows, cell.recipe.data.train_fraction, cell.recipe.seed)["id"])
+    part = {**_part_of(cell), "rows": len(train_ids)}
+    drawn = (
+        f", {100 * cell.recipe.data.train_fraction:g} % of the {cell.config} rows, seed {cell.seed}"
+        if cell.subset
+        else ""
+    )
+    bot = f", trained on {cell.recipe.data.bot}" if cell.recipe.data.bot else ""
+    [result] = baselines.tfidf(
+        data, config, views=[BASELINE_VIEW], train_ids=train_ids, part=part, kind=results.PART_BASELINE,
+        name=f"{baselines.FEATURES[BASELINE_VIEW]}{bot}{drawn}",
+    )  # fmt: skip
+    return result
+
+
+def baseline_label(result: dict[str, Any]) -> str:
+    """How tables name a baseline: by what it reads and what it was fitted to, without the seed."""
+    part = result["part"]
+    share = share_label(part["share"]) if part["subset"] else ""
+    bot = f", trained on {part['bot']}" if part["bot"] else ""
+    return f"{baselines.FEATURES[result['view']]}{share}{bot}"

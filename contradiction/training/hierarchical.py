@@ -11,7 +11,7 @@ from contradiction.training import loop as training
 from contradiction.training import record, run_folder, tracking
 from contradiction.training.accelerators import check_precision, processes
 from contradiction.training.recipe import Recipe
-from contradiction.training.state import writing
+from contradiction.training.run_folder import writing
 
 
 def train(

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contradiction.errors import InputError, first_line
-from contradiction.inputs.characters import simplified
 from contradiction.inputs.tokenization import first_position, max_positions
-from contradiction.inputs.views import VIEW_KEY
+from contradiction.inputs.views import VIEW_KEY, simplified
 from contradiction.io.quiet import no_load_report, no_model_bars
 from contradiction.io.weights import weight_errors
 from contradiction.methods.decision import KEY

@@ -35,8 +35,7 @@ from contradiction.training.loaders import Layout, encode_rows, evaluation_loade
 from contradiction.training.losses import UNLABELLED, Objective, objective
 from contradiction.training.optimizers import adamw, averaged, weight_average
 from contradiction.training.recipe import Recipe
-from contradiction.training.run_folder import TAUGHT
-from contradiction.training.state import Position, Progress, keep, restore, writing
+from contradiction.training.run_folder import TAUGHT, Position, Progress, keep, restore, writing
 from evaluate_metric.evaluate_metric import score
 
 if TYPE_CHECKING:

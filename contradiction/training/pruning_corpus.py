@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from contradiction.errors import InputError, first_line
-from contradiction.inputs.characters import simplified
+from contradiction.inputs.views import simplified
 from contradiction.io.quiet import no_data_bars
 
 
 def read_texts(sources: Iterable[str | Path]) -> Iterator[str]:
     """The texts of all sources, in their order; blank ones are left out.
 
-    One in traditional characters is followed by what a detector reads of it, see ``contradiction.inputs.characters``.
+    One in traditional characters is followed by what a detector reads of it, see ``contradiction.inputs.views``.
 
     Args:
         sources: files in UTF-8, of which each line is a text or, where the first line is a JSON object, a JSON object

@@ -15,7 +15,7 @@ from contradiction.inputs.views import VIEWS
 from contradiction.io.files import read_json
 from contradiction.labels import BOTS
 from contradiction.methods.ngrams import linear_model
-from contradiction.reproduction import baselines
+from contradiction.reproduction import panels
 from contradiction.reproduction.cells import cells_of
 from contradiction.reproduction.grid import finished
 from contradiction.reproduction.panels import configs_of, panels_of
@@ -86,10 +86,10 @@ def test_each_share_is_held_against_n_grams_of_its_own_rows(sample_repo, encoder
         "learning-curve", data=sample_repo, seeds=(23, 42), shares=shares, backbone=str(encoders / "tiny"),
         methods=["flatten"], configs=configs, values={**VALUES, **values},
     )  # fmt: skip
-    whole = {config: baselines.baselines_of(config, [], sample_repo, tmp_path, fit=True)[-1] for config in configs}
+    whole = {config: panels.baselines_of(config, [], sample_repo, tmp_path, fit=True)[-1] for config in configs}
     # What the encoders say makes no difference here.
     done = {cell.name: {**whole[cell.config], "run": {"request": cell.request}} for cell in cells}
-    beside = {each: baselines.baselines_of(each, cells, sample_repo, tmp_path, fit=True) for each in configs_of(cells)}
+    beside = {each: panels.baselines_of(each, cells, sample_repo, tmp_path, fit=True) for each in configs_of(cells)}
     for panel in panels_of("learning-curve", cells, done, beside, bootstrap=2):
         merged = ", 4-class merged" if panel.config not in configs else ""
         expected = [
@@ -144,17 +144,17 @@ def test_the_csv_of_a_learning_curve_holds_the_rows_read(curve, sample_repo):
 def test_the_plot_of_a_learning_curve_has_a_curve_a_method_and_a_point_a_share(curve, sample_repo, encoders):
     from matplotlib.figure import Figure
 
-    from contradiction.reproduction import plots
+    from contradiction.reproduction import table
 
     assert (curve / "learning-curve.png").read_bytes().startswith(b"\x89PNG")
     cells = cells_of(
         "learning-curve", data=sample_repo, seeds=(23, 42), shares=(0.5, 1.0), backbone=str(encoders / "tiny"),
         methods=["flatten", "reply-only"], configs=["4-class"], values=VALUES,
     )  # fmt: skip
-    beside = {"4-class": baselines.baselines_of("4-class", cells, sample_repo, curve, fit=False)}
+    beside = {"4-class": panels.baselines_of("4-class", cells, sample_repo, curve, fit=False)}
     panel = panels_of("learning-curve", cells, finished(cells, curve), beside, bootstrap=10)[1]
     axes = Figure().subplots()
-    plots._draw_curves(axes, panel)
+    table._draw_curves(axes, panel)
     drawn = dict(zip(axes.get_legend_handles_labels()[1], axes.get_legend_handles_labels()[0], strict=True))
     assert drawn.keys() == {"flatten", "reply-only", "n-grams of all utterances", "artefact baseline, all rows"}
     ngrams = sorted((line.rows, 100 * line.mean("macro_f1")) for line in panel.baselines if "all" in line.name)

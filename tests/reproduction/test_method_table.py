@@ -3,15 +3,14 @@
 from grid_files import VALUES
 
 from contradiction.evaluation.baselines import tfidf
-from contradiction.reproduction import methods, plots
-from contradiction.reproduction.cells import cells_of
+from contradiction.reproduction.cells import METHODS, Method, cells_of, paper_methods
 from contradiction.reproduction.panels import panels_of
-from contradiction.reproduction.table import score_table
+from contradiction.reproduction.table import curve_plot, method_plot, score_table
 
 
 def test_one_entry_adds_a_method_to_cells_tables_and_plots(encoders, sample_repo, tmp_path, monkeypatch):
-    entry = methods.Method({"4-class": "flatten-4-class"}, colour="#123456")
-    monkeypatch.setitem(methods.METHODS, "role-confusion", entry)
+    entry = Method({"4-class": "flatten-4-class"}, colour="#123456")
+    monkeypatch.setitem(METHODS, "role-confusion", entry)
     cells = cells_of(
         "learning-curve", data=sample_repo, methods=["role-confusion"], configs=["4-class"], seeds=[23],
         shares=[0.5, 1.0], backbone=str(encoders / "tiny"), values=VALUES,
@@ -22,7 +21,7 @@ def test_one_entry_adds_a_method_to_cells_tables_and_plots(encoders, sample_repo
     panels = panels_of("learning-curve", cells, done, {}, bootstrap=2)
     names = [row[0] for row in score_table(panels[-1]).rows]
     assert names[:2] == ["role-confusion, 50 % of the rows", "role-confusion, 100 % of the rows"]
-    for draw in (plots.curve_plot, plots.method_plot):
+    for draw in (curve_plot, method_plot):
         draw(panels, "title", tmp_path / "plot.png")
         assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
-    assert "role-confusion" not in methods.paper_methods()
+    assert "role-confusion" not in paper_methods()

@@ -92,12 +92,12 @@ def test_the_context_alone_can_be_a_cell_and_is_named_as_what_it_is(run, options
 def test_the_plot_shows_the_kinds_that_there_are(grid, encoders, sample_repo, cells, tmp_path):
     from PIL import Image
 
-    from contradiction.reproduction import plots
+    from contradiction.reproduction import table
 
     def colours(path):
         with Image.open(path) as image:
             drawn = {colour for _, colour in image.convert("RGB").getcolors(1 << 24)}
-        return {kind for kind, colour in plots.COLOURS.items() if tuple(bytes.fromhex(colour[1:])) in drawn}
+        return {kind for kind, colour in table.COLOURS.items() if tuple(bytes.fromhex(colour[1:])) in drawn}
 
     assert colours(grid / "table4.png") == {"trained", "merged", "baseline"}
     # The paper's figure stands only beside results on the paper's data.
@@ -105,7 +105,7 @@ def test_the_plot_shows_the_kinds_that_there_are(grid, encoders, sample_repo, ce
     official = [_renamed(cell) for cell in cells]
     panels = panels_of("table4", official, done, {}, bootstrap=10)
     assert [panel.paper for panel in panels] == [("paper: hierarchical", 0.781), ("paper: hierarchical", 0.593)]
-    plots.method_plot(panels, "title", tmp_path / "plot.png")
+    table.method_plot(panels, "title", tmp_path / "plot.png")
     assert colours(tmp_path / "plot.png") == {"trained", "merged", "paper"}
 
 

@@ -3,7 +3,7 @@
 import pytest
 from grid_files import SIZE
 
-from contradiction.reproduction import timing
+from contradiction.reproduction import grid
 from contradiction.reproduction.cells import cells_of
 from contradiction.training.recipe import Recipe
 
@@ -28,10 +28,10 @@ def test_the_steps_measured_read_each_row_once_as_training_does(options, sample_
 
     hook = register_module_forward_pre_hook(count)
     try:
-        assert timing.measure(recipe, sample_repo) > 0
+        assert grid.measure(recipe, sample_repo) > 0
     finally:
         hook.remove()
-    assert sum(rows) == (timing.STEPS + 1) * 8
+    assert sum(rows) == (grid.STEPS + 1) * 8
 
 
 def test_a_dry_run_trains_nothing_and_measures(run, options, tmp_path):
@@ -46,13 +46,13 @@ def test_a_dry_run_trains_nothing_and_measures(run, options, tmp_path):
 
 def test_a_method_without_records_trains_a_checkpoint_in_the_time_of_the_others(cells):
     four = [cell for cell in cells if cell.config == "4-class"]
-    run = {"minutes": 6.0, "hardware": timing.hardware()}
-    minutes = timing.estimate(four, {"flatten-4-class-tiny-seed23": {"run": run}})
+    run = {"minutes": 6.0, "hardware": grid.hardware()}
+    minutes = grid.estimate(four, {"flatten-4-class-tiny-seed23": {"run": run}})
     assert minutes["flatten-4-class-tiny-seed42"] == 6
     assert minutes["sentence-pair-4-class-tiny-seed42"] == 6
     assert minutes["hierarchical-4-class-tiny-seed42"] == 18
     elsewhere = {"run": {**run, "hardware": "another machine"}}
-    assert timing.estimate(four, {"flatten-4-class-tiny-seed23": elsewhere}) is None
+    assert grid.estimate(four, {"flatten-4-class-tiny-seed23": elsewhere}) is None
 
 
 def test_a_cell_takes_what_cells_of_its_own_start_took(sample_repo, encoders):
@@ -62,9 +62,9 @@ def test_a_cell_takes_what_cells_of_its_own_start_took(sample_repo, encoders):
     )
     took = {"flatten-4-class-tiny-seed23": 6.0, "flatten-4-class-tiny-nli-seed23": 60.0}
     took |= {"sentence-pair-4-class-tiny-seed23": 3.0}
-    here = timing.hardware()
+    here = grid.hardware()
     done = {name: {"run": {"minutes": each, "hardware": here}} for name, each in took.items()}
-    minutes = timing.estimate(both, done)
+    minutes = grid.estimate(both, done)
     assert minutes["flatten-4-class-tiny-seed42"] == 6
     assert minutes["flatten-4-class-tiny-nli-seed42"] == 60
     assert minutes["sentence-pair-4-class-tiny-nli-seed42"] == 3
@@ -75,4 +75,4 @@ def test_a_cell_takes_what_cells_of_its_own_start_took(sample_repo, encoders):
     [(0.4, "under a minute"), (59.6, "about 60 min"), (60.6, "about 1 h 01 min"), (135, "about 2 h 15 min")],
 )
 def test_durations_are_words(minutes, words):
-    assert timing.duration(minutes) == words
+    assert grid.duration(minutes) == words

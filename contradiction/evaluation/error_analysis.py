@@ -1,0 +1,275 @@
+"""Where a detector fails: scores on parts of a split, its mistakes, and the removal test.
+
+The removal test follows RCT of DECODE: without the first turn, a history contradiction has nothing left to contradict.
+A detector that still calls it a contradiction goes by the looks of the reply.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from contradiction.detector import ContradictionDetector
+from contradiction.evaluation.evaluated_rows import EvaluatedRows, Records
+from contradiction.evaluation.figures import measure
+from contradiction.inputs.views import CONVERSATION
+from contradiction.io.tables import percent
+from contradiction.labels import CATEGORIES, CONTRADICTION, HISTORY, INTRA, LABELS, NON_CONTRADICTION, ROLE
+from contradiction.rates import wilson
+
+ALL = "all rows"
+BY = {
+    "trigger": "trigger",
+    "bot": "bot",
+    "batch": "batch",
+    "length": "reply length, characters",
+    "seen_context": "u1, b1, u2 in training",
+    "seen_u1": "u1 in training",
+}
+
+
+def slices(evaluated: EvaluatedRows) -> Records:
+    """Macro-F1 of every slice, as the metric counts it: over all labels, where one without rows counts as 0.
+
+    Returns:
+        A record for each slice, the first of all rows: by, slice, n, contradictions, macro_f1, low, high, accuracy,
+        absent (labels that none of its rows has); for 4-class also merged_macro_f1, merged_low, merged_high. Intervals
+        are 95 % bootstrap intervals over the rows of the slice.
+    """
+    values = {key: evaluated.column(key) for key in BY if key != "length"}
+    values["length"] = quartiles([len(reply) for reply in evaluated.column("b2")])
+    records = [_score(evaluated, np.ones(len(evaluated.rows), dtype=bool), ALL, ALL)]
+    for by, title in BY.items():
+        for name in dict.fromkeys(_ordered(by, values[by])):
+            mask = np.array([value == name for value in values[by]])
+            records.append(_score(evaluated, mask, title, name))
+    return records
+
+
+def _ordered(by: str, column: Sequence[str | None]) -> list[str]:
+    present = [value for value in column if value is not None]
+    if by == "length":
+        return sorted(present, key=lambda name: int(name.partition("–")[0]))
+    if by == "trigger":
+        import cdconv
+
+        return [name for name in cdconv.TRIGGERS.values() if name in set(present)]
+    return sorted(present)
+
+
+def quartiles(lengths: Sequence[int]) -> list[str]:
+    """The quarter of each length, named by its shortest and longest; equal lengths are in the same quarter."""
+    quarter = np.searchsorted(np.quantile(lengths, [0.25, 0.5, 0.75]), lengths, side="left")
+    names = {}
+    for index in set(quarter.tolist()):
+        inside = np.array(lengths)[quarter == index]
+        low, high = inside.min(), inside.max()
+        names[index] = str(low) if low == high else f"{low}–{high}"
+    return [names[index] for index in quarter.tolist()]
+
+
+def _score(evaluated: EvaluatedRows, mask: np.ndarray, by: str, name: str) -> dict[str, Any]:
+    references, predictions = evaluated.references[mask], evaluated.predictions[mask]
+    metrics = measure(evaluated.task, references.tolist(), predictions.tolist())
+    record = {
+        "by": by,
+        "slice": name,
+        "n": metrics["n"],
+        "contradictions": int(evaluated.are_contradictions(references).sum()),
+        **_macro_f1(metrics),
+        "accuracy": metrics["accuracy"],
+        "absent": ", ".join(label for label, scores in metrics["per_class"].items() if not scores["support"]),
+    }
+    if "two_class" in metrics:
+        record |= {f"merged_{key}": value for key, value in _macro_f1(metrics["two_class"]).items()}
+    return record
+
+
+def _macro_f1(metrics: dict[str, Any]) -> dict[str, float]:
+    low, high = metrics["interval"]["macro_f1"]
+    return {"macro_f1": metrics["macro_f1"], "low": low, "high": high}
+
+
+def personas(evaluated: EvaluatedRows) -> Records:
+    """How many history contradictions are found, by what about the bot they contradict.
+
+    These rows have one label, so there is recall and no F1.
+
+    Returns:
+        A record for each persona: persona, n, found (rows predicted with their label), recall, low, high (95 % Wilson
+        interval).
+    """
+    import cdconv
+
+    label = evaluated.labels.index(HISTORY if HISTORY in evaluated.labels else CONTRADICTION)
+    column = evaluated.column("persona")
+    records = []
+    for name in cdconv.LABELS["persona"]:
+        if name in column:
+            mask = np.array([value == name for value in column])
+            found, n = int((evaluated.predictions[mask] == label).sum()), int(mask.sum())
+            low, high = wilson(found, n)
+            records.append({"persona": name, "n": n, "found": found, "recall": found / n, "low": low, "high": high})
+    return records
+
+
+WORST = 50
+ENOUGH = 20  # with fewer rows, the rate of a trigger is not named in a sentence
+
+
+def mistakes(evaluated: EvaluatedRows) -> Records:
+    """All mistakes, those with the highest probability first.
+
+    Returns:
+        A record for each: rank, id, label, predicted, score (the probability of the predicted label), trigger, bot,
+        seen_context, u1, b1, u2, b2.
+    """
+    wrong = np.flatnonzero(evaluated.references != evaluated.predictions)
+    scores = evaluated.probabilities[np.arange(len(evaluated.rows)), evaluated.predictions]
+    order = sorted(wrong.tolist(), key=lambda index: (-scores[index], evaluated.rows[index]["id"]))
+    return [
+        {
+            "rank": rank,
+            "id": row["id"],
+            "label": evaluated.labels[evaluated.references[index]],
+            "predicted": evaluated.labels[evaluated.predictions[index]],
+            "score": float(scores[index]),
+            "trigger": row["trigger"],
+            "bot": row["bot"],
+            "seen_context": row["seen_context"],
+            **{column: row[column] for column in CONVERSATION},
+        }
+        for rank, index in enumerate(order, start=1)
+        for row in (evaluated.rows[index],)
+    ]
+
+
+def kinds(evaluated: EvaluatedRows, found: Records, worst: int = WORST) -> Records:
+    """Mistakes grouped by label and prediction, the most frequent group first, with a sentence on each.
+
+    Args:
+        evaluated: the evaluation.
+        found: what :func:`mistakes` returns.
+        worst: how many of the first of them count as the worst.
+
+    Returns:
+        A record for each kind: label, predicted, errors, of (rows with that label), share, among_worst, sentence.
+    """
+    labels = [evaluated.labels[index] for index in evaluated.references.tolist()]
+    label_rows = Counter(labels)
+    trigger_rows = Counter(zip(labels, evaluated.column("trigger"), strict=True))
+    worst_kinds = Counter((record["label"], record["predicted"]) for record in found[:worst])
+    records = []
+    for (label, predicted), errors in Counter((each["label"], each["predicted"]) for each in found).most_common():
+        of_kind = [each for each in found if (each["label"], each["predicted"]) == (label, predicted)]
+        rows, among_worst = label_rows[label], worst_kinds[label, predicted]
+        sentence = (
+            f"{errors:,} of {rows:,} {label} rows ({percent(errors / rows)} %) are called {predicted}. Of the "
+            f"{min(worst, len(found))} worst mistakes {among_worst} are of this kind."
+        )
+        triggers = Counter(each["trigger"] for each in of_kind)
+        rates = {
+            trigger: (triggers[trigger], n)
+            for (its_label, trigger), n in trigger_rows.items()
+            if its_label == label and n >= ENOUGH
+        }
+        records.append(
+            {
+                "label": label,
+                "predicted": predicted,
+                "errors": errors,
+                "of": rows,
+                "share": errors / rows,
+                "among_worst": among_worst,
+                "sentence": sentence + _trigger_sentence(rates),
+            }
+        )
+    return records
+
+
+def _trigger_sentence(rates: dict[str, tuple[int, int]]) -> str:
+    """The triggers with the highest and the lowest rate of a kind of mistakes; empty for fewer than two triggers."""
+    if len(rates) < 2:
+        return ""
+    ordered = sorted(rates, key=lambda trigger: (-rates[trigger][0] / rates[trigger][1], trigger))
+    most, least = (f"{name} ({rates[name][0]} of {rates[name][1]})" for name in (ordered[0], ordered[-1]))
+    return f" They are most frequent after the trigger {most} and least frequent after {least}."
+
+
+FIRST_TURN = ("u1", "b1")
+
+
+def reads_first_turn(columns: Sequence[str]) -> bool:
+    """Whether a detector that reads these columns reads anything of the first turn."""
+    return bool(set(FIRST_TURN) & set(columns))
+
+
+def judge_without_first_turn(
+    detector: ContradictionDetector,
+    rows: Sequence[Mapping[str, Any]],
+    task: str,
+    *,
+    batch_size: int = 64,
+    on_batch: Callable[[int], Any] | None = None,
+) -> list[int]:
+    """The class ids that a detector predicts when u1 and b1 are empty and only u2 and b2 are left.
+
+    Args:
+        detector: the detector.
+        rows: with u1, b1, u2 and b2.
+        task: whose labels are predicted; ``2-class`` also for a detector whose labels can be merged.
+        batch_size: rows in a forward pass.
+        on_batch: called with the number of rows done, after each forward pass.
+    """
+    emptied = [{**row, **dict.fromkeys(FIRST_TURN, "")} for row in rows]
+    classifications = detector.classify(emptied, batch_size=batch_size, on_batch=on_batch)
+    labels = [each.label if detector.task == task else str(each.binary_label) for each in classifications]
+    return [LABELS[task].index(label) for label in labels]
+
+
+def removal(evaluated: EvaluatedRows, without: Sequence[int]) -> Records:
+    """How the verdicts change when the first turn is removed.
+
+    A history contradiction loses what it contradicts, so its verdict should turn. An intra-sentence contradiction is in
+    the reply itself, and a reply without contradiction stays one, so their verdicts should stay. Role confusion can
+    often be told from the first turn alone, so it is not known what should happen to it.
+
+    Args:
+        evaluated: the evaluation.
+        without: class ids with the first turn removed, from :func:`judge_without_first_turn`.
+
+    Returns:
+        A record for each category: label, should (``turn``, ``stay``, or None for not known), n, called (a
+        contradiction, with all turns), called_without (a contradiction, without the first), asked (rows judged rightly
+        with all turns: contradiction or not), right (those of them that did what they should), rate (right / asked),
+        low, high (95 % Wilson interval). The rate is None where nothing was asked. It, right, low and high are None
+        where it is not known what should happen.
+    """
+    before = evaluated.are_contradictions(evaluated.predictions)
+    after = evaluated.are_contradictions(np.array(without))
+    categories = np.array(evaluated.column("category"))
+    records = []
+    for label in (NON_CONTRADICTION, *CATEGORIES):
+        mask = categories == label
+        if not mask.any():
+            continue
+        asked = mask & (before == (label != NON_CONTRADICTION))
+        right = asked & (after == (label == INTRA))
+        low, high = wilson(int(right.sum()), int(asked.sum()))
+        known = label != ROLE
+        records.append(
+            {
+                "label": label,
+                "should": ("turn" if label == HISTORY else "stay") if known else None,
+                "n": int(mask.sum()),
+                "called": int((mask & before).sum()),
+                "called_without": int((mask & after).sum()),
+                "asked": int(asked.sum()),
+                "right": int(right.sum()) if known else None,
+                "rate": float(right.sum() / asked.sum()) if known and asked.any() else None,
+                "low": low if known else None,
+                "high": high if known else None,
+            }
+        )
+    return records

@@ -1,0 +1,261 @@
+"""Paired comparisons of detectors: with n-grams, with the paper's hierarchical method, and with a reference recipe."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from contradiction.evaluation import results
+from contradiction.evaluation.baselines import FEATURES
+from contradiction.evaluation.figures import RESAMPLES
+from contradiction.evaluation.paired_tests import (
+    MethodRuns,
+    PairedTest,
+    merged_run_of,
+    paired_tests,
+    run_of,
+    single_run,
+)
+from contradiction.inputs.views import HIERARCHICAL
+from contradiction.io.tables import Table, percent, signed, signed_interval
+from contradiction.labels import merged_config
+from contradiction.reports.tables import backbone_name
+from contradiction.training import record
+from contradiction.training.recipe import option_named
+from contradiction.training.recipe_files import RETIRED, RecordedRecipe
+
+NGRAMS = FEATURES["flatten"]
+COMPARISON = ("difference", "95 % interval", "p", "p, Holm")
+
+
+def comparison_tables(evaluations: Sequence[dict[str, Any]], config: str, bootstrap: int = RESAMPLES) -> list[Table]:
+    """The evaluations of a config compared with n-grams, and with the paper's method: one table each.
+
+    Labels are those that a detector gives, with its decision rule, on the test split. Of several hierarchical runs the
+    best on validation is compared with the others. Labels that are merged to two classes are compared with the n-grams
+    fitted to two classes, or with those fitted to four and merged, whichever score higher.
+
+    Args:
+        evaluations: of detectors and of baselines.
+        config: of four classes.
+        bootstrap: resamples of the paired tests.
+
+    Returns:
+        The tables; none where neither method is kept.
+    """
+    tests = results.best_first(result for result in evaluations if result["split"] == "test")
+    compared = [result for result in tests if result["config"] == config and _reads_all(result)]
+    ngrams = {result["config"]: result for result in tests if (result["name"], result["kind"]) == (NGRAMS, "baseline")}
+    tables = []
+    if opponent := ngrams.get(config):
+        two = merged_run_of(opponent)
+        fitted = ngrams.get(merged_config(config))
+        if fitted and fitted["ids"] == opponent["ids"]:
+            two = max(two, run_of(fitted), key=lambda run: run.metrics["macro_f1"])
+        methods = single_run(opponent, run_of(opponent)), single_run(opponent, two)
+        tables.append(_table(methods, _without(opponent, compared), bootstrap))
+    if opponent := _best_hierarchical(compared, evaluations):
+        tables.append(_table(_methods(opponent), _without(opponent, compared), bootstrap))
+    return tables
+
+
+def _reads_all(result: Mapping[str, Any]) -> bool:
+    """Whether the evaluation is no baseline on a part of the conversation, and of no detector trained on one bot."""
+    if result["kind"] == results.BASELINE:
+        return result.get("view") == "flatten"
+    return not ((recipe := _recipe(result)) and recipe.data.bot)
+
+
+def _without(opponent: dict[str, Any], evaluations: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [result for result in evaluations if result is not opponent]
+
+
+def _best_hierarchical(
+    compared: Sequence[dict[str, Any]], evaluations: Sequence[dict[str, Any]]
+) -> dict[str, Any] | None:
+    """The hierarchical run that is the best on validation; None where none was evaluated there."""
+    validation = {
+        (result["name"], result["config"]): result["metrics"]["macro_f1"]
+        for result in evaluations
+        if result["split"] == "validation"
+    }
+    runs = [
+        result
+        for result in compared
+        if (result["name"], result["config"]) in validation
+        and (recipe := _recipe(result))
+        and recipe.data.view == HIERARCHICAL
+    ]
+    return max(runs, key=lambda result: validation[result["name"], result["config"]], default=None)
+
+
+def _recipe(result: Mapping[str, Any]) -> RecordedRecipe | None:
+    request = (result.get("run") or {}).get("request")
+    return record.recipe(request) if request else None
+
+
+def _methods(result: Mapping[str, Any]) -> tuple[MethodRuns, MethodRuns]:
+    """An evaluation on four classes, and merged to two."""
+    return single_run(result, run_of(result, rule=True)), single_run(result, merged_run_of(result, rule=True))
+
+
+def _table(opponent: tuple[MethodRuns, MethodRuns], evaluations: Sequence[Mapping[str, Any]], bootstrap: int) -> Table:
+    ids = list(opponent[0].runs[0].ids)
+    methods = [_methods(result) for result in evaluations if result["ids"] == ids]
+    four, two = (
+        paired_tests([(method[place], opponent[place]) for method in methods], task, bootstrap)
+        for place, task in enumerate(("4-class", "2-class"))
+    )
+    body = [
+        [
+            *(fine.name, percent(fine.mean("macro_f1")), *comparison_cells(four_test)),
+            *(percent(coarse.mean("macro_f1")), *comparison_cells(two_test)),
+        ]
+        for (fine, coarse), four_test, two_test in zip([opponent, *methods], [None, *four], [None, *two], strict=True)
+    ]
+    return Table(opponent[0].name, ("detector", "macro-F1", *COMPARISON, "merged to 2-class", *COMPARISON), body)
+
+
+def comparison_cells(test: PairedTest | None) -> list[str]:
+    """What ``COMPARISON`` names; empty cells for None."""
+    if not test:
+        return [""] * len(COMPARISON)
+    return [signed(test.difference), signed_interval(test.interval), f"{test.p_value:.3f}", f"{test.adjusted:.3f}"]
+
+
+ABLATION_CONFIG = "4-class"
+REFERENCE = "e5-small-cdconv"  # the plainest: one run of flatten from the NLI stage, trained on labels alone
+AMBIGUOUS = ("weight", "temperature")  # alone they say too little
+START = ("backbone", "scratch")  # a recipe has one of the two
+ABLATION_COMPARISON = ("difference", "95 % interval", "p, Holm")
+
+
+@dataclass(frozen=True)
+class Ablation:
+    """The detectors compared with the reference.
+
+    Attributes:
+        reference: its name.
+        table: a row for each detector, those with the fewest changes first.
+        left_out: names of detectors that were trained or evaluated on other rows, or have no record.
+    """
+
+    reference: str
+    table: Table
+    left_out: tuple[str, ...]
+
+
+def ablation(
+    evaluations: Sequence[Mapping[str, Any]],
+    split: str = "validation",
+    reference: str = REFERENCE,
+    bootstrap: int = RESAMPLES,
+) -> Ablation | None:
+    """Compares the 4-class evaluations on a split with that of the reference.
+
+    Differences are between most probable labels. A decision rule is fitted on the validation rows, so its effect there
+    is overestimated; the same holds for an ensemble whose members are calibrated.
+
+    Args:
+        evaluations: of detectors.
+        split: of the official data.
+        reference: the name of the detector that all others are compared with.
+        bootstrap: resamples of the paired tests.
+
+    Returns:
+        The comparison; None where the reference or any other detector is missing.
+    """
+    found = [result for result in evaluations if (result["config"], result["split"]) == (ABLATION_CONFIG, split)]
+    first = next((result for result in found if result["name"] == reference and result.get("run")), None)
+    others = [result for result in found if result is not first]
+    if not first or not others:
+        return None
+    same = [result for result in others if _fingerprints(result) == _fingerprints(first)]
+    same.sort(key=lambda result: (len(changes(result, first)), -run_of(result).metrics["macro_f1"]))
+    four, two = (
+        paired_tests(
+            [(single_run(result, read(result)), single_run(first, read(first))) for result in same], task, bootstrap
+        )
+        for read, task in ((run_of, ABLATION_CONFIG), (merged_run_of, "2-class"))
+    )
+    body = [_ablation_row(first, "the reference", None, None)]
+    body += [
+        _ablation_row(result, ", ".join(changes(result, first)) or "nothing", four_test, two_test)
+        for result, four_test, two_test in zip(same, four, two, strict=True)
+    ]
+    header = (
+        *("detector", "differs in", "macro-F1", *ABLATION_COMPARISON),
+        *("with its rule", "merged to 2-class", *ABLATION_COMPARISON, "minutes"),
+    )
+    left_out = tuple(result["name"] for result in others if _fingerprints(result) != _fingerprints(first))
+    return Ablation(reference, Table(f"{ABLATION_CONFIG} {split} split", header, body, texts=2), left_out)
+
+
+def changes(result: Mapping[str, Any], reference: Mapping[str, Any]) -> list[str]:
+    """The recipe values of one run that differ from another's, each as a key and its value: ``epochs 5``."""
+    recipes, others = (_recipes(each["run"]["request"]) for each in (result, reference))
+    first, other = recipes[0], others[0]
+    found = [] if all(first[key] == other[key] for key in START) else [_start(first, other)]
+    if len(recipes) != len(others):
+        kind = "ensemble" if "ensemble" in result["run"]["request"] else "mean"
+        found.append(f"{kind} of {len(recipes)} runs" if len(recipes) > 1 else "a single run")
+    for key in dict.fromkeys(key for recipe in (*recipes, *others) for key in recipe):
+        if key == "nli_pairs_per_row" and not any(recipe["nli"] for recipe in recipes):
+            continue  # it says how many of the NLI pairs are read; here there are none
+        off = RETIRED.get(key)
+        values, before = ([_shown(recipe.get(key, off)) for recipe in each] for each in (recipes, others))
+        said_by_the_view = key == "method" and "kernel" not in (*values, *before)
+        if key not in (*START, "name", "base_model") and set(values) != set(before) and not said_by_the_view:
+            name = option_named(key) if key in AMBIGUOUS else key
+            found.append(f"{name} {' / '.join(dict.fromkeys(values))}")
+    return found
+
+
+def _recipes(request: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The options of a run, or those of the runs that a soup or an ensemble is made of."""
+    recipes = request.get("ensemble") or request.get("soup") or [request["recipe"]]
+    return [record.recipe_of(recipe).options() for recipe in recipes]
+
+
+def _start(recipe: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+    name = backbone_name(recipe["backbone"])
+    if not name:
+        return f"from scratch ({', '.join(f'{key} {size}' for key, size in recipe['scratch'].items())})"
+    if name != backbone_name(other["backbone"]):
+        return f"backbone {name}"
+    # Folders of one name differ by the digest of their weights, which early records do not hold.
+    _, _, digest = recipe["backbone"].partition("@")
+    return f"backbone {name} ({f'weights {digest}' if digest else 'which weights is not recorded'})"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list):
+        return " + ".join(map(_shown, value)) or "none"
+    if isinstance(value, str):
+        return value.partition("@")[0]  # the name of a folder; its digest is in the record
+    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _fingerprints(result: Mapping[str, Any]) -> tuple[str, str] | None:
+    """The fingerprints of the rows that a detector was evaluated on, and trained on; None without a record."""
+    return (result["data"], result["run"]["request"]["data"]) if result.get("run") else None
+
+
+def _ablation_row(
+    result: Mapping[str, Any], differs: str, four: PairedTest | None, two: PairedTest | None
+) -> list[str]:
+    return [
+        result["name"],
+        differs,
+        percent(run_of(result).metrics["macro_f1"]),
+        *_ablation_cells(four),
+        percent(result["metrics"]["macro_f1"]) if "argmax" in result else "",
+        percent(merged_run_of(result).metrics["macro_f1"]),
+        *_ablation_cells(two),
+        f"{result['run']['minutes']:.0f}",
+    ]
+
+
+def _ablation_cells(test: PairedTest | None) -> list[str]:
+    if not test:
+        return [""] * len(ABLATION_COMPARISON)
+    return [signed(test.difference), signed_interval(test.interval), f"{test.adjusted:.3f}"]

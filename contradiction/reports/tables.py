@@ -1,0 +1,200 @@
+"""Tables of scores, of contrast pairs, and of training: what each run cost, and its validation macro-F1 by epoch."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from contradiction.evaluation import contrast, results
+from contradiction.evaluation.contrast import ALL, COUNTS, Counts
+from contradiction.evaluation.figures import FIGURES, Figure, value_of
+from contradiction.io.tables import Table, interval, percent
+from contradiction.labels import task_of
+from contradiction.rates import wilson
+from contradiction.training import record
+from contradiction.training.recipe import Recipe
+
+
+def class_table(result: Mapping[str, Any]) -> Table:
+    """Precision, recall, F1 and support of each class."""
+    metrics = result["metrics"]
+    body = [
+        (name, percent(scores["precision"]), percent(scores["recall"]), percent(scores["f1"]), f"{scores['support']:,}")
+        for name, scores in metrics["per_class"].items()
+    ]
+    title = f"{result['name']}: {result['config']}, {result['split']} split, n = {metrics['n']:,}"
+    return Table(title, ("class", "precision", "recall", "F1", "support"), body)
+
+
+def score_table(evaluations: Sequence[Mapping[str, Any]], title: str, with_split: bool = False) -> Table:
+    """Every figure with its 95 % interval, a row for each evaluation.
+
+    Where any detector has a decision rule that changes labels, each figure has a second column for the most probable
+    labels. Figures that make sense for merged labels have columns for these too.
+    """
+    has_rule = any("argmax" in result for result in evaluations)
+    columns = [column for column in _columns() if _any_value(evaluations, column) and (has_rule or not column[2])]
+    body = [
+        (
+            result["name"],
+            *((result["config"], result["split"]) if with_split else ()),
+            *(_cell(result, column) for column in columns),
+        )
+        for result in evaluations
+    ]
+    header = ("detector", *(("config", "split") if with_split else ()), *map(_title, columns))
+    return Table(title, header, body)
+
+
+# A column: the figure, whether of merged labels, and whether of the most probable ones.
+_Column = tuple[Figure, bool, bool]
+
+
+def _columns() -> list[_Column]:
+    return [
+        (figure, merged, argmax)
+        for figure in FIGURES
+        for merged in ((False, True) if figure.merged else (False,))
+        for argmax in (False, True)
+    ]
+
+
+def _any_value(evaluations: Sequence[Mapping[str, Any]], column: _Column) -> bool:
+    return any(_cell(result, column) for result in evaluations)
+
+
+def _title(column: _Column) -> str:
+    figure, merged, argmax = column
+    return f"{figure.title}{', merged' if merged else ''}{', argmax' if argmax else ''}"
+
+
+def _cell(result: Mapping[str, Any], column: _Column) -> str:
+    figure, merged, argmax = column
+    metrics = (result.get("argmax", result) if argmax else result)["metrics"]
+    if merged:
+        metrics = metrics.get("two_class", {})
+    return with_interval(value_of(metrics, figure))
+
+
+def with_interval(value: tuple[float, Sequence[float] | None] | None) -> str:
+    """A figure and its interval as percentages: ``48.2 (45.2–51.1)``; nothing for None."""
+    if value is None:
+        return ""
+    return f"{percent(value[0])} ({interval(value[1])})" if value[1] else percent(value[0])
+
+
+def baseline_table(folder: str | Path = results.FOLDER) -> Table | None:
+    """Test macro-F1 of the baselines on every config that they were run on; None where none is kept."""
+    evaluations = results.load(folder, kind=results.BASELINE, split="test", with_rows=False)
+    if not evaluations:
+        return None
+    configs = sorted({result["config"] for result in evaluations}, key=lambda name: (name.endswith("grouped"), name))
+    scores = {(result["name"], result["config"]): value_of(result["metrics"], FIGURES[0]) for result in evaluations}
+    names = dict.fromkeys(result["name"] for result in evaluations)
+    body = [(name, *(with_interval(scores.get((name, config))) for config in configs)) for name in names]
+    return Table("Baselines, test macro-F1", ("features", *configs), body)
+
+
+CONTRAST_SHARES = ("both right", "in order")
+
+
+def contrast_table(name: str, counts: Counts) -> Table:
+    """The counts of one detector by phenomenon; the last row has the shares of all pairs with 95 % Wilson intervals."""
+    rows = [[phenomenon, *(str(each[key]) for key in COUNTS)] for phenomenon, each in counts.items()]
+    rows.append(["%", "", *_shares(counts[ALL])])
+    return Table(f"{name}: contrast pairs", ("phenomenon", "pairs", *CONTRAST_SHARES), rows)
+
+
+def contrast_results_table(folder: str | Path) -> Table | None:
+    """A row for each detector with kept counts; None where there are none."""
+    kept = contrast.load(folder)
+    if not kept:
+        return None
+    phenomena = [name for name in next(iter(kept.values())) if name != ALL]
+    rows = [
+        [name, *_shares(counts[ALL]), *(f"{counts[each]['right']} of {counts[each]['pairs']}" for each in phenomena)]
+        for name, counts in kept.items()
+    ]
+    return Table("", ("detector", *CONTRAST_SHARES, *phenomena), rows)
+
+
+def _shares(counts: Mapping[str, int]) -> list[str]:
+    pairs, *parts = (counts[key] for key in COUNTS)
+    return [f"{percent(part / pairs)} ({interval(wilson(part, pairs))})" for part in parts]
+
+
+COLLAPSED = "†"
+
+
+def backbone_name(backbone: str | None) -> str | None:
+    """The short name of a recorded backbone; None where the run started from random weights."""
+    return Path(backbone).name.partition("@")[0] if backbone else None
+
+
+def run_table(evaluations: Sequence[Mapping[str, Any]]) -> Table:
+    """How each detector was trained, and what it costs, from the record of its run.
+
+    The columns are what it reads, its backbone, forward passes for a reply, parameters, seed, best epoch, minutes and
+    hardware.
+    """
+    body = {}
+    for result in evaluations:
+        if run := _own_run(result):
+            body[result["name"]] = (
+                result["name"],
+                _of_all(run, lambda recipe: recipe.data.view),
+                _of_all(run, lambda recipe: backbone_name(recipe.model.backbone) or "none, from scratch"),
+                str(len(run.get("stages") or run.get("ensemble") or [run])),
+                f"{run['parameters'] / 1e6:.1f} M",
+                _of_all(run, lambda recipe: str(recipe.seed)),
+                _best_epoch(run),
+                f"{run['minutes']:.0f}",
+                run["hardware"],
+            )
+    header = ("detector", "reads", "backbone", "passes", "parameters", "seed", "best epoch", "minutes", "hardware")
+    return Table("Runs", header, list(body.values()), texts=3)
+
+
+def _own_run(result: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The record of an evaluation; empty for a zero-shot one, whose record is that of the NLI stage that it asked."""
+    return {} if result.get("request") else result.get("run") or {}
+
+
+def _of_all(run: Mapping[str, Any], say: Callable[[Recipe], str]) -> str:
+    """A part of the recipe of a run, or of the recipes of its members, each value once."""
+    runs = record.members(run) or [dict(run)]
+    return " / ".join(dict.fromkeys(say(record.recipe(member["request"])) for member in runs))
+
+
+def _best_epoch(run: Mapping[str, Any]) -> str:
+    if "epochs" in run:
+        return f"{run['best_epoch']} of {record.recipe(run['request']).optimizer.epochs}"
+    return "see the log" if run.get("stages") or record.members(run) else "none"
+
+
+def training_log(evaluations: Sequence[Mapping[str, Any]]) -> Table:
+    """Validation macro-F1 after each epoch, the kept epoch in bold: a row for each run, stage, or member of a mean."""
+    body = {}
+    for result in evaluations:
+        for part, labels, run in _runs(_own_run(result)):
+            body[result["name"], part] = (f"{result['name']}{part}", labels, _epochs(run))
+    return Table("Training log", ("detector", "labels", "validation macro-F1 after each epoch"), list(body.values()), 3)
+
+
+def _runs(run: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    """Every run with epochs in a record: which part it is, its labels, and its own record."""
+    if "stages" in run:
+        yield from ((f", {stage}", f"{stage} or not", own) for stage, own in run["stages"].items())
+    elif members := record.members(run):
+        for number, member in enumerate(members, start=1):
+            yield from ((f", run {number}{part}", labels, own) for part, labels, own in _runs(member))
+    elif "epochs" in run:
+        yield "", task_of(record.recipe(run["request"]).data.config), run
+
+
+def _epochs(run: Mapping[str, Any]) -> str:
+    cells = []
+    for number, epoch in enumerate(run["epochs"], start=1):
+        scores = epoch["validation"]
+        cell = percent(scores["macro_f1"]) + (COLLAPSED if scores["collapsed"] else "")
+        cells.append(f"**{cell}**" if number == run["best_epoch"] else cell)
+    return " · ".join(cells)
