@@ -7,7 +7,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from contradiction import __version__
-from contradiction.commands import analyze, data, demo, detect, evaluate, push, reproduce, results, train
+from contradiction.commands import analyze, corpora, data, demo, detect, evaluate, push, reproduce, results, train
 from contradiction.errors import INTERRUPTED, InputError
 
 app = typer.Typer(
@@ -17,6 +17,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(data.app, name="data")
+app.add_typer(corpora.app, name="corpora")
 for command in (
     train.train, evaluate.evaluate, evaluate.contrast, results.baselines, analyze.analyze, reproduce.reproduce,
     train.calibrate, train.soup, train.ensemble, results.card, results.export, detect.detect,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from contradiction.commands.common import DATA, show
+from contradiction.commands.common import DATA, say, show
 from contradiction.errors import InputError
 
 if TYPE_CHECKING:
@@ -70,21 +70,30 @@ def build(
 def nli(
     train: Annotated[
         list[str],
-        typer.Option(help="Corpora of the training split: OCNLI, CMNLI or XNLI files, or ID:CONFIG on the Hub."),
+        typer.Option(help="Corpora of the training split: files of OCNLI, CMNLI, XNLI, CNLI or DECODE, or ID:CONFIG."),
     ],
     validation: Annotated[list[str], typer.Option(help="Corpora of the validation split.")],
     out: Annotated[Path, typer.Option(help="The folder to write.")] = Path("nli"),
+    exclude: Annotated[
+        list[str] | None, typer.Option(help="Corpora whose pairs are kept out of the training split.")
+    ] = None,
 ) -> None:
-    """Builds a data repo of Chinese NLI corpora, for the NLI stage before CDConv.
+    """Builds a data repo of NLI corpora, for the NLI stage before CDConv.
 
     From the Hub: clue/clue:ocnli, clue/clue:cmnli, facebook/xnli:zh; by default its split of the same name, another as
-    ID:CONFIG:SPLIT.
+    ID:CONFIG:SPLIT. Where $CDCONV_CORPORA is set, the name of a corpus of pairs does too: ocnli, cnli, decode.
     """
     from contradiction.data.corpora import nli as corpora
 
-    rows = corpora.build(train, validation, out)
+    built = corpora.build(train, validation, out, exclude or [])
+    for note, count in built.notes.items():
+        say(f"{count:,} {note}")
+    if exclude:
+        say(f"{built.excluded:,} training pairs left out because they stand in an excluded corpus")
+    if built.two_way:
+        say(f"{built.two_way:,} training pairs have two labels only; theirs in the config nli is -1")
     typer.echo(
-        f"{out}: {rows['train']:,} training and {rows['validation']:,} validation pairs; {rows['dropped']:,} training "
+        f"{out}: {built.train:,} training and {built.validation:,} validation pairs; {built.dropped:,} training "
         "pairs left out because they stand twice or in the validation split"
     )
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from contradiction.data.corpora.corpus import CHATS, Config, Corpus, Note, Row
 from contradiction.errors import InputError
 from contradiction.labels import HISTORY, INTRA, LABELS, NON_CONTRADICTION, ROLE
 
@@ -299,3 +300,53 @@ def _rows(item: Quadruple | Pair) -> Iterator[dict[str, Any]]:
             "inference": getattr(item, "inference", None),
             "batch": item.batch,
         }
+
+
+def read_rows(path: Path) -> Iterator[Row | Note]:
+    """The judged replies of one batch in the schema of all corpora."""
+    for item in read_batch(path):
+        for judged in item.judged():
+            extra = {
+                "phenomenon": item.phenomenon, "inference": getattr(item, "inference", None), "batch": item.batch,
+                "evidence_clause": judged.evidence_clause, "reply_clause": judged.reply_clause,
+            }  # fmt: skip
+            evidence = () if judged.evidence is None else (judged.evidence,)
+            yield Row(
+                judged.id, judged.label, messages=judged.messages, reply=judged.reply, evidence=evidence,
+                source=judged.item, extra=extra,
+            )  # fmt: skip
+
+
+def batch_files(folder: Path, split: str) -> list[Path]:
+    """The files of the batches of a split."""
+    return [folder / f"{batch.name}.jsonl" for batch in batches(folder).values() if batch.split == split]
+
+
+CORPUS = Corpus(
+    name="crossed",
+    title="Crossed chats",
+    languages=("zh",),
+    licence="cc0-1.0",
+    home="part of this package, and the config `crossed` of the data repo of CDConv",
+    origin="Written for this project by a large language model",
+    size="train 9,562, validation 1,930, test 1,200",
+    configs=(
+        Config(
+            "crossed",
+            CHATS,
+            LABELS["4-class"],
+            files=dict.fromkeys(SPLITS, (BATCHES_FILE,)),
+            read=read_rows,
+            extra={
+                "phenomenon": "string",
+                "inference": "bool",
+                "batch": "string",
+                "evidence_clause": "string",
+                "reply_clause": "string",
+            },  # fmt: skip
+            choose=batch_files,
+        ),
+    ),
+    about="Two chats and two replies make an item. Each reply is consistent in one chat and contradicts the other.",
+    bundled=FOLDER,
+)

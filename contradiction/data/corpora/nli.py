@@ -1,46 +1,51 @@
-"""Chinese NLI corpora in their public formats, as a data repo to fine-tune a backbone on first (paper, section 5.2).
+"""A data repo of NLI corpora, to fine-tune a backbone on first (paper, section 5.2), or to train on beside CDConv.
 
 Premise and hypothesis with one of three labels: config ``nli`` keeps them, ``nli-2-class`` merges entailment and
-neutral to non-contradiction as the paper does.
+neutral to non-contradiction as the paper does. Pairs of DECODE have two labels only. Those that contradict are like any
+other; of the others only that is known.
 """
 
-import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from contradiction.conversation import is_chinese
+from contradiction.data.corpora import cnli, decode, registry
+from contradiction.data.corpora.corpus import PAIRS, Note, Row, local_splits, read_split
+from contradiction.data.corpora.pairs import LANGUAGE, NO_CONSENSUS, pair_of, read_table
+from contradiction.data.corpora.text_files import read_text
 from contradiction.data.splits import write_split
-from contradiction.errors import InputError, first_line, kind_of
+from contradiction.errors import InputError, first_line
 from contradiction.io.files import new_folder
 from contradiction.io.quiet import no_data_bars
-from contradiction.labels import LABELS, merge_id
+from contradiction.labels import CONTRADICTION, LABELS, NON_CONTRADICTION
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
-# Each corpus in its own words: the columns of the two texts, that of the label, and the names of the labels.
-TEXTS = (("sentence1", "sentence2"), ("text_a", "text_b"), ("premise", "hypothesis"), ("premise", "hypo"))
-LABEL = ("label", "gold_label")
-NAMES = {name: name for name in LABELS["nli"]} | {
-    "contradictory": "contradiction", "蕴含": "entailment", "中立": "neutral", "矛盾": "contradiction"
-}  # fmt: skip
-LANGUAGE = "zh"
-NAME = "Chinese NLI pairs"
+NAME = "Chinese NLI pairs"  # what records of training call it; of mixed languages MIXED
+MIXED = "Chinese and English NLI pairs"
 SUFFIXES = (".json", ".jsonl", ".tsv", ".txt")
-NO_CONSENSUS = "-"  # the annotators did not agree; the authors of CDConv counted these as non-contradiction
+ALL = "all"  # every split of a corpus by name
+UNKNOWN = -1  # the class id of a row of which only the column `contradiction` is known
 
+# Premise, hypothesis, and a label of ``nli``, or NON_CONTRADICTION where nothing else is known.
 Pair = tuple[str, str, str]
 
 
-def read(corpus: str | Path, split: str = "train") -> list[Pair]:
+def read(corpus: str | Path, split: str = "train", notes: Counter[str] | None = None) -> list[Pair]:
     """Reads a corpus from a file or a data repo.
 
     Args:
-        corpus: a file of OCNLI or CMNLI (JSON lines), a JSON list, or XNLI (tab-separated with a header: the dev and
-            test files of XNLI-1.0, whose rows in other languages than Chinese are left out, and the training files of
-            XNLI-MT); or a data repo, by its Hub id or folder, as ``ID``, ``ID:CONFIG`` or ``ID:CONFIG:SPLIT``: for
-            instance ``clue/clue:ocnli``, ``clue/clue:cmnli`` or ``facebook/xnli:zh``.
-        split: of a data repo, where the corpus does not name one.
+        corpus: a file of OCNLI or CMNLI (JSON lines), a JSON list, XNLI (tab-separated with a header: the dev and test
+            files of XNLI-1.0, whose rows in other languages than Chinese are left out, and the training files of
+            XNLI-MT), CNLI (tab-separated without a header), or pairs of DECODE (JSON lines); the name of a corpus of
+            pairs that ``cdconv corpora`` finds here; or a data repo, by its Hub id or folder, as ``ID``, ``ID:CONFIG``
+            or ``ID:CONFIG:SPLIT``: for instance ``clue/clue:ocnli``, ``clue/clue:cmnli`` or ``facebook/xnli:zh``.
+        split: of a data repo or a corpus by name, where the corpus does not name one.
+        notes: counts what was done to damaged lines.
 
     Returns:
         Premise, hypothesis and label name of each row; rows without consensus (label ``-``, or -1 in a data repo) are
@@ -50,27 +55,58 @@ def read(corpus: str | Path, split: str = "train") -> list[Pair]:
         InputError: there is no such file or repo, a row is not in one of these formats, or none is Chinese; the message
             names the place.
     """
+    notes = Counter() if notes is None else notes
+    if (known := _by_name(str(corpus), split)) is not None:
+        return _pairs_of(known, notes)
+    if not _is_file(corpus):
+        return _labelled(corpus, _repo_rows(str(corpus), split))
+    path = Path(corpus)
+    start = read_text(path)[:1000].lstrip("\n")
+    if path.suffix == ".txt" and "\t" in start and not start.startswith(("{", "[")):
+        return _pairs_of(cnli.read(path), notes)
+    if '"last"' in start or '"turns"' in start:
+        return _pairs_of(decode.read_pairs(path), notes)
+    return _labelled(corpus, read_table(path))
+
+
+def _labelled(corpus: str | Path, rows: Iterable[tuple[str, Any]]) -> list[Pair]:
     pairs = []
     others: set[str] = set()
-    for where, row in _rows(Path(corpus)) if _is_file(corpus) else _repo_rows(str(corpus), split):
-        if not isinstance(row, Mapping):
-            raise InputError(f"{where}: got {kind_of(row)}; a row is one JSON object")
-        if (language := row.get("language", LANGUAGE)) != LANGUAGE:
+    for where, row in rows:
+        if isinstance(row, Mapping) and (language := row.get("language", LANGUAGE)) != LANGUAGE:
             others.add(str(language))
             continue
-        columns = next((each for each in TEXTS if all(isinstance(row.get(name), str) for name in each)), None)
-        if columns is None:
-            known = " or ".join(" and ".join(each) for each in TEXTS)
-            raise InputError(f"{where}: has {', '.join(map(str, row))}; the texts must be in {known}")
-        label = next((row[name] for name in LABEL if name in row), None)
-        if label == NO_CONSENSUS:
-            continue
-        if not isinstance(label, str) or label not in NAMES:
-            raise InputError(f"{where}: label {label!r}; allowed are {', '.join(NAMES)} and {NO_CONSENSUS}")
-        pairs.append((row[columns[0]], row[columns[1]], NAMES[label]))
+        premise, hypothesis, label = pair_of(row, where)
+        if label is not None:
+            pairs.append((premise, hypothesis, label))
     if others and not pairs:
         raise InputError(f"{corpus}: no row is of language {LANGUAGE}; there are {', '.join(sorted(others))}")
     return pairs
+
+
+def _pairs_of(rows: Iterable[Row | Note], notes: Counter[str]) -> list[Pair]:
+    pairs = []
+    for row in rows:
+        if isinstance(row, Note):
+            notes[row.text] += 1
+        elif row.label is not None:
+            pairs.append((row.premise, row.hypothesis, row.label))
+    return pairs
+
+
+def _by_name(corpus: str, split: str) -> Iterator[Row | Note] | None:
+    """The rows of a corpus of the registry that lies here; None where the name is no such corpus."""
+    known = registry.all_corpora().get(corpus)
+    place = registry.local_copy(known) if known else None
+    if known is None or place is None or Path(corpus).exists():
+        return None
+    found = [(config.name, each) for config, each in local_splits(known, place) if config.shape == PAIRS]
+    chosen = [(config, each) for config, each in found if split in (each, ALL)]
+    if not chosen:
+        here = ", ".join(dict.fromkeys(each for _, each in found)) or "none"
+        raise InputError(f"{corpus}: the local copy has no {split} split of pairs; it has {here}")
+    parts = [read_split(known, place, *each) for each in chosen]
+    return iter(row for part in parts for row in [*part.rows, *map(Note, part.notes.elements())])
 
 
 def _is_file(corpus: str | Path) -> bool:
@@ -101,45 +137,48 @@ def _repo_rows(corpus: str, split: str) -> Iterator[tuple[str, Any]]:
         yield f"{corpus}:row {number}", row
 
 
-def _rows(path: Path) -> Iterator[tuple[str, Any]]:
-    """Each row with its place. Lines end with a line feed alone: other separators may stand inside a text."""
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except ValueError as error:
-        raise InputError(f"{path}: not UTF-8 ({error})") from None
-    if path.suffix == ".tsv":
-        header, *lines = (line.rstrip("\r").split("\t") for line in text.rstrip("\n").split("\n"))
-        for number, cells in enumerate(lines, start=2):
-            # Quotes are part of the text in XNLI, not of the format, so this is no CSV.
-            yield f"{path}:{number}", dict(zip(header, cells, strict=False))
-        return
-    whole = text.lstrip().startswith("[")
-    parts = [text] if whole else text.split("\n")
-    for number, part in enumerate(parts, start=1):
-        if not part.strip():
-            continue
-        try:
-            found = json.loads(part)
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"{path}:{number}: neither JSON lines, nor a JSON list, nor a .tsv ({error})") from None
-        if whole:
-            yield from ((f"{path}:row {row}", each) for row, each in enumerate(found, start=1))
-        else:
-            yield f"{path}:{number}", found
+@dataclass(frozen=True)
+class Built:
+    """What was written, and what was left out.
+
+    Attributes:
+        train: rows of the training split.
+        validation: rows of the validation split.
+        dropped: training pairs left out because they stand twice or in the validation split.
+        excluded: training pairs left out because they stand in an excluded corpus.
+        two_way: training pairs of which only is known that they do not contradict.
+        notes: what was done to damaged lines, and how often.
+    """
+
+    train: int
+    validation: int
+    dropped: int
+    excluded: int = 0
+    two_way: int = 0
+    notes: Counter[str] = field(default_factory=Counter)
 
 
-def build(train: Iterable[str | Path], validation: Iterable[str | Path], out: str | Path) -> dict[str, int]:
+def build(
+    train: Iterable[str | Path],
+    validation: Iterable[str | Path],
+    out: str | Path,
+    exclude: Iterable[str | Path] = (),
+) -> Built:
     """Writes the data repo of NLI corpora.
 
-    A training pair that also stands in the validation split, or a second time in the training split, is left out.
+    A training pair that also stands in the validation split, or a second time in the training split, is left out. So is
+    one that stands in an excluded corpus, where case, spaces and punctuation make no difference.
+
+    Columns: id, premise, hypothesis, label, contradiction (whether it is one). Where nothing is known but that a
+    pair does not contradict, the label in ``nli`` is -1. Such pairs stand in the validation split of ``nli-2-class``
+    alone.
 
     Args:
         train: corpora of the training split, see :func:`read`.
         validation: corpora of the validation split.
         out: the folder; it must not exist yet.
-
-    Returns:
-        Rows of each split, and ``dropped``, the training pairs left out.
+        exclude: corpora to keep out of the training split, such as those that a model will be evaluated on; of a corpus
+            by name every split.
 
     Raises:
         InputError: a corpus is not valid, a split is empty, or ``out`` exists.
@@ -147,23 +186,41 @@ def build(train: Iterable[str | Path], validation: Iterable[str | Path], out: st
     out = Path(out)
     if out.exists():
         raise InputError(f"{out}: exists already; remove it, or name another folder")
-    held_out = _unseen((pair for corpus in validation for pair in read(corpus, "validation")), set())
-    seen = {pair[:2] for pair in held_out}
-    raw = [pair for corpus in train for pair in read(corpus, "train")]
-    kept = _unseen(raw, seen)
+    notes: Counter[str] = Counter()
+    held_out = _unseen((pair for corpus in validation for pair in read(corpus, "validation", notes)), set())
+    raw = [pair for corpus in train for pair in read(corpus, "train", notes)]
+    unwanted = {plain(pair) for corpus in exclude for pair in read(corpus, ALL)}
+    allowed = [pair for pair in raw if plain(pair) not in unwanted] if unwanted else raw
+    kept = _unseen(allowed, {pair[:2] for pair in held_out})
     for name, pairs in (("training", kept), ("validation", held_out)):
         if not pairs:
             raise InputError(f"the {name} split has no rows; name at least one corpus")
+    three_way = [pair for pair in held_out if pair[2] != NON_CONTRADICTION]
+    splits = {
+        "nli": {"train": kept, "validation": three_way},
+        "nli-2-class": {"train": kept, "validation": held_out},
+    }
     with no_data_bars(), new_folder(out) as folder:
         files = {
             config: {
                 split: f"{config}/{write_split(_rows_of(pairs, config), folder / config, split)}"
-                for split, pairs in (("train", kept), ("validation", held_out))
+                for split, pairs in parts.items()
+                if pairs
             }
-            for config in ("nli", "nli-2-class")
+            for config, parts in splits.items()
         }
-        (folder / "README.md").write_text(_card(files), encoding="utf-8")
-    return {"train": len(kept), "validation": len(held_out), "dropped": len(raw) - len(kept)}
+        languages = sorted({"zh" if is_chinese(premise) else "en" for premise, _, _ in [*kept, *held_out]})
+        (folder / "README.md").write_text(_card(files, languages), encoding="utf-8")
+    return Built(
+        len(kept), len(held_out), dropped=len(allowed) - len(kept), excluded=len(raw) - len(allowed),
+        two_way=sum(label == NON_CONTRADICTION for _, _, label in kept), notes=notes,
+    )  # fmt: skip
+
+
+def plain(pair: Pair) -> tuple[str, str]:
+    """Both texts without case, spaces and punctuation."""
+    premise, hypothesis = ("".join(filter(str.isalnum, text.casefold())) for text in pair[:2])
+    return premise, hypothesis
 
 
 def _unseen(pairs: Iterable[Pair], seen: set[tuple[str, str]]) -> list[Pair]:
@@ -178,29 +235,39 @@ def _unseen(pairs: Iterable[Pair], seen: set[tuple[str, str]]) -> list[Pair]:
 def _rows_of(pairs: list[Pair], config: str) -> "Dataset":
     from datasets import ClassLabel, Dataset, Features, Value
 
-    names = LABELS["nli"] if config == "nli" else LABELS["2-class"]
-    ids = [LABELS["nli"].index(label) for _, _, label in pairs]
+    contradicts = [label == CONTRADICTION for _, _, label in pairs]
+    if config == "nli":
+        names = LABELS["nli"]
+        ids = [names.index(label) if label in names else UNKNOWN for _, _, label in pairs]
+    else:
+        names = LABELS["2-class"]
+        ids = [names.index(CONTRADICTION if each else NON_CONTRADICTION) for each in contradicts]
     features = Features(
-        id=Value("int32"), premise=Value("string"), hypothesis=Value("string"), label=ClassLabel(names=list(names))
-    )
+        id=Value("int32"), premise=Value("string"), hypothesis=Value("string"), label=ClassLabel(names=list(names)),
+        contradiction=Value("bool"),
+    )  # fmt: skip
     return Dataset.from_dict(
         {
             "id": list(range(1, len(pairs) + 1)),
             "premise": [premise for premise, _, _ in pairs],
             "hypothesis": [hypothesis for _, hypothesis, _ in pairs],
-            "label": ids if config == "nli" else [merge_id("nli", each) for each in ids],
+            "label": ids,
+            "contradiction": contradicts,
         },
         features=features,
     )
 
 
-def _card(files: Mapping[str, Mapping[str, str]]) -> str:
+def _card(files: Mapping[str, Mapping[str, str]], languages: Sequence[str]) -> str:
+    name = NAME if languages == [LANGUAGE] else MIXED
     configs = "".join(
         f"- config_name: {config}\n  data_files:\n"
         + "".join(f"  - split: {split}\n    path: {path}\n" for split, path in paths.items())
         for config, paths in files.items()
     )
+    listed = "".join(f"- {language}\n" for language in languages)
     return (
-        f"---\npretty_name: {NAME}\nlanguage:\n- zh\nconfigs:\n{configs}---\n\n# {NAME}\n\nBuilt by `cdconv data nli` "
-        "for the NLI stage before CDConv. The licences of the corpora it was built from apply.\n"
+        f"---\npretty_name: {name}\nlanguage:\n{listed}configs:\n{configs}---\n\n# {name}\n\nBuilt by "
+        "`cdconv data nli` for training before or beside CDConv. The licences of the corpora it was built from apply. "
+        "A label of -1 means that only the column `contradiction` is known.\n"
     )

@@ -1,0 +1,93 @@
+"""``cdconv corpora``: the corpora that ask the same question, and data repos of them."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from contradiction.commands.common import say, show
+
+if TYPE_CHECKING:
+    from contradiction.data.corpora.corpus import Corpus
+
+app = typer.Typer(help="Lists the corpora that this package reads, and builds data repos of them.")
+
+FolderOption = Annotated[
+    Path | None,
+    typer.Option(envvar="CDCONV_CORPORA", help="A folder with a folder for each corpus, by its name."),
+]
+NameArgument = Annotated[str, typer.Argument(help="A corpus, as `cdconv corpora` lists them.")]
+SourceOption = Annotated[
+    Path | None, typer.Option(help="The folder of the corpus, or one file.", show_default="in the folder of corpora")
+]
+
+
+@app.callback(invoke_without_command=True)
+def corpora(context: typer.Context, folder: FolderOption = None) -> None:
+    """Lists the corpora: language, licence, size, and what of them is here."""
+    if context.invoked_subcommand:
+        return
+    from contradiction.data.corpora import registry
+    from contradiction.io.tables import Table
+
+    rows = [
+        (each.name, ", ".join(each.languages), each.licence, each.size, _local(each, folder))
+        for each in registry.all_corpora().values()
+    ]
+    show(Table("Corpora", ("name", "language", "licence", "the whole", "here"), rows, texts=5))
+
+
+@app.command("show")
+def show_corpus(name: NameArgument, folder: FolderOption = None) -> None:
+    """Says what a corpus is, where to get the whole, and which files are read."""
+    from contradiction.data.corpora import registry
+    from contradiction.io.tables import Table
+
+    corpus = registry.find(name)
+    facts = [
+        ("title", corpus.title), ("origin", corpus.origin), ("language", ", ".join(corpus.languages)),
+        ("licence", corpus.licence), ("the whole", corpus.home), ("size", corpus.size),
+        ("here", _local(corpus, folder)),
+    ]  # fmt: skip
+    typer.echo("\n".join(f"{label:10}{text}" for label, text in facts))
+    if corpus.about:
+        typer.echo(f"\n{corpus.about}\n")
+    files = [
+        (config.name, config.shape, split, " or ".join(patterns), ", ".join(config.labels))
+        for config in corpus.configs
+        for split, patterns in config.files.items()
+    ]
+    show(Table("Files", ("config", "rows", "split", "file", "labels"), files, texts=5))
+    if corpus.checksums:
+        show(Table("Known files", ("file", "SHA-256"), sorted(corpus.checksums.items()), texts=2))
+
+
+@app.command("build")
+def build(
+    name: NameArgument,
+    out: Annotated[Path, typer.Option(help="The folder to write.")],
+    source: SourceOption = None,
+    folder: FolderOption = None,
+) -> None:
+    """Builds a data repo of a corpus: Parquet and a card, as `load_dataset` reads them."""
+    from contradiction.data.corpora import data_repo, registry
+
+    corpus = registry.find(name)
+    built = data_repo.build(corpus, source or registry.local_copy(corpus, folder), out)
+    for note in data_repo.notes_of(built.splits):
+        say(note)
+    if built.missing:
+        say(f"not in the source: {', '.join(built.missing)}; the whole of {corpus.name}: {corpus.home}")
+    show(data_repo.size_table(built.splits))
+    typer.echo(f"{out}: {corpus.title}")
+
+
+def _local(corpus: "Corpus", folder: Path | None) -> str:
+    from contradiction.data.corpora import registry
+    from contradiction.data.corpora.corpus import local_splits
+
+    place = registry.local_copy(corpus, folder)
+    if place is None:
+        return "no"
+    found = local_splits(corpus, place)
+    return ", ".join(dict.fromkeys(split for _, split in found)) or "no"

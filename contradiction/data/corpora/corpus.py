@@ -1,0 +1,195 @@
+"""What a corpus is: where it comes from, its files, and the rows that are read from them.
+
+A file of this folder that holds an object ``CORPUS`` is a corpus; ``contradiction.data.corpora.registry`` finds it.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatch
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from contradiction.errors import InputError
+
+PAIRS, CHATS = "pairs", "chats"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One judged text: a hypothesis after a premise, or a reply after the messages of a chat.
+
+    Attributes:
+        id: unique within its config and split.
+        label: one of the labels of the config; None where it is not published.
+        premise: of a pair.
+        hypothesis: of a pair.
+        messages: of a chat: role and content of each message before the reply.
+        reply: of a chat.
+        evidence: the indices of the messages that the reply contradicts; None where nobody marked them.
+        source: id of what the row was made from (premise, conversation, item); rows of one source belong together.
+        extra: the values of further columns of the config.
+    """
+
+    id: str
+    label: str | None
+    premise: str = ""
+    hypothesis: str = ""
+    messages: tuple[Mapping[str, str], ...] = ()
+    reply: str = ""
+    evidence: tuple[int, ...] | None = None
+    source: str | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Note:
+    """Something that a reader did to a file, such as leaving out a line; notes of one text are counted."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Config:
+    """Files of one format.
+
+    Attributes:
+        name: of the config in the data repo.
+        shape: ``PAIRS`` or ``CHATS``.
+        labels: the names of the classes; the position is the class id.
+        files: split -> patterns of file names below the corpus's folder; the first pattern that matches is read.
+        read: gives the rows of a file, and notes.
+        extra: further columns and their types: ``string``, ``strings``, ``bool`` or a number type such as ``int32``.
+        choose: gives the files of a split in a folder, where their names do not tell the split.
+    """
+
+    name: str
+    shape: str
+    labels: tuple[str, ...]
+    files: Mapping[str, Sequence[str]]
+    read: Callable[[Path], Iterator[Row | Note]]
+    extra: Mapping[str, str] = field(default_factory=dict)
+    choose: Callable[[Path, str], list[Path]] | None = None
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A published corpus.
+
+    Attributes:
+        name: on the command line.
+        title: in cards and tables.
+        languages: codes, such as ``zh``.
+        licence: an identifier of the Hub, such as ``cc-by-nc-4.0``; ``unknown`` where its authors say none.
+        home: how to get the whole: an address, or ``Hub: ID``.
+        origin: authors, title and year of the paper.
+        size: the rows of each split as published.
+        configs: the formats of its files.
+        checksums: SHA-256 of the files that are known, by file name.
+        about: what a user must know, in a few sentences.
+        bundled: the folder in this package that holds the corpus; None where it must be fetched.
+    """
+
+    name: str
+    title: str
+    languages: tuple[str, ...]
+    licence: str
+    home: str
+    origin: str
+    size: str
+    configs: tuple[Config, ...]
+    checksums: Mapping[str, str] = field(default_factory=dict)
+    about: str = ""
+    bundled: Path | None = None
+
+    def config(self, name: str | None = None) -> Config:
+        """A config by its name, the first without one; raises InputError for an unknown one."""
+        for config in self.configs:
+            if name is None or config.name == name:
+                return config
+        raise InputError(f"{self.name} has no config {name!r}; it has {', '.join(each.name for each in self.configs)}")
+
+
+@dataclass(frozen=True)
+class Split:
+    """The rows of one split, and how they were read.
+
+    Attributes:
+        rows: in the order of the files.
+        notes: how often each note was made.
+        files: that were read.
+        changed: the names of files whose checksum is known and is another one.
+    """
+
+    rows: list[Row]
+    notes: Counter[str]
+    files: list[Path]
+    changed: list[str]
+
+
+def find_files(config: Config, split: str, source: Path) -> list[Path]:
+    """The files of a split, in a folder or the one file named; empty where there are none."""
+    for pattern in config.files.get(split, ()):
+        if source.is_file():
+            found = [source] if fnmatch(source.name, Path(pattern).name) else []
+        else:
+            found = sorted(source.glob(pattern))
+        if found:
+            return config.choose(source, split) if config.choose else found
+    return []
+
+
+def read_split(corpus: Corpus, source: str | Path | None, config: str | None, split: str) -> Split:
+    """Reads one split of one config from a local copy.
+
+    Args:
+        corpus: of the registry.
+        source: the folder of the corpus or one of its files; None for a corpus that this package holds.
+        config: of the corpus; None for its first.
+        split: of the config.
+
+    Raises:
+        InputError: there is no such config, split, folder or file, two rows have one id, or a line is not valid.
+    """
+    chosen, place = corpus.config(config), source_of(corpus, source)
+    if split not in chosen.files:
+        raise InputError(f"{corpus.name} has no split {split!r} in {chosen.name}; it has {', '.join(chosen.files)}")
+    files = find_files(chosen, split, place)
+    if not files:
+        wanted = " or ".join(chosen.files[split])
+        raise InputError(f"{place}: holds no {wanted}, the {split} split of {corpus.name}; the whole: {corpus.home}")
+    rows: list[Row] = []
+    notes: Counter[str] = Counter()
+    for file in files:
+        for found in chosen.read(file):
+            if isinstance(found, Note):
+                notes[found.text] += 1
+            else:
+                rows.append(found)
+    ids = Counter(row.id for row in rows)
+    if doubled := next((name for name, times in ids.items() if times > 1), None):
+        raise InputError(f"{place}: the id {doubled!r} stands {ids[doubled]} times in the {split} split")
+    return Split(rows, notes, files, [file.name for file in files if _is_changed(corpus, file)])
+
+
+def source_of(corpus: Corpus, source: str | Path | None) -> Path:
+    """The local copy of a corpus; raises InputError where there is none."""
+    if source is None:
+        if corpus.bundled:
+            return corpus.bundled
+        raise InputError(f"{corpus.name} is not part of this package; name a local copy. The whole: {corpus.home}")
+    if not Path(source).exists():
+        raise InputError(f"{source}: no such file or folder; the whole of {corpus.name}: {corpus.home}")
+    return Path(source)
+
+
+def local_splits(corpus: Corpus, source: str | Path | None) -> list[tuple[Config, str]]:
+    """The configs and splits of which a local copy holds files."""
+    place = source_of(corpus, source)
+    return [(config, split) for config in corpus.configs for split in config.files if find_files(config, split, place)]
+
+
+def _is_changed(corpus: Corpus, file: Path) -> bool:
+    known = corpus.checksums.get(file.name)
+    return known is not None and sha256(file.read_bytes()).hexdigest() != known

@@ -1,0 +1,149 @@
+"""Writes a corpus as a data repo: a Parquet file for each split, and a card."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from contradiction.data.corpora.corpus import PAIRS, Config, Corpus, Row, Split, local_splits, read_split, source_of
+from contradiction.data.splits import write_split
+from contradiction.errors import InputError
+from contradiction.io.files import new_folder
+from contradiction.io.quiet import no_data_bars
+from contradiction.io.tables import Table
+
+if TYPE_CHECKING:
+    from datasets import Dataset, Features
+
+Splits = dict[tuple[str, str], Split]
+
+
+@dataclass(frozen=True)
+class Built:
+    """What was written.
+
+    Attributes:
+        splits: (config, split) -> what was read.
+        missing: splits of the corpus of which the local copy holds no file, as ``config/split``.
+    """
+
+    splits: Splits
+    missing: list[str]
+
+
+def build(corpus: Corpus, source: str | Path | None, out: str | Path) -> Built:
+    """Writes the data repo that ``load_dataset(out, config)`` reads.
+
+    Args:
+        corpus: of the registry, or one of your own.
+        source: the folder of the corpus or one of its files; None for a corpus that this package holds.
+        out: the folder; it must not exist yet.
+
+    Raises:
+        InputError: the source holds nothing of the corpus, a line is not valid, or ``out`` exists.
+    """
+    out = Path(out)
+    if out.exists():
+        raise InputError(f"{out}: exists already; remove it, or name another folder")
+    splits = read_all(corpus, source)
+    with no_data_bars(), new_folder(out) as folder:
+        files: dict[str, dict[str, str]] = {}
+        for (config, split), found in splits.items():
+            rows = to_dataset(corpus.config(config), found.rows)
+            files.setdefault(config, {})[split] = f"{config}/{write_split(rows, folder / config, split)}"
+        (folder / "README.md").write_text(_card(corpus, files, splits), encoding="utf-8")
+    every = [f"{config.name}/{split}" for config in corpus.configs for split in config.files]
+    return Built(splits, [name for name in every if tuple(name.split("/")) not in splits])
+
+
+def read_all(corpus: Corpus, source: str | Path | None) -> Splits:
+    """Every split of which a local copy holds files; raises InputError where it holds none."""
+    found = local_splits(corpus, source)
+    if not found:
+        names = sorted({name for config in corpus.configs for each in config.files.values() for name in each})
+        raise InputError(
+            f"{source_of(corpus, source)}: holds nothing of {corpus.name}; its files are {', '.join(names)}"
+        )
+    return {(config.name, split): read_split(corpus, source, config.name, split) for config, split in found}
+
+
+def features_of(config: Config) -> "Features":
+    """The columns of a config: id, the texts, label, evidence (chats only), source, and the config's own."""
+    from datasets import ClassLabel, Features, List, Value
+
+    text, label = Value("string"), ClassLabel(names=list(config.labels))
+    if config.shape == PAIRS:
+        columns: dict[str, Any] = {"id": text, "premise": text, "hypothesis": text, "label": label}
+    else:
+        messages = List({"role": text, "content": text})
+        columns = {"id": text, "messages": messages, "reply": text, "label": label, "evidence": List(Value("int32"))}
+    own = {name: List(text) if kind == "strings" else Value(kind) for name, kind in config.extra.items()}
+    return Features({**columns, "source": text, **own})
+
+
+def to_dataset(config: Config, rows: list[Row]) -> "Dataset":
+    """Rows as a data set; a label that is not published is null."""
+    from datasets import Dataset
+
+    return Dataset.from_list([_values(config, row) for row in rows], features=features_of(config))
+
+
+def _values(config: Config, row: Row) -> dict[str, Any]:
+    if config.shape == PAIRS:
+        texts: dict[str, Any] = {"premise": row.premise, "hypothesis": row.hypothesis}
+    else:
+        evidence = None if row.evidence is None else list(row.evidence)
+        texts = {"messages": [dict(each) for each in row.messages], "reply": row.reply, "evidence": evidence}
+    own = {name: row.extra.get(name) for name in config.extra}
+    return {"id": row.id, **texts, "label": row.label, "source": row.source, **own}
+
+
+def size_table(splits: Splits) -> Table:
+    """Rows of each label in each config and split."""
+    rows = []
+    for (config, split), found in splits.items():
+        labels = Counter(row.label or "no label" for row in found.rows)
+        counted = ", ".join(f"{label} {count:,}" for label, count in labels.most_common())
+        rows.append((config, split, counted, f"{len(found.rows):,}"))
+    return Table("Rows", ("config", "split", "labels", "rows"), rows, texts=3)
+
+
+def notes_of(splits: Splits) -> list[str]:
+    """What the readers did to the files, and which files are not the known ones, a sentence each."""
+    notes = [
+        f"{config}/{split}: {count:,} {text}"
+        for (config, split), found in splits.items()
+        for text, count in found.notes.items()
+    ]
+    changed = sorted({name for found in splits.values() for name in found.changed})
+    return notes + [f"{name}: its checksum is not the known one" for name in changed]
+
+
+def _card(corpus: Corpus, files: Mapping[str, Mapping[str, str]], splits: Splits) -> str:
+    from datasets.utils.metadata import MetadataConfigs
+    from huggingface_hub import DatasetCardData
+
+    data = DatasetCardData(
+        pretty_name=corpus.title, language=list(corpus.languages), license=corpus.licence,
+        task_categories=["text-classification"], tags=["contradiction-detection"],
+    )  # fmt: skip
+    MetadataConfigs(
+        {
+            config: {
+                "data_files": [{"split": split, "path": path} for split, path in paths.items()],
+                **({"default": True} if index == 0 else {}),
+            }
+            for index, (config, paths) in enumerate(files.items())
+        }
+    ).to_dataset_card_data(data)
+    parts = [
+        f"---\n{data.to_yaml()}\n---",
+        f"# {corpus.title}",
+        f"{corpus.origin}. The whole: {corpus.home}. Its licence: {corpus.licence}.",
+        corpus.about,
+        f"Built by `cdconv corpora build {corpus.name}`.",
+        size_table(splits).markdown(),
+        "\n".join(f"- {note}" for note in notes_of(splits)),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"

@@ -1,0 +1,65 @@
+"""DialFact: replies that state a fact, with passages of Wikipedia that support or refute it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from contradiction.conversation import ASSISTANT, USER
+from contradiction.data.corpora.corpus import CHATS, Config, Corpus, Note, Row
+from contradiction.data.corpora.text_files import read_objects
+from contradiction.errors import InputError
+
+NAMES = {"SUPPORTS": "supports", "REFUTES": "refutes", "NOT ENOUGH INFO": "not enough information"}
+KEYS = ("id", "context_id", "context", "response", "evidence_list", "response_label", "type_label")
+ADDED = "gt_evidence_added"  # a passage of the original chat, which says nothing of the claim
+
+
+def read(path: Path) -> Iterator[Row | Note]:
+    """The claims of a file."""
+    for where, row in read_objects(path, *KEYS):
+        if row["response_label"] not in NAMES:
+            raise InputError(f"{where}: response_label {row['response_label']!r}; allowed are {', '.join(NAMES)}")
+        # The reply is the assistant's, and the speakers take turns.
+        speakers = [
+            ASSISTANT if (len(row["context"]) - index) % 2 == 0 else USER for index in range(len(row["context"]))
+        ]
+        passages = [passage for passage in row["evidence_list"] if passage[2].strip()]
+        yield Row(
+            row["id"], NAMES[row["response_label"]],
+            messages=tuple(
+                {"role": role, "content": text.strip()} for role, text in zip(speakers, row["context"], strict=True)
+            ),
+            reply=row["response"].strip(), source=row["context_id"],
+            extra={
+                "verifiable": row["type_label"] == "factual",
+                "titles": [passage[0] for passage in passages],
+                "passages": [passage[2] for passage in passages],
+                "written": row.get("data_type") == "written",
+            },
+        )  # fmt: skip
+
+
+CORPUS = Corpus(
+    name="dialfact",
+    title="DialFact",
+    languages=("en",),
+    licence="bsd-3-clause",
+    home="https://github.com/salesforce/DialFact",
+    origin="Gupta et al., DialFact: A Benchmark for Fact-Checking in Dialogue, ACL 2022",
+    size="validation 10,436, test 11,809",
+    configs=(
+        Config(
+            "claims",
+            CHATS,
+            tuple(NAMES.values()),
+            files={
+                "validation": ("valid_split.jsonl", "data/valid_split.jsonl"),
+                "test": ("test_split.jsonl", "data/test_split.jsonl", "testsmall.jsonl", "scripts/testsmall.jsonl"),
+            },
+            read=read,
+            extra={"verifiable": "bool", "titles": "strings", "passages": "strings", "written": "bool"},
+        ),
+    ),
+    checksums={"testsmall.jsonl": "cc7c258131e08005096f4a1bd9574a478687c64cb7d6d36b7eb52d9b825e1d3d"},
+    about="The passages of a claim that is supported or refuted are its evidence. Those of a claim without enough "
+    "information are what the annotators were shown. A claim is verifiable if it states a fact about the world.",
+)

@@ -1,0 +1,81 @@
+"""Premise, hypothesis and label, as the public NLI corpora write them."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from contradiction.data.corpora.corpus import Note, Row
+from contradiction.data.corpora.text_files import read_json_rows, read_tsv
+from contradiction.errors import InputError, kind_of
+from contradiction.labels import LABELS
+
+# Each corpus in its own words: the columns of the two texts, that of the label, and the names of the labels.
+TEXTS = (
+    ("sentence1", "sentence2"), ("text_a", "text_b"), ("premise", "hypothesis"), ("premise", "hypo"),
+    ("context", "hypothesis"),
+)  # fmt: skip
+LABEL = ("label", "gold_label")
+NAMES = {name: name for name in LABELS["nli"]} | {
+    "contradictory": "contradiction", "蕴含": "entailment", "中立": "neutral", "矛盾": "contradiction",
+    "e": "entailment", "n": "neutral", "c": "contradiction",
+}  # fmt: skip
+NO_CONSENSUS = "-"  # the annotators did not agree; the authors of CDConv counted these as non-contradiction
+LANGUAGE = "zh"
+WITHOUT_CONSENSUS = "rows without a label that the annotators agreed on, left out"
+OTHER_LANGUAGE = f"rows in another language than {LANGUAGE}, left out"
+
+
+def read_table(path: Path) -> Iterator[tuple[str, Any]]:
+    """Each row of a ``.tsv`` with a header, of JSON lines or of a JSON list, with its place."""
+    yield from read_tsv(path) if path.suffix == ".tsv" else read_json_rows(path)
+
+
+def pair_of(row: object, where: str) -> tuple[str, str, str | None]:
+    """Premise, hypothesis and label name of a row; the label is None where the annotators did not agree.
+
+    Raises:
+        InputError: the row is in none of the formats; the message begins with ``where``.
+    """
+    if not isinstance(row, Mapping):
+        raise InputError(f"{where}: got {kind_of(row)}; a row is one JSON object")
+    columns = next((each for each in TEXTS if all(isinstance(row.get(name), str) for name in each)), None)
+    if columns is None:
+        known = " or ".join(" and ".join(each) for each in TEXTS)
+        raise InputError(f"{where}: has {', '.join(map(str, row))}; the texts must be in {known}")
+    label = next((row[name] for name in LABEL if name in row), None)
+    if label == NO_CONSENSUS:
+        return row[columns[0]], row[columns[1]], None
+    if not isinstance(label, str) or label not in NAMES:
+        raise InputError(f"{where}: label {label!r}; allowed are {', '.join(NAMES)} and {NO_CONSENSUS}")
+    return row[columns[0]], row[columns[1]], NAMES[label]
+
+
+def pair_reader(
+    source: str | None = None, extra: Sequence[str] = (), rename: Mapping[str, str] | None = None
+) -> Callable[[Path], Iterator[Row | Note]]:
+    """A reader of files whose rows :func:`pair_of` understands.
+
+    Args:
+        source: the column with the id of what a row was made from.
+        extra: further columns to keep; one that a row lacks is null.
+        rename: column of the file -> name under which it is kept.
+
+    Returns:
+        A function from a file to rows. Rows without consensus and rows in other languages are left out, with a note.
+    """
+    names = rename or {}
+
+    def read(path: Path) -> Iterator[Row | Note]:
+        for number, (where, row) in enumerate(read_table(path), start=1):
+            if isinstance(row, Mapping) and row.get("language", LANGUAGE) != LANGUAGE:
+                yield Note(OTHER_LANGUAGE)
+                continue
+            premise, hypothesis, label = pair_of(row, where)
+            if label is None:
+                yield Note(WITHOUT_CONSENSUS)
+                continue
+            kept = {names.get(name, name): row.get(name) for name in extra}
+            origin = str(row[source]) if source and row.get(source) is not None else None
+            yield Row(f"{path.stem}-{number}", label, premise=premise, hypothesis=hypothesis, source=origin, extra=kept)
+
+    return read

@@ -1,0 +1,306 @@
+"""The registry of corpora: every public format is read into one schema, and each builds a data repo that loads."""
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from datasets import load_dataset
+
+from contradiction.data import corpora as package
+from contradiction.data.corpora import cnli, data_repo, nli, registry
+from contradiction.data.corpora.corpus import CHATS, PAIRS, Note, Row, read_split
+from contradiction.errors import InputError
+
+CHAT = [
+    {"role": "user", "content": "你养宠物吗"},
+    {"role": "assistant", "content": "养猫"},
+    {"role": "user", "content": "哦"},
+]
+CNLI = [
+    "AE1\t他在吃饭\t他在吃东西\tentailment\r", "AC2\t他在吃饭\t他在睡觉\tcontradiction\t\t\t\t\t\t\t\t",
+    "AN3\t他在跑\t他很饿\tneutralBC4\t他在跑\t他没动\tcontradiction", "AC5\t他在跑\t他没动\tcontradiction",
+    "AC6\t他在\t走\t他没动\tcontradiction", "AE7\t她在走\t她在动\tentailmen",
+    "BE8\t她在走\t她在动\tentailment\t\t\tBC9\t她在走\t她在睡\tcontradiction",
+]  # fmt: skip
+
+
+def turn(agent, text, **more):
+    return {"agent_id": agent, "text": text, "turn_id": 0, **more}
+
+
+def release(name, turns, label, marked, **more):
+    return {
+        "record_id": name, "turns": turns, "is_contradiction": label,
+        "aggregated_contradiction_indices": marked, **more,
+    }  # fmt: skip
+
+
+TURNS = [turn(0, "i have a dog"), turn(1, "nice"), turn(0, "he is old"), turn(1, "oh")]
+HUMAN_BOT = [turn(0, "hi"), turn(1, "i am a nurse"), turn(0, "really?"), turn(1, "no, a cook")]
+DIALOGUES = {
+    "test": [release("r1", [*TURNS, turn(0, "i never had a dog")], True, [0, 2, 4]),
+             release("r2", [*TURNS, turn(0, "he barks")], False, [])],
+    "human-bot": [release("h1", HUMAN_BOT, True, [], auxiliary={"original_model": "live/x"}, conversation_id="c1")],
+    "rct": [release("t1", [*TURNS[1:], turn(0, "i never had a dog")], False, [])],
+}  # fmt: skip
+FLAT = [
+    {"history": "<0> i like tea <1> me too <0> you said coffee", "last": "<1> i hate tea", "label": 1},
+    {"history": "<0> i like tea <1> me too", "last": "<0> good", "label": 0},
+]
+PAIRS_OF_FLAT = [
+    {"earlier": "me too", "last": "i hate tea", "label": 1}, {"earlier": "i like tea", "last": "good", "label": 0},
+]  # fmt: skip
+CLAIM = {
+    "context_id": "1___9", "id": "1___9--0", "data_type": "written", "context": ["hi", "hello", "tell me more "],
+    "response": " it was in 1997. ", "response_label": "REFUTES", "type_label": "factual",
+    "evidence_list": [["A", "https://x", "It was in 1998.", "0"], ["A", "https://x", "", "1"]],
+}  # fmt: skip
+ITEM = {
+    "id": "dev_1", "answers": "B", "article": "m : hi , it 's ten : go . f : ok . m ; bye .",
+    "options": ["f : see you .", "f : bye .", "m : no .", "f : what ?"],
+}  # fmt: skip
+WRITTEN = {
+    "id": "w1-001", "batch": "w1", "phenomenon": "habit", "messages": CHAT, "good": "嗯", "bad": "没养",
+    "label": "history", "evidence": 1, "evidence_span": "养猫", "bad_span": "没养",
+}  # fmt: skip
+OCNLI = [
+    {"level": "easy", "sentence1": "甲", "sentence2": "乙", "label": label, "genre": "lit", "prem_id": "lit_1", "id": 0}
+    for label in ("neutral", "-")
+]
+
+
+def jsonl(path, rows):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def copies(tmp_path_factory):
+    """A folder with a small copy of every corpus in its public format."""
+    folder = tmp_path_factory.mktemp("corpora")
+    jsonl(folder / "ocnli" / "dev.json", OCNLI)
+    jsonl(
+        folder / "probing" / "hans.json", [{"sentence1": "甲", "sentence2": "乙", "label": "neutral", "category": "x"}]
+    )
+    jsonl(
+        folder / "anli" / "R1.dev.jsonl", [{"uid": "u", "context": "a", "hypothesis": "b", "label": "c", "genre": "w"}]
+    )
+    (folder / "cmnli").mkdir()
+    row = {"id": 0, "text_a": "甲", "text_b": "乙", "text_c": "", "label": "矛盾"}
+    (folder / "cmnli" / "dev.json").write_text(json.dumps([row], ensure_ascii=False), encoding="utf-8")
+    (folder / "xnli").mkdir()
+    (folder / "xnli" / "dev.tsv").write_text("text_a\ttext_b\tlabel\n甲\t乙\tneutral\n", encoding="utf-8")
+    (folder / "cnli").mkdir()
+    (folder / "cnli" / "train.txt").write_text("\n".join(CNLI) + "\n", encoding="utf-8")
+    for name, rows in DIALOGUES.items():
+        jsonl(folder / "decode" / f"{name}.jsonl", rows)
+    jsonl(folder / "decode" / "dialogues.dev.jsonl", FLAT)
+    jsonl(folder / "decode" / "pairs.dev.jsonl", PAIRS_OF_FLAT)
+    jsonl(folder / "dialfact" / "testsmall.jsonl", [CLAIM])
+    jsonl(folder / "mutual" / "mutual.dev.jsonl", [ITEM])
+    jsonl(
+        folder / "mutual" / "data" / "mutual_plus" / "test" / "test_1.txt", [{**ITEM, "id": "test_1", "answers": " "}]
+    )
+    jsonl(folder / "written" / "w1.jsonl", [WRITTEN])
+    return folder
+
+
+def rows_of(copies, name, config=None, split="validation"):
+    return read_split(registry.find(name), copies / name, config, split)
+
+
+def test_every_corpus_says_what_a_user_must_know():
+    known = registry.all_corpora()
+    assert {"ocnli", "cmnli", "xnli", "cnli", "decode", "dialfact", "mutual", "crossed", "written"} <= set(known)
+    for corpus in known.values():
+        assert corpus.title and corpus.origin and corpus.home and corpus.licence and corpus.size and corpus.languages
+        assert corpus.configs and all(config.shape in (PAIRS, CHATS) for config in corpus.configs)
+        assert all(re.fullmatch("[0-9a-f]{64}", each) for each in corpus.checksums.values())
+        assert corpus.checksums or corpus.bundled
+
+
+@pytest.mark.parametrize("name", sorted(registry.all_corpora()))
+def test_every_corpus_builds_a_repo_that_loads(copies, tmp_path, name):
+    corpus = registry.find(name)
+    built = data_repo.build(corpus, registry.local_copy(corpus, copies), tmp_path / name)
+    for (config, split), read in built.splits.items():
+        loaded = load_dataset(str(tmp_path / name), config, split=split)
+        assert [row["id"] for row in loaded] == [row.id for row in read.rows]
+        names = loaded.features["label"]
+        assert [each and each.label for each in read.rows] == [
+            None if label is None else names.int2str(label) for label in loaded["label"]
+        ]
+        first = loaded[0]
+        assert first["premise"] if corpus.config(config).shape == PAIRS else first["messages"] and first["reply"]
+    assert f"license: {corpus.licence}" in (tmp_path / name / "README.md").read_text(encoding="utf-8")
+
+
+def test_joined_lines_of_cnli_are_split_and_damaged_ones_left_out(copies):
+    read = rows_of(copies, "cnli", split="train")
+    assert [row.id for row in read.rows] == ["AE1", "AC2", "AN3", "BC4", "BE8", "BC9"]
+    assert read.rows[3] == Row("BC4", "contradiction", premise="他在跑", hypothesis="他没动")
+    assert read.notes == Counter({cnli.JOINED: 2, cnli.DAMAGED: 2, cnli.REPEATED: 1})
+
+
+def test_decode_gives_the_speaker_of_the_last_turn_as_the_assistant_and_its_evidence(copies):
+    clash, fine = rows_of(copies, "decode", "dialogues", "test").rows
+    assert (clash.label, clash.evidence, clash.reply) == ("contradiction", (0, 2), "i never had a dog")
+    assert [message["role"] for message in clash.messages] == ["assistant", "user", "assistant", "user"]
+    assert (fine.label, fine.evidence) == ("non-contradiction", ())
+    (chat,) = rows_of(copies, "decode", "dialogues", "human_bot").rows
+    assert (chat.evidence, chat.source, chat.extra["bot"]) == (None, "c1", "live/x")  # marked nowhere
+
+
+def test_flat_dialogues_of_decode_find_their_evidence_in_the_pairs(copies):
+    clash, fine = rows_of(copies, "decode", "dialogues").rows
+    assert [message["content"] for message in clash.messages] == ["i like tea", "me too", "you said coffee"]
+    assert [message["role"] for message in clash.messages] == ["user", "assistant", "user"]
+    assert (clash.evidence, fine.evidence) == ((1,), ())
+
+
+def test_pairs_of_decode_are_read_or_cut_from_dialogues(copies):
+    pairs = rows_of(copies, "decode", "pairs").rows
+    assert [(row.premise, row.hypothesis, row.label) for row in pairs] == [
+        ("me too", "i hate tea", "contradiction"), ("i like tea", "good", "non-contradiction"),
+    ]  # fmt: skip
+    cut = rows_of(copies, "decode", "pairs", "test").rows
+    assert [(row.premise, row.label) for row in cut] == [
+        ("i have a dog", "contradiction"), ("he is old", "contradiction"), ("he is old", "non-contradiction"),
+    ]  # fmt: skip
+
+
+def test_mutual_gives_a_row_for_each_reply_and_nobody_speaks_twice_in_a_row(copies):
+    rows = rows_of(copies, "mutual", "mutual").rows
+    assert [row.label for row in rows] == ["wrong", "right", "wrong", "wrong"]
+    assert {row.source for row in rows} == {"dev_1"}
+    assert [message["content"] for message in rows[0].messages] == ["hi , it 's ten : go .", "ok .", "bye ."]
+    assert [message["role"] for message in rows[0].messages] == ["user", "assistant", "user"]
+    assert rows[2].reply == "no ."
+    assert {row.label for row in rows_of(copies, "mutual", "mutual_plus", "test").rows} == {None}
+
+
+def test_a_claim_keeps_the_passages_that_have_text(copies):
+    (claim,) = rows_of(copies, "dialfact", split="test").rows
+    assert (claim.label, claim.extra["verifiable"], claim.extra["passages"]) == ("refutes", True, ["It was in 1998."])
+    assert [message["role"] for message in claim.messages] == ["user", "assistant", "user"]
+
+
+def test_written_pairs_give_both_replies(copies):
+    good, bad = rows_of(copies, "written", split="train").rows
+    assert (good.reply, good.label, good.evidence) == ("嗯", "non-contradiction", ())
+    assert (bad.reply, bad.label, bad.evidence, bad.extra["evidence_clause"]) == ("没养", "history", (1,), "养猫")
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "row", "said"),
+    [
+        ("decode", "test.jsonl", {"turns": []}, "test.jsonl:1: not a dialogue"),
+        ("decode", "test.jsonl", {"text": "a"}, "test.jsonl:1: has text"),
+        ("decode", "pairs.dev.jsonl", {"earlier": "a", "last": "b", "label": 2}, "pairs.dev.jsonl:1: label is 2"),
+        ("dialfact", "testsmall.jsonl", {**CLAIM, "response_label": "?"}, "testsmall.jsonl:1: response_label '?'"),
+        ("mutual", "mutual.dev.jsonl", {**ITEM, "answers": "E"}, "mutual.dev.jsonl:1: must have four options"),
+        ("mutual", "mutual.dev.jsonl", {"id": "x"}, "mutual.dev.jsonl:1: the key 'article'"),
+        ("written", "w1.jsonl", {**WRITTEN, "label": "x"}, "w1.jsonl:1: label 'x'"),
+        ("ocnli", "dev.json", {"sentence1": "甲"}, "dev.json:1: has sentence1"),
+    ],
+)
+def test_a_wrong_line_is_named_with_its_place(tmp_path, name, file, row, said):
+    jsonl(tmp_path / file, [row])
+    with pytest.raises(InputError) as error:
+        data_repo.read_all(registry.find(name), tmp_path)
+    assert said in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_missing_corpus_says_where_the_whole_is(tmp_path):
+    decode = registry.find("decode")
+    for source in (None, tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(InputError, match=r"decode_v0\.1\.zip|its files are"):
+            data_repo.read_all(decode, source)
+    with pytest.raises(InputError, match="corpus 'decod'; there are anli, "):
+        registry.find("decod")
+
+
+def test_two_rows_of_one_id_are_refused(tmp_path):
+    jsonl(tmp_path / "w1.jsonl", [WRITTEN, WRITTEN])
+    with pytest.raises(InputError, match="'w1-001-good' stands 2 times"):
+        read_split(registry.find("written"), tmp_path, None, "train")
+
+
+def test_a_known_file_with_other_content_is_told(copies):
+    assert rows_of(copies, "ocnli").changed == ["dev.json"]
+
+
+def test_a_new_corpus_is_one_file_and_nothing_else(run, tmp_path, monkeypatch):
+    page = Path(__file__).resolve().parents[1] / "docs" / "extending.md"
+    code = next(
+        block for block in re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL) if "CORPUS =" in block
+    )
+    assert len(code.splitlines()) < 40
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "weather.py").write_text(code, encoding="utf-8")
+    monkeypatch.setattr(package, "__path__", [*package.__path__, str(tmp_path / "package")])
+    (tmp_path / "weather.csv").write_text(
+        "今天下雨吗,不下,在下大雨呢,1\n今天下雨吗,下,在下大雨呢,0\n", encoding="utf-8"
+    )
+    code, out, _ = run("corpora")
+    assert code == 0 and "weather" in out
+    code, _, err = run("corpora", "build", "weather", "--source", tmp_path, "--out", tmp_path / "out")
+    assert code == 0, err
+    assert load_dataset(str(tmp_path / "out"), split="test")["label"][:] == [1, 0]
+
+
+def test_the_commands_list_show_and_build(run, copies, tmp_path):
+    code, out, _ = run("corpora", "--folder", copies)
+    assert code == 0 and re.search(r"decode +en .*validation, test, human_bot, rct", out)
+    code, out, _ = run("corpora", "show", "decode", "--folder", copies)
+    assert code == 0 and "decode_v0.1.zip" in out and "dialogues.dev.jsonl" in out
+    code, out, err = run("corpora", "build", "cnli", "--folder", copies, "--out", tmp_path / "cnli")
+    assert code == 0 and "2 lines that held several records" in err and "train" in out
+    code, _, err = run("corpora", "build", "cnli", "--folder", copies, "--out", tmp_path / "cnli")
+    assert (code, "exists already" in err) == (2, True)
+
+
+def test_a_repo_for_training_takes_cnli_and_two_way_pairs(copies, tmp_path):
+    train = [copies / "cnli" / "train.txt", copies / "decode" / "pairs.dev.jsonl"]
+    dev = [copies / "xnli" / "dev.tsv", copies / "decode" / "test.jsonl"]
+    built = nli.build(train, dev, tmp_path / "nli")
+    assert (built.train, built.validation, built.two_way) == (8, 4, 1)
+    assert built.notes[cnli.JOINED] == 2
+    rows = load_dataset(str(tmp_path / "nli"), "nli", split="train")
+    assert rows["label"][-2:] == [2, nli.UNKNOWN]
+    assert rows["contradiction"][-2:] == [True, False]
+    assert [label == 2 for label in rows["label"]] == rows["contradiction"][:]
+    two = load_dataset(str(tmp_path / "nli"), "nli-2-class", split="train")
+    assert two["label"][:] == [int(each) for each in rows["contradiction"]]
+    assert -1 not in load_dataset(str(tmp_path / "nli"), "nli", split="validation")["label"]
+    assert len(load_dataset(str(tmp_path / "nli"), "nli-2-class", split="validation")) == 4
+
+
+def test_pairs_of_an_evaluation_set_are_kept_out_whatever_their_punctuation(copies, tmp_path, run):
+    seen = tmp_path / "seen.tsv"
+    seen.write_text(
+        "text_a\ttext_b\tlabel\n他在吃饭。\t 他在吃东西!\tneutral\nMe too.\ti hate TEA\tneutral\n", encoding="utf-8"
+    )
+    train = [copies / "cnli" / "train.txt", copies / "decode" / "pairs.dev.jsonl"]
+    dev = copies / "xnli" / "dev.tsv"
+    assert nli.build(train, [dev], tmp_path / "nli", exclude=[seen]).excluded == 2
+    code, out, err = run(
+        "data", "nli", "--train", train[0], "--validation", dev, "--exclude", seen, "--out", tmp_path / "b"
+    )
+    assert code == 0 and "5 training" in out and "1 training pairs left out because they stand in an excluded" in err
+
+
+def test_pairs_are_found_by_the_name_of_their_corpus(copies, tmp_path, monkeypatch):
+    monkeypatch.setenv(registry.VARIABLE, str(copies))
+    assert len(nli.read("cnli")) == 6
+    assert nli.read("ocnli", "validation") == [("甲", "乙", "neutral")]
+    assert len(nli.read("decode", nli.ALL)) == 5
+    with pytest.raises(InputError, match="mutual: the local copy has no train split of pairs; it has none"):
+        nli.read("mutual")
+
+
+def test_a_reader_of_cnli_yields_rows_and_notes(copies):
+    found = list(cnli.read(copies / "cnli" / "train.txt"))
+    assert {type(each) for each in found} == {Row, Note}
