@@ -7,7 +7,19 @@ from typing import Annotated, NoReturn
 import typer
 
 from contradiction import __version__
-from contradiction.commands import analyze, corpora, data, demo, detect, evaluate, push, reproduce, results, train
+from contradiction.commands import (
+    analyze,
+    corpora,
+    data,
+    demo,
+    detect,
+    evaluate,
+    push,
+    reproduce,
+    results,
+    serve,
+    train,
+)
 from contradiction.errors import INTERRUPTED, InputError
 
 app = typer.Typer(
@@ -21,7 +33,7 @@ app.add_typer(corpora.app, name="corpora")
 for command in (
     train.train, evaluate.evaluate, evaluate.contrast, results.baselines, analyze.analyze, reproduce.reproduce,
     train.calibrate, train.soup, train.ensemble, results.card, results.export, detect.detect,
-    demo.space, demo.demo,
+    serve.serve, demo.space, demo.demo,
 ):  # fmt: skip
     app.command()(command)
 app.add_typer(results.app, name="results")

@@ -1,4 +1,4 @@
-"""Judges replies: the windows of a reply are classified, combined, and decided on by the rule and the settings."""
+"""Judges replies: the windows of a reply are classified and combined, and the verdict is decided on here alone."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,9 +11,8 @@ from contradiction.errors import InputError
 from contradiction.inference.base import OnBatch
 from contradiction.inputs.views import CONVERSATION
 from contradiction.inputs.windows import STRUCTURED, UNSTRUCTURED, Window, windows
-from contradiction.labels import CATEGORIES, CONTRADICTION, CONTRADICTIONS, HISTORY, is_contradiction
+from contradiction.labels import CATEGORIES, CONTRADICTION, CONTRADICTIONS, HISTORY
 from contradiction.methods.base import Classifier, Prediction
-from contradiction.methods.decision import Rule
 from contradiction.settings import Settings
 from contradiction.verdict import NOTHING_BEFORE, Clash, Verdict
 
@@ -146,14 +145,12 @@ class Judge:
         combined = classifier.opening_probabilities(by_window[0]) if opening else classifier.combine_windows(by_window)
         if combined is None:
             return Verdict(None, None, {}, checked=False, reason=NOTHING_BEFORE, reply=reply)
-        # The rule was chosen on replies to conversations. Its offsets would call every fourth opening reply a
-        # contradiction.
-        label, scores, probability = self._decide(combined, Rule() if opening else self.classifier.rule)
+        label, scores, probability = self._decide(combined)
         clashes = [] if opening else self._clashes(case, predictions)
         # With structured windows, pairs of replies show which reply is contradicted also where the labels do not.
         names_evidence = label == HISTORY or (label == CONTRADICTION and self.settings.windowing == STRUCTURED)
         evidence = clashes[0].messages if names_evidence and clashes and clashes[0] else ()
-        enough = 0.5 if self._threshold is None else self._threshold
+        further = tuple(clash for clash in clashes[1:] if clash and clash.score >= self._threshold)
         # The first truncated window stands for all: each of them lost another number of tokens.
         truncated = next((prediction.truncation for prediction in predictions if prediction.truncation), None)
         reasons = list(dict.fromkeys(filter(None, (truncated, self._unchecked_turns(case)))))
@@ -166,7 +163,7 @@ class Judge:
             checked=not reasons,
             reason="; ".join(reasons) or None,
             reply=reply,
-            further=tuple(clash for clash in clashes[1:] if clash and clash.score >= enough) if names_evidence else (),
+            further=further if names_evidence else (),
         )
 
     def _why_unreadable(self, text: str) -> str | None:
@@ -176,19 +173,18 @@ class Judge:
             return "holds no word that the model knows"
         return None if is_chinese(text) else "is not in Chinese, the language that the model was trained on"
 
-    def _decide(self, probabilities: Mapping[str, float], rule: Rule) -> tuple[str, dict[str, float], float]:
-        """The label, the probability of every label, and the probability of a contradiction that is asked for."""
-        settings, own = self.settings, self.classifier.rule
-        scores = settings.correct(self.classifier.scores(probabilities), self.task, own)
-        allowed = [name for name in self.labels if name not in CATEGORIES or name in settings.categories]
-        categories = [name for name in allowed if name in self._contradictions]
-        probability = settings.at_prior(self.classifier.contradiction_probability(probabilities, categories), own)
-        if self._threshold is None:
-            label = self.classifier.choose_label(probabilities, rule, allowed)
-        elif probability >= self._threshold:
-            label = self.classifier.choose_category(probabilities, rule, categories)
-        else:
-            label = max((name for name in self.labels if not is_contradiction(name)), key=scores.__getitem__)
+    def _decide(self, probabilities: Mapping[str, float]) -> tuple[str, dict[str, float], float]:
+        """The label, the probability of every label, and the probability of a contradiction that is asked for.
+
+        The reply is a contradiction where this probability reaches the threshold. Its label is then the most probable
+        contradiction, and else the most probable of the other labels.
+        """
+        settings, rule = self.settings, self.classifier.rule
+        scores = settings.correct(self.classifier.scores(probabilities), self.task, rule)
+        asked = [name for name in self._contradictions if name not in CATEGORIES or name in settings.categories]
+        probability = settings.at_prior(self.classifier.contradiction_probability(probabilities, asked), rule)
+        others = [name for name in self.labels if name not in self._contradictions]
+        label = max(asked if probability >= self._threshold else others, key=scores.__getitem__)
         return label, scores, probability
 
     def _clashes(self, case: Case, predictions: Sequence[Prediction]) -> list[Clash | None]:

@@ -23,7 +23,7 @@ def serve(model: str | Path, *, host: str, port: int) -> None:
     os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
     if importlib.util.find_spec("gradio") is None:
         raise InputError('the page needs gradio: pip install "cdconv[space]"')
-    _check_address(host, port)
+    check_address(host, port)
     detector = ContradictionDetector.from_pretrained(model)
     if detector.task not in ("2-class", "4-class"):
         raise InputError(
@@ -39,8 +39,8 @@ def app() -> ModuleType:
     return importlib.import_module("app")
 
 
-def _check_address(host: str, port: int) -> None:
-    # Before the model, which takes seconds to load, and in words: Gradio speaks of its own settings.
+def check_address(host: str, port: int) -> None:
+    """Raises InputError where an address is not free, in words, and before a model is loaded."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         socket.create_server((host, port), family=family).close()

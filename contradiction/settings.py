@@ -15,13 +15,13 @@ _PRECISION = re.compile(r"\s*precision\s*>=\s*(\d*\.?\d+)\s*")
 
 @dataclass(frozen=True)
 class Settings:
-    """What an operator sets; the defaults leave the decision rule of a detector as it is.
+    """What an operator sets; by default a detector decides by its own threshold.
 
     Attributes:
         threshold: the probability from which a reply is called a contradiction; or ``"precision>=0.8"``: the lowest
-            threshold that had this precision on the validation split, corrected for ``prior``.
+            threshold that had this precision on the validation split, corrected for ``prior``. By default the ``cut``
+            of the detector's rule, or one half where a prior is set.
         prior: the share of contradictions among the operator's own replies; the probabilities are corrected for it.
-            Without a threshold a reply is then called a contradiction from one half on.
         categories: the contradictions that are called, where the labels tell them apart; the others count as none.
         windowing: how earlier turns are read, see ``contradiction.inputs.windows.windows``.
         max_turns: how many earlier turns a reply is read against at most; the verdict says where there were more.
@@ -55,8 +55,8 @@ class Settings:
             raise InputError(f"categories is empty; name at least one of {', '.join(CATEGORIES)}")
         object.__setattr__(self, "categories", tuple(name for name in CATEGORIES if name in self.categories))
 
-    def threshold_for(self, rule: Rule, name: str = "the detector") -> float | None:
-        """The threshold on the corrected probabilities, as a number; None where the rule decides without one.
+    def threshold_for(self, rule: Rule, name: str = "the detector") -> float:
+        """The threshold on the corrected probabilities, as a number.
 
         Args:
             rule: the decision rule of the detector, which holds what was measured on validation.
@@ -65,8 +65,8 @@ class Settings:
         Raises:
             InputError: the setting asks for a precision that was never reached, or no precision was measured.
         """
-        if self.threshold is None and self.prior is not None:
-            return self._one_half(rule, name)
+        if self.threshold is None:
+            return rule.cut if self.prior is None else self._one_half(rule, name)
         if not isinstance(self.threshold, str):
             return self.threshold
         wanted = float(_PRECISION.fullmatch(self.threshold)[1])  # type: ignore[index]  # checked when it was set

@@ -98,8 +98,8 @@ def _report(messages: Messages, contradictions: Sequence[Verdict], unchecked: Se
 
 def _describe(verdict: Verdict) -> str:
     parts = []
-    if verdict.label is not None and verdict.score is not None:
-        parts.append(f"{verdict.label} {verdict.score:.2f}")
+    if verdict.label is not None and verdict.probability is not None:
+        parts.append(f"{verdict.label} {verdict.probability:.2f}")
     if verdict.evidence:
         parts.append(f"contradicts {_format_indices(verdict.evidence)}")
     if not verdict.checked:

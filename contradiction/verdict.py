@@ -1,11 +1,17 @@
 """The verdict on a reply."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
-from contradiction.labels import is_contradiction
+from contradiction.labels import CATEGORIES, is_contradiction
 
-NOTHING_BEFORE = "nothing was said before the reply that it could contradict, and the model judges nothing else"
+NOTHING_BEFORE = "this is the first reply, so there is nothing before it that it could contradict"
+
+DIGITS = 6  # decimal places of a probability in a record
+SURE, LIKELY, UNSURE = "sure", "likely", "unsure"
+# Certainty -> from which probability on that the decision is right; the highest first.
+CERTAINTIES = {SURE: 0.8, LIKELY: 0.6, UNSURE: 0.0}
 
 
 def is_unchecked(checked: bool, reason: str | None, replies: int) -> bool:
@@ -38,8 +44,15 @@ class Clash:
 class Verdict:
     """The verdict on one reply of a chat.
 
+    :class:`contradiction.judge.Judge` makes the decision, for every way in which a detector can be asked.
+
     Attributes:
         label: the label; None where there was nothing to judge.
+        contradiction: whether the label is a contradiction; None where there was nothing to judge.
+        kind: the category of the contradiction; None where there is none, or where the labels tell no categories.
+        certainty: how sure the decision between contradiction and none is: ``sure``, ``likely`` or ``unsure``, by the
+            probability that it is right, see ``CERTAINTIES``. A decision on text that was read in part is unsure. None
+            where there was nothing to judge.
         score: the probability of the label; None where there was nothing to judge.
         scores: the probability of every label, by name; empty where there was nothing to judge.
         probability: the probability of a contradiction of one of the categories that the settings ask for; a threshold
@@ -55,6 +68,9 @@ class Verdict:
     """
 
     label: str | None
+    contradiction: bool | None = field(init=False)
+    kind: str | None = field(init=False)
+    certainty: str | None = field(init=False)
     score: float | None
     scores: Mapping[str, float]
     probability: float | None = None
@@ -64,7 +80,32 @@ class Verdict:
     reply: tuple[int, ...] = ()
     further: tuple[Clash, ...] = ()
 
+    def to_record(self) -> dict[str, Any]:
+        """The fields with rounded probabilities, as files, the page and the REST service give them.
+
+        Further digits depend on which inputs share a batch. The last digit that stays may still differ by one.
+        """
+        record = asdict(self)
+        for name in ("score", "probability"):
+            record[name] = record[name] and round(record[name], DIGITS)
+        record["scores"] = {label: round(score, DIGITS) for label, score in self.scores.items()}
+        for clash in record["further"]:
+            clash["score"] = round(clash["score"], DIGITS)
+        return record
+
+    def __post_init__(self) -> None:
+        contradiction = None if self.label is None else is_contradiction(self.label)
+        object.__setattr__(self, "contradiction", contradiction)
+        object.__setattr__(self, "kind", self.label if self.label in CATEGORIES else None)
+        object.__setattr__(self, "certainty", self._certainty())
+
+    def _certainty(self) -> str | None:
+        if self.contradiction is None or self.probability is None:
+            return None
+        right = self.probability if self.contradiction else 1 - self.probability
+        return next(name for name, least in CERTAINTIES.items() if right >= least) if self.checked else UNSURE
+
     @property
     def is_contradiction(self) -> bool | None:
-        """Whether the reply contradicts anything; None where there was nothing to judge."""
-        return None if self.label is None else is_contradiction(self.label)
+        """The same as ``contradiction``, by its earlier name."""
+        return self.contradiction

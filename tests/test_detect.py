@@ -23,7 +23,8 @@ def test_a_verdict_a_line_in_order(detect, tmp_path):
     code, (first, second, third), err = detect(file)
     assert code == 0
     assert [each["line"] for each in (first, second, third)] == [1, 3, 4]
-    fields = ["label", "score", "scores", "probability", "evidence", "checked", "reason", "reply", "further"]
+    decided = ["label", "contradiction", "kind", "certainty", "score", "scores", "probability"]
+    fields = [*decided, "evidence", "checked", "reason", "reply", "further"]
     assert list(first) == ["line", *fields]
     assert list(third) == ["line", "id", *fields]
     assert {**first, "line": 4, "id": "c"} == third

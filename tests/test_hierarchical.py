@@ -71,15 +71,13 @@ def decide(detector, *probabilities, rule=None):
     )
 
 
-def test_a_threshold_leaves_the_category_to_the_order_of_the_stages(detector):
-    kinds, probabilities = tuple(STAGES), dict(zip(STAGES, (0.6, 0.1, 0.9), strict=True))
+def test_the_first_stage_that_fires_names_the_label_of_a_row_and_the_surest_that_of_a_verdict(detector):
+    probabilities = dict(zip(STAGES, (0.6, 0.1, 0.9), strict=True))
     for rule, named in ((Rule(), "intra-sentence"), (Rule(offsets={"intra-sentence": -1.0}), "history")):
-        assert detector.classifier.choose_category(probabilities, rule, kinds) == named
         assert detector.classifier.choose_label(probabilities, rule) == named
-    # Of stages of which none fires, the surest; of some kinds, one of these.
-    low = dict(zip(STAGES, (0.2, 0.1, 0.3), strict=True))
-    assert detector.classifier.choose_category(low, Rule(), kinds) == "history"
-    assert detector.classifier.choose_category(probabilities, Rule(), ("role-confusion", "history")) == "history"
+    turns = [Turn(f"u{place}", f"b{place}", (2 * place,), (2 * place + 1,)) for place in range(2)]
+    case = Case(turns, 1, windows(turns, 1))
+    assert detector.verdict(case, [Prediction(probabilities)]).kind == "history"
 
 
 def test_a_prior_that_is_that_of_the_data_leaves_the_evidence_as_it_is(detector):

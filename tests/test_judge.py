@@ -123,7 +123,7 @@ def test_the_first_reply_is_judged_for_a_clash_within_it_alone(detector):
 def test_a_two_class_detector_says_that_it_cannot_judge_the_first_reply(two_class):
     verdict = two_class(chat("你养猫吗？", "我养猫，我从来没养过猫"))
     assert (verdict.label, verdict.checked) == (None, False)
-    assert "nothing was said before the reply" in verdict.reason
+    assert "this is the first reply" in verdict.reason
 
 
 def test_a_chat_without_a_reply_has_nothing_to_judge(detector):

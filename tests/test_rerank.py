@@ -147,7 +147,7 @@ def test_a_chat_without_a_message_is_an_empty_history(detector, two_class, repli
         assert {each.verdict.reply for each in ranked} == {(0,)}
     # What cannot be judged keeps the order of the bot.
     assert [each.index for each in ranked] == list(range(5))
-    assert "nothing was said before the reply" in ranked[0].verdict.reason
+    assert "this is the first reply" in ranked[0].verdict.reason
 
 
 @pytest.mark.parametrize(

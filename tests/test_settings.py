@@ -90,17 +90,23 @@ def test_an_operator_threshold_replaces_the_rule(calibrated, sample_rows):
         assert after.scores[NON_CONTRADICTION] > before.scores[NON_CONTRADICTION]
 
 
-def test_a_threshold_leaves_the_category_to_the_rule(detector, sample_rows):
+def test_the_kind_is_the_most_probable_one_that_is_asked_for(detector, sample_rows):
     chats = [chat(*(row[column] for column in ("u1", "b1", "u2", "b2"))) for row in sample_rows[:20]]
-    scores = [each.scores for each in detector.batch(chats)]
-    assert {max(CATEGORIES, key=each.__getitem__) for each in scores} != {"role-confusion"}
-    classifier = CheckpointClassifier(
-        detector.classifier.backend, "flatten", rule=Rule(offsets={"role-confusion": 30.0})
-    )
-    called = ContradictionDetector(classifier, Settings(threshold=0.0)).batch(chats)
-    assert {each.label for each in called} == {"role-confusion"}
-    allowed = ContradictionDetector(classifier, Settings(threshold=0.0, categories=("history",))).batch(chats)
-    assert {each.label for each in allowed} == {"history"}
+    called = detector.with_settings(threshold=0.0).batch(chats)
+    assert [each.kind for each in called] == [max(CATEGORIES, key=each.scores.__getitem__) for each in called]
+    assert len({each.kind for each in called}) > 1, "else it could not fail"
+    allowed = detector.with_settings(threshold=0.0, categories=[HISTORY]).batch(chats)
+    assert {each.kind for each in allowed} == {HISTORY}
+
+
+def test_without_a_threshold_the_cut_of_the_rule_decides_and_offsets_do_not(detector, sample_rows):
+    chats = [chat(*(row[column] for column in ("u1", "b1", "u2", "b2"))) for row in sample_rows[:20]]
+    cut = float(np.median([each.probability for each in detector.batch(chats)]))
+    rule = Rule(offsets={"role-confusion": 30.0}, cut=cut)
+    classifier = CheckpointClassifier(detector.classifier.backend, "flatten", rule=rule)
+    verdicts = ContradictionDetector(classifier).batch(chats)
+    assert [each.contradiction for each in verdicts] == [each.probability >= cut for each in verdicts]
+    assert len({each.contradiction for each in verdicts}) == 2
 
 
 def test_below_a_threshold_the_most_probable_of_the_other_labels_is_given(detector, random_model, sample_rows):

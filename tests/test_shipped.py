@@ -42,7 +42,8 @@ def test_the_pipeline_gives_the_probabilities_that_the_facade_calibrates(detecto
         (CHAT, "history", 0.8054),
         (("你会开车吗？", "我会开车，开了十年", "带我去兜风吧", "我不会开车"), "history", 0.8192),
         (("你好", "我是北京人", "北京好玩吗？", "我是上海人，没去过北京"), "history", 0.7444),
-        ((*BALL, "打了十年，上个月才第一次摸篮球"), "intra-sentence", 0.2065),
+        # A contradiction, but of another kind.
+        ((*BALL, "打了十年，上个月才第一次摸篮球"), "history", 0.3421),
         ((*BALL, "你从小学打到大学，这还用问我呀"), "role-confusion", 0.4329),
         (("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "它叫橘子"), "non-contradiction", 0.9305),
         # Wrong, and known to be: it is here so that a better detector is noticed.

@@ -74,7 +74,7 @@ def test_the_first_reply_may_go_unjudged_only_beside_others(random_model):
     first, second = two_class.scan(CHAT)
     assert (first.label, second.checked) == (None, True)
     assert_consistent(CHAT, detector=two_class, threshold=1.0)
-    assert "nothing was said before the reply" in failure(CHAT[:2], detector=two_class, threshold=1.0)
+    assert "this is the first reply" in failure(CHAT[:2], detector=two_class, threshold=1.0)
 
 
 def test_a_folder_is_loaded_once_a_process_also_from_the_variable(random_model, monkeypatch):

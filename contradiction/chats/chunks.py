@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import compress
 from typing import Any, Protocol
 
@@ -14,7 +14,6 @@ from contradiction.verdict import Verdict, is_unchecked
 # Windows in a chunk: enough for batches of inputs of similar length, few enough that a slow model shows results and a
 # killed run loses little.
 CHUNK_WINDOWS = 1024
-DIGITS = 6  # decimal places of a probability
 
 Record = dict[str, Any]
 OnBatch = Callable[[int], Any]
@@ -210,22 +209,8 @@ def filter_verdicts(chunk: JudgedChunk, tests: Sequence[Test]) -> JudgedChunk:
 
 def _record(entry: Entry, verdicts: list[Verdict], key: str, scan: bool) -> Record:
     named = {key: entry.number} if entry.id is None else {key: entry.number, "id": entry.id}
-    rounded = [_rounded(verdict) for verdict in verdicts]
+    rounded = [verdict.to_record() for verdict in verdicts]
     return {**named, "verdicts": rounded} if scan else {**named, **rounded[0]}
-
-
-def _rounded(verdict: Verdict) -> Record:
-    """The fields of a verdict with rounded probabilities; the label was decided with the exact ones.
-
-    Further digits depend on which inputs share a batch. The last digit that stays may still differ by one.
-    """
-    record = asdict(verdict)
-    for name in ("score", "probability"):
-        record[name] = record[name] and round(record[name], DIGITS)
-    record["scores"] = {label: round(score, DIGITS) for label, score in verdict.scores.items()}
-    for clash in record["further"]:
-        clash["score"] = round(clash["score"], DIGITS)
-    return record
 
 
 def to_json_line(record: Mapping[str, Any]) -> bytes:

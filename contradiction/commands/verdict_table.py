@@ -22,16 +22,16 @@ class TableOutput(ShownOutput):
         self._rows: list[tuple[str, ...]] = []
 
     def show(self, chunk: JudgedChunk) -> None:
-        """Adds a row for each verdict: the chat, the reply, the label, its score, and what the reply contradicts."""
+        """Adds a row for each verdict: the chat, the reply, what was decided, and what the reply contradicts."""
         usable = [entry for entry in chunk.entries if entry.messages is not None]
         for entry, verdicts in zip(usable, chunk.verdicts, strict=True):
             for verdict in verdicts:
                 messages = entry.messages or ()
                 label = NOT_JUDGED if verdict.label is None else verdict.label
-                score = "" if verdict.score is None else f"{verdict.score:.2f}"
+                chance = "" if verdict.probability is None else f"{verdict.probability:.2f}"
                 why = _text(messages, verdict.evidence) or verdict.reason or ""
                 name = str(entry.number if entry.id is None else entry.id)
-                self._rows.append((name, _text(messages, verdict.reply), label, score, why))
+                self._rows.append((name, _text(messages, verdict.reply), label, chance, verdict.certainty or "", why))
 
     def print(self) -> None:
         """Prints the table."""
@@ -41,8 +41,8 @@ class TableOutput(ShownOutput):
         from rich.text import Text
 
         table = Table(box=box.SIMPLE_HEAD)
-        for name in ("chat", "reply", "verdict", "score", "contradicts, or why unchecked"):
-            table.add_column(name, justify="right" if name == "score" else "left", overflow="fold")
+        for name in ("chat", "reply", "verdict", "probability", "certainty", "contradicts, or why unchecked"):
+            table.add_column(name, justify="right" if name == "probability" else "left", overflow="fold")
         for cells in self._rows:
             # As Text, because a chat may hold what looks like markup.
             table.add_row(

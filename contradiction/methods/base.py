@@ -185,12 +185,8 @@ class Classifier(ABC):
         """The probability of every label."""
 
     @abstractmethod
-    def choose_label(self, probabilities: Mapping[str, float], rule: Rule, allowed: Sequence[str] = ()) -> str:
-        """The label by a decision rule, out of those allowed; by default out of all."""
-
-    @abstractmethod
-    def choose_category(self, probabilities: Mapping[str, float], rule: Rule, categories: Sequence[str]) -> str:
-        """The category by a decision rule, where it is known that there is a contradiction of one of them."""
+    def choose_label(self, probabilities: Mapping[str, float], rule: Rule) -> str:
+        """The label by a decision rule."""
 
     def choose_binary_label(self, probabilities: Mapping[str, float], rule: Rule) -> str | None:
         """The label of ``2-class`` by a decision rule; None for labels that cannot be merged."""
@@ -202,7 +198,10 @@ class Classifier(ABC):
     def classify(
         self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None
     ) -> list[Classification]:
-        """Classifies rows by the model's own decision rule; see :meth:`predict` for the arguments."""
+        """Classifies rows by the model's own decision rule, as evaluations do; see :meth:`predict` for the arguments.
+
+        A verdict on a chat is decided by :class:`contradiction.judge.Judge` instead.
+        """
         classifications = []
         for prediction in self.predict(rows, batch_size=batch_size, on_batch=on_batch):
             probabilities, uncalibrated = prediction.probabilities, self.uncalibrated(prediction.probabilities)

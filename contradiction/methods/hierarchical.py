@@ -22,8 +22,8 @@ class HierarchicalClassifier(Classifier):
 
     The first stage that gives its category more than one half decides; the later ones then do not count. The
     probability of a contradiction is that of the stage with the highest probability, so it exceeds one half exactly
-    where a stage fires. The categories share it in proportion to the probabilities of their stages. So the category
-    that is decided on may not be the most probable one.
+    where a stage fires. The categories share it in proportion to the probabilities of their stages. So the label of
+    :meth:`choose_label` may not be the most probable one.
 
     Args:
         stages: classifiers, each of which tells one category from all other rows.
@@ -116,17 +116,10 @@ class HierarchicalClassifier(Classifier):
             for name in self.labels
         }
 
-    def choose_label(self, probabilities: Mapping[str, float], rule: Rule, allowed: Sequence[str] = ()) -> str:
+    def choose_label(self, probabilities: Mapping[str, float], rule: Rule) -> str:
         """The category of the first stage that fires, after the offsets."""
         log_odds = self._log_odds(probabilities, rule)
-        fired = (stage for stage in log_odds if log_odds[stage] >= 0 and (not allowed or stage in allowed))
-        return next(fired, NON_CONTRADICTION)
-
-    def choose_category(self, probabilities: Mapping[str, float], rule: Rule, categories: Sequence[str]) -> str:
-        """The category of the first stage that fires, after the offsets; where none fires, the most probable one."""
-        log_odds = self._log_odds(probabilities, rule)
-        fired = (stage for stage in log_odds if log_odds[stage] >= 0 and stage in categories)
-        return next(fired, max(categories, key=log_odds.__getitem__))
+        return next((stage for stage in log_odds if log_odds[stage] >= 0), NON_CONTRADICTION)
 
     def _log_odds(self, probabilities: Mapping[str, float], rule: Rule) -> dict[str, float]:
         """The log-odds of the stages after the offsets, in the order in which the stages decide."""

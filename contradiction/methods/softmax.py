@@ -127,16 +127,11 @@ class SoftmaxClassifier(Classifier):
         """The probability of every label."""
         return dict(probabilities)
 
-    def choose_label(self, probabilities: Mapping[str, float], rule: Rule, allowed: Sequence[str] = ()) -> str:
+    def choose_label(self, probabilities: Mapping[str, float], rule: Rule) -> str:
         """The most probable label after the offsets; of two labels, the contradiction from the cut on."""
-        names = [name for name in self.labels if not allowed or name in allowed]
-        if len(self.labels) == 2 and len(names) == 2:
-            contradiction = next(name for name in names if name in CONTRADICTIONS[self.task])
-            other = next(name for name in names if name != contradiction)
+        if len(self.labels) == 2:
+            contradiction = next(name for name in self.labels if name in CONTRADICTIONS[self.task])
+            other = next(name for name in self.labels if name != contradiction)
             return contradiction if probabilities[contradiction] >= rule.cut else other
-        return self.choose_category(probabilities, rule, names)
-
-    def choose_category(self, probabilities: Mapping[str, float], rule: Rule, categories: Sequence[str]) -> str:
-        """The most probable category after the offsets."""
-        logs = np.log(np.maximum([probabilities[name] for name in categories], TINY))
-        return categories[int(np.argmax(logs + [rule.offsets.get(name, 0.0) for name in categories]))]
+        logs = np.log(np.maximum([probabilities[name] for name in self.labels], TINY))
+        return self.labels[int(np.argmax(logs + [rule.offsets.get(name, 0.0) for name in self.labels]))]

@@ -92,31 +92,6 @@ def test_what_is_no_chat_is_said_in_chinese_too(judging, wording, text):
     assert not re.search("[A-Za-z]", str(error.value).replace("JSON", "").replace("messages", ""))
 
 
-def test_a_label_that_is_not_the_most_probable_is_explained(wording):
-    scores = {NON_CONTRADICTION: 0.5, HISTORY: 0.4}
-    note = "Another label is more probable; the decision rule calls rare kinds from lower probabilities."
-    assert note == wording.headline(Verdict(HISTORY, 0.4, scores)).split("\n\n")[1]
-    assert note not in wording.headline(Verdict(NON_CONTRADICTION, 0.5, scores))
-
-
-def test_the_shipped_detector_gets_an_example_of_each_category_right_and_the_page_says_what_it_says(
-    app, shipped_detector
-):
-    said = [
-        (name, shipped_detector(messages(*context, reply)).label, reply)
-        for context, replies in app.examples()
-        for name, reply in replies.items()
-    ]
-    assert {name for name, label, _ in said if name == label} == set(LABELS["4-class"])
-    shown = [
-        label
-        for part in app.build(shipped_detector).config["components"]
-        for label in part["props"].get("sample_labels") or []
-        if " → " in label  # else of a whole chat
-    ]
-    assert shown == [f"{name}: {reply} → {label}" for name, label, reply in said]
-
-
 def test_the_card_of_the_space_prints_what_the_shipped_detector_says(wording, shipped_detector):
     text = (ROOT / "space" / "README.md").read_text(encoding="utf-8")
     utterances = json.loads(f"[{re.search(r'page.predict.(.*?), api_name', text, flags=re.DOTALL)[1]}]")

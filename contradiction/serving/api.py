@@ -1,0 +1,148 @@
+"""The REST service: the routes of ``cdconv serve``, which the page has too."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, PlainTextResponse
+from starlette.middleware import Middleware
+
+from contradiction import __version__
+from contradiction.errors import InputError
+from contradiction.serving import bodies
+from contradiction.serving.guard import Guard
+from contradiction.serving.joining import Busy, Cancelled, Late
+from contradiction.serving.metrics import Metrics
+from contradiction.serving.service import Service
+
+T = TypeVar("T")
+POSTS = tuple(f"/v1/{name}" for name in ("judge", "scan", "rerank", "check", "clauses"))
+PATHS = (*POSTS, "/healthz", "/metrics")
+WATCH = 0.25  # seconds between looks whether the caller is still there
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    status: {"model": bodies.Refusal, "description": said}
+    for status, said in (
+        (413, "The request is too large."),
+        (422, "The input is not usable."),
+        (503, "The service is busy; try again."),
+        (504, "The answer took too long."),
+    )
+}
+
+
+def application(service: Service, token: str | None = None) -> FastAPI:
+    """The service as an application of its own.
+
+    Args:
+        service: what judges.
+        token: what callers have to send as ``Authorization: Bearer TOKEN``; None for no token.
+    """
+    metrics = Metrics(PATHS)
+    app = FastAPI(
+        title="CDConv",
+        summary="Finds the replies in which a Chinese chatbot contradicts itself.",
+        version=__version__,
+        middleware=[Middleware(Guard, body=service.limits.body, metrics=metrics, token=token)],
+    )
+    app.include_router(router(service, metrics))
+    for kind, handler in HANDLERS.items():
+        app.add_exception_handler(kind, handler)
+    return app
+
+
+def router(service: Service, metrics: Metrics) -> APIRouter:
+    """The routes of the service."""
+    routes = APIRouter(responses=REFUSALS)
+
+    @routes.post("/v1/judge", response_model=bodies.Verdict, summary="Judge the last reply of a chat")
+    async def judge(request: Request, body: bodies.ChatRequest) -> Any:
+        return await _answer(service, request, lambda: service.judge(**_given(body)))
+
+    @routes.post("/v1/scan", response_model=bodies.Verdicts, summary="Judge every reply of a chat")
+    async def scan(request: Request, body: bodies.ChatRequest) -> Any:
+        return {"verdicts": await _answer(service, request, lambda: service.scan(**_given(body)))}
+
+    @routes.post("/v1/rerank", response_model=bodies.Ranking, summary="Order candidate replies")
+    async def rerank(request: Request, body: bodies.RerankRequest) -> Any:
+        return {"ranked": await _answer(service, request, lambda: service.rerank(**_given(body)))}
+
+    @routes.post("/v1/check", response_model=bodies.Verdict, summary="Judge a reply against facts about the bot")
+    async def check(request: Request, body: bodies.CheckRequest) -> Any:
+        return await _answer(service, request, lambda: service.check(**_given(body)))
+
+    @routes.post("/v1/clauses", response_model=bodies.Clauses, summary="Find the two clauses that clash")
+    async def clauses(request: Request, body: bodies.ChatRequest) -> Any:
+        return {"clauses": await _answer(service, request, lambda: service.clauses(**_given(body)))}
+
+    @routes.get("/healthz", summary="Whether the service answers")
+    async def healthz() -> dict[str, str]:
+        return {"status": "ok", "model": Path(service.detector.name).name, "version": __version__}
+
+    @routes.get("/metrics", summary="Counts for Prometheus", response_class=PlainTextResponse)
+    async def measured() -> str:
+        joined = service.predictions
+        return metrics.text(
+            {
+                "cdconv_requests_working": ("Requests that are worked on.", service.working),
+                "cdconv_rows_waiting": ("Rows that wait to be predicted.", joined.waiting),
+                "cdconv_rows_total": ("Rows predicted.", joined.rows),
+                "cdconv_rows_repeated_total": ("Rows asked for again, and known.", joined.repeated),
+                "cdconv_passes_total": ("Forward passes.", joined.passes),
+            }
+        )
+
+    return routes
+
+
+def _given(body: bodies.Options) -> dict[str, Any]:
+    return body.model_dump(exclude_none=True)
+
+
+async def _answer(service: Service, request: Request, call: Callable[[], T]) -> T:
+    """Runs a call in a thread; it ends where the caller has gone."""
+    ticket = service.ticket()
+    with service.place():
+        work = asyncio.get_running_loop().run_in_executor(service.pool, service.answer, call, ticket)
+        try:
+            while not (await asyncio.wait([work], timeout=WATCH))[0]:
+                ticket.cancelled = ticket.cancelled or await request.is_disconnected()
+            return work.result()
+        except asyncio.CancelledError:
+            ticket.cancelled = True
+            raise
+
+
+async def _unusable(request: Request, error: Exception) -> JSONResponse:
+    return JSONResponse({"error": _in_words(error)}, 422)
+
+
+def _in_words(error: Exception) -> str:
+    if not isinstance(error, RequestValidationError):
+        return str(error)
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"] if part != "body")
+    return f"{place}: {first['msg']}" if place else str(first["msg"])
+
+
+async def _busy(request: Request, error: Exception) -> JSONResponse:
+    return JSONResponse({"error": "the service is busy; try again soon"}, 503, {"retry-after": "2"})
+
+
+async def _late(request: Request, error: Exception) -> JSONResponse:
+    return JSONResponse({"error": "the answer took too long; send a shorter chat, or set max_turns"}, 504)
+
+
+async def _gone(request: Request, error: Exception) -> JSONResponse:
+    return JSONResponse({"error": "the caller has gone"}, 499)
+
+
+HANDLERS: dict[type[Exception], Any] = {
+    InputError: _unusable,
+    RequestValidationError: _unusable,
+    Busy: _busy,
+    Late: _late,
+    Cancelled: _gone,
+}

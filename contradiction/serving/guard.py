@@ -1,0 +1,116 @@
+"""What is asked of every request before it is read: a size, and a token where there is one; and headers of answers."""
+
+import hmac
+import json
+import time
+from contextlib import suppress
+from typing import Any
+
+from starlette.datastructures import Headers, MutableHeaders
+
+from contradiction.serving.metrics import Metrics
+
+HEADERS = {"x-content-type-options": "nosniff", "referrer-policy": "no-referrer"}
+NOT_KEPT = {"cache-control": "no-store"}
+OURS = ("/v1/", "/healthz", "/metrics")  # the paths of the service
+NEEDED = "a token is needed: Authorization: Bearer TOKEN"
+NEEDED = "a token is needed: Authorization: Bearer TOKEN"
+OPEN = ("/healthz",)  # answered without a token
+
+
+class Guard:
+    """ASGI middleware around the service.
+
+    Args:
+        app: the service.
+        body: the most bytes of a request.
+        token: what a caller has to send as ``Authorization: Bearer TOKEN``; None for no token.
+        metrics: counts the answers.
+        elsewhere: the most bytes of a request to another path than those of the service; by default the same.
+    """
+
+    def __init__(
+        self, app: Any, *, body: int, metrics: Metrics, token: str | None = None, elsewhere: int | None = None
+    ) -> None:
+        self.app, self.metrics, self.token = app, metrics, token
+        self.body, self.elsewhere = body, body if elsewhere is None else elsewhere
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answers one request."""
+        if scope["type"] != "http":
+            return await self.app(scope, receive, send)
+        started, headers, status = time.monotonic(), Headers(scope=scope), 500
+        ours = scope["path"].startswith(OURS)
+        most = self.body if ours else self.elsewhere
+
+        async def answer(message: Any) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                MutableHeaders(raw=message["headers"]).update(HEADERS | (NOT_KEPT if ours else {}))
+            await send(message)
+
+        try:
+            if not self._knows(scope["path"], headers):
+                await _refuse(
+                    answer, 401, "a token is needed: Authorization: Bearer TOKEN", {"www-authenticate": "Bearer"}
+                )
+            elif not _fits(headers.get("content-length"), most):
+                await _refuse(answer, 413, _too_large(most))
+            else:
+                await self._read(scope, receive, answer, most)
+        finally:
+            self.metrics.add(scope["path"], status, time.monotonic() - started)
+
+    async def _read(self, scope: Any, receive: Any, send: Any, most: int) -> None:
+        """Hands over the body part by part; a body without a length is refused where it grows too large."""
+        size, refused, started = 0, False, False
+
+        async def bounded() -> Any:
+            nonlocal size, refused
+            message = await receive()
+            size += len(message.get("body", b""))
+            if size > most and not started:
+                refused = True
+                raise _TooLarge
+            return message
+
+        async def watched(message: Any) -> None:
+            nonlocal started
+            if not refused:  # what the service makes of a body that ends too early is not sent
+                started = True
+                await send(message)
+
+        with suppress(_TooLarge):
+            await self.app(scope, bounded, watched)
+        if refused:
+            await _refuse(send, 413, _too_large(most))
+
+    def _knows(self, path: str, headers: Headers) -> bool:
+        given = headers.get("authorization", "").encode()
+        return not self.token or path in OPEN or hmac.compare_digest(given, f"Bearer {self.token}".encode())
+
+
+def _too_large(most: int) -> str:
+    return f"the request is too large; at most {most:,} bytes are read"
+
+
+class _TooLarge(Exception):
+    pass
+
+
+def _fits(length: str | None, most: int) -> bool:
+    return length is None or (length.isdecimal() and int(length) <= most)
+
+
+async def _refuse(send: Any, status: int, reason: str, headers: dict[str, str] | None = None) -> None:
+    body = json.dumps({"error": reason}).encode()
+    raw = {
+        "content-type": "application/json",
+        "content-length": str(len(body)),
+        "connection": "close",
+        **(headers or {}),
+    }
+    fields = [(name.encode(), value.encode()) for name, value in raw.items()]
+    await send({"type": "http.response.start", "status": status, "headers": fields})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,24 @@
+"""What one request may ask of the service."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one request may ask of the service.
+
+    Attributes:
+        body: the most bytes of a request.
+        messages: the most messages of a chat.
+        candidates: the most candidates to rank, or facts to check against.
+        cost: the most characters that may be read: those of every pair of replies that is compared.
+        seconds: the longest time to answer.
+        requests: how many requests are worked on at a time; beyond them, the service says that it is busy.
+    """
+
+    body: int = 512 * 1024
+    messages: int = 400
+    candidates: int = 64
+    cost: int = 40_000
+    seconds: float = 30.0
+    requests: int = 256

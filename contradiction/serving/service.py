@@ -1,0 +1,112 @@
+"""A detector for many callers at a time: one place that judges for the REST service and for the page."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from threading import Lock
+from typing import Any, TypeVar
+
+from contradiction.conversation import Messages
+from contradiction.detector import ContradictionDetector
+from contradiction.errors import InputError
+from contradiction.serving.joining import Busy, JoinedPredictions, Ticket, joined, serving
+from contradiction.serving.limits import Limits
+
+Record = dict[str, Any]
+T = TypeVar("T")
+THREADS = 64  # which wait for the one that predicts; as many requests can share forward passes
+
+
+class Service:
+    """Judges chats for many callers at a time. Its methods may be called from any thread.
+
+    Args:
+        detector: the detector.
+        limits: what one request may ask.
+
+    Attributes:
+        predictions: what joins the requests, and counts.
+        pool: the threads in which requests wait.
+        working: how many requests are worked on.
+
+    Raises:
+        InputError: the detector judges no replies.
+    """
+
+    def __init__(self, detector: ContradictionDetector, limits: Limits | None = None) -> None:
+        detector.check_judges_replies()
+        self.limits = limits or Limits()
+        self.predictions = JoinedPredictions(detector.classifier)
+        self.detector = ContradictionDetector(joined(detector.classifier, self.predictions), detector.settings)
+        self.pool = ThreadPoolExecutor(THREADS, "requests")
+        self.working = 0
+        self._lock = Lock()
+
+    def ticket(self) -> Ticket:
+        """A ticket for one request, which starts now."""
+        return Ticket(until=time.monotonic() + self.limits.seconds, cost=self.limits.cost)
+
+    def judge(self, messages: Messages, **settings: Any) -> Record:
+        """The verdict on the last reply of a chat, as a record; settings as of ``Settings``."""
+        self._check_chat(messages)
+        return self._with(settings)(messages).to_record()
+
+    def scan(self, messages: Messages, **settings: Any) -> list[Record]:
+        """The verdicts on every reply of a chat, as records."""
+        self._check_chat(messages)
+        return [verdict.to_record() for verdict in self._with(settings).scan(messages)]
+
+    def rerank(self, messages: Messages, candidates: Sequence[str], **settings: Any) -> list[Record]:
+        """The candidates with their verdicts, the least likely contradiction first."""
+        self._check_chat(messages)
+        self._check_count(candidates, "candidates")
+        ranked = self._with(settings).rerank(messages, candidates)
+        return [{"index": each.index, "reply": each.reply, "verdict": each.verdict.to_record()} for each in ranked]
+
+    def check(self, facts: Sequence[str], reply: str, question: str = "", **settings: Any) -> Record:
+        """The verdict on a reply against facts about the bot."""
+        self._check_count(facts, "facts")
+        return self._with(settings).check(facts, reply, question).to_record()
+
+    def clauses(self, messages: Messages, **settings: Any) -> list[Record]:
+        """The two clauses that clash in the last reply of a chat; empty where there are none."""
+        self._check_chat(messages)
+        found = self._with(settings).locate(messages)
+        spans = (found.earlier, found.later) if found else ()
+        return [{"message": span.message, "start": span.start, "end": span.end} for span in spans]
+
+    def answer(self, call: Callable[[], T], ticket: Ticket | None = None) -> T:
+        """Answers one request in this thread.
+
+        Raises:
+            InputError: the input is not usable, or the request asks for more than it may.
+            Busy, Late, Cancelled: it cannot be answered.
+        """
+        with serving(ticket or self.ticket()):
+            return call()
+
+    @contextmanager
+    def place(self) -> Iterator[None]:
+        """A place among the requests that are worked on; raises Busy where there is none."""
+        with self._lock:
+            if self.working >= self.limits.requests:
+                raise Busy
+            self.working += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self.working -= 1
+
+    def _with(self, settings: dict[str, Any]) -> ContradictionDetector:
+        given = {name: value for name, value in settings.items() if value is not None}
+        return self.detector.with_settings(**given) if given else self.detector
+
+    def _check_chat(self, messages: Messages) -> None:
+        if isinstance(messages, Sequence) and len(messages) > self.limits.messages:
+            raise InputError(f"the chat has {len(messages):,} messages; at most {self.limits.messages:,} are allowed")
+
+    def _check_count(self, values: Sequence[str], name: str) -> None:
+        if isinstance(values, Sequence) and len(values) > self.limits.candidates:
+            raise InputError(f"{name} are {len(values):,}; at most {self.limits.candidates:,} are allowed")

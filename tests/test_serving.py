@@ -1,0 +1,244 @@
+"""The REST service: verdicts of the façade, for many callers at a time, and refusals in words."""
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from chats import chat
+from starlette.testclient import TestClient
+
+from contradiction.detector import ContradictionDetector
+from contradiction.methods.base import Prediction
+from contradiction.serving.api import application
+from contradiction.serving.joining import Busy, Cancelled, JoinedPredictions, Late, Ticket, serving
+from contradiction.serving.limits import Limits
+from contradiction.serving.service import Service
+
+CHAT = chat("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
+
+
+@pytest.fixture(scope="module")
+def detector(random_model):
+    return ContradictionDetector.from_pretrained(random_model("4-class"))
+
+
+@pytest.fixture(scope="module")
+def client(detector):
+    with TestClient(application(Service(detector))) as client:
+        yield client
+
+
+def bounded(detector, token=None, **limits):
+    return TestClient(application(Service(detector, Limits(**limits)), token))
+
+
+def post(client, path, **body):
+    answer = client.post(f"/v1/{path}", json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def refusal(answer):
+    return answer.status_code, answer.json()["error"]
+
+
+def same(record, verdict):
+    expected = verdict.to_record()
+    assert record["label"] == expected["label"]
+    assert record["scores"] == pytest.approx(expected["scores"], abs=2e-6)
+    assert [*record] == [*expected]
+
+
+def test_it_says_what_the_facade_says(client, detector):
+    same(post(client, "judge", messages=CHAT), detector(CHAT))
+    for record, verdict in zip(post(client, "scan", messages=CHAT)["verdicts"], detector.scan(CHAT), strict=True):
+        same(record, verdict)
+    ranked = detector.rerank(CHAT[:3], ["我没养过猫呀", "它叫橘子"])
+    answer = post(client, "rerank", messages=CHAT[:3], candidates=["我没养过猫呀", "它叫橘子"])["ranked"]
+    assert [(each["index"], each["reply"]) for each in answer] == [(each.index, each.reply) for each in ranked]
+    same(answer[0]["verdict"], ranked[0].verdict)
+    same(
+        post(client, "check", facts=["我没有养宠物"], reply="我家的猫叫橘子"),
+        detector.check(["我没有养宠物"], "我家的猫叫橘子"),
+    )
+
+
+def test_settings_are_those_of_the_library(client, detector):
+    settings = {"threshold": 0.0, "categories": ["history"], "max_turns": 1}
+    same(post(client, "judge", messages=CHAT, **settings), detector.with_settings(**settings)(CHAT))
+
+
+def test_the_clauses_that_clash_are_places_in_messages(client):
+    found = post(client, "clauses", messages=CHAT, threshold=0.0, categories=["history"])["clauses"]
+    assert [each["message"] for each in found] == [1, 3]
+    assert post(client, "clauses", messages=CHAT, threshold=1.0)["clauses"] == []
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "said"),
+    [
+        ("judge", {}, "messages: Field required"),
+        ("judge", {"messages": []}, "messages is empty"),
+        ("judge", {"messages": [{"role": "bot", "content": "x"}]}, "messages[0]: role 'bot'"),
+        ("judge", {"messages": CHAT, "threshold": 7}, "threshold 7"),
+        ("judge", {"messages": CHAT, "model": "/etc/passwd"}, "model: Extra inputs are not permitted"),
+        ("scan", {"messages": CHAT * 200}, "the chat has 800 messages; at most 400 are allowed"),
+        ("scan", {"messages": chat(*["好" * 99] * 100)}, "the chat is too long to be judged at once"),
+        ("rerank", {"messages": CHAT, "candidates": ["好"]}, "the last message before a reply must be the user's"),
+        ("rerank", {"messages": CHAT[:3], "candidates": ["好"] * 65}, "candidates are 65; at most 64 are allowed"),
+    ],
+)
+def test_what_is_not_usable_is_refused_in_words(client, path, body, said):
+    status, error = refusal(client.post(f"/v1/{path}", json=body))
+    assert status == 422
+    assert said in error
+
+
+def test_what_is_no_json_or_too_large_is_refused_in_words(client):
+    status, error = refusal(client.post("/v1/judge", content=b"{bad", headers={"content-type": "application/json"}))
+    assert (status, "JSON" in error) == (422, True)
+    for body in (b"x" * 600_000, iter([b"x" * 300_000] * 2)):  # with a length, and without one
+        status, error = refusal(client.post("/v1/judge", content=body, headers={"content-type": "application/json"}))
+        assert (status, error) == (413, "the request is too large; at most 524,288 bytes are read")
+
+
+def test_a_token_is_asked_for_where_there_is_one(detector):
+    with bounded(detector, token="geheim") as client:
+        assert client.get("/healthz").status_code == 200
+        for headers in ({}, {"authorization": "Bearer other"}):
+            assert client.post("/v1/judge", json={"messages": CHAT}, headers=headers).status_code == 401
+        right = {"authorization": "Bearer geheim"}
+        assert client.post("/v1/judge", json={"messages": CHAT}, headers=right).status_code == 200
+
+
+def test_it_counts_what_it_answers(detector):
+    with bounded(detector) as client:
+        for _ in range(2):
+            post(client, "judge", messages=CHAT)
+        client.post("/v1/judge", json={})
+        client.get("/nowhere")
+        lines = client.get("/metrics").text.splitlines()
+    assert 'cdconv_requests_total{path="/v1/judge",status="200"} 2' in lines
+    assert 'cdconv_requests_total{path="/v1/judge",status="422"} 1' in lines
+    assert 'cdconv_requests_total{path="other",status="404"} 1' in lines
+    assert "cdconv_rows_total 1" in lines
+    assert "cdconv_rows_repeated_total 1" in lines
+
+
+def test_answers_are_read_as_what_they_are_and_kept_by_nobody(client):
+    headers = client.get("/healthz").headers
+    assert (headers["x-content-type-options"], headers["cache-control"]) == ("nosniff", "no-store")
+
+
+def test_concurrent_requests_share_forward_passes_and_get_their_own_verdicts(detector, sample_chats):
+    service = Service(detector)
+    chats = sample_chats[:60]
+    with TestClient(application(service)) as client, ThreadPoolExecutor(30) as pool:
+        answers = list(pool.map(lambda each: post(client, "judge", messages=each), chats))
+    for answer, each in zip(answers, chats, strict=True):
+        same(answer, detector(each))
+    assert service.predictions.passes < service.predictions.rows
+
+
+class Slow:
+    """Predicts after it is let go, and remembers what it was asked for together."""
+
+    columns = ("b2",)
+
+    def __init__(self):
+        self.asked, self.go = [], threading.Event()
+
+    def predict(self, rows, **_):
+        self.go.wait(10)
+        self.asked.append([row["b2"] for row in rows])
+        if any(row["b2"] == "bad" for row in rows):
+            raise ValueError("bad")
+        return [Prediction({"none": float(len(row["b2"]))}) for row in rows]
+
+
+def ticket(seconds=10.0, cost=1_000_000):
+    return Ticket(until=time.monotonic() + seconds, cost=cost)
+
+
+def ask(predictions, texts, its):
+    with serving(its):
+        return [each.probabilities["none"] for each in predictions([{"b2": text} for text in texts])]
+
+
+def wait_for(condition):
+    until = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.005)
+
+
+def test_a_light_request_does_not_wait_for_heavy_ones():
+    slow = Slow()
+    predictions = JoinedPredictions(slow)
+    with ThreadPoolExecutor(8) as pool:
+        heavy = [pool.submit(ask, predictions, [f"{each}-{n}" for n in range(500)], ticket()) for each in range(6)]
+        wait_for(lambda: predictions.waiting > 2500)
+        light = pool.submit(ask, predictions, ["light"], ticket())
+        wait_for(lambda: predictions.waiting > 2936 - 64)
+        time.sleep(0.05)
+        slow.go.set()
+        assert light.result() == [5.0]
+        assert all(len(each.result()) == 500 for each in heavy)
+    first = next(number for number, texts in enumerate(slow.asked) if "light" in texts)
+    assert first <= 3
+    assert len(slow.asked) >= 3000 // 64
+
+
+def test_a_request_that_nobody_waits_for_is_not_worked_on():
+    slow = Slow()
+    predictions = JoinedPredictions(slow)
+    gone, late = ticket(), ticket(seconds=0.2)
+    with ThreadPoolExecutor(3) as pool:
+        first = pool.submit(ask, predictions, ["first"], ticket())
+        wait_for(lambda: predictions._thread and not predictions.waiting)
+        others = [
+            pool.submit(ask, predictions, [f"{name}-{n}" for n in range(300)], each)
+            for name, each in (("gone", gone), ("late", late))
+        ]
+        wait_for(lambda: predictions.waiting == 600)
+        gone.cancelled = True
+        time.sleep(0.25)
+        slow.go.set()
+        assert first.result() == [5.0]
+        for other, error in zip(others, (Cancelled, Late), strict=True):
+            with pytest.raises(error):
+                other.result()
+    assert slow.asked == [["first"]]
+
+
+def test_an_error_ends_the_requests_that_met_it_and_no_other():
+    slow = Slow()
+    slow.go.set()
+    predictions = JoinedPredictions(slow)
+    with pytest.raises(ValueError, match="bad"):
+        ask(predictions, ["bad"], ticket())
+    assert ask(predictions, ["good"], ticket()) == [4.0]
+
+
+def test_more_than_can_be_answered_soon_is_refused():
+    slow = Slow()
+    predictions = JoinedPredictions(slow, waiting=100)
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(ask, predictions, [str(n) for n in range(200)], ticket())
+        wait_for(lambda: 0 < predictions.waiting < 200)
+        with pytest.raises(Busy):
+            ask(predictions, ["more"], ticket())
+        slow.go.set()
+        assert len(first.result()) == 200
+    assert ask(predictions, ["more"], ticket()) == [4.0]
+
+
+def test_what_is_remembered_is_bounded():
+    slow = Slow()
+    slow.go.set()
+    predictions = JoinedPredictions(slow, remembered=10)
+    for number in range(50):
+        ask(predictions, [str(number)], ticket())
+    ask(predictions, ["49"], ticket())
+    assert (len(predictions._known), predictions.rows, predictions.repeated) == (10, 50, 1)
