@@ -4,7 +4,7 @@ BACKBONE ?=
 TRAIN ?=
 BIN = .venv/bin
 
-.PHONY: setup demo test coverage lint clean reproduce-shipped
+.PHONY: setup demo test fuzz coverage lint clean sbom audit licences reproduce-shipped
 
 setup: .venv/.ready
 
@@ -22,6 +22,11 @@ demo: setup
 test: setup .venv-legacy/.ready lint
 	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n logical --maxprocesses 4 --dist loadfile
 
+# The fuzz tests with many more inputs: some 10^5, in half an hour or more.
+FUZZ ?= 20000
+fuzz: setup
+	CDCONV_FUZZ=$(FUZZ) HF_HUB_OFFLINE=1 $(BIN)/python -m pytest tests/test_fuzz.py tests/test_hostile.py
+
 # Coverage is measured apart from the tests, because tracing makes them half as slow again.
 coverage: setup
 	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n logical --maxprocesses 4 --dist loadfile --cov --cov-report=term:skip-covered
@@ -34,6 +39,22 @@ lint: setup
 # An older `datasets`, without torch, for the tests of the loading script. Where it cannot be made they are skipped.
 .venv-legacy/.ready: requirements-legacy.txt
 	-$(PYTHON) -m venv .venv-legacy && .venv-legacy/bin/pip install --quiet --disable-pip-version-check -r $< && touch $@
+
+# What is installed: as a bill of materials (CycloneDX), against the published advisories, and under which licences.
+sbom: setup .venv-audit/.ready
+	.venv-audit/bin/cyclonedx-py environment $(BIN)/python --pyproject pyproject.toml --output-reproducible -o sbom.json
+
+audit: .venv-audit/.ready
+	.venv-audit/bin/pip-audit -r requirements.txt
+
+licences: setup .venv-audit/.ready
+	.venv-audit/bin/pip-licenses --python $(BIN)/python --ignore-packages cdconv --no-version --order=name --format=markdown \
+		| sed '1i # Licences of the packages that `make setup` installs\n' > docs/licences.md
+
+.venv-audit/.ready:
+	$(PYTHON) -m venv .venv-audit
+	.venv-audit/bin/pip install --quiet --disable-pip-version-check cyclonedx-bom==7.5.0 pip-audit==2.10.1 pip-licenses==5.5.5
+	touch $@
 
 # The shipped detector, from its backbone to the end: the NLI stage, five teachers, two students, and the mean of these; about
 # six and a half hours on a CPU with bf16 instructions. What is finished is not made again.
@@ -66,4 +87,4 @@ reproduce-shipped: setup
 
 # What can be made again in minutes; trained models stay.
 clean:
-	rm -rf .venv .venv-legacy cdconv cdconv-sample
+	rm -rf .venv .venv-legacy .venv-audit sbom.json cdconv cdconv-sample

@@ -20,7 +20,7 @@ from contradiction.commands import (
     serve,
     train,
 )
-from contradiction.errors import INTERRUPTED, InputError
+from contradiction.errors import CLOSED_PIPE, INTERRUPTED, InputError
 
 app = typer.Typer(
     help="Contradictions in Chinese conversations: data set, training, evaluation, detection.",
@@ -67,11 +67,18 @@ def _root(
 
 def main() -> None:
     """The entry point: an error that the user can mend is one line on stderr and exit code 2."""
+    for stream in filter(None, (sys.stdout, sys.stderr)):
+        if hasattr(stream, "reconfigure"):  # Chinese on a terminal that knows none is no reason to stop
+            stream.reconfigure(errors="backslashreplace")
     try:
         code = app(standalone_mode=False)
         if code == INTERRUPTED:
             raise KeyboardInterrupt
         sys.exit(code)
+    except SystemExit as ended:
+        if isinstance(ended.__context__, BrokenPipeError):  # which Typer turns into the code 1
+            sys.exit(CLOSED_PIPE)
+        raise
     except typer.TyperException as error:
         if type(error).__name__ == "NoArgsIsHelpError":  # the help has been shown, and is all there is to say
             sys.exit(2)

@@ -4,10 +4,9 @@ import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from reprlib import Repr
 from typing import Any
 
-from contradiction.errors import InputError, kind_of
+from contradiction.errors import InputError, kind_of, shown
 
 USER, ASSISTANT = "user", "assistant"
 TOOLS = ("tool", "function")
@@ -117,16 +116,21 @@ def read_message(message: object, where: str) -> Utterance:
     if "role" not in message:
         raise InputError(f"{where} has no 'role'; it must be {MESSAGE}")
     role = message["role"]
-    if role not in ROLES:
-        raise InputError(f"{where}: role {_short(role)}; allowed are {', '.join(ROLES)}")
+    if not isinstance(role, str) or role not in ROLES:
+        raise InputError(f"{where}: role {shown(role)}; allowed are {', '.join(ROLES)}")
     if role in TOOLS:
         return Utterance(role, "", skipped=True)
-    calls = role == ASSISTANT and any(message.get(key) for key in CALLS)
+    calls = role == ASSISTANT and any(_is_given(message.get(key)) for key in CALLS)
     if "content" not in message and not calls:
         raise InputError(f"{where} has no 'content'; it must be {MESSAGE}")
     text, unread = _read_content(role, message, where)
     only_calls = calls and is_blank(text) and unread is None
     return Utterance(role, text, unread, skipped=role in SKIPPED_ROLES or only_calls)
+
+
+def _is_given(value: Any) -> bool:
+    """Whether a value says anything; also of an array, which has no truth value of its own."""
+    return len(value) > 0 if hasattr(value, "__len__") else bool(value)
 
 
 def _read_content(role: str, message: Mapping[str, Any], where: str) -> tuple[str, str | None]:
@@ -150,9 +154,9 @@ def _read_parts(parts: Sequence[object], where: str) -> tuple[str, str | None]:
             texts.append(check_text(part, place))
             continue
         if not isinstance(part, Mapping) or not isinstance(part.get("type"), str):
-            raise InputError(f'{place} is {_short(part)}; a part must be {{"type": "text", "text": text}}')
+            raise InputError(f'{place} is {shown(part)}; a part must be {{"type": "text", "text": text}}')
         if part["type"] not in TEXT_PARTS:
-            other_types.append(_short(part["type"]))
+            other_types.append(shown(part["type"]))
         elif isinstance(text := part.get(TEXT_PARTS[part["type"]]), str):
             texts.append(check_text(text, place))
         else:
@@ -203,15 +207,3 @@ _OTHER = re.compile(rf"[{_SYLLABLES}]|[^\W\d_{_HAN}{_SYLLABLES}]+")
 def is_chinese(text: str) -> bool:
     """Whether at least half of the words are Han characters; also true of text without letters, such as a number."""
     return len(_CHINESE.findall(text)) >= len(_OTHER.findall(text))
-
-
-_REPR = Repr()  # limits the depth: the built-in repr fails on deeply nested values
-_REPR.maxstring = _REPR.maxother = _REPR.maxlong = 60
-
-
-def _short(value: object) -> str:
-    try:
-        shown = " ".join(_REPR.repr(value).split())
-    except ValueError:  # an integer of more digits than Python prints
-        return kind_of(value)
-    return shown if len(shown) <= 60 else f"{shown[:57]}..."

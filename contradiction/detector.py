@@ -43,23 +43,27 @@ class ContradictionDetector(Judge):
         device: str | None = None,
         precision: str = "fp32",
         backend: str = "torch",
+        revision: str | None = None,
         **settings: Any,
     ) -> Self:
         """Loads a detector of any method from a folder or from the Hub.
 
         Args:
-            name: a folder or Hub id.
+            name: a folder or Hub id; ``user/name@v1`` names a revision as well.
             view: the utterances that it reads, for a checkpoint whose configuration does not say.
             device: for instance ``cpu`` or ``cuda:1``; by default a GPU where there is one.
             precision: ``fp32``, ``bf16`` or ``fp16``, see :func:`contradiction.methods.loading.load_classifier`.
             backend: what runs the encoders, a key of ``contradiction.inference.base.BACKENDS``.
+            revision: the branch, tag or commit of a model on the Hub.
             settings: see :class:`contradiction.settings.Settings`.
 
         Raises:
-            InputError: there is no such model, it is not a detector, or a setting is wrong.
+            InputError: there is no such model, it is damaged or no detector, or a setting is wrong.
         """
         checked = Settings(**settings)  # before a large model is loaded
-        classifier = load_classifier(name, view=view, device=device, precision=precision, backend=backend)
+        classifier = load_classifier(
+            name, view=view, device=device, precision=precision, backend=backend, revision=revision
+        )
         return cls(classifier, checked)
 
     def __call__(self, messages: Messages) -> Verdict:
@@ -103,7 +107,7 @@ class ContradictionDetector(Judge):
 
         Args:
             max_turns: how many earlier turns are held; by default as many as the settings say, or else
-                ``contradiction.monitor.MAX_TURNS``.
+                ``contradiction.inputs.windows.MAX_TURNS``.
 
         Raises:
             InputError: ``max_turns`` is not a positive number, or this model does not judge replies.

@@ -1,9 +1,11 @@
-"""The error for unusable input, which the command line prints as one line, and the exit code after Ctrl-C."""
+"""The error for unusable input, which the command line prints as one line, and exit codes."""
 
 from collections.abc import Mapping
+from reprlib import Repr
 from types import NoneType
 
 INTERRUPTED = 130  # the exit code after Ctrl-C: 128 and the number of SIGINT
+CLOSED_PIPE = 141  # the exit code where nobody reads the output any more: 128 and the number of SIGPIPE
 
 
 class InputError(ValueError):
@@ -30,3 +32,16 @@ def kind_of(value: object) -> str:
     """The type of a value in the words of JSON; in those of Python where JSON has no such type."""
     type_name = type(value).__name__
     return next((kind for types, kind in _KINDS if isinstance(value, types)), f"a value of the type {type_name}")
+
+
+_REPR = Repr()  # limits the depth: the built-in repr fails on deeply nested values
+_REPR.maxstring = _REPR.maxother = _REPR.maxlong = 60
+
+
+def shown(value: object) -> str:
+    """A value as an error shows it: in one line, and short."""
+    try:
+        text = " ".join(_REPR.repr(value).split())
+    except ValueError:  # an integer of more digits than Python prints
+        return kind_of(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

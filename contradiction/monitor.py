@@ -8,13 +8,11 @@ from typing import NoReturn, Self
 
 from contradiction.conversation import ASSISTANT, Turn, add_message, read_message
 from contradiction.errors import InputError
+from contradiction.inputs.windows import MAX_TURNS
 from contradiction.io.files import write_text
 from contradiction.judge import Judge
 from contradiction.verdict import Verdict
 
-# How many earlier turns are held by default: more than most chats have. A reply then takes about a second on two CPU
-# cores with an encoder of 28 M parameters.
-MAX_TURNS = 50
 FORMAT, VERSION = "cdconv monitor", 1
 
 

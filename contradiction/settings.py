@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from contradiction.errors import InputError
-from contradiction.inputs.windows import WINDOWED, check_windowing
+from contradiction.errors import InputError, shown
+from contradiction.inputs.windows import MAX_TURNS, WINDOWED, check_windowing
 from contradiction.labels import CATEGORIES, CONTRADICTIONS
 from contradiction.methods.decision import Rule
 
@@ -24,7 +24,8 @@ class Settings:
         prior: the share of contradictions among the operator's own replies; the probabilities are corrected for it.
         categories: the contradictions that are called, where the labels tell them apart; the others count as none.
         windowing: how earlier turns are read, see ``contradiction.inputs.windows.windows``.
-        max_turns: how many earlier turns a reply is read against at most; the verdict says where there were more.
+        max_turns: how many earlier turns a reply is read against at most; the verdict says where there were more. None
+            reads all.
 
     Raises:
         InputError: a value is not allowed; the message names the setting, the value, and what is allowed.
@@ -34,23 +35,23 @@ class Settings:
     prior: float | None = None
     categories: tuple[str, ...] = CATEGORIES
     windowing: str = WINDOWED
-    max_turns: int | None = None
+    max_turns: int | None = MAX_TURNS
 
     def __post_init__(self) -> None:
         check_windowing(self.windowing)
         if isinstance(self.threshold, str):
             object.__setattr__(self, "threshold", _parse_threshold(self.threshold))
         elif self.threshold is not None and not (_is_number(self.threshold) and 0 <= self.threshold <= 1):
-            raise InputError(f"threshold {self.threshold!r}; it must be a probability from 0 to 1")
+            raise InputError(f"threshold {shown(self.threshold)}; it must be a probability from 0 to 1")
         if self.prior is not None and not (_is_number(self.prior) and 0 < self.prior < 1):
-            raise InputError(f"prior {self.prior!r}; it must be a share between 0 and 1")
+            raise InputError(f"prior {shown(self.prior)}; it must be a share between 0 and 1")
         if self.max_turns is not None and not (type(self.max_turns) is int and self.max_turns >= 1):
-            raise InputError(f"max_turns {self.max_turns!r}; it must be a whole number, 1 or more")
+            raise InputError(f"max_turns {shown(self.max_turns)}; it must be a whole number, 1 or more")
         if isinstance(self.categories, str) or not isinstance(self.categories, Iterable):
-            raise InputError(f"categories is {self.categories!r}; it must be a list of {', '.join(CATEGORIES)}")
+            raise InputError(f"categories is {shown(self.categories)}; it must be a list of {', '.join(CATEGORIES)}")
         object.__setattr__(self, "categories", tuple(self.categories))
         if unknown := [name for name in self.categories if name not in CATEGORIES]:
-            raise InputError(f"category {unknown[0]!r}; allowed are {', '.join(CATEGORIES)}")
+            raise InputError(f"category {shown(unknown[0])}; allowed are {', '.join(CATEGORIES)}")
         if not self.categories:
             raise InputError(f"categories is empty; name at least one of {', '.join(CATEGORIES)}")
         object.__setattr__(self, "categories", tuple(name for name in CATEGORIES if name in self.categories))

@@ -16,6 +16,7 @@ from contradiction.data.splits import load_split, of_bot
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation.evaluate import evaluate
+from contradiction.io import manifest
 from contradiction.io.files import read_json, write_json
 from contradiction.methods.checkpoint import CheckpointClassifier
 from contradiction.methods.ensemble import EnsembleClassifier
@@ -164,7 +165,9 @@ def test_what_is_no_ensemble_is_refused(members, both, quick_model, random_model
     with pytest.raises(InputError, match=r'ensemble\.json: must be {"members": \[folder, \.\.\.\]}$'):
         ContradictionDetector.from_pretrained(tmp_path)
     other = shutil.copytree(members[1], tmp_path / "other")
+    (other / manifest.NAME).unlink()
     config = read_json(other / "config.json")
+    del config["cdconv_decision"]  # it is about other labels too
     config["id2label"] = dict(enumerate(("unrelated", "attributes", "opinions", "experiences")))
     config["label2id"] = {label: index for index, label in config["id2label"].items()}
     (other / "config.json").write_text(json.dumps(config), encoding="utf-8")

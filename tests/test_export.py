@@ -11,6 +11,7 @@ from transformers import pipeline
 
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
+from contradiction.io import manifest
 from contradiction.io.files import read_json, write_json
 from contradiction.training.export import WEIGHTS, export
 from contradiction.training.initialize import start
@@ -103,5 +104,6 @@ def test_a_head_of_another_size_is_one_line(quick_model, tmp_path):
     weights = load_file(model / WEIGHTS)
     weights |= {name: each[:2].clone() for name, each in weights.items() if name.startswith("classifier.")}
     save_file(weights, model / WEIGHTS, metadata={"format": "pt"})
+    (model / manifest.NAME).unlink()
     with pytest.raises(InputError, match=r"model: its weights cannot be loaded, or have other shapes than its config"):
         ContradictionDetector.from_pretrained(model)

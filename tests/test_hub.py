@@ -22,7 +22,7 @@ from contradiction import paths, publishing
 from contradiction.io.files import read_json, write_json
 from contradiction.labels import LABELS, STAGES
 from contradiction.methods.decision import Rule
-from contradiction.methods.loading import load_rule, save_rule
+from contradiction.methods.loading import load_rule, save_rule, write_manifests
 from contradiction.reports.model_card import model_card
 from contradiction.training import record
 
@@ -54,6 +54,7 @@ def hierarchy(model, tmp_path_factory):
         asked = with_options(request, target=stage, view=stage, name=stage)
         write_json(place / record.NAME, {**own, "request": asked})
         save_rule(place, Rule())
+        write_manifests(place)
         model_card(place).save(place / "README.md")
     (folder / "stages.json").write_text(json.dumps({"stages": list(STAGES)}), encoding="utf-8")
     asked = with_options(request, method="hierarchical")

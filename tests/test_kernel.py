@@ -18,6 +18,7 @@ from contradiction.evaluation.baselines import kernel_ridge
 from contradiction.evaluation.evaluate import evaluate
 from contradiction.inference.embedding import Embedder
 from contradiction.inputs.views import CONVERSATION
+from contradiction.io import manifest
 from contradiction.io.files import read_json, write_json
 from contradiction.methods import kernel_regression
 from contradiction.methods.checkpoint import CheckpointClassifier
@@ -239,6 +240,8 @@ def test_more_rows_than_can_be_compared_are_one_line(run, recipe_file, sample_re
 
 def test_what_is_damaged_is_one_line(fitted, tmp_path):
     broken = shutil.copytree(fitted, tmp_path / "it")
+    for folder in (broken, broken / "encoder"):  # else all of it is refused as changed
+        (folder / manifest.NAME).unlink()
     arrays = load_file(broken / "kernel.safetensors")
 
     def rewrite(**changed):

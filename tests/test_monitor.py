@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
+from contradiction.inputs.windows import MAX_TURNS
 from contradiction.methods.checkpoint import CheckpointClassifier
-from contradiction.monitor import MAX_TURNS, Monitor
+from contradiction.monitor import Monitor
 
 TEXTS = ("你养猫吗？", "养了一只橘猫", "我没养过猫呀", "我喜欢喝茶", "", " ", "……", "hello there", "很" * 80)
 IMAGE = [{"type": "text", "text": "你看"}, {"type": "image_url", "image_url": {}}]

@@ -274,22 +274,6 @@ def test_a_backbone_is_recorded_by_what_it_is_not_by_where_it_lies(finished, sam
     assert train(again, data=sample_repo, out=out, resume=True) == out
 
 
-def test_a_backbone_without_safetensors_is_told_from_others_by_its_other_weights(finished, sample_repo, tmp_path):
-    def requested(parent):
-        recipe = QUICK.with_changes(backbone=str(tmp_path / parent / "encoder"))
-        return run_folder.request(recipe, sample_repo)["recipe"]["model"]["backbone"]
-
-    weights = {name: torch.tensor(each) for name, each in load_file(finished / "model.safetensors").items()}
-    for parent, factor in (("one", 1), ("same", 1), ("other", 2)):
-        folder = shutil.copytree(finished, tmp_path / parent / "encoder")
-        (folder / "model.safetensors").unlink()
-        torch.save({name: factor * each for name, each in weights.items()}, folder / "pytorch_model.bin")
-    assert requested("one") == requested("same") != requested("other")
-    (tmp_path / "one" / "encoder" / "pytorch_model.bin").unlink()
-    with pytest.raises(InputError, match=r"encoder: no weights in this folder \(\*\.safetensors or "):
-        requested("one")
-
-
 def test_ctrl_c_is_said_in_one_line_and_leaves_nothing_half_written(sample_repo, tmp_path):
     recipe = tmp_path / "long.toml"
     recipe.write_text(TOML.replace("epochs = 3", "epochs = 500"), encoding="utf-8")

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from contradiction.chats.entries import Chats, Entry
 from contradiction.detector import ContradictionDetector
+from contradiction.inputs.windows import MAX_TURNS
 from contradiction.labels import is_contradiction
 from contradiction.verdict import Verdict, is_unchecked
 
@@ -153,7 +154,8 @@ def split_chunks(chats: Chats, scan: bool = False) -> Iterator[list[Entry]]:
 
 def count_windows(entry: Entry, scan: bool) -> int:
     """About how many windows a chat is read in."""
-    return max(1, entry.turns * (entry.turns - 1) // 2 if scan else entry.turns - 1)
+    earlier = min(entry.turns - 1, MAX_TURNS)
+    return max(1, entry.turns * earlier // (1 if earlier == MAX_TURNS else 2) if scan else earlier)
 
 
 def judge_chunk(

@@ -25,13 +25,27 @@ NamedChat = tuple[Any, Any]  # messages that are not yet checked, and the id of 
 
 
 def parse_json(text: bytes | str) -> Any:
-    """Parses JSON; raises InputError if it is not valid."""
+    """Parses JSON; raises InputError if it is not valid, or if an object has one key twice."""
     try:
-        return json.loads(text if isinstance(text, str) else text.decode("utf-8-sig"))
+        return json.loads(
+            text if isinstance(text, str) else text.decode("utf-8-sig"), object_pairs_hook=_object_of_pairs
+        )
+    except InputError:  # a ValueError
+        raise
     except UnicodeDecodeError as error:
         raise InputError(f"not in UTF-8 (from byte {error.start} on)") from None
     except (ValueError, RecursionError) as error:
         raise InputError(f"not JSON ({error})") from None
+
+
+def _object_of_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object; of a key that stands twice Python would keep the last value without a word."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InputError(f"not JSON to rely on: an object has the key {twice[:60]!r} twice")
+    return found
 
 
 def chat_from_json(value: object) -> NamedChat:

@@ -7,6 +7,7 @@ lose its number.
 import csv
 from collections.abc import Iterable, Iterator
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from contradiction.errors import InputError
 MAX_CELL = (
     1 << 24
 )  # characters: longer than any chat, and short enough that an open quote does not swallow a large file
+UNCLOSED = ("unexpected end of data", "field larger than field limit")  # what csv says of an open quote
 ROWS_AT_ONCE = 1024  # rows of Parquet in memory
 
 
@@ -55,21 +57,24 @@ def read_csv(file: Iterable[bytes], where: str, format: str) -> Iterator[Entry]:
 
 
 def _csv_rows(file: Iterable[bytes], where: str, delimiter: str) -> Iterator[tuple[str, list[str] | InputError, int]]:
-    """The text of each row, its cells (or why there are none), and where it ends in bytes."""
-    row_lines: list[str] = []
+    """The text of each row, its cells (or why there are none), and where it ends in bytes.
+
+    A quote that is never closed would take the rest of the file into one row. Only the line that it stands in is then
+    rejected, and the lines after it are read again.
+    """
+    unread = enumerate(file, 1)
+    row_lines: list[tuple[int, bytes]] = []
     end = 0
 
-    def lines() -> Iterator[str]:
-        nonlocal end
-        for number, line in enumerate(file, 1):
-            end += len(line)
+    def lines(source: Iterable[tuple[int, bytes]]) -> Iterator[str]:
+        for number, line in source:
+            row_lines.append((number, line))
             try:
-                row_lines.append(line.decode("utf-8-sig" if number == 1 else "utf-8"))
+                yield _decode(line, number)
             except UnicodeDecodeError:
                 raise InputError(f"{where}:{number}: {NOT_UTF8}") from None
-            yield row_lines[-1]
 
-    reader = csv.reader(lines(), delimiter=delimiter, strict=True)
+    reader = csv.reader(lines(unread), delimiter=delimiter, strict=True)
     while True:
         row_lines.clear()
         try:
@@ -78,8 +83,18 @@ def _csv_rows(file: Iterable[bytes], where: str, delimiter: str) -> Iterator[tup
             return
         except csv.Error as error:
             cells = InputError(f"not a row of cells ({error})")
+            if len(row_lines) > 1 and str(error).startswith(UNCLOSED):
+                cells = InputError("a quote that is not closed; only this line is rejected")
+                unread = chain(row_lines[1:], unread)
+                del row_lines[1:]
+                reader = csv.reader(lines(unread), delimiter=delimiter, strict=True)
+        end += sum(len(line) for _, line in row_lines)
         if cells:
-            yield "".join(row_lines).rstrip("\r\n"), cells, end
+            yield "".join(_decode(line, number) for number, line in row_lines).rstrip("\r\n"), cells, end
+
+
+def _decode(line: bytes, number: int) -> str:
+    return line.decode("utf-8-sig" if number == 1 else "utf-8")
 
 
 def _from_cells(header: list[str], keys: tuple[str, ...], cells: list[str] | InputError, _: object) -> NamedChat:
@@ -102,14 +117,14 @@ def open_parquet(path: Path) -> Chats:
     with path.open("rb") as file:
         try:
             opened = parquet.ParquetFile(file)
-        except (pyarrow.ArrowException, OSError) as error:  # pyarrow raises either
+            names, rows = opened.schema_arrow.names, opened.metadata.num_rows
+        except (pyarrow.ArrowException, OSError, ValueError) as error:  # pyarrow raises any of them
             raise InputError(f"{path}: no Parquet file ({error})") from None
-        names, rows = opened.schema_arrow.names, opened.metadata.num_rows
     keys = chat_columns(names, str(path))
-    return Chats(str(path), "parquet", [_parquet_rows(path, keys, [*keys, *({ID} & set(names))])], rows)
+    return Chats(str(path), "parquet", [_parquet_rows(path, keys, [*keys, *({ID} & set(names))], rows)], rows)
 
 
-def _parquet_rows(path: Path, keys: tuple[str, ...], columns: list[str]) -> Iterator[Entry]:
+def _parquet_rows(path: Path, keys: tuple[str, ...], columns: list[str], rows: int) -> Iterator[Entry]:
     import pyarrow
     from pyarrow import parquet
 
@@ -121,8 +136,10 @@ def _parquet_rows(path: Path, keys: tuple[str, ...], columns: list[str]) -> Iter
                     number += 1
                     row = {name: batch[name][index] for name in columns}
                     yield make_entry(number, number, partial(_from_scalars, keys), row)
-        except (pyarrow.ArrowException, OSError) as error:
+        except (pyarrow.ArrowException, OSError, ValueError) as error:
             raise InputError(f"{path}: damaged after row {number} ({error})") from None
+    if number != rows:  # pyarrow reads some damaged files without an error
+        raise InputError(f"{path}: damaged; its footer says {rows:,} rows, and {number:,} can be read")
 
 
 def _from_scalars(keys: tuple[str, ...], row: dict[str, Any]) -> NamedChat:

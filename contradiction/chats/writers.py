@@ -113,14 +113,21 @@ class ResumableOutput:
 
     def remaining(self, chunks: Iterable[list[Entry]], tally: Tally) -> Iterator[list[Entry]]:
         """The chunks that are still to be judged; counts the verdicts of an earlier run that stay."""
-        until, begun = 0, False
+        until, done, begun = 0, 0, False
         for chunk in chunks:
             if not begun and chunk[-1].number < self._last:
                 until = chunk[-1].number
+                done += len(chunk)
                 continue
             if not begun:
                 rejected = sum(1 for _ in self._rejected.truncate_after(until))
                 tally.add(self._verdicts.truncate_after(until), rejected)
+                if (found := tally.chats + rejected) != done:
+                    raise InputError(
+                        f"{self._verdicts.path}: up to {self._verdicts.key} {until} there are {done:,} inputs, and "
+                        f"{found:,} answers in it and in {self.rejected_path.name}; lines were removed or added, so "
+                        "start anew under another name"
+                    )
                 begun = True
             yield chunk
         self._release()

@@ -22,6 +22,7 @@ SHOWN_RESULTS = "models/results"  # of the checkout, wherever that lies
 ModelOption = Annotated[
     str, typer.Option(envvar="CDCONV_MODEL", help="A model folder or Hub id.", show_default="the shipped detector")
 ]
+RevisionOption = Annotated[str | None, typer.Option(help="The branch, tag or commit of a model on the Hub.")]
 DATA = "cdconv"  # the data repo that `cdconv data build` writes
 DataOption = Annotated[str, typer.Option(help="The data repo: a folder or a Hub id.")]
 

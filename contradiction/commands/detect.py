@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -10,8 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from contradiction.commands.common import SHIPPED, ModelOption, demand_model, progress, say
+from contradiction.commands.common import SHIPPED, ModelOption, RevisionOption, demand_model, progress, say
 from contradiction.errors import InputError
+from contradiction.inputs.windows import MAX_TURNS
+from contradiction.io.hub import pinned
 from contradiction.verdict import is_unchecked
 
 if TYPE_CHECKING:
@@ -19,6 +22,9 @@ if TYPE_CHECKING:
     from contradiction.chats.entries import Chats, Entry
     from contradiction.settings import Settings
     from contradiction.verdict import Verdict
+
+
+SECONDS_BETWEEN_LINES = 30  # of progress in a file
 
 
 class Kind(StrEnum):
@@ -38,6 +44,7 @@ TESTS: dict[Kind, Callable[["Verdict", int], bool | None]] = {
 def detect(
     file: Annotated[str, typer.Argument(help="A file of chats, or - for standard input.")] = "-",
     model: ModelOption = SHIPPED,
+    revision: RevisionOption = None,
     text: Annotated[
         str | None, typer.Option(help='One chat instead of a file: \'[{"role": "user", "content": "…"}, …]\'.')
     ] = None,
@@ -66,7 +73,9 @@ def detect(
             "--windowing", "--reading", help="How earlier turns are read: windowed, structured or unstructured."
         ),
     ] = None,
-    max_turns: Annotated[int | None, typer.Option(help="The most earlier turns that are read.")] = None,
+    max_turns: Annotated[
+        int, typer.Option(min=0, help="The most earlier turns that a reply is read against; 0 reads all.")
+    ] = MAX_TURNS,
     batch_size: Annotated[int, typer.Option(min=1, help="Inputs a forward pass.")] = 32,
     precision: Annotated[
         str, typer.Option(help="fp32; bf16, which is faster on some hardware and a little less exact; fp16 on a GPU.")
@@ -91,15 +100,16 @@ def detect(
     "conversations", or u1, b1, u2 and b2; its id is copied to the verdict. An input that holds no chat is reported and
     written to FILE.rejected.jsonl, and the rest is judged. A pipe of JSON lines is answered line by line.
 
-    Exit code: 0 success; 1 an input was rejected, or --fail-on found a verdict; 2 the command cannot run.
+    Exit code: 0 done; 1 an input was rejected, --fail-on found a verdict, or it had no chat to look at; 2 the command
+    cannot run; 130 interrupted; 141 nobody reads the output any more.
     """
     _check_options(file, text, out, resume=resume, table=table, only=bool(only))
     if sys.stdout is None:
         raise InputError("standard output is closed; write > /dev/null if nobody reads it")
     demand_model(model)
-    settings = _settings(
-        threshold=threshold, prior=prior, categories=category, windowing=windowing, max_turns=max_turns
-    )
+    model = pinned(model, revision)
+    settings = _settings(threshold=threshold, prior=prior, categories=category, windowing=windowing)
+    settings["max_turns"] = max_turns or None
     chats = _open(file, text, None if format == "auto" else format)
     path = Path(file) if text is None and Path(file).is_file() else None
     if out and text is None:
@@ -201,26 +211,40 @@ def _request(
 def _progress_bar(
     chats: "Chats", scan: bool, shown: bool
 ) -> Iterator[Callable[[list["Entry"]], "OnBatch | None"] | None]:
-    """A progress bar, if the length of the input is known; gives the ``on_chunk`` of ``judge_chats``."""
-    if not shown or not chats.total or not sys.stderr.isatty():
+    """Progress, if the length of the input is known; gives the ``on_chunk`` of ``judge_chats``.
+
+    A terminal shows a bar. A file gets a line from time to time.
+    """
+    if not shown or not chats.total:
         yield None
         return
     from contradiction.chats.chunks import count_windows
 
-    with progress(Path(chats.where).name, in_bytes=chats.in_bytes) as bar:
-        task = bar.add_task("", total=chats.total)
+    name, total, said = Path(chats.where).name, chats.total, time.monotonic()
+    with progress(name, in_bytes=chats.in_bytes) as bar:
+        task = bar.add_task("", total=total)
+
+        def advance(units: float) -> None:
+            nonlocal said
+            bar.advance(task, units)
+            if bar.disable and time.monotonic() - said > SECONDS_BETWEEN_LINES:
+                said = time.monotonic()
+                say(f"{name}: {min(bar.tasks[0].completed / total, 1):.0%} read")
 
         def on_chunk(entries: list["Entry"]) -> "OnBatch":
             start, end = entries[0].end, entries[-1].end
             bar.update(task, completed=start)
             per_window = (end - start) / sum(count_windows(entry, scan) for entry in entries)
-            return lambda windows: bar.advance(task, windows * per_window)
+            return lambda windows: advance(windows * per_window)
 
         yield on_chunk
 
 
 def _fails(tally: "Tally", fail_on: list[Kind]) -> bool:
-    """Whether there is a verdict that --fail-on names; says how many."""
+    """Whether there is a verdict that --fail-on names, or no chat to find one in; says so."""
+    if fail_on and not tally.chats:
+        say("no chat to judge, and --fail-on asks that there is one")
+        return True
     counts = {Kind.CONTRADICTION: tally.contradictions, Kind.UNCHECKED: tally.unchecked}
     failed = [kind for kind in dict.fromkeys(fail_on) if counts[kind]]
     for kind in failed:

@@ -12,8 +12,8 @@ from contradiction.inference.base import check_precision
 from contradiction.inference.torch_backend import autocast, check_fast_enough, to_device
 from contradiction.inputs.tokenization import encode, has_known_token, max_length_of
 from contradiction.inputs.views import simplified
-from contradiction.io.quiet import no_load_report, no_model_bars
-from contradiction.io.weights import weight_errors
+from contradiction.io.pretrained import check_vocabulary, check_weights, load_model, load_tokenizer, loading
+from contradiction.io.quiet import no_model_bars
 
 BATCH_SIZE = 64
 CACHE_SIZE = 2**17  # texts whose vectors are kept: 200 MB for a small encoder
@@ -43,7 +43,6 @@ class Embedder:
         self, name: str | Path, precision: str = "fp32", *, device: str | None = None, bar: bool = True
     ) -> None:
         import torch
-        from transformers import AutoModel, AutoTokenizer
 
         self.name = str(name)
         self._precision = check_precision(precision)
@@ -51,25 +50,15 @@ class Embedder:
         # The oldest text first: its vector, and whether it was truncated.
         self._cache: dict[str, tuple[np.ndarray, bool]] = {}
         self._lock = Lock()
-        try:
-            # Without the loading report, which is about a pooler or a head; the other weights are checked below. The
-            # random weights of a pooler must not change the random numbers of a training run.
-            with (
-                no_model_bars(quiet=Path(name).is_dir()), no_load_report(), weight_errors(name),
-                torch.random.fork_rng(devices=[]),
-            ):  # fmt: skip
-                self._tokenizer = AutoTokenizer.from_pretrained(self.name)
-                model, loading = AutoModel.from_pretrained(self.name, dtype=torch.float32, output_loading_info=True)
-        except InputError:
-            raise
-        except (OSError, ValueError) as error:
-            raise InputError(
-                f"embedder {name}: neither a folder with an encoder nor one on the Hub that can be reached "
-                f"({first_line(error)})"
-            ) from error
-        absent = [*loading["missing_keys"], *(key for key, *_ in loading["mismatched_keys"])]
-        if missing := sorted(key for key in absent if "pooler" not in key.split(".")):
-            raise InputError(f"embedder {name}: its checkpoint lacks {len(missing)} weights, for instance {missing[0]}")
+        otherwise = f"embedder {name}: neither a folder with an encoder nor one on the Hub that can be reached"
+        # The random weights of a pooler must not change the random numbers of a training run.
+        with loading(name, otherwise), torch.random.fork_rng(devices=[]):
+            from transformers import AutoModel
+
+            self._tokenizer = load_tokenizer(name)
+            model, report = load_model(AutoModel, name, dtype=torch.float32)
+        check_weights(f"embedder {name}", model, report, optional=["pooler"])
+        check_vocabulary(f"embedder {name}", model, self._tokenizer)
         self._model = to_device(model, device, f"embedder {name}").eval()
         check_fast_enough(precision, self._model.device.type, f"embedder {name}")
         self.max_length = max_length_of(self._model, self._tokenizer)
@@ -77,7 +66,7 @@ class Embedder:
             self(["你好"])
         except InputError:
             raise
-        except (AttributeError, TypeError, ValueError) as error:  # for instance a decoder, or no padding token
+        except Exception as error:  # for instance a decoder, or no padding token
             raise InputError(f"embedder {name}: cannot embed a text ({first_line(error)})") from error
 
     @property

@@ -10,11 +10,13 @@ import numpy as np
 from contradiction.errors import InputError, first_line
 from contradiction.inference.base import Backend, check_precision, register
 from contradiction.inputs.tokenization import max_length_of
-from contradiction.io.quiet import no_model_bars
-from contradiction.io.weights import weight_errors
+from contradiction.io.pretrained import check_vocabulary, check_weights, load_model, load_tokenizer, loading
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+
+FEWEST_TOKENS = 8  # that a model has to read
 
 
 @register
@@ -49,25 +51,23 @@ class TorchBackend(Backend):
     def load(cls, name: str | Path, *, device: str | None = None, precision: str = "fp32") -> Self:
         """Loads a checkpoint in float32 and its tokenizer; see :meth:`Backend.load`."""
         import torch
-        from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
         check_precision(precision)  # before a large model is loaded
         if Path(name).is_dir() and not (Path(name) / "config.json").is_file():
             raise InputError(f"{name}: the folder holds no model (no config.json); `cdconv train` writes one")
-        try:
-            with no_model_bars(quiet=Path(name).is_dir()), weight_errors(name):
-                tokenizer = AutoTokenizer.from_pretrained(str(name))
-                # Where there is no tokenizer, transformers makes one of special tokens alone.
-                if len(tokenizer) <= len(tokenizer.all_special_tokens):
-                    raise InputError(f"{name}: has no tokenizer, or one without a vocabulary")
-                # float32 explicitly: a checkpoint saved in fp16 would load as fp16, which is slow and weak on a CPU.
-                model = AutoModelForSequenceClassification.from_pretrained(str(name), dtype=torch.float32)
-        except InputError:  # is a ValueError too
-            raise
-        except (OSError, ValueError) as error:
-            raise InputError(
-                f"{name}: neither a model folder nor a model on the Hub that can be reached ({first_line(error)})"
-            ) from error
+        with loading(name, f"{name}: neither a model folder nor a model on the Hub that can be reached"):
+            from transformers import AutoModelForSequenceClassification
+
+            tokenizer = load_tokenizer(name)
+            # float32 explicitly: a checkpoint saved in fp16 would load as fp16, which is slow and weak on a CPU.
+            model, report = load_model(AutoModelForSequenceClassification, name, dtype=torch.float32)
+            check_weights(str(name), model, report)
+            check_vocabulary(str(name), model, tokenizer)
+            # What is wrong with a configuration may show only when something is read.
+            tried = cls(model, tokenizer, name=str(name))
+            if tried.max_length < FEWEST_TOKENS:
+                raise InputError(f"{name}: reads at most {tried.max_length} tokens, too few for a reply")
+            tried.score([{"text": "你好", "text_pair": "你好"}])
         return cls(to_device(model, device, str(name)), tokenizer, precision, str(name))
 
     def forward(self, batch: Sequence[Mapping[str, list[int]]]) -> np.ndarray:

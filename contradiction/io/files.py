@@ -57,7 +57,7 @@ def read_json(path: str | Path) -> dict[str, Any]:
     """Reads a JSON object in UTF-8; raises InputError if the file holds none."""
     try:
         value = json.loads(Path(path).read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: not JSON in UTF-8 ({error})") from None
     if not isinstance(value, dict):
         raise InputError(f"{path}: holds {kind_of(value)}; it must be a JSON object")

@@ -1,10 +1,90 @@
-"""Single files of a model repo on the Hugging Face Hub."""
+"""Single files of a model repo on the Hugging Face Hub, and the Hub's absence."""
 
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from contradiction.errors import InputError
 
 CONFIG = "config.json"
+PATIENCE = 3.0  # seconds in which the Hub has to answer at all
+FRESH = 60.0  # seconds for which that answer holds
+
+
+def pinned(name: str | Path, revision: str | None) -> str:
+    """A model name with its revision: ``user/name`` and ``v1`` -> ``user/name@v1``, which every loader here takes.
+
+    Raises:
+        InputError: a folder has no revisions, or the name states one already.
+    """
+    if revision is None:
+        return str(name)
+    if Path(name).is_dir():
+        raise InputError(f"{name}: a folder, which has no revision {revision!r}; leave the revision out")
+    if "@" in str(name):
+        raise InputError(f"{name}: states a revision already, and {revision!r} is asked for; give only one")
+    return f"{name}@{revision}"
+
+
+def split_revision(name: str | Path) -> tuple[str, str | None]:
+    """The Hub id and the revision of a model name: ``user/name@v1`` -> ``user/name`` and ``v1``; a folder has none."""
+    if Path(name).is_dir():
+        return str(name), None
+    repo_id, _, revision = str(name).partition("@")
+    return repo_id, revision or None
+
+
+_asked: tuple[float, bool] | None = None  # when the Hub was asked last, and whether it answered
+
+
+@contextmanager
+def quick_hub() -> Iterator[None]:
+    """Where the Hub does not answer within ``PATIENCE`` seconds, the block runs in the offline mode of the libraries.
+
+    Else each of them would try again for minutes.
+    """
+    from huggingface_hub import constants
+
+    global _asked
+    if constants.HF_HUB_OFFLINE:
+        yield
+        return
+    if _asked is None or time.monotonic() - _asked[0] > FRESH:
+        _asked = time.monotonic(), _answers(constants.ENDPOINT)
+    if _asked[1]:
+        yield
+        return
+    # `datasets` keeps a copy of the setting; what has not imported it need not.
+    settings: list[Any] = [constants, *filter(None, [sys.modules.get("datasets.config")])]
+    try:
+        for each in settings:
+            each.HF_HUB_OFFLINE = True
+        yield
+    finally:
+        for each in settings:
+            each.HF_HUB_OFFLINE = False
+
+
+def _answers(endpoint: str) -> bool:
+    """Whether anything answers there; in a thread, because looking up an address knows no time limit."""
+    from huggingface_hub.utils import get_session
+
+    answered: list[int] = []
+
+    def ask() -> None:
+        try:
+            answered.append(get_session().head(endpoint, timeout=PATIENCE).status_code)
+        except Exception:  # whatever it is, the Hub cannot be used
+            return
+
+    asking = threading.Thread(target=ask, daemon=True)
+    asking.start()
+    asking.join(PATIENCE)
+    return bool(answered)
 
 
 class HubUnavailableError(InputError):
@@ -15,10 +95,11 @@ def fetch_file(repo_id: str, file: str) -> Path | None:
     """Downloads a file of a model repo into the cache; None if there is no such file or no such repo.
 
     It also gives None if the Hub cannot be reached and the cache holds no model of that name. Loading the name as a
-    checkpoint then reports the error.
+    checkpoint then reports the error. ``@`` and a revision may follow the id of the repo.
 
     Raises:
         HubUnavailableError: the file may exist, because the cache holds the model or the Hub refuses for the moment.
+        InputError: the repo has no such revision.
     """
     from huggingface_hub import hf_hub_download
     from huggingface_hub.errors import (
@@ -27,12 +108,17 @@ def fetch_file(repo_id: str, file: str) -> Path | None:
         LocalEntryNotFoundError,
         RemoteEntryNotFoundError,
         RepositoryNotFoundError,
+        RevisionNotFoundError,
     )
 
+    repo, at = split_revision(repo_id)
     try:
-        return Path(hf_hub_download(repo_id, file))
+        with quick_hub():
+            return Path(hf_hub_download(repo, file, revision=at))
     except (RemoteEntryNotFoundError, HFValidationError):
         return None
+    except RevisionNotFoundError as error:
+        raise InputError(f"{repo}: has no revision {at or 'main'!r}; a branch, a tag or a commit is one") from error
     except (HfHubHTTPError, LocalEntryNotFoundError) as error:
         refusal = error if isinstance(error, HfHubHTTPError) else error.__cause__
         answered = isinstance(refusal, HfHubHTTPError) and not isinstance(refusal, RepositoryNotFoundError)
@@ -41,7 +127,7 @@ def fetch_file(repo_id: str, file: str) -> Path | None:
         why = f"the Hub answers {refusal.response.status_code}" if isinstance(refusal, HfHubHTTPError) else "offline"
         raise HubUnavailableError(
             f"{repo_id}: the cache holds no {file}, and the Hub cannot be asked whether the repo has one ({why}); "
-            f"run `hf download {repo_id}` once there is a connection"
+            f"run `hf download {repo}` once there is a connection"
         ) from error
 
 
@@ -49,7 +135,8 @@ def cached_file(repo_id: str, file: str) -> Path | None:
     """A file of a model repo in the cache; None if it is not there."""
     from huggingface_hub import try_to_load_from_cache
 
-    path = try_to_load_from_cache(repo_id, file)
+    repo, at = split_revision(repo_id)
+    path = try_to_load_from_cache(repo, file, revision=at)
     return Path(path) if isinstance(path, str) else None
 
 
@@ -58,11 +145,12 @@ def _known_absent(repo_id: str, file: str) -> bool:
     from huggingface_hub import get_cached_repo_tree, try_to_load_from_cache
     from huggingface_hub.errors import CachedRepoTreeNotFoundError
 
-    path = try_to_load_from_cache(repo_id, file)
+    repo, at = split_revision(repo_id)
+    path = try_to_load_from_cache(repo, file, revision=at)
     if path is not None:
         return not isinstance(path, str)
     try:
-        return file not in {entry.path for entry in get_cached_repo_tree(repo_id)}
+        return file not in {entry.path for entry in get_cached_repo_tree(repo, revision=at)}
     except CachedRepoTreeNotFoundError:
         return False
 

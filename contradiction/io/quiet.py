@@ -1,6 +1,5 @@
 """Hides what other libraries print: progress bars of short work, and expected reports."""
 
-import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -35,15 +34,13 @@ def no_model_bars(quiet: bool = True) -> Iterator[None]:
 
 
 @contextmanager
-def no_load_report() -> Iterator[None]:
-    """Hides the table of missing and unexpected keys that `transformers` logs."""
+def no_model_warnings() -> Iterator[None]:
+    """Hides what `transformers` warns of, among it the table of missing and unexpected weights."""
+    from transformers.utils.logging import get_verbosity, set_verbosity, set_verbosity_error
 
-    def wanted(record: logging.LogRecord) -> bool:
-        return "LOAD REPORT" not in record.getMessage()
-
-    logger = logging.getLogger("transformers.modeling_utils")
-    logger.addFilter(wanted)
+    before = get_verbosity()
+    set_verbosity_error()
     try:
         yield
     finally:
-        logger.removeFilter(wanted)
+        set_verbosity(before)

@@ -30,16 +30,16 @@ def digest(folder: Path, more: Sequence[bytes] = ()) -> str:
     """A digest of the weights in a folder, or in its sub-folders if it holds none itself.
 
     Args:
-        folder: the folder. If there are weights in several formats, the one that transformers prefers counts.
+        folder: the folder.
         more: other bytes that the digest depends on.
 
     Raises:
         InputError: there are no weights and no other bytes.
     """
-    patterns = ("*.safetensors", "pytorch_model*.bin", "*/*.safetensors")
+    patterns = ("*.safetensors", "*/*.safetensors")
     files = next(filter(None, (list(folder.glob(pattern)) for pattern in patterns)), [])
     if not files and not more:
-        raise InputError(f"{folder}: no weights in this folder (*.safetensors or pytorch_model*.bin)")
+        raise InputError(f"{folder}: no weights in this folder (*.safetensors)")
     digests = sorted(hashlib.sha256(content).digest() for content in (*(file.read_bytes() for file in files), *more))
     return hashlib.sha256(b"".join(digests)).hexdigest()[:12]
 
@@ -59,7 +59,8 @@ def weight_errors(name: str | Path) -> Iterator[None]:
     try:
         yield
     except SafetensorError as error:  # it derives from Exception directly
-        raise InputError(_damaged(Path(name)) or f"{name}: its weights are damaged ({error})") from error
+        found = filter(None, map(damage_of, sorted(Path(name).glob("*.safetensors"))))
+        raise InputError(next(found, f"{name}: its weights are damaged ({error})")) from error
     except RuntimeError as error:
         # transformers prints a table of the mismatches before it raises this.
         raise InputError(
@@ -68,16 +69,18 @@ def weight_errors(name: str | Path) -> Iterator[None]:
         ) from error
 
 
-def _damaged(folder: Path) -> str | None:
+def damage_of(file: Path) -> str | None:
+    """What is wrong with a file of weights, in one line; None for one that can be opened, and for other files."""
     from safetensors import SafetensorError, safe_open
 
-    for file in sorted(folder.glob("*.safetensors")):
-        with file.open("rb") as stream:
-            if stream.read(len(POINTER)) == POINTER:
-                return f"{file}: a pointer of Git LFS instead of the weights; `git lfs pull` fetches them"
-        try:
-            with safe_open(file, "pt"):
-                pass
-        except SafetensorError as error:
-            return f"{file}: damaged or copied only in part ({error}); copy or download it again"
+    if file.suffix != ".safetensors":
+        return None
+    with file.open("rb") as stream:
+        if stream.read(len(POINTER)) == POINTER:
+            return f"{file}: a pointer of Git LFS instead of the weights; `git lfs pull` fetches them"
+    try:
+        with safe_open(file, "pt"):
+            pass
+    except SafetensorError as error:
+        return f"{file}: damaged or copied only in part ({error}); copy or download it again"
     return None

@@ -112,6 +112,10 @@ class Classifier(ABC):
         names = cls.describe(folder).get(cls.PARTS)
         if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
             raise InputError(f'{folder / cls.MARKER}: must be {{"{cls.PARTS}": [folder, ...]}}')
+        for name in names:
+            # A model that somebody sends must not make others read what lies elsewhere.
+            if folder.resolve() not in (folder / name).resolve().parents:
+                raise InputError(f"{folder / cls.MARKER}: {name!r} lies outside the folder; a part is a folder in it")
         return [folder / name for name in names]
 
     @classmethod

@@ -8,6 +8,7 @@ from contradiction.errors import InputError
 from contradiction.inference.base import Backend, OnBatch, Scores, backend_of
 from contradiction.inputs.tokenization import has_known_token
 from contradiction.inputs.views import VIEW_KEY, VIEWS, Row, model_input, simplified
+from contradiction.io import manifest
 from contradiction.io.files import read_json, write_json
 from contradiction.io.hub import CONFIG, fetch_file
 from contradiction.methods.decision import LEGACY_FILE, Rule
@@ -39,7 +40,7 @@ class CheckpointClassifier(SoftmaxClassifier):
     def __init__(
         self, backend: Backend, view: str | None = None, name: str = "model", rule: Rule | None = None
     ) -> None:
-        labels = [label for _, label in sorted(backend.config["id2label"].items(), key=lambda item: int(item[0]))]
+        labels = [str(label) for _, label in sorted(backend.config["id2label"].items(), key=lambda item: int(item[0]))]
         view = view or str(backend.config.get(VIEW_KEY, ""))
         super().__init__(labels, VIEWS.get(view, ()), name, rule)
         if view not in VIEWS:
@@ -73,7 +74,7 @@ class CheckpointClassifier(SoftmaxClassifier):
     def check_folder(cls, folder: Path) -> None:
         """Raises InputError where the configuration, the tokenizer or the weights are missing."""
         super().check_folder(folder)
-        if not [*folder.glob("*.safetensors"), *folder.glob("pytorch_model*.bin")]:
+        if not any(folder.glob("*.safetensors")):
             raise InputError(f"{folder}: no weights (*.safetensors)")
 
     def model_input(self, row: Row) -> dict[str, str]:
@@ -102,6 +103,7 @@ def check_view(folder: Path, view: str) -> None:
 def save_view(folder: Path, view: str) -> None:
     """Writes the view of a checkpoint into its configuration."""
     write_json(folder / CONFIG, read_json(folder / CONFIG) | {VIEW_KEY: view})
+    manifest.update(folder, CONFIG)
 
 
 def _legacy_rule(name: str | Path) -> Rule:

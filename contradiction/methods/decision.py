@@ -72,6 +72,15 @@ class Rule:
         """The biases in the order of the labels."""
         return np.array([self.biases.get(name, 0.0) for name in labels])
 
+    def check_labels(self, labels: Sequence[str], name: str) -> Self:
+        """Returns the rule; raises InputError where it is about other labels than those of the model ``name``."""
+        if unknown := sorted({*self.biases, *self.offsets} - set(labels)):
+            raise InputError(
+                f"{name}: its decision rule is about {unknown[0]!r}, and its labels are {', '.join(labels)}; "
+                "`cdconv calibrate` writes another rule"
+            )
+        return self
+
     def without_curve(self) -> dict[str, Any]:
         """All that decides, as an evaluation keeps it."""
         return {name: value for name, value in asdict(self).items() if name != "curve"}
@@ -115,7 +124,9 @@ class Rule:
             names = ("threshold", "recall", "false_alarms")
             curve = [dict(zip(names, point, strict=True)) for point in values["curve"]]
             rule = TypeAdapter(cls).validate_python({**values, "curve": curve})
-            if not rule.temperature > 0 or not 0 < (rule.prior or 0.5) < 1:
+            points = [value for point in rule.curve for value in asdict(point).values()]
+            numbers = (rule.temperature, rule.cut, *rule.biases.values(), *rule.offsets.values(), *points)
+            if not all(map(math.isfinite, numbers)) or not rule.temperature > 0 or not 0 < (rule.prior or 0.5) < 1:
                 raise ValueError
         except (TypeError, KeyError, ValueError):  # a ValidationError of pydantic is a ValueError
             raise InputError(f"{where}: holds no decision rule; `cdconv calibrate` writes one") from None

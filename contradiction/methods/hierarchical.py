@@ -40,7 +40,8 @@ class HierarchicalClassifier(Classifier):
 
     def __init__(self, stages: Sequence[CheckpointClassifier], name: str = "model", rule: Rule | None = None) -> None:
         self.stages = tuple(stages)
-        self.name, self.task, self.labels, self.rule = name, "4-class", LABELS["4-class"], rule or Rule()
+        self.name, self.task, self.labels = name, "4-class", LABELS["4-class"]
+        self.rule = (rule or Rule()).check_labels(self.labels, name)
         columns = {column for stage in self.stages for column in stage.columns}
         self.columns = tuple(column for column in CONVERSATION if column in columns)
         tasks = [stage.task for stage in self.stages]

@@ -5,7 +5,16 @@ from typing import TypeVar
 
 from contradiction.errors import InputError, first_line
 from contradiction.inference.base import backend_of, check_precision
-from contradiction.io.hub import CONFIG, HubUnavailableError, cached_file, fetch_file
+from contradiction.io import manifest
+from contradiction.io.hub import (
+    CONFIG,
+    HubUnavailableError,
+    cached_file,
+    fetch_file,
+    pinned,
+    quick_hub,
+    split_revision,
+)
 from contradiction.io.weights import digest
 from contradiction.methods.base import Classifier
 from contradiction.methods.decision import Rule
@@ -27,20 +36,26 @@ def load_classifier(
     device: str | None = None,
     precision: str = "fp32",
     backend: str = "torch",
+    revision: str | None = None,
 ) -> Classifier:
     """Loads a model with its decision rule.
 
+    No code of the model is run, and only safetensors are read. A folder with a manifest
+    (:mod:`contradiction.io.manifest`) has to be as the manifest says.
+
     Args:
-        name: a folder or Hub id.
+        name: a folder or Hub id; ``user/name@v1`` names a revision as well.
         view: the utterances that the model reads, for a checkpoint whose configuration does not say.
         device: for instance ``cpu`` or ``cuda:1``; by default a GPU where there is one.
         precision: one of ``contradiction.inference.base.PRECISIONS``. ``bf16`` is faster on a CPU with the
             instructions, and changes probabilities a little (``docs/operators.md`` has figures); ``fp16`` is for GPUs.
         backend: what runs the encoders, a key of ``contradiction.inference.base.BACKENDS``.
+        revision: the branch, tag or commit of a model on the Hub.
 
     Raises:
-        InputError: there is no such model, it is not one of this project, or it states its views itself.
+        InputError: there is no such model, it is not one of this project, it is damaged, or it states its views itself.
     """
+    name = pinned(name, revision)
     check_precision(precision)  # before a large model is loaded
     backend_of(backend)
     method = method_of(name)
@@ -48,7 +63,9 @@ def load_classifier(
         return method.load(name, view=view, device=device, precision=precision, backend=backend)
     if view is not None:
         raise InputError(f"{name}: says itself what each of its checkpoints reads; leave the view out")
-    return method.load(_fetch(name), device=device, precision=precision, backend=backend)
+    folder = _fetch(name)
+    manifest.check(folder)  # those of its parts are checked as they are loaded
+    return method.load(folder, device=device, precision=precision, backend=backend)
 
 
 def method_of(name: str | Path) -> type[Classifier]:
@@ -98,8 +115,18 @@ def load_rule(folder: str | Path) -> Rule:
 
 
 def save_rule(folder: str | Path, rule: Rule) -> None:
-    """Writes the decision rule of a model folder."""
-    rule.save(Path(folder) / method_of(folder).MARKER)
+    """Writes the decision rule of a model folder, also into its manifest."""
+    marker = method_of(folder).MARKER
+    rule.save(Path(folder) / marker)
+    manifest.update(Path(folder), marker)
+
+
+def write_manifests(folder: str | Path) -> None:
+    """Writes the manifest of a model folder that is finished, and of those of its parts that have none."""
+    for part in parts_of(folder):
+        if part == Path(folder) or not (part / manifest.NAME).is_file():
+            method = method_of(part)
+            manifest.write(part, (method.MARKER, *method.FILES))
 
 
 def name_with_digest(name: str | None) -> str | None:
@@ -115,7 +142,9 @@ def _fetch(name: str | Path) -> Path:
         return Path(name)
     from huggingface_hub import snapshot_download
 
+    repo, revision = split_revision(name)
     try:
-        return Path(snapshot_download(str(name)))
+        with quick_hub():
+            return Path(snapshot_download(repo, revision=revision))
     except (OSError, ValueError) as error:
         raise InputError(f"{name}: not all of it could be fetched from the Hub ({first_line(error)})") from error

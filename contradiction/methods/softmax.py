@@ -25,7 +25,7 @@ class SoftmaxClassifier(Classifier):
         rule: the decision rule.
 
     Raises:
-        InputError: the labels are not those of a task.
+        InputError: the labels are not those of a task, or the rule is about others.
     """
 
     ENSEMBLE_MEMBER = True
@@ -38,7 +38,7 @@ class SoftmaxClassifier(Classifier):
             known = "; ".join(", ".join(names) for names in LABELS.values())
             raise InputError(f"{name}: its labels are {', '.join(labels)}; a detector's are one of: {known}")
         self.name, self.task, self.labels, self.columns = name, task, tuple(labels), tuple(columns)
-        self.rule = rule or Rule()
+        self.rule = (rule or Rule()).check_labels(labels, name)
 
     @property
     def judges_openings(self) -> bool:

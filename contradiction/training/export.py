@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 
 from contradiction.errors import InputError
+from contradiction.io import manifest
 from contradiction.io.files import new_folder, read_json, write_json
 from contradiction.io.weights import load_weights
 from contradiction.methods.loading import method_of, parts_of
@@ -34,6 +35,8 @@ def export(model: str | Path, out: str | Path) -> Path:
         raise InputError(f"{model}: holds no finished model; `cdconv train` writes one")
     if out.exists():
         raise InputError(f"{out}: exists already; remove it, or name another folder")
+    for part in parts_of(model):
+        manifest.check(part)  # the copy gets a manifest of its own
     with new_folder(out) as folder:
         shutil.copytree(model, folder, dirs_exist_ok=True)
         for file in files:
@@ -46,4 +49,6 @@ def export(model: str | Path, out: str | Path) -> Path:
             save_file(narrow, place / file.name, metadata={"format": "pt"})
             if file.name == WEIGHTS:
                 write_json(place / "config.json", read_json(place / "config.json") | {"dtype": "float16"})
+                manifest.update(place, "config.json")
+            manifest.update(place, file.name)
     return out

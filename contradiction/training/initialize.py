@@ -4,14 +4,19 @@ import logging
 from collections import Counter
 from collections.abc import Iterable
 from inspect import signature
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from contradiction.errors import InputError, first_line
+from contradiction.errors import InputError
 from contradiction.inputs.tokenization import first_position, max_positions
 from contradiction.inputs.views import VIEW_KEY, simplified
-from contradiction.io.quiet import no_load_report, no_model_bars
-from contradiction.io.weights import weight_errors
+from contradiction.io.pretrained import (
+    check_finite,
+    check_vocabulary,
+    load_config,
+    load_model,
+    load_tokenizer,
+    loading,
+)
 from contradiction.methods.decision import KEY
 from contradiction.training.recipe import Recipe
 from contradiction.training.recipe_options import ScratchOptions
@@ -56,31 +61,27 @@ def _limits(tokens: int) -> dict[str, Any]:
 
 def _pretrained(backbone: str, recipe: Recipe, names: Names) -> tuple["PreTrainedModel", "PreTrainedTokenizerBase"]:
     import torch
-    from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
 
-    try:
-        config = AutoConfig.from_pretrained(backbone)
+    otherwise = f"backbone {backbone!r}: neither a folder with an encoder nor one on the Hub that can be reached"
+    with loading(backbone, otherwise):
+        from transformers import AutoModelForSequenceClassification
+
+        config = load_config(backbone)
         # A head that was trained for other labels says something else, also where it happens to fit.
         other_head = _classifies(config) and config.id2label != names["id2label"]
         config.num_labels = len(names["id2label"])
         config.id2label, config.label2id, config.problem_type = names["id2label"], names["label2id"], None
         if recipe.model.dropout is not None:
             _set_dropout(config, recipe.model.dropout)
-        # The report would be about the head, which is to be another anyhow; the encoder is looked at below.
-        with no_model_bars(quiet=Path(backbone).is_dir()), no_load_report(), weight_errors(backbone):
-            model, loading = AutoModelForSequenceClassification.from_pretrained(
-                backbone, config=config, dtype=torch.float32, ignore_mismatched_sizes=True, output_loading_info=True
-            )
+        model, report = load_model(
+            AutoModelForSequenceClassification, backbone, config=config, dtype=torch.float32,
+            ignore_mismatched_sizes=True,
+        )  # fmt: skip
         tokens = min(recipe.model.max_length, max_positions(model) or recipe.model.max_length)
-        tokenizer = AutoTokenizer.from_pretrained(backbone, **_limits(tokens))
-    except InputError:  # a ValueError, which says already what is wrong
-        raise
-    except (OSError, ValueError) as error:
-        raise InputError(
-            f"backbone {backbone!r}: neither a folder with an encoder nor one on the Hub that can be reached "
-            f"({first_line(error)})"
-        ) from error
-    absent = {*loading["missing_keys"], *(key for key, *_ in loading["mismatched_keys"])}
+        tokenizer = load_tokenizer(backbone, **_limits(tokens))
+        check_finite(f"backbone {backbone!r}", model)
+        check_vocabulary(f"backbone {backbone!r}", model, tokenizer)
+    absent = {*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])}
     _check_encoder(model, absent, backbone)
     if other_head and _head(model) - absent:
         model = _with_fresh_head(model)

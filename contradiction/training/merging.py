@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from contradiction.data.splits import fingerprint, load_split, of_bot
 from contradiction.errors import InputError
+from contradiction.io import manifest
 from contradiction.io.files import new_folder, read_json, write_json
 from contradiction.io.weights import load_weights
 from contradiction.methods.decision import KEY
@@ -51,6 +52,8 @@ def soup(models: Sequence[str | Path], out: str | Path, *, data: str | Path) -> 
 
     folders, out = [Path(each) for each in models], Path(out)
     runs = _soup_runs(folders)
+    for each in folders:
+        manifest.check(each)
     with merged(folders, runs, data, out) as folder:
         save_file(_mean_weights(folders), folder / WEIGHTS, metadata={"format": "pt"})
         # An exported member says float16.

@@ -28,11 +28,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from contradiction.errors import InputError, first_line
+from contradiction.errors import InputError
 from contradiction.inputs.tokenization import first_position
-from contradiction.io import files
+from contradiction.io import files, manifest
+from contradiction.io.pretrained import check_finite, load_config, load_model, load_tokenizer, loading
 from contradiction.io.quiet import no_model_bars
-from contradiction.io.weights import weight_errors
 from contradiction.methods.decision import KEY
 from contradiction.training import leakage
 from contradiction.training.record import PRUNED
@@ -130,16 +130,13 @@ def prune(
                 "texts": {"all": result.texts, "unchanged": result.unchanged},
             },
         )
+        manifest.write(folder)
     return result
 
 
 def _load_tokenizer(backbone: str) -> "PreTrainedTokenizerBase":
-    from transformers import AutoTokenizer
-
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(backbone)
-    except (OSError, ValueError) as error:
-        raise InputError(f"backbone {backbone!r}: no tokenizer that can be loaded ({first_line(error)})") from error
+    with loading(backbone, f"backbone {backbone!r}: no tokenizer that can be loaded"):
+        tokenizer = load_tokenizer(backbone)
     kinds = " and ".join(KINDS)
     if not tokenizer.is_fast:
         raise InputError(f"backbone {backbone!r}: has only a slow tokenizer; fast ones of the kinds {kinds} can be cut")
@@ -153,17 +150,13 @@ def _load_model(backbone: str) -> tuple["PreTrainedModel", set[str]]:
     """The model, and the names of the weights that its checkpoint lacks."""
     import transformers
 
-    try:
-        config = transformers.AutoConfig.from_pretrained(backbone)
+    with loading(backbone, f"backbone {backbone!r}: no model that can be loaded"):
+        config = load_config(backbone)
         # With its head: the output embeddings of a masked language model are cut as well.
         kind = getattr(transformers, (config.architectures or [""])[0], transformers.AutoModel)
-        with no_model_bars(quiet=Path(backbone).is_dir()), weight_errors(backbone):
-            model, loading = kind.from_pretrained(backbone, dtype="auto", output_loading_info=True)
-    except InputError:  # a ValueError, which says already what is wrong
-        raise
-    except (OSError, ValueError) as error:
-        raise InputError(f"backbone {backbone!r}: no model that can be loaded ({first_line(error)})") from error
-    return model, set(loading["missing_keys"])
+        model, report = load_model(kind, backbone, dtype="auto")
+        check_finite(f"backbone {backbone!r}", model)
+    return model, set(report["missing_keys"])
 
 
 def _plain(tokenizer: "PreTrainedTokenizerBase") -> "Tokenizer":

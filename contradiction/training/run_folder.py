@@ -20,7 +20,7 @@ from contradiction.io import files
 from contradiction.io.hub import revision
 from contradiction.labels import task_with
 from contradiction.methods.calibration import calibrate
-from contradiction.methods.loading import name_with_digest
+from contradiction.methods.loading import name_with_digest, write_manifests
 from contradiction.training import leakage, record
 from contradiction.training.recipe import Recipe
 
@@ -147,7 +147,7 @@ def _check_conditions(work: Path, conditions: dict[str, Any]) -> None:
 
 
 def complete(folder: Path, validation: "Dataset") -> None:
-    """Adds to a model folder its decision rule, chosen on validation; an NLI model gets none.
+    """Adds to a model folder its decision rule, chosen on validation, and its manifest; an NLI model gets no rule.
 
     Of several processes only the main one is here. A run that is killed here comes here again on resume.
 
@@ -157,6 +157,7 @@ def complete(folder: Path, validation: "Dataset") -> None:
     """
     if task_with(validation.features["label"].names) != "nli":  # an NLI model is a start, not a detector
         calibrate(folder, validation)
+    write_manifests(folder)
 
 
 # torch.save raises a bare RuntimeError when the disk is full; these stand in its words.

@@ -1,0 +1,92 @@
+"""The manifest of a model folder: the SHA-256 of each file that verdicts depend on, as ``sha256sum -c`` reads it."""
+
+import hashlib
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
+
+from contradiction.errors import InputError
+from contradiction.io.files import write_text
+from contradiction.io.weights import damage_of
+
+NAME = "SHA256SUMS"
+# What loaders read: weights, configuration, tokenizer. The card and the record of the training may change.
+READ = (
+    "*.safetensors", "*.safetensors.index.json", "*.model", "config.json", "decision.json", "tokenizer*.json",
+    "*_tokens.json", "*tokens_map.json", "vocab.*", "merges.txt", "adapter*",
+)  # fmt: skip
+_LINE = re.compile(r"(?P<digest>[0-9a-f]{64})  (?P<name>[^/\\]+)")
+
+
+def write(folder: Path, more: Iterable[str] = ()) -> None:
+    """Writes the manifest of a folder.
+
+    Args:
+        folder: the folder.
+        more: the names of files that its method reads besides ``READ``.
+    """
+    _save(folder, {name: sha256(folder / name) for name in sorted(_read_files(folder, more))})
+
+
+def update(folder: Path, name: str) -> None:
+    """Puts the present content of one file into the manifest of a folder, where there is one.
+
+    The other files stay as they were listed, so that damage to them is still found.
+    """
+    if (folder / NAME).is_file():
+        _save(folder, dict(sorted({**_load(folder), name: sha256(folder / name)}.items())))
+
+
+def check(folder: Path, partial: bool = False) -> None:
+    """Raises InputError for a file that is not as the manifest says; a folder without a manifest passes.
+
+    Args:
+        folder: the folder.
+        partial: passes files that are missing, as in a cache that holds what was asked for.
+    """
+    if not (folder / NAME).is_file():
+        return
+    listed = _load(folder)
+    for name, expected in listed.items():
+        file = folder / name
+        if not file.is_file():
+            if partial:
+                continue
+            raise InputError(f"{file}: is missing, and {NAME} lists it; copy or download the model again")
+        if sha256(file) != expected:
+            changed = (
+                f"{file}: has changed since {NAME} was written; copy or download the model again, or remove {NAME} if "
+                "the change is yours"
+            )
+            raise InputError(damage_of(file) or changed)
+    if added := sorted(_read_files(folder) - listed.keys()):
+        raise InputError(f"{folder / added[0]}: is not in {NAME}, so it is no part of the model; remove it")
+
+
+def sha256(file: Path) -> str:
+    """The SHA-256 of a file; of one that has not changed it is computed once."""
+    status = file.stat()
+    return _sha256(file, status.st_size, status.st_mtime_ns, status.st_ino)
+
+
+@lru_cache(maxsize=256)
+def _sha256(file: Path, *_: int) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def _read_files(folder: Path, more: Iterable[str] = ()) -> set[str]:
+    return {file.name for pattern in (*READ, *more) for file in folder.glob(pattern) if file.is_file()}
+
+
+def _save(folder: Path, digests: dict[str, str]) -> None:
+    write_text(folder / NAME, "".join(f"{digest}  {name}\n" for name, digest in digests.items()))
+
+
+def _load(folder: Path) -> dict[str, str]:
+    lines = (folder / NAME).read_text(encoding="utf-8", errors="replace").splitlines()
+    found = [_LINE.fullmatch(line) for line in lines]
+    if not all(found):
+        raise InputError(f"{folder / NAME}: holds no digests; copy or download the model again")
+    return {match["name"]: match["digest"] for match in found if match}

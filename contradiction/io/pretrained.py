@@ -1,0 +1,161 @@
+"""Loads models and tokenizers with transformers: no code of theirs is run, no pickle is read, no weight is random."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from contradiction.errors import InputError, first_line
+from contradiction.io import manifest
+from contradiction.io.files import read_json
+from contradiction.io.hub import CONFIG, HubUnavailableError, fetch_file, quick_hub, split_revision
+from contradiction.io.quiet import no_model_bars, no_model_warnings
+from contradiction.io.weights import weight_errors
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+AGAIN = "copy or download the model again"
+
+
+@contextmanager
+def loading(name: str | Path, otherwise: str) -> Iterator[None]:
+    """Turns whatever loading a model raises inside the block into one line, and checks the manifest.
+
+    Args:
+        name: a folder or Hub id.
+        otherwise: the beginning of the line, for an error that says nothing more.
+
+    Raises:
+        InputError: the model is damaged or not as its manifest says, asks for code of its own, or is not there.
+    """
+    folder = Path(name) if Path(name).is_dir() else None
+    if folder:
+        manifest.check(folder)
+        _check_config(folder)
+    try:
+        # What transformers warns of, for instance missing weights in a table, is checked here.
+        hub = nullcontext() if folder else quick_hub()
+        with no_model_bars(quiet=folder is not None), no_model_warnings(), hub, weight_errors(name):
+            yield
+    except (InputError, KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    # A damaged file makes transformers and tokenizers raise anything, also what is no Exception.
+    except BaseException as error:
+        raise InputError(_why(name, folder, error) or f"{otherwise} ({first_line(error)})") from error
+    if not folder:
+        _check_cached(str(name))
+
+
+def load_tokenizer(name: str | Path, **options: Any) -> "PreTrainedTokenizerBase":
+    """Loads a tokenizer; inside :func:`loading`."""
+    from transformers import AutoTokenizer
+
+    repo, revision = split_revision(name)
+    return AutoTokenizer.from_pretrained(repo, revision=revision, trust_remote_code=False, **options)
+
+
+def load_config(name: str | Path) -> Any:
+    """Loads a configuration; inside :func:`loading`."""
+    from transformers import AutoConfig
+
+    repo, revision = split_revision(name)
+    return AutoConfig.from_pretrained(repo, revision=revision, trust_remote_code=False)
+
+
+def load_model(kind: Any, name: str | Path, **options: Any) -> tuple["PreTrainedModel", dict[str, Any]]:
+    """Loads a model from safetensors; inside :func:`loading`.
+
+    Args:
+        kind: a class of transformers, for instance ``AutoModel``.
+        name: a folder or Hub id.
+        options: other arguments of ``from_pretrained``.
+
+    Returns:
+        The model, and which weights its checkpoint lacks or has in addition.
+    """
+    repo, revision = split_revision(name)
+    return kind.from_pretrained(
+        repo, revision=revision, trust_remote_code=False, use_safetensors=True, output_loading_info=True, **options
+    )
+
+
+def check_weights(name: str, model: "PreTrainedModel", report: dict[str, Any], optional: Iterable[str] = ()) -> None:
+    """Checks that all weights of a model came from its checkpoint, and that they are numbers.
+
+    Args:
+        name: the name of the model in messages.
+        model: the model.
+        report: of :func:`load_model`.
+        optional: parts of the model that a checkpoint may lack; it may then have other weights in addition.
+
+    Raises:
+        InputError: a weight is missing, there is one too many, or one is not finite.
+    """
+    left_out = set(optional)
+    absent = [*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])]
+    if missing := sorted(key for key in absent if not left_out & set(key.split("."))):
+        raise InputError(f"{name}: its checkpoint lacks {len(missing)} weights, for instance {missing[0]}; {AGAIN}")
+    if not left_out and (unknown := sorted(report["unexpected_keys"])):
+        raise InputError(
+            f"{name}: its checkpoint has {len(unknown)} weights that its {CONFIG} knows nothing of, for instance "
+            f"{unknown[0]}; take the weights and the configuration of one model"
+        )
+    check_finite(name, model)
+
+
+def check_finite(name: str, model: "PreTrainedModel") -> None:
+    """Raises InputError for a model with a weight that is not finite."""
+    for weight, values in (*model.named_parameters(), *model.named_buffers()):
+        # By NumPy, which does not wait for the threads of torch.
+        if values.is_floating_point() and not np.isfinite(values.detach().float().cpu().numpy()).all():
+            raise InputError(f"{name}: {weight} holds not finite numbers; its weights are damaged, {AGAIN}")
+
+
+def check_vocabulary(name: str, model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase") -> None:
+    """Raises InputError for a tokenizer that is none, or one whose ids go beyond the embeddings of the model."""
+    vocabulary = tokenizer.get_vocab()
+    # Where there is no tokenizer, transformers makes one of special tokens alone.
+    if len(vocabulary) <= len(tokenizer.all_special_tokens):
+        raise InputError(f"{name}: has no tokenizer, or one without a vocabulary")
+    try:
+        rows = int(model.get_input_embeddings().weight.shape[0])  # type: ignore[arg-type,union-attr,index]
+    except (AttributeError, NotImplementedError):  # a model without a table of embeddings
+        return
+    if (highest := max(vocabulary.values())) >= rows:
+        raise InputError(
+            f"{name}: its tokenizer has ids up to {highest}, and the model has embeddings for {rows}; take the "
+            "tokenizer and the weights of one model"
+        )
+
+
+def _check_config(folder: Path) -> None:
+    """Raises InputError for a configuration that names code on the Hub."""
+    if not (folder / CONFIG).is_file():
+        return
+    for key, value in read_json(folder / CONFIG).items():
+        if "attn_implementation" in key and "/" in str(value):
+            raise InputError(f"{folder / CONFIG}: {key} asks for code from elsewhere ({value}), which is never run")
+
+
+def _check_cached(name: str) -> None:
+    """Checks a model of the Hub, which is in the cache by now, against the manifest that its repo holds, if any."""
+    try:
+        file = fetch_file(name, manifest.NAME)
+    except HubUnavailableError:
+        return
+    if file:
+        manifest.check(file.parent, partial=True)
+
+
+def _why(name: str | Path, folder: Path | None, error: BaseException) -> str | None:
+    said = str(error)
+    if "trust_remote_code" in said:
+        return f"{name}: asks for code of its own (auto_map), which is never run; take a model that transformers knows"
+    pickled = sorted(folder.glob("*.bin")) if folder else []
+    if ("safetensors" in said and "file named" in said) and (pickled or not folder):
+        what = pickled[0] if pickled else f"{name}: its weights"
+        return f"{what}: not in safetensors, and a pickle may run code; convert it where you trust it"
+    return None

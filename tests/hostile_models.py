@@ -1,0 +1,234 @@
+"""Model folders that are damaged or mean harm: each is a change to a good folder, by a name that says what it does."""
+
+import json
+import pickle
+import shutil
+
+import torch
+from safetensors.torch import load_file, save_file
+
+from contradiction.methods.decision import KEY
+
+WEIGHTS, CONFIG, TOKENIZER = "model.safetensors", "config.json", "tokenizer.json"
+OPTIONS = "tokenizer_config.json"
+CODE = "from pathlib import Path\nPath({mark!r}).touch()\nclass It: pass\n"
+
+
+class Harm:
+    """Unpickled, it leaves a mark."""
+
+    def __init__(self, mark):
+        self.mark = mark
+
+    def __reduce__(self):
+        return open, (str(self.mark), "w")
+
+
+def _json(name, change):
+    def apply(folder):
+        values = json.loads((folder / name).read_text(encoding="utf-8"))
+        values = change(values) or values
+        (folder / name).write_text(json.dumps(values, ensure_ascii=False), encoding="utf-8")
+
+    return apply
+
+
+def _set(name, **values):
+    return _json(name, lambda old: old | values)
+
+
+def _rule(**values):
+    rule = {"temperature": 1.0, "biases": {}, "offsets": {}, "cut": 0.5, "prior": None, "curve": []}
+    return _set(CONFIG, **{KEY: rule | values})
+
+
+def _write(name, content):
+    return lambda folder: (folder / name).write_bytes(content)
+
+
+def _remove(*names):
+    return lambda folder: [(folder / name).unlink(missing_ok=True) for name in names]
+
+
+def _weights(change):
+    def apply(folder):
+        tensors = load_file(folder / WEIGHTS)
+        tensors = change(tensors) or tensors
+        save_file({name: each.contiguous() for name, each in tensors.items()}, folder / WEIGHTS, {"format": "pt"})
+
+    return apply
+
+
+def _without(part):
+    return _weights(lambda tensors: {name: each for name, each in tensors.items() if part not in name})
+
+
+def _fill(part, value):
+    def change(tensors):
+        for name in tensors:
+            if part in name:
+                tensors[name].flatten()[0] = value
+
+    return _weights(change)
+
+
+def _cut(name, share):
+    def apply(folder):
+        content = (folder / name).read_bytes()
+        (folder / name).write_bytes(content[: int(share * len(content))])
+
+    return apply
+
+
+def _flip(folder):
+    """Exponent bits of one weight in the middle of the file."""
+    content = bytearray((folder / WEIGHTS).read_bytes())
+    content[len(content) // 2] ^= 0x10
+    (folder / WEIGHTS).write_bytes(content)
+
+
+def _pickled(folder):
+    (folder / WEIGHTS).unlink()
+    torch.save({"classifier.weight": torch.zeros(4, 32)}, folder / "pytorch_model.bin")
+
+
+def _harmful(folder):
+    (folder / WEIGHTS).unlink()
+    (folder / "pytorch_model.bin").write_bytes(pickle.dumps(Harm(folder.parent / "mark")))
+
+
+def _code(name, **values):
+    def apply(folder):
+        (folder / "it.py").write_text(CODE.format(mark=str(folder.parent / "mark")), encoding="utf-8")
+        _set(name, **values)(folder)
+
+    return apply
+
+
+def _shuffled(values):
+    vocabulary = values["model"]["vocab"]
+    values["model"]["vocab"] = dict(zip(vocabulary, reversed(vocabulary.values()), strict=True))
+
+
+def _larger(values):
+    vocabulary = values["model"]["vocab"]
+    vocabulary["更大"] = max(vocabulary.values()) + 1
+
+
+def _more_tokens(values):
+    token = {"content": "更大", "single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
+    values["added_tokens"].append({"id": 100_000, "special": True, **token})
+
+
+AUTO = {"AutoConfig": "it.It", "AutoModelForSequenceClassification": "it.It", "AutoTokenizer": ["it.It", "it.It"]}
+LABELS = {"0": "non-contradiction", "1": "intra-sentence", "2": "role-confusion", "3": "history"}
+SWAPPED = {"0": "history", "1": "intra-sentence", "2": "role-confusion", "3": "non-contradiction"}
+KEYS = (
+    "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "hidden_act",
+    "max_position_embeddings", "type_vocab_size", "model_type", "id2label", "architectures", "layer_norm_eps",
+)  # fmt: skip
+
+# Name -> what is done to the folder. Every one of them is refused.
+REFUSED = {
+    "weights cut in half": _cut(WEIGHTS, 0.5),
+    "weights cut in the header": _cut(WEIGHTS, 0.001),
+    "weights empty": _write(WEIGHTS, b""),
+    "weights a header that is too long": _write(WEIGHTS, b"\xff" * 64),
+    "weights a pointer": _write(WEIGHTS, b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"),
+    "weights absent": _remove(WEIGHTS),
+    "weights without the classifier": _without("classifier."),
+    "weights without a layer": _without("encoder.layer.1."),
+    "weights without the embeddings": _without("word_embeddings"),
+    "weights without a norm": _without("embeddings.LayerNorm"),
+    "weights without the pooler": _without("pooler"),
+    "weights renamed": _weights(lambda old: {f"other.{name}": each for name, each in old.items()}),
+    "weights one too many": _weights(lambda old: old | {"bert.more.weight": torch.zeros(3)}),
+    "weights of a smaller head": _weights(lambda old: old | {"classifier.weight": old["classifier.weight"][:2]}),
+    "weights of a flat head": _weights(lambda old: old | {"classifier.weight": old["classifier.weight"].flatten()}),
+    "weights with NaN in an embedding": _fill("word_embeddings", float("nan")),
+    "weights with infinity in a norm": _fill("LayerNorm.weight", float("inf")),
+    "weights with NaN in the bias": _fill("classifier.bias", float("nan")),
+    "weights in a pickle": _pickled,
+    "weights in a pickle that means harm": _harmful,
+    "config absent": _remove(CONFIG),
+    "config empty": _write(CONFIG, b""),
+    "config null": _write(CONFIG, b"null"),
+    "config a list": _write(CONFIG, b"[]"),
+    "config no JSON": _write(CONFIG, b"{"),
+    "config not UTF-8": _write(CONFIG, b"\xff\xfe{}"),
+    "config an empty object": _write(CONFIG, b"{}"),
+    "config deep": _write(CONFIG, b'{"a":' * 50_000 + b"1" + b"}" * 50_000),
+    **{f"config {key} null": _set(CONFIG, **{key: None}) for key in KEYS if key not in ("architectures",)},
+    "config hidden_size text": _set(CONFIG, hidden_size="32"),
+    "config hidden_size negative": _set(CONFIG, hidden_size=-32),
+    "config hidden_size other": _set(CONFIG, hidden_size=64),
+    "config hidden_act unknown": _set(CONFIG, hidden_act="nothing"),
+    "config vocab_size smaller": _set(CONFIG, vocab_size=7),
+    "config one layer more": _set(CONFIG, num_hidden_layers=3),
+    "config one layer fewer": _set(CONFIG, num_hidden_layers=1),
+    "config heads that do not divide": _set(CONFIG, num_attention_heads=5),
+    "config model_type unknown": _set(CONFIG, model_type="nothing"),
+    "config model_type of images": _set(CONFIG, model_type="vit"),
+    "config code of its own": _code(CONFIG, auto_map=AUTO, model_type="it"),
+    "config attention from elsewhere": _set(CONFIG, attn_implementation="somebody/kernel"),
+    "labels unknown": _set(CONFIG, id2label={key: f"LABEL_{key}" for key in LABELS}),
+    "labels null": _set(CONFIG, id2label=dict.fromkeys(LABELS)),
+    "labels twice": _set(CONFIG, id2label=dict.fromkeys(LABELS, "history")),
+    "labels not numbered": _set(CONFIG, id2label={f"n{key}": name for key, name in LABELS.items()}),
+    "labels one fewer": _set(CONFIG, id2label={key: LABELS[key] for key in "012"}),
+    "view unknown": _set(CONFIG, cdconv_view="aloud"),
+    "rule cut NaN": _rule(cut=float("nan")),
+    "rule offset infinite": _rule(offsets={"history": float("inf")}),
+    "rule of unknown labels": _rule(offsets={"lie": 1.0}),
+    "rule bias of an unknown label": _rule(biases={"lie": 1.0}),
+    "rule temperature 0": _rule(temperature=0.0),
+    "rule prior 2": _rule(prior=2.0),
+    "rule curve NaN": _rule(curve=[[float("nan"), 0.5, 0.5]]),
+    "rule a list": _set(CONFIG, **{KEY: []}),
+    "rule text": _set(CONFIG, **{KEY: "none"}),
+    "tokenizer absent": _remove(TOKENIZER),
+    "tokenizer empty": _write(TOKENIZER, b""),
+    "tokenizer null": _write(TOKENIZER, b"null"),
+    "tokenizer an empty object": _write(TOKENIZER, b"{}"),
+    "tokenizer cut": _cut(TOKENIZER, 0.5),
+    "tokenizer not UTF-8": _write(TOKENIZER, b"\xff" * 9),
+    "tokenizer model null": _set(TOKENIZER, model=None),
+    "tokenizer larger than the embeddings": _json(TOKENIZER, _more_tokens),
+    "tokenizer options null": _write(OPTIONS, b"null"),
+    "tokenizer options no JSON": _write(OPTIONS, b"{"),
+    "tokenizer options without padding": _set(OPTIONS, pad_token=None),
+    "tokenizer options limit text": _set(OPTIONS, model_max_length="long"),
+    "tokenizer options limit 0": _set(OPTIONS, model_max_length=0),
+    "tokenizer options limit negative": _set(OPTIONS, model_max_length=-1),
+    "tokenizer options limit 2": _set(OPTIONS, model_max_length=2),
+}
+
+# What only the manifest can tell from a good model.
+ONLY_BY_MANIFEST = {
+    "weights with a byte flipped": _flip,
+    "vocabulary shuffled": _json(TOKENIZER, _shuffled),
+    "labels swapped": _set(CONFIG, id2label=SWAPPED),
+    "rule absent": _json(CONFIG, lambda values: {key: each for key, each in values.items() if key != KEY}),
+    "rule another": _rule(offsets={"history": 3.0}),
+    "config quantised": _set(CONFIG, quantization_config={"quant_method": "nothing"}),
+    "tokenizer options absent": _remove(OPTIONS),
+    "tokenizer options limit null": _set(OPTIONS, model_max_length=None),
+    "architecture null": _set(CONFIG, architectures=None),
+    "code of its own that is not needed": _code(CONFIG, auto_map=AUTO),
+    "code of its own in the tokenizer": _code(OPTIONS, auto_map={"AutoTokenizer": ["it.It", "it.It"]}),
+    "tokens added": _write("added_tokens.json", b'{"[MORE]": 5}'),
+    "tokens special": _write("special_tokens_map.json", b'{"sep_token": "[MASK]"}'),
+    "an older rule": _write("decision.json", b"{}"),
+    "an adapter": _write("adapter_config.json", b'{"base_model_name_or_path": "somebody/else"}'),
+}
+
+# A list of members -> an ensemble of them. Every one leaves the folder.
+OUTSIDE = (["../other", "member"], ["member", "/etc"], [".", "member"], ["", "member"], ["member", "link"])
+
+
+def ensemble(folder, member, names):
+    """An ensemble folder with a member, a link to a folder outside, and a list of other members."""
+    shutil.copytree(member, folder / "member")
+    shutil.copytree(member, folder.parent / "other")
+    (folder / "link").symlink_to(folder.parent / "other")
+    (folder / "ensemble.json").write_text(json.dumps({"members": names, "calibrated": True}), encoding="utf-8")

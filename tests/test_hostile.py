@@ -1,0 +1,148 @@
+"""Loading a model folder that is damaged or means harm: one line, no code that runs, no network, no guess."""
+
+import json
+import shutil
+import sys
+
+import processes
+import pytest
+from chats import chat
+from detect_files import line
+from hostile_models import ONLY_BY_MANIFEST, OUTSIDE, REFUSED, ensemble
+
+from contradiction.detector import ContradictionDetector
+from contradiction.errors import InputError
+from contradiction.io import manifest
+from contradiction.methods.decision import Rule
+from contradiction.methods.loading import load_classifier, save_rule, write_manifests
+
+CHAT = chat("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
+
+
+@pytest.fixture(scope="module")
+def good(random_model, tmp_path_factory):
+    """A model folder with a rule and a manifest."""
+    folder = shutil.copytree(random_model("4-class"), tmp_path_factory.mktemp("good") / "model")
+    save_rule(folder, Rule(offsets={"history": 0.1}))
+    write_manifests(folder)
+    return folder
+
+
+@pytest.fixture
+def folder(good, tmp_path):
+    return shutil.copytree(good, tmp_path / "model")
+
+
+def refusal(folder):
+    with pytest.raises(InputError) as error:
+        ContradictionDetector.from_pretrained(folder)
+    assert "\n" not in str(error.value)
+    assert str(folder) in str(error.value)
+    assert not (folder.parent / "mark").exists(), "code ran"
+    return str(error.value)
+
+
+def test_a_good_folder_loads_and_sha256sum_can_read_its_manifest(folder):
+    assert ContradictionDetector.from_pretrained(folder)(CHAT).checked
+    lines = (folder / manifest.NAME).read_text(encoding="utf-8").splitlines()
+    names = {each.split("  ")[1] for each in lines}
+    assert names == {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
+    assert all(each == f"{manifest.sha256(folder / name)}  {name}" for each in lines for name in [each[66:]])
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_hostile_folder_is_one_line_without_a_manifest(name, folder):
+    (folder / manifest.NAME).unlink()
+    REFUSED[name](folder)
+    refusal(folder)
+
+
+@pytest.mark.parametrize("name", [*REFUSED, *ONLY_BY_MANIFEST])
+def test_a_changed_folder_is_refused_and_the_file_named(name, folder):
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    {**REFUSED, **ONLY_BY_MANIFEST}[name](folder)
+    after = {path.name: path.read_bytes() for path in folder.iterdir()}
+    changed = [each for each in {**before, **after} if before.get(each) != after.get(each)]
+    said = refusal(folder)
+    assert any(str(folder / each) in said for each in changed) or "no config.json" in said
+
+
+@pytest.mark.parametrize("name", ONLY_BY_MANIFEST)
+def test_what_only_a_manifest_shows_runs_no_code_without_one(name, folder):
+    (folder / manifest.NAME).unlink()
+    ONLY_BY_MANIFEST[name](folder)
+    try:
+        ContradictionDetector.from_pretrained(folder)(CHAT)
+    except InputError as error:
+        assert "\n" not in str(error)
+    assert not (folder.parent / "mark").exists()
+
+
+@pytest.mark.parametrize("names", OUTSIDE)
+def test_members_stay_inside_their_folder(names, good, tmp_path):
+    folder = tmp_path / "ensemble"
+    ensemble(folder, good, names)
+    assert "lies outside the folder" in refusal(folder)
+
+
+def test_damage_to_a_member_is_found_and_named(good, tmp_path):
+    ensemble(tmp_path / "ensemble", good, ["member", "second"])
+    folder = tmp_path / "ensemble"
+    shutil.copytree(good, folder / "second")
+    write_manifests(folder)
+    load_classifier(folder)
+    ONLY_BY_MANIFEST["weights with a byte flipped"](folder / "second")
+    assert str(folder / "second" / "model.safetensors") in refusal(folder)
+
+
+def test_a_new_rule_is_listed_and_damage_that_was_there_before_is_still_found(folder):
+    ONLY_BY_MANIFEST["weights with a byte flipped"](folder)
+    save_rule(folder, Rule(offsets={"history": 0.2}))
+    assert "model.safetensors" in refusal(folder)
+
+
+def test_a_manifest_that_is_none_is_refused(folder):
+    for content in (b"\xff", b"nothing", b"0" * 64 + b"  ../../etc/passwd"):
+        (folder / manifest.NAME).write_bytes(content)
+        assert f"{folder / manifest.NAME}: holds no digests" in refusal(folder)
+
+
+def test_a_chat_on_stdin_cannot_say_yes_to_code(folder, tmp_path):
+    (folder / manifest.NAME).unlink()
+    REFUSED["config code of its own"](folder)
+    done = processes.cdconv("detect", "-", "--model", folder, stdin="y\n" + line())
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"cdconv: {folder}: asks for code of its own")
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "mark").exists()
+
+
+calls: list[str] = []
+watched = False
+
+
+def watch(event, arguments):
+    if watched and event in ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname"):
+        calls.append(f"{event} {arguments[1:]}")
+
+
+def test_no_load_opens_a_socket(good, encoder, monkeypatch):
+    from huggingface_hub import constants
+
+    from contradiction.inference.embedding import Embedder
+
+    global watched
+    sys.addaudithook(watch)  # also sees what is opened in C
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    watched = True
+    try:
+        ContradictionDetector.from_pretrained(good)(CHAT)
+        Embedder(encoder)
+    finally:
+        watched = False
+    assert calls == []
+
+
+def test_rules_are_read_back_as_they_were_written(folder):
+    rule = json.loads((folder / "config.json").read_text(encoding="utf-8"))["cdconv_decision"]
+    assert load_classifier(folder).rule.offsets == rule["offsets"] == {"history": 0.1}
