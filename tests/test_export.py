@@ -62,6 +62,7 @@ def test_a_weight_too_large_for_fp16_is_named_and_nothing_is_left(quick_model, t
     weights = load_file(model / WEIGHTS)
     weights["classifier.bias"][0] = 1e6
     save_file(weights, model / WEIGHTS, metadata={"format": "pt"})
+    (model / manifest.NAME).unlink()
     with pytest.raises(InputError, match="classifier.bias does not fit fp16"):
         export(model, tmp_path / "out")
     assert [each.name for each in tmp_path.iterdir()] == ["model"]
