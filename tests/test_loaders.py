@@ -5,7 +5,7 @@ import torch
 from transformers.trainer_pt_utils import LengthGroupedSampler
 
 from contradiction.errors import InputError
-from contradiction.training.loaders import EpochSampler, Layout
+from contradiction.training.loaders import EpochSampler, Layout, allowed_labels
 
 LENGTHS = [40 + row % 7 for row in range(200)]
 
@@ -20,6 +20,23 @@ def test_the_order_depends_on_the_seed_and_the_epoch_alone():
         assert orders[-1] == list(LengthGroupedSampler(16, lengths=LENGTHS, generator=generator))
         assert sorted(orders[-1]) == list(range(200))
     assert orders[0] != orders[1] != orders[2]
+
+
+def test_the_rows_of_a_group_follow_each_other():
+    groups = [row // 4 for row in range(200)]
+    sampler = EpochSampler(LENGTHS, 16, seed=1, groups=groups)
+    order = list(sampler)
+    assert sorted(order) == list(range(200))
+    assert [groups[row] for row in order[::4]] == [groups[row] for row in order[3::4]]
+    assert order != list(range(200))
+
+
+def test_the_labels_that_a_row_may_have():
+    names = ("entailment", "neutral", "contradiction")
+    assert allowed_labels(1, None, names) == [False, True, False]
+    assert allowed_labels(-100, False, names) == [True, True, False]
+    assert allowed_labels(-100, True, names) == [False, False, True]
+    assert allowed_labels(-100, None, names) == [False, False, False]
 
 
 @pytest.mark.parametrize(("rows", "processes"), [(288, 1), (288, 2), (281, 5), (3, 2)])

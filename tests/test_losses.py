@@ -1,11 +1,13 @@
 """The losses, held against what they are by definition."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
 from sklearn.utils.class_weight import compute_class_weight
 
-from contradiction.training.losses import loss_function
+from contradiction.training.losses import ALLOWED, GROUP, label_loss, objective, ranking_loss
 from contradiction.training.recipe import Recipe
 
 COUNTS = [70, 5, 10, 15]
@@ -16,7 +18,8 @@ def recipe(**options):
 
 
 def loss_with(**options):
-    return lambda logits, targets: loss_function(recipe(**options), COUNTS)(logits, targets).mean()
+    loss = label_loss(recipe(**options), COUNTS)
+    return lambda logits, targets: loss(logits, torch.nn.functional.one_hot(targets, 4).bool()).mean()
 
 
 @pytest.fixture
@@ -43,3 +46,63 @@ def test_logit_adjustment_adds_the_log_prior(batch):
     prior = torch.tensor(COUNTS) / sum(COUNTS)
     expected = torch.nn.functional.cross_entropy(logits + 0.5 * prior.log(), targets)
     assert torch.allclose(loss_with(logit_adjustment=0.5)(*batch), expected)
+
+
+def test_a_row_that_may_have_several_labels_has_the_loss_of_their_sum(batch):
+    logits, _ = batch
+    allowed = torch.tensor([False, True, True, True]).expand(64, 4)
+    expected = -logits.softmax(1)[:, 1:].sum(1).log()
+    assert torch.allclose(label_loss(recipe(), COUNTS)(logits, allowed), expected, atol=1e-6)
+
+
+def test_a_row_without_labels_has_no_loss_and_no_gradient(batch):
+    logits = batch[0].clone().requires_grad_()
+    losses = label_loss(recipe(), COUNTS)(logits, torch.zeros(64, 4, dtype=torch.bool))
+    losses.sum().backward()
+    assert torch.allclose(losses, torch.zeros(64), atol=1e-6)
+    assert torch.allclose(logits.grad, torch.zeros(64, 4), atol=1e-6)
+
+
+CONTRADICTIONS = torch.tensor([False, True, True, True])
+
+
+def test_ranking_compares_the_contradictions_of_a_group_with_its_other_rows():
+    odds = torch.tensor([0.0, 1.0, -2.0, 0.5, 3.0])
+    logits = torch.stack([-odds, *([torch.full((5,), -50.0)] * 2), torch.zeros(5)], dim=1)
+    allowed = torch.nn.functional.one_hot(torch.tensor([3, 0, 0, 0, 3]), 4).bool()
+    groups = torch.tensor([7, 7, 7, 8, 9])
+    losses = ranking_loss(logits, allowed, groups, CONTRADICTIONS)
+    # Row 0 is the only contradiction with other rows in its group: rows 1 and 2.
+    expected = torch.nn.functional.softplus(odds[1:3] - odds[0]).mean()
+    assert losses.tolist() == pytest.approx([expected.item(), 0, 0, 0, 0], abs=1e-5)
+
+
+def test_ranking_is_blind_to_what_the_rows_of_a_group_share():
+    logits = torch.randn(4, 4, generator=torch.Generator().manual_seed(2))
+    allowed = torch.nn.functional.one_hot(torch.tensor([3, 0, 1, 0]), 4).bool()
+    groups = torch.zeros(4, dtype=torch.long)
+    shifted = logits + torch.tensor([5.0, 0, 0, 0])  # lowers the odds of a contradiction alike in every row
+    before, after = (ranking_loss(each, allowed, groups, CONTRADICTIONS) for each in (logits, shifted))
+    assert torch.allclose(before, after, atol=1e-5)
+
+
+def test_the_objective_adds_ranking_at_its_weight(batch):
+    logits, targets = batch
+    inputs = {"x": logits, GROUP: torch.arange(64) // 8}
+    plain, ranked = (
+        objective(recipe(ranking=weight), COUNTS)(lambda x: SimpleNamespace(logits=x), inputs, targets)
+        for weight in (0.0, 0.5)
+    )
+    allowed = torch.nn.functional.one_hot(targets, 4).bool()
+    expected = plain + 0.5 * ranking_loss(logits, allowed, inputs[GROUP], CONTRADICTIONS)
+    assert torch.allclose(ranked, expected)
+    assert (ranked > plain).any()
+
+
+def test_allowed_labels_count_instead_of_the_targets(batch):
+    logits, targets = batch
+    allowed = torch.tensor([False, True, True, True]).expand(64, 4)
+    losses = objective(recipe(), COUNTS)(
+        lambda x: SimpleNamespace(logits=x), {"x": logits, ALLOWED: allowed}, torch.full_like(targets, -100)
+    )
+    assert torch.allclose(losses, label_loss(recipe(), COUNTS)(logits, allowed))

@@ -35,3 +35,17 @@ def test_all_learn_alike_and_matrices_decay():
     assert found["bert.encoder.layer.0.attention.self.query.weight"][1] == 0.01
     assert found["bert.encoder.layer.0.attention.self.query.bias"][1] == 0.0
     assert found["bert.embeddings.LayerNorm.weight"][1] == 0.0
+
+
+def test_the_pooler_and_the_head_may_learn_faster():
+    found = settings(encoder(), head_learning_rate=5.0)
+    fast = {name for name, (rate, _) in found.items() if rate == 5.0}
+    assert fast == {"bert.pooler.dense.weight", "bert.pooler.dense.bias", "classifier.weight", "classifier.bias"}
+
+
+def test_frozen_parameters_are_in_no_group():
+    model = encoder()
+    model.get_input_embeddings().requires_grad_(False)
+    groups = parameter_groups(model, recipe())
+    count = sum(1 for _ in model.parameters())
+    assert sum(len(group["params"]) for group in groups) == count - 1

@@ -9,7 +9,10 @@ from datasets import concatenate_datasets
 
 from contradiction.data.splits import load_split, of_bot
 from contradiction.errors import InputError
+from contradiction.inputs.views import CONVERSATION
 from contradiction.labels import CONTRADICTION, HISTORY, NON_CONTRADICTION
+from contradiction.training.crossed_rows import crossed_rows
+from contradiction.training.losses import GROUP, UNLABELLED
 from contradiction.training.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -43,7 +46,23 @@ def training_rows(rows: "Dataset", recipe: Recipe) -> TrainingRows:
         pairs = load_split(recipe.augmentation.nli, "nli", "train")
         certain.append(nli_rows(chosen, pairs, recipe.augmentation.nli_pairs_per_row, recipe.seed))
     parts = [*taught, *certain]
-    return TrainingRows(concatenate_datasets(parts) if len(parts) > 1 else chosen, sum(map(len, taught)))
+    if recipe.loss.ranking or recipe.augmentation.crossed:
+        columns = ("premise",) if recipe.data.view == "nli" else CONVERSATION[:-1]
+        parts, groups = _grouped(parts, columns)
+        if recipe.augmentation.crossed:
+            parts.append(crossed_rows(parts[0], groups, recipe.seed))
+    return TrainingRows(concatenate_datasets(parts) if len(parts) > 1 else parts[0], sum(map(len, taught)))
+
+
+def _grouped(parts: "list[Dataset]", columns: tuple[str, ...]) -> "tuple[list[Dataset], int]":
+    """The parts with a column ``group`` that numbers contexts, the values of some columns; and how many there are."""
+    numbers: dict[tuple[str, ...], int] = {}
+    grouped = []
+    for part in parts:
+        contexts = zip(*(part[name] for name in columns), strict=True)
+        groups = [numbers.setdefault(context, len(numbers)) for context in contexts]
+        grouped.append(part.add_column(GROUP, groups))
+    return grouped, len(numbers)
 
 
 def share_of(rows: "Dataset", share: float, seed: int) -> "Dataset":
@@ -59,7 +78,7 @@ def share_of(rows: "Dataset", share: float, seed: int) -> "Dataset":
     """
     if share == 1:
         return rows
-    labels = np.asarray(rows["label"])
+    labels = np.array([UNLABELLED if label is None else label for label in rows["label"]])
     order = np.random.default_rng(seed).permutation(len(labels))
     chosen = []
     for label in np.unique(labels):
@@ -131,11 +150,18 @@ def nli_rows(rows: "Dataset", pairs: "Dataset", times: int, seed: int) -> "Datas
     made = rows.select(draw.permutation(np.repeat(np.arange(len(rows)), times))).to_dict()
     labels = rows.features["label"]
     clash = labels.str2int(HISTORY if HISTORY in labels.names else CONTRADICTION)
-    named = drawn.features["label"]
-    contradicts = [named.int2str(label) == CONTRADICTION for label in drawn["label"]]
+    contradicts = _contradicts(drawn)
     made |= {"b1": list(drawn["premise"]), "b2": list(drawn["hypothesis"])}
     made["label"] = [clash if each else labels.str2int(NON_CONTRADICTION) for each in contradicts]
     return type(rows).from_dict(made, features=rows.features)
+
+
+def _contradicts(pairs: "Dataset") -> list[bool]:
+    """Whether each pair contradicts; of a pair without a label the column ``contradiction`` says it."""
+    contradiction = pairs.features["label"].str2int(CONTRADICTION)
+    labels = pairs["label"]
+    known = pairs["contradiction"] if "contradiction" in pairs.column_names else [None] * len(labels)
+    return [flag if label is None else label == contradiction for label, flag in zip(labels, known, strict=True)]
 
 
 CONTEXTS_PER_CHUNK = 256  # contexts

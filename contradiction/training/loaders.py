@@ -14,7 +14,8 @@ from transformers.trainer_pt_utils import LengthGroupedSampler
 from contradiction.errors import InputError
 from contradiction.inputs.tokenization import encode
 from contradiction.inputs.views import VIEWS, model_input
-from contradiction.training.losses import SOFT, UNLABELLED
+from contradiction.labels import is_contradiction
+from contradiction.training.losses import ALLOWED, GROUP, SOFT, UNLABELLED
 from contradiction.training.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -78,11 +79,17 @@ class EpochSampler(Sampler[int]):
         lengths: of the rows, in tokens.
         batch_size: rows that are of like length.
         seed: of the order.
+        groups: the number of each row's group. The rows of a group follow each other, so that nearly all groups lie in
+            one batch; by default each row is a group.
     """
 
-    def __init__(self, lengths: Sequence[int], batch_size: int, seed: int) -> None:
+    def __init__(self, lengths: Sequence[int], batch_size: int, seed: int, groups: Sequence[int] | None = None) -> None:
         self.lengths, self.batch_size, self.seed = lengths, batch_size, seed
         self.epoch = 0
+        members: dict[int, list[int]] = {}
+        for row, group in enumerate(groups or range(len(lengths))):
+            members.setdefault(group, []).append(row)
+        self.members = list(members.values())
 
     def set_epoch(self, epoch: int) -> None:
         """Chooses the order of the next pass."""
@@ -93,7 +100,10 @@ class EpochSampler(Sampler[int]):
 
     def __iter__(self) -> Iterator[int]:
         generator = Generator().manual_seed(self.seed * 10_007 + self.epoch)
-        yield from LengthGroupedSampler(self.batch_size, lengths=list(self.lengths), generator=generator)
+        longest = [max(self.lengths[row] for row in rows) for rows in self.members]
+        batch_size = max(1, self.batch_size * len(self.members) // len(self.lengths))  # in groups
+        for group in LengthGroupedSampler(batch_size, lengths=longest, generator=generator):
+            yield from self.members[group]
 
 
 def encode_rows(
@@ -105,7 +115,8 @@ def encode_rows(
     """Each row's token ids and masks with its ``labels`` (the class id, ``UNLABELLED`` where it has none) and ``id``.
 
     Args:
-        rows: of a split.
+        rows: of a split. Of a row without a label a column ``contradiction`` may say whether it is one of any kind. A
+            column ``group`` numbers the groups of rows that a ranking loss compares.
         recipe: says the view and the labels.
         tokenizer: of the model.
         soft: what teachers say of the first rows, shape (rows, classes), to go along; of the others, that their label
@@ -121,12 +132,31 @@ def encode_rows(
         {**tokens, "labels": UNLABELLED if label is None else label, "id": number}
         for tokens, label, number in zip(encoded, labels, rows["id"], strict=True)
     ]
+    if "contradiction" in rows.column_names:
+        for example, contradiction in zip(examples, rows["contradiction"], strict=True):
+            example[ALLOWED] = allowed_labels(example["labels"], contradiction, recipe.labels)
+    if GROUP in rows.column_names:
+        for example, group in zip(examples, rows[GROUP], strict=True):
+            example[GROUP] = group
     if soft is not None:
         certain = np.array([each["labels"] for each in examples[len(soft) :]], dtype=int)
-        said = np.concatenate([soft, np.eye(len(recipe.labels))[certain]])
-        for example, each in zip(examples, said.tolist(), strict=True):
-            example[SOFT] = each
+        probabilities = np.concatenate([soft, np.eye(len(recipe.labels))[certain]])
+        for example, row in zip(examples, probabilities.tolist(), strict=True):
+            example[SOFT] = row
     return examples
+
+
+def allowed_labels(label: int, contradiction: bool | None, names: Sequence[str]) -> list[bool]:
+    """Whether a row may have each label, shape (classes,).
+
+    Args:
+        label: the class id, or ``UNLABELLED``.
+        contradiction: of a row without a label, whether it is a contradiction of any kind; None if nobody knows.
+        names: of the labels.
+    """
+    if label != UNLABELLED:
+        return [number == label for number in range(len(names))]
+    return [contradiction is not None and is_contradiction(name) == contradiction for name in names]
 
 
 def train_loader(
@@ -141,12 +171,13 @@ def train_loader(
         seed: of the order.
     """
     lengths = [len(example["input_ids"]) for example in examples]
+    groups = [example[GROUP] for example in examples] if examples and GROUP in examples[0] else None
     # The loader's own generator: without it, a DataLoader draws from the global one, and dropout after a resume would
     # no longer be what it was.
     return DataLoader(
         examples,  # type: ignore[arg-type]  # a list is a data set to torch, but not to its stubs
         batch_size=batch_size,
-        sampler=EpochSampler(lengths, batch_size, seed),
+        sampler=EpochSampler(lengths, batch_size, seed, groups),
         collate_fn=DataCollatorWithPadding(tokenizer),
         generator=Generator().manual_seed(seed),
     )

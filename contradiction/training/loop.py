@@ -58,7 +58,8 @@ def train(
 ) -> Path:
     """Trains a detector and writes it as a model folder.
 
-    The checkpoint kept is the one with the best macro-F1 on the validation split; the test split is not read.
+    The checkpoint kept is the one with the best macro-F1 on the validation split, or the last one if the recipe says
+    so; the test split is not read.
 
     Args:
         recipe: the experiment.
@@ -218,7 +219,7 @@ def _run(run: _Run, recipe: Recipe, work: Path, save_steps: int | None, tracker:
                 if run.accelerator.is_main_process:
                     bar.write(_summary(epoch, recipe.optimizer.epochs, loss, scores))
                 tracker.epoch((epoch + 1) * run.layout.steps, loss, scores)
-                if scores["macro_f1"] > progress.best_macro_f1:
+                if scores["macro_f1"] > progress.best_macro_f1 or recipe.optimizer.checkpoint == "last":
                     progress.best_macro_f1, progress.best_epoch = scores["macro_f1"], epoch + 1
                     if run.accelerator.is_main_process:
                         with writing(work), files.new_folder(work / "best") as folder, no_model_bars():

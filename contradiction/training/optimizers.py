@@ -21,14 +21,27 @@ def adamw(model: "PreTrainedModel", recipe: "Recipe") -> torch.optim.AdamW:
 
 
 def parameter_groups(model: "PreTrainedModel", recipe: "Recipe") -> list[dict[str, Any]]:
-    """The parameters by what AdamW does to them: matrices decay, vectors (biases and normalisation weights) do not."""
-    parameters = list(model.parameters())
-    matrices = [parameter for parameter in parameters if parameter.ndim > 1]
-    vectors = [parameter for parameter in parameters if parameter.ndim <= 1]
-    return [
-        {"params": matrices, "weight_decay": recipe.optimizer.weight_decay},
-        {"params": vectors, "weight_decay": 0.0},
-    ]
+    """The parameters that are trained, by what AdamW does to them.
+
+    Matrices decay; vectors (biases and normalisation weights) do not. The pooler and the head have a rate of their own
+    where the recipe asks for one.
+    """
+    options = recipe.optimizer
+    trained = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+    encoder = {name for name in trained if name.startswith(f"{model.base_model_prefix}.") and ".pooler." not in name}
+    groups = []
+    for rate, names in (
+        (options.learning_rate, encoder),
+        (options.head_learning_rate or options.learning_rate, trained.keys() - encoder),
+    ):
+        parameters = [parameter for name, parameter in trained.items() if name in names]
+        matrices = [parameter for parameter in parameters if parameter.ndim > 1]
+        vectors = [parameter for parameter in parameters if parameter.ndim <= 1]
+        groups += [
+            {"params": matrices, "lr": rate, "weight_decay": options.weight_decay},
+            {"params": vectors, "lr": rate, "weight_decay": 0.0},
+        ]
+    return groups
 
 
 def weight_average(model: "PreTrainedModel", decay: float, device: torch.device) -> AveragedModel:

@@ -108,6 +108,10 @@ class Recipe(Options):
             raise ValueError(
                 "augmentation.nli reads pairs of sentences as conversations, for a detector of contradictions"
             )
+        if self.augmentation.crossed and (view in ("nli", HIERARCHICAL) or task not in ("2-class", "4-class")):
+            raise ValueError(
+                "augmentation.crossed adds conversations with the labels of 2-class or 4-class, to one checkpoint"
+            )
         return self
 
     @model_validator(mode="after")

@@ -88,6 +88,8 @@ class ModelOptions(Options):
             else are the same run.
         scratch: the size of an encoder that starts from random weights instead.
         dropout: replaces the backbone's own rate.
+        freeze_embeddings: leave the embeddings of tokens as they are. Rare tokens then keep what the backbone knows of
+            them, and a step is faster where the vocabulary is large.
         max_length: tokens that are read at most; longer inputs are cut from the left.
     """
 
@@ -96,6 +98,7 @@ class ModelOptions(Options):
     base_model: str | None = None
     scratch: ScratchOptions | None = None
     dropout: Fraction | None = None
+    freeze_embeddings: bool = False
     max_length: int = Field(default=256, ge=8)
 
     @property
@@ -124,25 +127,39 @@ class OptimizerOptions(Options):
         epochs: passes over the training rows.
         batch_size: rows of a step, over all processes together.
         learning_rate: the peak rate, after warm-up.
+        head_learning_rate: the peak rate of the pooler and the classification head, which start from random weights;
+            by default the same.
         warmup_ratio: the fraction of all steps in which the rate rises.
         weight_decay: of all but biases and normalisation weights.
         ema: the decay of an exponential moving average of the weights; the averaged weights are then validated and
             kept. 0 averages nothing.
+        checkpoint: which epoch is kept, the ``best`` by macro-F1 on validation or the ``last``. Macro-F1 on a few rare
+            rows is noisy, so with a rate that falls to zero the last is often the better choice.
     """
 
     epochs: Count = 5
     batch_size: Count = 32
     learning_rate: LearningRate = 5e-5
+    head_learning_rate: LearningRate | None = None
     warmup_ratio: Fraction = 0.1
     weight_decay: Strength = 0.01
     ema: Fraction = 0.0
+    checkpoint: Literal["best", "last"] = "best"
 
 
 class LossOptions(Options):
-    """The table ``[loss]``; see ``contradiction.training.losses``."""
+    """The table ``[loss]``; see ``contradiction.training.losses``.
+
+    Attributes:
+        class_weights: ``balanced`` weighs classes alike.
+        logit_adjustment: the strength of the adjustment for rare classes.
+        ranking: the weight of a ranking loss over the rows of a context or a crossed quadruple. These are then read in
+            one batch.
+    """
 
     class_weights: Literal["balanced"] | None = None
     logit_adjustment: Strength = 0.0
+    ranking: Strength = 0.0
 
 
 class DistillationOptions(Options):
@@ -189,11 +206,13 @@ class AugmentationOptions(Options):
         nli_pairs_per_row: how many of them for each training row.
         context_negatives: how many rows to make of each one labelled history, with the first turn of another row and
             the label non-contradiction, see ``contradiction.training.augmentation``.
+        crossed: read the training split of the crossed chats too, see ``contradiction.training.crossed_rows``.
     """
 
     nli: str | None = None
     nli_pairs_per_row: Count = 1
     context_negatives: int = Field(default=0, ge=0)
+    crossed: bool = False
 
 
 TABLES: Mapping[str, type[Options]] = {

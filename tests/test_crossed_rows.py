@@ -1,0 +1,65 @@
+"""Crossed chats as training rows."""
+
+from collections import Counter, defaultdict
+
+import pytest
+from datasets import ClassLabel, Dataset, Features, Value
+
+from contradiction.data.corpora.crossed import Pair, Quadruple, read
+from contradiction.labels import LABELS
+from contradiction.training.crossed_rows import crossed_rows
+
+
+def rows_with(labels):
+    """One row in the columns of the data set."""
+    text = Value("string")
+    features = Features(
+        id=Value("int32"), u1=text, b1=text, u2=text, b2=text, label=ClassLabel(names=list(labels)), trigger=text,
+        group=Value("int64"),
+    )  # fmt: skip
+    row = {"id": 1, "u1": "a", "b1": "b", "u2": "c", "b2": "d", "label": 0, "trigger": "e", "group": 0}
+    return Dataset.from_list([row], features=features)
+
+
+@pytest.fixture(scope="module")
+def made():
+    return crossed_rows(rows_with(LABELS["4-class"]), first_group=1, seed=23)
+
+
+def test_every_reply_of_a_quadruple_stands_on_both_sides(made):
+    items = read("train")
+    by_group = defaultdict(list)
+    for row in made:
+        by_group[row["group"]].append(row)
+    assert sorted(by_group) == list(range(1, len(items) + 1))
+    for group, item in enumerate(items, start=1):
+        sides = {(row["b2"], row["label"] > 0) for row in by_group[group]}
+        if isinstance(item, Quadruple):
+            assert sides == {(reply, side) for reply in (item.reply_a, item.reply_b) for side in (False, True)}
+        else:
+            assert sides == {(item.good, False), (item.bad, True)}
+
+
+def test_a_contradiction_is_read_with_its_evidence(made):
+    items = read("train")
+    for row in made:
+        item = items[row["group"] - 1]
+        if row["label"] and isinstance(item, Quadruple):
+            evidence = {chat[item.evidence]["content"] for chat in (item.a, item.b)}
+            assert evidence & {row["u1"], row["b1"], row["u2"]}
+
+
+def test_a_long_chat_gives_two_more_rows_without_a_contradiction(made):
+    rows = Counter(made["group"])
+    for group, item in enumerate(read("train"), start=1):
+        if isinstance(item, Pair):
+            assert rows[group] == 2
+        else:
+            assert rows[group] == (4 if len(item.a) < 5 else 6)
+
+
+def test_two_labels_and_the_seed():
+    two = rows_with(LABELS["2-class"])
+    first, again, other = (crossed_rows(two, first_group=1, seed=seed) for seed in (1, 1, 2))
+    assert set(first["label"]) == {0, 1}
+    assert first.to_dict() == again.to_dict() != other.to_dict()
