@@ -85,8 +85,10 @@ def _crossed(detector: "ContradictionDetector", split: str, json: Path | None) -
 def _labels(
     detector: "ContradictionDetector", data: str, config: str | None, split: str, json: Path | None, kept: Path | None
 ) -> None:
-    from contradiction.evaluation import results, thresholds
+    from contradiction.data.splits import load_split
+    from contradiction.evaluation import context_pairs, results, thresholds
     from contradiction.evaluation.evaluate import trained_config
+    from contradiction.labels import CONTRADICTIONS, task_of
     from contradiction.reports.tables import class_table, score_table
 
     config = config or trained_config(detector.name) or detector.task
@@ -102,6 +104,9 @@ def _labels(
         results.save(result, json)
     beside = [result, *results.baselines(config, split, data=result["data"])]
     show(class_table(result), score_table(beside, "With 95 % bootstrap intervals"))
+    if task_of(config) in CONTRADICTIONS and "b2" in detector.columns:
+        if ranking := context_pairs.table(beside, load_split(data, config, split)):
+            show(ranking)
     if kept:
         show(thresholds.table(result, detector.classifier.rule))
 
