@@ -142,7 +142,7 @@ def _random_model(task: str, rows: list[dict], path: Path) -> Path:
 
     recipe = Recipe.of(
         name="random",
-        view="flatten",
+        view="nli" if task == "nli" else "flatten",
         config=task,
         scratch={"hidden_size": 32, "layers": 2, "heads": 2, "vocabulary": 800},
         max_length=64,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from contradiction.commands.common import say, show
+from contradiction.commands.common import progress, say, show
 
 if TYPE_CHECKING:
     from contradiction.data.corpora.corpus import Corpus
@@ -91,3 +91,47 @@ def _local(corpus: "Corpus", folder: Path | None) -> str:
         return "no"
     found = local_splits(corpus, place)
     return ", ".join(dict.fromkeys(split for _, split in found)) or "no"
+
+
+@app.command("evaluate")
+def evaluate(
+    name: NameArgument,
+    model: Annotated[
+        str | None, typer.Argument(help="A model folder or Hub id.", show_default="the baselines alone")
+    ] = None,
+    source: SourceOption = None,
+    config: Annotated[str | None, typer.Option(help="A config of the corpus. By default its first.")] = None,
+    split: Annotated[
+        str | None, typer.Option(help="A split. By default each that is not for training and has labels.")
+    ] = None,
+    view: Annotated[str | None, typer.Option(help="What the model reads, where it does not say: nli.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Rows of each split at most.")] = None,
+    json: Annotated[Path | None, typer.Option(help="Also write the figures to this file.")] = None,
+    folder: FolderOption = None,
+) -> None:
+    """Scores a model on a corpus, beside baselines that need none."""
+    from contradiction.data.corpora import registry
+    from contradiction.evaluation.corpora.report import Request
+    from contradiction.evaluation.corpora.tasks import task_for
+    from contradiction.io.files import check_file, write_json
+
+    if json:
+        check_file(json)
+    corpus = registry.find(name)
+    place = source or registry.local_copy(corpus, folder)
+    run = task_for(Request(corpus, place, config))
+    classifier = None
+    if model:
+        from contradiction.methods.loading import load_classifier
+
+        classifier = load_classifier(model, view=view)
+    with progress(f"scoring {corpus.title}") as bar:
+        task = bar.add_task("", total=None)
+        report = run(
+            Request(corpus, place, config, split, classifier, limit, on_batch=lambda done: bar.advance(task, done))
+        )
+    for note in report.notes:
+        say(note)
+    show(*report.tables)
+    if json:
+        write_json(json, {"corpus": name, "config": config, "split": split, "limit": limit, "figures": report.figures})

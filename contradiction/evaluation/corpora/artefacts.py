@@ -1,0 +1,88 @@
+"""What a text gives away of its label: n-grams that go with one label more often than chance would have it."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from contradiction.io.tables import Table, percent
+
+SMOOTHING = 100  # added to each count, as Gururangan et al. (2018) and the paper of OCNLI do
+
+
+@dataclass(frozen=True)
+class Association:
+    """An n-gram and the label that it goes with.
+
+    Attributes:
+        label: the label.
+        ngram: the n-gram.
+        pmi: pointwise mutual information of both, smoothed, in bits.
+        lmi: the same weighted by how often both occur together, not smoothed (Schuster et al., 2019).
+        share: of the texts of the label that hold the n-gram.
+    """
+
+    label: str
+    ngram: str
+    pmi: float
+    lmi: float
+    share: float
+
+
+def associations(
+    texts: Sequence[str], labels: Sequence[str], *, characters: bool = False, longest: int = 2, fewest: int = 20
+) -> list[Association]:
+    """Every n-gram with every label that it goes with more often than by chance, the strongest by PMI first.
+
+    Args:
+        texts: each counts an n-gram once.
+        labels: of the texts.
+        characters: n-grams of characters, for text without spaces; else of words.
+        longest: n-gram.
+        fewest: texts that hold the n-gram.
+    """
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    form = {"analyzer": "char"} if characters else {"token_pattern": r"(?u)\b\w+\b"}
+    vectorizer = CountVectorizer(binary=True, min_df=fewest, ngram_range=(1, longest), **form)
+    counts = vectorizer.fit_transform(texts)
+    names, label_names = vectorizer.get_feature_names_out(), sorted(set(labels))
+    of_label = np.array([[label == name for name in label_names] for label in labels], dtype=float)
+    together = np.asarray(counts.T @ of_label).astype(float)  # (n-grams, labels)
+    sizes = of_label.sum(axis=0)
+    pmi = _pmi(together + SMOOTHING)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        lmi = np.nan_to_num(together / together.sum() * _pmi(together), nan=0.0, neginf=0.0)
+    found = [
+        Association(label, str(names[row]), float(pmi[row, column]), float(lmi[row, column]),
+                    float(together[row, column] / sizes[column]))
+        for column, label in enumerate(label_names)
+        for row in np.flatnonzero(pmi[:, column] > 0)
+        if names[row].strip()
+    ]  # fmt: skip
+    return sorted(found, key=lambda each: -each.pmi)
+
+
+def _pmi(together: np.ndarray) -> np.ndarray:
+    share = together / together.sum()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.log2(share / (share.sum(axis=1, keepdims=True) * share.sum(axis=0, keepdims=True)))
+
+
+def table(title: str, found: Sequence[Association], each: int = 6, measure: str = "pmi") -> Table:
+    """The strongest n-grams of each label.
+
+    Args:
+        title: of the table.
+        found: see :func:`associations`.
+        each: rows of a label.
+        measure: ``pmi`` or ``lmi``.
+    """
+    taken: Counter[str] = Counter()
+    rows = []
+    for one in sorted(found, key=lambda item: (item.label, -getattr(item, measure))):
+        taken[one.label] += 1
+        if taken[one.label] <= each:
+            rows.append((one.label, one.ngram, f"{getattr(one, measure):.4f}", percent(one.share)))
+    return Table(title, ("label", "n-gram", measure.upper(), "% of its texts"), rows, texts=2)

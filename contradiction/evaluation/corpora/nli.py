@@ -1,0 +1,151 @@
+"""NLI: does a premise entail a hypothesis, contradict it, or neither; and what the hypothesis alone gives away."""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from contradiction.data.corpora.corpus import Row
+from contradiction.evaluation.corpora import artefacts
+from contradiction.evaluation.corpora.pair_scorers import NgramPairs, PairRow, pair_row
+from contradiction.evaluation.corpora.report import Report, Request
+from contradiction.io.tables import Table, interval, percent
+from contradiction.labels import LABELS, is_contradiction
+from contradiction.rates import wilson
+
+if TYPE_CHECKING:
+    from contradiction.methods.base import Classifier
+
+Labeller = Callable[[Sequence[PairRow]], Sequence[str]]
+MOST_VALUES = 40  # of a column by which figures are given
+
+
+def evaluate(request: Request) -> Report:
+    """Scores a model, a constant answer, and n-grams fitted to the training split, where that is here."""
+    report, results = Report(), {}
+    train, tests = request.train_rows(), request.test_rows()
+    labellers = _labellers(request, train)
+    for split, rows in tests.items():
+        pairs = [_pair(row) for row in rows]
+        for name, labeller in {**_majority(train or rows), **labellers}.items():
+            found = figures(rows, labeller(pairs), list(request.chosen.extra))
+            results[name, split] = report.figures[f"{name}/{split}"] = found
+        if train:
+            report.figures[f"premises/{split}"] = shared = premise_overlap(train, rows)
+            report.notes.append(
+                f"{split}: {shared['seen']:,} of {shared['premises']:,} premises also stand in the training split"
+            )
+    report.tables = [table(request.corpus.title, results), *_tables_by_part(results)]
+    if train:
+        texts, labels = [row.hypothesis for row in train], [str(row.label) for row in train]
+        found = artefacts.associations(texts, labels, characters=request.in_characters)
+        report.tables.append(artefacts.table("What hypotheses give away, training split", found))
+    else:
+        report.notes.append("no n-gram baselines and no artefacts: there is no training split here")
+    return report
+
+
+def _labellers(request: Request, train: Sequence[Row]) -> dict[str, Labeller]:
+    labellers: dict[str, Labeller] = {}
+    if train:
+        rows, labels = [_pair(row) for row in train], [row.label for row in train]
+        labellers["n-grams of the hypothesis alone"] = (
+            NgramPairs(premise=False, characters=request.in_characters).fit(rows, labels).predict
+        )
+        labellers["n-grams of both"] = NgramPairs(characters=request.in_characters).fit(rows, labels).predict
+    if request.classifier:
+        labellers[Path(request.classifier.name).name] = _labels_of(request.classifier, request)
+    return labellers
+
+
+def _majority(rows: Sequence[Row]) -> dict[str, Labeller]:
+    most = str(Counter(row.label for row in rows).most_common(1)[0][0])
+    return {"the most frequent label": lambda pairs: [most] * len(pairs)}
+
+
+def _labels_of(classifier: "Classifier", request: Request) -> Labeller:
+    def label(pairs: Sequence[PairRow]) -> list[str]:
+        return [each.label_without_rule for each in classifier.classify(pairs, on_batch=request.on_batch)]
+
+    return label
+
+
+def _pair(row: Row) -> PairRow:
+    return pair_row(row.premise, row.hypothesis)
+
+
+def figures(rows: Sequence[Row], predicted: Sequence[str], columns: Sequence[str] = ()) -> dict[str, Any]:
+    """The figures of one split.
+
+    Args:
+        rows: with labels of ``nli``.
+        predicted: labels of ``nli``, or labels that tell contradictions only.
+        columns: by whose values the accuracy is also given, if they have at most ``MOST_VALUES``.
+
+    Returns:
+        ``n``; ``accuracy`` with its 95 % Wilson ``interval`` and ``macro_f1`` (None where the labels are not those of
+        ``nli``); ``two_way``, the accuracy of contradiction or not; ``parts``: column -> value -> ``n`` and
+        ``accuracy``, of three labels or else of two.
+    """
+    from sklearn.metrics import f1_score
+
+    truth = [str(row.label) for row in rows]
+    predicted = [str(label) for label in predicted]
+    three_way = set(predicted) <= set(LABELS["nli"])
+    two = [is_contradiction(a) == is_contradiction(b) for a, b in zip(truth, predicted, strict=True)]
+    right = [a == b for a, b in zip(truth, predicted, strict=True)] if three_way else two
+    macro = f1_score(truth, predicted, average="macro", labels=sorted(set(truth)), zero_division=0)
+    return {
+        "n": len(rows),
+        "accuracy": sum(right) / len(right) if three_way else None,
+        "interval": list(wilson(sum(right), len(right))) if three_way else None,
+        "macro_f1": float(macro) if three_way else None,
+        "two_way": sum(two) / len(two),
+        "parts": _parts(rows, right, columns),
+    }
+
+
+def _parts(rows: Sequence[Row], right: Sequence[bool], columns: Sequence[str]) -> dict[str, Any]:
+    parts = {}
+    for column in columns:
+        groups: dict[str, list[bool]] = defaultdict(list)
+        for row, each in zip(rows, right, strict=True):
+            if row.extra.get(column) is not None:
+                groups[str(row.extra[column])].append(each)
+        if 1 < len(groups) <= MOST_VALUES:
+            parts[column] = {
+                value: {"n": len(each), "accuracy": sum(each) / len(each)} for value, each in sorted(groups.items())
+            }
+    return parts
+
+
+def premise_overlap(train: Sequence[Row], rows: Sequence[Row]) -> dict[str, int]:
+    """How many different premises of some rows also stand in the training split."""
+    premises = {row.premise for row in rows}
+    return {"premises": len(premises), "seen": len(premises & {row.premise for row in train})}
+
+
+def table(title: str, results: Mapping[tuple[str, str], Mapping[str, Any]]) -> Table:
+    """A row for each scorer and split, from :func:`figures`."""
+    rows = []
+    for (name, split), each in results.items():
+        accuracy = f"{percent(each['accuracy'])} ({interval(each['interval'])})" if each["interval"] else ""
+        macro = percent(each["macro_f1"]) if each["macro_f1"] is not None else ""
+        rows.append((name, split, f"{each['n']:,}", accuracy, macro, percent(each["two_way"])))
+    header = ("scorer", "split", "pairs", "accuracy", "macro-F1", "contradiction or not")
+    return Table(f"{title}, %", header, rows, texts=2)
+
+
+def _tables_by_part(results: Mapping[tuple[str, str], Mapping[str, Any]]) -> list[Table]:
+    """A table for each column of each split: the accuracy by value, a column for each scorer."""
+    tables = []
+    for split in dict.fromkeys(split for _, split in results):
+        named = {name: each["parts"] for (name, which), each in results.items() if which == split}
+        for column in next(iter(named.values())):
+            values = next(iter(named.values()))[column]
+            rows = [
+                (value, f"{each['n']:,}", *(percent(parts[column][value]["accuracy"]) for parts in named.values()))
+                for value, each in values.items()
+            ]
+            tables.append(Table(f"Accuracy by {column}, {split}, %", (column, "pairs", *named), rows))
+    return tables

@@ -1,0 +1,100 @@
+"""What an evaluation of a corpus gives: tables for people, and the same figures for a file."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from contradiction.data.corpora.corpus import Config, Corpus, Row, find_files, read_split, source_of
+from contradiction.errors import InputError
+from contradiction.inference.base import OnBatch
+from contradiction.io.tables import Table
+
+if TYPE_CHECKING:
+    from contradiction.methods.base import Classifier
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to evaluate.
+
+    Attributes:
+        corpus: of the registry.
+        source: the local copy.
+        config: of the corpus; None for its first.
+        split: one split; None for each that is not for training and whose labels are published.
+        classifier: the model; None for the baselines alone.
+        limit: rows of each split at most, spread evenly, all rows of a source together; None for all.
+        on_batch: called with the number of rows done, after each forward pass.
+    """
+
+    corpus: Corpus
+    source: str | Path | None
+    config: str | None = None
+    split: str | None = None
+    classifier: "Classifier | None" = None
+    limit: int | None = None
+    on_batch: OnBatch | None = None
+
+    @property
+    def chosen(self) -> Config:
+        """The config of the corpus."""
+        return self.corpus.config(self.config)
+
+    @property
+    def in_characters(self) -> bool:
+        """Whether n-grams are of characters: the texts have no spaces between words."""
+        return "zh" in self.corpus.languages
+
+    def test_rows(self) -> dict[str, list[Row]]:
+        """The rows with a label of each split to score.
+
+        Raises:
+            InputError: there are none.
+        """
+        config = self.chosen
+        place = source_of(self.corpus, self.source)
+        here = [split for split in config.files if split != "train" and find_files(config, split, place)]
+        splits = [self.split] if self.split else here or ["train"]
+        found = {}
+        for split in splits:
+            read = read_split(self.corpus, self.source, config.name, split).rows
+            if rows := [row for row in read if row.label is not None]:
+                found[split] = spread(rows, self.limit)
+        if not found:
+            raise InputError(f"{place}: no row of {', '.join(splits)} has a label")
+        return found
+
+    def train_rows(self, config: str | None = None) -> list[Row]:
+        """The rows of the training split that have a label; empty where there is no file of it here."""
+        chosen = self.corpus.config(config or self.config)
+        if not find_files(chosen, "train", source_of(self.corpus, self.source)):
+            return []
+        found = read_split(self.corpus, self.source, chosen.name, "train").rows
+        return [row for row in found if row.label is not None]
+
+
+@dataclass
+class Report:
+    """The result of an evaluation.
+
+    Attributes:
+        figures: of each scorer and split, fractions unrounded.
+        tables: the same, to be read.
+        notes: what was not run and why, a sentence each.
+    """
+
+    figures: dict[str, Any] = field(default_factory=dict)
+    tables: list[Table] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def spread(rows: list[Row], limit: int | None) -> list[Row]:
+    """Rows at most, taken evenly over the split; rows of one source stay together."""
+    if limit is None or len(rows) <= limit:
+        return rows
+    sources = list(dict.fromkeys(row.source or row.id for row in rows))
+    wanted = max(1, round(limit * len(sources) / len(rows)))
+    kept = {sources[index] for index in np.linspace(0, len(sources) - 1, wanted).round().astype(int)}
+    return [row for row in rows if (row.source or row.id) in kept]

@@ -1,0 +1,153 @@
+"""Response selection: which of several replies follows from the chat? MuTual (Cui et al., 2020)."""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from contradiction.conversation import USER
+from contradiction.data.corpora.corpus import Row
+from contradiction.data.corpora.mutual import RIGHT
+from contradiction.detector import ContradictionDetector
+from contradiction.errors import InputError
+from contradiction.evaluation.corpora import structured
+from contradiction.evaluation.corpora.pair_scorers import model_scorer
+from contradiction.evaluation.corpora.report import Report, Request
+from contradiction.io.tables import Table, percent
+from contradiction.rates import wilson
+
+# Gives each reply of each item a score; the highest of an item is chosen.
+Items = Sequence[Sequence[Row]]
+Ranker = Callable[[Items], list[list[float]]]
+COLUMNS = {"r1": "R@1", "r2": "R@2", "mrr": "MRR"}
+
+
+def evaluate(request: Request) -> Report:
+    """Scores chance, the length of a reply, TF-IDF of chat and reply, and of a model how little it sees contradicted.
+
+    A model ranks in two ways: by the highest probability of a contradiction over the pairs of the reply and an earlier
+    message of its speaker, and, if it judges replies, by ``rerank``.
+    """
+    report, results = Report(), {}
+    tests = request.test_rows()
+    texts = [row.reply for row in request.train_rows()] or [row.reply for rows in tests.values() for row in rows]
+    rankers: dict[str, Ranker] = {
+        "any order": lambda items: [[0.0] * len(item) for item in items],
+        "the longest reply": lambda items: [[len(row.reply) for row in item] for item in items],
+        **tfidf_rankers(texts, request.in_characters),
+        **_model_rankers(request, report),
+    }
+    for split, rows in tests.items():
+        items = by_item(rows)
+        for name, ranker in rankers.items():
+            found = figures(items, ranker(items))
+            results[name, split] = report.figures[f"{name}/{split}"] = found
+    report.tables = [table(f"{request.corpus.title}, {request.chosen.name}", results)]
+    return report
+
+
+def _model_rankers(request: Request, report: Report) -> dict[str, Ranker]:
+    if request.classifier is None:
+        return {}
+    name, scorer = Path(request.classifier.name).name, model_scorer(request.classifier, request.on_batch)
+
+    def by_pairs(items: Items) -> list[list[float]]:
+        judged = iter(structured.judge(scorer, [row for item in items for row in item]))
+        return [[-next(judged).probability for _ in item] for item in items]
+
+    rankers: dict[str, Ranker] = {f"fewest contradictions in pairs, {name}": by_pairs}
+    detector = ContradictionDetector(request.classifier)
+    try:
+        detector.check_judges_replies()
+    except InputError as error:
+        report.notes.append(f"rerank is not run: {error}")
+        return rankers
+
+    def by_rerank(items: Items) -> list[list[float]]:
+        scores, unjudged = [], 0
+        for item in items:
+            given, missing = _rerank(detector, item)
+            scores.append(given)
+            unjudged += missing
+        if unjudged:
+            report.notes.append(f"rerank could not judge {unjudged:,} of {sum(map(len, items)):,} replies")
+        return scores
+
+    return {**rankers, f"rerank, {name}": by_rerank}
+
+
+def _rerank(detector: ContradictionDetector, item: Sequence[Row]) -> tuple[list[float], int]:
+    """A score for each reply by the order of ``rerank``, and how many could not be judged; those share the last place.
+
+    Messages of the replier at the end of the chat are left out, because ``rerank`` wants the user's last.
+    """
+    messages = list(item[0].messages)
+    while messages and messages[-1]["role"] != USER:
+        messages.pop()
+    scores, missing = [0.0] * len(item), 0
+    for place, candidate in enumerate(detector.rerank(messages, [row.reply for row in item])):
+        missing += candidate.probability is None
+        scores[candidate.index] = -float(len(item) if candidate.probability is None else place)
+    return scores, missing
+
+
+def by_item(rows: Sequence[Row]) -> list[list[Row]]:
+    """The rows of each item."""
+    items: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        items[str(row.source)].append(row)
+    return list(items.values())
+
+
+def figures(items: Items, scores: Sequence[Sequence[float]]) -> dict[str, Any]:
+    """``n`` items; recall at 1 and 2, ``r1`` with its 95 % Wilson ``interval``; mean reciprocal rank ``mrr``.
+
+    Among equal scores the right reply is ranked as if they were shuffled: its rank is the mean of theirs.
+    """
+    firsts, seconds, reciprocals = [], [], []
+    for item, given in zip(items, scores, strict=True):
+        right = next(index for index, row in enumerate(item) if row.label == RIGHT)
+        above = sum(score > given[right] for score in given)
+        tied = sum(score == given[right] for score in given)
+        places = range(above + 1, above + tied + 1)
+        firsts.append(sum(place <= 1 for place in places) / tied)
+        seconds.append(sum(place <= 2 for place in places) / tied)
+        reciprocals.append(sum(1 / place for place in places) / tied)
+    return {
+        "n": len(items), "r1": float(np.mean(firsts)), "interval": list(wilson(round(sum(firsts)), len(firsts))),
+        "r2": float(np.mean(seconds)), "mrr": float(np.mean(reciprocals)),
+    }  # fmt: skip
+
+
+def tfidf_rankers(texts: Sequence[str], characters: bool = False) -> dict[str, Ranker]:
+    """The cosine of TF-IDF vectors of a reply and the whole chat, or its last message.
+
+    Args:
+        texts: that the weights are fitted to.
+        characters: n-grams of characters, for text without spaces; else words.
+    """
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    form = {"analyzer": "char", "ngram_range": (1, 3)} if characters else {"token_pattern": r"(?u)\b\w+\b"}
+    vectorizer = TfidfVectorizer(sublinear_tf=True, **form).fit(texts)
+
+    def cosines(item: Sequence[Row], first: int) -> list[float]:
+        chat = vectorizer.transform([" ".join(message["content"] for message in item[0].messages[first:])])
+        return (vectorizer.transform([row.reply for row in item]) @ chat.T).toarray().ravel().tolist()
+
+    return {
+        "TF-IDF, the whole chat": lambda items: [cosines(item, 0) for item in items],
+        "TF-IDF, the last message": lambda items: [cosines(item, -1) for item in items],
+    }
+
+
+def table(title: str, results: Mapping[tuple[str, str], Mapping[str, Any]]) -> Table:
+    """A row for each ranker and split, from :func:`figures`."""
+    rows = [
+        (name, split, f"{each['n']:,}", *(percent(each[key]) for key in COLUMNS),
+         " to ".join(percent(bound) for bound in each["interval"]))
+        for (name, split), each in results.items()
+    ]  # fmt: skip
+    return Table(f"{title}, %", ("order", "split", "items", *COLUMNS.values(), "R@1, 95 %"), rows, texts=2)

@@ -1,0 +1,250 @@
+"""Does the last reply of a chat contradict what its speaker said, and what exactly? After DECODE (Nie et al., 2021).
+
+The structured method of the paper: the reply is compared with each earlier message of its speaker; the highest
+probability is the chat's, and the messages above the threshold are the evidence.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from contradiction.conversation import ASSISTANT, USER
+from contradiction.data.corpora.corpus import PAIRS, Row
+from contradiction.evaluation.corpora.pair_scorers import NgramPairs, PairRow, PairScorer, model_scorer, pair_row
+from contradiction.evaluation.corpora.report import Report, Request
+from contradiction.io.tables import Table, interval, percent
+from contradiction.labels import CONTRADICTION, is_contradiction
+from contradiction.rates import wilson
+
+THRESHOLD = 0.5
+FEWEST = 10  # chats of a bot, from which its rate is counted
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A chat and what a scorer says of it.
+
+    Attributes:
+        row: of the corpus.
+        scores: index of each earlier message of the speaker -> the probability that the reply contradicts it.
+    """
+
+    row: Row
+    scores: Mapping[int, float]
+
+    @property
+    def probability(self) -> float:
+        """The highest score; 0 where the speaker has said nothing before."""
+        return max(self.scores.values(), default=0.0)
+
+    @property
+    def is_contradiction(self) -> bool:
+        """Whether the label is a contradiction."""
+        return is_contradiction(str(self.row.label))
+
+    def evidence(self, threshold: float) -> set[int]:
+        """The messages above the threshold."""
+        return {index for index, score in self.scores.items() if score > threshold}
+
+
+def judge(scorer: PairScorer, rows: Sequence[Row]) -> list[Judged]:
+    """Scores the reply of each chat against each earlier message of its speaker, all pairs in one call."""
+    places = [(number, index) for number, row in enumerate(rows) for index in _own(row)]
+    scores: list[dict[int, float]] = [{} for _ in rows]
+    found = scorer([_pair(rows[number], index) for number, index in places]) if places else []
+    for (number, index), score in zip(places, found, strict=True):
+        scores[number][index] = float(score)
+    return [Judged(row, each) for row, each in zip(rows, scores, strict=True)]
+
+
+def _own(row: Row) -> list[int]:
+    return [index for index, message in enumerate(row.messages) if message["role"] == ASSISTANT]
+
+
+def _pair(row: Row, index: int) -> PairRow:
+    return pair_row(
+        row.messages[index]["content"], row.reply, _said_before(row, index), _said_before(row, len(row.messages))
+    )
+
+
+def _said_before(row: Row, index: int) -> str:
+    before = row.messages[index - 1] if index else None
+    return before["content"] if before and before["role"] == USER else ""
+
+
+def figures(judged: Sequence[Judged], threshold: float = THRESHOLD) -> dict[str, Any]:
+    """The figures of the paper. A ratio of 0 / 0 is None.
+
+    Returns:
+        ``n``; ``contradictions``; ``accuracy`` of the label with its 95 % Wilson ``interval``; ``auc`` (None where all
+        labels are the same); ``precision``, ``recall`` and ``f1`` of contradictions; the same of ``evidence``, over the
+        messages of the ``marked`` chats: those that contradict and whose evidence is marked; ``strict_accuracy``: label
+        and evidence both exactly right, over chats whose evidence is known (None where no contradiction's is).
+    """
+    truth = np.array([each.is_contradiction for each in judged])
+    scores = np.array([each.probability for each in judged])
+    called = scores > threshold
+    marked = [each for each in judged if each.is_contradiction and each.row.evidence]
+    hits, named, wanted = _evidence_counts(marked, threshold)
+    known = [each for each in judged if each.row.evidence is not None] if marked or not truth.any() else []
+    right = int((called == truth).sum())
+    return {
+        "n": len(judged),
+        "contradictions": int(truth.sum()),
+        "accuracy": right / len(judged),
+        "interval": list(wilson(right, len(judged))),
+        "auc": _auc(truth, scores),
+        **_precision_recall(int((called & truth).sum()), int(called.sum()), int(truth.sum())),
+        "marked": len(marked),
+        **{f"evidence_{name}": value for name, value in _precision_recall(hits, named, wanted).items()},
+        "strict_accuracy": _ratio(sum(_is_strict(each, threshold) for each in known), len(known)),
+    }
+
+
+def _evidence_counts(judged: Iterable[Judged], threshold: float) -> tuple[int, int, int]:
+    hits = named = wanted = 0
+    for each in judged:
+        found, gold = each.evidence(threshold), set(each.row.evidence or ())
+        hits, named, wanted = hits + len(found & gold), named + len(found), wanted + len(gold)
+    return hits, named, wanted
+
+
+def _is_strict(judged: Judged, threshold: float) -> bool:
+    return judged.evidence(threshold) == set(judged.row.evidence or ())
+
+
+def _precision_recall(hits: int, named: int, wanted: int) -> dict[str, float | None]:
+    return {
+        "precision": _ratio(hits, named), "recall": _ratio(hits, wanted), "f1": _ratio(2 * hits, named + wanted),
+    }  # fmt: skip
+
+
+def _ratio(part: float, whole: float) -> float | None:
+    return part / whole if whole else None
+
+
+def _auc(truth: np.ndarray, scores: np.ndarray) -> float | None:
+    from sklearn.metrics import roc_auc_score
+
+    return float(roc_auc_score(truth, scores)) if len(set(truth.tolist())) == 2 else None
+
+
+def by_bot(judged: Sequence[Judged], threshold: float = THRESHOLD, fewest: int = FEWEST) -> dict[str, Any]:
+    """How often people and the scorer call the replies of each bot contradictions, and whether they order bots alike.
+
+    Returns:
+        ``bots``: name -> ``n``, ``people``, ``called`` (shares) and ``mean`` (of the probabilities), of bots with
+        ``fewest`` chats; ``pearson`` and ``spearman``: correlation of the shares over the bots, None for fewer than 3.
+    """
+    from scipy.stats import pearsonr, spearmanr
+
+    groups: dict[str, list[Judged]] = defaultdict(list)
+    for each in judged:
+        groups[str(each.row.extra.get("bot"))].append(each)
+    bots = {
+        bot: {
+            "n": len(chats),
+            "people": float(np.mean([each.is_contradiction for each in chats])),
+            "called": float(np.mean([each.probability > threshold for each in chats])),
+            "mean": float(np.mean([each.probability for each in chats])),
+        }
+        for bot, chats in sorted(groups.items())
+        if len(chats) >= fewest
+    }
+    people, called = ([bot[name] for bot in bots.values()] for name in ("people", "called"))
+    enough = len(bots) > 2 and len(set(people)) > 1 and len(set(called)) > 1
+    return {
+        "bots": bots,
+        "pearson": float(pearsonr(people, called).statistic) if enough else None,
+        "spearman": float(spearmanr(people, called).statistic) if enough else None,
+    }
+
+
+def evaluate(request: Request) -> Report:
+    """Scores a model and the n-gram baselines on the chats of a corpus.
+
+    The baselines are fitted to the training pairs of the corpus, where it has any.
+    """
+    report = Report()
+    scorers = baselines(_training_pairs(request), request.in_characters)
+    if not scorers:
+        report.notes.append("no baselines: there is no training split of pairs here")
+    if request.classifier:
+        scorers[Path(request.classifier.name).name] = model_scorer(request.classifier, request.on_batch)
+    results, bots = {}, []
+    for split, rows in request.test_rows().items():
+        for name, scorer in scorers.items():
+            judged = judge(scorer, rows)
+            results[name, split] = report.figures[f"{name}/{split}"] = figures(judged)
+            if any(row.extra.get("bot") for row in rows):
+                counted = report.figures[f"{name}/{split}"]["by_bot"] = by_bot(judged)
+                bots.append(bot_table(name, counted))
+        silent = sum(not _own(row) for row in rows)
+        if silent:
+            report.notes.append(
+                f"{split}: in {silent} chats the speaker has said nothing before, and no pair is scored"
+            )
+    report.tables = [table(request.corpus.title, results), *bots]
+    return report
+
+
+def _training_pairs(request: Request) -> list[Row]:
+    config = next((each for each in request.corpus.configs if each.shape == PAIRS), None)
+    return request.train_rows(config.name) if config else []
+
+
+def baselines(train: Sequence[Row], characters: bool = False) -> dict[str, PairScorer]:
+    """Scorers that need no encoder, fitted to pairs: the reply alone, and both texts; none without pairs."""
+    if not train:
+        return {}
+    rows = [pair_row(row.premise, row.hypothesis) for row in train]
+    labels = [row.label == CONTRADICTION for row in train]
+    return {
+        "n-grams of the reply alone": NgramPairs(premise=False, characters=characters).fit(rows, labels),
+        "n-grams of both": NgramPairs(characters=characters).fit(rows, labels),
+    }
+
+
+def table(title: str, results: Mapping[tuple[str, str], Mapping[str, Any]]) -> Table:
+    """A row for each scorer and split.
+
+    Args:
+        title: of the corpus.
+        results: (scorer, split) -> :func:`figures`.
+    """
+    rows = [
+        (
+            name, split, f"{each['n']:,}", f"{percent(each['accuracy'])} ({interval(each['interval'])})",
+            *(_shown(each[key]) for key in COLUMNS),
+        )
+        for (name, split), each in results.items()
+    ]  # fmt: skip
+    return Table(f"{title}, %", ("scorer", "split", "chats", "accuracy", *COLUMNS.values()), rows, texts=2)
+
+
+COLUMNS = {
+    "auc": "AUC", "precision": "precision", "recall": "recall", "evidence_precision": "evidence P",
+    "evidence_recall": "evidence R", "evidence_f1": "evidence F1", "strict_accuracy": "strict",
+}  # fmt: skip
+
+
+def bot_table(name: str, result: Mapping[str, Any]) -> Table:
+    """A row for each bot, under a title with the correlations."""
+    rows = [
+        (bot, f"{each['n']:,}", percent(each["people"]), percent(each["called"]), percent(each["mean"]))
+        for bot, each in sorted(result["bots"].items(), key=lambda item: -item[1]["people"])
+    ]
+    correlations = ", ".join(
+        f"{key} {result[key]:.2f}" if result[key] is not None else f"{key} not defined"
+        for key in ("pearson", "spearman")
+    )
+    title = f"Contradictions by bot, %, {name}: {correlations} over {len(rows)} bots of {FEWEST} chats and more"
+    return Table(title, ("bot", "chats", "people", "called", "mean probability"), rows)
+
+
+def _shown(value: float | None) -> str:
+    return "" if value is None else percent(value)

@@ -1,0 +1,24 @@
+"""Which evaluation a corpus gets: its labels tell."""
+
+from collections.abc import Callable
+
+from contradiction.data.corpora.corpus import CHATS
+from contradiction.data.corpora.mutual import RIGHT, WRONG
+from contradiction.errors import InputError
+from contradiction.evaluation.corpora import claims, nli, selection, structured
+from contradiction.evaluation.corpora.report import Report, Request
+from contradiction.labels import LABELS, is_contradiction
+
+
+def task_for(request: Request) -> Callable[[Request], Report]:
+    """The evaluation of a corpus; raises InputError where there is none."""
+    config = request.chosen
+    if config.labels == LABELS["nli"]:
+        return nli.evaluate
+    if config.labels == (WRONG, RIGHT):
+        return selection.evaluate
+    if config.labels == tuple(claims.NLI_LABELS[name] for name in ("entailment", "contradiction", "neutral")):
+        return claims.evaluate
+    if config.shape == CHATS and any(map(is_contradiction, config.labels)):
+        return structured.evaluate
+    raise InputError(f"{request.corpus.name}: there is no evaluation of the labels {', '.join(config.labels)}")

@@ -1,0 +1,252 @@
+"""Scores on the corpora: figures are those of scikit-learn or counted by hand, and each command runs on its format."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from sklearn.metrics import accuracy_score, f1_score, label_ranking_average_precision_score, roc_auc_score
+
+from contradiction.data.corpora.corpus import Row
+from contradiction.errors import InputError
+from contradiction.evaluation.corpora import artefacts, claims, nli, selection, structured
+from contradiction.evaluation.corpora.pair_scorers import NgramPairs, model_scorer, pair_row
+from contradiction.evaluation.corpora.report import spread
+from contradiction.methods.loading import load_classifier
+
+NLI = ("entailment", "neutral", "contradiction")
+
+
+def chat(name, said, label, evidence, bot=None):
+    """A chat in which the speaker of the reply said some things, each after a question."""
+    messages = tuple(
+        {"role": role, "content": text} for each in said for role, text in (("user", "and?"), ("assistant", each))
+    )
+    return Row(name, label, messages=(*messages, {"role": "user", "content": "so?"}), reply="no", evidence=evidence,
+               extra={"bot": bot})  # fmt: skip
+
+
+def by_text(scores):
+    return lambda rows: np.array([scores[row["premise"]] for row in rows])
+
+
+CHATS = [
+    chat("a", ["yes", "maybe"], "contradiction", (1,)),  # found, with its evidence
+    chat("b", ["yes", "yes2"], "contradiction", (1,)),  # found, with too much evidence
+    chat("c", ["maybe"], "contradiction", (1,)),  # missed
+    chat("d", ["maybe"], "non-contradiction", ()),
+    chat("e", ["yes"], "non-contradiction", ()),  # a false alarm
+    chat("f", [], "non-contradiction", ()),  # the speaker has said nothing
+]
+SCORER = by_text({"yes": 0.9, "yes2": 0.8, "maybe": 0.3})
+
+
+def test_label_and_evidence_are_scored_as_counted_by_hand():
+    found = structured.figures(structured.judge(SCORER, CHATS))
+    assert (found["n"], found["contradictions"], found["marked"]) == (6, 3, 3)
+    assert found["accuracy"] == pytest.approx(4 / 6)
+    assert (found["precision"], found["recall"]) == (pytest.approx(2 / 3), pytest.approx(2 / 3))
+    # Named: 1 of a; 1 and 3 of b; none of c. Right: 1 of a and 1 of b.
+    assert (found["evidence_precision"], found["evidence_recall"]) == (pytest.approx(2 / 3), pytest.approx(2 / 3))
+    assert found["strict_accuracy"] == pytest.approx(3 / 6)  # a, d, f
+    assert found["auc"] == pytest.approx(roc_auc_score([1, 1, 1, 0, 0, 0], [0.9, 0.9, 0.3, 0.3, 0.9, 0.0]))
+
+
+def test_evidence_that_nobody_marked_is_not_scored():
+    found = structured.figures(structured.judge(SCORER, [chat("a", ["yes"], "contradiction", None), CHATS[3]]))
+    assert (found["strict_accuracy"], found["evidence_f1"], found["marked"]) == (None, None, 0)
+    only = structured.figures(structured.judge(SCORER, CHATS[3:]))
+    assert (only["auc"], only["recall"], only["strict_accuracy"]) == (None, None, pytest.approx(2 / 3))
+
+
+def test_a_pair_carries_what_the_other_speaker_said_before_each():
+    heard = []
+    structured.judge(lambda rows: heard.extend(rows) or np.zeros(len(rows)), CHATS[:1])
+    assert heard[0] == pair_row("yes", "no", "and?", "so?")
+    assert len(heard) == 2
+
+
+def test_bots_are_ordered_by_people_and_by_the_scorer():
+    rows = [
+        chat(f"{bot}{number}", ["yes" if number < called else "maybe"],
+             "contradiction" if number < people else "non-contradiction", None, bot)
+        for bot, people, called in (("x", 3, 4), ("y", 2, 2), ("z", 1, 1)) for number in range(4)
+    ]  # fmt: skip
+    found = structured.by_bot(
+        structured.judge(SCORER, [*rows, chat("w", ["yes"], "contradiction", None, "w")]), fewest=2
+    )
+    assert {bot: each["people"] for bot, each in found["bots"].items()} == {"x": 0.75, "y": 0.5, "z": 0.25}
+    assert found["pearson"] == pytest.approx(np.corrcoef([3, 2, 1], [4, 2, 1])[0, 1])
+    assert found["spearman"] == pytest.approx(1)
+    assert structured.by_bot(structured.judge(SCORER, rows[:4]))["pearson"] is None
+
+
+def test_ngrams_of_pairs_learn_what_is_shared_and_the_reply_alone_cannot():
+    words = [f"word{number}" for number in range(8)]
+    rows = [pair_row(a, b) for a in words for b in words] * 3
+    labels = [row["premise"] == row["hypothesis"] for row in rows]
+    both, alone = (NgramPairs(premise=premise).fit(rows, labels) for premise in (True, False))
+    assert roc_auc_score(labels, both(rows)) == 1
+    assert roc_auc_score(labels, alone(rows)) == pytest.approx(0.5)
+
+
+def test_nli_figures_are_those_of_scikit_learn():
+    draw = np.random.default_rng(0)
+    truth, said = (draw.choice(NLI, 200) for _ in range(2))
+    rows = [Row(str(number), label, extra={"level": "ab"[number % 2]}) for number, label in enumerate(truth)]
+    found = nli.figures(rows, list(said), ["level"])
+    assert found["accuracy"] == accuracy_score(truth, said)
+    assert found["macro_f1"] == pytest.approx(f1_score(truth, said, average="macro"))
+    assert found["two_way"] == accuracy_score(truth == "contradiction", said == "contradiction")
+    assert found["parts"]["level"]["a"] == {"n": 100, "accuracy": accuracy_score(truth[::2], said[::2])}
+
+
+def test_labels_of_two_classes_are_scored_on_two():
+    rows = [Row("1", "neutral"), Row("2", "contradiction")]
+    found = nli.figures(rows, ["non-contradiction", "non-contradiction"])
+    assert (found["accuracy"], found["macro_f1"], found["two_way"]) == (None, None, 0.5)
+
+
+def test_an_ngram_that_goes_with_a_label_is_found():
+    texts = ["he never ran"] * 300 + ["he ran"] * 300
+    found = artefacts.associations(texts, ["contradiction"] * 300 + ["neutral"] * 300, longest=1)
+    assert [(each.label, each.ngram) for each in found][0] == ("contradiction", "never")
+    first = found[0]
+    counts = np.array([[300, 0], [300, 300], [300, 300]]) + artefacts.SMOOTHING  # never, he, ran
+    expected = np.log2(counts[0, 0] / counts.sum() / (counts[0].sum() * counts[:, 0].sum() / counts.sum() ** 2))
+    assert (first.pmi, first.share) == (pytest.approx(expected), 1.0)
+    assert first.lmi > 0 and "never" not in {each.ngram for each in found if each.label == "neutral"}
+
+
+def item(name, right):
+    message = ({"role": "user", "content": "where is the red house"},)
+    return [
+        Row(
+            f"{name}-{index}",
+            "right" if index == right else "wrong",
+            messages=message,
+            reply=f"it {index}",
+            source=name,
+        )
+        for index in range(4)
+    ]
+
+
+def test_reciprocal_ranks_are_those_of_scikit_learn():
+    draw = np.random.default_rng(1)
+    rights = draw.integers(4, size=50)
+    scores = draw.random((50, 4))
+    found = selection.figures([item(str(n), right) for n, right in enumerate(rights)], scores.tolist())
+    assert found["mrr"] == pytest.approx(label_ranking_average_precision_score(np.eye(4)[rights], scores))
+    places = (-scores).argsort(axis=1).argsort(axis=1)[np.arange(50), rights]
+    assert (found["r1"], found["r2"]) == (pytest.approx((places < 1).mean()), pytest.approx((places < 2).mean()))
+
+
+def test_tied_replies_share_the_chance_to_be_first():
+    found = selection.figures([item("a", 0)], [[1.0, 1.0, 0.0, 0.0]])
+    assert (found["r1"], found["r2"], found["mrr"]) == (0.5, 1.0, 0.75)
+
+
+def claim(name, label, passages, verifiable=True, reply="the moon is cheese"):
+    extra = {"verifiable": verifiable, "passages": passages, "titles": []}
+    return Row(name, label, messages=({"role": "user", "content": "hi"},), reply=reply, source=name, extra=extra)
+
+
+def test_evidence_counts_as_found_from_the_place_where_it_stands():
+    rows = [
+        claim("1", "refutes", ["a", "c"]),
+        claim("2", "supports", ["b"]),
+        claim("3", "not enough information", ["a"]),
+    ]
+    passages = claims.collect_passages(rows)
+    assert passages == ["a", "c", "b"]
+    found = claims.recall(rows, passages, [[2, 0, 1], [2, 0, 1], [1, 0, 2]])
+    assert (found["n"], found["passages"], found["recall@1"], found["recall@5"]) == (2, 3, 0.5, 1.0)
+
+
+def test_the_passage_with_the_words_of_the_claim_is_nearest():
+    order = claims.retrieve(
+        ["rockets burn fuel", "the moon is made of cheese"], ["cheese on the moon", "a rocket and fuel"]
+    )
+    assert [ranking[0] for ranking in order] == [1, 0]
+
+
+def test_a_limit_keeps_sources_whole_and_spreads_over_the_split():
+    rows = [row for name in "abcdef" for row in item(name, 0)]
+    kept = spread(rows, 8)
+    assert [row.source for row in kept] == ["a"] * 4 + ["f"] * 4
+    assert spread(rows, None) == rows
+
+
+def test_a_model_of_conversations_or_of_nli_scores_pairs(random_model):
+    rows = [pair_row("养了一只猫", "没养过猫"), pair_row("养了一只猫", "猫很乖", "你养什么", "乖吗")]
+    for task in ("4-class", "nli"):
+        view = "nli" if task == "nli" else None
+        scores = model_scorer(load_classifier(random_model(task), view=view))(rows)
+        assert scores.shape == (2,) and 0 < scores.min() <= scores.max() < 1 and scores[0] != scores[1]
+    with pytest.raises(InputError, match="tell no contradictions"):
+        model_scorer(load_classifier(random_model("persona")))
+
+
+def jsonl(path, rows):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def copies(tmp_path_factory):
+    """Small copies of the formats, with something to fit to."""
+    folder = tmp_path_factory.mktemp("corpora")
+    labelled = [(f"甲{n}吃饭", f"乙{n % 7}{label[:2]}", label) for n in range(40) for label in NLI]
+    rows = [{"sentence1": a, "sentence2": b, "label": c, "level": "easy", "genre": "lit"} for a, b, c in labelled]
+    jsonl(folder / "ocnli" / "train.50k.json", rows)
+    jsonl(folder / "ocnli" / "dev.json", rows[:30])
+    pairs = [
+        {"earlier": f"i like tea {n % 5}", "last": ["i hate tea", "fine"][n % 2], "label": 1 - n % 2} for n in range(40)
+    ]
+    jsonl(folder / "decode" / "pairs.train.jsonl", pairs)
+    dialogues = [
+        {"history": f"<0> {each['earlier']} <1> ok", "last": f"<0> {each['last']}", "label": each["label"]}
+        for each in pairs
+    ]
+    jsonl(folder / "decode" / "dialogues.dev.jsonl", dialogues)
+    options = ["f : red .", "f : no .", "f : a house .", "f : tea ."]
+    items = [
+        {"id": f"dev_{n}", "answers": "ABCD"[n % 4], "article": "m : which house ?", "options": options}
+        for n in range(8)
+    ]
+    jsonl(folder / "mutual" / "mutual.dev.jsonl", items)
+    names = ["SUPPORTS", "REFUTES", "NOT ENOUGH INFO"]
+    facts = [
+        {"context_id": str(n), "id": str(n), "context": ["hi"], "response": f"fact {n} is {names[n % 3]}",
+         "response_label": names[n % 3], "type_label": ["factual", "personal"][n % 2],
+         "evidence_list": [["t", "u", f"fact {n}", "0"]]}
+        for n in range(24)
+    ]  # fmt: skip
+    jsonl(folder / "dialfact" / "testsmall.jsonl", facts)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("name", "task", "said"),
+    [
+        ("decode", "nli", r"n-grams of both +validation +40 +100\.0"),
+        ("ocnli", "nli", r"n-grams of both +validation +30 +100\.0"),
+        ("mutual", "4-class", r"any order +validation +8 +25\.0 +50\.0 +52\.1"),
+        ("dialfact", "nli", r"n-grams of the claim alone +test +24"),
+    ],
+)
+def test_the_command_scores_a_model_beside_the_baselines(run, copies, random_model, tmp_path, name, task, said):
+    view = ["--view", "nli"] if task == "nli" else []
+    code, out, err = run(
+        "corpora", "evaluate", name, random_model(task), *view, "--folder", copies, "--json", tmp_path / "out.json"
+    )
+    assert code == 0, err
+    assert re.search(said, out), out
+    written = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
+    assert written["corpus"] == name and any(random_model(task).name in key for key in written["figures"])
+
+
+def test_a_corpus_that_is_not_here_is_one_clear_line(run, tmp_path):
+    code, _, err = run("corpora", "evaluate", "decode", "--folder", tmp_path)
+    assert code == 2 and "decode_v0.1.zip" in err
