@@ -67,19 +67,10 @@ def run(recipe: "Recipe", data: str, out: Path, **options: Any) -> None:
     """Trains by the recipe's method, writes the card, and says what to do next."""
     from accelerate import PartialState
 
-    from contradiction.inputs.views import HIERARCHICAL
     from contradiction.reports.model_card import write_cards
-    from contradiction.training import hierarchical, kernel
-    from contradiction.training import loop as training
+    from contradiction.training import trainers
 
-    if not recipe.model.fine_tunes:
-        resume = options.pop("resume", False)
-        if asked := [f"--{key.replace('_', '-')}" for key, each in options.items() if each]:
-            raise InputError(f"{recipe.name}: its method trains nothing in steps; {asked[0]} has no place here")
-        kernel.train(recipe, data=data, out=out, resume=resume)
-    else:
-        method = hierarchical.train if recipe.data.view == HIERARCHICAL else training.train
-        method(recipe, data=data, out=out, **options)
+    trainers.train(recipe, data=data, out=out, **options)
     if not PartialState().is_main_process:  # one of several is enough to say so
         return
     write_cards(out)

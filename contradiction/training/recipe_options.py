@@ -93,7 +93,7 @@ class ModelOptions(Options):
         max_length: tokens that are read at most; longer inputs are cut from the left.
     """
 
-    method: Literal["checkpoint", "hierarchical", "kernel"] = "checkpoint"
+    method: str = "checkpoint"
     backbone: str | None = None
     base_model: str | None = None
     scratch: ScratchOptions | None = None
@@ -105,6 +105,11 @@ class ModelOptions(Options):
     def fine_tunes(self) -> bool:
         """Whether training changes the weights of the encoder."""
         return method_named(self.method).FINE_TUNES
+
+    @field_validator("method")
+    @classmethod
+    def _is_a_method(cls, name: str) -> str:
+        return method_named(name).NAME
 
     @field_validator("base_model")
     @classmethod
