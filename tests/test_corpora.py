@@ -276,6 +276,9 @@ def test_a_repo_for_training_takes_cnli_and_two_way_pairs(copies, tmp_path):
     assert two["label"][:] == [int(each) for each in rows["contradiction"]]
     assert -1 not in load_dataset(str(tmp_path / "nli"), "nli", split="validation")["label"]
     assert len(load_dataset(str(tmp_path / "nli"), "nli-2-class", split="validation")) == 4
+    nli.build(train[:1], dev[:1], tmp_path / "three")
+    three = load_dataset(str(tmp_path / "three"), "nli", split="train")
+    assert three.column_names == ["id", "premise", "hypothesis", "label"]  # as ever where all labels are known
 
 
 def test_pairs_of_an_evaluation_set_are_kept_out_whatever_their_punctuation(copies, tmp_path, run):

@@ -169,9 +169,9 @@ def build(
     A training pair that also stands in the validation split, or a second time in the training split, is left out. So is
     one that stands in an excluded corpus, where case, spaces and punctuation make no difference.
 
-    Columns: id, premise, hypothesis, label, contradiction (whether it is one). Where nothing is known but that a
-    pair does not contradict, the label in ``nli`` is -1. Such pairs stand in the validation split of ``nli-2-class``
-    alone.
+    Columns: id, premise, hypothesis, label. Pairs of which nothing is known but that they do not contradict have the
+    label -1 in ``nli``, and stand in the validation split of ``nli-2-class`` alone. Where there are such pairs, a
+    column ``contradiction`` says of every pair whether it is one.
 
     Args:
         train: corpora of the training split, see :func:`read`.
@@ -200,10 +200,11 @@ def build(
         "nli": {"train": kept, "validation": three_way},
         "nli-2-class": {"train": kept, "validation": held_out},
     }
+    two_way = any(label == NON_CONTRADICTION for _, _, label in [*kept, *held_out])
     with no_data_bars(), new_folder(out) as folder:
         files = {
             config: {
-                split: f"{config}/{write_split(_rows_of(pairs, config), folder / config, split)}"
+                split: f"{config}/{write_split(_rows_of(pairs, config, two_way), folder / config, split)}"
                 for split, pairs in parts.items()
                 if pairs
             }
@@ -232,7 +233,7 @@ def _unseen(pairs: Iterable[Pair], seen: set[tuple[str, str]]) -> list[Pair]:
     return fresh
 
 
-def _rows_of(pairs: list[Pair], config: str) -> "Dataset":
+def _rows_of(pairs: list[Pair], config: str, two_way: bool) -> "Dataset":
     from datasets import ClassLabel, Dataset, Features, Value
 
     contradicts = [label == CONTRADICTION for _, _, label in pairs]
@@ -242,20 +243,17 @@ def _rows_of(pairs: list[Pair], config: str) -> "Dataset":
     else:
         names = LABELS["2-class"]
         ids = [names.index(CONTRADICTION if each else NON_CONTRADICTION) for each in contradicts]
-    features = Features(
-        id=Value("int32"), premise=Value("string"), hypothesis=Value("string"), label=ClassLabel(names=list(names)),
-        contradiction=Value("bool"),
-    )  # fmt: skip
-    return Dataset.from_dict(
-        {
-            "id": list(range(1, len(pairs) + 1)),
-            "premise": [premise for premise, _, _ in pairs],
-            "hypothesis": [hypothesis for _, hypothesis, _ in pairs],
-            "label": ids,
-            "contradiction": contradicts,
-        },
-        features=features,
-    )
+    text = Value("string")
+    features = Features(id=Value("int32"), premise=text, hypothesis=text, label=ClassLabel(names=list(names)))
+    columns: dict[str, list[Any]] = {
+        "id": list(range(1, len(pairs) + 1)),
+        "premise": [premise for premise, _, _ in pairs],
+        "hypothesis": [hypothesis for _, hypothesis, _ in pairs],
+        "label": ids,
+    }
+    if two_way:  # else the rows are those of earlier versions, down to their fingerprint
+        features["contradiction"], columns["contradiction"] = Value("bool"), contradicts
+    return Dataset.from_dict(columns, features=features)
 
 
 def _card(files: Mapping[str, Mapping[str, str]], languages: Sequence[str]) -> str:
@@ -269,5 +267,5 @@ def _card(files: Mapping[str, Mapping[str, str]], languages: Sequence[str]) -> s
     return (
         f"---\npretty_name: {name}\nlanguage:\n{listed}configs:\n{configs}---\n\n# {name}\n\nBuilt by "
         "`cdconv data nli` for training before or beside CDConv. The licences of the corpora it was built from apply. "
-        "A label of -1 means that only the column `contradiction` is known.\n"
+        "A label of -1 means that nothing is known but that the pair does not contradict.\n"
     )
