@@ -174,6 +174,49 @@ def two_class(random_model) -> "ContradictionDetector":
     return _detector(random_model("2-class"))
 
 
+@pytest.fixture(scope="session")
+def stages(random_model) -> dict:
+    """Category -> a random classifier of it, as a stage of the hierarchical method."""
+    from contradiction.inference.torch_backend import TorchBackend
+    from contradiction.labels import CATEGORIES, STAGES
+    from contradiction.methods.checkpoint import CheckpointClassifier
+
+    def stage(category):
+        backend = TorchBackend.load(random_model("2-class"))
+        backend.config = {**backend.config, "id2label": dict(enumerate(STAGES[category]))}
+        return CheckpointClassifier(backend, view=category, name=category)
+
+    return {category: stage(category) for category in CATEGORIES}
+
+
+@pytest.fixture(scope="session")
+def hierarchical(stages) -> "ContradictionDetector":
+    """A detector of the hierarchical method with random weights."""
+    from contradiction.detector import ContradictionDetector
+    from contradiction.methods.hierarchical import HierarchicalClassifier
+
+    return ContradictionDetector(HierarchicalClassifier([*stages.values()]))
+
+
+@pytest.fixture(scope="session")
+def replies(sample_rows) -> list[str]:
+    """Forty short replies of the sample, all different."""
+    return list(dict.fromkeys(row["b2"] for row in sample_rows if len(row["b2"]) < 14))[:40]
+
+
+@pytest.fixture(scope="session")
+def calibrated(random_model, tmp_path_factory) -> tuple:
+    """A model folder with a decision rule that changes labels, and the rule."""
+    from rules import CHANGES_LABELS
+
+    from contradiction.methods.loading import save_rule
+
+    folder = tmp_path_factory.mktemp("calibrated") / "model"
+    shutil.copytree(random_model("4-class"), folder)
+    save_rule(folder, CHANGES_LABELS)
+    return folder, CHANGES_LABELS
+
+
 @pytest.fixture
 def run(monkeypatch, capsys):
     """Calls the command line in this process; gives exit code, stdout and stderr."""

@@ -1,10 +1,9 @@
 """Decision rules: how they are kept and applied."""
 
-import shutil
-
 import numpy as np
 import pytest
 from chats import chat
+from rules import CURVE
 from scipy.special import softmax
 
 from contradiction.data.splits import load_split
@@ -15,15 +14,12 @@ from contradiction.io.files import read_json, write_json
 from contradiction.labels import LABELS
 from contradiction.methods.checkpoint import CheckpointClassifier
 from contradiction.methods.decision import KEY, LEGACY_FILE, Point, Rule
-from contradiction.methods.loading import load_rule, save_rule
+from contradiction.methods.loading import load_rule
 from contradiction.training.initialize import start
 from contradiction.training.recipe import Recipe
 from evaluate_metric.evaluate_metric import score
 
 NAMES = LABELS["4-class"]
-
-
-CURVE = (Point(0.9, 0.2, 0.01), Point(0.7, 0.5, 0.05), Point(0.4, 0.8, 0.3))
 
 
 def added(values):
@@ -79,16 +75,6 @@ def test_a_damaged_rule_is_one_line_that_names_the_file(tmp_path, wrong):
     write_json(tmp_path / "config.json", {KEY: wrong})
     with pytest.raises(InputError, match=r"config\.json: .*cdconv calibrate"):
         Rule.load(tmp_path / "config.json")
-
-
-@pytest.fixture(scope="module")
-def calibrated(random_model, tmp_path_factory):
-    """A model folder with a rule that changes labels."""
-    folder = tmp_path_factory.mktemp("calibrated") / "model"
-    shutil.copytree(random_model("4-class"), folder)
-    rule = Rule(0.7, {"history": -0.3}, {"role-confusion": 0.2}, 0.77, 0.4, CURVE)
-    save_rule(folder, rule)
-    return folder, rule
 
 
 def test_training_leaves_a_rule_beside_the_weights(quick_model, sample_repo):

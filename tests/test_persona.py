@@ -4,35 +4,10 @@ import pytest
 
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
-from contradiction.labels import CATEGORIES, CONTRADICTION, HISTORY, INTRA, NON_CONTRADICTION, OTHER, STAGES
+from contradiction.labels import CATEGORIES, CONTRADICTION, HISTORY, INTRA, NON_CONTRADICTION, OTHER
 from contradiction.methods.checkpoint import CheckpointClassifier
-from contradiction.methods.hierarchical import HierarchicalClassifier
 
 FACTS = ("我养了一只橘猫", "我天天喝茶", "我住在北京", "我是一名老师")
-
-
-@pytest.fixture(scope="module")
-def stages(random_model):
-    """Category -> a random classifier of it, as a stage of the hierarchical method."""
-    from contradiction.inference.torch_backend import TorchBackend
-
-    def stage(category):
-        backend = TorchBackend.load(random_model("2-class"))
-        backend.config = {**backend.config, "id2label": dict(enumerate(STAGES[category]))}
-        return CheckpointClassifier(backend, view=category, name=category)
-
-    return {category: stage(category) for category in CATEGORIES}
-
-
-@pytest.fixture(scope="module")
-def hierarchical(stages):
-    return ContradictionDetector(HierarchicalClassifier([*stages.values()]))
-
-
-@pytest.fixture(scope="module")
-def replies(sample_rows):
-    """Forty short replies of the sample, all different."""
-    return list(dict.fromkeys(row["b2"] for row in sample_rows if len(row["b2"]) < 14))[:40]
 
 
 def contradiction_probability(verdict):

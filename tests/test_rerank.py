@@ -7,9 +7,8 @@ import pytest
 
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
-from contradiction.labels import CATEGORIES, CONTRADICTION, HISTORY, INTRA, NON_CONTRADICTION, STAGES
+from contradiction.labels import CATEGORIES, CONTRADICTION, HISTORY, INTRA, NON_CONTRADICTION
 from contradiction.methods.checkpoint import CheckpointClassifier
-from contradiction.methods.hierarchical import HierarchicalClassifier
 from contradiction.rerank import TIE, Ranked, _sort
 from contradiction.verdict import Verdict
 
@@ -28,30 +27,6 @@ class Counting(CheckpointClassifier):
     def predict(self, rows, **options):
         self.reads = [*getattr(self, "reads", []), len(rows)]
         return super().predict(rows, **options)
-
-
-@pytest.fixture(scope="module")
-def stages(random_model):
-    """Category -> a random classifier of it, as a stage of the hierarchical method."""
-    from contradiction.inference.torch_backend import TorchBackend
-
-    def stage(category):
-        backend = TorchBackend.load(random_model("2-class"))
-        backend.config = {**backend.config, "id2label": dict(enumerate(STAGES[category]))}
-        return CheckpointClassifier(backend, view=category, name=category)
-
-    return {category: stage(category) for category in CATEGORIES}
-
-
-@pytest.fixture(scope="module")
-def hierarchical(stages):
-    return ContradictionDetector(HierarchicalClassifier([*stages.values()]))
-
-
-@pytest.fixture(scope="module")
-def replies(sample_rows):
-    """Forty short replies of the sample, all different."""
-    return list(dict.fromkeys(row["b2"] for row in sample_rows if len(row["b2"]) < 14))[:40]
 
 
 def answered(reply):

@@ -1,10 +1,9 @@
 """What the settings of an operator make of the probabilities."""
 
-import shutil
-
 import numpy as np
 import pytest
 from chats import chat
+from rules import CURVE
 from transformers import BertForSequenceClassification, set_seed
 
 from contradiction.detector import ContradictionDetector
@@ -12,14 +11,10 @@ from contradiction.errors import InputError
 from contradiction.inference.torch_backend import TorchBackend
 from contradiction.labels import CATEGORIES, HISTORY, INTRA, LABELS, NON_CONTRADICTION
 from contradiction.methods.checkpoint import CheckpointClassifier
-from contradiction.methods.decision import Point, Rule
-from contradiction.methods.loading import save_rule
+from contradiction.methods.decision import Rule
 from contradiction.settings import Settings
 
 NAMES = LABELS["4-class"]
-
-
-CURVE = (Point(0.9, 0.2, 0.01), Point(0.7, 0.5, 0.05), Point(0.4, 0.8, 0.3))
 
 
 RULE = Rule(prior=0.4, curve=CURVE)
@@ -62,16 +57,6 @@ def test_sure_probabilities_stay_sure_at_any_prior():
     for sure in ((1.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0)):
         scores = dict(zip(NAMES, sure, strict=True))
         assert Settings(prior=0.03).correct(scores, "4-class", RULE) == pytest.approx(scores)
-
-
-@pytest.fixture(scope="module")
-def calibrated(random_model, tmp_path_factory):
-    """A model folder with a rule that changes labels."""
-    folder = tmp_path_factory.mktemp("calibrated") / "model"
-    shutil.copytree(random_model("4-class"), folder)
-    rule = Rule(0.7, {"history": -0.3}, {"role-confusion": 0.2}, 0.77, 0.4, CURVE)
-    save_rule(folder, rule)
-    return folder, rule
 
 
 def test_an_operator_threshold_replaces_the_rule(calibrated, sample_rows):
