@@ -106,7 +106,10 @@ def _by_name(corpus: str, split: str) -> Iterator[Row | Note] | None:
         here = ", ".join(dict.fromkeys(each for _, each in found)) or "none"
         raise InputError(f"{corpus}: the local copy has no {split} split of pairs; it has {here}")
     parts = [read_split(known, place, *each) for each in chosen]
-    return iter(row for part in parts for row in [*part.rows, *map(Note, part.notes.elements())])
+    rows: list[Row | Note] = []
+    for part in parts:
+        rows += [*part.rows, *map(Note, part.notes.elements())]
+    return iter(rows)
 
 
 def _is_file(corpus: str | Path) -> bool:

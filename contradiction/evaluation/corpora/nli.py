@@ -1,7 +1,7 @@
 """NLI: does a premise entail a hypothesis, contradict it, or neither; and what the hypothesis alone gives away."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from contradiction.rates import wilson
 if TYPE_CHECKING:
     from contradiction.methods.base import Classifier
 
-Labeller = Callable[[Sequence[PairRow]], Sequence[str]]
+Labeller = Callable[[Sequence[PairRow]], Iterable[str]]
 MOST_VALUES = 40  # of a column by which figures are given
 
 
@@ -38,8 +38,8 @@ def evaluate(request: Request) -> Report:
     report.tables = [table(request.corpus.title, results), *_tables_by_part(results)]
     if train:
         texts, labels = [row.hypothesis for row in train], [str(row.label) for row in train]
-        found = artefacts.associations(texts, labels, characters=request.in_characters)
-        report.tables.append(artefacts.table("What hypotheses give away, training split", found))
+        given = artefacts.associations(texts, labels, characters=request.in_characters)
+        report.tables.append(artefacts.table("What hypotheses give away, training split", given))
     else:
         report.notes.append("no n-gram baselines and no artefacts: there is no training split here")
     return report
@@ -74,7 +74,7 @@ def _pair(row: Row) -> PairRow:
     return pair_row(row.premise, row.hypothesis)
 
 
-def figures(rows: Sequence[Row], predicted: Sequence[str], columns: Sequence[str] = ()) -> dict[str, Any]:
+def figures(rows: Sequence[Row], predicted: Iterable[str], columns: Sequence[str] = ()) -> dict[str, Any]:
     """The figures of one split.
 
     Args:

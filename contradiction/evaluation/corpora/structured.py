@@ -55,7 +55,7 @@ def judge(scorer: PairScorer, rows: Sequence[Row]) -> list[Judged]:
     """Scores the reply of each chat against each earlier message of its speaker, all pairs in one call."""
     places = [(number, index) for number, row in enumerate(rows) for index in _own(row)]
     scores: list[dict[int, float]] = [{} for _ in rows]
-    found = scorer([_pair(rows[number], index) for number, index in places]) if places else []
+    found: Sequence[float] | np.ndarray = scorer([_pair(rows[one], index) for one, index in places]) if places else []
     for (number, index), score in zip(places, found, strict=True):
         scores[number][index] = float(score)
     return [Judged(row, each) for row, each in zip(rows, scores, strict=True)]
