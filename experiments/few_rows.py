@@ -20,7 +20,7 @@ from contradiction.labels import LABELS
 from contradiction.methods import calibration
 from contradiction.methods.kernel_regression import KernelRegression
 from contradiction.methods.ngrams import linear_model
-from contradiction.training.augmentation import share_of
+from contradiction.training.augmentation import fraction_of
 from evaluate_metric.evaluate_metric import compare, score
 
 NAMES = LABELS["4-class"]
@@ -43,7 +43,7 @@ def main() -> None:
     embed = Embedder(options.embedder)
     lines = []
     for share in options.shares:
-        rows, held_out = (list(share_of(part, share, options.seed)) for part in (train, validation))
+        rows, held_out = (list(fraction_of(part, share, options.seed)) for part in (train, validation))
         labels = [row["label"] for row in rows]
         ngrams = linear_model(CONVERSATION, class_weight="balanced").fit(rows, labels).predict(list(test)).tolist()
         model = KernelRegression(CONVERSATION, embed).fit(rows, labels)

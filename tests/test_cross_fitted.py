@@ -114,7 +114,7 @@ def test_no_model_has_read_the_context_of_a_row_where_the_split_is_grouped(rows,
 
 
 @pytest.mark.parametrize(
-    ("labels", "said"), [([0, 1] * 2, "cannot be parted into 8 folds"), ([0] * 30, "have one label alone")]
+    ("labels", "said"), [([0, 1] * 2, "cannot be split into 8 folds"), ([0] * 30, "have only one label")]
 )
 def test_too_few_rows_are_one_line(rows, labels, said):
     with pytest.raises(InputError, match=said):
@@ -143,7 +143,7 @@ def test_a_student_of_ngrams_alone_is_trained_on_made_rows_too(sample_repo, tmp_
         ({"method": "hierarchical", "view": "hierarchical"}, "teachers teach one checkpoint"),
         ({"ngram_teacher_weight": 1.5}, "less than or equal to 1"),
         ({"ngram_teacher_weight": 0.5}, "must be 1 without other teachers"),
-        ({"teachers": ["some/teacher"]}, "below 1, so that the teachers keep the rest"),
+        ({"teachers": ["some/teacher"]}, "below 1, because the other teachers have the rest"),
     ],
 )
 def test_what_quick_models_cannot_teach_is_refused(values, said):

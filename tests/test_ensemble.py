@@ -152,9 +152,9 @@ def test_it_teaches_and_its_evaluation_finds_its_card(both, sample_repo, tmp_pat
 def test_what_is_no_ensemble_is_refused(members, both, quick_model, random_model, sample_repo, tmp_path):
     alone = shutil.copytree(random_model("4-class"), tmp_path / "alone")
     for models, words in (
-        (members[:1], "an ensemble is of two model folders at least"),
-        ([members[0], members[0]], "each of another name"),
-        ([members[0], both], "both: of several checkpoints"),
+        (members[:1], "an ensemble needs at least two model folders"),
+        ([members[0], members[0]], "with different names"),
+        ([members[0], both], "both: has several checkpoints"),
         ([members[0], alone], "alone: holds no detector that `cdconv train` or `cdconv soup` wrote"),
     ):
         with pytest.raises(InputError, match=words):

@@ -62,11 +62,11 @@ def test_with_two_labels_it_is_a_contradiction(sample_repo, pairs):
 
 def test_teachers_are_not_asked_of_rows_whose_label_is_certain(rows, pairs):
     asked = RECIPE.with_changes(nli=str(pairs), context_negatives=1, transfer_per_row=1, teachers=["some/teacher"])
-    reading = training_rows(rows, asked)
-    assert reading.rows["id"][: len(rows)] == rows["id"]
-    assert set(reading.rows["label"][len(rows) : reading.taught]) == {None}
-    assert None not in reading.rows["label"][reading.taught :]
-    assert reading.rows["b2"][-len(rows) :] == nli_rows(rows, load_split(pairs, "nli", "train"), 1, 23)["b2"]
+    made_rows = training_rows(rows, asked)
+    assert made_rows.rows["id"][: len(rows)] == rows["id"]
+    assert set(made_rows.rows["label"][len(rows) : made_rows.teacher_rows]) == {None}
+    assert None not in made_rows.rows["label"][made_rows.teacher_rows :]
+    assert made_rows.rows["b2"][-len(rows) :] == nli_rows(rows, load_split(pairs, "nli", "train"), 1, 23)["b2"]
 
 
 def test_where_the_label_is_certain_the_student_hears_nothing_else(rows, quick_model):
@@ -97,7 +97,7 @@ def test_training_reads_them_and_its_record_and_card_say_which(sample_repo, pair
 
 def test_too_few_pairs_are_said_to_be(rows, pairs):
     few = load_split(pairs, "nli", "train").select(range(5))
-    with pytest.raises(InputError, match="key 'nli_pairs': 1 for each of .* and there are 5 pairs; 0 is the most"):
+    with pytest.raises(InputError, match="nli_pairs_per_row: 1 for each of .* and there are 5 pairs; 0 is the most"):
         nli_rows(rows, few, 1, 23)
 
 

@@ -260,11 +260,11 @@ def byte_pairs():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"keep": 3}, r"^keep is 3; special tokens and single characters of the corpus alone take \d+ pieces$"),
-        ({"keep": 300, "min_count": 2}, "^either keep or min_count"),
+        ({"keep": 3}, r"^keep is 3; the special tokens and characters of the corpus already need \d+ pieces$"),
+        ({"keep": 300, "min_count": 2}, "^keep and min_count cannot"),
         ({"corpus": list}, "^the corpus holds no text$"),
         ({"backbone": "no/such"}, "^backbone 'no/such': no tokenizer that can be loaded"),
-        ({"backbone": "bpe"}, "of the kind BPE; those of Unigram and WordPiece can be cut$"),
+        ({"backbone": "bpe"}, "of the kind BPE; those of Unigram and WordPiece can be pruned$"),
         ({"out": "in"}, "exists already; remove it, or name another folder$"),
     ],
 )
@@ -292,7 +292,7 @@ def test_a_corpus_is_text_json_lines_or_a_data_repo(tmp_path, sample_repo, sampl
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.jsonl", b'{"a": "b"}\nnot\n', r"a\.jsonl:2: no JSON object, as the lines before are$"),
+        ("a.jsonl", b'{"a": "b"}\nnot\n', r"a\.jsonl:2: not a JSON object, unlike the lines before it$"),
         ("a.txt", "你好".encode("gbk"), r"a\.txt: not a text file in UTF-8 \(.* at byte 0\)$"),
         ("b.txt", None, r"b\.txt: cannot be read \(No such file or directory\)"),
     ],

@@ -34,11 +34,11 @@ def test_each_history_row_gets_the_first_turn_of_another_context_of_its_bot_and_
 
 def test_training_reads_them_after_what_teachers_are_asked_of(rows):
     both = RECIPE.with_changes(context_negatives=1, transfer_per_row=1, teachers=["some/teacher"])
-    reading = training_rows(rows, both)
+    made_rows = training_rows(rows, both)
     made = replaced_rows(rows, 1, both.seed)
-    assert reading.rows["id"][: len(rows)] == rows["id"][:]
-    assert set(reading.rows["label"][len(rows) : reading.taught]) == {None}
-    assert reading.rows["b1"][reading.taught :] == made["b1"][:]
+    assert made_rows.rows["id"][: len(rows)] == rows["id"][:]
+    assert set(made_rows.rows["label"][len(rows) : made_rows.teacher_rows]) == {None}
+    assert made_rows.rows["b1"][made_rows.teacher_rows :] == made["b1"][:]
     assert len(training_rows(rows, RECIPE.with_changes(context_negatives=1)).rows) == len(rows) + len(made)
 
 

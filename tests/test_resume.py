@@ -112,7 +112,7 @@ def test_a_state_is_not_resumed_by_another_number_of_processes(recipe, sample_re
     values = json.loads(progress.read_text(encoding="utf-8"))
     assert values["processes"] == 1
     progress.write_text(json.dumps({**values, "processes": 2}), encoding="utf-8")
-    with pytest.raises(InputError, match="kept by 2 processes, not to be resumed by 1"):
+    with pytest.raises(InputError, match="saved by 2 processes, and 1 cannot resume it"):
         train(load_recipe(recipe), data=sample_repo, out=tmp_path / "run", resume=True)
 
 

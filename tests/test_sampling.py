@@ -9,7 +9,7 @@ from contradiction.errors import InputError
 from contradiction.io.files import read_json
 from contradiction.reports.model_card import model_card
 from contradiction.training import run_folder
-from contradiction.training.augmentation import share_of
+from contradiction.training.augmentation import fraction_of
 from contradiction.training.loop import train
 from contradiction.training.recipe import Recipe
 from contradiction.training.run_folder import request
@@ -25,7 +25,7 @@ def rows(sample_repo):
 
 def test_each_share_holds_the_smaller_ones_and_the_rows_keep_their_order(rows):
     shares = [0.01, 0.1, 0.25, 0.5, 0.9, 1.0]
-    ids = [share_of(rows, share, 23)["id"] for share in shares]
+    ids = [fraction_of(rows, share, 23)["id"] for share in shares]
     assert list(ids[-1]) == list(rows["id"])
     for less, more in zip(ids, ids[1:], strict=False):
         assert set(less) < set(more)
@@ -35,13 +35,13 @@ def test_each_share_holds_the_smaller_ones_and_the_rows_keep_their_order(rows):
 def test_the_labels_stand_in_the_same_proportion_and_none_is_missing(rows):
     whole = Counter(rows["label"])
     for share in (0.1, 0.5):
-        found = Counter(share_of(rows, share, 23)["label"])
+        found = Counter(fraction_of(rows, share, 23)["label"])
         assert found == {label: max(1, round(share * count)) for label, count in whole.items()}
-    assert set(share_of(rows, 1e-9, 23)["label"]) == set(whole)
+    assert set(fraction_of(rows, 1e-9, 23)["label"]) == set(whole)
 
 
 def test_the_seed_draws(rows):
-    one, again, other = (set(share_of(rows, 0.5, seed)["id"]) for seed in (23, 23, 42))
+    one, again, other = (set(fraction_of(rows, 0.5, seed)["id"]) for seed in (23, 23, 42))
     assert one == again != other
 
 
@@ -59,7 +59,7 @@ def test_training_reads_the_part_and_validates_on_all(sample_repo, rows, tmp_pat
     monkeypatch.setattr(loop, "encode_rows", encode_rows)
     half = QUICK.with_changes(train_fraction=0.5)
     folder = train(half, data=sample_repo, out=tmp_path / "half")
-    assert read[0] == list(share_of(rows, 0.5, half.seed)["id"])
+    assert read[0] == list(fraction_of(rows, 0.5, half.seed)["id"])
     assert read[1] == list(load_split(sample_repo, "4-class", "validation")["id"])
     run = read_json(folder / "run.json")
     assert run["request"]["recipe"]["data"]["train_fraction"] == 0.5

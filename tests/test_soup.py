@@ -114,15 +114,15 @@ def test_what_does_not_fit_together_is_refused(runs, quick_model, sample_repo, r
         start_of = run_of["request"]["recipe"]["model"]["backbone"]
         write_json(folder / "run.json", run_of | {"revisions": {start_of: commit}})
     for models, said in (
-        (moved, f"stood at {'b' * 40} and at {'a' * 40}; a soup is of runs that share one start"),
-        (runs[:1], "two models at least"),
+        (moved, f"at the commits {'b' * 40} and {'a' * 40}; a soup needs"),
+        (runs[:1], "at least two models"),
         ([*runs, runs[0]], "each named once"),
         ([quick_model, runs[0]], "started from random weights"),
-        ([runs[0], further], "of different starts"),
+        ([runs[0], further], "started from different checkpoints"),
         ([runs[0], random_model("4-class")], "holds no trained detector"),
-        ([runs[0], other], "of different shape, labels or view"),
-        ([runs[0], changed], "with different tokenizers"),
-        ([runs[0], shorter], "read 64 and 256 tokens; a soup reads as many"),
+        ([runs[0], other], "have different shapes, labels or views"),
+        ([runs[0], changed], "have different tokenizers"),
+        ([runs[0], shorter], "read 64 and 256 tokens; a soup needs equal limits"),
     ):
         with pytest.raises(InputError, match=said):
             soup(models, tmp_path / "out", data=sample_repo)

@@ -18,7 +18,7 @@ from contradiction.training.distillation import soft_labels
 from contradiction.training.loop import train
 from contradiction.training.losses import SOFT, divergence, objective
 from contradiction.training.recipe import Recipe
-from contradiction.training.run_folder import TAUGHT
+from contradiction.training.run_folder import TEACHER_PROBABILITIES
 
 SCRATCH = {"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600}
 
@@ -129,7 +129,9 @@ def test_a_student_learns_from_its_teachers_the_same_each_time(quick_model, samp
 
 
 def test_answers_on_other_rows_are_refused(rows, tmp_path):
-    np.save(tmp_path / TAUGHT, np.full((3, 4), 0.25))
+    np.save(tmp_path / TEACHER_PROBABILITIES, np.full((3, 4), 0.25))
     few = rows.select(range(5))
-    with pytest.raises(InputError, match=f"{TAUGHT}: of 3 rows, and 5 are to be learnt"):
-        loop._taught(Accelerator(cpu=True), recipe(teachers=["some/teacher"]), TrainingRows(few, len(few)), tmp_path)
+    with pytest.raises(InputError, match=f"{TEACHER_PROBABILITIES}: has 3 rows, and the recipe needs 5"):
+        loop._teacher_probabilities(
+            Accelerator(cpu=True), recipe(teachers=["some/teacher"]), TrainingRows(few, len(few)), tmp_path
+        )

@@ -263,11 +263,11 @@ def _part_of(cell: Cell) -> dict[str, Any]:
 
 
 def _fit(config: str, cell: Cell, data: str | Path) -> dict[str, Any]:
-    from contradiction.training.augmentation import share_of
+    from contradiction.training.augmentation import fraction_of
 
     # A share is drawn label by label, so by the labels of the config that the cell is trained on.
     rows = of_bot(load_split(data, cell.config, "train"), cell.recipe.data.bot)
-    train_ids = set(share_of(rows, cell.recipe.data.train_fraction, cell.recipe.seed)["id"])
+    train_ids = set(fraction_of(rows, cell.recipe.data.train_fraction, cell.recipe.seed)["id"])
     part = {**_part_of(cell), "rows": len(train_ids)}
     drawn = (
         f", {100 * cell.recipe.data.train_fraction:g} % of the {cell.config} rows, seed {cell.seed}"

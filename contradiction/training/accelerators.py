@@ -14,43 +14,43 @@ from contradiction.errors import InputError
 if TYPE_CHECKING:
     from contradiction.training.recipe import Recipe
 
-# How long a process waits for the main one, which alone asks teachers and chooses the decision rule. By default it
-# would give up after half an hour, on GPUs after ten minutes.
+# How long a process waits for the main process, which computes the teachers' probabilities and chooses the decision
+# rule. The default is half an hour, on GPUs ten minutes.
 PATIENCE = timedelta(hours=3)
 
 
 def processes() -> PartialState:
-    """The processes that share a run; it may be asked before there is an accelerator.
+    """The processes that share a run. It can be called before an accelerator exists.
 
-    Only an ``Accelerator`` looks at ``ACCELERATE_USE_CPU``. A ``PartialState`` made before it without a look would
-    make of two processes on a CPU two runs that know nothing of each other.
+    ``Accelerator`` reads ``ACCELERATE_USE_CPU``, and ``PartialState`` does not. Without ``cpu``, two processes on a CPU
+    would become two independent runs.
     """
     return PartialState(cpu=parse_flag_from_env("ACCELERATE_USE_CPU"), timeout=PATIENCE)
 
 
 def accelerator_for(recipe: "Recipe", **options: Any) -> Accelerator:
-    """An accelerator whose steps are of the recipe's precision.
+    """An accelerator with the precision of the recipe.
 
     Args:
-        recipe: of the run.
-        options: handed to accelerate.
+        recipe: the recipe of the run.
+        options: passed on to ``Accelerator``.
 
     Raises:
-        InputError: the precision cannot be had here.
+        InputError: the device does not support the precision.
     """
     processes()
     check_precision(recipe)
     try:
         return Accelerator(mixed_precision="no" if recipe.precision == "fp32" else recipe.precision, **options)
-    except ValueError as error:  # accelerate allows one precision a process, and not every device has each
+    except ValueError as error:  # one precision a process, and some devices lack some
         raise InputError(f"precision {recipe.precision!r} cannot be used here: {error}") from error
 
 
 def check_precision(recipe: "Recipe") -> None:
-    """Makes sure that the device has the recipe's precision where accelerate itself would go on without it.
+    """Checks the precision where accelerate itself would silently use another one.
 
     Raises:
-        InputError: fp16 on a CPU, where accelerate makes steps in fp32 and says nothing.
+        InputError: fp16 on a CPU, where accelerate trains in fp32 without a warning.
     """
     if recipe.precision == "fp16" and processes().device.type == "cpu":
         raise InputError("precision 'fp16' is for GPUs; on a CPU bf16 is the fast one, and fp32 the exact one")
@@ -58,15 +58,15 @@ def check_precision(recipe: "Recipe") -> None:
 
 @contextmanager
 def deterministic(wanted: bool) -> Iterator[None]:
-    """Inside the block torch uses deterministic algorithms only; without ``wanted`` nothing changes.
+    """Inside the block, torch uses only deterministic algorithms; without ``wanted`` nothing changes.
 
-    - On a CPU equal requests give equal bytes with or without it, given the same kind of CPU, the same number of
-      threads and the same versions.
-    - On a GPU some kernels add up in an order that differs from run to run. With it they are replaced by slower ones
-      that do not, and equal requests give equal bytes on the same kind of GPU; an operation that has no such kernel
-      stops the run.
-    - With another number of processes sums are taken in another order and dropout draws other masks: curves then agree
-      in tendency, without dropout within rounding, and never in their bytes.
+    - On a CPU, equal requests give equal weights with and without it, on the same kind of CPU and with the same number
+      of threads and the same versions.
+    - On a GPU, some kernels add numbers in an order that varies between runs. Deterministic algorithms replace them
+      with slower ones, and equal requests give equal weights on the same kind of GPU. An operation without a
+      deterministic kernel stops the run.
+    - Another number of processes changes the order of sums and the dropout masks, so the weights always differ. Without
+      dropout, the curves agree up to rounding.
     """
     if not wanted:
         yield

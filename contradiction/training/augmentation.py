@@ -22,40 +22,40 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TrainingRows:
-    """What one pass over the training split reads.
+    """The rows of one training epoch.
 
     Attributes:
-        rows: all of it.
-        taught: so many of these, the first, teachers are asked of. The label of the others follows from how they were
-            made, whatever a teacher would say.
+        rows: all of them.
+        teacher_rows: the number of rows, from the first on, for which the teachers give probabilities. The labels of
+            the remaining rows follow from how those rows were made, so no teacher predicts them.
     """
 
     rows: "Dataset"
-    taught: int
+    teacher_rows: int
 
 
 def training_rows(rows: "Dataset", recipe: Recipe) -> TrainingRows:
-    """The rows that a recipe reads of the training split, a share of those of its bot, then what it makes of them."""
-    chosen = share_of(of_bot(rows, recipe.data.bot), recipe.data.train_fraction, recipe.seed)
-    taught, certain = [chosen], []
+    """The rows that a recipe trains on: a fraction of the rows of its bot, and the rows that it makes from them."""
+    chosen = fraction_of(of_bot(rows, recipe.data.bot), recipe.data.train_fraction, recipe.seed)
+    with_teacher, without_teacher = [chosen], []
     if recipe.distillation.transfer_per_row:
-        taught.append(transfer_rows(chosen, recipe.distillation.transfer_per_row))
+        with_teacher.append(transfer_rows(chosen, recipe.distillation.transfer_per_row))
     if recipe.augmentation.context_negatives:
-        certain.append(replaced_rows(chosen, recipe.augmentation.context_negatives, recipe.seed))
+        without_teacher.append(replaced_rows(chosen, recipe.augmentation.context_negatives, recipe.seed))
     if recipe.augmentation.nli:
         pairs = load_split(recipe.augmentation.nli, "nli", "train")
-        certain.append(nli_rows(chosen, pairs, recipe.augmentation.nli_pairs_per_row, recipe.seed))
-    parts = [*taught, *certain]
+        without_teacher.append(nli_rows(chosen, pairs, recipe.augmentation.nli_pairs_per_row, recipe.seed))
+    parts = [*with_teacher, *without_teacher]
     if recipe.loss.ranking or recipe.augmentation.crossed:
         columns = ("premise",) if recipe.data.view == "nli" else CONVERSATION[:-1]
         parts, groups = _grouped(parts, columns)
         if recipe.augmentation.crossed:
             parts.append(crossed_rows(parts[0], groups, recipe.seed))
-    return TrainingRows(concatenate_datasets(parts) if len(parts) > 1 else parts[0], sum(map(len, taught)))
+    return TrainingRows(concatenate_datasets(parts) if len(parts) > 1 else parts[0], sum(map(len, with_teacher)))
 
 
 def _grouped(parts: "list[Dataset]", columns: tuple[str, ...]) -> "tuple[list[Dataset], int]":
-    """The parts with a column ``group`` that numbers contexts, the values of some columns; and how many there are."""
+    """Adds a column ``group``, which numbers the contexts (the values of some columns); returns their number, too."""
     numbers: dict[tuple[str, ...], int] = {}
     grouped = []
     for part in parts:
@@ -65,54 +65,55 @@ def _grouped(parts: "list[Dataset]", columns: tuple[str, ...]) -> "tuple[list[Da
     return grouped, len(numbers)
 
 
-def share_of(rows: "Dataset", share: float, seed: int) -> "Dataset":
-    """A share of the rows, drawn label by label, in their order; at least one row of each label.
+def fraction_of(rows: "Dataset", fraction: float, seed: int) -> "Dataset":
+    """A random fraction of the rows of each label, in the original order; at least one row of each label.
 
-    For one seed the draws are nested: what 10 % hold lies in 25 %, so that two points of a learning curve differ by
-    rows that were added and by none that were taken away.
+    Samples with the same seed are nested: the 25 % sample contains the 10 % sample, so the next point of a learning
+    curve only adds rows.
 
     Args:
-        rows: of a split, with a column ``label``.
-        share: above 0; 1 gives the rows as they are.
-        seed: of the draw.
+        rows: the rows of a split, with a column ``label``.
+        fraction: above 0; 1 returns all rows.
+        seed: the random seed.
     """
-    if share == 1:
+    if fraction == 1:
         return rows
     labels = np.array([UNLABELLED if label is None else label for label in rows["label"]])
     order = np.random.default_rng(seed).permutation(len(labels))
     chosen = []
     for label in np.unique(labels):
         members = order[labels[order] == label]
-        chosen.append(members[: max(1, round(share * len(members)))])
+        chosen.append(members[: max(1, round(fraction * len(members)))])
     return rows.select(np.sort(np.concatenate(chosen)))
 
 
 def replaced_rows(rows: "Dataset", times: int, seed: int) -> "Dataset":
-    """Each row labelled history again, after the first turn of a row drawn from the same bot, as no contradiction.
+    """Copies of the rows labelled history, with a first turn from another row of the same bot and no contradiction.
 
-    A detector can learn the labels of CDConv from how a reply sounds, without a look at what it is said to contradict.
-    On these rows that is of no use: the reply is the same, and the label is not (the check *remove contradicting turns*
-    of DECODE, Nie et al., 2021, section 3.3, for training). A drawn turn may clash with the reply by chance.
+    A detector can learn the labels of CDConv from the style of a reply, without reading what the reply contradicts.
+    These rows make that shortcut useless: the reply is the same, and the label differs. The idea is the check *remove
+    contradicting turns* of DECODE (Nie et al., 2021, section 3.3), used for training. The new first turn may contradict
+    the reply by chance.
 
     Args:
-        rows: of the training split, with the labels of 4-class.
-        times: how many to make of each.
-        seed: of the draw.
+        rows: rows of the training split, with the labels of 4-class.
+        times: the number of copies of each row.
+        seed: the random seed.
 
     Returns:
-        Rows of the same columns; all but ``u1`` and ``b1`` are those of the row that the reply is from.
+        Rows with the same columns. Only ``u1``, ``b1`` and ``label`` differ from the row that was copied.
 
     Raises:
-        InputError: a bot has one context only.
+        InputError: a bot has only one context.
     """
     names = rows.features["label"]
     chosen = np.repeat(np.flatnonzero(np.asarray(rows["label"]) == names.str2int(HISTORY)), times)
     draw = np.random.default_rng(seed)
-    bots, said = np.asarray(rows["bot"]), np.asarray(rows["u1"])
-    others = [np.flatnonzero((bots == bots[row]) & (said != said[row])) for row in chosen]
+    bots, contexts = np.asarray(rows["bot"]), np.asarray(rows["u1"])
+    others = [np.flatnonzero((bots == bots[row]) & (contexts != contexts[row])) for row in chosen]
     if not all(map(len, others)):
-        raise InputError("key 'replaced': no row of another context and the same bot to take a first turn from")
-    first = [draw.choice(each) for each in others]
+        raise InputError("augmentation.context_negatives: no row of another context and the same bot has a first turn")
+    first = [draw.choice(candidates) for candidates in others]
     made, other = rows.select(chosen).to_dict(), rows.select(first)
     made |= {"u1": list(other["u1"]), "b1": list(other["b1"])}
     made["label"] = [names.str2int(NON_CONTRADICTION)] * len(chosen)
@@ -120,21 +121,22 @@ def replaced_rows(rows: "Dataset", times: int, seed: int) -> "Dataset":
 
 
 def nli_rows(rows: "Dataset", pairs: "Dataset", times: int, seed: int) -> "Dataset":
-    """Training rows whose two replies are the premise and the hypothesis of a pair, drawn without replacement.
+    """Training rows in which b1 and b2 are the premise and the hypothesis of an NLI pair.
 
-    A backbone that was fine-tuned on NLI forgets it as it learns CDConv, where a reply alone, or its context alone,
-    tells much of the label. Read beside the rows, the pairs keep what they taught (rehearsal: Robins, 1995,
-    *Catastrophic forgetting, rehearsal and pseudorehearsal*): of those, one sentence tells little without the other.
+    A backbone that was fine-tuned on NLI forgets that task while it learns CDConv, where the reply alone, or the
+    context alone, predicts much of the label. An NLI pair cannot be classified from one sentence. Training on both
+    keeps what the backbone learnt from NLI (rehearsal: Robins, 1995, *Catastrophic forgetting, rehearsal and
+    pseudorehearsal*).
 
     Args:
-        rows: of the training split; a pair stands in a drawn one, in place of b1 and b2.
-        pairs: of NLI, with the columns premise, hypothesis and label.
-        times: how many to make for each of the rows.
-        seed: of both draws.
+        rows: rows of the training split. Randomly chosen ones get a pair in place of b1 and b2.
+        pairs: NLI pairs with the columns premise, hypothesis and label. They are drawn without replacement.
+        times: the number of new rows for each training row.
+        seed: the random seed of both draws.
 
     Returns:
-        Rows of the same columns. A pair that contradicts is a row labelled history, or a contradiction where the rows
-        have two labels; any other contradicts nothing.
+        Rows with the same columns. A contradicting pair gets the label history, or contradiction where there are two
+        labels. All other pairs get the label non-contradiction.
 
     Raises:
         InputError: there are too few pairs.
@@ -142,84 +144,82 @@ def nli_rows(rows: "Dataset", pairs: "Dataset", times: int, seed: int) -> "Datas
     wanted = times * len(rows)
     if wanted > len(pairs):
         raise InputError(
-            f"key 'nli_pairs': {times} for each of {len(rows):,} rows are {wanted:,}, and there are {len(pairs):,} "
-            f"pairs; {len(pairs) // len(rows)} is the most"
+            f"augmentation.nli_pairs_per_row: {times} for each of {len(rows):,} rows are {wanted:,}, and there are "
+            f"{len(pairs):,} pairs; {len(pairs) // len(rows)} is the most"
         )
     draw = np.random.default_rng(seed)
     drawn = pairs.select(draw.permutation(len(pairs))[:wanted])
     made = rows.select(draw.permutation(np.repeat(np.arange(len(rows)), times))).to_dict()
     labels = rows.features["label"]
-    clash = labels.str2int(HISTORY if HISTORY in labels.names else CONTRADICTION)
+    contradiction = labels.str2int(HISTORY if HISTORY in labels.names else CONTRADICTION)
     contradicts = _contradicts(drawn)
     made |= {"b1": list(drawn["premise"]), "b2": list(drawn["hypothesis"])}
-    made["label"] = [clash if each else labels.str2int(NON_CONTRADICTION) for each in contradicts]
+    made["label"] = [contradiction if yes else labels.str2int(NON_CONTRADICTION) for yes in contradicts]
     return type(rows).from_dict(made, features=rows.features)
 
 
 def _contradicts(pairs: "Dataset") -> list[bool]:
-    """Whether each pair contradicts; of a pair without a label the column ``contradiction`` says it."""
+    """Whether each pair contradicts; for pairs without a label, the column ``contradiction``."""
     contradiction = pairs.features["label"].str2int(CONTRADICTION)
     labels = pairs["label"]
-    known = pairs["contradiction"] if "contradiction" in pairs.column_names else [None] * len(labels)
-    return [flag if label is None else label == contradiction for label, flag in zip(labels, known, strict=True)]
+    flags = pairs["contradiction"] if "contradiction" in pairs.column_names else [None] * len(labels)
+    return [flag if label is None else label == contradiction for label, flag in zip(labels, flags, strict=True)]
 
 
-CONTEXTS_PER_CHUNK = 256  # contexts
+CONTEXTS_PER_CHUNK = 256
 
 
 def transfer_rows(rows: "Dataset", times: int) -> "Dataset":
-    """Conversations that nobody has labelled: the first turn of a training row, and a second one from elsewhere.
+    """Unlabelled conversations: the first turn of one training row and the second turn of another.
 
-    Of a training row, a teacher that was trained on it knows the label by heart, and says hardly more than that. What
-    it has learnt shows on rows that it has not read (Turc et al., 2019, *Well-read students learn better*, section 3,
-    who take unlabelled text for that). So that the turns speak of the same things, as those of the data set do,
-    where u2 takes up u1 or b1 (section 4.2), a context is continued by the turns (u2, b2) that are nearest to it: by
-    the cosine of the TF-IDF of u1 and b1, and of u2, over characters and pairs of them. A continuation
-    is one of the same bot, and its u2 none that ``rows`` have for the same u1.
+    A teacher that was trained on a row has memorised its label, so its prediction adds little to that label. Unlabelled
+    rows show what the teacher has learnt (Turc et al., 2019, *Well-read students learn better*, section 3). In CDConv,
+    u2 takes up the topic of u1 or b1 (section 4.2). So each context (u1, b1) is continued by the turns (u2, b2) whose
+    u2 is most similar to it, by the cosine of TF-IDF vectors of characters and character bigrams. A continuation comes
+    from the same bot, and ``rows`` do not have its u2 after the same u1.
 
     Args:
-        rows: of the training split; those made hold no text of others.
-        times: how many to make for each of them.
+        rows: rows of the training split. The new rows contain no other text.
+        times: the number of new rows for each training row.
 
     Returns:
-        ``times`` x ``len(rows)`` rows of the same columns, fewer where a bot has too few turns: ``id`` and the
-        other columns are those of the row that the context is from, and ``label`` is None. No two of one
-        bot are equal in text.
+        ``times`` x ``len(rows)`` rows with the same columns, fewer where a bot has too few turns. ``label`` is None;
+        ``id`` and the other columns come from the row of the context. No two rows of one bot have the same text.
     """
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     columns = {name: list(rows[name]) for name in rows.column_names}
-    contexts = _members(zip(columns["u1"], columns["b1"], columns["bot"], strict=True))
-    turns = _members(zip(columns["u2"], columns["b2"], columns["bot"], strict=True))
-    asked: dict[str, set[str]] = {}
+    contexts = _rows_by_key(zip(columns["u1"], columns["b1"], columns["bot"], strict=True))
+    turns = _rows_by_key(zip(columns["u2"], columns["b2"], columns["bot"], strict=True))
+    used: dict[str, set[str]] = {}
     for u1, u2 in zip(columns["u1"], columns["u2"], strict=True):
-        asked.setdefault(u1, set()).add(u2)
+        used.setdefault(u1, set()).add(u2)
     words = TfidfVectorizer(analyzer="char", ngram_range=(1, 2), sublinear_tf=True)
     questions = words.fit_transform(columns["u2"])[[members[0] for members in turns.values()]]
-    said = words.transform([columns["u1"][i] + columns["b1"][i] for i, *_ in contexts.values()])
+    context_vectors = words.transform([columns["u1"][i] + columns["b1"][i] for i, *_ in contexts.values()])
     keys = list(turns)
     chosen: list[tuple[int, int]] = []
-    similarities = _similarities(said, questions)
+    similarities = _similarities(context_vectors, questions)
     for (u1, _, bot), members, similarity in zip(contexts, contexts.values(), similarities, strict=True):
         near = np.argsort(-similarity, kind="stable")
-        fitting = (turn for turn in near if keys[turn][2] == bot and keys[turn][0] not in asked[u1])
-        found = [turns[keys[turn]][0] for turn, _ in zip(fitting, range(times * len(members)), strict=False)]
-        chosen += [(members[number // times], turn) for number, turn in enumerate(found)]
+        fitting = (turn for turn in near if keys[turn][2] == bot and keys[turn][0] not in used[u1])
+        nearest = [turns[keys[turn]][0] for turn, _ in zip(fitting, range(times * len(members)), strict=False)]
+        chosen += [(members[number // times], turn) for number, turn in enumerate(nearest)]
     made = rows.select([context for context, _ in chosen]).to_dict()
     other = rows.select([turn for _, turn in chosen])
     made |= {"u2": list(other["u2"]), "b2": list(other["b2"]), "label": [None] * len(chosen)}
     return type(rows).from_dict(made, features=rows.features)
 
 
-def _similarities(said: "csr_matrix", questions: "csr_matrix") -> Iterator[np.ndarray]:
-    """Of each context to all questions; a chunk of them at a time, since hardly a pair shares no character."""
-    for first in range(0, said.shape[0], CONTEXTS_PER_CHUNK):
-        yield from (said[first : first + CONTEXTS_PER_CHUNK] @ questions.T).toarray()
+def _similarities(contexts: "csr_matrix", questions: "csr_matrix") -> Iterator[np.ndarray]:
+    """The similarity of each context to all questions, in chunks: the product of the matrices is nearly dense."""
+    for first in range(0, contexts.shape[0], CONTEXTS_PER_CHUNK):
+        yield from (contexts[first : first + CONTEXTS_PER_CHUNK] @ questions.T).toarray()
 
 
-def _members(keys: Iterable[tuple[str, str, int]]) -> dict[tuple[str, str, int], list[int]]:
-    """The numbers of the rows of each key, in their order."""
-    found: dict[tuple[str, str, int], list[int]] = {}
+def _rows_by_key(keys: Iterable[tuple[str, str, int]]) -> dict[tuple[str, str, int], list[int]]:
+    """The row numbers of each key, in their order."""
+    rows: dict[tuple[str, str, int], list[int]] = {}
     for number, key in enumerate(keys):
-        found.setdefault(key, []).append(number)
-    return found
+        rows.setdefault(key, []).append(number)
+    return rows

@@ -25,45 +25,46 @@ if TYPE_CHECKING:
 
 
 def check_teachers(recipe: "Recipe", data: str) -> None:
-    """Makes sure that the teachers have not read what the student is kept from.
+    """Checks that the teachers were trained on the same rows as the student.
+
+    A teacher that was trained on the official split has read rows of the grouped validation and test splits.
+    ``contradiction.training.leakage.check_sources`` checks the backbone, and the models that a teacher was made from.
 
     Args:
         recipe: names the teachers.
-        data: the fingerprint of the student's rows, as its request has it.
+        data: the fingerprint of the student's rows, from its request.
 
     Raises:
-        InputError: a teacher was trained on other rows: on the official split, it has
-            read rows that are for validation and test on the grouped one. What else a teacher was made from, and
-            the backbone, are looked at by ``contradiction.training.leakage.check_sources``.
+        InputError: a teacher was trained on other rows.
     """
     for name in recipe.distillation.teachers:
-        read = record.of_model(name).get("request", {}).get("data", data)
-        if read != data:
+        fingerprint = record.of_model(name).get("request", {}).get("data", data)
+        if fingerprint != data:
             raise InputError(f"teacher {name}: trained on other rows than the student's; train it on the same data")
 
 
 def soft_labels(recipe: "Recipe", rows: "Dataset") -> np.ndarray:
     """The mean of the teachers' probabilities, shape (rows, labels), by the student's class ids.
 
-    A mean of several is more often right than each, and one student can come near it at the cost of one (Hinton et al.,
-    2015, *Distilling the knowledge in a neural network*, section 2). Each teacher reads its own view, at the
-    precision of the recipe and without its decision rule. Models of n-grams have the weight
-    ``ngram_teacher_weight`` in it; they are fitted here, without the rows that they are asked of.
+    The mean of several models is more accurate than each of them, and a student can come close to it at the cost of one
+    model (Hinton et al., 2015, *Distilling the knowledge in a neural network*, section 2). Each teacher reads its own
+    view, at the precision of the recipe and without its decision rule. N-gram models have the weight
+    ``ngram_teacher_weight`` in the mean; they are cross-fitted, see :func:`cross_fitted_labels`.
 
     Raises:
-        InputError: a teacher is not there, or has other labels than the student.
+        InputError: a teacher cannot be loaded, or has other labels than the student.
     """
     columns, weight = VIEWS[recipe.data.view], recipe.distillation.ngram_teacher_weight
     parts = []
     if recipe.distillation.teachers:
-        parts.append((1 - weight) * _of_detectors(recipe, rows))
+        parts.append((1 - weight) * _detector_probabilities(recipe, rows))
     if weight:
         parts.append(weight * cross_fitted_labels(recipe, rows, "ngrams", lambda: linear_model(columns)))
     return np.sum(parts, axis=0)
 
 
-def _of_detectors(recipe: "Recipe", rows: "Dataset") -> np.ndarray:
-    found = []
+def _detector_probabilities(recipe: "Recipe", rows: "Dataset") -> np.ndarray:
+    probabilities = []
     for name in recipe.distillation.teachers:
         teacher = load_classifier(name, precision=recipe.precision)
         if not isinstance(teacher, SoftmaxClassifier):
@@ -72,85 +73,88 @@ def _of_detectors(recipe: "Recipe", rows: "Dataset") -> np.ndarray:
             raise InputError(
                 f"teacher {name}: predicts {', '.join(teacher.labels)}; the student learns {', '.join(recipe.labels)}"
             )
-        with tqdm(total=len(rows), desc=f"asking {Path(name).name}", unit="row", dynamic_ncols=True) as bar:
+        with tqdm(total=len(rows), desc=f"teacher {Path(name).name}", unit="row", dynamic_ncols=True) as bar:
             logits = teacher.logits(list(rows), on_batch=bar.update)
         order = [teacher.labels.index(label) for label in recipe.labels]
-        found.append(softmax(logits, axis=1)[:, order])
-    return np.mean(found, axis=0)
+        probabilities.append(softmax(logits, axis=1)[:, order])
+    return np.mean(probabilities, axis=0)
 
 
 FOLDS = 8
 
 
 class Model(Protocol):
-    """What is fitted to rows, as models of scikit-learn are."""
+    """A classifier of rows with the interface of scikit-learn."""
 
     classes_: np.ndarray
 
     def fit(self, rows: Sequence[Mapping[str, Any]], labels: Sequence[int], /) -> Self:
-        """Fits it to rows and their class ids."""
+        """Fits the model to rows and their class ids."""
 
     def predict_proba(self, rows: Sequence[Mapping[str, Any]], /) -> np.ndarray:
-        """The probability of each of ``classes_``, shape (rows, classes)."""
+        """The probabilities of ``classes_``, shape (rows, classes)."""
 
 
 def cross_fitted_labels(recipe: "Recipe", rows: "Dataset", name: str, make: Callable[[], Model]) -> np.ndarray:
-    """The probabilities that models give which have not read a row, shape (rows, labels), by class id.
+    """Probabilities from models that were not fitted to the row, shape (rows, labels), by class id.
 
-    Of rows that they were fitted to, such models know nearly every label by heart. So the labelled rows are
-    parted into folds, as training is from validation (rows of one ``u1`` together where the split is grouped), and
-    each row is judged by the model of the other folds; a row of the transfer set by that of the folds which hold
-    neither the row of its context nor that of its second turn (cross-fitting, as in stacked generalization,
-    Wolpert, 1992).
+    An n-gram model memorises the labels of the rows that it was fitted to. So the labelled rows are split into folds
+    (rows of one ``u1`` stay together where the config is grouped), and the model for a row is fitted to the other
+    folds. For a row of the transfer set, the model leaves out the folds of its context and of its second turn. This is
+    the cross-fitting of stacked generalization (Wolpert, 1992).
 
     Args:
-        recipe: says how rows are split, and which labels there are.
-        rows: labelled ones, and those that ``contradiction.training.augmentation`` made of them, whose label is None.
-        name: of the models: the recipe's key for them.
-        make: a model that is not fitted yet.
+        recipe: names the config, which sets the labels and whether folds are grouped.
+        rows: labelled rows, and rows that :func:`contradiction.training.augmentation.transfer_rows` made from them,
+            with the label None.
+        name: the name of the models in messages.
+        make: creates a new model.
 
     Raises:
         InputError: there are too few rows for the folds.
     """
-    every = list(rows)
-    known = [row for row in every if row["label"] is not None]
+    all_rows = list(rows)
+    labelled = [row for row in all_rows if row["label"] is not None]
     try:
-        folds = _folds(known, grouped=recipe.data.config.endswith(GROUPED))
+        folds = _folds(labelled, grouped=recipe.data.config.endswith(GROUPED))
     except ValueError as error:
-        raise InputError(f"{name}: the rows cannot be parted into {FOLDS} folds ({error})") from None
-    by_id = dict(zip((row["id"] for row in known), folds, strict=True))
-    # Where a turn stands in several rows the first is taken, as the transfer set does.
-    by_turn = {_turn(row): fold for row, fold in zip(reversed(known), reversed(folds), strict=True)}
+        raise InputError(f"{name}: the rows cannot be split into {FOLDS} folds ({error})") from None
+    by_id = dict(zip((row["id"] for row in labelled), folds, strict=True))
+    # A turn of several rows belongs to the first of them, as in the transfer set.
+    by_turn = {_turn(row): fold for row, fold in zip(reversed(labelled), reversed(folds), strict=True)}
     left_out = [
         frozenset((by_id[row["id"]], by_turn[_turn(row)])) if row["label"] is None else frozenset((by_id[row["id"]],))
-        for row in every
+        for row in all_rows
     ]
-    said = np.zeros((len(every), len(recipe.labels)))
-    parts = [frozenset(each) for size in (1, 2) for each in combinations(range(FOLDS), size)]
-    for part in tqdm(parts, desc=f"asking {name}", unit="model", dynamic_ncols=True):
-        asked = [number for number, each in enumerate(left_out) if each == part]
-        if asked:
-            read = [row for row, fold in zip(known, folds, strict=True) if fold not in part]
-            labels = [row["label"] for row in read]
+    probabilities = np.zeros((len(all_rows), len(recipe.labels)))
+    parts = [frozenset(part) for size in (1, 2) for part in combinations(range(FOLDS), size)]
+    for part in tqdm(parts, desc=f"teacher {name}", unit="model", dynamic_ncols=True):
+        targets = [number for number, folds_of_row in enumerate(left_out) if folds_of_row == part]
+        if targets:
+            others = [row for row, fold in zip(labelled, folds, strict=True) if fold not in part]
+            labels = [row["label"] for row in others]
             if len(set(labels)) < 2:
-                raise InputError(f"{name}: {len(read)} of the {len(known)} rows have one label alone; take more rows")
-            model = make().fit(read, labels)
-            said[np.ix_(np.array(asked), model.classes_)] = model.predict_proba([every[number] for number in asked])
-    return said
+                raise InputError(
+                    f"{name}: {len(others)} of the {len(labelled)} rows have only one label; take more rows"
+                )
+            model = make().fit(others, labels)
+            predicted = model.predict_proba([all_rows[number] for number in targets])
+            probabilities[np.ix_(np.array(targets), model.classes_)] = predicted
+    return probabilities
 
 
-def _folds(known: list[dict[str, Any]], grouped: bool) -> list[int]:
+def _folds(rows: list[dict[str, Any]], grouped: bool) -> list[int]:
     from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 
-    labels, contexts = [row["label"] for row in known], [row["u1"] for row in known]
+    labels, contexts = [row["label"] for row in rows], [row["u1"] for row in rows]
     kind = StratifiedGroupKFold if grouped else StratifiedKFold
-    parted = kind(FOLDS, shuffle=True, random_state=0).split(contexts, labels, contexts if grouped else None)
-    found = np.zeros(len(known), dtype=int)
+    splits = kind(FOLDS, shuffle=True, random_state=0).split(contexts, labels, contexts if grouped else None)
+    folds = np.zeros(len(rows), dtype=int)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of a label with fewer rows than folds: some folds have none
-        for fold, (_, members) in enumerate(parted):
-            found[members] = fold
-    return found.tolist()
+        warnings.simplefilter("ignore", UserWarning)  # a label has fewer rows than there are folds
+        for fold, (_, members) in enumerate(splits):
+            folds[members] = fold
+    return folds.tolist()
 
 
 def _turn(row: Mapping[str, Any]) -> tuple[str, str, int]:

@@ -1,4 +1,4 @@
-"""A model folder in half the bytes: weights in fp16, which every loader here widens to float32 again."""
+"""Exports a model folder with weights in fp16, which take half the space; loading converts them to float32."""
 
 import shutil
 from pathlib import Path
@@ -14,18 +14,18 @@ WEIGHTS = "model.safetensors"
 
 
 def export(model: str | Path, out: str | Path) -> Path:
-    """Copies a model folder with its weights in fp16; of one with several checkpoints, those of all.
+    """Copies a model folder and converts the weights of all its checkpoints to fp16.
 
     Args:
-        model: a folder that training wrote; its record and decision rule go along.
+        model: a folder that training wrote; the copy has its record and decision rule.
         out: the folder to write.
 
     Returns:
         ``out``.
 
     Raises:
-        InputError: the folder holds no finished model in safetensors, or a damaged one, ``out`` is taken, or a weight
-            does not fit fp16.
+        InputError: the folder holds no finished model in safetensors, or a damaged one, ``out`` exists, or a weight is
+            out of the range of fp16.
     """
     from safetensors.torch import save_file
 
@@ -41,12 +41,13 @@ def export(model: str | Path, out: str | Path) -> Path:
         shutil.copytree(model, folder, dirs_exist_ok=True)
         for file in files:
             place = folder / file.parent.relative_to(model)
-            narrow = {
-                name: each.half() if each.is_floating_point() else each for name, each in load_weights(file).items()
+            weights = {
+                name: weight.half() if weight.is_floating_point() else weight
+                for name, weight in load_weights(file).items()
             }
-            if broken := [name for name, each in narrow.items() if not each.isfinite().all()]:
-                raise InputError(f"{file}: {broken[0]} does not fit fp16")
-            save_file(narrow, place / file.name, metadata={"format": "pt"})
+            if infinite := [name for name, weight in weights.items() if not weight.isfinite().all()]:
+                raise InputError(f"{file}: {infinite[0]} does not fit fp16")
+            save_file(weights, place / file.name, metadata={"format": "pt"})
             if file.name == WEIGHTS:
                 write_json(place / "config.json", read_json(place / "config.json") | {"dtype": "float16"})
                 manifest.update(place, "config.json")

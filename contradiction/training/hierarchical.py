@@ -1,4 +1,4 @@
-"""Trains the hierarchical method: one run a stage, each resumable, put together as one model folder."""
+"""Trains the hierarchical method: one resumable run for each stage, combined in one model folder."""
 
 from pathlib import Path
 
@@ -24,21 +24,21 @@ def train(
     track: str | None = None,
     deterministic: bool = False,
 ) -> Path:
-    """Trains the stages one after the other; see :func:`contradiction.training.loop.train`, whose arguments it takes.
+    """Trains the stages one after the other; the arguments are those of :func:`contradiction.training.loop.train`.
 
-    The folder holds a plain checkpoint a stage, ``stages.json`` with their order, and ``run.json`` with their records.
+    The folder holds a checkpoint for each stage, ``stages.json`` with their order, and ``run.json`` with their records.
     """
     out = Path(out)
     work = run_folder.partial_of(out)
     check_precision(recipe)
-    sharing = processes()  # of which the main one alone writes
-    asked = run_folder.request(recipe, data)
+    sharing = processes()  # only the main process writes
+    request = run_folder.request(recipe, data)
     with locked(out, sharing.is_main_process):
         sharing.wait_for_everyone()
-        if run_folder.finished(out, asked, resume):
+        if run_folder.finished(out, request, resume):
             return out
         if sharing.is_main_process:
-            run_folder.claim(work, asked, resume, run_folder.conditions(recipe, deterministic))
+            run_folder.claim(work, request, resume, run_folder.conditions(recipe, deterministic))
         sharing.wait_for_everyone()
         for stage in recipe.stages():
             training.train(
@@ -49,7 +49,7 @@ def train(
         if sharing.is_main_process:
             with writing(work):
                 files.write_json(work / HierarchicalClassifier.MARKER, {"stages": list(STAGES)})
-                record.write_stages(work, request=asked, stages=tuple(STAGES))
+                record.write_stages(work, request=request, stages=tuple(STAGES))
                 run_folder.complete(work, of_bot(load_split(data, recipe.data.config, "validation"), recipe.data.bot))
                 work.rename(out)
         sharing.wait_for_everyone()

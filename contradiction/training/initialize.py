@@ -27,37 +27,36 @@ if TYPE_CHECKING:
 
 # On a CPU, torch's fused attention takes a third longer in a training step than plain matrix products do.
 FAST_ON_CPU = {"attn_implementation": "eager"}
-# The two directions of the label names, as a model's configuration takes them.
+# ``id2label`` and ``label2id`` of a model configuration.
 Names = dict[str, Any]
 
 
 def start(
     recipe: Recipe, labels: tuple[str, ...], texts: Iterable[str]
 ) -> tuple["PreTrainedModel", "PreTrainedTokenizerBase"]:
-    """The model and tokenizer that training starts from, in float32, with the label names in the configuration.
+    """The model (in float32, with the label names in its configuration) and the tokenizer at the start of training.
 
     Args:
-        recipe: names the backbone, or the size of a small encoder.
+        recipe: names the backbone, or the size of an encoder with random weights.
         labels: the names of the classes, by id.
-        texts: the training split's utterances; only read to make a tokenizer where there is no backbone.
+        texts: the utterances of the training split; a new tokenizer for an encoder without backbone is made from them.
 
     Raises:
-        InputError: the backbone cannot be loaded, its weights are damaged, or its checkpoint holds less than
-            half of the encoder.
+        InputError: the backbone cannot be loaded, its weights are damaged, or its checkpoint lacks more than half of
+            the encoder.
     """
     names: Names = {"id2label": dict(enumerate(labels)), "label2id": {label: id for id, label in enumerate(labels)}}
     if recipe.model.backbone:
         model, tokenizer = _pretrained(recipe.model.backbone, recipe, names)
     else:
-        model, tokenizer = _scratch(recipe, names, map(simplified, texts))  # as it will read them
-    # Which utterances the checkpoint reads travels with it.
+        model, tokenizer = _scratch(recipe, names, map(simplified, texts))
     setattr(model.config, VIEW_KEY, recipe.data.view)
-    vars(model.config).pop(KEY, None)  # the decision rule of a detector that it starts from
+    vars(model.config).pop(KEY, None)  # the decision rule of the detector that training starts from
     return model, tokenizer
 
 
 def _limits(tokens: int) -> dict[str, Any]:
-    # Handed over when the tokenizer is made, because only then are they saved with it.
+    # The tokenizer saves these settings only where its constructor gets them.
     return {"model_max_length": tokens, "truncation_side": "left"}
 
 
@@ -94,19 +93,22 @@ def _pretrained(backbone: str, recipe: Recipe, names: Names) -> tuple["PreTraine
 
 
 def _check_encoder(model: "PreTrainedModel", absent: set[str], backbone: str) -> None:
-    """Says which of the encoder's weights start at random, because the checkpoint lacks them or has another shape.
+    """Warns of encoder weights that start at random, because the checkpoint lacks them or has another shape.
 
-    A pooler is not counted: checkpoints of masked language models have none, and it is trained with the head.
+    The pooler does not count: checkpoints of masked language models have none, and training fits it with the head.
+
+    Raises:
+        InputError: they are more than half of the encoder's parameters.
     """
-    sizes = {name: each.numel() for name, each in model.named_parameters() if "pooler" not in name.split(".")}
+    sizes = {name: parameter.numel() for name, parameter in model.named_parameters() if "pooler" not in name.split(".")}
     encoder = sizes.keys() - _head(model)
     at_random = sorted(encoder & absent)
     if not at_random:
         return
-    share = sum(sizes[name] for name in at_random) / sum(sizes[name] for name in encoder)
-    what = f"{len(at_random)} of the encoder's {len(encoder)} weights ({share:.0%} of its parameters)"
+    fraction = sum(sizes[name] for name in at_random) / sum(sizes[name] for name in encoder)
+    what = f"{len(at_random)} of the encoder's {len(encoder)} weights ({fraction:.0%} of its parameters)"
     why = f"backbone {backbone!r}: its checkpoint lacks {what} or has them in another shape, {at_random[0]} for one"
-    if share > 0.5:
+    if fraction > 0.5:
         raise InputError(f"{why}; it is not the encoder that its config.json describes")
     logging.getLogger(__name__).warning("%s; they start at random", why)
 
@@ -116,7 +118,7 @@ def _classifies(config: "PreTrainedConfig") -> bool:
 
 
 def _set_dropout(config: "PreTrainedConfig", rate: float) -> None:
-    """Sets all rates of dropout that a configuration states; the kinds of models name them differently."""
+    """Sets all dropout rates of a configuration; their names differ between architectures."""
     for key, value in config.to_dict().items():
         if ("dropout" in key or "pdrop" in key) and isinstance(value, int | float) and not isinstance(value, bool):
             setattr(config, key, rate)
@@ -133,13 +135,13 @@ def _with_fresh_head(model: "PreTrainedModel") -> "PreTrainedModel":
 
 
 def _complete(tokenizer: "PreTrainedTokenizerBase", model: "PreTrainedModel", backbone: str) -> None:
-    """Gives a tokenizer what reading a pair of texts in batches needs and not every backbone brings.
+    """Adds to a tokenizer what batches of text pairs need and some backbones lack.
 
-    That is: a separator and a padding token, a border between the two texts, the attention mask, and token type ids
-    only for models that have more than one type. All of it is saved with the tokenizer.
+    These are a separator token between the two texts, a padding token, the attention mask, and token type ids only for
+    models with more than one type. The tokenizer saves all of it.
 
     Raises:
-        InputError: the tokenizer puts no border between two texts and cannot be told to.
+        InputError: the tokenizer puts no separator between two texts and cannot be changed.
     """
     from tokenizers import processors
 
@@ -147,18 +149,18 @@ def _complete(tokenizer: "PreTrainedTokenizerBase", model: "PreTrainedModel", ba
         tokenizer.add_special_tokens({"sep_token": tokenizer.eos_token or "[SEP]"})
     if tokenizer.pad_token is None:
         tokenizer.add_special_tokens({"pad_token": "[PAD]"})
-        if first_position(model) == 0:  # else the positions are counted with it
+        if first_position(model) == 0:  # otherwise the position ids depend on it
             model.config.pad_token_id = tokenizer.pad_token_id
     if model.config.pad_token_id is None:
         model.config.pad_token_id = tokenizer.pad_token_id
     if len(tokenizer) > model.config.vocab_size:
         model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
-    # XLM-R, for one, has embeddings for a single type: a second would be out of range.
-    known = model.config.to_dict().get("type_vocab_size", 2)
-    types = known > 1 and "token_type_ids" in signature(model.forward).parameters
-    left_out = {"attention_mask"} if types else {"attention_mask", "token_type_ids"}
-    kept = [name for name in tokenizer.model_input_names if name not in left_out]
-    tokenizer.model_input_names = [*kept, "attention_mask"]
+    # XLM-R, for instance, has an embedding for only one type.
+    type_count = model.config.to_dict().get("type_vocab_size", 2)
+    types = type_count > 1 and "token_type_ids" in signature(model.forward).parameters
+    unused = {"attention_mask"} if types else {"attention_mask", "token_type_ids"}
+    inputs = [name for name in tokenizer.model_input_names if name not in unused]
+    tokenizer.model_input_names = [*inputs, "attention_mask"]
     if tokenizer.num_special_tokens_to_add(pair=True) == tokenizer.num_special_tokens_to_add(pair=False):
         if not tokenizer.is_fast:
             raise InputError(
@@ -196,14 +198,14 @@ def _scratch(recipe: Recipe, names: Names, texts: Iterable[str]) -> tuple["PreTr
 
 
 def character_tokenizer(texts: Iterable[str], vocabulary: int, **kwargs: Any) -> "PreTrainedTokenizerBase":
-    """A BERT-style tokenizer made from texts: one token a character, for those seen at least twice.
+    """A BERT-style tokenizer with one token for each character that occurs at least twice in the texts.
 
-    Counted here rather than by the trainers of `tokenizers`, whose ids differ from run to run for the same texts.
+    The trainers of `tokenizers` are not used, because their token ids vary between runs on the same texts.
 
     Args:
-        texts: what the characters are counted in.
-        vocabulary: tokens at most, special ones included; the most frequent characters are kept.
-        kwargs: handed to the tokenizer.
+        texts: the texts in which the characters are counted.
+        vocabulary: the maximum number of tokens, with special tokens; the most frequent characters come first.
+        kwargs: passed on to the tokenizer.
     """
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
     from transformers import PreTrainedTokenizerFast
@@ -215,15 +217,17 @@ def character_tokenizer(texts: Iterable[str], vocabulary: int, **kwargs: Any) ->
             # A Chinese character is a word of its own; in other scripts ## marks all but the first of a word.
             counts.update([word[0], *(f"##{character}" for character in word[1:])])
     special = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
-    seen = sorted((token for token, count in counts.items() if count > 1), key=lambda token: (-counts[token], token))
-    ids = {token: index for index, token in enumerate([*special.values(), *seen][:vocabulary])}
-    made = Tokenizer(models.WordPiece(ids, unk_token=special["unk"]))
-    made.normalizer, made.pre_tokenizer = normalizer, splitter
-    made.post_processor = processors.BertProcessing(
+    frequent = sorted(
+        (token for token, count in counts.items() if count > 1), key=lambda token: (-counts[token], token)
+    )
+    ids = {token: index for index, token in enumerate([*special.values(), *frequent][:vocabulary])}
+    tokenizer = Tokenizer(models.WordPiece(ids, unk_token=special["unk"]))
+    tokenizer.normalizer, tokenizer.pre_tokenizer = normalizer, splitter
+    tokenizer.post_processor = processors.BertProcessing(
         (special["sep"], ids[special["sep"]]), (special["cls"], ids[special["cls"]])
     )
     return PreTrainedTokenizerFast(
-        tokenizer_object=made,
+        tokenizer_object=tokenizer,
         model_input_names=["input_ids", "token_type_ids", "attention_mask"],
         **{f"{name}_token": token for name, token in special.items()},
         **kwargs,

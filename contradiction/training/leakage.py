@@ -1,9 +1,9 @@
-"""Which rows a model has seen in training, as far as records say: what it scores on those says too much of it.
+"""Data leakage: the rows that a model was trained on, according to records. Its scores on those rows are too high.
 
-CDConv is split in two ways, the authors' and the grouped one, over the same rows: 60 % of the grouped test rows lie in
-the authors' training split. So a model of one split has seen rows of each split of the other. And what one model has
-seen, those that start from it or learn from it have seen too: a run that is kept from a bot, or from a share of the
-rows, starts from none that has read them.
+The official and the grouped split of CDConv divide the same rows: 60 % of the grouped test rows are training rows of
+the official split. So a model that was trained on one split has seen rows of every split of the other. Leakage is
+inherited from backbones and teachers. A recipe that leaves out a bot or a part of the rows therefore cannot use a model
+that was trained on them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
     from contradiction.training.recipe import Recipe
 
 TRAIN = "train"
-MERGED = ("soup", "ensemble")  # under which a request keeps the recipes of the members
+MERGED = ("soup", "ensemble")  # keys of a request with the recipes of the members
 
 
 @dataclass(frozen=True)
 class Training:
-    """What some model was trained on.
+    """The training data of a model.
 
     Attributes:
-        config: of the data set.
-        data_name: what the data repo calls itself; None where that is not recorded.
-        model: the name of the model; None for the one whose record this is from.
-        bot: whose replies it read; None for both, and where a record is older than that choice.
-        train_fraction: of those rows; 1 where a record is older than that choice.
-        seed: which of the fractions of that size it was; None where that is not recorded.
+        config: the config of the data set.
+        data_name: the name in the card of the data repo; None where it is not recorded.
+        model: the name of the model; None for the model of the record itself.
+        bot: the bot whose replies were read; None for both, and in records without this option.
+        train_fraction: the fraction of these rows; 1 in records without this option.
+        seed: the seed with which the fraction was drawn; None where it is not recorded.
     """
 
     config: str
@@ -46,174 +46,175 @@ class Training:
 
 
 def ancestors(models: Iterable[str]) -> list[dict[str, Any]]:
-    """What models were trained on, folders or Hub ids, and what those were that they were made from.
+    """The training data of models (folders or Hub ids) and of all models that they were made from.
 
-    For the record of what is made of them: they may be gone when somebody asks.
+    The record of a new model stores it, because the models may be deleted later.
     """
-    found = (each for model in models for each in trainings(_record(model), _name(model)))
-    return [asdict(each) for each in dict.fromkeys(found)]
+    all_trainings = (training for model in models for training in trainings(_record(model), _name(model)))
+    return [asdict(training) for training in dict.fromkeys(all_trainings)]
 
 
 def sources(recipe: "Recipe") -> list[str]:
-    """The models that a recipe starts from or learns from, each once."""
+    """The backbone and the teachers of a recipe, each once."""
     return list(dict.fromkeys(name for name, _ in _roles(recipe)))
 
 
 def _roles(recipe: "Recipe") -> Iterator[tuple[str, str]]:
-    """The same, each with what it is to the recipe."""
+    """The same models, each with its role in the recipe."""
     roles = [
         (recipe.model.backbone, "backbone" if recipe.model.fine_tunes else "embedder"),
-        *((each, "teacher") for each in recipe.distillation.teachers),
+        *((teacher, "teacher") for teacher in recipe.distillation.teachers),
     ]
     yield from ((name, role) for name, role in roles if name)
 
 
 def trainings(run: Mapping[str, Any], model: str | None = None) -> Iterator[Training]:
-    """What the model of a record was trained on, and those that it was made from, itself first; each once.
+    """The training data of the model of a record, then of the models that it was made from; each once.
 
-    Of a soup or an ensemble the members count, which may have read different shares of the rows. A file of a record's
-    name in somebody's repo may hold anything: what is no training is passed over.
+    For a soup or an ensemble, it is the training data of the members, which may have read different fractions of the
+    rows. A record from the Hub may hold anything: invalid entries are skipped.
 
     Args:
         run: the record.
-        model: how the model is to be named.
+        model: the name of the model.
     """
-    asked, before = run.get("request"), run.get("ancestors")
-    found: list[Any] = []
-    if isinstance(asked, Mapping):
-        recipes = (asked.get("recipe"), *(each for kind in MERGED for each in _items(asked.get(kind))))
-        own = {"data_name": asked.get("data_name"), "model": model}
-        found = [{**_data_options(recipe), **own} for recipe in recipes if isinstance(recipe, Mapping)]
-    yield from dict.fromkeys(_training(each) for each in (*found, *_items(before)) if _names_config(each))
+    request, ancestors = run.get("request"), run.get("ancestors")
+    entries: list[Any] = []
+    if isinstance(request, Mapping):
+        recipes = (request.get("recipe"), *(recipe for kind in MERGED for recipe in _items(request.get(kind))))
+        names = {"data_name": request.get("data_name"), "model": model}
+        entries = [{**_data_options(recipe), **names} for recipe in recipes if isinstance(recipe, Mapping)]
+    yield from dict.fromkeys(_training(entry) for entry in (*entries, *_items(ancestors)) if _names_config(entry))
 
 
 def _data_options(recipe: Mapping[str, Any]) -> dict[str, Any]:
-    """Which rows a recorded recipe reads, whatever version wrote it."""
+    """The data options and the seed of a recorded recipe of any version."""
     values, _ = upgraded(recipe)
     data = values.get("data")
     return {**(data if isinstance(data, Mapping) else {}), "seed": values.get("seed")}
 
 
-def _names_config(each: object) -> bool:
-    return isinstance(each, Mapping) and isinstance(each.get("config"), str)
+def _names_config(entry: object) -> bool:
+    return isinstance(entry, Mapping) and isinstance(entry.get("config"), str)
 
 
-def _training(each: Mapping[str, Any]) -> Training:
-    data_name, model, bot = (_words(each.get(key)) for key in ("data_name", "model", "bot"))
-    fraction, seed = each.get("train_fraction", each.get("share")), each.get("seed")  # `share` in older records
+def _training(entry: Mapping[str, Any]) -> Training:
+    data_name, model, bot = (_text(entry.get(key)) for key in ("data_name", "model", "bot"))
+    fraction, seed = entry.get("train_fraction", entry.get("share")), entry.get("seed")  # `share` in older records
     return Training(
-        each["config"], data_name, model, bot, fraction if isinstance(fraction, int | float) else 1.0,
+        entry["config"], data_name, model, bot, fraction if isinstance(fraction, int | float) else 1.0,
         seed if isinstance(seed, int) else None,
     )  # fmt: skip
 
 
 def exposure(run: Mapping[str, Any], config: str, split: str, data_name: str | None = None) -> Training | None:
-    """The training in which rows of a split were seen, by a recorded model or one it was made from; None where none.
+    """The training data that contains rows of a split, of a recorded model or of one that it was made from; else None.
 
-    The validation split of the config trained on counts as unseen: checkpoints are chosen on it, and its figures are
-    read as such.
+    The validation split of the model's own config counts as unseen: checkpoints are chosen on it, and readers know it.
 
     Args:
         run: the record.
-        config: that is asked about, for instance ``4-class-grouped``; a checklist belongs to its test split.
-        split: of that config.
-        data_name: of the data repo; None where that is not known. Trainings on a data set of another name count not;
-            what has none may be any.
+        config: the config of the split, for instance ``4-class-grouped``. A checklist belongs to its test split.
+        split: the split.
+        data_name: the name of the data repo; None where it is unknown. Training data with another name does not count;
+            training data without a name may be the same.
     """
-    for each in _of_these_rows(run, config, data_name):
-        if split == TRAIN or other_split(each.config, config):
-            return each
+    for training in _of_these_rows(run, config, data_name):
+        if split == TRAIN or other_split(training.config, config):
+            return training
     return None
 
 
 def why_seen(run: Mapping[str, Any], config: str, split: str, data_name: str | None = None) -> str | None:
-    """The same in words that follow the model's name; None where nothing says that the rows were seen."""
-    found = exposure(run, config, split, data_name)
-    if not found:
+    """The leakage in words that follow the name of the model; None where no record shows any."""
+    leak = exposure(run, config, split, data_name)
+    if not leak:
         return None
-    start = f"was made from {found.model}, which was" if found.model else "was"
-    if other_split(found.config, config):
-        return f"{start} trained on {found.config}, whose training split holds rows of the {split} split of {config}"
-    return f"{start} trained on {found.config}, whose training rows these are"
+    start = f"was made from {leak.model}, which was" if leak.model else "was"
+    if other_split(leak.config, config):
+        return f"{start} trained on {leak.config}, whose training split holds rows of the {split} split of {config}"
+    return f"{start} trained on {leak.config}, whose training rows these are"
 
 
-def of_evaluation(kept: Mapping[str, Any]) -> str | None:
-    """Why a kept evaluation is none of unseen rows; None where it is one. Older ones do not say it themselves."""
-    if "seen" in kept:
-        return kept["seen"] or None
-    return why_seen(kept.get("run") or {}, str(kept.get("config")), str(kept.get("split")))
+def of_evaluation(result: Mapping[str, Any]) -> str | None:
+    """The leakage of an evaluation in words; None without any. For older files it is derived from the record."""
+    if "seen" in result:
+        return result["seen"] or None
+    return why_seen(result.get("run") or {}, str(result.get("config")), str(result.get("split")))
 
 
 def other_split(one: str, other: str) -> bool:
-    """Whether one of two configs is of the authors' split and the other of the grouped one."""
+    """Whether one of two configs has the official split and the other the grouped one."""
     return one.endswith(GROUPED) != other.endswith(GROUPED)
 
 
 def check_sources(recipe: "Recipe", data_name: str) -> None:
-    """Makes sure that no model that a recipe starts from or learns from has seen what the run is to be kept from.
+    """Checks that the backbone and the teachers of a recipe were not trained on rows that the recipe leaves out.
 
     Args:
-        recipe: of the run.
-        data_name: of its data repo.
+        recipe: the recipe of the run.
+        data_name: the name of its data repo.
 
     Raises:
-        InputError: one of them, or a model that it was made from, was trained on the other split of CDConv; or on the
-            replies of a bot that the recipe leaves out; or on a larger or another share of the rows than the recipe; or
-            the embedder was trained on any of them.
+        InputError: one of them, or a model that it was made from, was trained on the other split of CDConv, on the
+            replies of a bot that the recipe leaves out, or on another fraction of the rows; or the embedder was trained
+            on CDConv.
     """
     for name, kind in _roles(recipe):
         run = _record(name)
         if kind == "embedder":
             check_embedder(name, recipe.data.config, data_name)
-        if found := exposure(run, recipe.data.config, "test", data_name):
+        if leak := exposure(run, recipe.data.config, "test", data_name):
             right = f"a {GROUPED} config" if recipe.data.config.endswith(GROUPED) else f"a config without {GROUPED}"
             raise InputError(
-                f"{kind} {name}: {_made_from(found)}trained on {found.config}, whose training split holds test rows of "
+                f"{kind} {name}: {_made_from(leak)}trained on {leak.config}, whose training split holds test rows of "
                 f"{recipe.data.config}; take one that was trained on {right}, or not on CDConv"
             )
-        for each in _of_these_rows(run, recipe.data.config, data_name):
-            if recipe.data.bot and each.bot != recipe.data.bot:
+        wanted = recipe.data.train_fraction
+        for training in _of_these_rows(run, recipe.data.config, data_name):
+            source = f"{kind} {name}: {_made_from(training)}trained on"
+            part = f"{100 * training.train_fraction:g} % of the rows"
+            if recipe.data.bot and training.bot != recipe.data.bot:
                 raise InputError(
-                    f"{kind} {name}: {_made_from(each)}trained on replies of {each.bot or 'both bots'}, and the recipe "
-                    f"reads those of {recipe.data.bot} alone; take one that was trained on those, or not on CDConv"
+                    f"{source} replies of {training.bot or 'both bots'}, and the recipe reads "
+                    f" those of {recipe.data.bot} alone; take one that was trained on those, or not on CDConv"
                 )
-            if recipe.data.train_fraction < 1 and each.train_fraction > recipe.data.train_fraction:
+            if wanted < 1 and training.train_fraction > wanted:
                 raise InputError(
-                    f"{kind} {name}: {_made_from(each)}trained on {100 * each.train_fraction:g} % of the rows, and the "
-                    f"recipe reads {100 * recipe.data.train_fraction:g} %; take one that was trained on no more, or "
-                    "not on these rows"
+                    f"{source} {part}, and the recipe reads {100 * wanted:g} %; take one that was trained on no more, "
+                    "or not on these rows"
                 )
-            if recipe.data.train_fraction < 1 and each.seed != recipe.seed:  # shares are nested for one seed alone
+            if wanted < 1 and training.seed != recipe.seed:  # samples are nested only for equal seeds
+                seed = "a seed that is not recorded" if training.seed is None else f"the seed {training.seed}"
                 raise InputError(
-                    f"{kind} {name}: {_made_from(each)}trained on {100 * each.train_fraction:g} % of the rows, drawn "
-                    f"with {'a seed that is not recorded' if each.seed is None else f'the seed {each.seed}'}, and the "
-                    f"recipe's fraction with {recipe.seed}; take one of that seed, or one not trained on these rows"
+                    f"{source} {part}, drawn with {seed}, and the recipe's fraction with {recipe.seed}; take one of "
+                    "that seed, or one not trained on these rows"
                 )
 
 
 def check_embedder(name: str, config: str, data_name: str | None) -> None:
-    """Raises InputError for an encoder that was trained on rows of a config: its embeddings may hold their labels."""
-    if found := next(_of_these_rows(_record(name), config, data_name), None):
+    """Raises InputError for an encoder that was trained on rows of a config: its embeddings may encode their labels."""
+    if leak := next(_of_these_rows(_record(name), config, data_name), None):
         raise InputError(
-            f"embedder {name}: {_made_from(found)}trained on {found.config}, and knows the labels of these rows; take "
+            f"embedder {name}: {_made_from(leak)}trained on {leak.config}, and knows the labels of these rows; take "
             "one that was not trained on CDConv"
         )
 
 
 def _of_these_rows(run: Mapping[str, Any], config: str, data_name: str | None) -> Iterator[Training]:
-    """The trainings on rows that a config is of, in either split."""
-    for each in trainings(run):
-        if not _differ(each.data_name, data_name) and _shares_rows(each.config, config):
-            yield each
+    """The training data of a record that consists of the same rows as a config, in either split."""
+    for training in trainings(run):
+        if not _differ(training.data_name, data_name) and _shares_rows(training.config, config):
+            yield training
 
 
 def _differ(one: str | None, other: str | None) -> bool:
-    """Whether two names are known, and of two data sets."""
+    """Whether both names are known and differ."""
     return one != other and not {one, other} & {None, UNNAMED}
 
 
-def _made_from(found: Training) -> str:
-    return f"made from {found.model}, which was " if found.model else ""
+def _made_from(training: Training) -> str:
+    return f"made from {training.model}, which was " if training.model else ""
 
 
 def _record(model: str) -> dict[str, Any]:
@@ -228,9 +229,9 @@ def _items(value: object) -> list[Any]:
     return list(value) if isinstance(value, list) else []
 
 
-def _words(value: object) -> str | None:
+def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
 def _shares_rows(one: str, other: str) -> bool:
-    return one.startswith("nli") == other.startswith("nli")  # the others are all CDConv
+    return one.startswith("nli") == other.startswith("nli")  # all other configs are CDConv

@@ -1,4 +1,4 @@
-"""Rows -> batches: tokenised once, padded to the longest of the batch, batches of like length."""
+"""Tokenizes rows and puts them into batches of similar length, padded to the longest row of the batch."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Layout:
-    """How an epoch falls into steps, and how the processes share the batch of a step.
+    """The steps of an epoch, and how the processes share the batch of a step.
 
     Attributes:
-        rows: of the training split.
-        batch_size: rows of a step, over all processes.
-        processes: how many share each batch alike.
-        process: this one's number, from 0.
+        rows: the number of training rows.
+        batch_size: the rows of a step, over all processes.
+        processes: the number of processes; each gets the same number of rows of a batch.
+        process: the number of this process, from 0.
 
     Raises:
-        InputError: a batch cannot be shared alike.
+        InputError: ``batch_size`` is not a multiple of ``processes``.
     """
 
     rows: int
@@ -50,37 +50,37 @@ class Layout:
 
     @property
     def steps(self) -> int:
-        """Steps an epoch; the last may have fewer rows."""
+        """The steps of an epoch; the last one may have fewer rows."""
         return math.ceil(self.rows / self.batch_size)
 
     def real_rows(self, step: int) -> int:
-        """Rows of a step, counted from 0, over all processes."""
+        """The rows of a step (from 0) over all processes."""
         return min(self.batch_size, self.rows - step * self.batch_size)
 
     def own_rows(self, step: int, read: int) -> int:
-        """How many of the rows that this process read are real; the others fill up the last batch, and come last."""
+        """How many of the ``read`` rows of this process are real; the rest pads the last batch, at its end."""
         return max(0, min(read, self.real_rows(step) - self.process * read))
 
     def scale(self, step: int) -> float:
-        """The factor of a loss summed over the real rows before ``accelerator.backward``.
+        """The factor for the summed loss of the real rows before ``accelerator.backward``.
 
-        Accelerate averages gradients over processes, as if all had equally many rows. The factor undoes that: the
-        gradient of a step becomes that of the mean loss of its rows, also where the last step is a short one.
+        Accelerate averages gradients over processes as if all had the same number of rows. With this factor, the
+        gradient of a step is that of the mean loss of its rows, also in a short last step.
         """
         return self.processes / self.real_rows(step)
 
 
 class EpochSampler(Sampler[int]):
-    """Length-grouped random order that depends on the seed and the epoch alone.
+    """A length-grouped random order that depends only on the seed and the epoch.
 
-    So a resumed run reads the rows in the order in which the killed one would have.
+    So a resumed run reads the rows in the order of the interrupted run.
 
     Args:
-        lengths: of the rows, in tokens.
-        batch_size: rows that are of like length.
-        seed: of the order.
-        groups: the number of each row's group. The rows of a group follow each other, so that nearly all groups lie in
-            one batch; by default each row is a group.
+        lengths: the lengths of the rows in tokens.
+        batch_size: the number of rows of similar length.
+        seed: the random seed.
+        groups: the number of each row's group. The rows of a group stay together, so nearly every group lies in one
+            batch. By default each row is a group.
     """
 
     def __init__(self, lengths: Sequence[int], batch_size: int, seed: int, groups: Sequence[int] | None = None) -> None:
@@ -92,7 +92,7 @@ class EpochSampler(Sampler[int]):
         self.members = list(members.values())
 
     def set_epoch(self, epoch: int) -> None:
-        """Chooses the order of the next pass."""
+        """Sets the epoch, which determines the order of the rows."""
         self.epoch = epoch
 
     def __len__(self) -> int:
@@ -112,15 +112,15 @@ def encode_rows(
     tokenizer: "PreTrainedTokenizerBase",
     soft: np.ndarray | None = None,
 ) -> list[dict[str, Any]]:
-    """Each row's token ids and masks with its ``labels`` (the class id, ``UNLABELLED`` where it has none) and ``id``.
+    """The token ids and masks of each row, its ``labels`` (a class id, or ``UNLABELLED``), and its ``id``.
 
     Args:
-        rows: of a split. Of a row without a label a column ``contradiction`` may say whether it is one of any kind. A
-            column ``group`` numbers the groups of rows that a ranking loss compares.
-        recipe: says the view and the labels.
-        tokenizer: of the model.
-        soft: what teachers say of the first rows, shape (rows, classes), to go along; of the others, that their label
-            is certain.
+        rows: the rows of a split. A column ``contradiction`` may say whether a row without a label is a contradiction
+            of any kind. A column ``group`` numbers the groups of rows that a ranking loss compares.
+        recipe: names the view and the labels.
+        tokenizer: the tokenizer of the model.
+        soft: the teachers' probabilities of the first rows, shape (rows, classes), which are stored under ``SOFT``. The
+            other rows get probability 1 for their label.
     """
     inputs = [model_input(row, VIEWS[recipe.data.view], tokenizer) for row in rows]
     encoded, _ = encode(tokenizer, inputs, min(recipe.model.max_length, tokenizer.model_max_length))
@@ -139,7 +139,7 @@ def encode_rows(
         for example, group in zip(examples, rows[GROUP], strict=True):
             example[GROUP] = group
     if soft is not None:
-        certain = np.array([each["labels"] for each in examples[len(soft) :]], dtype=int)
+        certain = np.array([example["labels"] for example in examples[len(soft) :]], dtype=int)
         probabilities = np.concatenate([soft, np.eye(len(recipe.labels))[certain]])
         for example, row in zip(examples, probabilities.tolist(), strict=True):
             example[SOFT] = row
@@ -151,8 +151,8 @@ def allowed_labels(label: int, contradiction: bool | None, names: Sequence[str])
 
     Args:
         label: the class id, or ``UNLABELLED``.
-        contradiction: of a row without a label, whether it is a contradiction of any kind; None if nobody knows.
-        names: of the labels.
+        contradiction: whether a row without a label is a contradiction of any kind; None where it is unknown.
+        names: the names of the labels.
     """
     if label != UNLABELLED:
         return [number == label for number in range(len(names))]
@@ -162,18 +162,17 @@ def allowed_labels(label: int, contradiction: bool | None, names: Sequence[str])
 def train_loader(
     examples: list[dict[str, Any]], tokenizer: "PreTrainedTokenizerBase", batch_size: int, seed: int
 ) -> DataLoader:
-    """Batches for training; their order depends on the epoch that the prepared loader's ``set_epoch`` is told.
+    """Batches for training; ``set_epoch`` of the prepared loader sets their order.
 
     Args:
         examples: the encoded rows.
         tokenizer: pads them.
-        batch_size: rows of a step, over all processes.
-        seed: of the order.
+        batch_size: the rows of a step, over all processes.
+        seed: the random seed.
     """
     lengths = [len(example["input_ids"]) for example in examples]
     groups = [example[GROUP] for example in examples] if examples and GROUP in examples[0] else None
-    # The loader's own generator: without it, a DataLoader draws from the global one, and dropout after a resume would
-    # no longer be what it was.
+    # Without a generator, a DataLoader draws from the global one, and the dropout masks after a resume would differ.
     return DataLoader(
         examples,  # type: ignore[arg-type]  # a list is a data set to torch, but not to its stubs
         batch_size=batch_size,
@@ -187,7 +186,7 @@ def evaluation_loader(
     examples: list[dict[str, Any]], tokenizer: "PreTrainedTokenizerBase", batch_size: int
 ) -> DataLoader:
     """Batches for evaluation, longest first."""
-    examples = sorted(examples, key=lambda each: -len(each["input_ids"]))
+    examples = sorted(examples, key=lambda example: -len(example["input_ids"]))
     return DataLoader(
         examples,  # type: ignore[arg-type]  # as above
         batch_size=batch_size,

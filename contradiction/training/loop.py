@@ -35,7 +35,7 @@ from contradiction.training.loaders import Layout, encode_rows, evaluation_loade
 from contradiction.training.losses import UNLABELLED, Objective, objective
 from contradiction.training.optimizers import adamw, averaged, weight_average
 from contradiction.training.recipe import Recipe
-from contradiction.training.run_folder import TAUGHT, Position, Progress, keep, restore, writing
+from contradiction.training.run_folder import TEACHER_PROBABILITIES, Position, Progress, keep, restore, writing
 from evaluate_metric.evaluate_metric import score
 
 if TYPE_CHECKING:
@@ -58,27 +58,27 @@ def train(
 ) -> Path:
     """Trains a detector and writes it as a model folder.
 
-    The checkpoint kept is the one with the best macro-F1 on the validation split, or the last one if the recipe says
-    so; the test split is not read.
+    The model folder holds the checkpoint with the best macro-F1 on the validation split, or the last one if the recipe
+    says so. The test split is not read.
 
     Args:
         recipe: the experiment.
         data: the data repo, a folder or Hub id.
         out: the model folder to write: checkpoint, tokenizer, and ``run.json``, the record of the run.
-        resume: continue an unfinished run of the same recipe and data; a finished one is left as it is.
-        save_steps: also keep the state inside an epoch, every so many steps; by default only after each epoch.
+        resume: continue an unfinished run of the same recipe and data; a finished run stays as it is.
+        save_steps: save the training state every so many steps; by default only after each epoch.
         track: an experiment tracker of accelerate, for instance ``tensorboard``.
-        logs: where a tracker that writes files puts them, by default ``<out>.tracking``.
-        tracked_as: the run's name in a tracker that takes one, by default that of ``out``.
+        logs: the folder for the files of a tracker, by default ``<out>.tracking``.
+        tracked_as: the name of the run in the tracker, by default the name of ``out``.
         deterministic: see ``contradiction.training.accelerators``.
 
     Returns:
         ``out``.
 
     Raises:
-        InputError: the method fine-tunes nothing, ``out`` is taken or no name, another process is training there, the
-            run to resume is another, the backbone or a teacher has seen test rows, the loss stopped being finite, the
-            disk is full, or the tracker is not there.
+        InputError: the method does not fine-tune, ``out`` exists or has no name, another process trains there, the
+            unfinished run has another recipe, the backbone or a teacher was trained on test rows, the loss is not
+            finite, the disk is full, or the tracker is not available.
     """
     if not recipe.model.fine_tunes:
         raise InputError(f"{recipe.name}: method {recipe.model.method!r} fine-tunes nothing; `cdconv train` fits it")
@@ -86,18 +86,18 @@ def train(
     work = run_folder.partial_of(out)
     accelerator = _accelerator(recipe, track, Path(logs or tracking.folder_of(out)))
     rows = run_folder.read(recipe, data)
-    asked, stated = run_folder.request(recipe, data, rows), run_folder.conditions(recipe, deterministic)
-    check_teachers(recipe, asked["data"])
+    request, conditions = run_folder.request(recipe, data, rows), run_folder.conditions(recipe, deterministic)
+    check_teachers(recipe, request["data"])
     with locked(out, accelerator.is_main_process):
         accelerator.wait_for_everyone()
-        if run_folder.finished(out, asked, resume):
+        if run_folder.finished(out, request, resume):
             return out
-        reading, validation = training_rows(rows["train"], recipe), of_bot(rows["validation"], recipe.data.bot)
+        training, validation = training_rows(rows["train"], recipe), of_bot(rows["validation"], recipe.data.bot)
         layout = Layout(
-            len(reading.rows), recipe.optimizer.batch_size, accelerator.num_processes, accelerator.process_index
+            len(training.rows), recipe.optimizer.batch_size, accelerator.num_processes, accelerator.process_index
         )
         if accelerator.is_main_process:
-            run_folder.claim(work, asked, resume, stated)
+            run_folder.claim(work, request, resume, conditions)
         accelerator.wait_for_everyone()
 
         curves = tracking.tracking(
@@ -105,20 +105,20 @@ def train(
         )
         with only_deterministic(deterministic), curves as tracker:
             set_seed(recipe.seed)
-            run = _prepare(accelerator, recipe, reading, validation, layout, work)
+            run = _prepare(accelerator, recipe, training, validation, layout, work)
             progress = _run(run, recipe, work, save_steps, tracker)
 
         if accelerator.is_main_process:
             with writing(work):
                 result = asdict(progress)
-                begun = record.read(work)  # a repo may have moved on since, or be out of reach
-                result |= {key: begun.get(key) or each for key, each in stated.items()}
+                started = record.read(work)  # since then, a Hub repo may have changed
+                result |= {key: started.get(key) or value for key, value in conditions.items()}
                 result |= {"processes": accelerator.num_processes}
                 result |= {
                     "base_model": record.base_model_of_recipe(recipe),
                     "ancestors": leakage.ancestors(leakage.sources(recipe)),
                 }
-                record.write(work / "best", request=asked, progress=result, model=accelerator.unwrap_model(run.model))
+                record.write(work / "best", request=request, progress=result, model=accelerator.unwrap_model(run.model))
                 run_folder.complete(work / "best", validation)
                 files.replace_folder(work / "best", out)
             shutil.rmtree(work)
@@ -138,7 +138,7 @@ def _accelerator(recipe: Recipe, track: str | None, logs: Path) -> Accelerator:
 
 @dataclass
 class _Run:
-    """What the loop works with; all but ``layout`` and ``loss_of`` has been prepared by the accelerator."""
+    """The objects of the training loop. The accelerator has prepared all but ``layout`` and ``loss_of``."""
 
     accelerator: Accelerator
     model: "PreTrainedModel"
@@ -153,17 +153,17 @@ class _Run:
 
 
 def _prepare(
-    accelerator: Accelerator, recipe: Recipe, reading: TrainingRows, validation: "Dataset", layout: Layout, work: Path
+    accelerator: Accelerator, recipe: Recipe, training: TrainingRows, validation: "Dataset", layout: Layout, work: Path
 ) -> _Run:
-    rows = reading.rows
+    rows = training.rows
     model, tokenizer = start(recipe, recipe.labels, (row[column] for row in rows for column in VIEWS[recipe.data.view]))
-    soft = _taught(accelerator, recipe, reading, work) if recipe.distillation.has_teachers else None
+    soft = _teacher_probabilities(accelerator, recipe, training, work) if recipe.distillation.has_teachers else None
     examples = encode_rows(rows, recipe, tokenizer, soft)
     batches = train_loader(examples, tokenizer, recipe.optimizer.batch_size, recipe.seed)
     checks = evaluation_loader(encode_rows(validation, recipe, tokenizer), tokenizer, recipe.optimizer.batch_size)
     optimizer = adamw(model, recipe)
-    known = [example["labels"] for example in examples if example["labels"] != UNLABELLED]
-    counts = np.bincount(known, minlength=len(recipe.labels)).tolist()
+    labels = [example["labels"] for example in examples if example["labels"] != UNLABELLED]
+    counts = np.bincount(labels, minlength=len(recipe.labels)).tolist()
     steps = recipe.optimizer.epochs * layout.steps
     schedule = get_linear_schedule_with_warmup(optimizer, math.ceil(recipe.optimizer.warmup_ratio * steps), steps)
     # Before the accelerator wraps the model.
@@ -176,22 +176,24 @@ def _prepare(
     )
 
 
-def _taught(accelerator: Accelerator, recipe: Recipe, reading: TrainingRows, work: Path) -> np.ndarray:
-    """What the teachers say: one process asks, and what it heard is kept, so that nobody asks again."""
-    kept = work / TAUGHT
-    if accelerator.is_main_process and not kept.is_file():
-        heard = soft_labels(recipe, reading.rows.select(range(reading.taught)))
-        with writing(work), files.new_file(kept) as partial, partial.open("wb") as stream:
-            np.save(stream, heard)
+def _teacher_probabilities(accelerator: Accelerator, recipe: Recipe, training: TrainingRows, work: Path) -> np.ndarray:
+    """The probabilities of the teachers. The main process computes them once and caches them in the run folder."""
+    cache = work / TEACHER_PROBABILITIES
+    if accelerator.is_main_process and not cache.is_file():
+        computed = soft_labels(recipe, training.rows.select(range(training.teacher_rows)))
+        with writing(work), files.new_file(cache) as partial, partial.open("wb") as stream:
+            np.save(stream, computed)
     accelerator.wait_for_everyone()
-    heard = np.load(kept)
-    if len(heard) != reading.taught:
-        raise InputError(f"{kept}: of {len(heard):,} rows, and {reading.taught:,} are to be learnt; remove the run")
-    return heard
+    probabilities: np.ndarray = np.load(cache)
+    if len(probabilities) != training.teacher_rows:
+        raise InputError(
+            f"{cache}: has {len(probabilities):,} rows, and the recipe needs {training.teacher_rows:,}; remove the run"
+        )
+    return probabilities
 
 
 def _run(run: _Run, recipe: Recipe, work: Path, save_steps: int | None, tracker: tracking.Tracker) -> Progress:
-    """The epochs that are left, each trained, validated and kept; what the whole run came to."""
+    """Trains, validates and saves the remaining epochs; returns the progress of the whole run."""
     progress, position = restore(run.accelerator, work)
     model = run.accelerator.unwrap_model(run.model)
     rows, batch_size = run.layout.rows, run.layout.batch_size
@@ -205,7 +207,7 @@ def _run(run: _Run, recipe: Recipe, work: Path, save_steps: int | None, tracker:
     )
 
     def after_step(now: Position) -> None:
-        # The end of an epoch is kept once it has been validated.
+        # The last step of an epoch is saved after validation.
         if save_steps and now.steps % save_steps == 0 and now.steps < run.layout.steps:
             keep(run.accelerator, work, progress, now)
 
@@ -238,19 +240,20 @@ def _one_epoch(
     tracker: tracking.Tracker,
     after_step: Callable[[Position], None],
 ) -> tuple[float, float]:
-    """The rest of a pass over the training split from ``position`` on; the mean loss of a row, and the seconds."""
+    """Trains on the rows of an epoch after ``position``; returns the mean loss of a row and the seconds."""
     accelerator, layout = run.accelerator, run.layout
     run.model.train()
-    # Of the prepared loader, which counts the passes itself, from 0 after a resume, and tells the sampler. One that
-    # skips does not tell it on several processes, but reads from the same sampler.
+    # The prepared loader counts epochs from 0, also after a resume, so it needs the number of the epoch; it passes the
+    # number to the sampler. With several processes, the loader of skip_first_batches does not, but it uses the same
+    # sampler.
     run.batches.set_epoch(epoch)
     batches = accelerator.skip_first_batches(run.batches, position.steps) if position.steps else run.batches
     before = time.perf_counter() - position.seconds
     for batch in batches:
         ids, labels = batch.pop("id"), batch.pop("labels")
         step = 1 + position.steps  # of this epoch
-        own = layout.own_rows(position.steps, len(labels))
-        loss = run.loss_of(run.model, batch, labels)[:own].sum()
+        rows = layout.own_rows(position.steps, len(labels))
+        loss = run.loss_of(run.model, batch, labels)[:rows].sum()
         value = loss.item()
         if not math.isfinite(value):
             raise InputError(
@@ -265,20 +268,20 @@ def _one_epoch(
         if run.average:
             run.average.update_parameters(accelerator.unwrap_model(run.model))
         bar.update(layout.real_rows(position.steps))
-        position = position.after(value, own, time.perf_counter() - before)
+        position = position.after(value, rows, time.perf_counter() - before)
         rate = run.schedule.get_last_lr()[0]
-        bar.set_postfix(loss=f"{value / max(own, 1):.3f}", lr=f"{rate:.1e}", refresh=False)
-        tracker.step(epoch * layout.steps + step, value, own, rate)
+        bar.set_postfix(loss=f"{value / max(rows, 1):.3f}", lr=f"{rate:.1e}", refresh=False)
+        tracker.step(epoch * layout.steps + step, value, rows, rate)
         after_step(position)
-    # Python's numbers, in the order of the processes: the same to the bit whether or not the epoch was interrupted.
+    # Python floats, summed in the order of the processes: an interrupted epoch gives exactly the same mean.
     sums = gather_object([(position.loss, position.rows)])
-    return sum(loss for loss, _ in sums) / sum(rows for _, rows in sums), position.seconds
+    return sum(loss for loss, _ in sums) / sum(count for _, count in sums), position.seconds
 
 
 def evaluate_epoch(
     accelerator: Accelerator, model: "PreTrainedModel", checks: "DataLoader", recipe: Recipe
 ) -> dict[str, Any]:
-    """The metric on the validation split, and whether all predictions fell on one class."""
+    """The scores on the validation split, and whether the model predicts the same class for all rows."""
     model.eval()
     predictions: list[np.ndarray] = []
     references: list[np.ndarray] = []
@@ -291,14 +294,14 @@ def evaluate_epoch(
         predictions.append(chosen.cpu().numpy())
         references.append(targets.cpu().numpy())
     chosen = np.concatenate(predictions)
-    # A stage is scored as any detector of two labels, which have names of their own.
+    # A stage is scored as a 2-class detector; its two labels have other names.
     task = "2-class" if recipe.data.target else task_of(recipe.data.config)
-    found = score(np.concatenate(references).tolist(), chosen.tolist(), task)
-    names = dict(zip(found["labels"], recipe.labels, strict=True))
+    scores = score(np.concatenate(references).tolist(), chosen.tolist(), task)
+    names = dict(zip(scores["labels"], recipe.labels, strict=True))
     return {
-        **found,
+        **scores,
         "labels": list(recipe.labels),
-        "per_class": {names[label]: each for label, each in found["per_class"].items()},
+        "per_class": {names[label]: values for label, values in scores["per_class"].items()},
         "collapsed": len(np.unique(chosen)) == 1,
     }
 
@@ -306,12 +309,12 @@ def evaluate_epoch(
 def _summary(epoch: int, epochs: int, loss: float, scores: dict[str, Any]) -> str:
     line = f"epoch {epoch + 1}/{epochs}: loss {loss:.3f}, validation macro-F1 {100 * scores['macro_f1']:.1f}"
     if scores["collapsed"]:
-        line += " (every row got the same label: the model has collapsed onto one class)"
-    elif never := _never_predicted(scores):
-        line += f" (never predicted: {', '.join(never)})"
+        line += " (the model predicts the same label for every row)"
+    elif missing := _never_predicted(scores):
+        line += f" (never predicted: {', '.join(missing)})"
     return line
 
 
 def _never_predicted(scores: dict[str, Any]) -> list[str]:
-    columns = zip(*scores["confusion_matrix"], strict=True)  # a row a reference, a column a prediction
+    columns = zip(*scores["confusion_matrix"], strict=True)  # rows are references, columns are predictions
     return [label for label, counts in zip(scores["labels"], columns, strict=True) if not sum(counts)]

@@ -1,4 +1,4 @@
-"""The training loss: of labels, weighted or adjusted for rare classes, of ranking, and of distillation."""
+"""The training loss: of the labels, weighted or adjusted for rare classes, of ranking, and of distillation."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -14,47 +14,47 @@ if TYPE_CHECKING:
     from contradiction.training.recipe import Recipe
 
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
-# The name under which a batch holds what teachers say of its rows.
+# The key of the teachers' probabilities in a batch.
 SOFT = "soft"
-# The name under which a batch holds the labels that a row may have, and the one for the group that a row is of.
+# The keys of the possible labels of a row, and of its group, in a batch.
 ALLOWED, GROUP = "allowed", "group"
-# The target of a row that has no label, as torch names it.
+# The target of a row without a label, as in torch.
 UNLABELLED = -100
 
 Objective = Callable[["PreTrainedModel", Mapping[str, torch.Tensor], torch.Tensor], torch.Tensor]
 
 
 def label_loss(recipe: "Recipe", counts: Sequence[int]) -> Loss:
-    """The loss of each row against its label, or against the labels that it may have.
+    """The loss of each row for its label, or for its possible labels.
 
-    A row with one label has the cross-entropy. A row of which less is known, such as an NLI pair that contradicts in
-    some way, has the negative log of the sum of the probabilities of all labels that it may have (Cour et al., 2011,
-    *Learning from partial labels*). A row without any has no loss.
+    For a row with one label it is the cross-entropy. For a row with several possible labels, for instance an NLI pair
+    with any kind of contradiction, it is the negative log of the sum of their probabilities (Cour et al., 2011,
+    *Learning from partial labels*). For a row without labels it is 0.
 
-    - ``class_weights = "balanced"``: a row weighs rows / (classes x rows of its class), scikit-learn's rule, so that
-      classes weigh the same in sum.
-    - ``logit_adjustment = t``: t log p(class) is added to the logits in training only, which makes the argmax at test
-      time that of balanced error (Menon et al., 2021, *Long-tail learning via logit adjustment*, equation 10).
+    - ``class_weights = "balanced"``: the weight of a row is rows / (classes x rows of its class), as in scikit-learn,
+      so all classes have the same total weight.
+    - ``logit_adjustment = t``: training adds t log p(class) to the logits, so the argmax at test time minimises the
+      balanced error (Menon et al., 2021, *Long-tail learning via logit adjustment*, equation 10).
 
     Args:
-        recipe: names the options.
-        counts: rows of each class in the training split.
+        recipe: sets the options.
+        counts: the number of training rows of each class.
 
     Returns:
-        A function of logits, shape (rows, classes), and of whether each row may have each label, same shape, to the
-        loss of each row, shape (rows,).
+        A function from logits, shape (rows, classes), and the possible labels, booleans of the same shape, to losses,
+        shape (rows,).
     """
     sizes = torch.tensor(counts, dtype=torch.float32).clamp(min=1)
     offsets = recipe.loss.logit_adjustment * torch.log(sizes / sizes.sum())
     weights = sizes.sum() / (len(sizes) * sizes) if recipe.loss.class_weights == "balanced" else torch.ones_like(sizes)
 
     def loss(logits: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
-        # A row that may have any label, or none, has a loss of zero; infinite terms would have no gradient.
+        # Without possible labels all are allowed: the loss is 0, where an infinite term would have no gradient.
         allowed = allowed | ~allowed.any(1, keepdim=True)
         log_probabilities = (logits.float() + offsets.to(logits.device)).log_softmax(-1)
         loss = -log_probabilities.masked_fill(~allowed, -torch.inf).logsumexp(-1)
-        shares = allowed / allowed.sum(1, keepdim=True)
-        return loss * (shares * weights.to(logits.device)).sum(1)
+        fractions = allowed / allowed.sum(1, keepdim=True)
+        return loss * (fractions * weights.to(logits.device)).sum(1)
 
     return loss
 
@@ -62,20 +62,20 @@ def label_loss(recipe: "Recipe", counts: Sequence[int]) -> Loss:
 def ranking_loss(
     logits: torch.Tensor, allowed: torch.Tensor, groups: torch.Tensor, contradictions: torch.Tensor
 ) -> torch.Tensor:
-    """How far the contradictions of a group are from scoring above its other rows.
+    """The loss of ranking the contradictions of a group above its other rows.
 
-    The logistic loss of the difference of the two log-odds (Burges et al., 2005, *Learning to rank using gradient
-    descent*), over all pairs of a contradiction and another row of one group. What the rows of a group have in common,
-    a context or a reply, cancels out: only what sets them apart can lower the loss.
+    It is the logistic loss of the difference of two log-odds (Burges et al., 2005, *Learning to rank using gradient
+    descent*), over all pairs of a contradiction and another row of the same group. What the rows of a group share, a
+    context or a reply, cancels out: only their differences can lower the loss.
 
     Args:
         logits: shape (rows, classes).
-        allowed: whether each row may have each label, same shape.
+        allowed: the possible labels of each row, booleans of the same shape.
         groups: the number of each row's group, shape (rows,).
         contradictions: whether each label is a contradiction, shape (classes,).
 
     Returns:
-        Shape (rows,): for each contradiction the mean over its pairs, for any other row 0.
+        Shape (rows,): for a contradiction the mean over its pairs, for any other row 0.
     """
     logits = logits.float()
     odds = logits[:, contradictions].logsumexp(1) - logits[:, ~contradictions].logsumexp(1)
@@ -88,17 +88,17 @@ def ranking_loss(
 
 
 def objective(recipe: "Recipe", counts: Sequence[int]) -> Objective:
-    """What training minimises: the loss of labels, and where the recipe asks for them, of ranking and of distillation.
+    """The training objective: the loss of the labels and, where the recipe sets them, of ranking and distillation.
 
-    Where the inputs hold the probabilities of teachers, ``weight = d`` of the loss is the divergence from them, and
-    1 - d the rest, with both predictions softened by ``temperature = T`` and the divergence multiplied by T squared, so
-    that gradients keep their size (Hinton et al., 2015, *Distilling the knowledge in a neural network*, section 2). A
-    row whose target is ``UNLABELLED`` and that has no ``ALLOWED`` labels is learnt from the teachers alone.
+    With teachers, the objective is (1 - d) x loss + d x divergence, with ``weight = d``. The divergence compares both
+    predictions at ``temperature = T`` and is multiplied by T squared, so that gradients keep their size (Hinton et
+    al., 2015, *Distilling the knowledge in a neural network*, section 2). The student learns a row without possible
+    labels only from the teachers.
 
     Returns:
-        A function of a model, its inputs, and the targets, shape (rows,), to the loss of each row, shape (rows,). The
-        inputs may hold ``SOFT``, the probabilities that teachers give, shape (rows, classes); ``ALLOWED``, whether a
-        row may have each label, same shape, which then counts instead of the targets; and ``GROUP``, shape (rows,).
+        A function from a model, its inputs, and the targets, shape (rows,), to losses, shape (rows,). The inputs may
+        contain ``SOFT``, the teachers' probabilities, shape (rows, classes); ``ALLOWED``, the possible labels, same
+        shape, which replace the targets; and ``GROUP``, shape (rows,).
     """
     loss_of, distillation = label_loss(recipe, counts), recipe.distillation
     contradictions = torch.tensor([is_contradiction(label) for label in recipe.labels])
@@ -121,7 +121,7 @@ def objective(recipe: "Recipe", counts: Sequence[int]) -> Objective:
 
 
 def _one_label(targets: torch.Tensor, classes: int) -> torch.Tensor:
-    """Targets as labels that a row may have, shape (rows, classes); none where it is ``UNLABELLED``."""
+    """The targets as possible labels, shape (rows, classes); none for an ``UNLABELLED`` row."""
     return targets[:, None] == torch.arange(classes, device=targets.device)
 
 
@@ -129,9 +129,9 @@ def divergence(logits: torch.Tensor, soft: torch.Tensor, temperature: float = 1.
     """The Kullback-Leibler divergence of a prediction from a teacher's, in nats, times the temperature squared.
 
     Args:
-        logits: of the student, shape (rows, classes).
-        soft: probabilities of the teacher, shape (rows, classes).
-        temperature: divides both log-probabilities before they are compared.
+        logits: the student's logits, shape (rows, classes).
+        soft: the teacher's probabilities, shape (rows, classes).
+        temperature: divides both log-probabilities before the comparison.
 
     Returns:
         Shape (rows,).

@@ -1,4 +1,4 @@
-"""Makes one detector of several: a soup averages their weights, an ensemble their predictions."""
+"""Combines several detectors into one: a soup averages their weights, an ensemble their predictions."""
 
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,41 +23,40 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
 TOKENIZER = "tokenizer.json"
-# What of a configuration does not say how weights are read.
+# Keys of a configuration in which the members of a soup may differ.
 INCIDENTAL = {"_name_or_path", "dtype", "transformers_version", KEY}
 
 
 def soup(models: Sequence[str | Path], out: str | Path, *, data: str | Path) -> Path:
     """Averages the weights of detectors, and chooses the decision rule of the mean on validation.
 
-    Runs of one start that differ in seed or settings mostly end in one valley of the loss, where their mean is better
-    than they are, and costs no more to ask than one of them (Wortsman et al., 2022, *Model soups*, section 3.1: the
-    uniform soup). Runs that ended in different valleys have a mean that knows little, so evaluate it on validation: of
-    two seeds of the recipe e5-small-sentence-pair, a macro-F1 of 52 each, the mean has 27.
+    Runs from one checkpoint that differ in seed or settings often end in the same basin of the loss. Their mean is then
+    better than each of them, and as fast as one of them (Wortsman et al., 2022, *Model soups*, section 3.1: the uniform
+    soup). The mean of runs in different basins is useless, so evaluate it on validation: two seeds of the recipe
+    e5-small-sentence-pair have a macro-F1 of 52 each, and their mean has 27.
 
     Args:
-        models: folders of detectors of one checkpoint each, which training wrote; at least two, of one shape, view and
-            tokenizer, trained on the same data.
+        models: at least two model folders with one checkpoint each, of the same shape, view, tokenizer and training
+            data.
         out: the folder to write.
-        data: the data repo that they were trained on.
+        data: the data repo that the models were trained on.
 
     Returns:
         ``out``.
 
     Raises:
-        InputError: the models do not fit together, the weights of one are damaged, ``data`` is not theirs, or
-            ``out`` is taken.
+        InputError: the models do not fit together, the weights of one are damaged, they were trained on other data, or
+            ``out`` exists.
     """
     from safetensors.torch import save_file
 
-    folders, out = [Path(each) for each in models], Path(out)
+    folders, out = [Path(model) for model in models], Path(out)
     runs = _soup_runs(folders)
     for each in folders:
         manifest.check(each)
     with merged(folders, runs, data, out) as folder:
         save_file(_mean_weights(folders), folder / WEIGHTS, metadata={"format": "pt"})
-        # An exported member says float16.
-        config = read_json(folders[0] / "config.json") | {"dtype": "float32"}
+        config = read_json(folders[0] / "config.json") | {"dtype": "float32"}  # an exported model has float16
         config.pop(KEY, None)  # the mean gets a decision rule of its own
         write_json(folder / "config.json", config)
         for file in folders[0].glob("*token*.json"):
@@ -70,10 +69,10 @@ def _soup_runs(models: Sequence[Path]) -> list[dict[str, Any]]:
     """The records of detectors whose weights can be averaged.
 
     Raises:
-        InputError: they cannot, and why.
+        InputError: they cannot be averaged; the message says why.
     """
-    if len(models) < 2 or len({each.resolve() for each in models}) < len(models):
-        raise InputError("a soup is of two models at least, each named once")
+    if len(models) < 2 or len({model.resolve() for model in models}) < len(models):
+        raise InputError("a soup needs at least two models, each named once")
     for model in models:
         if not all((model / file).is_file() for file in (WEIGHTS, TOKENIZER)) or "epochs" not in record.read(model):
             raise InputError(f"{model}: holds no trained detector of one checkpoint; `cdconv train` writes one")
@@ -81,23 +80,28 @@ def _soup_runs(models: Sequence[Path]) -> list[dict[str, Any]]:
     first, run = models[0], runs[0]
     start = record.recipe(run["request"]).model.backbone
     if not start:
-        raise InputError(f"{first}: started from random weights; the mean of runs that share no start knows nothing")
+        raise InputError(
+            f"{first}: started from random weights; a soup needs runs that started from the same checkpoint"
+        )
     for model, other in zip(models[1:], runs[1:], strict=True):
         if record.recipe(other["request"]).model.backbone != start:
-            raise InputError(f"{model} and {first}: of different starts; a soup is of runs that share one")
-        commits = [(each.get("revisions") or {}).get(start) for each in (run, other)]
+            raise InputError(
+                f"{model} and {first}: started from different checkpoints; a soup needs runs of the same one"
+            )
+        commits = [(member.get("revisions") or {}).get(start) for member in (run, other)]
         if None not in commits and commits[0] != commits[1]:
             raise InputError(
-                f"{model} and {first}: {start} stood at {commits[1]} and at {commits[0]}; a soup is of runs that share "
-                "one start"
+                f"{model} and {first}: started from {start} at the commits {commits[1]} and {commits[0]}; a soup needs "
+                "runs that started from the same checkpoint"
             )
         if _shape(model) != _shape(first):
-            raise InputError(f"{model} and {first}: of different shape, labels or view")
+            raise InputError(f"{model} and {first}: have different shapes, labels or views")
         if (model / TOKENIZER).read_bytes() != (first / TOKENIZER).read_bytes():
-            raise InputError(f"{model} and {first}: with different tokenizers")
+            raise InputError(f"{model} and {first}: have different tokenizers")
         if _max_tokens(model) != _max_tokens(first):
             raise InputError(
-                f"{model} and {first}: read {_max_tokens(model)} and {_max_tokens(first)} tokens; a soup reads as many"
+                f"{model}, {first}: read {_max_tokens(model)} and {_max_tokens(first)} tokens; a soup needs equal "
+                "limits"
             )
     return runs
 
@@ -107,7 +111,7 @@ def _shape(model: Path) -> dict[str, Any]:
 
 
 def _max_tokens(model: Path) -> int | None:
-    """How many tokens a detector reads."""
+    """The maximum number of tokens that a detector reads."""
     file = model / "tokenizer_config.json"
     return read_json(file).get("model_max_length") if file.is_file() else None
 
@@ -118,51 +122,51 @@ def _mean_weights(models: Sequence[Path]) -> dict[str, "torch.Tensor"]:
 
     first, *others = (load_weights(model / WEIGHTS) for model in models)
     mean = {}
-    for name, each in first.items():
-        whole = torch.stack([each.float(), *(weights[name].float() for weights in others)]).mean(dim=0)
-        mean[name] = whole if each.is_floating_point() else each
+    for name, weight in first.items():
+        average = torch.stack([weight.float(), *(weights[name].float() for weights in others)]).mean(dim=0)
+        mean[name] = average if weight.is_floating_point() else weight
     return mean
 
 
 def ensemble(models: Sequence[str | Path], out: str | Path, *, data: str | Path, calibrate: bool = True) -> Path:
-    """Puts detectors into one folder, and chooses the decision rule of their mean on validation.
+    """Copies detectors into one folder, and chooses the decision rule of their mean prediction on validation.
 
     Args:
-        models: folders of detectors of one encoder each, trained, averaged or frozen; at least two, with the same
-            labels, trained on the same data, in any views.
-        out: the folder to write; it holds a copy of each.
-        data: the data repo that they were trained on.
-        calibrate: whether each is calibrated by its own rule before it is heard.
+        models: at least two model folders with one encoder each: single runs, soups, or kernel detectors. They have the
+            same labels and training data; their views may differ.
+        out: the folder to write; it holds a copy of each model.
+        data: the data repo that the models were trained on.
+        calibrate: whether the probabilities of each model are calibrated by its own rule before they are averaged.
 
     Returns:
         ``out``.
 
     Raises:
-        InputError: the models do not fit together, ``data`` is not theirs, or ``out`` is taken.
+        InputError: the models do not fit together, they were trained on other data, or ``out`` exists.
     """
-    folders, out = [Path(each) for each in models], Path(out)
+    folders, out = [Path(model) for model in models], Path(out)
     runs = _ensemble_runs(folders)
     with merged(folders, runs, data, out) as folder:
-        names = [each.resolve().name for each in folders]
+        names = [member.resolve().name for member in folders]
         for name, member in zip(names, folders, strict=True):
             shutil.copytree(member, folder / name)
         write_json(folder / EnsembleClassifier.MARKER, {"members": names, "calibrated": calibrate})
-        EnsembleClassifier.load(folder)  # says which labels differ
+        EnsembleClassifier.load(folder)  # raises InputError where labels differ
         record.write_ensemble(folder, runs, leakage.ancestors(map(str, folders)))
     return out
 
 
 def _ensemble_runs(models: Sequence[Path]) -> list[dict[str, Any]]:
-    """The records of detectors that can be asked together.
+    """The records of detectors that can form an ensemble.
 
     Raises:
-        InputError: they cannot, and why.
+        InputError: they cannot form one; the message says why.
     """
-    if len(models) < 2 or len({each.resolve().name for each in models}) < len(models):
-        raise InputError("an ensemble is of two model folders at least, each of another name")
+    if len(models) < 2 or len({model.resolve().name for model in models}) < len(models):
+        raise InputError("an ensemble needs at least two model folders with different names")
     for model in models:
         if not method_of(model).ENSEMBLE_MEMBER:
-            raise InputError(f"{model}: of several checkpoints; an ensemble is of detectors of one checkpoint each")
+            raise InputError(f"{model}: has several checkpoints; an ensemble needs detectors with one checkpoint each")
         if "parameters" not in record.read(model):
             raise InputError(f"{model}: holds no detector that `cdconv train` or `cdconv soup` wrote")
     return [record.read(model) for model in models]
@@ -170,28 +174,28 @@ def _ensemble_runs(models: Sequence[Path]) -> list[dict[str, Any]]:
 
 @contextmanager
 def merged(models: Sequence[Path], runs: Sequence[Mapping[str, Any]], data: str | Path, out: Path) -> Iterator[Path]:
-    """A folder for weights and record of what is made of detectors; it then gets its decision rule.
+    """A new model folder for a combination of detectors; when the block ends, it gets its decision rule.
 
     Args:
-        models: folders of the detectors.
+        models: the folders of the detectors.
         runs: their records.
-        data: the data repo, said to be theirs.
-        out: where the folder comes to stand once it is whole.
+        data: the data repo that they were trained on.
+        out: the name of the folder once it is complete.
 
     Raises:
-        InputError: they were trained on different data, or on the replies of different bots, or ``data`` is not theirs,
-            or ``out`` is taken.
+        InputError: the detectors were trained on different data, on the replies of different bots, or on other data
+            than ``data``; or ``out`` exists.
     """
     if out.exists():
         raise InputError(f"{out}: exists already; remove it, or name another folder")
-    validation = _own_validation(models, runs, data)
+    validation = _common_validation(models, runs, data)
     with new_folder(out) as folder:
         yield folder
         complete(folder, validation)
 
 
-def _own_validation(models: Sequence[Path], runs: Sequence[Mapping[str, Any]], data: str | Path) -> "Dataset":
-    """The validation split of the data, or of the bot's replies, that all of them were trained on."""
+def _common_validation(models: Sequence[Path], runs: Sequence[Mapping[str, Any]], data: str | Path) -> "Dataset":
+    """The validation split of the data that all detectors were trained on, or of the replies of their bot."""
     rows = runs[0]["request"]["data"]
     recipes = [record.recipe(run["request"]) for run in runs]
     config, bot = recipes[0].data.config, recipes[0].data.bot

@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 def adamw(model: "PreTrainedModel", recipe: "Recipe") -> torch.optim.AdamW:
     """The optimizer of a run."""
-    # One kernel for all parameters. With a gradient scaler it would hide from accelerate that a step was left out.
+    # The fused kernel is faster. With the gradient scaler of fp16, accelerate could not see that it skipped a step.
     fused = recipe.precision != "fp16"
     return torch.optim.AdamW(parameter_groups(model, recipe), lr=recipe.optimizer.learning_rate, fused=fused)
 
 
 def parameter_groups(model: "PreTrainedModel", recipe: "Recipe") -> list[dict[str, Any]]:
-    """The parameters that are trained, by what AdamW does to them.
+    """The groups of trained parameters for AdamW.
 
-    Matrices decay; vectors (biases and normalisation weights) do not. The pooler and the head have a rate of their own
-    where the recipe asks for one.
+    Matrices have weight decay; vectors (biases and normalisation weights) have none. The pooler and the head have
+    another learning rate where the recipe sets one.
     """
     options = recipe.optimizer
     trained = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
@@ -45,22 +45,22 @@ def parameter_groups(model: "PreTrainedModel", recipe: "Recipe") -> list[dict[st
 
 
 def weight_average(model: "PreTrainedModel", decay: float, device: torch.device) -> AveragedModel:
-    """An exponential moving average of a model's weights, torch's own.
+    """An exponential moving average of a model's weights.
 
-    After the first step it equals the weights; each later step makes it ``decay`` x average + (1 - ``decay``) x weights
-    (Polyak and Juditsky, 1992, *Acceleration of stochastic approximation by averaging*; with this decay Kingma and Ba,
-    2015, *Adam*, section 7.2).
+    After the first step it equals the weights; each later step sets it to ``decay`` x average + (1 - ``decay``) x
+    weights (Polyak and Juditsky, 1992, *Acceleration of stochastic approximation by averaging*; with this decay
+    Kingma and Ba, 2015, *Adam*, section 7.2).
     """
     return AveragedModel(model, device=device, multi_avg_fn=get_ema_multi_avg_fn(decay))
 
 
 @contextmanager
 def averaged(model: "PreTrainedModel", average: AveragedModel | None) -> Iterator[None]:
-    """Inside the block ``model`` has the averaged weights, outside its own; without an average nothing changes."""
+    """Inside the block, ``model`` has the averaged weights; without an average nothing changes."""
     pairs = list(zip(model.parameters(), average.module.parameters(), strict=True)) if average else []
 
     def swap() -> None:
-        # The tensors change places and are not copied, so what comes back is what was there, to the bit.
+        # The tensors are swapped and not copied, so the model gets back exactly the same weights.
         for own, other in pairs:
             own.data, other.data = other.data, own.data
 

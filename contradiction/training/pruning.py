@@ -1,22 +1,22 @@
-"""Cuts a multilingual backbone's vocabulary down to what a corpus needs.
+"""Prunes the vocabulary of a multilingual backbone to the pieces that a corpus needs.
 
 Most parameters of a small multilingual encoder are embeddings of pieces that a corpus of one language never uses. They
-can be left out without any training: Abdaoui et al. 2020, "Load What You Need: Smaller Versions of Multilingual BERT".
+can be removed without training: Abdaoui et al. 2020, "Load What You Need: Smaller Versions of Multilingual BERT".
 
-What is promised, and what is not:
+Guarantees:
 
-- Every text of the corpus is tokenised into the same pieces as before, and the hidden states are the same to the last
-  bit. So is any other text all of whose pieces are kept.
-- Any other text over the corpus' characters may fall into smaller pieces, and becomes unknown nowhere but at characters
-  that had no piece of their own.
-- With ``keep`` or ``min_count`` the first promise holds for texts all of whose pieces are kept; how many of the corpus'
-  are is counted.
+- The pruned tokenizer splits every text of the corpus into the same pieces, and the hidden states are exactly the same.
+  This also holds for any other text all of whose pieces remain.
+- Another text with only characters of the corpus may be split into smaller pieces. Only characters that never had a
+  piece of their own become unknown.
+- With ``keep`` or ``min_count``, the first guarantee holds for texts all of whose pieces remain; the result counts
+  these texts of the corpus.
 
-Why it holds. WordPiece takes the longest piece that fits, again and again: with the piece that was taken still there,
-and no new one, it takes the same. That is so for unknown words, too, if the pieces are kept that were taken before
-nothing fitted. Unigram takes the most probable path of pieces: of fewer paths with unchanged scores, it stays the best.
-What an unknown character costs follows from the least probable piece, and that it is unknown at all from its having no
-piece of its own; so that piece is kept, and those of all single characters of the corpus.
+Proof sketch. WordPiece repeatedly takes the longest matching piece. It takes the same one as long as that piece remains
+and there are no new pieces. For unknown words, the pieces that WordPiece matched before it failed must remain, too.
+Unigram takes the most probable sequence of pieces, and the most probable one stays so among fewer sequences with the
+same scores. The cost of an unknown character depends on the least probable piece, and a character is unknown if it has
+no piece of its own. So the least probable piece and the pieces of all single characters of the corpus always remain.
 """
 
 import json
@@ -41,13 +41,13 @@ if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-KINDS = ("Unigram", "WordPiece")  # of tokenizer; the merges of BPE make its pieces depend on one another
-BATCH = 1000  # texts tokenised together
+KINDS = ("Unigram", "WordPiece")  # of tokenizer; BPE pieces depend on each other by its merges
+BATCH = 1000  # texts that are tokenised together
 
 
 @dataclass(frozen=True)
 class Size:
-    """Of a backbone: pieces (rows of the embedding), parameters, and bytes of its weights."""
+    """The size of a backbone: pieces (rows of the embedding), parameters, and bytes of the weights."""
 
     pieces: int
     parameters: int
@@ -56,7 +56,7 @@ class Size:
 
 @dataclass(frozen=True)
 class Pruned:
-    """What pruning did: sizes before and after, texts in the corpus, and how many are tokenised as before."""
+    """The result of pruning: both sizes, and how many texts of the corpus are tokenised as before."""
 
     before: Size
     after: Size
@@ -66,7 +66,7 @@ class Pruned:
 
 @dataclass
 class Usage:
-    """What a corpus needs: how often each piece is used, by id, and all its characters after normalisation."""
+    """The usage of pieces in a corpus: the count of each id, and all characters after normalisation."""
 
     counts: np.ndarray
     characters: set[str] = field(default_factory=set)
@@ -86,18 +86,18 @@ def prune(
 
     Args:
         backbone: folder or Hub id of an encoder with a fast tokenizer of one of ``KINDS``.
-        corpus: gives its texts; called twice, to count and then to check.
+        corpus: returns the texts; called twice, first to count and then to check.
         out: the folder to write: weights as safetensors, tokenizer, and ``prune.json``, the record.
-        keep: pieces at most; the most used are kept beside those that are always kept.
-        min_count: how often a piece must be used to be kept; by default once.
-        on_texts: called with the number of texts done, in both passes.
+        keep: the maximum number of pieces. The most frequent ones remain beside those that always remain.
+        min_count: how often a piece must occur to remain; by default once.
+        on_texts: called with the number of texts of each batch, in both passes.
 
     Raises:
-        InputError: the backbone or the corpus is not usable, ``out`` is taken, or ``keep`` is too small.
+        InputError: the backbone or the corpus is not usable, ``out`` exists, or ``keep`` is too small.
     """
     out = Path(out)
     if keep is not None and min_count is not None:
-        raise InputError("either keep or min_count says which pieces are kept, not both")
+        raise InputError("keep and min_count cannot be used together")
     if out.exists():
         raise InputError(f"{out}: exists already; remove it, or name another folder")
     tokenizer = _load_tokenizer(backbone)
@@ -107,15 +107,15 @@ def prune(
         raise InputError("the corpus holds no text")
     model, missing = _load_model(backbone)
     always = _always(original, usage.characters) | _special(model, tokenizer)
-    kept = _chosen(usage.counts, always, keep, 1 if min_count is None else min_count)
-    smaller = _cut_tokenizer(tokenizer, original, kept)
-    # Rows of the embedding that no piece stands for are left out as well, so row and id agree after the cut.
+    remaining = _chosen(usage.counts, always, keep, 1 if min_count is None else min_count)
+    smaller = _prune_tokenizer(tokenizer, original, remaining)
+    # Rows of the embedding without a piece are removed as well, so the row of a piece is its id.
     before = _size(model, missing)
-    _cut_model(model, kept)
-    unchanged = _unchanged(original, _plain(smaller), kept, corpus(), on_texts)
+    _prune_model(model, remaining)
+    unchanged = _unchanged(original, _plain(smaller), remaining, corpus(), on_texts)
     result = Pruned(before, _size(model, missing), usage.texts, unchanged)
     with files.new_folder(out) as folder, no_model_bars():
-        # What the checkpoint lacks, a pooler say, was drawn at random on loading: it is no part of the backbone.
+        # Weights that the checkpoint lacks, for instance a pooler, are random: they are not part of the backbone.
         weights = {name: value for name, value in model.state_dict().items() if name not in missing}
         model.save_pretrained(folder, state_dict=weights)
         smaller.save_pretrained(folder)
@@ -139,20 +139,22 @@ def _load_tokenizer(backbone: str) -> "PreTrainedTokenizerBase":
         tokenizer = load_tokenizer(backbone)
     kinds = " and ".join(KINDS)
     if not tokenizer.is_fast:
-        raise InputError(f"backbone {backbone!r}: has only a slow tokenizer; fast ones of the kinds {kinds} can be cut")
+        raise InputError(
+            f"backbone {backbone!r}: has only a slow tokenizer; fast ones of the kinds {kinds} can be pruned"
+        )
     kind = type(tokenizer.backend_tokenizer.model).__name__
     if kind not in KINDS:
-        raise InputError(f"backbone {backbone!r}: has a tokenizer of the kind {kind}; those of {kinds} can be cut")
+        raise InputError(f"backbone {backbone!r}: has a tokenizer of the kind {kind}; those of {kinds} can be pruned")
     return tokenizer
 
 
 def _load_model(backbone: str) -> tuple["PreTrainedModel", set[str]]:
-    """The model, and the names of the weights that its checkpoint lacks."""
+    """The model, and the names of the weights that are missing in its checkpoint."""
     import transformers
 
     with loading(backbone, f"backbone {backbone!r}: no model that can be loaded"):
         config = load_config(backbone)
-        # With its head: the output embeddings of a masked language model are cut as well.
+        # With its head, because the output embeddings of a masked language model are pruned as well.
         kind = getattr(transformers, (config.architectures or [""])[0], transformers.AutoModel)
         model, report = load_model(kind, backbone, dtype="auto")
         check_finite(f"backbone {backbone!r}", model)
@@ -160,7 +162,7 @@ def _load_model(backbone: str) -> tuple["PreTrainedModel", set[str]]:
 
 
 def _plain(tokenizer: "PreTrainedTokenizerBase") -> "Tokenizer":
-    """The tokenizer's own machine, without what it was told about lengths."""
+    """The backend of a tokenizer, without truncation and padding."""
     from tokenizers import Tokenizer
 
     plain = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
@@ -194,41 +196,41 @@ def _count(tokenizer: "Tokenizer", texts: Iterable[str], on_texts: Callable[[int
 
 
 def _words(tokenizer: "Tokenizer", text: str) -> list[str]:
-    """What the tokenizer cuts into pieces: normalised, and split where no piece may reach across."""
+    """The normalised words of a text, which the tokenizer splits into pieces."""
     if tokenizer.normalizer:
         text = tokenizer.normalizer.normalize_str(text)
     return [word for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(text)] if tokenizer.pre_tokenizer else [text]
 
 
 def _before_failing(tokenizer: "Tokenizer", pieces: dict[str, int], word: str) -> list[int]:
-    """The pieces that WordPiece takes of a word before nothing fits; none where something always does."""
+    """The pieces that WordPiece matches before it fails on a word; none where it does not fail."""
     prefix, start = tokenizer.model.continuing_subword_prefix, 0
-    taken: list[int] = []
+    matched: list[int] = []
     while start < len(word):
-        tried = ((end, (prefix if start else "") + word[start:end]) for end in range(len(word), start, -1))
-        start, piece = next(((end, piece) for end, piece in tried if piece in pieces), (0, ""))
+        candidates = ((end, (prefix if start else "") + word[start:end]) for end in range(len(word), start, -1))
+        start, piece = next(((end, piece) for end, piece in candidates if piece in pieces), (0, ""))
         if not piece:
-            return taken
-        taken.append(pieces[piece])
+            return matched
+        matched.append(pieces[piece])
     return []
 
 
 def _always(tokenizer: "Tokenizer", characters: set[str]) -> set[int]:
-    """The ids that are kept whatever the corpus uses: single characters, and what the cost of unknown ones hangs on."""
+    """The ids that always remain: the characters of the corpus, and what sets the cost of unknown characters."""
     model = json.loads(tokenizer.to_str())["model"]
-    kept = {tokenizer.token_to_id(model["unk_token"])} if "unk_token" in model else set()
+    ids = {tokenizer.token_to_id(model["unk_token"])} if "unk_token" in model else set()
     marks = ["", model.get("continuing_subword_prefix") or "▁"]
-    kept |= {tokenizer.token_to_id(mark + character) for mark in marks for character in characters}
+    ids |= {tokenizer.token_to_id(mark + character) for mark in marks for character in characters}
     if model["type"] == "Unigram":
         scores = [score for _, score in model["vocab"]]
-        kept |= {model["unk_id"], scores.index(min(scores))}
+        ids |= {model["unk_id"], scores.index(min(scores))}
         if model.get("byte_fallback"):
-            kept |= {tokenizer.token_to_id(f"<0x{byte:02X}>") for byte in range(256)}
-    return {each for each in kept if each is not None}
+            ids |= {tokenizer.token_to_id(f"<0x{byte:02X}>") for byte in range(256)}
+    return {id for id in ids if id is not None}
 
 
 def _special(model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase") -> set[int]:
-    """The ids of special and added tokens, those that the configuration names, and those that positions count from."""
+    """The ids of special and added tokens, of tokens in the configuration, and those below the first position."""
     named = {id for _, value in _ids_of(model) for id in (value if isinstance(value, list) else [value])}
     pieces = set(tokenizer.get_vocab().values())
     return {*tokenizer.added_tokens_decoder, *(named & pieces), *(set(range(first_position(model))) & pieces)}
@@ -240,36 +242,36 @@ def _ids_of(model: "PreTrainedModel") -> list[tuple[str, Any]]:
 
 
 def _chosen(counts: np.ndarray, always: set[int], keep: int | None, min_count: int) -> list[int]:
-    """The ids that are kept, rising: so special tokens at the start stay where they are."""
-    used = [int(each) for each in np.argsort(-counts, kind="stable") if counts[each] >= min_count]
-    chosen = [each for each in used if each not in always]
+    """The remaining ids in ascending order, so special tokens at the start keep their ids."""
+    used = [int(id) for id in np.argsort(-counts, kind="stable") if counts[id] >= min_count]
+    chosen = [id for id in used if id not in always]
     if keep is not None:
         if keep < len(always):
             raise InputError(
-                f"keep is {keep}; special tokens and single characters of the corpus alone take {len(always)} pieces"
+                f"keep is {keep}; the special tokens and characters of the corpus already need {len(always)} pieces"
             )
         chosen = chosen[: keep - len(always)]
     return sorted(always.union(chosen))
 
 
-def _cut_tokenizer(
-    tokenizer: "PreTrainedTokenizerBase", original: "Tokenizer", kept: list[int]
+def _prune_tokenizer(
+    tokenizer: "PreTrainedTokenizerBase", original: "Tokenizer", remaining: list[int]
 ) -> "PreTrainedTokenizerBase":
     from tokenizers import Tokenizer
     from transformers import PreTrainedTokenizerFast
 
-    new_id = {old: new for new, old in enumerate(kept)}
+    new_id = {old: new for new, old in enumerate(remaining)}
     state = json.loads(original.to_str())
     vocabulary = state["model"]["vocab"]
     if isinstance(vocabulary, list):
-        state["model"]["vocab"] = [vocabulary[old] for old in kept if old < len(vocabulary)]
+        state["model"]["vocab"] = [vocabulary[old] for old in remaining if old < len(vocabulary)]
         state["model"]["unk_id"] = new_id.get(state["model"]["unk_id"])
     else:
         state["model"]["vocab"] = {piece: new_id[old] for piece, old in vocabulary.items() if old in new_id}
     for added in state["added_tokens"]:
         added["id"] = new_id[added["id"]]
     _renumber(state["post_processor"], new_id)
-    # Of the general class: those named after a model build their tokenizer anew and would not take all of this.
+    # The general class, because the class of a model would rebuild the tokenizer from its own defaults.
     return PreTrainedTokenizerFast(
         tokenizer_object=Tokenizer.from_str(json.dumps(state)),
         **tokenizer.special_tokens_map,
@@ -281,11 +283,11 @@ def _cut_tokenizer(
 
 
 def _renumber(processor: dict[str, Any] | None, new_id: dict[int, int]) -> None:
-    """Maps the ids in a post-processor, in place, whatever its kind: pairs of token and id, or tables of them."""
+    """Replaces the ids in a post-processor of any kind, in place."""
     if processor is None:
         return
-    for each in processor.get("processors", ()):
-        _renumber(each, new_id)
+    for part in processor.get("processors", ()):
+        _renumber(part, new_id)
     for key in ("sep", "cls"):
         if key in processor:
             token, old = processor[key]
@@ -294,40 +296,40 @@ def _renumber(processor: dict[str, Any] | None, new_id: dict[int, int]) -> None:
         special["ids"] = [new_id[old] for old in special["ids"]]
 
 
-def _cut_model(model: "PreTrainedModel", kept: list[int]) -> None:
-    """Cuts, in place, every parameter that has a row a piece, and numbers the ids in the configuration anew."""
+def _prune_model(model: "PreTrainedModel", remaining: list[int]) -> None:
+    """Prunes every parameter that has a row for each piece, and renumbers the ids in the configuration, in place."""
     import torch
 
-    new_id = {old: new for new, old in enumerate(kept)}
+    new_id = {old: new for new, old in enumerate(remaining)}
     for key, value in _ids_of(model):
         setattr(model.config, key, [new_id.get(old) for old in value] if isinstance(value, list) else new_id.get(value))
-    model.config.vocab_size = len(kept)
-    vars(model.config).pop(KEY, None)  # a decision rule holds for the whole vocabulary
+    model.config.vocab_size = len(remaining)
+    vars(model.config).pop(KEY, None)  # the decision rule was chosen with the whole vocabulary
     with torch.device("meta"):
         shapes = {name: value.shape for name, value in type(model)(model.config).named_parameters()}
-    rows = torch.tensor(kept)
+    rows = torch.tensor(remaining)
     for name, parameter in model.named_parameters():
-        # What depends on the size of the vocabulary is what has another shape in a model of another size.
+        # A parameter depends on the vocabulary if its shape differs in a model with the smaller vocabulary.
         if parameter.shape != shapes[name]:
             parameter.data = parameter.data[rows].clone()
 
 
 def _size(model: "PreTrainedModel", missing: set[str]) -> Size:
-    weights = [each for name, each in model.named_parameters() if name not in missing]
+    weights = [weight for name, weight in model.named_parameters() if name not in missing]
     return Size(
         pieces=model.config.vocab_size,
-        parameters=sum(each.numel() for each in weights),
-        bytes=sum(each.numel() * each.element_size() for each in weights),
+        parameters=sum(weight.numel() for weight in weights),
+        bytes=sum(weight.numel() * weight.element_size() for weight in weights),
     )
 
 
 def _unchanged(
-    before: "Tokenizer", after: "Tokenizer", kept: list[int], texts: Iterable[str], on_texts: Callable[[int], Any]
+    before: "Tokenizer", after: "Tokenizer", remaining: list[int], texts: Iterable[str], on_texts: Callable[[int], Any]
 ) -> int:
     same = 0
     for batch, encodings in _encoded(before, texts):
-        # By id: what is unknown would be shown as the text that it stands for.
+        # Compares ids, because the token of an unknown piece is its text.
         again = after.encode_batch(batch, add_special_tokens=False)
-        same += sum(one.ids == [kept[id] for id in other.ids] for one, other in zip(encodings, again, strict=True))
+        same += sum(one.ids == [remaining[id] for id in other.ids] for one, other in zip(encodings, again, strict=True))
         on_texts(len(batch))
     return same

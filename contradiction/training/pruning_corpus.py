@@ -1,4 +1,4 @@
-"""Texts of a corpus: from text files, JSON lines, and data repos."""
+"""Reads the texts of a corpus from text files, JSON lines, and data repos."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -11,14 +11,14 @@ from contradiction.io.quiet import no_data_bars
 
 
 def read_texts(sources: Iterable[str | Path]) -> Iterator[str]:
-    """The texts of all sources, in their order; blank ones are left out.
+    """The texts of all sources, in their order, without blank ones.
 
-    One in traditional characters is followed by what a detector reads of it, see ``contradiction.inputs.views``.
+    A text in traditional characters is followed by its simplified form, which a detector reads instead.
 
     Args:
-        sources: files in UTF-8, of which each line is a text or, where the first line is a JSON object, a JSON object
-            all of whose strings are texts; or data repos (folders that ``load_dataset`` reads), of which all strings of
-            all splits of the default configuration are.
+        sources: text files, JSON lines files, or data repos (folders that ``load_dataset`` reads). Each line of a text
+            file is a text. All strings of the JSON objects are texts, and all strings of all splits of the default
+            config of a data repo. Files are in UTF-8.
 
     Raises:
         InputError: a source cannot be read.
@@ -42,7 +42,7 @@ def _of_file(path: Path) -> Iterator[str]:
                 if json_lines is None:
                     json_lines = row is not None
                 if json_lines and row is None:
-                    raise InputError(f"{path}:{number}: no JSON object, as the lines before are")
+                    raise InputError(f"{path}:{number}: not a JSON object, unlike the lines before it")
                 yield from _strings(row) if json_lines else (line.rstrip("\n"),)
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not a text file in UTF-8 ({error.reason} at byte {error.start})") from None
@@ -64,8 +64,8 @@ def _strings(value: Any) -> Iterator[str]:
     elif isinstance(value, dict):
         yield from _strings(list(value.values()))
     elif isinstance(value, list):
-        for each in value:
-            yield from _strings(each)
+        for item in value:
+            yield from _strings(item)
 
 
 def _of_data_repo(folder: Path) -> Iterator[str]:

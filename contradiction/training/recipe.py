@@ -1,4 +1,4 @@
-"""A recipe is one experiment: what is read, what is predicted, and how it is trained."""
+"""A recipe is one experiment: its data, its model, and its training options."""
 
 import re
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from contradiction.training.recipe_options import (
     Options,
 )
 
-# The options that the method "kernel" reads.
+# The options that apply to the method "kernel".
 OF_KERNEL = (
     "name", "seed", "precision", "config", "view", "bot", "train_fraction", "method", "backbone", "base_model"
 )  # fmt: skip
@@ -33,10 +33,10 @@ class Recipe(Options):
 
     Attributes:
         name: by default the name of its file, without ``.toml``.
-        seed: of weights, data order and dropout, and of the rows that are drawn: a ``train_fraction``,
-            ``context_negatives``, pairs of ``nli``.
-        precision: of the arithmetic in a step: fp32, or bf16 or fp16 by autocast; weights stay in float32. On a CPU
-            with bf16 instructions bf16 more than doubles the speed.
+        seed: the seed of weights, data order and dropout, and of the rows that ``train_fraction``,
+            ``context_negatives`` and ``nli`` draw.
+        precision: fp32, or bf16 or fp16 by autocast; the weights stay in float32. On a CPU with bf16 instructions, bf16
+            is more than twice as fast.
         data, model, optimizer, loss, distillation, augmentation: the tables.
     """
 
@@ -128,24 +128,24 @@ class Recipe(Options):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The names of the labels that are predicted, by class id."""
+        """The names of the predicted labels, by class id."""
         return STAGES[self.data.target] if self.data.target else LABELS[task_of(self.data.config)]
 
     def stages(self) -> list[Self]:
-        """The recipes that a hierarchical recipe stands for, in the order in which the stages decide."""
+        """The recipes of the stages of a hierarchical recipe, in the order in which the stages decide."""
         return [
             self.with_changes(name=f"{self.name}/{stage}", method="checkpoint", view=stage, target=stage)
             for stage in STAGES
         ]
 
     def options(self) -> dict[str, Any]:
-        """All values by their bare names, without the tables they stand in."""
+        """All values by their bare names, without tables."""
         values = self.model_dump()
         in_tables = {option: value for table in TABLES for option, value in values.pop(table).items()}
         return in_tables | values
 
     def recorded(self) -> dict[str, Any]:
-        """The values as the record of a run keeps them: those that tell one run from another."""
+        """The values that the record of a run stores: those that identify a run."""
         return self.model_dump(exclude={"model": {"base_model"}})
 
     @classmethod
@@ -158,9 +158,9 @@ class Recipe(Options):
         return validated(cls, _placed({}, options), f"recipe {options.get('name', '')}".rstrip())
 
     def with_changes(self, **options: Any) -> Self:
-        """The same recipe with other values, by their bare names; None leaves a value as it is.
+        """The same recipe with other values, by their bare names; None does not change a value.
 
-        A backbone takes the place of ``scratch``, and forgets the ``base_model`` of the backbone before it.
+        A new backbone removes ``scratch``, and the ``base_model`` of the previous backbone.
 
         Raises:
             InputError: an unknown name, or a value out of range.
@@ -175,7 +175,7 @@ class Recipe(Options):
 
 
 def option_named(key: str) -> str:
-    """The full name of an option, with its table: ``epochs`` -> ``optimizer.epochs``; full names stay as they are.
+    """The full name of an option, with its table: ``epochs`` -> ``optimizer.epochs``; full names do not change.
 
     Raises:
         InputError: there is no such option.
@@ -191,15 +191,15 @@ def option_named(key: str) -> str:
 
 
 def is_recorded_folder(checkpoint: str | None) -> bool:
-    """Whether a name is one by which records name folders: the folder's own name, and the digest of its weights."""
+    """Whether a name is that of a folder in a record: the name of the folder and the digest of its weights."""
     return bool(checkpoint and re.fullmatch(r"[^/]+@[0-9a-f]{12}", checkpoint))
 
 
 def validated(cls: type[RecipeT], values: Mapping[str, Any], where: str) -> RecipeT:
-    """A recipe of these values.
+    """The recipe with these values.
 
     Raises:
-        InputError: they are none; the message is one line that begins with ``where`` and names the first wrong key.
+        InputError: a key or value is wrong; the message starts with ``where`` and names the first wrong key.
     """
     try:
         return cls.model_validate(values)
@@ -215,12 +215,12 @@ def full_names() -> dict[str, str]:
 
 def defaults() -> dict[str, Any]:
     """Bare name -> default of each option that has one."""
-    fields = [*Recipe.model_fields.items(), *(each for table in TABLES.values() for each in table.model_fields.items())]
+    fields = [*Recipe.model_fields.items(), *(item for table in TABLES.values() for item in table.model_fields.items())]
     return {key: field.default for key, field in fields if key not in TABLES and not field.is_required()}
 
 
 def _placed(values: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """The values with options put into the tables they belong to."""
+    """The values with the options inserted into their tables."""
     placed = {key: dict(value) if key in TABLES else value for key, value in values.items()}
     for name, value in options.items():
         table, _, option = option_named(name).rpartition(".")
@@ -235,7 +235,7 @@ TOP_LEVEL = ("name", "seed", "precision")
 
 
 def describe(error: "ValidationError") -> str:
-    """The first thing that is wrong: its key with the table, and what would be right."""
+    """The first error: its key with the table, and what would be right."""
     first: Any = error.errors(include_url=False)[0]
     key = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
@@ -245,7 +245,7 @@ def describe(error: "ValidationError") -> str:
     message = first["msg"].removeprefix("Value error, ").replace("Input should be", "it should be")
     if not key:
         return message
-    # Of a table as a whole the message says which of its keys.
+    # An error of a whole table names its keys in the message.
     table = key in TABLES or key == "model.scratch"
     return f"[{key}]: {message}" if table else f"{key} is {first['input']!r}: {message}"
 

@@ -1,7 +1,7 @@
-"""Reads recipes: TOML files, those of the repository by their names, and the records of runs.
+"""Reads recipes from TOML files, by their names in the repository, and from the records of runs.
 
-Files and records of earlier versions still load. Until version 1 a recipe had no tables, other names, and options that
-this version no longer has.
+Files and records of earlier versions still load. Before version 1, recipes had no tables, other names, and options that
+no longer exist.
 """
 
 import tomllib
@@ -20,7 +20,7 @@ RECORD = "run.json"
 
 
 def recipe_files() -> dict[str, Path]:
-    """The recipes of the repository: name -> file."""
+    """The recipes of the repository: a dictionary from name to file."""
     return {file.stem: file for file in sorted(RECIPES.glob("*/*.toml"))}
 
 
@@ -28,12 +28,12 @@ def load_recipe(path: str | Path) -> Recipe:
     """Reads a recipe.
 
     Args:
-        path: a TOML file, the name of a recipe of the repository, a ``run.json``, or the model folder that holds one.
-            A record names folders by their digest, see :func:`require_folders`.
+        path: a TOML file, the name of a recipe of the repository, a ``run.json``, or a model folder with one. A record
+            names folders by their digest, see :func:`require_folders`.
 
     Raises:
-        InputError: there is no such file, it is no TOML or no record, or its recipe has an unknown key, a wrong value,
-            or an option that this version no longer has.
+        InputError: there is no such file, it is not TOML or not a record, or its recipe has an unknown key, a wrong
+            value, or an option that no longer exists.
     """
     file = Path(path)
     if not file.is_file():
@@ -48,7 +48,7 @@ def load_recipe(path: str | Path) -> Recipe:
 
 
 def require_folders(recipe: Recipe, where: str) -> None:
-    """Raises InputError where a recipe names a folder by its digest, as records do: only the user knows where it is."""
+    """Raises InputError where a recipe names a folder by its digest: only the user knows where that folder is."""
     backbone, teachers, nli = recipe.model.backbone, recipe.distillation.teachers, recipe.augmentation.nli
     if is_recorded_folder(backbone):
         raise InputError(f"{where}: started from {backbone}, a folder's name and digest; name it by --backbone")
@@ -90,7 +90,7 @@ def _of_record(file: Path) -> dict[str, Any]:
     return values
 
 
-# Old name -> where the value stands now.
+# Old name -> full name.
 MOVED: Mapping[str, str] = {
     "config": "data.config",
     "view": "data.view",
@@ -119,7 +119,7 @@ MOVED: Mapping[str, str] = {
     "nli_pairs": "augmentation.nli_pairs_per_row",
     "replaced": "augmentation.context_negatives",
 }
-# Options that this version no longer has, with the value that switched each of them off.
+# Options that no longer exist, with the value that switched each of them off.
 RETIRED: Mapping[str, Any] = {
     "mixed_views": [],
     "patience": None,
@@ -132,43 +132,43 @@ RETIRED: Mapping[str, Any] = {
     "embedder": None,
     "fgm": 0.0,
 }
-FROZEN = "frozen"  # true for what is now the method "kernel"
+FROZEN = "frozen"  # its value true is now the method "kernel"
 
 
 class RecordedRecipe(Recipe):
     """The recipe of a record.
 
     Attributes:
-        retired: options that it set and this version no longer has; such a run cannot be trained again.
+        retired: options that the record sets and that no longer exist; such a run cannot be trained again.
     """
 
     retired: dict[str, Any] = {}
 
     def options(self) -> dict[str, Any]:
-        """All values by their bare names; retired options only where they were set."""
+        """All values by their bare names, with the retired options that were set."""
         values = super().options()
         return values | values.pop("retired")
 
     def recorded(self) -> dict[str, Any]:
-        """As of a recipe; retired options only where they were set, so that other recipes compare as equal."""
+        """The values that the record stores, with retired options only where they were set."""
         values = super().recorded()
         return values if self.retired else {key: value for key, value in values.items() if key != "retired"}
 
 
 def recorded_recipe(values: Mapping[str, Any]) -> RecordedRecipe:
-    """The recipe that a record holds, whatever version wrote it.
+    """The recipe of a record of any version.
 
     Raises:
-        pydantic.ValidationError: the values are no recipe.
+        pydantic.ValidationError: the values are not a recipe.
     """
     current, retired = upgraded(values)
     return RecordedRecipe.model_validate({**current, "retired": retired} if retired else current)
 
 
 def upgraded(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The values of a recipe in their tables, and the retired options that were set; those of today stay as they are.
+    """The values of a recipe of any version in their tables, and the retired options that were set.
 
-    What no version has ever had stays where it is, so that the check of the recipe names it.
+    Unknown keys stay where they are, so that validation names them.
     """
     if any(key in TABLES for key in values):
         return dict(values), {}

@@ -15,7 +15,7 @@ Fraction = Annotated[float, Field(ge=0, lt=1)]
 Strength = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 LearningRate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
-# The values that an option may take, where these are names of the data set.
+# The values of options that name parts of the data set.
 ALLOWED: Mapping[str, Sequence[str]] = {
     "data.config": CONFIGS,
     "data.view": (*VIEWS, HIERARCHICAL),
@@ -25,21 +25,22 @@ ALLOWED: Mapping[str, Sequence[str]] = {
 
 
 class Options(BaseModel):
-    """Values that cannot be changed, of the types that are written here, and no others."""
+    """Immutable options with strict types; unknown options are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 class DataOptions(Options):
-    """The table ``[data]``: which rows are read, and what is predicted.
+    """The table ``[data]``: the rows and the labels.
 
     Attributes:
         config: the config of the data set.
-        view: the utterances that a row is read as, see ``contradiction.inputs.views``. The hierarchical method needs
+        view: the utterances that the model reads, see ``contradiction.inputs.views``. The hierarchical method needs
             none: each of its stages reads the view of its category.
-        target: a category to tell from all other rows, instead of all labels of the config.
-        bot: ``eva`` or ``plato``, to train and validate on the rows of this bot alone.
-        train_fraction: the fraction of the training rows that is read, see ``contradiction.training.augmentation``.
+        target: a category; the labels are then this category and all other rows.
+        bot: ``eva`` or ``plato``: train and validate only on the rows of this bot.
+        train_fraction: the fraction of the training rows to use, see
+            :func:`contradiction.training.augmentation.fraction_of`.
     """
 
     config: str
@@ -79,18 +80,18 @@ class ModelOptions(Options):
     """The table ``[model]``: the method and the encoder. It has exactly one of ``backbone`` and ``scratch``.
 
     Attributes:
-        method: ``checkpoint`` fine-tunes one encoder. ``hierarchical`` fine-tunes one for each category, on the view of
-            its name. ``kernel`` fine-tunes nothing: it fits kernel ridge regression to the encoder's embeddings and to
-            n-grams, see ``contradiction.methods.kernel_regression``; most other options then have no place.
+        method: ``checkpoint`` fine-tunes one encoder. ``hierarchical`` fine-tunes one for each category, on the view
+            of that name. ``kernel`` fits kernel ridge regression to n-grams and to embeddings of the encoder, without
+            fine-tuning, see ``contradiction.methods.kernel_regression``; most other options do not apply to it.
         backbone: Hub id or folder of a pre-trained encoder.
-        base_model: Hub id of what a backbone in a folder is a copy or a pruned form of, for the model card. The
-            folder's own record comes first, see ``contradiction.training.record``. Two runs that differ in nothing
-            else are the same run.
-        scratch: the size of an encoder that starts from random weights instead.
-        dropout: replaces the backbone's own rate.
-        freeze_embeddings: leave the embeddings of tokens as they are. Rare tokens then keep what the backbone knows of
-            them, and a step is faster where the vocabulary is large.
-        max_length: tokens that are read at most; longer inputs are cut from the left.
+        base_model: Hub id of the model of which a backbone in a folder is a copy or a pruned form, for the model card.
+            A record in the folder comes first, see ``contradiction.training.record``. The option does not make two
+            runs different.
+        scratch: the size of an encoder with random weights, instead of a backbone.
+        dropout: replaces the dropout rate of the backbone.
+        freeze_embeddings: do not train the token embeddings. Rare tokens then keep their embeddings, and a step is
+            faster with a large vocabulary.
+        max_length: the maximum number of tokens; longer inputs are cut from the left.
     """
 
     method: str = "checkpoint"
@@ -130,14 +131,14 @@ class OptimizerOptions(Options):
 
     Attributes:
         epochs: passes over the training rows.
-        batch_size: rows of a step, over all processes together.
+        batch_size: the rows of a step, over all processes.
         learning_rate: the peak rate, after warm-up.
         head_learning_rate: the peak rate of the pooler and the classification head, which start from random weights;
             by default the same.
-        warmup_ratio: the fraction of all steps in which the rate rises.
-        weight_decay: of all but biases and normalisation weights.
-        ema: the decay of an exponential moving average of the weights; the averaged weights are then validated and
-            kept. 0 averages nothing.
+        warmup_ratio: the fraction of the steps in which the rate rises.
+        weight_decay: applies to all weights but biases and normalisation weights.
+        ema: the decay of an exponential moving average of the weights, which is then validated and saved. 0 uses the
+            weights themselves.
         checkpoint: which epoch is kept, the ``best`` by macro-F1 on validation or the ``last``. Macro-F1 on a few rare
             rows is noisy, so with a rate that falls to zero the last is often the better choice.
     """
@@ -168,17 +169,17 @@ class LossOptions(Options):
 
 
 class DistillationOptions(Options):
-    """The table ``[distillation]``: what is learnt from teachers beside the labels.
+    """The table ``[distillation]``: the teachers, and their weight beside the labels.
 
     Attributes:
         teachers: folders or Hub ids of trained detectors with the same labels; the student learns the mean of their
             probabilities, see ``contradiction.training.distillation``.
         ngram_teacher_weight: the weight of a linear model of n-grams in that mean, see
             ``contradiction.training.distillation``; 1 where there are no other teachers.
-        weight: how much the teachers count in the loss; the labels count the rest.
-        temperature: softens the probabilities that are compared.
-        transfer_per_row: how many conversations without a label to make of the parts of each training row, for the
-            student to learn from its teachers alone, see ``contradiction.training.augmentation``.
+        weight: the weight of the teachers in the loss; the labels have the rest.
+        temperature: softens the probabilities of teacher and student.
+        transfer_per_row: the number of unlabelled conversations to make from parts of each training row, which the
+            student learns only from its teachers, see ``contradiction.training.augmentation``.
     """
 
     teachers: list[str] = []
@@ -190,27 +191,27 @@ class DistillationOptions(Options):
     @model_validator(mode="after")
     def _weights_of_teachers_sum_to_one(self) -> Self:
         if self.ngram_teacher_weight and bool(self.teachers) == (self.ngram_teacher_weight == 1):
-            right = "below 1, so that the teachers keep the rest" if self.teachers else "1 without other teachers"
+            right = "below 1, because the other teachers have the rest" if self.teachers else "1 without other teachers"
             raise ValueError(f"ngram_teacher_weight {self.ngram_teacher_weight:g} must be {right}")
         if self.transfer_per_row and not self.has_teachers:
-            raise ValueError("transfer_per_row makes rows that have no labels; name the teachers to learn them from")
+            raise ValueError("transfer_per_row makes rows without labels; name teachers to learn them from")
         return self
 
     @property
     def has_teachers(self) -> bool:
-        """Whether there is anything to learn from beside the labels."""
+        """Whether the student learns from teachers beside the labels."""
         return bool(self.teachers or self.ngram_teacher_weight)
 
 
 class AugmentationOptions(Options):
-    """The table ``[augmentation]``: rows with a label that are read beside those of the training split.
+    """The table ``[augmentation]``: labelled rows in addition to those of the training split.
 
     Attributes:
-        nli: a data repo that ``cdconv data nli`` wrote; its pairs are read as conversations, see
+        nli: a data repo that ``cdconv data nli`` wrote; its pairs become conversations, see
             ``contradiction.training.augmentation``.
-        nli_pairs_per_row: how many of them for each training row.
-        context_negatives: how many rows to make of each one labelled history, with the first turn of another row and
-            the label non-contradiction, see ``contradiction.training.augmentation``.
+        nli_pairs_per_row: the number of pairs for each training row.
+        context_negatives: the number of copies of each row labelled history, with the first turn of another row and the
+            label non-contradiction, see ``contradiction.training.augmentation``.
         crossed: read the training split of the crossed chats too, see ``contradiction.training.crossed_rows``.
     """
 

@@ -1,4 +1,4 @@
-"""``run.json``: what a run was asked to do, with what, on what, and what came out of it."""
+"""``run.json``: the request of a run, its results, and the hardware and versions that it used."""
 
 import logging
 import os
@@ -22,23 +22,23 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 NAME = "run.json"
-PRUNED = "prune.json"  # of a backbone whose vocabulary was cut
+PRUNED = "prune.json"  # the record of a backbone with a pruned vocabulary
 PACKAGES = ("torch", "transformers", "datasets", "accelerate", "tokenizers")
 
 
 def read(folder: str | Path) -> dict[str, Any]:
-    """The record of a model folder; empty where there is none."""
+    """The record of a model folder; empty without one."""
     return _read(Path(folder) / NAME)
 
 
 def of_model(model: str | Path, name: str = NAME) -> dict[str, Any]:
-    """The record of a model, a folder or a Hub id; empty where there is none, or it cannot be fetched.
+    """The record of a model, a folder or a Hub id; empty without one, and where the Hub cannot be reached.
 
-    Where it may be there and cannot be fetched, a warning says so.
+    A warning says that the Hub could not be reached.
 
     Args:
-        model: one that has been loaded, or is to be: what is no folder is asked for on the Hub.
-        name: of the file that holds the record.
+        model: a folder or a Hub id.
+        name: the file name of the record.
     """
     if Path(model).is_dir():
         return _read(Path(model) / name)
@@ -49,15 +49,15 @@ def of_model(model: str | Path, name: str = NAME) -> dict[str, Any]:
         return {}
     try:
         return read_json(file) if file else {}
-    except InputError:  # somebody's file of that name, which is no record
+    except InputError:  # a file of that name that is no record
         return {}
 
 
 @cache
 def _warn_once(model: str) -> None:
     logging.getLogger(__name__).warning(
-        "%s: the Hub cannot be asked for its record, so it counts as trained on nothing known; "
-        "`hf download %s` fetches what there is, once there is a connection",
+        "%s: its record cannot be fetched from the Hub, so its training data is unknown; `hf download %s` fetches the "
+        "record once there is a connection",
         model,
         model,
     )
@@ -68,28 +68,28 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def request(folder: str | Path) -> dict[str, Any] | None:
-    """What the run of a folder was asked to do; None where nothing is recorded.
+    """The request of the run of a folder; None without a record.
 
-    Options that recipes have got since it was recorded stand there with their defaults, so that requests compare.
+    Recipe options that are newer than the record have their defaults, so that requests can be compared.
     """
     request = read(folder).get("request")
     try:
         return {**request, "recipe": recipe(request).recorded()} if request else None
-    except InputError:  # of a version whose recipes had other options: then it is another request
+    except InputError:  # a version with other options wrote it: it is another request
         return request
 
 
 def recipe(request: Mapping[str, Any]) -> RecordedRecipe:
-    """The recipe of a recorded request, whatever version wrote it.
+    """The recipe of a recorded request of any version.
 
     Raises:
-        InputError: it holds no recipe, or one of a later version.
+        InputError: the request holds no recipe, or one of a later version.
     """
     return recipe_of(request.get("recipe"))
 
 
 def recipe_of(values: object) -> RecordedRecipe:
-    """The recipe that a record keeps as these values; see :func:`recipe`."""
+    """The recipe with these recorded values; see :func:`recipe`."""
     if not isinstance(values, Mapping):
         raise InputError("the record of the run holds no recipe")
     try:
@@ -99,50 +99,50 @@ def recipe_of(values: object) -> RecordedRecipe:
 
 
 def write(folder: str | Path, *, request: dict[str, Any], progress: dict[str, Any], model: "PreTrainedModel") -> None:
-    """Writes the record of a finished run beside its checkpoint; its minutes are those of the training steps alone."""
-    minutes = sum(each["seconds"] for each in progress["epochs"]) / 60
+    """Writes the record of a finished run beside its checkpoint; ``minutes`` counts only the training steps."""
+    minutes = sum(epoch["seconds"] for epoch in progress["epochs"]) / 60
     _write(folder, request, progress, minutes, model.num_parameters(), hardware(str(model.device)))
 
 
 def write_fitted(
     folder: str | Path, *, request: dict[str, Any], result: dict[str, Any], minutes: float, parameters: int, device: str
 ) -> None:
-    """Writes the record of a detector that was fitted at once, with nothing trained in steps; minutes of all of it."""
+    """Writes the record of a detector that was fitted without training steps; ``minutes`` counts all of the fit."""
     _write(folder, request, result, minutes, parameters, hardware(device))
 
 
 def write_stages(folder: str | Path, *, request: dict[str, Any], stages: Sequence[str]) -> None:
-    """Writes the record of a hierarchical model from those of its stages, which are sub-folders."""
+    """Writes the record of a hierarchical model from the records of its stages, which are subfolders."""
     runs = {stage: read(Path(folder) / stage) for stage in stages}
     minutes, parameters = (sum(run[key] for run in runs.values()) for key in ("minutes", "parameters"))
-    first = runs[stages[0]]  # the others start from the same
+    first = runs[stages[0]]  # all stages start from the same backbone
     result = {"stages": runs, **{key: first.get(key) for key in ("base_model", "revisions", "ancestors")}}
     _write(folder, request, result, minutes, parameters, runs[stages[0]]["hardware"])
 
 
 def write_soup(folder: str | Path, runs: Sequence[dict[str, Any]]) -> None:
-    """Writes the record of a mean of models from theirs; its request is the first one's with the recipes of all."""
+    """Writes the record of a soup from those of its members; its request is the first one's with all recipes."""
     first = runs[0]
-    request = {**first["request"], "soup": [each["request"]["recipe"] for each in runs]}
-    minutes = sum(each["minutes"] for each in runs)
-    ancestors = [each for run in runs for each in run.get("ancestors", [])]
+    request = {**first["request"], "soup": [run["request"]["recipe"] for run in runs]}
+    minutes = sum(run["minutes"] for run in runs)
+    ancestors = [training for run in runs for training in run.get("ancestors", [])]
     result = {"soup": list(runs), **{key: first.get(key) for key in ("base_model", "revisions")}}
-    result["ancestors"] = [each for index, each in enumerate(ancestors) if each not in ancestors[:index]]
+    result["ancestors"] = [training for index, training in enumerate(ancestors) if training not in ancestors[:index]]
     _write(folder, request, result, minutes, first["parameters"], first["hardware"])
 
 
 def write_ensemble(folder: str | Path, runs: Sequence[dict[str, Any]], ancestors: Sequence[dict[str, Any]]) -> None:
     """Writes the record of an ensemble from those of its members; its request is the first one's with all recipes."""
     first = runs[0]
-    request = {key: each for key, each in first["request"].items() if key != "soup"}
-    request["ensemble"] = [each["request"]["recipe"] for each in runs]
-    minutes, parameters = (sum(each[key] for each in runs) for key in ("minutes", "parameters"))
+    request = {key: value for key, value in first["request"].items() if key != "soup"}
+    request["ensemble"] = [run["request"]["recipe"] for run in runs]
+    minutes, parameters = (sum(run[key] for run in runs) for key in ("minutes", "parameters"))
     result = {"ensemble": list(runs), "ancestors": list(ancestors)}
     _write(folder, request, result, minutes, parameters, first["hardware"])
 
 
 def members(run: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The records of the runs that a soup or an ensemble is made of; none for a single run."""
+    """The records of the members of a soup or an ensemble; none for a single run."""
     return [*run.get("soup", []), *run.get("ensemble", [])]
 
 
@@ -164,7 +164,7 @@ def _write(
 
 
 def hardware(device: str) -> str:
-    """What it ran on, in words."""
+    """The name of the hardware."""
     import torch
 
     if device.startswith("cuda"):
@@ -174,25 +174,25 @@ def hardware(device: str) -> str:
 
 
 def commit() -> str | None:
-    """The commit of the code, with a + where the tree had changes; None outside a checkout."""
+    """The commit of the code, with a + for uncommitted changes; None outside a checkout."""
     folder = Path(__file__).resolve().parents[2]
-    if not (folder / ".git").exists():  # installed somewhere inside another repository
+    if not (folder / ".git").exists():  # the package is installed, maybe inside another repository
         return None
     try:
-        found = subprocess.run(
+        result = subprocess.run(
             ["git", "describe", "--always", "--abbrev=12", "--dirty=+", "--exclude=*"],
             cwd=folder, capture_output=True, text=True, timeout=10,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return found.stdout.strip() or None
+    return result.stdout.strip() or None
 
 
 def base_model_of_recipe(recipe: Recipe) -> str | None:
-    """The Hub id of a recipe's backbone, or of what that is made from; None where nothing says so.
+    """The Hub id of a recipe's backbone, or of the model that the backbone was made from; None where it is unknown.
 
-    A folder that training or pruning wrote has a record, which says what it was made from. What the recipe says counts
-    for other folders only: it cannot know from what the one that it names was made in the end.
+    A folder that training or pruning wrote has a record, which names its base model. The ``base_model`` of the recipe
+    is used only for other folders.
     """
     if not recipe.model.backbone:
         return None
@@ -204,13 +204,13 @@ def base_model_of_recipe(recipe: Recipe) -> str | None:
 
 
 def base_model_of_run(run: Mapping[str, Any]) -> str | None:
-    """The same of a recorded run."""
+    """The Hub id of the base model of a recorded run; None where it is unknown."""
     values, _ = upgraded(run.get("request", {}).get("recipe", {}))
     return run.get("base_model") or _hub_id(values.get("model", {}).get("backbone"))
 
 
 def _hub_id(backbone: str | None) -> str | None:
-    # The records of folders hold a name and a digest, older ones a path.
+    # For a folder, a record has its name and digest; older records have its path.
     if backbone and backbone.count("/") == 1 and not backbone.startswith(".") and not Path(backbone).exists():
         return backbone
     return None

@@ -1,4 +1,4 @@
-"""The folder of a run: its request, whether it is free, begun or finished, the saved state, and its completion.
+"""The folder of a run: its request, its saved state, and whether the run is new, unfinished or finished.
 
 The subfolder ``state`` holds what ``accelerate`` saves (weights, optimizer, schedule, random states, averaged weights),
 ``progress.json``, and, inside an epoch, a ``position-N.json`` for each process. A run continues from it as if it had
@@ -28,50 +28,49 @@ if TYPE_CHECKING:
     from accelerate import Accelerator
     from datasets import Dataset
 
-# In the working folder of a run: what its teachers say of its rows.
-TAUGHT = "teachers.npy"
+TEACHER_PROBABILITIES = "teachers.npy"  # the cache in the working folder of a run
 
 
 def request(recipe: Recipe, data: str | Path, rows: "Mapping[str, Dataset] | None" = None) -> dict[str, Any]:
-    """What a run is asked to do, as its record keeps it.
+    """The request of a run, as its record stores it: the recipe and the fingerprint of the data.
 
-    Two runs with equal requests end with equal weights, if :func:`conditions` are equal too, and as far as
-    ``contradiction.training.accelerators`` promises.
+    Two runs with equal requests and equal :func:`conditions` produce equal weights, within the limits that
+    :func:`contradiction.training.accelerators.deterministic` describes.
 
     Args:
-        recipe: of the run.
-        data: its data repo.
-        rows: what :func:`read` gives, where that has been read.
+        recipe: the recipe of the run.
+        data: the data repo.
+        rows: the result of :func:`read`, where the caller has read the rows already.
 
     Raises:
-        InputError: the backbone or a teacher has seen rows that the run is to be tested on.
+        InputError: the backbone or a teacher was trained on test rows of this run.
     """
     rows = rows or read(recipe, data)
     values = recipe.recorded()
     values["model"]["backbone"] = name_with_digest(recipe.model.backbone)
     values["distillation"]["teachers"] = [name_with_digest(teacher) for teacher in recipe.distillation.teachers]
-    nli, beside = recipe.augmentation.nli, {}
+    nli, fingerprints = recipe.augmentation.nli, {}
     if nli:
         pairs = fingerprint(load_split(nli, "nli", "train"))
         if (folder := Path(nli)).is_dir():
             values["augmentation"]["nli"] = f"{folder.resolve().name}@{pairs[:12]}"
-        else:  # what lies under a Hub id may change, so its content stands beside the name
-            beside = {"nli": pairs}
+        else:  # the content of a Hub repo may change, so the request has its fingerprint too
+            fingerprints = {"nli": pairs}
     name = name_of(data)
     leakage.check_sources(recipe, name)
-    return {"recipe": values, "data": fingerprint(*rows.values()), "data_name": name, **beside}
+    return {"recipe": values, "data": fingerprint(*rows.values()), "data_name": name, **fingerprints}
 
 
 def conditions(recipe: Recipe, deterministic: bool = False) -> dict[str, Any]:
-    """What else the weights of a run depend on: it is not asked for in a recipe, and stands beside the request.
+    """What the weights of a run depend on beside its request: determinism, and the commits of models on the Hub.
 
     Args:
-        recipe: names the backbone and the teachers; of those on the Hub the commits count, where they are known.
-        deterministic: see ``contradiction.training.accelerators``.
+        recipe: names the backbone and the teachers.
+        deterministic: see :func:`contradiction.training.accelerators.deterministic`.
     """
-    names = [each for each in leakage.sources(recipe) if not Path(each).is_dir()]
-    found = {name: revision(name) for name in names}
-    return {"deterministic": deterministic, "revisions": {name: each for name, each in found.items() if each}}
+    names = [name for name in leakage.sources(recipe) if not Path(name).is_dir()]
+    commits = {name: revision(name) for name in names}
+    return {"deterministic": deterministic, "revisions": {name: commit for name, commit in commits.items() if commit}}
 
 
 def read(recipe: Recipe, data: str | Path) -> dict[str, "Dataset"]:
@@ -80,10 +79,10 @@ def read(recipe: Recipe, data: str | Path) -> dict[str, "Dataset"]:
 
 
 def partial_of(out: Path) -> Path:
-    """The working folder of a run, beside the one that it becomes.
+    """The working folder of a run, beside the finished one.
 
     Raises:
-        InputError: ``out`` has no name, as ``.`` or ``/``.
+        InputError: ``out`` has no name, for instance ``.`` or ``/``.
     """
     if not out.name:
         raise InputError(f"{out}: names no new folder; name one inside it, for instance {out / 'run'}")
@@ -91,33 +90,33 @@ def partial_of(out: Path) -> Path:
 
 
 def finished(out: Path, request: dict[str, Any], resume: bool) -> bool:
-    """Whether the run is over already, so that nothing is left to resume.
+    """Whether the run is finished, so that there is nothing to resume.
 
-    What a kill in its last moment left of the working folder goes.
+    Removes a working folder that a killed process left behind after the run was finished.
 
     Raises:
-        InputError: ``out`` is there, and it is not to be resumed or is another run.
+        InputError: ``out`` exists, and ``resume`` is false or ``out`` is another run.
     """
     if not out.exists():
         return False
     if resume and record.request(out) == request:
         work = partial_of(out)
         if record.request(work) == request:
-            shutil.rmtree(work, ignore_errors=True)  # another process of the run may be at it too
+            shutil.rmtree(work, ignore_errors=True)  # another process of the run may do the same
         return True
     raise InputError(f"{out}: exists already; remove it, or name another folder")
 
 
 def claim(work: Path, request: dict[str, Any], resume: bool, conditions: dict[str, Any]) -> None:
-    """Makes the working folder of a run, or checks that the one there belongs to this run.
+    """Creates the working folder of a run, or checks that an existing one belongs to this run.
 
     Raises:
-        InputError: the folder holds an unfinished run, and it is not to be resumed, is another, or began under other
+        InputError: the folder holds an unfinished run, and ``resume`` is false, or the run has another request or other
             conditions.
     """
     files.restore_folders(work)
-    # Without the state of an epoch, a finished stage, or the answers of teachers there is nothing to lose.
-    if any(any(work.glob(each)) for each in ("**/state", f"*/{record.NAME}", TAUGHT)):
+    # Without a saved state, a finished stage, or teacher probabilities there is nothing to lose.
+    if any(any(work.glob(pattern)) for pattern in ("**/state", f"*/{record.NAME}", TEACHER_PROBABILITIES)):
         if not resume:
             raise InputError(f"{work}: an unfinished run; --resume continues it, or remove it")
         if record.request(work) != request:
@@ -131,15 +130,15 @@ def claim(work: Path, request: dict[str, Any], resume: bool, conditions: dict[st
 
 
 def _check_conditions(work: Path, conditions: dict[str, Any]) -> None:
-    """Raises InputError where an unfinished run began under others; what it does not record may be anything."""
-    begun = record.read(work)
-    if (was := begun.get("deterministic", conditions["deterministic"])) != conditions["deterministic"]:
+    """Raises InputError where an unfinished run began under other conditions; unrecorded conditions match any value."""
+    started = record.read(work)
+    if (was := started.get("deterministic", conditions["deterministic"])) != conditions["deterministic"]:
         raise InputError(
             f"{work}: the unfinished run began {'with' if was else 'without'} --deterministic; resume it so, or "
             "remove it"
         )
     for name, now in conditions["revisions"].items():
-        if (was := begun.get("revisions", {}).get(name, now)) != now:
+        if (was := started.get("revisions", {}).get(name, now)) != now:
             raise InputError(
                 f"{work}: the unfinished run began with {name} at commit {was[:12]}, and it stands at {now[:12]} now; "
                 "remove the run, or fetch that commit into a folder and train from there"
@@ -147,26 +146,26 @@ def _check_conditions(work: Path, conditions: dict[str, Any]) -> None:
 
 
 def complete(folder: Path, validation: "Dataset") -> None:
-    """Adds to a model folder its decision rule, chosen on validation, and its manifest; an NLI model gets no rule.
+    """Adds the decision rule, chosen on validation, and the manifest to a model folder; an NLI model gets no rule.
 
-    Of several processes only the main one is here. A run that is killed here comes here again on resume.
+    Only the main process calls this function. A run that is killed here repeats it after a resume.
 
     Args:
-        folder: with the final weights and their record.
-        validation: the rows that its checkpoints were chosen on.
+        folder: the model folder with the final weights and their record.
+        validation: the rows that the checkpoint was chosen on.
     """
     if task_with(validation.features["label"].names) != "nli":  # an NLI model is a start, not a detector
         calibrate(folder, validation)
     write_manifests(folder)
 
 
-# torch.save raises a bare RuntimeError when the disk is full; these stand in its words.
+# torch.save raises a plain RuntimeError when the disk is full; its message contains one of these.
 TORCH_CANNOT_WRITE = ("inline_container", "PytorchStreamWriter", "iostream error")
 
 
 @dataclass
 class Progress:
-    """What a run has reached: one entry an epoch, and the best validation macro-F1 with its epoch (from 1)."""
+    """The progress of a run: one entry for each epoch, and the best validation macro-F1 with its epoch (from 1)."""
 
     epochs: list[dict[str, Any]] = field(default_factory=list)
     best_epoch: int = 0
@@ -175,7 +174,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Position:
-    """Where a process stands inside an epoch: steps done, the loss summed over its own rows, and seconds spent."""
+    """The position of a process inside an epoch: finished steps, the summed loss of its rows, and seconds."""
 
     steps: int = 0
     loss: float = 0.0
@@ -183,26 +182,26 @@ class Position:
     seconds: float = 0.0
 
     def after(self, loss: float, rows: int, seconds: float) -> "Position":
-        """Where it stands one step later, ``seconds`` after the epoch began."""
+        """The position after one more step, ``seconds`` after the start of the epoch."""
         return Position(self.steps + 1, self.loss + loss, self.rows + rows, seconds)
 
 
 def keep(accelerator: "Accelerator", work: Path, progress: Progress, position: Position | None = None) -> None:
-    """Saves all that the next step depends on, under a temporary name, then renames it.
+    """Saves the training state under a temporary name, then renames it.
 
     Args:
-        accelerator: has prepared all that is to be saved.
+        accelerator: the accelerator that has prepared the objects to save.
         work: the working folder of the run.
-        progress: the epochs done.
-        position: inside the next one; None between two epochs.
+        progress: the finished epochs.
+        position: the position inside the next epoch; None between two epochs.
 
     Raises:
-        InputError: it cannot be written; the state before stays.
+        InputError: the state cannot be written; the previous one stays.
     """
     fresh, number = work / ".state.partial", accelerator.process_index
     with writing(work):
         if accelerator.is_main_process:
-            shutil.rmtree(fresh, ignore_errors=True)  # of a process that was killed while it wrote
+            shutil.rmtree(fresh, ignore_errors=True)  # a killed process may have left it
         accelerator.wait_for_everyone()
         try:
             accelerator.save_state(str(fresh))
@@ -210,20 +209,20 @@ def keep(accelerator: "Accelerator", work: Path, progress: Progress, position: P
                 files.write_json(fresh / f"position-{number}.json", asdict(position))
             accelerator.wait_for_everyone()
             if accelerator.is_main_process:
-                kept = {**asdict(progress), "processes": accelerator.num_processes}
-                files.write_json(fresh / "progress.json", kept)
+                values = {**asdict(progress), "processes": accelerator.num_processes}
+                files.write_json(fresh / "progress.json", values)
                 files.replace_folder(fresh, work / "state")
         except BaseException:
-            shutil.rmtree(fresh, ignore_errors=True)  # it takes room, and the disk may be full
+            shutil.rmtree(fresh, ignore_errors=True)  # the disk may be full
             raise
     accelerator.wait_for_everyone()
 
 
 def restore(accelerator: "Accelerator", work: Path) -> tuple[Progress, Position]:
-    """Puts everything back as it was kept; a fresh start where nothing is.
+    """Loads the saved training state; without one, the run starts from the beginning.
 
     Raises:
-        InputError: the state is of another number of processes, whose random states and rows are not these.
+        InputError: another number of processes saved the state; their random states and rows do not fit.
     """
     state = work / "state"
     if not state.is_dir():
@@ -232,7 +231,8 @@ def restore(accelerator: "Accelerator", work: Path) -> tuple[Progress, Position]
     processes = progress.pop("processes", accelerator.num_processes)
     if processes != accelerator.num_processes:
         raise InputError(
-            f"{state}: kept by {processes} processes, not to be resumed by {accelerator.num_processes}; start as many"
+            f"{state}: saved by {processes} processes, and {accelerator.num_processes} cannot resume it; start "
+            f"{processes}"
         )
     accelerator.load_state(str(state))
     position = state / f"position-{accelerator.process_index}.json"
@@ -241,10 +241,10 @@ def restore(accelerator: "Accelerator", work: Path) -> tuple[Progress, Position]
 
 @contextmanager
 def writing(folder: Path) -> Iterator[None]:
-    """Makes one clear line of what the libraries that write weights raise when the disk is full or refuses.
+    """Turns the errors of libraries that write weights into one clear line, for instance when the disk is full.
 
     Raises:
-        InputError: names the folder and the reason.
+        InputError: the folder cannot be written; the message names the reason.
     """
     try:
         yield
@@ -260,6 +260,6 @@ def _unwritable(folder: Path, error: Exception) -> InputError:
     free = shutil.disk_usage(folder).free / 1e6
     reason = getattr(error, "strerror", None) or str(error).strip().splitlines()[0]
     return InputError(
-        f"{folder}: cannot be written, {free:,.0f} MB are free ({reason}); finished epochs are kept: make room, then "
-        "--resume goes on"
+        f"{folder}: cannot be written, {free:,.0f} MB are free ({reason}); finished epochs are saved: make room, then "
+        "--resume continues"
     )

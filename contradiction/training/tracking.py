@@ -1,4 +1,4 @@
-"""Sends a run's curves to an experiment tracker, through accelerate's own interface."""
+"""Sends the curves of a run to an experiment tracker of accelerate."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from accelerate import Accelerator
 
 PROJECT = "cdconv"
-EVERY = 10  # steps between two entries of loss and rate
-# Trackers that accelerate knows, and the packages to install where their names differ.
+EVERY = 10  # log the loss and the learning rate every so many steps
+# The package of a tracker, where its name differs from the name in accelerate.
 PACKAGES = {"comet_ml": "comet-ml"}
 
 
 def check(name: str) -> str:
-    """The tracker's name, if it can be used.
+    """Returns the name of a tracker that can be used.
 
     Raises:
         InputError: accelerate knows no such tracker, or its package is not installed.
@@ -27,7 +27,7 @@ def check(name: str) -> str:
     from accelerate.tracking import get_available_trackers
     from accelerate.utils import LoggerType
 
-    known = sorted(str(each) for each in LoggerType if each != LoggerType.ALL)
+    known = sorted(str(logger) for logger in LoggerType if logger != LoggerType.ALL)
     if name not in known:
         raise InputError(f"--track {name}: no such tracker; there are {', '.join(known)}")
     if name not in map(str, get_available_trackers()):
@@ -36,10 +36,10 @@ def check(name: str) -> str:
 
 
 class Tracker:
-    """Takes losses a step and scores an epoch; without a tracker chosen it does nothing. All processes have one.
+    """Logs the loss of steps and the scores of epochs. All processes use one; without ``log_with`` it logs nothing.
 
     Args:
-        accelerator: made with ``log_with``, or without.
+        accelerator: the accelerator of the run.
     """
 
     def __init__(self, accelerator: "Accelerator") -> None:
@@ -47,14 +47,14 @@ class Tracker:
         self.loss, self.rows = 0.0, 0
 
     def step(self, number: int, loss: float, rows: int, rate: float) -> None:
-        """Every ``EVERY`` steps: the mean loss a row since the last entry, over all processes, and the rate.
+        """Logs, every ``EVERY`` steps, the learning rate and the mean loss of a row since the last entry.
 
-        The first entry of a run that goes on inside an epoch is the mean since then.
+        The first entry after a resume is the mean since the resume.
 
         Args:
-            number: of the step, from 1 over all epochs.
-            loss: the sum over the step's rows that this process read.
-            rows: how many these are; the last step of an epoch may have fewer.
+            number: the number of the step, from 1 over all epochs.
+            loss: the summed loss of the rows of this process.
+            rows: the number of these rows; the last step of an epoch may have fewer.
             rate: the learning rate.
         """
         if not self.accelerator.log_with:
@@ -67,7 +67,7 @@ class Tracker:
             self.loss, self.rows = 0.0, 0
 
     def epoch(self, number: int, train_loss: float, scores: Mapping[str, Any]) -> None:
-        """The scores on the validation split after step ``number``, and the mean loss of the whole epoch."""
+        """Logs the validation scores after step ``number``, and the mean loss of the epoch."""
         values = {f"validation/{name}": scores[name] for name in ("macro_f1", "accuracy")}
         self.accelerator.log({"train/epoch_loss": train_loss, **values}, step=number)
 
@@ -76,42 +76,42 @@ class Tracker:
 def tracking(
     accelerator: "Accelerator", config: Mapping[str, Any], run: str, resumed: bool = False
 ) -> Iterator[Tracker]:
-    """Opens the accelerator's trackers for a run named ``run``, and closes them however the block ends.
+    """Starts the trackers of an accelerator, and closes them when the block ends, also after an error.
 
     Args:
-        accelerator: names the trackers.
-        config: the recipe's values; nested ones get names with a dot, lists become text, those not set are left out.
-        run: the run's name, where the tracker takes one.
-        resumed: it goes on with the curves of that name, where the tracker can find them by it. Weights & Biases
-            knows a run by its id alone: there ``WANDB_RUN_ID`` and ``WANDB_RESUME=allow`` in the environment do it.
+        accelerator: the accelerator of the run.
+        config: the values of the recipe. Nested names get a dot, lists become text, and None is left out.
+        run: the name of the run, for trackers that have names.
+        resumed: continue the curves of that name, where the tracker can. Weights & Biases identifies a run by its id:
+            set ``WANDB_RUN_ID`` and ``WANDB_RESUME=allow`` in the environment.
 
     Raises:
-        InputError: a tracker cannot be started, for instance because nobody has logged in to it.
+        InputError: a tracker cannot be started, for instance without a login.
     """
     if accelerator.log_with:
         options = {"wandb": {"name": run}, "trackio": {"name": run, "resume": "allow" if resumed else "never"}}
         try:
             accelerator.init_trackers(PROJECT, config=dict(_flat(config)), init_kwargs=options)
-        except Exception as error:  # each tracker has errors of its own, and is not a part of what is trained
+        except Exception as error:  # each tracker raises errors of its own
             raise InputError(f"--track {accelerator.log_with[0]}: cannot be started ({first_line(error)})") from error
     try:
         yield Tracker(accelerator)
     finally:
-        # Not accelerator.end_training, which also ends the process group, and the next stage needs that.
-        for each in accelerator.trackers:
-            each.finish()
+        # Not accelerator.end_training: it would also end the process group, which the next stage needs.
+        for tracker in accelerator.trackers:
+            tracker.finish()
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     for name, value in values.items():
         if isinstance(value, Mapping):
             yield from _flat(value, f"{prefix}{name}.")
-        elif isinstance(value, list | tuple):  # which TensorBoard takes none of
+        elif isinstance(value, list | tuple):  # TensorBoard accepts no lists
             yield f"{prefix}{name}", ", ".join(map(str, value))
         elif value is not None:
             yield f"{prefix}{name}", value
 
 
 def folder_of(out: Path) -> Path:
-    """Where trackers that write files put them: beside the model folder, which is published as it is."""
+    """The folder for the files of trackers: beside the model folder, because all of the model folder is published."""
     return out.with_name(f"{out.name}.tracking")

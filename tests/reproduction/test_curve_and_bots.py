@@ -19,7 +19,7 @@ from contradiction.reproduction import panels
 from contradiction.reproduction.cells import cells_of
 from contradiction.reproduction.grid import finished
 from contradiction.reproduction.panels import configs_of, panels_of
-from contradiction.training.augmentation import share_of, training_rows
+from contradiction.training.augmentation import fraction_of, training_rows
 from contradiction.training.recipe_files import load_recipe
 
 OF_HALF = ", 50 % of the rows"
@@ -105,7 +105,7 @@ def test_each_share_is_held_against_n_grams_of_its_own_rows(sample_repo, encoder
         rows = load_split(sample_repo, drawn_by, "train")
         for each in beside[panel.config]:
             part = each["part"]
-            assert part["rows"] == len(share_of(rows, part["share"], part["seed"] or 0))
+            assert part["rows"] == len(fraction_of(rows, part["share"], part["seed"] or 0))
             assert part["subset"] == (f"{part['share']:g} of {drawn_by}" if part["share"] < 1 else "")
 
 
