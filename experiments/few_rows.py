@@ -1,4 +1,4 @@
-"""How many labelled rows does kernel ridge regression need? Fits it to shares of them, beside n-grams of the same rows.
+"""How many labelled rows does kernel ridge regression need? Fits it to parts of them, beside n-grams of the same rows.
 
     .venv/bin/python experiments/few_rows.py --embedder intfloat/multilingual-e5-small
 
@@ -30,7 +30,7 @@ def main() -> None:
     """Parses the arguments, fits, prints a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--embedder", required=True, help="folder or Hub id of an encoder that is not fine-tuned")
-    parser.add_argument("--shares", type=float, nargs="*", default=[0.1, 0.25, 0.5, 1.0])
+    parser.add_argument("--train-fractions", type=float, nargs="*", default=[0.1, 0.25, 0.5, 1.0])
     parser.add_argument("--config", default="4-class", choices=["4-class", "4-class-grouped"])
     parser.add_argument("--seed", type=int, default=23)
     parser.add_argument("--data", default="cdconv")
@@ -42,7 +42,7 @@ def main() -> None:
     truth = list(test["label"])
     embed = Embedder(options.embedder)
     lines = []
-    for share in options.shares:
+    for share in options.train_fractions:
         rows, held_out = (list(fraction_of(part, share, options.seed)) for part in (train, validation))
         labels = [row["label"] for row in rows]
         ngrams = linear_model(CONVERSATION, class_weight="balanced").fit(rows, labels).predict(list(test)).tolist()

@@ -200,14 +200,14 @@ def test_the_command_takes_a_model_and_then_its_evaluation(run, quick_model, sam
     assert [name for name in files if (first / name).read_bytes() != (second / name).read_bytes()] == []
     code, _, said = run(first / "evaluation.json", "--config", "2-class", "--data", sample_repo, "--out", second)
     assert (code, said.count("\n")) == (2, 1)
-    assert "keeps an evaluation on config '4-class', not '2-class'" in said
+    assert "is an evaluation on config '4-class', not '2-class'" in said
 
 
 def test_a_kept_evaluation_is_analysed_by_its_name(run, kept, sample_repo, tmp_path):
     results.add([kept], tmp_path / "kept")
     options = ["--data", sample_repo, "--out", tmp_path / "out", "--results", tmp_path / "kept"]
     code, _, said = run("quick", *options)
-    assert (code, said) == (0, "cdconv: quick is a kept evaluation on 4-class; no model is asked\n")
+    assert (code, said) == (0, "cdconv: quick is a saved evaluation on 4-class; no model is loaded\n")
     assert "<h1>quick</h1>" in (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
 
 

@@ -164,7 +164,7 @@ def test_a_rule_is_not_chosen_on_rows_that_the_model_has_seen(run, quick_model, 
     assert code == 2
     assert err == (
         f"cdconv: {folder} was trained on 4-class, whose training split holds rows of the validation split of "
-        "4-class-grouped: a rule chosen on these would be too sure; take rows that it has not seen\n"
+        "4-class-grouped: a rule chosen on them would be overconfident; choose data that it was not trained on\n"
     )
     assert (folder / CONFIG).read_bytes() == before
 

@@ -195,8 +195,8 @@ def test_what_it_cannot_be_trained_with_is_one_line(run, recipe_file, quick_mode
     with pytest.raises(InputError, match="method 'kernel' fine-tunes nothing"):
         train(load_recipe(recipe_file), data=sample_repo, out=tmp_path / "it")
     for options, said in (
-        (["--save-steps", "5"], "--save-steps has no place here"),
-        (["--track", "tensorboard"], "--track has no place here"),
+        (["--save-steps", "5"], "leave --save-steps out"),
+        (["--track", "tensorboard"], "leave --track out"),
         (["--teacher", quick_model], "remove distillation.teachers"),
         (["--backbone", quick_model], "trained on 4-class, and knows the labels of these rows"),
     ):

@@ -163,7 +163,7 @@ def test_a_cell_that_another_process_holds_is_skipped_and_the_rest_goes_on(
     with pytest.raises(SystemExit) as exit:
         cli.main()
     assert not exit.value.code
-    assert "sentence-pair-4-class-tiny-seed1: skipped, another process is at it\n" in capsys.readouterr().err
+    assert "sentence-pair-4-class-tiny-seed1: skipped, another process works on it\n" in capsys.readouterr().err
     assert [each.name for each in out.glob("*seed*.test.json")] == ["flatten-4-class-tiny-seed1.test.json"]
     assert "Missing: sentence-pair-4-class-tiny-seed1." in (out / "table4.md").read_text(encoding="utf-8")
     kill(holder)

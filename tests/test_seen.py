@@ -117,8 +117,8 @@ def test_a_figure_of_seen_rows_is_said_and_marked_and_never_published(run, quick
         else:
             assert why.startswith("was trained on 4-class, whose training")
             assert err == (
-                f"cdconv: quick {why}: the figures are too good, kept they are marked as seen, and no card or table "
-                "takes them\n"
+                f"cdconv: quick {why}: its scores are too high; they are saved with this note, and model cards and "
+                "tables leave them out\n"
             )
     [fair] = results.load(folder)
     assert (fair["config"], fair["split"]) == ("4-class", "test")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 SHIPPED = str(paths.SHIPPED)
 RESULTS = paths.RESULTS
-SHOWN_RESULTS = "models/results"  # of the checkout, wherever that lies
+SHOWN_RESULTS = "models/results"  # the default in help texts, relative to the checkout
 
 ModelOption = Annotated[
     str, typer.Option(envvar="CDCONV_MODEL", help="A model folder or Hub id.", show_default="the shipped detector")
@@ -28,16 +28,16 @@ DataOption = Annotated[str, typer.Option(help="The data repo: a folder or a Hub 
 
 
 def data_option(data: str) -> str:
-    """What names a data repo to the next command: an option after a space, or nothing where it is the usual one."""
+    """The ``--data`` option for the next command, after a space; empty for the default data repo."""
     return "" if data == DATA else f" --data {data}"
 
 
 def demand_model(model: str) -> None:
-    """Raises InputError where the shipped detector is meant and not there."""
-    # Else the path would be taken for a Hub id.
+    """Raises InputError where the shipped detector is requested and missing."""
+    # Otherwise the path would be read as a Hub id.
     if model == SHIPPED and not Path(model).exists():
         raise InputError(
-            f"{model}: the shipped detector is not there; the repository holds it, the installed package does not. "
+            f"{model}: the shipped detector is missing; only the repository contains it, not the installed package. "
             "--model takes a model folder or a Hub id"
         )
 
@@ -51,27 +51,27 @@ def show(*tables: "Table") -> None:
     """Prints tables under their titles."""
     from rich.console import Console
 
-    # Wide enough for every table where the output is no terminal, so that nothing is cut in a file.
+    # In a file, wide enough for every table.
     console = Console(width=None if sys.stdout.isatty() else 160)
     for table in tables:
         console.print(table.title, style="bold", highlight=False)
         console.print(table.rich())
 
 
-def tell_seen(result: Mapping[str, Any]) -> None:
-    """Says on stderr, in one line, that an evaluation is of rows that the detector has seen; else nothing."""
-    from contradiction.training import leakage  # which takes the recipes with it
+def warn_of_leakage(result: Mapping[str, Any]) -> None:
+    """Writes one line to stderr where the detector was trained on the evaluated rows."""
+    from contradiction.training import leakage
 
     if why := leakage.of_evaluation(result):
         typer.echo(
-            f"cdconv: {result['name']} {why}: the figures are too good, kept they are marked as seen, and no card or "
-            "table takes them",
+            f"cdconv: {result['name']} {why}: its scores are too high; they are saved with this note, and model cards "
+            "and tables leave them out",
             err=True,
         )
 
 
 def progress(title: str, *, in_bytes: bool = False) -> "Progress":
-    """A bar with the time left, on stderr; it goes away when the work is done."""
+    """A progress bar on stderr with the time left; it disappears at the end."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -83,5 +83,5 @@ def progress(title: str, *, in_bytes: bool = False) -> "Progress":
         TimeRemainingColumn(),
         console=console,
         transient=True,
-        disable=not console.is_terminal,  # in a file it would leave an empty line
+        disable=not console.is_terminal,  # a file would get an empty line
     )

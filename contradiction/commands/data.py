@@ -21,31 +21,31 @@ SourceOption = Annotated[
 
 
 def find(source: str | None, fall_back: bool = False) -> "Source":
-    """The raw file that an option names; says loudly where it is not the released one.
+    """The raw file that an option names; a note on stderr says where it is not the released file.
 
     Args:
-        source: what the option says.
-        fall_back: take the embedded sample where the released file cannot be had, and say so.
+        source: the value of the option.
+        fall_back: use the embedded sample where the released file is not available.
     """
     from contradiction.data import sources
 
     try:
-        found = sources.find(source)
+        raw = sources.find(source)
     except InputError as error:
-        if not fall_back or os.environ.get("CDCONV_FILE"):  # who names a file does not want another
+        if not fall_back or os.environ.get("CDCONV_FILE"):  # the user has named a file
             raise
         typer.echo(f"cdconv: {error}", err=True)
-        found = sources.find("sample")
-    if found.kind == "sample":
+        raw = sources.find("sample")
+    if raw.kind == "sample":
         typer.secho(
-            "NOTE: this is the embedded sample, written for this project, and not CDConv; its figures mean nothing "
-            "beyond showing the steps.", fg="yellow", bold=True, err=True,
+            "NOTE: this is the embedded sample, written for this project, and not CDConv; its scores only show how the "
+            "steps work.", fg="yellow", bold=True, err=True,
         )  # fmt: skip
-    elif found.kind == "custom":
+    elif raw.kind == "custom":
         typer.secho(
-            f"NOTE: {found.path} is not the released file; official figures do not apply.", fg="yellow", err=True
+            f"NOTE: {raw.path} is not the released file; the published scores do not apply.", fg="yellow", err=True
         )
-    return found
+    return raw
 
 
 @app.command("build")
@@ -53,17 +53,18 @@ def build(
     source: SourceOption = None,
     out: Annotated[Path, typer.Option(help="The folder to write.")] = Path(DATA),
     checklists: Annotated[
-        bool, typer.Option("--checklists", help="Also test rows with turns added, and taken away.")
+        bool,
+        typer.Option("--checklists", help="Also the checklists: test rows with turns added, and with turns removed."),
     ] = False,
 ) -> None:
     """Builds the data repo that `load_dataset("cdconv", "4-class")` reads."""
     from contradiction.data import build
     from contradiction.reports.tables import baseline_table
 
-    found = find(source)
-    made = "seven configs and four checklists" if checklists else "seven configs"
-    build.build(found, out, checklists, baseline_table())
-    typer.echo(f"{out}: {made} from {found.path}")
+    raw = find(source)
+    content = "seven configs and four checklists" if checklists else "seven configs"
+    build.build(raw, out, checklists, baseline_table())
+    typer.echo(f"{out}: {content} from {raw.path}")
 
 
 @app.command("nli")

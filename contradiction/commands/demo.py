@@ -1,4 +1,4 @@
-"""``cdconv space`` and ``cdconv demo``: the page, and the whole line up to it."""
+"""``cdconv space`` and ``cdconv demo``: the page, and all steps that lead to it."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,7 +12,7 @@ from contradiction.commands.train import run
 if TYPE_CHECKING:
     from contradiction.training.recipe import Recipe
 
-DEMO = "runs/demo"  # where what the demo makes lies
+DEMO = "runs/demo"  # the model folder of the demo
 
 
 def space(
@@ -20,7 +20,7 @@ def space(
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")] = 7860,
 ) -> None:
-    """Starts the page in which anyone can try a detector."""
+    """Starts a web page to try a detector."""
     from contradiction.page import serve
 
     demand_model(model)
@@ -36,33 +36,31 @@ def demo(
     open_page: Annotated[bool, typer.Option("--open/--no-open", help="Open the page at the end.")] = True,
     port: Annotated[int, typer.Option(min=1, max=65535, help="The port of the page.")] = 7860,
 ) -> None:
-    """The whole line: builds the data, takes the shipped detector or trains one, evaluates it, and opens the page."""
+    """Runs all steps: builds the data, trains a detector or takes the shipped one, evaluates it, and opens the page."""
     from contradiction.commands.evaluate import evaluate
     from contradiction.commands.results import card
     from contradiction.data import build
     from contradiction.reports.tables import baseline_table
 
-    found = find(source, fall_back=source is None)
-    data, out = (
-        (DATA, Path(DEMO)) if found.kind == "release" else (f"{DATA}-{found.kind}", Path(f"{DEMO}-{found.kind}"))
-    )
+    raw = find(source, fall_back=source is None)
+    data, out = (DATA, Path(DEMO)) if raw.kind == "release" else (f"{DATA}-{raw.kind}", Path(f"{DEMO}-{raw.kind}"))
     typer.secho("1. data set", bold=True)
-    build.build(found, data, baselines=baseline_table())
-    typer.echo(f"{data}: seven configs from {found.path}")
+    build.build(raw, data, baselines=baseline_table())
+    typer.echo(f"{data}: seven configs from {raw.path}")
     typer.secho("2. detector", bold=True)
     shipped = Path(SHIPPED)
-    if not shipped.exists():  # as in an installed package
+    if not shipped.exists():  # the installed package has none
         train = True
     if train or backbone:
         model = _trained(out, backbone, data)
     else:
         model = shipped
-        typer.echo(f"{model}: the shipped one; `cdconv demo --train` trains a small one, --backbone fine-tunes yours")
+        typer.echo(f"{model}: the shipped detector; --train trains a small one, --backbone fine-tunes an encoder")
     typer.secho("3. evaluation", bold=True)
-    kept = out.with_name(f"{out.name}.results")
-    evaluate(str(model), data=data, config=None, split="test", view=None, json=kept / f"{model.name}.test.json")
+    results = out.with_name(f"{out.name}.results")
+    evaluate(str(model), data=data, config=None, split="test", view=None, json=results / f"{model.name}.test.json")
     if model != shipped:
-        card(model, results=kept)
+        card(model, results=results)
     if open_page:
         typer.secho("4. the page", bold=True)
         space(str(model), port=port, host="127.0.0.1")
@@ -75,14 +73,14 @@ def _trained(out: Path, backbone: str | None, data: str) -> Path:
     if backbone:
         out = out.with_name(f"{out.name}-{Path(backbone).name}")
     else:
-        typer.echo("a small encoder, trained from scratch: it shows the steps, not what is possible")
+        typer.echo("a small encoder, trained from scratch: it only shows the steps, and its scores are low")
     _set_aside_another_run(out, recipe, data)
     run(recipe, data, out, resume=True)
     return out
 
 
 def _set_aside_another_run(out: Path, recipe: "Recipe", data: str) -> None:
-    """Renames a run of another recipe or other data, so that the demo can use its name and nothing is lost."""
+    """Renames a run of another recipe or other data, so that the demo can use the name without deleting the run."""
     from contradiction.training import record
     from contradiction.training.run_folder import request
 
@@ -90,4 +88,4 @@ def _set_aside_another_run(out: Path, recipe: "Recipe", data: str) -> None:
         if place.exists() and record.request(place) != request(recipe, data):
             number = next(n for n in range(1, 10_000) if not place.with_name(f"{place.name}.{n}").exists())
             place.rename(place.with_name(f"{place.name}.{number}"))
-            typer.echo(f"{place}: of another recipe or other data, now {place.name}.{number}")
+            typer.echo(f"{place}: has another recipe or other data; renamed to {place.name}.{number}")

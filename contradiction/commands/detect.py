@@ -62,7 +62,9 @@ def detect(
     ] = None,
     prior: Annotated[
         float | None,
-        typer.Option(help="The share of contradictions among your replies, for instance 0.1. Use it with --threshold."),
+        typer.Option(
+            help="The fraction of contradictions among your replies, for instance 0.1. Use it with --threshold."
+        ),
     ] = None,
     category: Annotated[
         list[str] | None, typer.Option(help="Call only this kind of contradiction; can be repeated.")

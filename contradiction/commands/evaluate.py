@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from contradiction.commands.common import DATA, RESULTS, SHOWN_RESULTS, DataOption, progress, show, tell_seen
+from contradiction.commands.common import DATA, RESULTS, SHOWN_RESULTS, DataOption, progress, show, warn_of_leakage
 from contradiction.errors import InputError
 from contradiction.labels import CROSSED
 
@@ -25,32 +25,30 @@ def evaluate(
     view: Annotated[str | None, typer.Option(help="The utterances to read, where the model does not say.")] = None,
     json: Annotated[Path | None, typer.Option(help="Also write metrics and predictions to this file.")] = None,
     settings: Annotated[
-        bool, typer.Option("--settings", help="Also what thresholds chosen on validation give on test.")
+        bool, typer.Option("--settings", help="Also show the test scores of thresholds chosen on validation.")
     ] = False,
     results: Annotated[
-        Path | None, typer.Option(help="Where --settings looks for a kept evaluation.", show_default=SHOWN_RESULTS)
+        Path | None, typer.Option(help="With --settings: the folder of saved results.", show_default=SHOWN_RESULTS)
     ] = None,
     evidence: Annotated[
-        bool, typer.Option("--evidence", help="Instead: which earlier turn is named, on the checklists.")
+        bool, typer.Option("--evidence", help="Evaluate the evidence on the checklists instead.")
     ] = False,
     windowing: Annotated[
         str,
         typer.Option("--windowing", "--reading", help="With --evidence: windowed, structured, unstructured, or all."),
     ] = ALL,
-    limit: Annotated[
-        int | None, typer.Option(min=1, help="With --evidence: rows at most, all versions of some conversations.")
-    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="With --evidence: the maximum number of rows.")] = None,
 ) -> None:
-    """Scores a detector, with 95 % bootstrap intervals, beside the kept artefact baselines on the same rows."""
+    """Evaluates a detector, with 95 % bootstrap intervals, beside the baselines on the same rows."""
     from contradiction.detector import ContradictionDetector
     from contradiction.io.files import check_file
 
     if json:
         check_file(json)
     if evidence and settings:
-        raise InputError("--evidence and --settings are two questions; ask one at a time")
+        raise InputError("--evidence and --settings cannot be used together")
     if evidence and split != "test":
-        raise InputError(f"split {split!r}; the checklists are made of the test split alone, leave --split out")
+        raise InputError(f"split {split!r}; the checklists are made from the test split; leave --split out")
     if not evidence and (windowing != ALL or limit is not None):
         raise InputError("--windowing and --limit go with --evidence")
     if results and not settings:
@@ -83,7 +81,7 @@ def _crossed(detector: "ContradictionDetector", split: str, json: Path | None) -
 
 
 def _labels(
-    detector: "ContradictionDetector", data: str, config: str | None, split: str, json: Path | None, kept: Path | None
+    detector: "ContradictionDetector", data: str, config: str | None, split: str, json: Path | None, saved: Path | None
 ) -> None:
     from contradiction.data.splits import load_split
     from contradiction.evaluation import context_pairs, results, thresholds
@@ -92,22 +90,22 @@ def _labels(
     from contradiction.reports.tables import class_table, score_table
 
     config = config or trained_config(detector.name) or detector.task
-    if kept and (reason := thresholds.why_never(detector.name, config, split, detector.classifier.rule)):
+    if saved and (reason := thresholds.why_never(detector.name, config, split, detector.classifier.rule)):
         raise InputError(reason)
-    result = _kept(detector, data, config, split, kept) if kept else None
+    result = _saved(detector, data, config, split, saved) if saved else None
     if result is None:
         result = _scored(detector, data, config, split)
     else:
-        typer.echo(f"cdconv: {kept} keeps this evaluation, so nothing is scored again", err=True)
-    tell_seen(result)
+        typer.echo(f"cdconv: {saved} contains this evaluation, so the detector is not run again", err=True)
+    warn_of_leakage(result)
     if json:
         results.save(result, json)
-    beside = [result, *results.baselines(config, split, data=result["data"])]
-    show(class_table(result), score_table(beside, "With 95 % bootstrap intervals"))
+    rows = [result, *results.baselines(config, split, data=result["data"])]
+    show(class_table(result), score_table(rows, "With 95 % bootstrap intervals"))
     if task_of(config) in CONTRADICTIONS and "b2" in detector.columns:
-        if ranking := context_pairs.table(beside, load_split(data, config, split)):
+        if ranking := context_pairs.table(rows, load_split(data, config, split)):
             show(ranking)
-    if kept:
+    if saved:
         show(thresholds.table(result, detector.classifier.rule))
 
 
@@ -122,8 +120,10 @@ def _scored(detector: "ContradictionDetector", data: str, config: str, split: st
         )  # fmt: skip
 
 
-def _kept(detector: "ContradictionDetector", data: str, config: str, split: str, folder: Path) -> dict[str, Any] | None:
-    """The kept evaluation of this very detector with its present rule, on these very rows; None where none is."""
+def _saved(
+    detector: "ContradictionDetector", data: str, config: str, split: str, folder: Path
+) -> dict[str, Any] | None:
+    """The saved evaluation of this detector with its current rule on the same rows; None without one."""
     from contradiction.data.splits import fingerprint, load_split
     from contradiction.evaluation.results import evaluations_of
 
@@ -133,13 +133,13 @@ def _kept(detector: "ContradictionDetector", data: str, config: str, split: str,
         "columns": list(detector.columns),
         "rule": detector.classifier.rule.without_curve(),
     }
-    found = [
-        each
-        for each in evaluations_of(detector.name, folder)
-        if all(each.get(key) == value for key, value in wanted.items())
+    candidates = [
+        result
+        for result in evaluations_of(detector.name, folder)
+        if all(result.get(key) == value for key, value in wanted.items())
     ]
-    rows = fingerprint(load_split(data, config, split)) if found else None
-    return next((each for each in found if each["data"] == rows), None)
+    rows = fingerprint(load_split(data, config, split)) if candidates else None
+    return next((result for result in candidates if result["data"] == rows), None)
 
 
 def _evidence(
@@ -156,9 +156,9 @@ def _evidence(
     from contradiction.labels import GROUPED
 
     windowings = WINDOWINGS if windowing == ALL else (check_windowing(windowing),)
-    # Of the split that the model was not trained on the other side of.
+    # The checklists of the model's own split: those of the other split contain training rows.
     grouped = (trained_config(detector.name) or "").endswith(GROUPED)
-    default = next(each for each in checklists.CONFIGS if each.endswith(GROUPED) == grouped)
+    default = next(name for name in checklists.CONFIGS if name.endswith(GROUPED) == grouped)
     with progress(f"judging chats with {Path(detector.name).resolve().name}") as bar:
         task = bar.add_task("", total=None)
         result = checklists.evaluate(
@@ -166,7 +166,7 @@ def _evidence(
             on_start=lambda windows: bar.update(task, total=windows),
             on_batch=lambda done: bar.advance(task, done),
         )  # fmt: skip
-    tell_seen(result)
+    warn_of_leakage(result)
     if json:
         results.save(result, json)
     show(*checklists.tables(result))
@@ -176,13 +176,13 @@ def _evidence(
 
 def contrast(
     model: Annotated[str, typer.Argument(help="A model folder or Hub id.")],
-    wrong: Annotated[bool, typer.Option("--wrong", help="Also print each reply that is judged wrongly.")] = False,
+    wrong: Annotated[bool, typer.Option("--wrong", help="Also print each wrong verdict.")] = False,
     json: Annotated[Path | None, typer.Option(help="Also write the counts to this file.")] = None,
 ) -> None:
-    """Tries a detector on pairs of replies to one chat, of which one contradicts: what it understands, by phenomenon.
+    """Evaluates a detector on contrast pairs: two replies to one chat, of which one is a contradiction.
 
-    They were written for this and are no chats of CDConv. "Both right": the one is called a contradiction, the other is
-    not. "In order": the one is more probably a contradiction than the other, wherever the decision is drawn.
+    The pairs were written for this project and are not from CDConv. "Both right": the detector calls only the one a
+    contradiction. "In order": the one has the higher probability, whatever the threshold.
     """
     from contradiction.detector import ContradictionDetector
     from contradiction.evaluation.contrast import count, fingerprint, judge_pairs, read_pairs
@@ -193,7 +193,7 @@ def contrast(
     if json:
         check_file(json)
     detector, pairs = ContradictionDetector.from_pretrained(model), read_pairs()
-    with progress(f"asking {detector.name}") as bar:
+    with progress(f"judging with {detector.name}") as bar:
         task = bar.add_task("", total=2 * len(pairs))
         answers = judge_pairs(detector, pairs, on_batch=lambda done: bar.advance(task, done))
     counts = count(answers)
@@ -203,6 +203,6 @@ def contrast(
         for answer in answers:
             for reply, verdict, meant in answer.replies():
                 if verdict.is_contradiction != meant:
-                    said = " / ".join((*answer.pair.turns, reply))
-                    typer.echo(f"{answer.pair.phenomenon}: {said} -> {verdict.label}")
+                    chat = " / ".join((*answer.pair.turns, reply))
+                    typer.echo(f"{answer.pair.phenomenon}: {chat} -> {verdict.label}")
     show(contrast_table(detector.name, counts))

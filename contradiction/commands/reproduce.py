@@ -26,38 +26,43 @@ def reproduce(
         str, typer.Option(help="Separated by commas; also the artefact baselines reply-only and context-only.")
     ] = "sentence-pair,flatten,hierarchical",
     configs: Annotated[str, typer.Option(help="Separated by commas; also 4-class-grouped …")] = "4-class,2-class",
-    shares: Annotated[
+    train_fractions: Annotated[
         str,
         typer.Option(
-            help="For learning-curve: parts of the training rows, separated by commas; the steps stay as many.",
+            help="For learning-curve: fractions of the training rows, separated by commas; all with the same number of "
+            "steps.",
             show_default="0.1,0.25,0.5,1",
         ),
     ] = "",
+    shares: Annotated[str, typer.Option(hidden=True, help="The old name of --train-fractions.")] = "",
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", help="key=value: a recipe value for all cells, as optimizer.epochs=3; repeatable."),
+        typer.Option(
+            "--set", help="key=value: a recipe option for all cells, for instance optimizer.epochs=3; repeatable."
+        ),
     ] = None,
     data: DataOption = DATA,
     out: Annotated[Path | None, typer.Option(help="The folder of the table. By default runs/TABLE.")] = None,
     resume: Annotated[
-        bool, typer.Option("--resume/--no-resume", help="Skip finished cells, go on with unfinished ones.")
+        bool, typer.Option("--resume/--no-resume", help="Skip finished cells and continue unfinished ones.")
     ] = True,
-    shard: Annotated[str, typer.Option(help="i/n: only every n-th cell from the i-th, for several machines.")] = "1/1",
+    shard: Annotated[
+        str, typer.Option(help="i/n: only every n-th cell from the i-th, to use several machines.")
+    ] = "1/1",
     save_steps: Annotated[
-        int | None, typer.Option(min=1, help="Also keep the state inside an epoch, every so many steps.")
+        int | None,
+        typer.Option(min=1, help="Save the training state every so many steps; by default after each epoch."),
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="List the cells and the time they take; run none.")
-    ] = False,
-    only_table: Annotated[bool, typer.Option("--only-table", help="Write the table from what is there.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the cells and their time; run none.")] = False,
+    only_table: Annotated[bool, typer.Option("--only-table", help="Write the table from the finished cells.")] = False,
     drop_weights: Annotated[
-        bool, typer.Option("--drop-weights", help="Remove a finished cell's weights; predictions stay.")
+        bool, typer.Option("--drop-weights", help="Delete the weights of finished cells; their predictions stay.")
     ] = False,
 ) -> None:
-    """Reruns a table of the paper on any backbone, or trains on parts of the rows: all cells, then a table with tests.
+    """Reproduces a table of the paper on any backbone: trains all cells, then writes a table with paired tests.
 
-    A killed run goes on where it stopped. A cell that fails is reported on stderr and the rest goes on; exit code 1.
-    Several may run at once on one --out: each takes the cells that no other is at.
+    The same command continues a killed run. A failed cell is reported on stderr, and the others go on; the exit code is
+    then 1. Several processes can share one --out: each takes cells that no other process works on.
     """
     from contradiction.io.locking import locked
     from contradiction.reproduction import grid
@@ -67,18 +72,18 @@ def reproduce(
     folder = out or Path("runs") / table
     cells = cells_of(
         table, data=data, methods=_words(methods), configs=_words(configs), seeds=_seeds(seeds), backbone=backbone,
-        nli=nli or [], shares=_shares(shares), values=values_of(set_ or []),
+        nli=nli or [], train_fractions=_fractions(train_fractions or shares), values=values_of(set_ or []),
     )  # fmt: skip
     mine = shard_of(cells, shard)
-    there = {(cell.method, cell.config) for cell in cells}
+    trained = {(cell.method, cell.config) for cell in cells}
     for method in _words(methods):
-        if left_out := [config for config in _words(configs) if (method, config) not in there]:
+        if left_out := [config for config in _words(configs) if (method, config) not in trained]:
             typer.echo(f"cdconv: {method} is not trained on {', '.join(left_out)}, only merged to it", err=True)
     if dry_run:
         _show_plan(mine, grid.finished(mine, folder), data, folder)
         return
     failed = 0 if only_table else _run(cells, mine, data, folder, resume, drop_weights, save_steps)
-    # One process after the other, so that the last to write has seen all that is finished.
+    # One process at a time, so that the last table has all finished cells.
     with locked(folder / "table", wanted=folder.is_dir(), wait=True):
         _write_table(table, cells, data, folder, fit_baselines=not only_table)
     if failed:
@@ -96,11 +101,13 @@ def _seeds(text: str) -> list[int]:
         raise InputError(f"seeds {text!r}: must be whole numbers separated by commas, for instance 23,42") from None
 
 
-def _shares(text: str) -> list[float]:
+def _fractions(text: str) -> list[float]:
     try:
         return [float(word) for word in _words(text)]
     except ValueError:
-        raise InputError(f"shares {text!r}: must be numbers separated by commas, for instance 0.1,0.5,1") from None
+        raise InputError(
+            f"train fractions {text!r}: must be numbers separated by commas, for instance 0.1,0.5,1"
+        ) from None
 
 
 def _run(
@@ -112,7 +119,7 @@ def _run(
     drop_weights: bool,
     save_steps: int | None,
 ) -> int:
-    """Runs what is not finished and no other process is at; gives how many cells failed."""
+    """Runs the unfinished cells that no other process works on; returns the number of failed cells."""
     from contradiction.io.locking import LockedError
     from contradiction.reproduction import grid
     from contradiction.training.recipe import is_recorded_folder
@@ -123,8 +130,8 @@ def _run(
     for cell in todo:
         if is_recorded_folder(start := str(cell.recipe.model.backbone)):
             raise InputError(
-                f"{cell.name}: starts from {start}, a folder's name and digest; name its folder, or leave out what is "
-                "not finished, as --only-table does"
+                f"{cell.name}: starts from {start}, a folder's name and digest; name its folder, or use --only-table "
+                "to leave out unfinished cells"
             )
     if len(todo) < len(mine):
         typer.echo(f"{len(mine) - len(todo)} of {len(mine)} cells are finished already", err=True)
@@ -134,20 +141,20 @@ def _run(
         minutes = grid.estimate(cells, done)
         left = ""
         if minutes:
-            rest = sum(minutes[each.name] for each in todo[number:] if each.name not in done)
+            rest = sum(minutes[later.name] for later in todo[number:] if later.name not in done)
             left = f"; {grid.duration(rest)} of training left"
         typer.secho(f"cell {number + 1} of {len(todo)}: {cell.name}{left}", bold=True, err=True)
         try:
             if not grid.run(cell, data=data, out=folder, drop_weights=drop_weights, save_steps=save_steps):
                 typer.echo(f"{cell.name}: finished by another process", err=True)
         except LockedError:
-            typer.echo(f"{cell.name}: skipped, another process is at it", err=True)
-        # Whatever it is, from a full disk to a GPU's memory: it must not cost the hours that the other cells take.
+            typer.echo(f"{cell.name}: skipped, another process works on it", err=True)
+        # Any error, for instance a full disk or too little GPU memory: the other cells go on.
         except Exception as error:
             failed += 1
-            said = " ".join(str(error).split()) or "no reason given"
+            reason = " ".join(str(error).split()) or "no reason given"
             kind = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
-            typer.echo(f"cdconv: {cell.name} failed: {kind}{said}", err=True)
+            typer.echo(f"cdconv: {cell.name} failed: {kind}{reason}", err=True)
     if failed:
         typer.echo(f"cdconv: {failed} of {len(todo)} cells failed; the same command tries them again", err=True)
     return failed
@@ -158,12 +165,12 @@ def _show_plan(cells: Sequence["Cell"], done: Done, data: str, folder: Path) -> 
     from contradiction.reproduction import grid
 
     todo = [cell for cell in cells if cell.name not in done]
-    minutes, source = grid.estimate(cells, done), "as the finished cells took on this hardware"
+    minutes, source = grid.estimate(cells, done), "measured on the finished cells on this hardware"
     if minutes is None and todo:
-        source = f"from {grid.STEPS} measured steps a method on this machine"
+        source = f"estimated from {grid.STEPS} steps of each method on this machine"
         try:
             minutes = grid.measured(todo, data)
-        except InputError as error:  # of a backbone that is not there yet, say
+        except InputError as error:  # for instance, the backbone does not exist yet
             source = str(error)
     body = []
     for cell in cells:
@@ -171,15 +178,15 @@ def _show_plan(cells: Sequence["Cell"], done: Done, data: str, folder: Path) -> 
             state, took = "finished", ""
         else:
             partial = cell.model(folder).with_name(f"{cell.name}.partial")
-            state = "unfinished, will go on" if partial.exists() or cell.model(folder).exists() else "to do"
+            state = "unfinished, will continue" if partial.exists() or cell.model(folder).exists() else "to do"
             took = f"{minutes[cell.name]:.1f}" if minutes else "?"
         body.append((cell.name, state, took))
     show(Table(f"{len(cells)} cells, {len(done)} finished", ("cell", "state", "minutes"), body))
     if todo and not minutes:
-        typer.echo(f"cdconv: how long that takes is not known: {source}", err=True)
+        typer.echo(f"cdconv: the time is unknown: {source}", err=True)
     elif todo and minutes:
         total = grid.duration(sum(minutes[cell.name] for cell in todo))
-        typer.echo(f"training: {total}, {source} ({grid.hardware()}); evaluation comes on top")
+        typer.echo(f"training: {total}, {source} ({grid.hardware()}); evaluation takes additional time")
 
 
 def _write_table(table: str, cells: Sequence["Cell"], data: str, folder: Path, fit_baselines: bool) -> None:
@@ -189,10 +196,10 @@ def _write_table(table: str, cells: Sequence["Cell"], data: str, folder: Path, f
 
     done = grid.finished(cells, folder)
     if not done:
-        typer.echo(f"cdconv: {folder}: no cell is finished, so there is no table yet", err=True)
+        typer.echo(f"cdconv: {folder}: there is no table yet, because no cell is finished", err=True)
         return
-    beside = {config: baselines_of(config, cells, data, folder, fit_baselines) for config in configs_of(cells)}
-    panels = panels_of(table, cells, done, beside, grid.bots_of(cells, data))
+    baselines = {config: baselines_of(config, cells, data, folder, fit_baselines) for config in configs_of(cells)}
+    panels = panels_of(table, cells, done, baselines, grid.bots_of(cells, data))
     for panel in panels:
         show(tables.score_table(panel))
         if tests := tables.test_table(panel):

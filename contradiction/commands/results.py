@@ -1,4 +1,4 @@
-"""Commands on results: artefact baselines, cards, the page of results, and weights to be shipped."""
+"""Commands on results: baselines, model cards, the page of results, and the export of weights."""
 
 from pathlib import Path
 from typing import Annotated
@@ -65,7 +65,7 @@ def export(
     model: Annotated[Path, typer.Argument(help="A model folder that `cdconv train` wrote.")],
     out: Annotated[Path, typer.Option(help="The folder to write.")],
 ) -> None:
-    """Copies a model folder with its weights in fp16, half the bytes, to be shipped."""
+    """Copies a model folder with its weights in fp16, which take half the space."""
     from contradiction.training.export import export as run
 
     size = sum(file.stat().st_size for file in run(model, out).rglob("*") if file.is_file())
@@ -78,7 +78,7 @@ def results(
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("models/README.md"),
     folder: FolderOption = RESULTS,
 ) -> None:
-    """Writes the page of results from the kept results, and its plot beside it."""
+    """Writes the page of results and its plot from the saved results."""
     if context.invoked_subcommand:
         return
     from contradiction.evaluation.results import published
@@ -99,18 +99,18 @@ def add(
     files: Annotated[list[Path], typer.Argument(help="What `evaluate --json` or `contrast --json` wrote, or folders.")],
     folder: FolderOption = RESULTS,
     page: Annotated[
-        str, typer.Option(help="Which page shows them: results, or only the tables of reproduction.")
+        str, typer.Option(help="The page that shows them: results, or reproduction (only the tables of reproduce).")
     ] = "results",
 ) -> None:
-    """Adds evaluations to the kept results; one of the same run, config and split is replaced."""
+    """Adds evaluations to the saved results; an evaluation of the same run, config and split is replaced."""
     from contradiction.evaluation import contrast
-    from contradiction.evaluation import results as kept
+    from contradiction.evaluation import results as saved
 
-    if page not in kept.PAGES:
-        raise InputError(f"page {page!r}; there are {', '.join(kept.PAGES)}")
-    evaluations, counts = kept.read_files(files)
+    if page not in saved.PAGES:
+        raise InputError(f"page {page!r}; there are {', '.join(saved.PAGES)}")
+    evaluations, counts = saved.read_files(files)
     if evaluations:
-        kept.add(evaluations, folder, page=page)
+        saved.add(evaluations, folder, page=page)
     if counts:
         contrast.add(counts, folder)
     typer.echo(f"{folder}: {len(evaluations)} evaluations and {len(counts)} counts of contrast pairs added")

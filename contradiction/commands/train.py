@@ -19,21 +19,24 @@ def train(
     ] = None,
     base_model: Annotated[
         str | None,
-        typer.Option(help="Hub id of what a backbone in a folder is a copy or pruned form of, for the card."),
+        typer.Option(help="Hub id of the model from which a backbone in a folder was made, for the card."),
     ] = None,
     teacher: Annotated[
-        list[str] | None, typer.Option(help="Folder or Hub id of a teacher, instead of the recipe's; once for each.")
+        list[str] | None, typer.Option(help="Folder or Hub id of a teacher, instead of the recipe's; can be repeated.")
     ] = None,
     nli: Annotated[
-        str | None, typer.Option(help="Data repo of NLI pairs to read beside the rows, instead of the recipe's.")
+        str | None, typer.Option(help="Data repo of NLI pairs to train on as well, instead of the recipe's.")
     ] = None,
     data: DataOption = DATA,
     seed: Annotated[int | None, typer.Option(help="Instead of the recipe's.")] = None,
     precision: Annotated[str | None, typer.Option(help="fp32, bf16 or fp16, instead of the recipe's.")] = None,
     out: Annotated[Path | None, typer.Option(help="The model folder to write. By default runs/RECIPE-seedN.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue an unfinished run; leave a finished one.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue an unfinished run; accept a finished one.")
+    ] = False,
     save_steps: Annotated[
-        int | None, typer.Option(min=1, help="Also keep the state inside an epoch, every so many steps, for --resume.")
+        int | None,
+        typer.Option(min=1, help="Save the training state every so many steps; by default after each epoch."),
     ] = None,
     track: Annotated[
         str | None, typer.Option(help="Send curves to tensorboard, trackio, wandb or another of accelerate's trackers.")
@@ -42,12 +45,12 @@ def train(
         bool,
         typer.Option(
             "--deterministic",
-            help="On a GPU, the same bytes from run to run, but slower. A CPU gives them anyway; another number of "
-            "processes never does.",
+            help="On a GPU, make training slower and exactly reproducible. A CPU is always so, with one number of "
+            "processes.",
         ),
     ] = False,
 ) -> None:
-    """Trains a detector; the checkpoint kept is the best on validation, the test split is not read."""
+    """Trains a detector and saves the checkpoint with the best validation score; the test split is not read."""
     from contradiction.training.recipe_files import load_recipe, require_folders
 
     chosen = load_recipe(recipe).with_changes(
@@ -64,14 +67,14 @@ def train(
 
 
 def run(recipe: "Recipe", data: str, out: Path, **options: Any) -> None:
-    """Trains by the recipe's method, writes the card, and says what to do next."""
+    """Trains a recipe, writes the model card, and prints the next command."""
     from accelerate import PartialState
 
     from contradiction.reports.model_card import write_cards
     from contradiction.training import trainers
 
     trainers.train(recipe, data=data, out=out, **options)
-    if not PartialState().is_main_process:  # one of several is enough to say so
+    if not PartialState().is_main_process:  # only one process prints
         return
     write_cards(out)
     if recipe.data.view != "nli":
@@ -80,12 +83,12 @@ def run(recipe: "Recipe", data: str, out: Path, **options: Any) -> None:
         typer.echo(f"{out}: trained; next: cdconv train RECIPE --backbone {out}")
 
 
-ModelsArgument = Annotated[list[Path], typer.Argument(help="Model folders that `cdconv train` wrote, two or more.")]
+ModelsArgument = Annotated[list[Path], typer.Argument(help="At least two model folders that `cdconv train` wrote.")]
 OutOption = Annotated[Path, typer.Option(help="The model folder to write.")]
 
 
 def soup(models: ModelsArgument, out: OutOption, data: DataOption = DATA) -> None:
-    """Averages the weights of runs that started from one checkpoint; the mean costs no more to ask than one of them."""
+    """Averages the weights of runs that started from the same checkpoint; the mean is as fast as one of them."""
     from contradiction.training.merging import soup
 
     soup(models, out, data=data)
@@ -97,10 +100,10 @@ def ensemble(
     out: OutOption,
     data: DataOption = DATA,
     calibrate: Annotated[
-        bool, typer.Option(help="Calibrate each by its own rule first, so that the surest is not heard most.")
+        bool, typer.Option(help="Calibrate each detector first, so that overconfident ones do not dominate.")
     ] = True,
 ) -> None:
-    """Puts detectors of any views into one folder, to be asked together; it costs as much as all of them."""
+    """Combines detectors of any views into one that averages their predictions; it takes the time of all of them."""
     from contradiction.training.merging import ensemble
 
     ensemble(models, out, data=data, calibrate=calibrate)
@@ -121,12 +124,12 @@ def calibrate(
         str | None, typer.Option(help="A config of the data. By default the one that the model was trained on.")
     ] = None,
     view: Annotated[
-        str | None, typer.Option(help="The utterances that it reads, where it does not say; it will.")
+        str | None, typer.Option(help="The utterances to read, where the model does not say; the model then stores it.")
     ] = None,
 ) -> None:
     """Chooses a detector's decision rule on the validation split and writes it beside the weights.
 
-    `cdconv train` does this by itself; this is for checkpoints from elsewhere, whose labels have the names of ours.
+    `cdconv train` does this itself. This command is for other checkpoints whose labels have the same names.
     """
     from contradiction.data.splits import load_split, name_of, of_bot
     from contradiction.evaluation.evaluate import trained_config
@@ -144,7 +147,9 @@ def calibrate(
     rows = load_split(data, config, "validation")
     run = record.read(model)
     if why := leakage.why_seen(run, config, "validation", name_of(data)):
-        raise InputError(f"{model} {why}: a rule chosen on these would be too sure; take rows that it has not seen")
+        raise InputError(
+            f"{model} {why}: a rule chosen on them would be overconfident; choose data that it was not trained on"
+        )
     request = run.get("request")
     rows = of_bot(rows, record.recipe(request).data.bot if request else None)
     if view:
@@ -155,29 +160,31 @@ def calibrate(
     if view:
         save_view(model, view)
     body = [("temperature", f"{rule.temperature:.2f}"), ("2-class from probability", f"{rule.cut:.2f}")]
-    body += [(f"bias of {name}", f"{each:+.2f}") for name, each in rule.biases.items() if each]
-    body += [(f"offset of {name}", f"{each:+.1f}") for name, each in rule.offsets.items() if each]
+    body += [(f"bias of {name}", f"{value:+.2f}") for name, value in rule.biases.items() if value]
+    body += [(f"offset of {name}", f"{value:+.1f}") for name, value in rule.offsets.items() if value]
     show(Table(f"{model / method_of(model).MARKER}: chosen on {len(rows):,} validation rows", ("", "value"), body))
 
 
-backbone_app = typer.Typer(help="Makes backbones fit what they are used for.", no_args_is_help=True)
+backbone_app = typer.Typer(help="Prepares backbones.", no_args_is_help=True)
 
 
 @backbone_app.callback()
 def _backbone_help() -> None:
-    # With a callback, a single command keeps its name.
+    # Without a callback, Typer drops the name of a single command.
     pass
 
 
 @backbone_app.command("prune")
 def prune_(
     backbone: Annotated[str, typer.Argument(help="Folder or Hub id of an encoder.")],
-    corpus: Annotated[list[Path], typer.Option(help="A text file, JSON lines, or a data repo; may be given again.")],
+    corpus: Annotated[list[Path], typer.Option(help="A text file, JSON lines, or a data repo; can be repeated.")],
     out: Annotated[Path, typer.Option(help="The folder to write.")],
-    keep: Annotated[int | None, typer.Option(min=1, help="Pieces at most, the most used.")] = None,
-    min_count: Annotated[int | None, typer.Option(min=1, help="How often a piece must be used. By default 1.")] = None,
+    keep: Annotated[
+        int | None, typer.Option(min=1, help="The maximum number of pieces; the most frequent ones remain.")
+    ] = None,
+    min_count: Annotated[int | None, typer.Option(min=1, help="How often a piece must occur. By default 1.")] = None,
 ) -> None:
-    """Cuts a multilingual backbone's vocabulary to what a corpus needs: the same scores from fewer parameters."""
+    """Prunes a multilingual backbone's vocabulary to the pieces of a corpus: the same scores with fewer parameters."""
     from contradiction.io.tables import Table
     from contradiction.training.pruning import prune
     from contradiction.training.pruning_corpus import read_texts

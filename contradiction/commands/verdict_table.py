@@ -44,7 +44,7 @@ class TableOutput(ShownOutput):
         for name in ("chat", "reply", "verdict", "probability", "certainty", "contradicts, or why unchecked"):
             table.add_column(name, justify="right" if name == "probability" else "left", overflow="fold")
         for cells in self._rows:
-            # As Text, because a chat may hold what looks like markup.
+            # As Text, because a chat may contain markup.
             table.add_row(
                 *(Text(_shorten(cell)) for cell in cells),
                 style="bold" if cells[2] not in (NON_CONTRADICTION, NOT_JUDGED) else None,

@@ -1,4 +1,4 @@
-"""The cells of a table: which method is trained on what, from which start, with which seed.
+"""The cells of a table: one for each method, training data, starting checkpoint and seed.
 
 To add a method, add an entry to :data:`METHODS`.
 """
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Method:
-    """A method of the grid. Its key in ``METHODS`` is the view that it reads.
+    """A method of the grid; its key in ``METHODS`` is its view.
 
     Attributes:
-        recipes: for each label set that it is trained on, the name of its recipe in ``models/recipes``.
-        colour: of its curve; from Okabe and Ito's palette, which colour-blind people can tell apart.
-        paper: whether the paper has it. Only these are in a table by default.
-        artefact: whether it is an artefact baseline: an encoder that sees only one side of the comparison.
+        recipes: the name of its recipe in ``models/recipes`` for each label set.
+        colour: the colour of its curve, from the palette of Okabe and Ito for colour-blind readers.
+        paper: whether it is a method of the paper. By default a table has only these.
+        artefact: whether it is an artefact baseline: an encoder that reads only the reply or only the context.
     """
 
     recipes: Mapping[str, str]
@@ -45,7 +45,7 @@ METHODS: dict[str, Method] = {
     ),
     "flatten": Method(_FLATTEN, colour="#E69F00", paper=True),
     "hierarchical": Method({"4-class": "hierarchical-4-class"}, colour="#009E73", paper=True),
-    # Trained as flatten is, each on its own view.
+    # The training of flatten, on other views.
     "reply-only": Method(_FLATTEN, colour="#CC79A7", artefact=True),
     "context-only": Method(_FLATTEN, colour="#000000", artefact=True),
 }
@@ -57,7 +57,7 @@ def paper_methods() -> tuple[str, ...]:
 
 
 def method_label(name: str) -> str:
-    """How tables name a method."""
+    """The name of a method in tables."""
     return f"{name} (artefact baseline)" if METHODS[name].artefact else name
 
 
@@ -69,19 +69,19 @@ TABLES = {
     BY_BOT: "Leaving one bot out: trained on one bot, tested on the other",
 }
 SEEDS = (23, 42, 133, 233)
-SHARES = (0.1, 0.25, 0.5, 1.0)
-# The recipe keys that the grid itself varies. --set may not set them.
+TRAIN_FRACTIONS = (0.1, 0.25, 0.5, 1.0)
+# The recipe options that the grid varies, so --set cannot set them.
 VARIED = {
-    "name": "is the method's",
+    "name": "is set by the method",
     "seed": "is chosen by --seeds",
-    "data.view": "is the method's; --methods chooses",
-    "data.target": "is the method's",
+    "data.view": "is set by the method; --methods chooses",
+    "data.target": "is set by the method",
     "data.config": "is chosen by --configs",
-    "data.train_fraction": f"is chosen by --shares, in {CURVE}",
+    "data.train_fraction": f"is chosen by --train-fractions, in {CURVE}",
     "data.bot": f"is varied by {BY_BOT}",
     "model.method": "is chosen by --methods",
     "model.backbone": "is chosen by --backbone",
-    "model.scratch": "has no place here: the grid starts from a backbone",
+    "model.scratch": "is not possible: the grid starts from a backbone",
 }
 
 
@@ -91,12 +91,12 @@ class Cell:
 
     Attributes:
         method: a key of ``METHODS``.
-        start: the short name of the checkpoint that it starts from.
-        nli: whether that is a checkpoint of an NLI stage.
-        trained: False for zero-shot, where the NLI checkpoint predicts as it is.
-        recipe: what is trained. A zero-shot cell uses its view, config and checkpoint alone.
-        rows: how many rows it is trained on.
-        request: the request that the record of the run will hold.
+        start: the short name of the starting checkpoint.
+        nli: whether the starting checkpoint is that of an NLI stage.
+        trained: False for zero-shot, where the NLI checkpoint predicts without further training.
+        recipe: the recipe. A zero-shot cell uses only its view, config and checkpoint.
+        rows: the number of training rows.
+        request: the request in the record of the run.
         test: the fingerprint of the test split.
     """
 
@@ -111,7 +111,7 @@ class Cell:
 
     @property
     def config(self) -> str:
-        """The data set config that is predicted."""
+        """The predicted config."""
         return self.recipe.data.config
 
     @property
@@ -121,28 +121,28 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """The name of its files."""
+        """The name of the files of the cell."""
         if not self.trained:
             return f"zero-shot-{self.method}-{self.config}-{self.start}"
         return f"{self.method}-{self.config}-{self.start}{self.part}-seed{self.seed}"
 
     @property
     def part(self) -> str:
-        """The part of the file names that tells which rows it is trained on; empty for all rows."""
-        share = "" if self.recipe.data.train_fraction == 1 else f"-share{self.recipe.data.train_fraction:g}"
-        return f"{f'-{self.recipe.data.bot}' if self.recipe.data.bot else ''}{share}"
+        """The part of the file names for the training rows; empty for all rows."""
+        fraction = "" if self.recipe.data.train_fraction == 1 else f"-share{self.recipe.data.train_fraction:g}"
+        return f"{f'-{self.recipe.data.bot}' if self.recipe.data.bot else ''}{fraction}"
 
     @property
     def subset(self) -> str:
-        """The share of the rows that it is trained on, and the config by whose labels it is drawn; empty for all."""
+        """The fraction of the training rows, and the config whose labels it was drawn by; empty for all rows."""
         return "" if self.recipe.data.train_fraction == 1 else f"{self.recipe.data.train_fraction:g} of {self.config}"
 
     def model(self, out: Path) -> Path:
-        """Its model folder."""
+        """The model folder."""
         return out / "models" / self.name
 
     def evaluation(self, out: Path, split: str) -> Path:
-        """The file of its evaluation."""
+        """The file of the evaluation."""
         return out / f"{self.name}.{split}.json"
 
 
@@ -155,37 +155,37 @@ def cells_of(
     seeds: Sequence[int] = SEEDS,
     backbone: str | None = None,
     nli: Sequence[str] = (),
-    shares: Sequence[float] = (),
+    train_fractions: Sequence[float] = (),
     values: Mapping[str, Any] | None = None,
 ) -> list[Cell]:
     """The cells of a table.
 
-    A method has no cell on a config that it cannot be trained on, as the hierarchical one on 2-class.
+    A method has no cell on a config that it cannot be trained on, for instance the hierarchical one on 2-class.
 
     Args:
-        table: a key of ``TABLES``. ``table4`` has a cell for each method, config and seed. ``table5`` has each of these
-            from the backbone and from each NLI checkpoint, and a zero-shot cell for each plain method on 2-class
-            configs. ``learning-curve`` has each for every share. ``bots`` has each for either bot, and for both. A cell
-            of share 1, or of both bots, is that of ``table4``.
+        table: a key of ``TABLES``. ``table4`` has a cell for each method, config and seed. ``table5`` has these cells
+            for the backbone and for each NLI checkpoint, and a zero-shot cell for each plain method on 2-class configs.
+            ``learning-curve`` has them for every fraction of the rows, and ``bots`` for each bot and for both. A cell
+            of fraction 1, or of both bots, is the cell of ``table4``.
         data: the data repo.
         methods: keys of ``METHODS``, by default those of the paper.
-        configs: of two or four classes, also grouped.
-        seeds: of the runs.
+        configs: configs of two or four classes, also grouped.
+        seeds: the seeds.
         backbone: folder or Hub id, instead of the recipes'.
         nli: NLI checkpoints, for ``table5``.
-        shares: of the training rows, for ``learning-curve``, by default ``SHARES``.
-        values: recipe values for all cells.
+        train_fractions: fractions of the training rows, for ``learning-curve``, by default ``TRAIN_FRACTIONS``.
+        values: recipe options for all cells.
 
     Raises:
-        InputError: an argument is not allowed, or no cell is left, or a start was trained on rows that a cell must not
-            see.
+        InputError: an argument is not allowed, no cell is left, or a starting checkpoint was trained on rows that a
+            cell leaves out.
     """
     methods = paper_methods() if methods is None else methods
     _check(table, methods, configs, seeds, nli)
-    _check_shares(table, shares)
+    _check_fractions(table, train_fractions)
     parts: Sequence[Mapping[str, Any]] = [{}]
     if table == CURVE:
-        parts = [{"train_fraction": share} for share in shares or SHARES]
+        parts = [{"train_fraction": fraction} for fraction in train_fractions or TRAIN_FRACTIONS]
     elif table == BY_BOT:
         parts = [{"bot": bot} for bot in (*BOTS, None)]
     starts = [(backbone, False), *((checkpoint, True) for checkpoint in nli)]
@@ -230,11 +230,12 @@ def _check(
         )
 
 
-def _check_shares(table: str, shares: Sequence[float]) -> None:
-    if shares and table != CURVE:
-        raise InputError(f"{table} is trained on all rows; --shares goes with {CURVE}")
-    if len({f"{share:g}" for share in shares}) < len(shares):  # as in the names of cells
-        raise InputError(f"a share is named twice in {', '.join(f'{share:g}' for share in shares)}")
+def _check_fractions(table: str, fractions: Sequence[float]) -> None:
+    if fractions and table != CURVE:
+        raise InputError(f"{table} is trained on all rows; --train-fractions goes with {CURVE}")
+    names = [f"{fraction:g}" for fraction in fractions]
+    if len(set(names)) < len(names):
+        raise InputError(f"a fraction is named twice in {', '.join(names)}")
 
 
 def _check_names(cells: Iterable[Cell]) -> None:
@@ -249,12 +250,12 @@ def _check_names(cells: Iterable[Cell]) -> None:
 def _cells(
     method: str, nli: bool, recipe: Recipe, seeds: Sequence[int], parts: Sequence[Mapping[str, Any]], data: str | Path
 ) -> list[Cell]:
-    """A cell for each part of the rows and seed. A zero-shot cell comes first, where an NLI checkpoint can predict."""
+    """A cell for each part of the rows and each seed, after the zero-shot cell of an NLI checkpoint."""
     from contradiction.data.splits import fingerprint, load_split
     from contradiction.training import run_folder
     from contradiction.training.augmentation import training_rows
 
-    # Once for all seeds, because it takes a while to read and hash data and backbone.
+    # Once for all seeds, because reading and hashing data and backbone is slow.
     request = run_folder.request(recipe, data)
     train = load_split(data, recipe.data.config, "train")
     test = fingerprint(load_split(data, recipe.data.config, "test"))
@@ -262,8 +263,8 @@ def _cells(
     cells = []
     plain = recipe.data.view in VIEWS and not METHODS[method].artefact
     if nli and plain and task_of(recipe.data.config) == "2-class":
-        asked = {"zero_shot": recipe.data.view, "backbone": request["recipe"]["model"]["backbone"]}
-        cells.append(Cell(method, start, nli, False, recipe, 0, asked, test))
+        zero_shot = {"zero_shot": recipe.data.view, "backbone": request["recipe"]["model"]["backbone"]}
+        cells.append(Cell(method, start, nli, False, recipe, 0, zero_shot, test))
     for values in parts:
         part = _with_as_many_steps(recipe.with_changes(**values), train)
         rows = len(training_rows(train, part).rows)
@@ -274,38 +275,38 @@ def _cells(
                 "train_fraction": seeded.data.train_fraction, "bot": seeded.data.bot, "seed": seeded.seed,
                 "epochs": seeded.optimizer.epochs,
             }  # fmt: skip
-            asked = {**request, "recipe": record.recipe(request).with_changes(**varied).recorded()}
-            cells.append(Cell(method, start, nli, True, seeded, rows, asked, test))
+            changed = {**request, "recipe": record.recipe(request).with_changes(**varied).recorded()}
+            cells.append(Cell(method, start, nli, True, seeded, rows, changed, test))
     return cells
 
 
-def share_label(share: float) -> str:
-    """What tables add to the name of a method that is trained on a share of the rows."""
-    return f", {100 * share:g} % of the rows"
+def fraction_label(fraction: float) -> str:
+    """The part of a method's name in tables for a fraction of the rows."""
+    return f", {100 * fraction:g} % of the rows"
 
 
 def start_name(checkpoint: str) -> str:
-    """The short name of a start: of a folder, of a Hub id without its user, or of what a record calls name@digest."""
+    """The short name of a checkpoint: a folder, a Hub id, or the ``name@digest`` of a record."""
     return checkpoint.partition("@")[0] if is_recorded_folder(checkpoint) else Path(checkpoint).resolve().name
 
 
 def _with_as_many_steps(recipe: Recipe, train: "Dataset") -> Recipe:
-    """A recipe for a part of the rows, with as many steps as on all of them.
+    """A recipe for a part of the rows, with the same number of steps as on all rows.
 
-    With equal epochs, a tenth of the rows would mean a tenth of the steps. A small encoder that starts on the majority
-    class has not left it by then, and the table would show that instead of the influence of the rows.
+    With the same number of epochs, a tenth of the rows would have a tenth of the steps. A small encoder predicts only
+    the majority class after so few steps, and the table would show this instead of the influence of the rows.
     """
     times = len(train) / (recipe.data.train_fraction * len(of_bot(train, recipe.data.bot)))
     return recipe.with_changes(epochs=round(times * recipe.optimizer.epochs))
 
 
 def values_of(pairs: Iterable[str]) -> dict[str, Any]:
-    """Recipe options from ``key=value``, by their full names. The value is TOML, except that a word needs no quotes.
+    """Recipe options from ``key=value``, by their full names. Values are TOML; a word needs no quotes.
 
     A key may leave out its table: ``epochs=3`` is ``optimizer.epochs=3``.
 
     Raises:
-        InputError: a pair is not of that form, or its key is one that the grid varies.
+        InputError: a pair has another form, or the grid itself varies its key.
     """
     values: dict[str, Any] = {}
     for pair in pairs:
@@ -323,7 +324,7 @@ def values_of(pairs: Iterable[str]) -> dict[str, Any]:
 
 
 def shard(all_cells: Sequence[Cell], part: str) -> list[Cell]:
-    """Every n-th cell from the i-th, for ``i/n`` with i from 1. The n shards together are the whole."""
+    """Every n-th cell from the i-th, for ``i/n`` with i from 1; the n shards together have all cells."""
     numbers = part.split("/")
     if (
         len(numbers) != 2

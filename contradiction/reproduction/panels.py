@@ -12,14 +12,14 @@ from contradiction.evaluation.figures import RESAMPLES
 from contradiction.evaluation.paired_tests import MethodRuns, Run, merged_run_of, paired_tests, restricted, run_of
 from contradiction.labels import BOTS, merged_config, task_of
 from contradiction.reports.interval_plot import PAPER, Panel
-from contradiction.reproduction.cells import BY_BOT, CURVE, METHODS, Cell, method_label, share_label
+from contradiction.reproduction.cells import BY_BOT, CURVE, METHODS, Cell, fraction_label, method_label
 
-AGAINST = ("sentence-pair", "hierarchical")  # all other methods are tested against these
+AGAINST = ("sentence-pair", "hierarchical")  # the opponents of all other methods
 KINDS = ("zero-shot", "trained", "merged")  # in the order of a table
 
 
 def configs_of(cells: Sequence[Cell]) -> list[str]:
-    """The configs that a table has panels for: those of the cells, and 2-class for merged 4-class labels."""
+    """The configs of the panels: those of the cells, and 2-class for merged 4-class labels."""
     configs = {cell.config for cell in cells} | {merged_config(cell.config) for cell in cells}
     return sorted(configs, key=lambda config: (config.endswith("grouped"), config))
 
@@ -32,16 +32,15 @@ def panels_of(
     bots: Mapping[int, str] | None = None,
     bootstrap: int = RESAMPLES,
 ) -> list[Panel]:
-    """A panel for each config with a finished cell. In the table ``bots`` it is one for each bot's replies.
+    """A panel for each config with a finished cell; in the table ``bots``, one for the replies of each bot.
 
     Args:
         table: a key of ``TABLES``.
         cells: the whole grid.
-        done: the test evaluations of finished cells, by the cell's name.
-        baselines: for each config, the artefact baselines on its test split, see
-            :func:`contradiction.reproduction.panels.baselines_of`.
-        bots: for the table ``bots``, the bot of each test row, by the row's id.
-        bootstrap: resamples of the paired tests, and of the figures on a part of the rows.
+        done: the test evaluations of finished cells, by the name of the cell.
+        baselines: the baselines on the test split of each config, see :func:`baselines_of`.
+        bots: for the table ``bots``, the bot of each test row, by the id of the row.
+        bootstrap: resamples of the paired tests, and of the scores on a part of the rows.
     """
     panels = []
     tested_on = BOTS if table == BY_BOT else ("",)
@@ -56,13 +55,11 @@ def panels_of(
             ids = {number for number, its_bot in (bots or {}).items() if its_bot == bot}
             if bot and ids.isdisjoint(methods[0].runs[0].ids):
                 continue
-            shown, beside = (
-                _restricted(group, ids, config, bootstrap) if bot else group for group in (methods, ngrams)
-            )
-            tests = paired_tests(_pairs(table, shown, beside, nli, bot), task_of(config), bootstrap)
+            own, others = (_restricted(group, ids, config, bootstrap) if bot else group for group in (methods, ngrams))
+            tests = paired_tests(_pairs(table, own, others, nli, bot), task_of(config), bootstrap)
             paper = PAPER.get(config) if release and not bot else None
-            n = len(shown[0].runs[0].ids)
-            panels.append(Panel(config, bot, n, tuple(shown), tuple(beside), tuple(tests), paper))
+            n = len(own[0].runs[0].ids)
+            panels.append(Panel(config, bot, n, tuple(own), tuple(others), tuple(tests), paper))
     return panels
 
 
@@ -96,7 +93,7 @@ def _methods(table: str, cells: Sequence[Cell], done: Mapping[str, Mapping[str, 
 
 
 def _baselines(evaluations: Sequence[dict[str, Any]]) -> list[MethodRuns]:
-    """The baselines on all rows, then those on parts, the smallest share first. The runs of a part are its seeds."""
+    """The baselines on all rows, then those on parts, the smallest first. A part has a run for each seed."""
     groups: dict[tuple[str, float, str, str], list[dict[str, Any]]] = {}
     for result in evaluations:
         part = result["part"]
@@ -111,14 +108,14 @@ def _baselines(evaluations: Sequence[dict[str, Any]]) -> list[MethodRuns]:
     return methods
 
 
-def _name(table: str, method: str, start: str, kind: str, bot: str, share: float) -> str:
+def _name(table: str, method: str, start: str, kind: str, bot: str, fraction: float) -> str:
     if kind == "zero-shot":
         return f"zero-shot {start}, {method}"
     return "".join(
         (
             method_label(method),
             f" from {start}" if table == "table5" else "",
-            share_label(share) if table == CURVE else "",
+            fraction_label(fraction) if table == CURVE else "",
             f", trained on {bot or 'both'}" if table == BY_BOT else "",
             ", 4-class merged" if kind == "merged" else "",
         )
@@ -130,12 +127,12 @@ def _pairs(
 ) -> list[tuple[MethodRuns, MethodRuns]]:
     """The methods that are tested against each other.
 
-    In ``table4`` all methods are tested against two of them. In ``table5`` each is tested with the NLI stage against
-    without. In a learning curve each share is tested against the next smaller one, and against n-grams of its rows.
-    On the replies of a bot, what is trained on the other bot or on both is tested against what is trained on this one,
-    and each against n-grams of the same rows.
+    In ``table4``, each method is tested against ``AGAINST``. In ``table5``, each method with the NLI stage is tested
+    against the same method without. In a learning curve, each fraction is tested against the next smaller one, and
+    against n-grams of its rows. In ``bots``, training on the other bot or on both is tested against training on the
+    bot of the replies, and each against n-grams of the same rows.
     """
-    if table == CURVE:  # the shares of a method follow each other, the smallest first
+    if table == CURVE:  # the fractions of a method are in ascending order
         return [(method, other) for other, method in pairwise(methods) if _alike(method, other)] + _against_ngrams(
             methods, baselines
         )
@@ -155,7 +152,7 @@ def _pairs(
         ]
     pairs: dict[frozenset[str], tuple[MethodRuns, MethodRuns]] = {}
     for name in AGAINST:
-        # Trained ones come before merged ones.
+        # Trained methods come before merged ones.
         if against := next((method for method in methods if method.method == name), None):
             for method in methods:
                 if method is not against:
@@ -170,7 +167,7 @@ def _alike(one: MethodRuns, other: MethodRuns) -> bool:
 def _against_ngrams(
     methods: Sequence[MethodRuns], baselines: Sequence[MethodRuns]
 ) -> list[tuple[MethodRuns, MethodRuns]]:
-    """Each method with the n-grams of all utterances that were fitted to the same rows."""
+    """Each method with the n-gram baseline that was fitted to the same rows."""
     return [
         (method, _for_each_seed(baseline, method))
         for method in methods
@@ -182,33 +179,33 @@ def _against_ngrams(
 
 
 def _for_each_seed(baseline: MethodRuns, method: MethodRuns) -> MethodRuns:
-    """A baseline without randomness has one run, which stands for every seed of a method."""
+    """A baseline without randomness has one run, which is repeated for every seed of a method."""
     [first, *others] = baseline.runs
     if others or first.seed is not None:
         return baseline
     return replace(baseline, runs=tuple(replace(first, seed=run.seed) for run in method.runs))
 
 
-BASELINE_VIEW = "flatten"  # what the n-grams read that are fitted to parts
+BASELINE_VIEW = "flatten"  # the view of the n-grams that are fitted to parts
 
 
 def baselines_of(
     config: str, cells: Sequence[Cell], data: str | Path, out: str | Path, fit: bool
 ) -> list[dict[str, Any]]:
-    """The evaluations of the artefact baselines on a config's test split: on all rows, then on the cells' parts.
+    """The evaluations of the baselines on the test split of a config: fitted to all rows, then to the parts of cells.
 
-    Those on all rows are taken from the published results, else from ``out``. Those on parts are in ``out``.
+    The baselines on all rows are in the published results or in ``out``, those on parts in ``out``.
 
     Args:
         config: the config.
         cells: the cells of the grid.
         data: the data repo.
         out: the folder of the table.
-        fit: whether to fit what is missing, and to keep it in ``out``.
+        fit: whether to fit missing baselines and to save them in ``out``.
 
     Returns:
-        The evaluations. Each has a ``part``, the rows that it was fitted to: ``bot``, ``subset`` (as of a cell),
-        ``share``, ``seed`` (None where nothing is random), and ``rows``, how many they are.
+        The evaluations. Each has a ``part``, the rows that it was fitted to: ``bot``, ``subset`` (as in a cell),
+        ``share``, ``seed`` (None without randomness), and ``rows``, their number.
     """
     train, test = (load_split(data, config, split) for split in ("train", "test"))
     part = {"bot": None, "subset": "", "share": 1.0, "seed": None, "rows": len(train)}
@@ -218,9 +215,9 @@ def baselines_of(
 
 def _on_all(config: str, rows: str, data: str | Path, out: str | Path, fit: bool) -> list[dict[str, Any]]:
     for folder in (results.FOLDER, out):
-        kept = {result["name"]: result for result in results.baselines(config, "test", folder, rows)}
-        if found := [kept[name] for name in baselines.FEATURES.values() if name in kept]:
-            return found
+        saved = {result["name"]: result for result in results.baselines(config, "test", folder, rows)}
+        if available := [saved[name] for name in baselines.FEATURES.values() if name in saved]:
+            return available
     fitted = list(baselines.tfidf(data, config)) if fit else []
     for result in fitted:
         results.save(result, Path(out) / f"tfidf-{result['view']}.{config}.test.json")
@@ -230,27 +227,28 @@ def _on_all(config: str, rows: str, data: str | Path, out: str | Path, fit: bool
 def _on_parts(
     config: str, rows: str, cells: Sequence[Cell], data: str | Path, out: str | Path, fit: bool
 ) -> list[dict[str, Any]]:
-    kept = [result for result in results.load(out, kind=results.PART_BASELINE, config=config) if result["data"] == rows]
-    found = []
+    fitted = results.load(out, kind=results.PART_BASELINE, config=config)
+    saved = [result for result in fitted if result["data"] == rows]
+    evaluations = []
     for cell in _parts(config, cells):
         part = _part_of(cell)
-        result = next((result for result in kept if part.items() <= result["part"].items()), None)
+        result = next((result for result in saved if part.items() <= result["part"].items()), None)
         if result is None and fit:
             result = _fit(config, cell, data)
             seed = "" if part["seed"] is None else f"-seed{part['seed']}"
             results.save(result, Path(out) / f"tfidf-{BASELINE_VIEW}.{config}{cell.part}{seed}.test.json")
-        found += [result] if result else []
-    return found
+        evaluations += [result] if result else []
+    return evaluations
 
 
 def _parts(config: str, cells: Sequence[Cell]) -> list[Cell]:
-    """One cell for each part of the rows. Cells trained on the config itself come before those merged to it."""
-    found: dict[tuple[object, ...], Cell] = {}
+    """One cell for each part of the rows. Cells that were trained on the config itself come first."""
+    parts: dict[tuple[object, ...], Cell] = {}
     for trained_on in (config, *{cell.config for cell in cells if merged_config(cell.config) == config}):
         for cell in cells:
             if cell.trained and cell.config == trained_on and cell.part:
-                found.setdefault((cell.part, _part_of(cell)["seed"]), cell)
-    return list(found.values())
+                parts.setdefault((cell.part, _part_of(cell)["seed"]), cell)
+    return list(parts.values())
 
 
 def _part_of(cell: Cell) -> dict[str, Any]:
@@ -265,7 +263,7 @@ def _part_of(cell: Cell) -> dict[str, Any]:
 def _fit(config: str, cell: Cell, data: str | Path) -> dict[str, Any]:
     from contradiction.training.augmentation import fraction_of
 
-    # A share is drawn label by label, so by the labels of the config that the cell is trained on.
+    # The rows are sampled by label, so by the labels of the config that the cell was trained on.
     rows = of_bot(load_split(data, cell.config, "train"), cell.recipe.data.bot)
     train_ids = set(fraction_of(rows, cell.recipe.data.train_fraction, cell.recipe.seed)["id"])
     part = {**_part_of(cell), "rows": len(train_ids)}
@@ -283,8 +281,8 @@ def _fit(config: str, cell: Cell, data: str | Path) -> dict[str, Any]:
 
 
 def baseline_label(result: dict[str, Any]) -> str:
-    """How tables name a baseline: by what it reads and what it was fitted to, without the seed."""
+    """The name of a baseline in tables: its features and the rows that it was fitted to, without the seed."""
     part = result["part"]
-    share = share_label(part["share"]) if part["subset"] else ""
+    fraction = fraction_label(part["share"]) if part["subset"] else ""
     bot = f", trained on {part['bot']}" if part["bot"] else ""
-    return f"{baselines.FEATURES[result['view']]}{share}{bot}"
+    return f"{baselines.FEATURES[result['view']]}{fraction}{bot}"

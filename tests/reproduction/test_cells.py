@@ -41,7 +41,7 @@ def test_grouped_configs_take_the_recipe_of_their_labels(sample_repo, encoders):
 def test_a_learning_curve_makes_the_same_steps_on_each_share_and_shares_table_4s_cells(cells, encoders, sample_repo):
     found = cells_of(
         "learning-curve", data=sample_repo, methods=["flatten"], configs=["4-class"], seeds=(23, 42),
-        shares=(0.5, 0.25, 1.0), backbone=str(encoders / "tiny"), values={**VALUES, "epochs": 3},
+        train_fractions=(0.5, 0.25, 1.0), backbone=str(encoders / "tiny"), values={**VALUES, "epochs": 3},
     )  # fmt: skip
     assert [(cell.name, cell.recipe.optimizer.epochs) for cell in found[::2]] == [
         ("flatten-4-class-tiny-share0.5-seed23", 6),
@@ -52,7 +52,12 @@ def test_a_learning_curve_makes_the_same_steps_on_each_share_and_shares_table_4s
     assert rows[0] == rows[1] < rows[4]
     assert rows[0] / rows[4] == pytest.approx(0.5, abs=0.02)
     curve = cells_of(
-        "learning-curve", data=sample_repo, seeds=(23, 42), shares=[1.0], backbone=str(encoders / "tiny"), values=VALUES
+        "learning-curve",
+        data=sample_repo,
+        seeds=(23, 42),
+        train_fractions=[1.0],
+        backbone=str(encoders / "tiny"),
+        values=VALUES,
     )
     assert curve == cells
 

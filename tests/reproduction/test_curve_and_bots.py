@@ -30,8 +30,8 @@ def curve(grid, options, tmp_path_factory):
     """The folder of the table 4, copied, with a learning curve in it: two methods, one of them an artefact baseline."""
     out = shutil.copytree(grid, tmp_path_factory.mktemp("curve") / "table4")
     command = [
-        "reproduce", "learning-curve", "--seeds", "23,42", "--shares", "0.5,1", "--methods", "flatten,reply-only",
-        "--configs", "4-class", "--out", out, *options,
+        "reproduce", "learning-curve", "--seeds", "23,42", "--train-fractions", "0.5,1",
+        "--methods", "flatten,reply-only", "--configs", "4-class", "--out", out, *options,
     ]  # fmt: skip
     before = times(out)
     assert not cli.app([*map(str, command)], standalone_mode=False)
@@ -83,7 +83,7 @@ def test_the_learning_curve_says_what_the_predictions_say_and_tests_each_share_a
 )
 def test_each_share_is_held_against_n_grams_of_its_own_rows(sample_repo, encoders, tmp_path, shares, values, configs):
     cells = cells_of(
-        "learning-curve", data=sample_repo, seeds=(23, 42), shares=shares, backbone=str(encoders / "tiny"),
+        "learning-curve", data=sample_repo, seeds=(23, 42), train_fractions=shares, backbone=str(encoders / "tiny"),
         methods=["flatten"], configs=configs, values={**VALUES, **values},
     )  # fmt: skip
     whole = {config: panels.baselines_of(config, [], sample_repo, tmp_path, fit=True)[-1] for config in configs}
@@ -148,7 +148,7 @@ def test_the_plot_of_a_learning_curve_has_a_curve_a_method_and_a_point_a_share(c
 
     assert (curve / "learning-curve.png").read_bytes().startswith(b"\x89PNG")
     cells = cells_of(
-        "learning-curve", data=sample_repo, seeds=(23, 42), shares=(0.5, 1.0), backbone=str(encoders / "tiny"),
+        "learning-curve", data=sample_repo, seeds=(23, 42), train_fractions=(0.5, 1.0), backbone=str(encoders / "tiny"),
         methods=["flatten", "reply-only"], configs=["4-class"], values=VALUES,
     )  # fmt: skip
     beside = {"4-class": panels.baselines_of("4-class", cells, sample_repo, curve, fit=False)}

@@ -41,12 +41,15 @@ from contradiction.training.loop import train
         (["table4", "--set", "epoch=3"], "'epoch': a recipe has no such option"),
         (["table4", "--nli", "x"], "table4 has no NLI stage to compare with"),
         (["table5"], "--nli names its checkpoint"),
-        (["table4", "--shares", "0.5"], "table4 is trained on all rows; --shares goes with learning-curve"),
-        (["table4", "--set", "train_fraction=0.5"], "data.train_fraction is chosen by --shares"),
-        (["learning-curve", "--shares", "half"], "shares 'half': must be numbers"),
-        (["learning-curve", "--shares", "0,1"], "data.train_fraction is 0.0"),
-        (["learning-curve", "--shares", "0.5,2"], "data.train_fraction is 2.0"),
-        (["learning-curve", "--shares", "0.5,1,0.50"], "a share is named twice in 0.5, 1, 0.5"),
+        (
+            ["table4", "--train-fractions", "0.5"],
+            "table4 is trained on all rows; --train-fractions goes with learning-curve",
+        ),
+        (["table4", "--set", "train_fraction=0.5"], "data.train_fraction is chosen by --train-fractions"),
+        (["learning-curve", "--train-fractions", "half"], "train fractions 'half': must be numbers"),
+        (["learning-curve", "--train-fractions", "0,1"], "data.train_fraction is 0.0"),
+        (["learning-curve", "--train-fractions", "0.5,2"], "data.train_fraction is 2.0"),
+        (["learning-curve", "--train-fractions", "0.5,1,0.50"], "a fraction is named twice in 0.5, 1, 0.5"),
         (["table4", "--methods", "hierarchical", "--configs", "2-class"], "no cell is left"),
         (["table4", "--data", "no/such/folder"], "no/such/folder: no such folder"),
     ],
@@ -75,7 +78,7 @@ def test_a_dry_run_reckons_with_what_finished_cells_took(grid, run, options, tmp
     code, said, _ = run("table4", *options, "--seeds", "23", "--configs", "4-class", "--out", out, "--dry-run")
     assert (code, [path.name for path in out.iterdir()]) == (0, ["flatten-4-class-tiny-seed23.test.json"])
     assert "3 cells, 1 finished" in said
-    assert "as the finished cells took on this hardware" in said
+    assert "measured on the finished cells on this hardware" in said
 
 
 def test_an_evaluation_of_the_same_run_counts_under_any_name_and_another_does_not(

@@ -13,7 +13,7 @@ def test_one_entry_adds_a_method_to_cells_tables_and_plots(encoders, sample_repo
     monkeypatch.setitem(METHODS, "role-confusion", entry)
     cells = cells_of(
         "learning-curve", data=sample_repo, methods=["role-confusion"], configs=["4-class"], seeds=[23],
-        shares=[0.5, 1.0], backbone=str(encoders / "tiny"), values=VALUES,
+        train_fractions=[0.5, 1.0], backbone=str(encoders / "tiny"), values=VALUES,
     )  # fmt: skip
     # What an encoder predicts makes no difference here.
     [evaluation] = tfidf(sample_repo, "4-class", views=["flatten"])

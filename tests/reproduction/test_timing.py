@@ -41,7 +41,7 @@ def test_a_dry_run_trains_nothing_and_measures(run, options, tmp_path):
     assert not out.exists()
     assert "3 cells, 0 finished" in said
     assert said.count("to do") == 3
-    assert "from 3 measured steps a method on this machine (CPU" in said
+    assert "estimated from 3 steps of each method on this machine (CPU" in said
 
 
 def test_a_method_without_records_trains_a_checkpoint_in_the_time_of_the_others(cells):
