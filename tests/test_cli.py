@@ -51,7 +51,10 @@ def test_help_imports_nothing_heavy():
         (["detect", "-", "--model", "no/such/model"], "no/such/model: neither"),
         (["space", "--model", "no/such/model", "--port", "17860"], "no/such/model: neither"),
         (["card", "no/such/model"], "no/such/model: no run.json"),
-        (["card", "no/such/model", "--results", "no/such/results"], "no/such/results: no such folder of kept results"),
+        (
+            ["card", "no/such/model", "--results", "no/such/results"],
+            "no/such/results: there is no such folder of saved results",
+        ),
         (["results", "--folder", "no/such/results"], "no/such/results: no such folder"),
         (["evaluate", "no/such/model", "--json", "."], ".: is a folder; name a file in it"),
         (["evaluate", "no/such/model", "--json", "/"], "/: is a folder"),
@@ -208,7 +211,7 @@ def test_a_damaged_evaluation_is_one_line_that_names_the_file(run, model, sample
     for change, said in (
         ({"metrics": None}, "metrics has no accuracy"),
         ({"config": ...}, "it has no config"),
-        ({"predictions": [0]}, "predictions must be a list of as many values as there are ids"),
+        ({"predictions": [0]}, "predictions must be a list with one value for each id"),
         ({"ids": 7}, "ids must be a list"),
     ):
         changed = {key: value for key, value in {**whole, **change}.items() if value is not ...}

@@ -45,12 +45,12 @@ def test_other_rows_are_refused(kept, sample_repo):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"probabilities": None}, "keeps no probabilities"),
-        ({"ids": None}, "no kept evaluation, it has no ids"),
-        ({"config": "persona"}, "tells no contradictions from other replies"),
-        ({"config": "nli"}, "tells no contradictions from other replies"),
-        ({"predictions": [0]}, "predictions must be a list of as many values as there are ids"),
-        ({"metrics": {}}, "metrics has no accuracy, macro_f1, per_class, n, interval; the file is changed"),
+        ({"probabilities": None}, "has no probabilities"),
+        ({"ids": None}, "not an evaluation, it has no ids"),
+        ({"config": "persona"}, "has no labels of contradictions"),
+        ({"config": "nli"}, "has no labels of contradictions"),
+        ({"predictions": [0]}, "predictions must be a list with one value for each id"),
+        ({"metrics": {}}, "metrics has no accuracy, macro_f1, per_class, n, interval; the file was changed"),
         ({"metrics": []}, "metrics has no accuracy"),
         ({"ids": 7}, "ids must be a list"),
         ({"predictions": lambda kept: [4, *kept["predictions"][1:]]}, "predictions holds 4"),

@@ -113,7 +113,7 @@ def test_a_card_says_what_part_each_teacher_has_in_their_opinion(quick_model, tm
         return model_card.model_card(changed(quick_model, copy, request=asked)).text
 
     both = card(teachers=["some/teacher"], ngram_teacher_weight=0.25)
-    ngrams = "a linear model of character n-grams that has not read the row"
+    ngrams = "a cross-fitted linear model of character n-grams"
     assert f"1 trained detector: some/teacher (75 %), and {ngrams} (25 %)\n" in both
     assert f"{ngrams}\n" in card(ngram_teacher_weight=1.0)
     assert "the mean of 2 trained detectors: a/b, c/d\n" in card(teachers=["a/b", "c/d"])

@@ -87,7 +87,7 @@ def test_another_run_of_the_same_name_is_refused_and_nothing_is_written(one, tmp
             results.add([evaluation("new"), other], tmp_path)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
     results.save(evaluation(epoch=0.7), tmp_path / "mine.json")
-    with pytest.raises(InputError, match=r"mine\.json: keeps another run named 'any'"):
+    with pytest.raises(InputError, match=r"mine\.json: contains another run named 'any'"):
         results.load(tmp_path)
 
 

@@ -29,16 +29,16 @@ RESULT = {
 
 def test_outcomes_counted_by_hand():
     half, half_reached, eighty, ninety, *in_use = outcomes(RESULT, RULE)
-    assert [each.asked for each in (half, half_reached, eighty, ninety)] == [
+    assert [each.setting for each in (half, half_reached, eighty, ninety)] == [
         "0.5", "precision>=0.5", "precision>=0.8", "precision>=0.9",
     ]  # fmt: skip
-    assert (half.threshold, half.found, half.contradictions, half.alarms, half.others) == (0.5, 3, 4, 1, 5)
-    assert (half_reached.threshold, half_reached.found, half_reached.alarms) == (0.4, 3, 3)
-    assert (eighty.threshold, eighty.found, eighty.alarms) == (0.6, 2, 1)
+    assert (half.threshold, half.hits, half.contradictions, half.alarms, half.others) == (0.5, 3, 4, 1, 5)
+    assert (half_reached.threshold, half_reached.hits, half_reached.alarms) == (0.4, 3, 3)
+    assert (eighty.threshold, eighty.hits, eighty.alarms) == (0.6, 2, 1)
     assert eighty.precision == pytest.approx(0.5 * 2 / 4 / (0.5 * 2 / 4 + 0.5 * 1 / 5))
     assert ninety.threshold is None
     # At a prior of 3 % a probability of 0.9 has odds of 9 · 3/97, below one half: nothing is called.
-    assert (in_use[0].threshold, in_use[0].found, in_use[0].alarms) == (0.5, 0, 0)
+    assert (in_use[0].threshold, in_use[0].hits, in_use[0].alarms) == (0.5, 0, 0)
     assert np.isnan(in_use[0].precision)
     assert [each.threshold for each in in_use[1:]] == [None] * 3
 
@@ -63,9 +63,9 @@ def test_the_table_says_what_was_not_reached_and_what_calls_nothing():
         ({"split": "validation"}, RULE, "settings are chosen on validation and measured on test"),
         ({"config": "persona"}, RULE, "config 'persona' has no contradictions"),
         ({"config": "nli-2-class"}, RULE, "config 'nli-2-class' has no contradictions"),
-        ({}, Rule(temperature=2.0, prior=0.5), "case: no precision was measured"),
-        ({"rule": Rule().without_curve()}, RULE, "case was evaluated with another decision rule than it has now"),
-        ({"references": [0] * 9}, RULE, "are all contradictions, or none is"),
+        ({}, Rule(temperature=2.0, prior=0.5), "case: its rule has no precisions"),
+        ({"rule": Rule().without_curve()}, RULE, "case was evaluated with an older decision rule"),
+        ({"references": [0] * 9}, RULE, "are all contradictions, or none is one"),
     ],
 )
 def test_where_outcomes_cannot_be_had_it_is_said(change, rule, said):
@@ -130,4 +130,4 @@ def test_a_card_names_the_rule_and_holds_the_settings(run, quick_model, sample_r
 def test_settings_need_a_calibrated_detector(run, random_model, sample_repo):
     code, out, err = run("evaluate", random_model("4-class"), "--data", sample_repo, "--settings")
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert "no precision was measured for it on validation; `cdconv calibrate` does" in err
+    assert "its rule has no precisions of thresholds on validation; `cdconv calibrate` measures them" in err

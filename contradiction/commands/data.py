@@ -76,7 +76,7 @@ def nli(
     validation: Annotated[list[str], typer.Option(help="Corpora of the validation split.")],
     out: Annotated[Path, typer.Option(help="The folder to write.")] = Path("nli"),
     exclude: Annotated[
-        list[str] | None, typer.Option(help="Corpora whose pairs are kept out of the training split.")
+        list[str] | None, typer.Option(help="Corpora whose pairs the training split must not contain.")
     ] = None,
 ) -> None:
     """Builds a data repo of NLI corpora, for the NLI stage before CDConv.

@@ -8,8 +8,8 @@ import typer
 from contradiction.commands.common import DATA, RESULTS, SHOWN_RESULTS, DataOption, show
 from contradiction.errors import InputError
 
-app = typer.Typer(help="Writes the page of results from the kept results, or adds to these.")
-FolderOption = Annotated[Path, typer.Option(help="The folder of the kept results.", show_default=SHOWN_RESULTS)]
+app = typer.Typer(help="Writes the page of results from the saved results, or adds to them.")
+FolderOption = Annotated[Path, typer.Option(help="The folder of saved results.", show_default=SHOWN_RESULTS)]
 
 
 def baselines(
@@ -21,7 +21,7 @@ def baselines(
     embedder: Annotated[
         str | None, typer.Option(help="Folder or Hub id of an encoder: kernel ridge regression on its embeddings too.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Also add them to the kept results of this folder.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Also add them to the saved results in this folder.")] = None,
 ) -> None:
     """Runs the baselines: TF-IDF of the reply alone, of the context without it, and of all; kernel ridge regression.
 
@@ -45,12 +45,10 @@ def baselines(
 
 def card(
     model: Annotated[Path, typer.Argument(help="A model folder that `cdconv train` wrote.")],
-    results: Annotated[
-        Path, typer.Option(help="Where the kept evaluations of it lie.", show_default=SHOWN_RESULTS)
-    ] = RESULTS,
-    data: Annotated[str | None, typer.Option(help="Its data repo, for figures on parts of the test split too.")] = None,
+    results: Annotated[Path, typer.Option(help="The folder of saved results.", show_default=SHOWN_RESULTS)] = RESULTS,
+    data: Annotated[str | None, typer.Option(help="Its data repo, to add scores on parts of the test split.")] = None,
 ) -> None:
-    """Writes a model's card from the record of its run and the kept evaluations of that run."""
+    """Writes the card of a model from the record of its run and its saved evaluations."""
     from contradiction.evaluation.results import check_folder, evaluations_of
     from contradiction.io.files import write_text
     from contradiction.reports.model_card import model_card

@@ -1,4 +1,4 @@
-"""Runs a detector over the checklists: does it find what a reply contradicts, however far back, and only that?"""
+"""Evaluates the evidence of a detector on the checklists: which earlier turn a reply contradicts, at any distance."""
 
 import random
 from collections import Counter
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 CONFIGS = tuple(config for config in CHECKLISTS if A2T in config)
 NAMES = LABELS["4-class"]
-SEED = 13  # of the sample that a limit leaves
+SEED = 13  # of the sample of a limit
 
 
 def evaluate(
@@ -47,23 +47,24 @@ def evaluate(
     on_start: Callable[[int], Any] | None = None,
     on_batch: Callable[[int], Any] | None = None,
 ) -> dict[str, Any]:
-    """Judges the chats of a checklist with turns added, then of its twin without the turn that was contradicted.
+    """Judges the chats of a checklist with added turns, and of its twin without the contradicted turn.
 
-    A detector of two classes, or an NLI model, says of each reply only whether it contradicts anything; that is taken
-    for a contradiction of the history, and figures of four classes are left out.
+    A 2-class detector or an NLI model predicts no categories. Its contradictions count as contradictions of the
+    history, and there are no scores of four classes.
 
     Args:
-        detector: what to evaluate.
+        detector: the detector.
         data: a data repo with checklists.
         config: one of ``CONFIGS``.
-        windowings: of ``contradiction.inputs.windows.WINDOWINGS``; those that the detector cannot do are left out.
-        limit: rows with turns added at most, all versions of some conversations; by default all.
-        batch_size: windows a forward pass.
+        windowings: some of ``contradiction.inputs.windows.WINDOWINGS``; those that the detector does not support are
+            left out.
+        limit: the maximum number of rows with added turns: all versions of a sample of conversations; by default all.
+        batch_size: the windows of a forward pass.
         on_start: called with the number of windows.
-        on_batch: called with the number of windows done, after each forward pass.
+        on_batch: called with the number of windows of each forward pass.
 
     Returns:
-        What is kept: ``metrics`` (windowing -> ``contradiction.evaluation.evidence.score_evidence`` by inserted turns,
+        The results: ``metrics`` (windowing -> ``contradiction.evaluation.evidence.score_evidence`` by inserted turns,
         with evidence as turns), ``by_message`` (the same with evidence as messages), ``predictions`` and
         ``predicted_evidence`` (windowing -> one a row; indices of messages), ``unjudged`` (windowing -> rows with no
         verdict, which count as no contradiction), ``left_out`` (windowing -> why), ``false_alarms`` (of the twin, by
@@ -86,11 +87,11 @@ def evaluate(
     if on_start:
         on_start(sum(_windows(messages, windowing) for messages in chats for windowing in able))
     verdicts = {
-        windowing: each.batch(chats, batch_size=batch_size, on_batch=on_batch) for windowing, each in able.items()
+        windowing: variant.batch(chats, batch_size=batch_size, on_batch=on_batch) for windowing, variant in able.items()
     }
-    on_added = {windowing: found[: len(added)] for windowing, found in verdicts.items()}
-    on_removed = {windowing: found[len(added) :] for windowing, found in verdicts.items()}
-    scored = {windowing: _score(added, found) for windowing, found in on_added.items()}
+    on_added = {windowing: results[: len(added)] for windowing, results in verdicts.items()}
+    on_removed = {windowing: results[len(added) :] for windowing, results in verdicts.items()}
+    scored = {windowing: _score(added, results) for windowing, results in on_added.items()}
     run = record.of_model(detector.name)
     return {
         "name": model_name(detector.name),
@@ -108,9 +109,9 @@ def evaluate(
         "metrics": {windowing: by_turn for windowing, (by_turn, _) in scored.items()},
         "by_message": {windowing: by_message for windowing, (_, by_message) in scored.items()},
         "false_alarms": _false_alarms(removed, on_removed, config.replace(A2T, RCT), whole[1]),
-        **_said(on_added),
+        **_predictions(on_added),
         "predicted_evidence": {
-            windowing: [list(each.evidence) for each in found] for windowing, found in on_added.items()
+            windowing: [list(verdict.evidence) for verdict in results] for windowing, results in on_added.items()
         },
         "ids": list(added["id"]),
         "inserted": list(added["inserted"]),
@@ -120,26 +121,26 @@ def evaluate(
 
 
 def tables(result: Mapping[str, Any]) -> list[Table]:
-    """The figures of an evaluation: a table a windowing, and one of false alarms."""
+    """The scores of an evaluation: a table for each windowing, and one of false alarms."""
     some, of = result["conversations"]
     sample = f"{some:,} conversations" + (f" of {of:,}, drawn with seed {SEED}" if some < of else "")
     categories = result["task"] == "4-class"
-    found = []
+    score_tables = []
     for windowing, figures in result["metrics"].items():
         named = windowing == STRUCTURED or (categories and windowing != UNSTRUCTURED)
         title = (
             f"{result['name']}: {windowing} windows, {result['config']}, n = {figures['n']:,} ({sample}; "
             f"{figures['history']:,} rows contradict the history)"
         )
-        found.append(evidence.table(figures, title, named=named, categories=categories))
-    return [*found, _false_alarm_table(result)]
+        score_tables.append(evidence.table(figures, title, named=named, categories=categories))
+    return [*score_tables, _false_alarm_table(result)]
 
 
 def notes(result: Mapping[str, Any]) -> list[str]:
-    """What to know of the figures, a line each."""
+    """Notes on the scores, one line each."""
     unjudged = {
         **result["unjudged"],
-        **{f"{each}, turn gone": n for each, n in result["false_alarms"]["unjudged"].items()},
+        **{f"{windowing}, turn gone": n for windowing, n in result["false_alarms"]["unjudged"].items()},
     }
     return [
         *(f"{windowing} windows left out: {why}" for windowing, why in result["left_out"].items()),
@@ -148,15 +149,15 @@ def notes(result: Mapping[str, Any]) -> list[str]:
             for windowing, n in unjudged.items()
             if n
         ),
-        "evidence is counted by turn, for a reply may contradict the user's message of the turn whose reply a detector "
-        "names; of earlier replies only the surest counts",
+        "evidence is counted by turn, because a reply may contradict the user's message of the turn that a detector "
+        "names; only the most probable of the earlier replies counts",
     ]
 
 
 def _able(
     detector: ContradictionDetector, windowings: Sequence[str]
 ) -> tuple[dict[str, ContradictionDetector], dict[str, str]]:
-    """The detector by windowing, and why others are left out."""
+    """The detector with each supported windowing, and why others are left out."""
     if detector.task not in LABELS or detector.task not in CONTRADICTIONS:
         raise InputError(f"{detector.name} predicts {', '.join(detector.labels)}; evidence needs all contradictions")
     if "b1" not in detector.columns:
@@ -173,18 +174,18 @@ def _able(
 
 
 def _sample(added: "Dataset", removed: "Dataset", limit: int) -> "tuple[Dataset, Dataset]":
-    """All rows of some conversations: as many as the limit holds with turns added, and the same in the twin."""
+    """All rows of a sample of conversations, at most ``limit`` with added turns; and the same ones in the twin."""
     versions = Counter(added["id"])
     chosen: set[int] = set()
     left = limit
-    for each in random.Random(SEED).sample(list(versions), len(versions)):
-        left -= versions[each]
+    for conversation in random.Random(SEED).sample(list(versions), len(versions)):
+        left -= versions[conversation]
         if left < 0:
             break
-        chosen.add(each)
+        chosen.add(conversation)
     if not chosen:
         raise InputError(f"limit {limit}; one conversation has {max(versions.values())} rows, so that is the least")
-    parts = [part.select([i for i, each in enumerate(part["id"]) if each in chosen]) for part in (added, removed)]
+    parts = [part.select([i for i, id in enumerate(part["id"]) if id in chosen]) for part in (added, removed)]
     return parts[0], parts[1]
 
 
@@ -195,8 +196,8 @@ def _windows(messages: Sequence[Mapping[str, str]], windowing: str) -> int:
 
 def _score(rows: "Dataset", verdicts: Sequence[Verdict]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The figures with evidence as turns, and as messages."""
-    gold, named = list(rows["evidence"]), [each.evidence for each in verdicts]
-    references, predictions = [NAMES[label] for label in rows["label"]], [_category(each) for each in verdicts]
+    gold, named = list(rows["evidence"]), [verdict.evidence for verdict in verdicts]
+    references, predictions = [NAMES[label] for label in rows["label"]], [_category(verdict) for verdict in verdicts]
 
     def score(gold: Sequence[Any], named: Sequence[Any]) -> dict[str, Any]:
         return evidence.score_evidence(
@@ -208,16 +209,18 @@ def _score(rows: "Dataset", verdicts: Sequence[Verdict]) -> tuple[dict[str, Any]
 
 
 def _category(verdict: Verdict) -> str:
-    """The label among the four; where the detector does not tell categories, a contradiction is one of the history."""
+    """The 4-class label; without categories, a contradiction counts as one of the history."""
     if verdict.label in NAMES:
         return str(verdict.label)
     return HISTORY if verdict.label and is_contradiction(verdict.label) else NON_CONTRADICTION
 
 
-def _said(verdicts: Mapping[str, Sequence[Verdict]]) -> dict[str, Any]:
+def _predictions(verdicts: Mapping[str, Sequence[Verdict]]) -> dict[str, Any]:
     return {
-        "predictions": {name: [NAMES.index(_category(each)) for each in found] for name, found in verdicts.items()},
-        "unjudged": {name: sum(each.label is None for each in found) for name, found in verdicts.items()},
+        "predictions": {
+            name: [NAMES.index(_category(verdict)) for verdict in results] for name, results in verdicts.items()
+        },
+        "unjudged": {name: sum(verdict.label is None for verdict in results) for name, results in verdicts.items()},
     }
 
 
@@ -228,10 +231,10 @@ def _false_alarms(rows: "Dataset", verdicts: Mapping[str, Sequence[Verdict]], co
         "config": config,
         "data": data,
         "metrics": {
-            windowing: evidence.false_alarms(origins, [_category(each) for each in found], forms)
-            for windowing, found in verdicts.items()
+            windowing: evidence.false_alarms(origins, [_category(verdict) for verdict in results], forms)
+            for windowing, results in verdicts.items()
         },
-        **_said(verdicts),
+        **_predictions(verdicts),
         "ids": list(rows["id"]),
         "forms": forms,
         "origins": list(rows["origin"]),
@@ -241,13 +244,13 @@ def _false_alarms(rows: "Dataset", verdicts: Mapping[str, Sequence[Verdict]], co
 def _false_alarm_table(result: Mapping[str, Any]) -> Table:
     alarms = result["false_alarms"]
     body = [
-        (f"{windowing}, {form}", f"{each['n']:,}", *(_share(each, name) for name in each["interval"]))
+        (f"{windowing}, {form}", f"{rates['n']:,}", *(_rate(rates, name) for name in rates["interval"]))
         for windowing, forms in alarms["metrics"].items()
-        for form, each in forms.items()
+        for form, rates in forms.items()
     ]
     title = f"{result['name']}: false alarms, {alarms['config']}: replies that contradicted a turn that is gone"
     return Table(title, ("windows, first turn", "rows", "called history", "called any contradiction"), body)
 
 
-def _share(alarms: Mapping[str, Any], name: str) -> str:
+def _rate(alarms: Mapping[str, Any], name: str) -> str:
     return f"{percent(alarms[name])} ({interval(alarms['interval'][name])})" if alarms["n"] else "–"

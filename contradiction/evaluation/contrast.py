@@ -27,17 +27,17 @@ from contradiction.verdict import Verdict
 PAIRS = SAMPLE.with_name("contrast.jsonl")
 ALL = "all"
 COUNTS = ("pairs", "right", "order")
-FILE = "contrast.csv"  # of the kept results
+FILE = "contrast.csv"  # in the folder of saved results
 COLUMNS = ("detector", "file", "phenomenon", *COUNTS)
 Counts = Mapping[str, Mapping[str, int]]
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A chat and two ways in which it may go on.
+    """A chat and two replies to it.
 
     Attributes:
-        phenomenon: what has to be understood, for instance ``number``.
+        phenomenon: what a reader has to understand, for instance ``number``.
         turns: u1, b1 and u2.
         contradicts: the bot's reply that contradicts them, or itself.
         label: the 4-class label of that reply.
@@ -122,16 +122,16 @@ def _count(answers: Sequence[Answer]) -> dict[str, int]:
 
 
 def fingerprint() -> str:
-    """The fingerprint of the file of pairs. Counts on other pairs are shown in no table beside these."""
+    """The fingerprint of the file of pairs. Tables leave out counts on other pairs."""
     return hashlib.sha256(PAIRS.read_bytes()).hexdigest()[:16]
 
 
 def add(results: Iterable[Mapping[str, Any]], folder: str | Path) -> None:
-    """Takes counts into a folder of kept results; those of the same detector are replaced.
+    """Adds counts to a folder of saved results; those of the same detector are replaced.
 
     Args:
         results: what ``cdconv contrast --json`` writes: ``name``, ``pairs`` (the fingerprint) and ``contrast``.
-        folder: of kept results.
+        folder: the folder of saved results.
     """
     path = Path(folder) / FILE
     rows = _read(path)
@@ -148,12 +148,12 @@ def add(results: Iterable[Mapping[str, Any]], folder: str | Path) -> None:
 
 
 def load(folder: str | Path) -> dict[str, Counts]:
-    """The kept counts of each detector on the present pairs, by its name."""
-    found: dict[str, dict[str, dict[str, int]]] = {}
+    """The saved counts of each detector on the current pairs, by its name."""
+    saved: dict[str, dict[str, dict[str, int]]] = {}
     for row in _read(Path(folder) / FILE):
         if row["file"] == fingerprint():
-            found.setdefault(row["detector"], {})[row["phenomenon"]] = {key: int(row[key]) for key in COUNTS}
-    return {name: found[name] for name in sorted(found)}
+            saved.setdefault(row["detector"], {})[row["phenomenon"]] = {key: int(row[key]) for key in COUNTS}
+    return {name: saved[name] for name in sorted(saved)}
 
 
 def _read(path: Path) -> list[dict[str, str]]:
@@ -162,5 +162,7 @@ def _read(path: Path) -> list[dict[str, str]]:
     with path.open(encoding="utf-8", newline="") as lines:
         rows = list(csv.DictReader(lines))
     if rows and not set(COLUMNS) <= rows[0].keys():
-        raise InputError(f"{path}: has not the columns {', '.join(COLUMNS)}; `cdconv results add` writes this file")
+        raise InputError(
+            f"{path}: does not have the columns {', '.join(COLUMNS)}; `cdconv results add` writes this file"
+        )
     return rows

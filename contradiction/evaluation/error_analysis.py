@@ -59,7 +59,7 @@ def _ordered(by: str, column: Sequence[str | None]) -> list[str]:
 
 
 def quartiles(lengths: Sequence[int]) -> list[str]:
-    """The quarter of each length, named by its shortest and longest; equal lengths are in the same quarter."""
+    """The quarter of each length, named by its shortest and longest length; equal lengths share a quarter."""
     quarter = np.searchsorted(np.quantile(lengths, [0.25, 0.5, 0.75]), lengths, side="left")
     names = {}
     for index in set(quarter.tolist()):
@@ -92,9 +92,9 @@ def _macro_f1(metrics: dict[str, Any]) -> dict[str, float]:
 
 
 def personas(evaluated: EvaluatedRows) -> Records:
-    """How many history contradictions are found, by what about the bot they contradict.
+    """The recall of history contradictions by persona, that is, by what about the bot they contradict.
 
-    These rows have one label, so there is recall and no F1.
+    These rows have only one label, so there is no F1.
 
     Returns:
         A record for each persona: persona, n, found (rows predicted with their label), recall, low, high (95 % Wilson
@@ -108,14 +108,14 @@ def personas(evaluated: EvaluatedRows) -> Records:
     for name in cdconv.LABELS["persona"]:
         if name in column:
             mask = np.array([value == name for value in column])
-            found, n = int((evaluated.predictions[mask] == label).sum()), int(mask.sum())
-            low, high = wilson(found, n)
-            records.append({"persona": name, "n": n, "found": found, "recall": found / n, "low": low, "high": high})
+            hits, n = int((evaluated.predictions[mask] == label).sum()), int(mask.sum())
+            low, high = wilson(hits, n)
+            records.append({"persona": name, "n": n, "found": hits, "recall": hits / n, "low": low, "high": high})
     return records
 
 
 WORST = 50
-ENOUGH = 20  # with fewer rows, the rate of a trigger is not named in a sentence
+ENOUGH = 20  # with fewer rows, no sentence names the rate of a trigger
 
 
 def mistakes(evaluated: EvaluatedRows) -> Records:
@@ -145,13 +145,13 @@ def mistakes(evaluated: EvaluatedRows) -> Records:
     ]
 
 
-def kinds(evaluated: EvaluatedRows, found: Records, worst: int = WORST) -> Records:
+def kinds(evaluated: EvaluatedRows, errors: Records, worst: int = WORST) -> Records:
     """Mistakes grouped by label and prediction, the most frequent group first, with a sentence on each.
 
     Args:
         evaluated: the evaluation.
-        found: what :func:`mistakes` returns.
-        worst: how many of the first of them count as the worst.
+        errors: the result of :func:`mistakes`.
+        worst: the number of mistakes that count as the worst.
 
     Returns:
         A record for each kind: label, predicted, errors, of (rows with that label), share, among_worst, sentence.
@@ -159,16 +159,16 @@ def kinds(evaluated: EvaluatedRows, found: Records, worst: int = WORST) -> Recor
     labels = [evaluated.labels[index] for index in evaluated.references.tolist()]
     label_rows = Counter(labels)
     trigger_rows = Counter(zip(labels, evaluated.column("trigger"), strict=True))
-    worst_kinds = Counter((record["label"], record["predicted"]) for record in found[:worst])
+    worst_kinds = Counter((record["label"], record["predicted"]) for record in errors[:worst])
     records = []
-    for (label, predicted), errors in Counter((each["label"], each["predicted"]) for each in found).most_common():
-        of_kind = [each for each in found if (each["label"], each["predicted"]) == (label, predicted)]
+    for (label, predicted), number in Counter((error["label"], error["predicted"]) for error in errors).most_common():
+        of_kind = [error for error in errors if (error["label"], error["predicted"]) == (label, predicted)]
         rows, among_worst = label_rows[label], worst_kinds[label, predicted]
         sentence = (
-            f"{errors:,} of {rows:,} {label} rows ({percent(errors / rows)} %) are called {predicted}. Of the "
-            f"{min(worst, len(found))} worst mistakes {among_worst} are of this kind."
+            f"{number:,} of {rows:,} {label} rows ({percent(number / rows)} %) are called {predicted}. Of the "
+            f"{min(worst, len(errors))} worst mistakes {among_worst} are of this kind."
         )
-        triggers = Counter(each["trigger"] for each in of_kind)
+        triggers = Counter(error["trigger"] for error in of_kind)
         rates = {
             trigger: (triggers[trigger], n)
             for (its_label, trigger), n in trigger_rows.items()
@@ -178,9 +178,9 @@ def kinds(evaluated: EvaluatedRows, found: Records, worst: int = WORST) -> Recor
             {
                 "label": label,
                 "predicted": predicted,
-                "errors": errors,
+                "errors": number,
                 "of": rows,
-                "share": errors / rows,
+                "share": number / rows,
                 "among_worst": among_worst,
                 "sentence": sentence + _trigger_sentence(rates),
             }
@@ -201,7 +201,7 @@ FIRST_TURN = ("u1", "b1")
 
 
 def reads_first_turn(columns: Sequence[str]) -> bool:
-    """Whether a detector that reads these columns reads anything of the first turn."""
+    """Whether these columns contain a part of the first turn."""
     return bool(set(FIRST_TURN) & set(columns))
 
 
@@ -213,38 +213,38 @@ def judge_without_first_turn(
     batch_size: int = 64,
     on_batch: Callable[[int], Any] | None = None,
 ) -> list[int]:
-    """The class ids that a detector predicts when u1 and b1 are empty and only u2 and b2 are left.
+    """The class ids that a detector predicts with empty u1 and b1.
 
     Args:
         detector: the detector.
         rows: with u1, b1, u2 and b2.
-        task: whose labels are predicted; ``2-class`` also for a detector whose labels can be merged.
+        task: the task of the labels; ``2-class`` also for a detector whose labels can be merged.
         batch_size: rows in a forward pass.
-        on_batch: called with the number of rows done, after each forward pass.
+        on_batch: called with the number of rows of each forward pass.
     """
     emptied = [{**row, **dict.fromkeys(FIRST_TURN, "")} for row in rows]
     classifications = detector.classify(emptied, batch_size=batch_size, on_batch=on_batch)
-    labels = [each.label if detector.task == task else str(each.binary_label) for each in classifications]
+    labels = [result.label if detector.task == task else str(result.binary_label) for result in classifications]
     return [LABELS[task].index(label) for label in labels]
 
 
 def removal(evaluated: EvaluatedRows, without: Sequence[int]) -> Records:
     """How the verdicts change when the first turn is removed.
 
-    A history contradiction loses what it contradicts, so its verdict should turn. An intra-sentence contradiction is in
-    the reply itself, and a reply without contradiction stays one, so their verdicts should stay. Role confusion can
-    often be told from the first turn alone, so it is not known what should happen to it.
+    A history contradiction then contradicts nothing, so its verdict should change (``turn``). The verdicts of
+    intra-sentence contradictions and of consistent replies do not depend on the first turn, so they should ``stay``.
+    Role confusion often depends on the first turn, so the right verdict is unknown.
 
     Args:
         evaluated: the evaluation.
-        without: class ids with the first turn removed, from :func:`judge_without_first_turn`.
+        without: class ids without the first turn, from :func:`judge_without_first_turn`.
 
     Returns:
-        A record for each category: label, should (``turn``, ``stay``, or None for not known), n, called (a
-        contradiction, with all turns), called_without (a contradiction, without the first), asked (rows judged rightly
-        with all turns: contradiction or not), right (those of them that did what they should), rate (right / asked),
-        low, high (95 % Wilson interval). The rate is None where nothing was asked. It, right, low and high are None
-        where it is not known what should happen.
+        A record for each category: label, should (``turn``, ``stay``, or None where it is unknown), n, called (the
+        number of contradiction verdicts with all turns), called_without (without the first turn), asked (rows with a
+        right verdict with all turns), right (those of them with a right verdict without the first turn), rate
+        (right / asked), low, high (95 % Wilson interval). The rate is None where ``asked`` is 0. Rate, right, low and
+        high are None where the right verdict is unknown.
     """
     before = evaluated.are_contradictions(evaluated.predictions)
     after = evaluated.are_contradictions(np.array(without))

@@ -24,23 +24,22 @@ def evaluate(
 ) -> dict[str, Any]:
     """Predicts a split and scores it with the metric.
 
-    A 4-class detector, or an NLI model, can be evaluated on a 2-class config: the probabilities of all its
-    contradictions are summed; a hierarchical one calls a contradiction where any stage fires. Labels are those of the
-    detector's decision rule, with those of the most probable label beside them.
+    A 4-class detector or an NLI model can be evaluated on a 2-class config: the probabilities of all contradictions are
+    summed; a hierarchical detector calls a contradiction where any stage fires. The predictions are those of the
+    decision rule; ``argmax`` has the most probable labels.
 
     Args:
-        detector: what to evaluate.
+        detector: the detector.
         data: the data repo.
         config: for instance ``4-class``.
-        split: of that config.
-        batch_size: conversations a forward pass.
+        split: the split.
+        batch_size: the conversations of a forward pass.
         on_start: called with the number of conversations.
-        on_batch: called with the number of conversations done, after each forward pass.
+        on_batch: called with the number of conversations of each forward pass.
 
     Returns:
         An evaluation, see :func:`contradiction.evaluation.results.evaluation`: metrics with intervals, predictions,
-        probabilities, the rule, the record of the run, and ``seen``: how the detector has seen the rows in training,
-        or None.
+        probabilities, the rule, the record of the run, and ``seen``, the leakage in words, or None.
 
     Raises:
         InputError: the detector predicts other labels than the config has, or this is a checklist.
@@ -61,9 +60,11 @@ def evaluate(
         on_start(len(rows))
     classifications = detector.classify(list(rows), batch_size=batch_size, on_batch=on_batch)
     merged = detector.task != task
-    decided = [str(each.binary_label) if merged else each.label for each in classifications]
-    argmax = [str(each.binary_label_without_rule) if merged else each.label_without_rule for each in classifications]
-    scores = [merge(detector.task, each.scores) if merged else each.scores for each in classifications]
+    decided = [str(result.binary_label) if merged else result.label for result in classifications]
+    argmax = [
+        str(result.binary_label_without_rule) if merged else result.label_without_rule for result in classifications
+    ]
+    scores = [merge(detector.task, result.scores) if merged else result.scores for result in classifications]
     return evaluation(
         name=model_name(detector.name),
         config=config,
@@ -75,18 +76,18 @@ def evaluate(
         argmax=[LABELS[task].index(label) for label in argmax],
         kind=DETECTOR,
         columns=detector.columns,
-        cut=sum(each.truncation is not None for each in classifications),
+        cut=sum(result.truncation is not None for result in classifications),
         run=run,
         seen=why_seen(run, config, split, data),
         rule=detector.classifier.rule.without_curve(),
-        # With more digits than a threshold has, so that a row reaches the same thresholds here as in use.
-        probabilities=[[round(each[label], 8) for label in LABELS[task]] for each in scores],
+        # More digits than a threshold has, so that the same rows reach it.
+        probabilities=[[round(row[label], 8) for label in LABELS[task]] for row in scores],
     )
 
 
 def why_seen(run: Mapping[str, Any], config: str, split: str, data: str | Path) -> str | None:
-    """Why a recorded model has seen the rows of a split, see ``contradiction.training.leakage``; None if it has not."""
-    # Of a repo on the Hub the name is not asked for: it may be in the cache without its card.
+    """The leakage of a split in words, see ``contradiction.training.leakage``; None without any."""
+    # Only for a folder, because the cache may have a Hub repo without its card.
     return leakage.why_seen(run, config, split, name_of(data) if Path(data).is_dir() else None)
 
 
@@ -101,5 +102,5 @@ def trained_config(model: str | Path) -> str | None:
 
 
 def model_name(model: str) -> str:
-    """How results name a model: a folder by its name, and a model on the Hub by its id."""
+    """The name of a model in results: the name of a folder, or a Hub id."""
     return Path(model).resolve().name if Path(model).is_dir() else model

@@ -1,4 +1,4 @@
-"""An evaluation together with the rows that it was made on, for a closer look at it."""
+"""An evaluation together with its rows, for analysis."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -62,7 +62,7 @@ class EvaluatedRows:
     def contradiction_probabilities(self) -> np.ndarray:
         """P(contradiction), the sum over all contradictions, shape (rows,)."""
         contradictions = [index for index, label in enumerate(self.labels) if label != NON_CONTRADICTION]
-        # Kept probabilities are rounded, so their sum may exceed 1 in the last digit.
+        # Saved probabilities are rounded, so their sum may slightly exceed 1.
         return np.clip(self.probabilities[:, contradictions].sum(axis=1), 0, 1)
 
     def are_contradictions(self, classes: np.ndarray) -> np.ndarray:
@@ -84,7 +84,7 @@ def read_evaluation(path: str | Path) -> dict[str, Any]:
     results.check(path, evaluation)
     check_task(str(evaluation["config"]))
     if "probabilities" not in evaluation:
-        raise InputError(f"{path}: keeps no probabilities; `cdconv evaluate MODEL --json FILE` writes them")
+        raise InputError(f"{path}: has no probabilities; `cdconv evaluate MODEL --json FILE` writes them")
     labels = LABELS[task_of(evaluation["config"])]
     for key in ("ids", "references", "predictions", "probabilities", "without_first_turn"):
         values: Any = evaluation.get(key)
@@ -97,7 +97,7 @@ def read_evaluation(path: str | Path) -> dict[str, Any]:
             highest = np.inf if key == "ids" else len(labels) - 1
             wrong = [value for value in values if type(value) is not int or not 0 <= value <= highest]
         if wrong:
-            raise InputError(f"{path}: {key} holds {wrong[0]!r}; the file is changed")
+            raise InputError(f"{path}: {key} has {wrong[0]!r}; the file was changed")
     return evaluation
 
 
@@ -110,23 +110,23 @@ def _are_probabilities(values: object, labels: int) -> bool:
 
 
 def check_task(config: str) -> None:
-    """Raises InputError unless a config tells contradictions from other replies."""
+    """Raises InputError unless the labels of a config are those of contradictions."""
     if task_of(config) not in TASKS or config.startswith("nli"):
         configs = ", ".join(task + suffix for task in TASKS for suffix in ("", GROUPED))
-        raise InputError(f"config {config!r} tells no contradictions from other replies; analysed are {configs}")
+        raise InputError(f"config {config!r} has no labels of contradictions; an analysis needs one of {configs}")
 
 
 def load_rows(evaluation: Mapping[str, Any], data: str | Path) -> EvaluatedRows:
-    """Finds the rows of an evaluation, and what is known of each.
+    """Loads the rows of an evaluation with their other columns and labels.
 
     Raises:
-        InputError: the evaluation was made on other rows, or they are all contradictions, or none is.
+        InputError: the evaluation is on other rows, or the rows are all contradictions, or none is one.
     """
     config, split = evaluation["config"], evaluation["split"]
     suffix = GROUPED if config.endswith(GROUPED) else ""
-    found = load_split(data, config, split)
-    # By ids and labels, because older files have another kind of fingerprint of the rows.
-    if [*found["id"]] != list(evaluation["ids"]) or [*found["label"]] != list(evaluation["references"]):
+    split_rows = load_split(data, config, split)
+    # Compares ids and labels, because older files have another kind of fingerprint.
+    if [*split_rows["id"]] != list(evaluation["ids"]) or [*split_rows["label"]] != list(evaluation["references"]):
         raise InputError(
             f"{evaluation['name']} was evaluated on other rows than the {split} split of {config!r} in {data}"
         )
@@ -138,19 +138,19 @@ def load_rows(evaluation: Mapping[str, Any], data: str | Path) -> EvaluatedRows:
     rows = [
         {
             **row,
-            "trigger": found.features["trigger"].int2str(row["trigger"]),
-            "bot": found.features["bot"].int2str(row["bot"]),
+            "trigger": split_rows.features["trigger"].int2str(row["trigger"]),
+            "bot": split_rows.features["bot"].int2str(row["bot"]),
             "batch": str(row["batch"]),
             "category": categories[row["id"]],
             "persona": personas.get(row["id"]),
             "seen_context": _seen(row, CONTEXT, seen) if train else None,
             "seen_u1": _seen(row, ("u1",), seen) if train else None,
         }
-        for row in found
+        for row in split_rows
     ]
     evaluated = EvaluatedRows(evaluation, rows)
     if len(set(evaluated.are_contradictions(evaluated.references))) < 2:
-        raise InputError(f"the {split} split of {config!r} in {data} has not both contradictions and other replies")
+        raise InputError(f"the {split} split of {config!r} in {data} needs both contradictions and other replies")
     return evaluated
 
 

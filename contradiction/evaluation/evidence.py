@@ -1,7 +1,7 @@
-"""Whether a detector finds what a reply contradicts, and whether it says so where nothing is left to contradict.
+"""Scores of the evidence that a detector names, and of false alarms where the evidence was removed.
 
 After Nie et al. (ACL 2021), section 5: precision, recall and F1 of the evidence, and the strict accuracy, for which
-label and evidence must both be right; by the number of inserted turns, this is how a detector bears long chats.
+label and evidence must both be right. By the number of inserted turns, they show the effect of long chats.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +15,7 @@ from contradiction.labels import CONTRADICTION, HISTORY, LABELS, NON_CONTRADICTI
 from contradiction.rates import wilson
 
 TASK = "4-class"
-# What is counted of each row; every figure is a ratio of sums of these.
+# The counts of each row; every score is a ratio of their sums.
 COLUMNS = (
     "rows", "history", "hits", "predicted", "gold", "all_hits", "all_predicted", "all_gold",
     "right", "strict", "two_class_right", "two_class_strict",
@@ -36,7 +36,7 @@ def score_evidence(
     bootstrap: int = 0,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Scores labels and evidence together. All sequences hold one entry a row; a ratio of 0 / 0 is 0.
+    """Scores labels and evidence together. All sequences have one entry for each row; a ratio of 0 / 0 is 0.
 
     Args:
         references: label names of ``4-class``.
@@ -85,16 +85,16 @@ def score_evidence(
 
 
 def false_alarms(origins: Sequence[str], predictions: Sequence[str], forms: Sequence[str]) -> dict[str, Any]:
-    """How often a reply is still called a contradiction once what it contradicted is gone (checklist ``rct``).
+    """How often a reply is called a contradiction although the contradicted turn was removed (checklist ``rct``).
 
     Args:
-        origins: label names of ``4-class`` that the rows had before; only those of history count.
+        origins: the original label names of ``4-class``; only those of history count.
         predictions: label names of ``4-class``, on the rows without that turn.
         forms: ``removed`` or ``replaced``, for each row.
 
     Returns:
-        By form: ``n`` (rows that were history), ``history`` and ``contradiction`` (the share of them with that
-        prediction, any contradiction in the latter), and ``interval`` (the 95 % Wilson interval of both).
+        By form: ``n`` (the rows of history), ``history`` and ``contradiction`` (the fraction of them with that
+        prediction, or any contradiction), and ``interval`` (the 95 % Wilson interval of both).
 
     Raises:
         InputError: lengths differ, there are no rows, or a label has no such name.
@@ -104,25 +104,25 @@ def false_alarms(origins: Sequence[str], predictions: Sequence[str], forms: Sequ
     _check_names("predictions", predictions, TASK)
     result = {}
     for form in dict.fromkeys(forms):
-        said = [
+        labels = [
             label
-            for origin, label, its in zip(origins, predictions, forms, strict=True)
-            if origin == HISTORY and its == form
+            for origin, label, form_of_row in zip(origins, predictions, forms, strict=True)
+            if origin == HISTORY and form_of_row == form
         ]
-        alarms = {HISTORY: said.count(HISTORY), CONTRADICTION: sum(map(is_contradiction, said))}
+        alarms = {HISTORY: labels.count(HISTORY), CONTRADICTION: sum(map(is_contradiction, labels))}
         result[form] = {
-            "n": len(said),
-            **{name: count / len(said) if said else 0.0 for name, count in alarms.items()},
-            "interval": {name: list(wilson(count, len(said))) for name, count in alarms.items()},
+            "n": len(labels),
+            **{name: count / len(labels) if labels else 0.0 for name, count in alarms.items()},
+            "interval": {name: list(wilson(count, len(labels))) for name, count in alarms.items()},
         }
     return result
 
 
 def turns_of(evidence: Iterable[Iterable[int]]) -> list[set[int]]:
-    """Indices of messages -> of turns, in chats of user and assistant in turn.
+    """The indices of turns from the indices of messages, in chats with alternating roles.
 
-    A detector that reads turns names the reply of one; where the user's message in it is what was contradicted, it has
-    found the right turn and not the right message.
+    A detector that reads turns names the reply of a turn as evidence. Where the reply contradicts the user's message of
+    that turn, the turn is right and the message is not.
     """
     return [{index // 2 for index in indices} for indices in evidence]
 
@@ -130,14 +130,14 @@ def turns_of(evidence: Iterable[Iterable[int]]) -> list[set[int]]:
 def table(
     result: Mapping[str, Any], title: str = "", group: str = "inserted", *, named: bool = True, categories: bool = True
 ) -> Table:
-    """The figures of ``score_evidence``, with intervals where it drew them, a row a group and one for all.
+    """The scores of ``score_evidence``, with their intervals: a row for each group, and one for all rows.
 
     Args:
-        result: what it returned.
-        title: of the table.
-        group: what the groups are.
-        named: whether the detector names evidence at all; without it accuracies are what there is to show.
-        categories: whether it tells categories; without them there are two classes.
+        result: the result of ``score_evidence``.
+        title: the title of the table.
+        group: the name of the groups.
+        named: whether the detector names evidence; otherwise the table has only accuracies.
+        categories: whether the detector predicts categories; otherwise there are only two classes.
     """
     figures = {
         **({f"evidence_{name}": header for name, header in HEADERS.items()} if named else {}),
@@ -147,8 +147,8 @@ def table(
     }
     shown = {key: header for key, header in figures.items() if named or "strict" not in key}
     body = [
-        (name, f"{each['n']:,}", *_cells(each, shown))
-        for name, each in (*result.get("groups", {}).items(), ("all", result))
+        (name, f"{scores['n']:,}", *_cells(scores, shown))
+        for name, scores in (*result.get("groups", {}).items(), ("all", result))
     ]
     return Table(title, (group, "rows", *shown.values()), body)
 
@@ -166,11 +166,11 @@ def _cells(result: Mapping[str, Any], shown: Iterable[str]) -> list[str]:
 def _count(
     reference: str, prediction: str, merged: str, evidence: Iterable[int], predicted: Iterable[int]
 ) -> tuple[int, ...]:
-    """What ``COLUMNS`` names, of one row."""
-    gold, found = set(evidence), set(predicted)
-    sizes = (len(gold & found), len(found), len(gold))
+    """The values of ``COLUMNS`` for one row."""
+    gold, named = set(evidence), set(predicted)
+    sizes = (len(gold & named), len(named), len(gold))
     history = reference == HISTORY
-    exact, right, right_merged = gold == found, reference == prediction, _merge(reference) == merged
+    exact, right, right_merged = gold == named, reference == prediction, _merge(reference) == merged
     return (
         1, history, *(size * history for size in sizes), *sizes,
         right, right and exact, right_merged, right_merged and exact,
@@ -178,8 +178,8 @@ def _count(
 
 
 def _report(counts: np.ndarray, clusters: np.ndarray, bootstrap: int, seed: int) -> dict[str, Any]:
-    """The figures of rows (rows, columns) that belong to clusters (rows)."""
-    from evaluate_metric.evaluate_metric import Bootstrap  # the one place that resamples
+    """The scores of counts, shape (rows, columns), with the cluster of each row, shape (rows,)."""
+    from evaluate_metric.evaluate_metric import Bootstrap  # the only code that resamples
 
     total = counts.sum(axis=0)
     figures = {name: float(value) for name, value in _figures(total).items()}
@@ -198,14 +198,14 @@ def _report(counts: np.ndarray, clusters: np.ndarray, bootstrap: int, seed: int)
         members = np.unique(clusters, return_inverse=True)[1]
         sums = np.zeros((members.max() + 1, len(COLUMNS)), dtype=np.int64)
         np.add.at(sums, members, counts)
-        # Clusters with equal sums are interchangeable: to draw them is to draw how many there are of each kind.
+        # Clusters with equal sums are interchangeable, so it is enough to draw how many of each kind there are.
         kinds, sizes = np.unique(sums, axis=0, return_counts=True)
         result["interval"] = resampling.interval(_figures(resampling.draw(sizes) @ kinds))
     return result
 
 
 def _figures(sums: np.ndarray) -> dict[str, np.ndarray]:
-    """Every figure of sums (..., columns), each of shape (...)."""
+    """The scores of sums, shape (..., columns), each of shape (...)."""
     column = dict(zip(COLUMNS, np.moveaxis(sums, -1, 0), strict=True))
     figures = {
         "accuracy": _ratio(column["right"], column["rows"]),
@@ -214,7 +214,7 @@ def _figures(sums: np.ndarray) -> dict[str, np.ndarray]:
         "two_class_strict_accuracy": _ratio(column["two_class_strict"], column["rows"]),
     }
     for name, of in (("evidence", ""), ("evidence_everywhere", "all_")):
-        hits, predicted, gold = (column[of + each] for each in ("hits", "predicted", "gold"))
+        hits, predicted, gold = (column[of + count] for count in ("hits", "predicted", "gold"))
         figures[f"{name}_{PRECISION}"] = _ratio(hits, predicted)
         figures[f"{name}_{RECALL}"] = _ratio(hits, gold)
         figures[f"{name}_{F1}"] = _ratio(2 * hits, predicted + gold)

@@ -1,6 +1,6 @@
-"""The figures that every evaluation has. To add one, add an entry to :data:`FIGURES`.
+"""The figures of every evaluation. To add one, add an entry to :data:`FIGURES`.
 
-Evaluations, the kept results, every table and every model card read this list; nothing else names a figure one by one.
+Evaluations, saved results, tables and model cards read this list; no other code names single figures.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,18 +11,18 @@ import numpy as np
 
 from contradiction.labels import CONTRADICTIONS, LABELS, task_of
 
-RESAMPLES = 2000  # of every bootstrap interval
+RESAMPLES = 2000  # of a bootstrap interval
 
 
 @dataclass(frozen=True)
 class ScoredRows:
-    """The rows of an evaluation, as a figure reads them.
+    """The rows of an evaluation as the input of a figure.
 
     Attributes:
         task: for instance ``4-class``.
         references: class ids, shape (rows,).
         predictions: class ids, shape (rows,).
-        probabilities: of each label, shape (rows, labels); None where none are kept.
+        probabilities: shape (rows, labels); None without probabilities.
     """
 
     task: str
@@ -35,7 +35,7 @@ class ScoredRows:
         return np.isin(self.references, self._contradictions())
 
     def contradiction_probability(self) -> np.ndarray | None:
-        """P(contradiction), the sum over all kinds, shape (rows,); None where no probabilities are kept."""
+        """P(contradiction), the sum over all kinds, shape (rows,); None without probabilities."""
         return None if self.probabilities is None else self.probabilities[:, self._contradictions()].sum(axis=1)
 
     def _contradictions(self) -> list[int]:
@@ -50,9 +50,9 @@ class Figure:
         key: its name in ``metrics`` and in ``metrics.csv``.
         title: its name in tables.
         hub_type: its metric type in the front matter of a model card.
-        compute: gives the value as a fraction, or None where it is not defined, from the rows. None for the figures
-            that the metric itself returns, with their intervals.
-        merged: whether tables also show it after the merge of the contradictions to one label.
+        compute: computes the value from the rows, as a fraction, or None where it is undefined. None for figures that
+            the metric itself returns with their intervals.
+        merged: whether tables also show it for labels that are merged to two classes.
     """
 
     key: str
@@ -76,18 +76,18 @@ def measure(
     *,
     bootstrap: int | None = None,
 ) -> dict[str, Any]:
-    """Every figure of some predictions, as the metric returns them and with what :data:`FIGURES` adds.
+    """The figures of predictions: those of the metric, and those that :data:`FIGURES` adds.
 
     Args:
         config: the data set config.
         references: class ids.
         predictions: class ids.
-        probabilities: of each label, a list a row.
+        probabilities: the probability of each label, a list for each row.
         bootstrap: resamples of the 95 % intervals, by default ``RESAMPLES``; 0 for none.
 
     Returns:
-        What ``evaluate_metric.evaluate_metric.score`` returns, with a key for each further figure. Their intervals are
-        percentile bootstrap intervals over the rows, as the metric's are.
+        The result of ``evaluate_metric.evaluate_metric.score`` with a key for each further figure. Its intervals are
+        percentile bootstrap intervals over the rows, like those of the metric.
     """
     from evaluate_metric.evaluate_metric import score
 

@@ -1,11 +1,11 @@
-"""The files of the kept results: metrics as CSV, the records of runs as JSON lines, predictions as Parquet.
+"""The files of the saved results: metrics as CSV, the records of runs as JSON lines, predictions as Parquet.
 
-``metrics.csv`` has a row for each evaluation: what was evaluated on what, and every figure with its 95 % interval.
+``metrics.csv`` has a row for each evaluation: its description, and every score with its 95 % interval.
 ``runs.jsonl`` has a line for each detector: its name and the record of its training.
 ``predictions/<config>.<split>.parquet`` has a row for each run and data row: id, reference, prediction, argmax (the
 most probable label, without the decision rule), and the probability of each label, rounded to four digits.
 
-A name stands for one run in all three. See :mod:`contradiction.evaluation.results`, which reads and writes them.
+In all three, a name identifies one run. See :mod:`contradiction.evaluation.results`, which reads and writes them.
 """
 
 import csv
@@ -28,26 +28,26 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 METRICS, RUNS, PREDICTIONS = "metrics.csv", "runs.jsonl", "predictions"
-# Entries of an evaluation that are a text, and those that are kept as JSON.
+# Entries of an evaluation that are text, and those that are stored as JSON.
 TEXTS = ("name", "page", "kind", "config", "split", "data", "view", "embedder")
 OBJECTS = ("columns", "cut", "part", "request", "rule")
 DESCRIPTION = (*TEXTS, *OBJECTS, "n", "seed", "leakage")
-# What the interval of a metric says of how it was drawn.
+# The description of a bootstrap interval.
 DRAWN = {"confidence_level": 0.95, "resamples": RESAMPLES, "seed": 0, "stratified": False}
 DIGITS = 4
 Row = dict[str, str]
 
 
 def read(folder: Path, wanted: Callable[[Row], bool], with_rows: bool = True) -> list[dict[str, Any]]:
-    """The evaluations of a folder whose row in ``metrics.csv`` is wanted; none where there is no such file.
+    """The wanted evaluations of a folder; none without ``metrics.csv``.
 
     Args:
-        folder: of the kept results.
-        wanted: chooses among the rows of ``metrics.csv``.
-        with_rows: read predictions too. Without them there are no more figures than ``FIGURES`` names, and it is fast.
+        folder: the folder of saved results.
+        wanted: whether to load the evaluation of a row of ``metrics.csv``.
+        with_rows: also read the predictions. Without them it is fast, and there are only the scores of ``FIGURES``.
 
     Raises:
-        InputError: a file is missing or damaged, or its figures are not those of the predictions.
+        InputError: a file is missing or damaged, or scores differ from those of the predictions.
     """
     rows = [row for row in read_metrics(folder) if wanted(row)]
     runs = read_runs(folder) if rows else {}
@@ -58,13 +58,13 @@ def read(folder: Path, wanted: Callable[[Row], bool], with_rows: bool = True) ->
 
 
 def write(folder: Path, rows: Sequence[Row], runs: Mapping[str, Any], added: Iterable[Mapping[str, Any]]) -> None:
-    """Writes all three kinds of files; each replaces the one before only once it is whole.
+    """Writes all three kinds of files; each replaces the previous one once it is complete.
 
     Args:
-        folder: of the kept results.
+        folder: the folder of saved results.
         rows: every row of ``metrics.csv``.
         runs: the record of every run, by name.
-        added: the evaluations whose predictions are new; those of a run with the same name are replaced.
+        added: evaluations with new predictions; they replace those of a run with the same name.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -92,7 +92,7 @@ def write(folder: Path, rows: Sequence[Row], runs: Mapping[str, Any], added: Ite
 
 
 def read_metrics(folder: Path) -> list[Row]:
-    """The rows of ``metrics.csv``; none where there is no such file."""
+    """The rows of ``metrics.csv``; none without the file."""
     if not (path := folder / METRICS).is_file():
         return []
     with path.open(encoding="utf-8", newline="") as lines:
@@ -103,16 +103,16 @@ def read_metrics(folder: Path) -> list[Row]:
 
 
 def entries(row: Row) -> dict[str, Any]:
-    """The entries of an evaluation that stand in its row of ``metrics.csv``, without its figures."""
+    """The entries of an evaluation in its row of ``metrics.csv``, without scores."""
     texts = {key: row[key] for key in TEXTS if row[key]}
     try:
         return texts | {key: json.loads(row[key]) for key in OBJECTS if row[key]}
     except ValueError as error:
-        raise InputError(f"{METRICS}: the row of {row['name']!r} holds no JSON where it must ({error})") from None
+        raise InputError(f"{METRICS}: the row of {row['name']!r} has a cell that is not JSON ({error})") from None
 
 
 def read_runs(folder: Path) -> dict[str, dict[str, Any]]:
-    """The records of ``runs.jsonl`` by the name of the run; none where there is no such file."""
+    """The records of ``runs.jsonl`` by the name of the run; none without the file."""
     if not (path := folder / RUNS).is_file():
         return {}
     try:
@@ -139,11 +139,11 @@ def metrics_row(result: Mapping[str, Any]) -> Row:
 
 def _metrics_of(result: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Every set of metrics of an evaluation, by the prefix of its columns."""
-    found: dict[str, dict[str, Any]] = {"": result["metrics"]}
+    sets: dict[str, dict[str, Any]] = {"": result["metrics"]}
     if "argmax" in result:
-        found["argmax_"] = result["argmax"]["metrics"]
-    merged = {f"{prefix}merged_": each["two_class"] for prefix, each in found.items() if "two_class" in each}
-    return found | merged
+        sets["argmax_"] = result["argmax"]["metrics"]
+    merged = {f"{prefix}merged_": metrics["two_class"] for prefix, metrics in sets.items() if "two_class" in metrics}
+    return sets | merged
 
 
 def _figure_columns() -> list[str]:
@@ -156,9 +156,9 @@ def _figure_columns() -> list[str]:
 
 
 def _seeds(run: Mapping[str, Any]) -> str:
-    """The seeds of a run, or of all that a soup or an ensemble is made of."""
+    """The seeds of a run, or of the members of a soup or an ensemble."""
     runs = record.members(run) or [dict(run)]
-    seeds = [each.get("request", {}).get("recipe", {}).get("seed") for each in runs]
+    seeds = [member.get("request", {}).get("recipe", {}).get("seed") for member in runs]
     return " / ".join(dict.fromkeys(str(seed) for seed in seeds if seed is not None))
 
 
@@ -175,7 +175,7 @@ def _read_predictions(folder: Path, config: str, split: str) -> "pa.Table":
         return pq.read_table(path)
     except FileNotFoundError:
         raise InputError(
-            f"{path}: no such file, but {METRICS} names runs in it; restore it, or add them again"
+            f"{path}: there is no such file, but {METRICS} names runs in it; restore it, or add them again"
         ) from None
     except pa.ArrowException as error:
         raise InputError(f"{path}: not a Parquet file ({error})") from None
@@ -209,7 +209,7 @@ def _of_run(table: "pa.Table", name: str) -> "pa.Table":
 
 
 def _summary(row: Row, runs: Mapping[str, Any]) -> dict[str, Any]:
-    """An evaluation without its predictions, from its row of ``metrics.csv`` alone."""
+    """An evaluation without predictions, from its row of ``metrics.csv``."""
 
     def figures(prefix: str) -> dict[str, Any]:
         values = {figure.key: float(row[prefix + figure.key]) for figure in FIGURES if row.get(prefix + figure.key)}
@@ -225,7 +225,7 @@ def _summary(row: Row, runs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _evaluation(folder: Path, row: Row, runs: Mapping[str, Any], table: "pa.Table") -> dict[str, Any]:
-    """The evaluation that a row of ``metrics.csv`` is of."""
+    """The evaluation of a row of ``metrics.csv``."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

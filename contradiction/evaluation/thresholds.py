@@ -16,53 +16,53 @@ from contradiction.settings import Settings
 
 BINS = 10
 TARGETS = (0.5, 0.8, 0.9)
-FEW = 10  # with fewer false alarms, a precision at another share of contradictions rests on chance
+FEW = 10  # with fewer false alarms, the precision at another fraction of contradictions is unreliable
 
 
 def reliability(truth: np.ndarray, probabilities: np.ndarray, bins: int = BINS) -> Records:
-    """The reliability diagram over bins of equal mass, cut at the quantiles of the probabilities.
+    """The reliability diagram with bins of equal mass, between quantiles of the probabilities.
 
-    Equal probabilities share a bin, so there may be fewer bins than asked for.
+    Equal probabilities share a bin, so there may be fewer bins.
 
     Args:
         truth: whether each row is a contradiction, shape (rows,).
         probabilities: P(contradiction), shape (rows,).
-        bins: at most so many.
+        bins: the maximum number of bins.
 
     Returns:
-        A record for each bin: n, mean_probability, share (of contradictions), low, high (95 % Wilson interval of the
-        share).
+        A record for each bin: n, mean_probability, share (the fraction of contradictions), low, high (its 95 % Wilson
+        interval).
     """
     from sklearn.calibration import calibration_curve
 
-    shares, means = calibration_curve(truth, probabilities, n_bins=bins, strategy="quantile")
-    # The rows in each bin, which scikit-learn does not return; these are its own edges.
+    fractions, means = calibration_curve(truth, probabilities, n_bins=bins, strategy="quantile")
+    # The number of rows in each bin, which scikit-learn does not return, from the same edges.
     edges = np.percentile(probabilities, np.linspace(0, 1, bins + 1) * 100)[1:-1]
     rows = np.unique(np.searchsorted(edges, probabilities), return_counts=True)[1]
     records = []
-    for n, share, mean in zip(rows.tolist(), shares.tolist(), means.tolist(), strict=True):
-        low, high = wilson(round(share * n), n)
-        records.append({"n": n, "mean_probability": mean, "share": share, "low": low, "high": high})
+    for n, fraction, mean in zip(rows.tolist(), fractions.tolist(), means.tolist(), strict=True):
+        low, high = wilson(round(fraction * n), n)
+        records.append({"n": n, "mean_probability": mean, "share": fraction, "low": low, "high": high})
     return records
 
 
 def calibration_error(bins: Records) -> float:
-    """Expected calibration error: the mean gap between probability and share, weighted by the rows of each bin."""
+    """The expected calibration error: the mean gap between probability and fraction, weighted by the rows of a bin."""
     rows = sum(record["n"] for record in bins)
     return sum(record["n"] * abs(record["mean_probability"] - record["share"]) for record in bins) / rows
 
 
 def threshold_curve(truth: np.ndarray, probabilities: np.ndarray, in_use: float = IN_USE) -> Records:
-    """Recall, false alarms and precision at every threshold that changes anything, from the highest down.
+    """Recall, false alarms and precision at every distinct threshold, in descending order.
 
     Returns:
-        A record for each threshold: threshold, recall, false_alarm_rate, true_positives, false_positives, precision (as
-        the rows are), precision_in_use (at the share ``in_use`` of contradictions).
+        A record for each threshold: threshold, recall, false_alarm_rate, true_positives, false_positives, precision (on
+        these rows), precision_in_use (at the fraction ``in_use`` of contradictions).
     """
     from sklearn.metrics import roc_curve
 
     false_alarms, recall, thresholds = (
-        values[1:]  # the first point has no alarm at all
+        values[1:]  # the first point has no alarms
         for values in roc_curve(truth, probabilities, drop_intermediate=False)
     )
     positives = int(truth.sum())
@@ -80,19 +80,19 @@ def threshold_curve(truth: np.ndarray, probabilities: np.ndarray, in_use: float 
 
 
 def operating_points(curve: Records, rows: int, prior: float, targets: tuple[float, ...] = TARGETS) -> Records:
-    """The threshold with the most recall that reaches each wanted precision at a share of contradictions.
+    """The threshold with the highest recall for each target precision, at a fraction of contradictions.
 
     Args:
-        curve: what :func:`threshold_curve` returns.
-        rows: how many rows the split has.
-        prior: the assumed share of contradictions.
-        targets: the precisions wanted.
+        curve: the result of :func:`threshold_curve`.
+        rows: the number of rows of the split.
+        prior: the assumed fraction of contradictions.
+        targets: the target precisions.
 
     Returns:
         A record for each target: prior, wanted, reached (whether any threshold reaches it), threshold, precision, low,
         high, recall, false_alarm_rate, true_positives, false_positives, alarms_per_1000 replies. Where no threshold
-        reaches it, the point of the highest precision. The interval takes the Wilson intervals of recall and
-        false-alarm rate at their worse and at their better ends. It is wide on purpose, and does not include that the
+        reaches the target, it is the point with the highest precision. The interval combines the worse and the better
+        ends of the Wilson intervals of recall and false-alarm rate, so it is conservative. It ignores that the
         threshold was chosen on these rows.
     """
     recall, false_alarms = (np.array([point[key] for point in curve]) for key in ("recall", "false_alarm_rate"))
@@ -100,7 +100,7 @@ def operating_points(curve: Records, rows: int, prior: float, targets: tuple[flo
     positives, negatives = curve[-1]["true_positives"], rows - curve[-1]["true_positives"]
     records = []
     for wanted in targets:
-        reaching = np.flatnonzero(precision >= wanted - 1e-9)  # 4 / 5 may come out a last digit below 0.8
+        reaching = np.flatnonzero(precision >= wanted - 1e-9)  # 4 / 5 may be slightly below 0.8 in floating point
         candidates = reaching if reaching.size else np.flatnonzero(precision == precision.max())
         chosen = int(max(candidates, key=lambda index: (recall[index], -false_alarms[index])))
         point = curve[chosen]
@@ -123,142 +123,144 @@ NOT_REACHED = "not reached on validation"
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one setting gives.
+    """The result of one setting on the test split.
 
     Attributes:
-        asked: the threshold as an operator sets it.
-        prior: the share of contradictions among the replies; None for that of the data.
-        share: the same as a number.
-        threshold: what was asked for as a number, on the scale of the corrected probabilities; None where no threshold
-            reached it on validation.
-        found, contradictions: how many contradictions are called one, of how many.
-        alarms, others: how many other replies are called one, of how many.
+        setting: the threshold as an operator sets it.
+        prior: the fraction of contradictions among the replies; None for that of the data.
+        fraction: the same as a number.
+        threshold: the setting as a number, on the scale of the corrected probabilities; None where no threshold reaches
+            the precision on validation.
+        hits, contradictions: the number of contradictions that are called one, and of all.
+        alarms, others: the number of other replies that are called a contradiction, and of all.
     """
 
-    asked: str
+    setting: str
     prior: float | None
-    share: float
+    fraction: float
     threshold: float | None
-    found: int
+    hits: int
     contradictions: int
     alarms: int
     others: int
 
     @property
     def recall(self) -> float:
-        """The share of contradictions that are called one."""
-        return self.found / self.contradictions
+        """The fraction of contradictions that are called one."""
+        return self.hits / self.contradictions
 
     @property
     def false_alarms(self) -> float:
-        """The share of other replies that are called one."""
+        """The fraction of other replies that are called a contradiction."""
         return self.alarms / self.others
 
     @property
     def precision(self) -> float:
-        """The share of called replies that are contradictions, at the prior; not a number where none is called."""
-        return float(precision_at(self.share, self.recall, self.false_alarms))
+        """The fraction of contradictions among the called replies, at the prior; NaN where none is called."""
+        return float(precision_at(self.fraction, self.recall, self.false_alarms))
 
     @property
     def precision_interval(self) -> tuple[float, float]:
-        """The precision at the worse and at the better ends of the 95 % intervals of both: wide on purpose."""
-        recall, alarms = wilson(self.found, self.contradictions), wilson(self.alarms, self.others)
-        low, high = precision_at(self.share, recall, alarms[::-1]).tolist()
+        """The precision at the worse and at the better ends of both 95 % intervals; conservative."""
+        recall, alarms = wilson(self.hits, self.contradictions), wilson(self.alarms, self.others)
+        low, high = precision_at(self.fraction, recall, alarms[::-1]).tolist()
         return low, high
 
 
 def why_never(name: str, config: str, split: str, rule: Rule) -> str | None:
-    """Why outcomes cannot be had of any evaluation of a detector on a config and split; None where they can."""
+    """Why no evaluation of a detector on a config and split has outcomes; None where it can have them."""
     if task_of(config) not in TASKS or config.startswith(NLI):
         return f"config {config!r} has no contradictions of CDConv; settings are measured on {', '.join(TASKS)}"
     if split != SPLIT:
         return f"split {split!r}; settings are chosen on validation and measured on {SPLIT}"
     if not rule.curve or rule.prior is None:
-        return f"{name}: no precision was measured for it on validation; `cdconv calibrate` does"
+        return f"{name}: its rule has no precisions of thresholds on validation; `cdconv calibrate` measures them"
     return None
 
 
 def why_not(result: Mapping[str, Any], rule: Rule) -> str | None:
-    """Why outcomes cannot be had of an evaluation; None where they can.
+    """Why an evaluation has no outcomes; None where it has.
 
     Args:
-        result: as ``contradiction.evaluation.results`` keeps it.
-        rule: of the detector as it is now.
+        result: an evaluation.
+        rule: the current rule of the detector.
     """
     name = result["name"]
     if reason := why_never(name, result["config"], result["split"], rule):
         return reason
     if "probabilities" not in result or rule_of(result) != rule.without_curve():
-        return f"{name} was evaluated with another decision rule than it has now; evaluate it again"
+        return f"{name} was evaluated with an older decision rule; evaluate it again"
     truth = _are_contradictions(result)
     if truth.all() or not truth.any():
-        return f"{name}: the rows it was evaluated on are all contradictions, or none is"
+        return f"{name}: the evaluated rows are all contradictions, or none is one"
     return None
 
 
 def outcomes(result: Mapping[str, Any], rule: Rule) -> list[Outcome]:
     """Each of ``THRESHOLDS`` at validation's prior, then at ``IN_USE``; see :func:`why_not`.
 
-    A reply is called a contradiction as the façade does: where its probability, corrected for the prior, reaches the
-    threshold.
+    A reply is called a contradiction where its probability, corrected for the prior, reaches the threshold, as in
+    :class:`contradiction.ContradictionDetector`.
 
     Raises:
-        InputError: outcomes cannot be had.
+        InputError: the evaluation has no outcomes.
     """
     if reason := why_not(result, rule):
         raise InputError(reason)
     task, truth = task_of(result["config"]), _are_contradictions(result)
     probabilities = [
-        merge(task, dict(zip(LABELS[task], each, strict=True)))[CONTRADICTION] for each in result["probabilities"]
+        merge(task, dict(zip(LABELS[task], row, strict=True)))[CONTRADICTION] for row in result["probabilities"]
     ]
-    found = []
-    for prior, share in ((None, rule.prior or 0.0), (IN_USE, IN_USE)):
-        for asked in THRESHOLDS:
-            settings = Settings(threshold=asked, prior=prior)
+    results = []
+    for prior, fraction in ((None, rule.prior or 0.0), (IN_USE, IN_USE)):
+        for setting in THRESHOLDS:
+            settings = Settings(threshold=setting, prior=prior)
             try:
-                limit = settings.threshold_for(rule)
-            except InputError:  # the rest of what it is raised for has been ruled out
-                limit = None
-            called = np.array([limit is not None and settings.at_prior(each, rule) >= limit for each in probabilities])
-            found.append(
+                threshold = settings.threshold_for(rule)
+            except InputError:  # no threshold reaches the precision
+                threshold = None
+            called = np.array(
+                [threshold is not None and settings.at_prior(value, rule) >= threshold for value in probabilities]
+            )
+            results.append(
                 Outcome(
-                    asked=asked,
+                    setting=setting,
                     prior=prior,
-                    share=share,
-                    threshold=limit,
-                    found=int((called & truth).sum()),
+                    fraction=fraction,
+                    threshold=threshold,
+                    hits=int((called & truth).sum()),
                     contradictions=int(truth.sum()),
                     alarms=int((called & ~truth).sum()),
                     others=int((~truth).sum()),
                 )
             )
-    return found
+    return results
 
 
 def table(result: Mapping[str, Any], rule: Rule) -> Table:
     """The outcomes, with 95 % intervals; see :func:`outcomes`."""
-    header = ("threshold asked for", "prior", "threshold", "precision", "recall", "false alarms")
+    header = ("setting", "prior", "threshold", "precision", "recall", "false alarms")
     title = f"Settings chosen on validation, on {result['config']}, {SPLIT} split, n = {len(result['references']):,}"
-    return Table(title, header, [_cells(each) for each in outcomes(result, rule)])
+    return Table(title, header, [_cells(outcome) for outcome in outcomes(result, rule)])
 
 
 def rule_of(result: Mapping[str, Any]) -> dict[str, Any]:
-    """The rule that an evaluation was made with, without its curve; the plain one where none is kept."""
+    """The rule of an evaluation, without its curve; the default rule where the evaluation has none."""
     return dict(result.get("rule", Rule().without_curve()))
 
 
-def _cells(each: Outcome) -> tuple[str, ...]:
-    prior = f"{percent(each.share)} %" + (", validation's" if each.prior is None else "")
-    if each.threshold is None:
-        return each.asked, prior, NOT_REACHED, "", "", ""
-    called = each.found + each.alarms
+def _cells(outcome: Outcome) -> tuple[str, ...]:
+    prior = f"{percent(outcome.fraction)} %" + (", validation's" if outcome.prior is None else "")
+    if outcome.threshold is None:
+        return outcome.setting, prior, NOT_REACHED, "", "", ""
+    called = outcome.hits + outcome.alarms
     return (
-        each.asked,
+        outcome.setting,
         prior,
-        f"{each.threshold:.3f}",
-        f"{percent(each.precision)} ({interval(each.precision_interval)})" if called else "nothing called",
-        f"{percent(each.recall)} ({interval(wilson(each.found, each.contradictions))})",
-        f"{percent(each.false_alarms)} ({interval(wilson(each.alarms, each.others))})",
+        f"{outcome.threshold:.3f}",
+        f"{percent(outcome.precision)} ({interval(outcome.precision_interval)})" if called else "nothing called",
+        f"{percent(outcome.recall)} ({interval(wilson(outcome.hits, outcome.contradictions))})",
+        f"{percent(outcome.false_alarms)} ({interval(wilson(outcome.alarms, outcome.others))})",
     )
 
 

@@ -1,4 +1,4 @@
-"""A closer look at an evaluation: where a detector fails, and what its probabilities are worth."""
+"""The analysis of an evaluation: where a detector fails, and how reliable its probabilities are."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -30,21 +30,21 @@ ON_CARD = (BY["seen_context"], BY["bot"])  # the slices that a model card shows
 
 @dataclass(frozen=True)
 class Analysis:
-    """The figures of an analysis. Each group of them is a table of records, with fractions unrounded.
+    """The figures of an analysis, mostly as tables of records, with unrounded fractions.
 
     Attributes:
-        evaluated: what was analysed.
+        evaluated: the evaluation and its rows.
         slices, personas, reliability, removal, mistakes, kinds: see the functions of these names. ``removal`` is None
-            where it was not measured.
+            without the removal test.
         classes: precision, recall, F1 and support of each label.
         confusion: the confusion matrix, a record for each label.
         comparison: see :func:`compare_baselines`.
         curve: see :func:`contradiction.evaluation.thresholds.threshold_curve`.
-        operating_points: at the share of contradictions here, then at that in use.
-        removal_note: why the removal test was not measured; else None.
+        operating_points: at the fraction of contradictions of these rows, then at the one in use.
+        removal_note: why there is no removal test; else None.
         calibration_error, brier: of P(contradiction).
-        prior, brier_of_prior: the share of contradictions, and the Brier score of always predicting that share.
-        average_precision: the area under the precision-recall curve, at that share.
+        prior, brier_of_prior: the fraction of contradictions, and the Brier score of always predicting it.
+        average_precision: the area under the precision-recall curve, at that fraction.
     """
 
     evaluated: EvaluatedRows
@@ -67,7 +67,7 @@ class Analysis:
     kinds: Records
 
     def tables(self) -> dict[str, Records]:
-        """The tables that are written as CSV, by file name; those without records are left out."""
+        """The non-empty tables by the names of their CSV files."""
         tables = {
             "slices": self.slices,
             "personas": self.personas,
@@ -93,22 +93,22 @@ def measure(
     on_start: Callable[[int], Any] | None = None,
     on_batch: Callable[[int], Any] | None = None,
 ) -> dict[str, Any]:
-    """Evaluates a detector as ``cdconv evaluate`` does, and once more with the first turn removed.
+    """Evaluates a detector like ``cdconv evaluate``, and once more without the first turn.
 
     Args:
         detector: the detector.
         data: the data repo.
-        config: of two or four classes.
-        split: of that config.
-        on_start: called with the number of rows to judge, counting a row once for each time that it is judged.
-        on_batch: called with the number of them done, after each batch.
+        config: a config of two or four classes.
+        split: the split.
+        on_start: called with the number of rows over all passes.
+        on_batch: called with the number of rows of each batch.
 
     Returns:
-        The evaluation. ``without_first_turn`` holds the class ids without the first turn, or None for a detector that
+        The evaluation. ``without_first_turn`` has the class ids without the first turn, or None for a detector that
         does not read it.
 
     Raises:
-        InputError: the config does not tell contradictions from other replies, or the detector has other labels.
+        InputError: the labels of the config are not those of contradictions, or the detector has other labels.
     """
     check_task(config)
     passes = 2 if reads_first_turn(detector.columns) else 1
@@ -128,12 +128,12 @@ def measure(
 
 
 def analyse(evaluation: Mapping[str, Any], data: str | Path, folder: str | Path = results.FOLDER) -> Analysis:
-    """Analyses an evaluation. No model is needed.
+    """Analyses an evaluation, without a model.
 
     Args:
-        evaluation: with probabilities.
-        data: the data repo that it was made on.
-        folder: of the kept artefact baselines.
+        evaluation: an evaluation with probabilities.
+        data: the data repo of the evaluation.
+        folder: the folder of saved results, with the baselines.
 
     Raises:
         InputError: the evaluation was made on other rows.
@@ -146,7 +146,7 @@ def analyse(evaluation: Mapping[str, Any], data: str | Path, folder: str | Path 
     prior = float(truth.mean())
     curve = threshold_curve(truth, probabilities)
     bins = reliability(truth, probabilities)
-    found = mistakes(evaluated)
+    errors = mistakes(evaluated)
     without = evaluation.get("without_first_turn")
     metrics = evaluation["metrics"]
     return Analysis(
@@ -171,23 +171,23 @@ def analyse(evaluation: Mapping[str, Any], data: str | Path, folder: str | Path 
             *operating_points(curve, len(truth), IN_USE),
         ],
         removal=removal(evaluated, without) if without else None,
-        removal_note=None if without else _why_not_measured(evaluation),
-        mistakes=found,
-        kinds=kinds(evaluated, found),
+        removal_note=None if without else _why_no_removal(evaluation),
+        mistakes=errors,
+        kinds=kinds(evaluated, errors),
     )
 
 
-def _why_not_measured(evaluation: Mapping[str, Any]) -> str:
+def _why_no_removal(evaluation: Mapping[str, Any]) -> str:
     if "without_first_turn" in evaluation:
         return f"{evaluation['name']} reads neither u1 nor b1, so removing them changes nothing."
-    return "This evaluation does not include it. Run cdconv analyze with the model instead of the evaluation."
+    return "This evaluation does not have it. Run cdconv analyze with the model instead of the evaluation."
 
 
 def compare_baselines(evaluated: EvaluatedRows, folder: str | Path = results.FOLDER) -> Records:
-    """The detector, then the kept artefact baselines on the same rows with paired differences.
+    """The detector, then the saved baselines on the same rows with paired differences.
 
     Returns:
-        A record for each: name, macro_f1, low, high; precision and recall of contradictions (all kinds merged), and
+        A record for each: name, macro_f1, low, high, precision and recall of contradictions of any kind, and
         false_alarm_rate. For a baseline also difference (detector minus baseline, paired bootstrap), difference_low,
         difference_high, p_value.
     """
@@ -230,14 +230,14 @@ def _summary(evaluation: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def card_summary(evaluation: Mapping[str, Any], data: str | Path) -> tuple[Table, float]:
-    """The part of an analysis that a model card shows.
+    """The part of an analysis on a model card.
 
     Args:
         evaluation: with probabilities.
         data: the data repo that it was made on.
 
     Returns:
-        Macro-F1 on rows that training has seen and has not, and on each bot's replies; and the calibration error.
+        A table of macro-F1 by context (seen in training or not) and by bot, and the calibration error.
     """
     evaluated = load_rows(evaluation, data)
     body = [

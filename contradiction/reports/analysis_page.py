@@ -1,4 +1,4 @@
-"""Writes an analysis as a folder: tables as CSV, plots as PNG, and one page that holds all of it."""
+"""Writes an analysis as a folder: tables as CSV, plots as PNG, and one page with all of it."""
 
 import base64
 import csv
@@ -24,16 +24,16 @@ PAGE, EVALUATION, TABLES, PLOTS = "index.html", "evaluation.json", "tables", "pl
 
 
 def check_place(out: str | Path) -> None:
-    """Raises InputError unless a folder can be written at ``out`` without the loss of anybody's work."""
+    """Raises InputError where a folder at ``out`` cannot be written, or where something else is there."""
     out = Path(out)
     check_folder(out)
     own = {PAGE, EVALUATION, TABLES, PLOTS}
     if out.exists() and not (out.is_dir() and {path.name for path in out.iterdir()} <= own):
-        raise InputError(f"{out}: holds something else than an analysis and is not replaced; name a new folder")
+        raise InputError(f"{out}: holds something else than an analysis, which is not replaced; name a new folder")
 
 
 def write(analysis: Analysis, out: str | Path) -> Path:
-    """Writes ``index.html``, ``evaluation.json``, ``tables/*.csv`` and ``plots/*.png``. An older analysis is replaced.
+    """Writes ``index.html``, ``evaluation.json``, ``tables/*.csv`` and ``plots/*.png``; replaces an older analysis.
 
     Raises:
         InputError: ``out`` is something else than an analysis.
@@ -66,7 +66,7 @@ def as_csv(records: Records) -> str:
 
 
 def page(analysis: Analysis, images: Mapping[str, Mapping[str, str]]) -> str:
-    """The page in HTML, which needs no other file.
+    """The page as self-contained HTML.
 
     Args:
         analysis: the figures.
@@ -110,15 +110,15 @@ def page(analysis: Analysis, images: Mapping[str, Mapping[str, str]]) -> str:
 
 
 def _other_split(evaluation: Mapping[str, Any]) -> str | None:
-    """The config of the training, where its training split may hold scored rows; else None."""
+    """The config of the training data, where that is the other split and may contain evaluated rows; else None."""
     if not of_evaluation(evaluation):
         return None
-    found = exposure(evaluation.get("run") or {}, evaluation["config"], evaluation["split"])
-    return found.config if found and other_split(found.config, evaluation["config"]) else None
+    leak = exposure(evaluation.get("run") or {}, evaluation["config"], evaluation["split"])
+    return leak.config if leak and other_split(leak.config, evaluation["config"]) else None
 
 
 def _key_figures(analysis: Analysis) -> list[tuple[str, str, str]]:
-    """Name, figure and side note of each figure at the top."""
+    """The name, value and note of each figure at the top of the page."""
     metrics = analysis.evaluated.evaluation["metrics"]
     figures = [
         ("macro-F1", percent(metrics["macro_f1"]), interval(metrics["interval"]["macro_f1"])),
@@ -131,7 +131,7 @@ def _key_figures(analysis: Analysis) -> list[tuple[str, str, str]]:
         ("average precision", percent(analysis.average_precision), f"{percent(analysis.prior)} at random"),
         ("calibration error", percent(analysis.calibration_error), "points; 0 is best"),
     ]
-    turned = next((each for each in analysis.removal or () if each["should"] == "turn" and each["asked"]), None)
+    turned = next((record for record in analysis.removal or () if record["should"] == "turn" and record["asked"]), None)
     if turned:
         figures.append(("history verdicts turned", percent(turned["rate"]), interval((turned["low"], turned["high"]))))
     return figures
@@ -256,14 +256,14 @@ def standing(point: Mapping[str, Any]) -> str:
 
 
 def _worst(analysis: Analysis) -> list[dict[str, Any]]:
-    """Each kind of mistakes with those of the worst that belong to it."""
+    """Each kind of mistakes, with its rows among the worst mistakes."""
     worst = analysis.mistakes[:WORST]
     first = next((kind for kind in analysis.kinds if kind["among_worst"]), None)
     return [
         {
             **kind,
             "open": kind is first,
-            "rows": [each for each in worst if all(each[key] == kind[key] for key in ("label", "predicted"))],
+            "rows": [record for record in worst if all(record[key] == kind[key] for key in ("label", "predicted"))],
         }
         for kind in analysis.kinds
     ]

@@ -1,7 +1,7 @@
 """The plots of an analysis, in one style, for light and for dark pages.
 
-Colours are from Okabe and Ito's palette, which colour-blind people can tell apart. Marks also differ in shape. Plots
-hold no Chinese, because the machine that draws them may lack the glyphs.
+Colours are from the palette of Okabe and Ito for colour-blind readers. Marks also differ in shape. Plots contain no
+Chinese, because the machine that draws them may lack the glyphs.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-WIDTH = 5.2  # inches; on a phone the letters are still ten pixels high
+WIDTH = 5.2  # inches; letters on a phone are ten pixels high
 DPI = 180
 
 
@@ -70,27 +70,27 @@ def png(draw: Plot, analysis: Analysis, palette: Palette) -> bytes:
     }
     with rc_context(style):
         image = BytesIO()
-        # No version in the file: the same figures give the same bytes.
+        # Without the software version, equal figures give equal files.
         draw(analysis, palette).savefig(image, format="png", dpi=DPI, metadata={"Software": None})
     return image.getvalue()
 
 
 def plots(analysis: Analysis) -> dict[str, Plot]:
-    """The plots that an analysis has the figures for, by name."""
+    """The plots of an analysis, by name."""
     four = analysis.evaluated.task == "4-class"
-    found: dict[str, Plot] = {
+    available: dict[str, Plot] = {
         "comparison": comparison,
         "confusion": confusion,
-        "slices": lambda each, palette: slices(each, palette, ""),
-        **({"slices-merged": lambda each, palette: slices(each, palette, "merged_")} if four else {}),
+        "slices": lambda analysis, palette: slices(analysis, palette, ""),
+        **({"slices-merged": lambda analysis, palette: slices(analysis, palette, "merged_")} if four else {}),
         "reliability": reliability,
         "precision-recall": precision_recall,
     }
     if analysis.removal:
-        found["removal"] = removal
+        available["removal"] = removal
     if analysis.personas:
-        found["personas"] = personas
-    return found
+        available["personas"] = personas
+    return available
 
 
 def _axes(height: float) -> tuple["Figure", "Axes"]:
@@ -100,17 +100,17 @@ def _axes(height: float) -> tuple["Figure", "Axes"]:
     return figure, figure.add_subplot()
 
 
-def _share(value: float) -> str:
+def _percentage(value: float) -> str:
     return f"{100 * value:.3g} %"
 
 
 def _title(figure: "Figure", text: str) -> None:
-    # On the figure, not on the axes, so that it starts at the left edge above long labels.
+    # A title of the figure starts at the left edge, above long labels.
     figure.suptitle(text, x=0.01, ha="left", fontsize=12, fontweight="bold")
 
 
 def _intervals(axes: "Axes", places: Sequence[float], records: Records, keys: Sequence[str], **style: Any) -> None:
-    value, low, high = (100 * np.array([each[key] for each in records]) for key in keys)
+    value, low, high = (100 * np.array([record[key] for record in records]) for key in keys)
     axes.errorbar(
         value, places, xerr=[np.maximum(value - low, 0), np.maximum(high - value, 0)],
         fmt=style.pop("marker", "o"), capsize=0, elinewidth=2, markersize=6, **style,
@@ -122,13 +122,13 @@ def comparison(analysis: Analysis, palette: Palette) -> "Figure":
     records = analysis.comparison
     figure, axes = _axes(1.3 + 0.38 * len(records))
     places = range(len(records))
-    for place, each in zip(places, records, strict=True):
-        detector = "p_value" not in each
+    for place, record in zip(places, records, strict=True):
+        detector = "p_value" not in record
         _intervals(
-            axes, [place], [each], ("macro_f1", "low", "high"), color=palette.first if detector else palette.second,
+            axes, [place], [record], ("macro_f1", "low", "high"), color=palette.first if detector else palette.second,
             marker="o" if detector else "s",
         )  # fmt: skip
-    axes.set_yticks(list(places), [each["name"] for each in records])
+    axes.set_yticks(list(places), [record["name"] for record in records])
     axes.invert_yaxis()
     axes.margins(y=0.2)
     axes.grid(axis="x")
@@ -138,19 +138,19 @@ def comparison(analysis: Analysis, palette: Palette) -> "Figure":
 
 
 def confusion(analysis: Analysis, palette: Palette) -> "Figure":
-    """The confusion matrix: counts, coloured by their share of the row."""
+    """The confusion matrix: counts, coloured by their fraction of the row."""
     from matplotlib.colors import LinearSegmentedColormap
 
     labels = analysis.evaluated.labels
     counts = np.array([[record[label] for label in labels] for record in analysis.confusion])
-    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    fractions = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     figure, axes = _axes(1.7 + 0.62 * len(labels))
     colours = LinearSegmentedColormap.from_list("", [palette.surface, palette.first])
-    axes.imshow(shares, cmap=colours, vmin=0, vmax=1, aspect="auto")
+    axes.imshow(fractions, cmap=colours, vmin=0, vmax=1, aspect="auto")
     for (row, column), count in np.ndenumerate(counts):
-        text = f"{count:,}\n{percent(shares[row, column], 0)} %"
+        text = f"{count:,}\n{percent(fractions[row, column], 0)} %"
         axes.text(
-            column, row, text, ha="center", va="center", color=readable_on(colours(shares[row, column])[:3]),
+            column, row, text, ha="center", va="center", color=readable_on(colours(fractions[row, column])[:3]),
             fontweight="bold" if row == column else "normal",
         )  # fmt: skip
     short = [label.replace("-", "-\n", 1) for label in labels]
@@ -161,30 +161,30 @@ def confusion(analysis: Analysis, palette: Palette) -> "Figure":
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
     accuracy = analysis.evaluated.evaluation["metrics"]["accuracy"]
-    _title(figure, f"Accuracy {percent(accuracy)} %: rows, and share of their label")
+    _title(figure, f"Accuracy {percent(accuracy)} %: rows, and % of their label")
     return figure
 
 
 def readable_on(colour: Sequence[float]) -> str:
-    """Near-black or white, whichever has more contrast (WCAG) on a colour of red, green and blue from 0 to 1."""
-    parts = [each / 12.92 if each <= 0.04045 else ((each + 0.055) / 1.055) ** 2.4 for each in colour]
+    """Near-black or white, whichever has more contrast (WCAG) with a colour (red, green and blue from 0 to 1)."""
+    parts = [value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in colour]
     luminance = 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
-    return "#0d1117" if luminance > 0.18 else "#ffffff"  # where black and white have about the same contrast
+    return "#0d1117" if luminance > 0.18 else "#ffffff"  # there black and white have about the same contrast
 
 
 def slices(analysis: Analysis, palette: Palette, prefix: str) -> "Figure":
-    """Macro-F1 of every slice, in groups, with that of all rows as a line."""
+    """Macro-F1 of every slice, in groups, with a line for all rows."""
     whole, *records = analysis.slices
     places, ticks, heads, place = [], [], [], 0.0
     group = ALL
-    for each in records:
-        if each["by"] != group:
-            group = each["by"]
+    for record in records:
+        if record["by"] != group:
+            group = record["by"]
             place += 0.5
             heads.append((place, group))
             place += 1
         places.append(place)
-        ticks.append(f"{each['slice']}{' *' if each['absent'] and not prefix else ''}")
+        ticks.append(f"{record['slice']}{' *' if record['absent'] and not prefix else ''}")
         place += 1
     figure, axes = _axes(1.2 + 0.25 * place)
     keys = [prefix + key for key in ("macro_f1", "low", "high")]
@@ -198,7 +198,7 @@ def slices(analysis: Analysis, palette: Palette, prefix: str) -> "Figure":
             0, where, f"by {name}", transform=axes.get_yaxis_transform(), fontsize=10, fontweight="bold", va="center"
         )
     right = axes.secondary_yaxis("right")
-    right.set_yticks(places, [f"{each['n']:,}" for each in records], fontsize=9)
+    right.set_yticks(places, [f"{record['n']:,}" for record in records], fontsize=9)
     right.tick_params(length=0)
     right.spines["right"].set_visible(False)
     right.set_ylabel("rows (n)", fontsize=10)
@@ -211,15 +211,16 @@ def slices(analysis: Analysis, palette: Palette, prefix: str) -> "Figure":
 
 
 def reliability(analysis: Analysis, palette: Palette) -> "Figure":
-    """The share of contradictions against the predicted probability, a point for each bin."""
+    """The fraction of contradictions against the predicted probability, a point for each bin."""
     bins = analysis.reliability
-    predicted, share, low, high = (
-        100 * np.array([each[key] for each in bins]) for key in ("mean_probability", "share", "low", "high")
+    predicted, fraction, low, high = (
+        100 * np.array([record[key] for record in bins]) for key in ("mean_probability", "share", "low", "high")
     )
     figure, axes = _axes(4.6)
     axes.plot([0, 100], [0, 100], color=palette.ink, linestyle="--", linewidth=1, label="perfect calibration")
     axes.errorbar(
-        predicted, share, yerr=[share - low, high - share], fmt="o-", color=palette.first, linewidth=1.2, elinewidth=2,
+        predicted, fraction, yerr=[fraction - low, high - fraction], fmt="o-", color=palette.first, linewidth=1.2,
+        elinewidth=2,
         label=f"{len(bins)} bins of equal mass",
     )  # fmt: skip
     axes.set(xlim=(0, 100), ylim=(0, 100), aspect="equal")
@@ -232,24 +233,27 @@ def reliability(analysis: Analysis, palette: Palette) -> "Figure":
 
 
 def precision_recall(analysis: Analysis, palette: Palette) -> "Figure":
-    """Precision against recall at two shares of contradictions, with operating points and baselines."""
-    recall, false_alarms = (np.array([each[key] for each in analysis.curve]) for key in ("recall", "false_alarm_rate"))
+    """Precision against recall at two fractions of contradictions, with operating points and baselines."""
+    recall, false_alarms = (
+        np.array([point[key] for point in analysis.curve]) for key in ("recall", "false_alarm_rate")
+    )
     figure, axes = _axes(4.8)
-    baselines = [each for each in analysis.comparison if "p_value" in each]
+    baselines = [record for record in analysis.comparison if "p_value" in record]
     for prior, colour, marker, line in ((analysis.prior, palette.first, "o", "-"), (IN_USE, palette.second, "s", "--")):
         axes.plot(
             100 * recall, 100 * precision_at(prior, recall, false_alarms), color=colour, linestyle=line, linewidth=1.8,
-            label=f"{_share(prior)} contradictions{', as here' if prior == analysis.prior else ', as in use'}",
+            label=f"{_percentage(prior)} contradictions{', as here' if prior == analysis.prior else ', as in use'}",
         )  # fmt: skip
-        for each in analysis.operating_points:
-            if each["prior"] == prior and each["reached"]:
+        for point in analysis.operating_points:
+            if point["prior"] == prior and point["reached"]:
                 axes.plot(
-                    100 * each["recall"], 100 * each["precision"], marker=marker, color=colour, markersize=7,
+                    100 * point["recall"], 100 * point["precision"], marker=marker, color=colour, markersize=7,
                     markeredgecolor=palette.surface,
                 )  # fmt: skip
     if baselines:
         axes.plot(
-            [100 * each["recall"] for each in baselines], [100 * each["precision"] for each in baselines], "^",
+            [100 * record["recall"] for record in baselines],
+            [100 * record["precision"] for record in baselines], "^",
             color=palette.third, markersize=8, label="TF-IDF baselines, as here",
         )  # fmt: skip
     for wanted in TARGETS:
@@ -266,18 +270,18 @@ def removal(analysis: Analysis, palette: Palette) -> "Figure":
     """How many rows of each label are called a contradiction, with and without the first turn."""
     records = analysis.removal or []
     figure, axes = _axes(1.7 + 0.62 * len(records))
-    for place, each in enumerate(records):
-        before, after = (100 * each[key] / each["n"] for key in ("called", "called_without"))
+    for place, record in enumerate(records):
+        before, after = (100 * record[key] / record["n"] for key in ("called", "called_without"))
         axes.plot([before, after], [place, place], color=palette.faint, linewidth=2.5, zorder=1)
         axes.plot(before, place, "o", color=palette.first, markersize=9, label="" if place else "all four utterances")
         axes.plot(after, place, "D", color=palette.second, markersize=8, label="" if place else "u1 and b1 removed")
-    axes.set_yticks(range(len(records)), [f"{each['label']}\nn = {each['n']:,}" for each in records], fontsize=10)
+    axes.set_yticks(range(len(records)), [f"{record['label']}\nn = {record['n']:,}" for record in records], fontsize=10)
     axes.set_ylim(len(records) - 0.5, -0.5)
     axes.set_xlim(-2, 102)
     axes.grid(axis="x")
     axes.set_xlabel("rows called a contradiction (%)")
     figure.legend(loc="outside lower center", ncols=2)
-    history = next((each for each in records if each["should"] == "turn" and each["rate"] is not None), None)
+    history = next((record for record in records if record["should"] == "turn" and record["rate"] is not None), None)
     title = f"{percent(history['rate'])} % of history verdicts turn" if history else "rows called"
     _title(figure, f"Without the first turn: {title}")
     return figure
@@ -288,12 +292,12 @@ def personas(analysis: Analysis, palette: Palette) -> "Figure":
     records = analysis.personas
     figure, axes = _axes(1.3 + 0.38 * len(records))
     _intervals(axes, range(len(records)), records, ("recall", "low", "high"), color=palette.first)
-    axes.set_yticks(range(len(records)), [f"{each['persona']} (n = {each['n']:,})" for each in records])
+    axes.set_yticks(range(len(records)), [f"{record['persona']} (n = {record['n']:,})" for record in records])
     axes.invert_yaxis()
     axes.margins(y=0.2)
     axes.set_xlim(0, 100)
     axes.grid(axis="x")
     axes.set_xlabel("recall, 95 % interval (%)")
-    found, rows = (sum(each[key] for each in records) for key in ("found", "n"))
-    _title(figure, f"Recall of history contradictions {percent(found / rows)} %")
+    hits, rows = (sum(record[key] for record in records) for key in ("found", "n"))
+    _title(figure, f"Recall of history contradictions {percent(hits / rows)} %")
     return figure

@@ -1,4 +1,4 @@
-"""The example on a model card, and what the model in the folder really says of it."""
+"""The example on a model card, and the model's real output for it."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,13 +21,13 @@ CHAT = [
 
 
 def text_pair(columns: Sequence[str], separator: str) -> dict[str, str]:
-    """The example as a checkpoint that reads these columns takes it."""
+    """The example as input of a checkpoint that reads these columns."""
     *context, last = (EXAMPLE[column] for column in columns)
     return {"text": separator.join(context), "text_pair": last} if context else {"text": last}
 
 
 def pipeline_says(checkpoint: Path, example: Mapping[str, str]) -> dict[str, float] | None:
-    """The score of each label by `transformers` alone, to two places; None where the folder holds no weights."""
+    """The score of each label by `transformers` alone, to two digits; None without weights."""
     if not any(checkpoint.glob("*.safetensors")):
         return None
     from transformers import pipeline
@@ -36,15 +36,15 @@ def pipeline_says(checkpoint: Path, example: Mapping[str, str]) -> dict[str, flo
 
     with no_model_bars():
         classify = pipeline("text-classification", model=str(checkpoint), top_k=None, device="cpu")
-    answers: Any = classify([dict(example)], truncation=True)  # whose declared type is that of one label alone
+    answers: Any = classify([dict(example)], truncation=True)  # its declared type is that of a single label
     [scores] = answers
-    return {each["label"]: round(each["score"], 2) for each in scores}
+    return {score["label"]: round(score["score"], 2) for score in scores}
 
 
 def detector_says(folder: Path) -> Verdict | None:
-    """The verdict of the façade on the example; None where there is none to show.
+    """The verdict of ``ContradictionDetector`` on the example.
 
-    The folder holds no weights, or no detector of replies, or one that cannot read the example.
+    None without weights, and where the model does not judge replies or cannot read the example.
     """
     if not any(folder.rglob("*.safetensors")):
         return None
@@ -58,25 +58,25 @@ def detector_says(folder: Path) -> Verdict | None:
 
 
 def code_on_the_hub(card: str, names: Iterable[str], repo_id: str, place: str = "") -> str:
-    """A card whose Python code names the Hub id where it named the folder that the card was written for.
+    """The text of a card with the Hub id in its Python code instead of the folder name.
 
     Args:
-        card: its text.
-        names: of the folder; code that names another model stays.
-        repo_id: where the folder goes.
-        place: of the card in the repo, for instance ``history``. The libraries take no folder of a repo for a model, so
-            code for one fetches the repo first.
+        card: the text.
+        names: the names of the folder; code with another model stays.
+        repo_id: the repo to which the folder is pushed.
+        place: the folder of the card in the repo, for instance ``history``. Libraries cannot load a model from a folder
+            of a repo, so the code fetches the repo first.
     """
     own = "|".join(re.escape(name) for name in names)
     named = re.compile(rf'(model=|from_pretrained\()"(?:{own})(/[^"]*)?"')
 
-    def where(found: re.Match[str]) -> str:
-        inner = "/".join(filter(None, (place, (found[2] or "").strip("/"))))
-        return f'{found[1]}snapshot_download("{repo_id}") + "/{inner}"' if inner else f'{found[1]}"{repo_id}"'
+    def where(match: re.Match[str]) -> str:
+        inner = "/".join(filter(None, (place, (match[2] or "").strip("/"))))
+        return f'{match[1]}snapshot_download("{repo_id}") + "/{inner}"' if inner else f'{match[1]}"{repo_id}"'
 
-    def block(found: re.Match[str]) -> str:
-        code = named.sub(where, found[2])
+    def block(match: re.Match[str]) -> str:
+        code = named.sub(where, match[2])
         first = "from huggingface_hub import snapshot_download\n" if code.count("snapshot_download(") else ""
-        return f"{found[1]}{first}{code}{found[3]}"
+        return f"{match[1]}{first}{code}{match[3]}"
 
     return re.sub(r"(```python\n)(.*?)(```)", block, card, flags=re.DOTALL)

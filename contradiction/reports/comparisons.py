@@ -28,19 +28,19 @@ COMPARISON = ("difference", "95 % interval", "p", "p, Holm")
 
 
 def comparison_tables(evaluations: Sequence[dict[str, Any]], config: str, bootstrap: int = RESAMPLES) -> list[Table]:
-    """The evaluations of a config compared with n-grams, and with the paper's method: one table each.
+    """Two tables: the evaluations of a config compared with n-grams, and with the paper's method.
 
-    Labels are those that a detector gives, with its decision rule, on the test split. Of several hierarchical runs the
-    best on validation is compared with the others. Labels that are merged to two classes are compared with the n-grams
-    fitted to two classes, or with those fitted to four and merged, whichever score higher.
+    Labels are those of the decision rule on the test split. The opponent among several hierarchical runs is the best on
+    validation. Merged labels are compared with the better of two n-gram models: fitted to two classes, or fitted to
+    four and merged.
 
     Args:
-        evaluations: of detectors and of baselines.
-        config: of four classes.
+        evaluations: evaluations of detectors and of baselines.
+        config: a config of four classes.
         bootstrap: resamples of the paired tests.
 
     Returns:
-        The tables; none where neither method is kept.
+        The tables; a table is missing where its opponent has no evaluation.
     """
     tests = results.best_first(result for result in evaluations if result["split"] == "test")
     compared = [result for result in tests if result["config"] == config and _reads_all(result)]
@@ -59,7 +59,7 @@ def comparison_tables(evaluations: Sequence[dict[str, Any]], config: str, bootst
 
 
 def _reads_all(result: Mapping[str, Any]) -> bool:
-    """Whether the evaluation is no baseline on a part of the conversation, and of no detector trained on one bot."""
+    """False for baselines that read a part of the conversation, and for detectors that were trained on one bot."""
     if result["kind"] == results.BASELINE:
         return result.get("view") == "flatten"
     return not ((recipe := _recipe(result)) and recipe.data.bot)
@@ -72,7 +72,7 @@ def _without(opponent: dict[str, Any], evaluations: Sequence[dict[str, Any]]) ->
 def _best_hierarchical(
     compared: Sequence[dict[str, Any]], evaluations: Sequence[dict[str, Any]]
 ) -> dict[str, Any] | None:
-    """The hierarchical run that is the best on validation; None where none was evaluated there."""
+    """The best hierarchical run on validation; None without any."""
     validation = {
         (result["name"], result["config"]): result["metrics"]["macro_f1"]
         for result in evaluations
@@ -116,27 +116,27 @@ def _table(opponent: tuple[MethodRuns, MethodRuns], evaluations: Sequence[Mappin
 
 
 def comparison_cells(test: PairedTest | None) -> list[str]:
-    """What ``COMPARISON`` names; empty cells for None."""
+    """The cells of the columns ``COMPARISON``; empty for None."""
     if not test:
         return [""] * len(COMPARISON)
     return [signed(test.difference), signed_interval(test.interval), f"{test.p_value:.3f}", f"{test.adjusted:.3f}"]
 
 
 ABLATION_CONFIG = "4-class"
-REFERENCE = "e5-small-cdconv"  # the plainest: one run of flatten from the NLI stage, trained on labels alone
-AMBIGUOUS = ("weight", "temperature")  # alone they say too little
+REFERENCE = "e5-small-cdconv"  # the simplest: one run of flatten from the NLI stage, without teachers
+AMBIGUOUS = ("weight", "temperature")  # shown with their table
 START = ("backbone", "scratch")  # a recipe has one of the two
 ABLATION_COMPARISON = ("difference", "95 % interval", "p, Holm")
 
 
 @dataclass(frozen=True)
 class Ablation:
-    """The detectors compared with the reference.
+    """The comparison of detectors with a reference.
 
     Attributes:
-        reference: its name.
+        reference: the name of the reference.
         table: a row for each detector, those with the fewest changes first.
-        left_out: names of detectors that were trained or evaluated on other rows, or have no record.
+        left_out: the names of detectors that were trained or evaluated on other rows, or have no record.
     """
 
     reference: str
@@ -150,23 +150,25 @@ def ablation(
     reference: str = REFERENCE,
     bootstrap: int = RESAMPLES,
 ) -> Ablation | None:
-    """Compares the 4-class evaluations on a split with that of the reference.
+    """Compares the 4-class evaluations on a split with the one of the reference.
 
-    Differences are between most probable labels. A decision rule is fitted on the validation rows, so its effect there
-    is overestimated; the same holds for an ensemble whose members are calibrated.
+    Differences are between most probable labels. A decision rule was fitted to the validation rows, so its scores there
+    are too high; the same holds for an ensemble with calibrated members.
 
     Args:
-        evaluations: of detectors.
-        split: of the official data.
-        reference: the name of the detector that all others are compared with.
+        evaluations: evaluations of detectors.
+        split: a split of the official data.
+        reference: the name of the reference.
         bootstrap: resamples of the paired tests.
 
     Returns:
         The comparison; None where the reference or any other detector is missing.
     """
-    found = [result for result in evaluations if (result["config"], result["split"]) == (ABLATION_CONFIG, split)]
-    first = next((result for result in found if result["name"] == reference and result.get("run")), None)
-    others = [result for result in found if result is not first]
+    results_of_split = [
+        result for result in evaluations if (result["config"], result["split"]) == (ABLATION_CONFIG, split)
+    ]
+    first = next((result for result in results_of_split if result["name"] == reference and result.get("run")), None)
+    others = [result for result in results_of_split if result is not first]
     if not first or not others:
         return None
     same = [result for result in others if _fingerprints(result) == _fingerprints(first)]
@@ -191,27 +193,27 @@ def ablation(
 
 
 def changes(result: Mapping[str, Any], reference: Mapping[str, Any]) -> list[str]:
-    """The recipe values of one run that differ from another's, each as a key and its value: ``epochs 5``."""
-    recipes, others = (_recipes(each["run"]["request"]) for each in (result, reference))
+    """The recipe options of a run that differ from another run's, each with its value: ``epochs 5``."""
+    recipes, others = (_recipes(evaluation["run"]["request"]) for evaluation in (result, reference))
     first, other = recipes[0], others[0]
-    found = [] if all(first[key] == other[key] for key in START) else [_start(first, other)]
+    differences = [] if all(first[key] == other[key] for key in START) else [_start(first, other)]
     if len(recipes) != len(others):
         kind = "ensemble" if "ensemble" in result["run"]["request"] else "mean"
-        found.append(f"{kind} of {len(recipes)} runs" if len(recipes) > 1 else "a single run")
+        differences.append(f"{kind} of {len(recipes)} runs" if len(recipes) > 1 else "a single run")
     for key in dict.fromkeys(key for recipe in (*recipes, *others) for key in recipe):
         if key == "nli_pairs_per_row" and not any(recipe["nli"] for recipe in recipes):
-            continue  # it says how many of the NLI pairs are read; here there are none
+            continue  # without NLI pairs their number has no effect
         off = RETIRED.get(key)
-        values, before = ([_shown(recipe.get(key, off)) for recipe in each] for each in (recipes, others))
-        said_by_the_view = key == "method" and "kernel" not in (*values, *before)
-        if key not in (*START, "name", "base_model") and set(values) != set(before) and not said_by_the_view:
+        values, before = ([_shown(recipe.get(key, off)) for recipe in group] for group in (recipes, others))
+        follows_from_view = key == "method" and "kernel" not in (*values, *before)
+        if key not in (*START, "name", "base_model") and set(values) != set(before) and not follows_from_view:
             name = option_named(key) if key in AMBIGUOUS else key
-            found.append(f"{name} {' / '.join(dict.fromkeys(values))}")
-    return found
+            differences.append(f"{name} {' / '.join(dict.fromkeys(values))}")
+    return differences
 
 
 def _recipes(request: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The options of a run, or those of the runs that a soup or an ensemble is made of."""
+    """The options of a run, or of the members of a soup or an ensemble."""
     recipes = request.get("ensemble") or request.get("soup") or [request["recipe"]]
     return [record.recipe_of(recipe).options() for recipe in recipes]
 
@@ -222,7 +224,7 @@ def _start(recipe: Mapping[str, Any], other: Mapping[str, Any]) -> str:
         return f"from scratch ({', '.join(f'{key} {size}' for key, size in recipe['scratch'].items())})"
     if name != backbone_name(other["backbone"]):
         return f"backbone {name}"
-    # Folders of one name differ by the digest of their weights, which early records do not hold.
+    # Folders with the same name differ by the digest of their weights, which early records lack.
     _, _, digest = recipe["backbone"].partition("@")
     return f"backbone {name} ({f'weights {digest}' if digest else 'which weights is not recorded'})"
 
@@ -231,12 +233,12 @@ def _shown(value: Any) -> str:
     if isinstance(value, list):
         return " + ".join(map(_shown, value)) or "none"
     if isinstance(value, str):
-        return value.partition("@")[0]  # the name of a folder; its digest is in the record
+        return value.partition("@")[0]  # the name of a folder without its digest
     return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _fingerprints(result: Mapping[str, Any]) -> tuple[str, str] | None:
-    """The fingerprints of the rows that a detector was evaluated on, and trained on; None without a record."""
+    """The fingerprints of the evaluated rows and of the training rows; None without a record."""
     return (result["data"], result["run"]["request"]["data"]) if result.get("run") else None
 
 

@@ -1,4 +1,4 @@
-"""The card of a model folder, made from the record of its run and the kept evaluations of it."""
+"""The card of a model folder, made from the record of its run and its saved evaluations."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -35,9 +35,9 @@ SENTENCES = {
     "persona": "Says what about a chatbot its contradiction concerns.",
     "nli": "Says whether a premise entails a hypothesis: a backbone to fine-tune on CDConv.",
 }
-# By the name of the training data: NLI weights follow OCNLI, which CDConv's licence equals.
+# By the name of the training data. NLI weights have the licence of OCNLI, which is that of CDConv.
 LICENSES = {"CDConv": cdconv.LICENSE, nli.NAME: cdconv.LICENSE, "CDConv sample": "cc0-1.0"}
-FINISHED = ("request", "minutes", "parameters", "hardware")  # what every record of a finished run has
+FINISHED = ("request", "minutes", "parameters", "hardware")  # the keys of every record of a finished run
 STAGE_SENTENCE = "Tells {} from all other replies: one stage of a hierarchical detector."
 
 
@@ -47,19 +47,19 @@ def model_card(
     name: str | None = None,
     data: str | Path | None = None,
 ) -> "ModelCard":
-    """The card of a trained model; every figure in it is from its record or its evaluations.
+    """The card of a trained model; every score is from its record or its evaluations.
 
     Args:
         folder: the model folder.
-        evaluations: of this model, as ``contradiction.evaluation.results`` keeps them.
-        name: of the model, by default the folder's.
-        data: the data repo of the evaluations, for figures on parts of the test split; without it there are none.
+        evaluations: the evaluations of this model.
+        name: the name of the model, by default that of the folder.
+        data: the data repo of the evaluations, for scores on parts of the test split; without it there are none.
 
     Raises:
-        InputError: ``data`` is not that of the evaluations, or the folder has no record of a finished run.
+        InputError: ``data`` is another data repo, or the folder has no record of a finished run.
 
-    Two entries of the record are added by hand, if at all: ``note``, what a reader of the figures has to know of the
-    run, and ``corpora``, what its backbone was trained on before, as ``contradiction.reports.model_card`` names it.
+    Two optional entries of the record are added by hand: ``note``, a remark on the run for readers of the scores, and
+    ``corpora``, earlier training data of its backbone, by the names of ``CORPORA``.
     """
     folder = Path(folder)
     run = record.read(folder)
@@ -72,7 +72,7 @@ def model_card(
 
 
 def write_cards(folder: str | Path) -> None:
-    """Writes the card of a newly trained model, and of each of its stages, where there is none yet."""
+    """Writes the card of a trained model and of each of its stages, unless it exists."""
     folder = Path(folder)
     for place in (folder, *(folder / stage for stage in record.read(folder).get("stages", {}))):
         if not (place / "README.md").exists():
@@ -91,7 +91,7 @@ def _card(
     recipe = _leading(run)
     runs = [run, *record.members(run)]
     bases = list(dict.fromkeys(filter(None, map(record.base_model_of_run, runs))))
-    corpora = dict.fromkeys(corpus for each in runs for corpus in each.get("corpora") or [])
+    corpora = dict.fromkeys(corpus for member in runs for corpus in member.get("corpora") or [])
     body = render(
         "model_card.md",
         name=name,
@@ -107,20 +107,20 @@ def _card(
         **_decision(load_rule(folder), evaluations),
         **_figures(evaluations, recipe.data.config, repo),
         **_training(run, recipe),
-        opinions=_opinions,
+        teachers=_teachers,
         retired=_retired,
     )
     return ModelCard(f"---\n{_front_matter(name, run, bases, evaluations).to_yaml()}\n---\n\n{body}")
 
 
 def _recipes(run: Mapping[str, Any]) -> list[RecordedRecipe]:
-    """The recipe of a run, or those of an ensemble's members."""
+    """The recipe of a run, or the recipes of the members of an ensemble."""
     request = run["request"]
     return [record.recipe_of(values) for values in request.get("ensemble", [request["recipe"]])]
 
 
 def _leading(run: Mapping[str, Any]) -> RecordedRecipe:
-    """The recipe of a run; of an ensemble that of the first member that was fine-tuned, if any was."""
+    """The recipe of a run; for an ensemble, that of the first fine-tuned member, or of the first member."""
     recipes = _recipes(run)
     return next((recipe for recipe in recipes if recipe.model.fine_tunes), recipes[0])
 
@@ -141,11 +141,11 @@ def _front_matter(
         datasets=["cdconv"] if data_name == "CDConv" else None,
         metrics=[figure.hub_type for figure in FIGURES],
         tags=["contradiction-detection", "dialogue"],
-        eval_results=[one for each in evaluations for one in _eval_results(each)] or None,
+        eval_results=[entry for result in evaluations for entry in _eval_results(result)] or None,
     )
 
 
-# What follows are the parts of the card, as what its template reads.
+# The functions below return parts of the template's input.
 
 
 def _what_it_tells(recipe: RecordedRecipe) -> dict[str, Any]:
@@ -157,12 +157,12 @@ def _what_it_tells(recipe: RecordedRecipe) -> dict[str, Any]:
 
 
 def _use(folder: Path, name: str, run: Mapping[str, Any], recipe: RecordedRecipe) -> dict[str, Any]:
-    """How it is used, with what it says of an example."""
+    """The use of the model, with its output for an example."""
     stages, members = list(run.get("stages", {})), record.members(run)
     ensemble = [part.name for part in method_of(folder).parts(folder)] if "ensemble" in run else []
-    # In the example stands for a hierarchical model its last stage, which reads all, for an ensemble its first member
-    # that transformers can load.
-    plain = [each for each in ensemble if method_of(folder / each).TRANSFORMERS]
+    # The example uses the last stage of a hierarchical model, which reads all utterances, and the first member of an
+    # ensemble that transformers can load.
+    plain = [member for member in ensemble if method_of(folder / member).TRANSFORMERS]
     checkpoint = stages[-1] if stages else plain[0] if plain else ""
     columns = VIEWS[stages[-1] if stages else recipe.data.view]
     alone = recipe.model.fine_tunes and bool(plain or not ensemble)
@@ -174,11 +174,11 @@ def _use(folder: Path, name: str, run: Mapping[str, Any], recipe: RecordedRecipe
         "checkpoint": "/".join(filter(None, (name, checkpoint))),
         "stages": stages,
         "ensemble": [
-            (name, record.recipe(each["request"]), len(each.get("soup", [])))
-            for name, each in zip(ensemble, members, strict=False)
+            (name, record.recipe(member["request"]), len(member.get("soup", [])))
+            for name, member in zip(ensemble, members, strict=False)
         ],
-        "any_frozen": any(not each.model.fine_tunes for each in _recipes(run)),
-        "read": {column for each in _recipes(run) for column in VIEWS.get(each.data.view, CONVERSATION)},
+        "any_frozen": any(not member.model.fine_tunes for member in _recipes(run)),
+        "read": {column for member in _recipes(run) for column in VIEWS.get(member.data.view, CONVERSATION)},
         "columns": ", ".join(columns),
         "before": columns[:-1],
         "separator": separator,
@@ -193,44 +193,44 @@ def _use(folder: Path, name: str, run: Mapping[str, Any], recipe: RecordedRecipe
 
 
 def _decision(rule: Rule, evaluations: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The decision rule, and what of the evaluations hangs on it."""
+    """The decision rule, and the parts of the evaluations that depend on it."""
     return {
         "rule": rule if rule != Rule() else None,
-        "offsets": {label: each for label, each in rule.offsets.items() if each},
-        "stale": any(rule_of(each) != rule.without_curve() for each in evaluations),
-        "has_argmax": any("argmax" in each for each in evaluations),
+        "offsets": {label: offset for label, offset in rule.offsets.items() if offset},
+        "stale": any(rule_of(result) != rule.without_curve() for result in evaluations),
+        "has_argmax": any("argmax" in result for result in evaluations),
         "settings": _settings(evaluations, rule),
     }
 
 
 def _figures(evaluations: Sequence[Mapping[str, Any]], config: str, repo: str | Path | None) -> dict[str, Any]:
-    beside = [
+    baselines = [
         baseline
-        for each in evaluations
-        for baseline in results.baselines(each["config"], each["split"], data=each["data"])
+        for result in evaluations
+        for baseline in results.baselines(result["config"], result["split"], data=result["data"])
     ]
     return {
-        "scores": score_table([*evaluations, *beside], "", with_split=True) if evaluations else None,
-        "baselines": bool(beside),
-        "kernels": any(each["name"].startswith(KERNEL) for each in beside),
-        "classes": [class_table(each) for each in evaluations],
-        "parts": [card_summary(each, repo) for each in evaluations if repo and _is_on_test(each, config)],
+        "scores": score_table([*evaluations, *baselines], "", with_split=True) if evaluations else None,
+        "baselines": bool(baselines),
+        "kernels": any(baseline["name"].startswith(KERNEL) for baseline in baselines),
+        "classes": [class_table(result) for result in evaluations],
+        "parts": [card_summary(result, repo) for result in evaluations if repo and _is_on_test(result, config)],
     }
 
 
 def _training(run: Mapping[str, Any], recipe: RecordedRecipe) -> dict[str, Any]:
-    """How it was trained, what that took, and how to do it again."""
+    """The training, its cost, and the command that repeats it."""
     members = record.members(run)
-    numbered: dict[str, Any] = {f"run {number}": each for number, each in enumerate(members, start=1)}
+    numbered: dict[str, Any] = {f"run {number}": member for number, member in enumerate(members, start=1)}
     parts = run.get("stages", {}) or numbered or {recipe.data.view: run}
     return {
         "chosen": [
-            (name, percent(each["best_macro_f1"]), each["best_epoch"])
-            for name, each in parts.items()
-            if "best_epoch" in each  # a soup, and what was fitted at once, have no epochs of their own
+            (name, percent(part["best_macro_f1"]), part["best_epoch"])
+            for name, part in parts.items()
+            if "best_epoch" in part  # a soup and a kernel detector have no epochs
         ],
-        "soup": [record.recipe(each["request"]) for each in run.get("soup", [])],
-        "taught": any(record.recipe(each["request"]).distillation.has_teachers for each in (run, *members)),
+        "soup": [record.recipe(member["request"]) for member in run.get("soup", [])],
+        "taught": any(record.recipe(part["request"]).distillation.has_teachers for part in (run, *members)),
         "parameters": run["parameters"],
         "minutes": f"{run['minutes']:.0f} minutes" if run["minutes"] >= 2 else f"{60 * run['minutes']:.0f} seconds",
         "hardware": run["hardware"],
@@ -238,33 +238,34 @@ def _training(run: Mapping[str, Any], recipe: RecordedRecipe) -> dict[str, Any]:
     }
 
 
-def _opinions(recipe: RecordedRecipe) -> list[str]:
-    """Who taught it, and how much each says in the opinion; nothing where nobody did."""
+def _teachers(recipe: RecordedRecipe) -> list[str]:
+    """The teachers with their weights; empty without teachers."""
     names = [teacher.partition("@")[0] for teacher in recipe.distillation.teachers]
     ngrams = recipe.distillation.ngram_teacher_weight
     detectors = f"{len(names)} trained detector{'s' if len(names) > 1 else ''}: {', '.join(names)}"
     parts = [
         (1 - ngrams if names else 0.0, f"{'the mean of ' if len(names) > 1 else ''}{detectors}"),
-        (ngrams, "a linear model of character n-grams that has not read the row"),
+        (ngrams, "a cross-fitted linear model of character n-grams"),
     ]
-    heard = [(part, words) for part, words in parts if part]
-    return [words if len(heard) == 1 else f"{words} ({100 * part:g} %)" for part, words in heard]
+    weighted = [(weight, teacher) for weight, teacher in parts if weight]
+    return [teacher if len(weighted) == 1 else f"{teacher} ({100 * weight:g} %)" for weight, teacher in weighted]
 
 
 def _retired(recipe: RecordedRecipe) -> str:
-    """The options of a recipe that this version no longer has, with their values; nothing where it set none."""
+    """The retired options of a recipe with their values; empty without any."""
     return ", ".join(f"{key} {value}" for key, value in recipe.retired.items())
 
 
 def _is_on_test(evaluation: Mapping[str, Any], config: str) -> bool:
-    """Whether an evaluation is one of the test split of the config trained on, with probabilities."""
+    """Whether an evaluation is on the test split of the model's own config, with probabilities."""
     return (evaluation["config"], evaluation["split"]) == (config, "test") and "probabilities" in evaluation
 
 
 def _settings(evaluations: Sequence[Mapping[str, Any]], rule: Rule) -> list[Table]:
-    """What settings give, once for the same rows: 2-class and 4-class evaluations of a split say the same of them."""
-    fit = [each for each in evaluations if not why_not(each, rule)]
-    return [settings_table(each, rule) for each in {tuple(each["ids"]): each for each in reversed(fit)}.values()]
+    """The tables of settings, one for each set of rows: 2-class and 4-class evaluations of a split have the same."""
+    usable = [result for result in evaluations if not why_not(result, rule)]
+    by_rows = {tuple(result["ids"]): result for result in reversed(usable)}
+    return [settings_table(result, rule) for result in by_rows.values()]
 
 
 def _eval_results(evaluation: Mapping[str, Any]) -> list[Any]:
@@ -296,7 +297,7 @@ def _origin(recipe: RecordedRecipe, base: str | None) -> str:
 
 
 def _again(recipe: RecordedRecipe, members: Sequence[Any]) -> str | None:
-    """The command that runs the recorded recipe again; None where it is those of several runs."""
+    """The command that repeats the run; None for several runs, and with retired options."""
     if members or recipe.retired:
         return None
     data = " --data nli" if recipe.data.view == "nli" else ""
@@ -308,17 +309,17 @@ def _again(recipe: RecordedRecipe, members: Sequence[Any]) -> str | None:
 
 
 def _separator(folder: Path) -> str:
-    # From the file: a card is no reason to load a tokenizer.
+    # From the file, because loading a tokenizer is slow.
     saved = read_json(folder / "tokenizer_config.json")
     return saved.get("sep_token") or saved.get("eos_token") or "\n"
 
 
-# Of the encoders that the recipes of this project start from, by Hub id.
+# The licences of backbones by Hub id.
 BACKBONES = {
     "intfloat/multilingual-e5-small": "MIT",
     "hfl/chinese-roberta-wwm-ext": "Apache-2.0",
 }
-# Of the corpora of an NLI stage, by the name that a record gives them: where they are from, and the terms.
+# The sources and licences of the corpora of an NLI stage, by their names in a record.
 CORPORA = {
     "OCNLI": ("https://github.com/CLUEbenchmark/OCNLI", "CC BY-NC 2.0"),
     "CMNLI": ("https://github.com/CLUEbenchmark/CLUE", "for research"),
@@ -326,15 +327,15 @@ CORPORA = {
 
 
 def credits_sentence(backbones: Sequence[str], corpora: Sequence[str] = ()) -> str | None:
-    """The encoders and the NLI corpora that a model is made of, in Markdown with links; None where neither is known.
+    """The encoders and the NLI corpora of a model, in Markdown with links; None where neither is known.
 
     Args:
-        backbones: the Hub ids of the encoders at its very start.
-        corpora: the names of what it was trained on before CDConv.
+        backbones: the Hub ids of the original encoders.
+        corpora: the names of the corpora of the NLI stage.
     """
     parts = [f"the encoder [{name}](https://huggingface.co/{name}){_terms(BACKBONES.get(name))}" for name in backbones]
     if corpora:
-        parts.append(f"an NLI stage on {' and '.join(_corpus(each) for each in corpora)}")
+        parts.append(f"an NLI stage on {' and '.join(map(_corpus, corpora))}")
     return ", and ".join(parts) or None
 
 

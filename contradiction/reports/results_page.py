@@ -26,7 +26,7 @@ SPLITS = ("validation", "test")
 
 
 def results_page(folder: str | Path = results.FOLDER) -> str:
-    """The page of results, made from the kept evaluations."""
+    """The page of results, made from the saved evaluations."""
     evaluations = results.published(folder)
     detectors = [result for result in evaluations if result["kind"] == results.DETECTOR]
     configs = ("4-class", "4-class-grouped")
@@ -36,7 +36,7 @@ def results_page(folder: str | Path = results.FOLDER) -> str:
         tables=_score_tables(evaluations, detectors),
         classes=[class_table(result) for result in detectors],
         comparisons={config: tables for config in configs if (tables := comparison_tables(evaluations, config))},
-        ablations={split: found for split in SPLITS if (found := ablation(detectors, split))},
+        ablations={split: result for split in SPLITS if (result := ablation(detectors, split))},
         notes={result["name"]: result["run"]["note"] for result in detectors if (result.get("run") or {}).get("note")},
         runs=run_table(detectors),
         log=training_log(detectors),
@@ -77,23 +77,28 @@ LEADERBOARD_CONFIG = "4-class"
 
 
 def leaderboard(evaluations: Sequence[dict[str, Any]]) -> list[Panel]:
-    """The panels of the plot: four classes, and the same labels merged to two; none without a detector.
+    """The panels of the plot: four classes, and the same labels merged to two; empty without detectors.
 
-    Both are in the same order, by macro-F1 on four classes. Labels are those that a detector gives, with its decision
-    rule.
+    Both are in the same order, by macro-F1 on four classes. Labels are those of the decision rule.
 
     Args:
-        evaluations: of detectors and of baselines.
+        evaluations: evaluations of detectors and of baselines.
     """
     tests = [result for result in evaluations if (result["config"], result["split"]) == (LEADERBOARD_CONFIG, "test")]
     detectors = [result for result in tests if result["kind"] == results.DETECTOR]
     if not detectors:
         return []
-    data, _ = Counter(result["data"] for result in detectors).most_common(1)[0]  # some may be on other rows
+    data, _ = Counter(result["data"] for result in detectors).most_common(1)[0]  # some evaluations may be on other rows
     tests = results.best_first(result for result in tests if result["data"] == data)
     return [
         Panel(
-            config, "", tests[0]["metrics"]["n"], tuple(_method(each, merged) for each in tests), (), (), PAPER[config]
+            config,
+            "",
+            tests[0]["metrics"]["n"],
+            tuple(_method(result, merged) for result in tests),
+            (),
+            (),
+            PAPER[config],
         )
         for config, merged in ((LEADERBOARD_CONFIG, False), ("2-class", True))
     ]

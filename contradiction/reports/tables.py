@@ -28,11 +28,11 @@ def class_table(result: Mapping[str, Any]) -> Table:
 def score_table(evaluations: Sequence[Mapping[str, Any]], title: str, with_split: bool = False) -> Table:
     """Every figure with its 95 % interval, a row for each evaluation.
 
-    Where any detector has a decision rule that changes labels, each figure has a second column for the most probable
-    labels. Figures that make sense for merged labels have columns for these too.
+    Where a decision rule changes labels, each figure has a second column for the most probable labels. Some figures
+    also have columns for labels that are merged to two classes.
     """
     has_rule = any("argmax" in result for result in evaluations)
-    columns = [column for column in _columns() if _any_value(evaluations, column) and (has_rule or not column[2])]
+    columns = [column for column in _columns() if _has_values(evaluations, column) and (has_rule or not column[2])]
     body = [
         (
             result["name"],
@@ -45,7 +45,7 @@ def score_table(evaluations: Sequence[Mapping[str, Any]], title: str, with_split
     return Table(title, header, body)
 
 
-# A column: the figure, whether of merged labels, and whether of the most probable ones.
+# A column: the figure, whether the labels are merged, and whether they are the most probable ones.
 _Column = tuple[Figure, bool, bool]
 
 
@@ -58,7 +58,7 @@ def _columns() -> list[_Column]:
     ]
 
 
-def _any_value(evaluations: Sequence[Mapping[str, Any]], column: _Column) -> bool:
+def _has_values(evaluations: Sequence[Mapping[str, Any]], column: _Column) -> bool:
     return any(_cell(result, column) for result in evaluations)
 
 
@@ -76,14 +76,14 @@ def _cell(result: Mapping[str, Any], column: _Column) -> str:
 
 
 def with_interval(value: tuple[float, Sequence[float] | None] | None) -> str:
-    """A figure and its interval as percentages: ``48.2 (45.2–51.1)``; nothing for None."""
+    """A figure and its interval as percentages: ``48.2 (45.2–51.1)``; empty for None."""
     if value is None:
         return ""
     return f"{percent(value[0])} ({interval(value[1])})" if value[1] else percent(value[0])
 
 
 def baseline_table(folder: str | Path = results.FOLDER) -> Table | None:
-    """Test macro-F1 of the baselines on every config that they were run on; None where none is kept."""
+    """The test macro-F1 of the saved baselines on every config; None without any."""
     evaluations = results.load(folder, kind=results.BASELINE, split="test", with_rows=False)
     if not evaluations:
         return None
@@ -94,30 +94,34 @@ def baseline_table(folder: str | Path = results.FOLDER) -> Table | None:
     return Table("Baselines, test macro-F1", ("features", *configs), body)
 
 
-CONTRAST_SHARES = ("both right", "in order")
+CONTRAST_COLUMNS = ("both right", "in order")
 
 
 def contrast_table(name: str, counts: Counts) -> Table:
-    """The counts of one detector by phenomenon; the last row has the shares of all pairs with 95 % Wilson intervals."""
-    rows = [[phenomenon, *(str(each[key]) for key in COUNTS)] for phenomenon, each in counts.items()]
-    rows.append(["%", "", *_shares(counts[ALL])])
-    return Table(f"{name}: contrast pairs", ("phenomenon", "pairs", *CONTRAST_SHARES), rows)
+    """The counts of a detector by phenomenon; the last row has percentages of all pairs with 95 % Wilson intervals."""
+    rows = [[phenomenon, *(str(group[key]) for key in COUNTS)] for phenomenon, group in counts.items()]
+    rows.append(["%", "", *_percentages(counts[ALL])])
+    return Table(f"{name}: contrast pairs", ("phenomenon", "pairs", *CONTRAST_COLUMNS), rows)
 
 
 def contrast_results_table(folder: str | Path) -> Table | None:
-    """A row for each detector with kept counts; None where there are none."""
-    kept = contrast.load(folder)
-    if not kept:
+    """A row for each detector with saved counts; None without any."""
+    saved = contrast.load(folder)
+    if not saved:
         return None
-    phenomena = [name for name in next(iter(kept.values())) if name != ALL]
+    phenomena = [name for name in next(iter(saved.values())) if name != ALL]
     rows = [
-        [name, *_shares(counts[ALL]), *(f"{counts[each]['right']} of {counts[each]['pairs']}" for each in phenomena)]
-        for name, counts in kept.items()
+        [
+            name,
+            *_percentages(counts[ALL]),
+            *(f"{counts[part]['right']} of {counts[part]['pairs']}" for part in phenomena),
+        ]
+        for name, counts in saved.items()
     ]
-    return Table("", ("detector", *CONTRAST_SHARES, *phenomena), rows)
+    return Table("", ("detector", *CONTRAST_COLUMNS, *phenomena), rows)
 
 
-def _shares(counts: Mapping[str, int]) -> list[str]:
+def _percentages(counts: Mapping[str, int]) -> list[str]:
     pairs, *parts = (counts[key] for key in COUNTS)
     return [f"{percent(part / pairs)} ({interval(wilson(part, pairs))})" for part in parts]
 
@@ -131,10 +135,9 @@ def backbone_name(backbone: str | None) -> str | None:
 
 
 def run_table(evaluations: Sequence[Mapping[str, Any]]) -> Table:
-    """How each detector was trained, and what it costs, from the record of its run.
+    """The training of each detector, from the record of its run.
 
-    The columns are what it reads, its backbone, forward passes for a reply, parameters, seed, best epoch, minutes and
-    hardware.
+    The columns are view, backbone, forward passes for a reply, parameters, seed, best epoch, minutes and hardware.
     """
     body = {}
     for result in evaluations:
@@ -155,14 +158,14 @@ def run_table(evaluations: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _own_run(result: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The record of an evaluation; empty for a zero-shot one, whose record is that of the NLI stage that it asked."""
+    """The record of an evaluation; empty for a zero-shot evaluation, whose record is that of the NLI stage."""
     return {} if result.get("request") else result.get("run") or {}
 
 
-def _of_all(run: Mapping[str, Any], say: Callable[[Recipe], str]) -> str:
-    """A part of the recipe of a run, or of the recipes of its members, each value once."""
+def _of_all(run: Mapping[str, Any], value: Callable[[Recipe], str]) -> str:
+    """A value of the recipe of a run, or the distinct values of its members."""
     runs = record.members(run) or [dict(run)]
-    return " / ".join(dict.fromkeys(say(record.recipe(member["request"])) for member in runs))
+    return " / ".join(dict.fromkeys(value(record.recipe(member["request"])) for member in runs))
 
 
 def _best_epoch(run: Mapping[str, Any]) -> str:
@@ -172,7 +175,7 @@ def _best_epoch(run: Mapping[str, Any]) -> str:
 
 
 def training_log(evaluations: Sequence[Mapping[str, Any]]) -> Table:
-    """Validation macro-F1 after each epoch, the kept epoch in bold: a row for each run, stage, or member of a mean."""
+    """Validation macro-F1 after each epoch, the saved epoch in bold; a row for each run, stage, or member of a soup."""
     body = {}
     for result in evaluations:
         for part, labels, run in _runs(_own_run(result)):
@@ -181,7 +184,7 @@ def training_log(evaluations: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _runs(run: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-    """Every run with epochs in a record: which part it is, its labels, and its own record."""
+    """Every run with epochs in a record: its name within the record, its labels, and its own record."""
     if "stages" in run:
         yield from ((f", {stage}", f"{stage} or not", own) for stage, own in run["stages"].items())
     elif members := record.members(run):

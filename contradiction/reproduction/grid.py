@@ -20,25 +20,25 @@ from contradiction.training.recipe import Recipe
 if TYPE_CHECKING:
     from contradiction.detector import ContradictionDetector
 
-SPLITS = ("validation", "test")  # the test split last: its evaluation tells that a cell is finished
+SPLITS = ("validation", "test")  # the test split last, because a test evaluation marks a finished cell
 
 
 def finished(all_cells: Iterable[Cell], out: str | Path) -> dict[str, dict[str, Any]]:
-    """The test evaluation of each finished cell, by the cell's name.
+    """The test evaluation of each finished cell, by the name of the cell.
 
-    A cell is found by what its run was asked to do, whatever its file or its name in ``out`` is.
+    An evaluation belongs to a cell by the request of its run, whatever its name in ``out`` is.
     """
-    found = results.load(out, split="test", kind=results.DETECTOR)
-    return {cell.name: result for cell in all_cells for result in found if _is_of(result, cell)}
+    evaluations = results.load(out, split="test", kind=results.DETECTOR)
+    return {cell.name: result for cell in all_cells for result in evaluations if _is_of(result, cell)}
 
 
 def _is_of(result: Mapping[str, Any], cell: Cell) -> bool:
-    asked = result.get("request") or (result.get("run") or {}).get("request")
-    return (result["config"], result["data"]) == (cell.config, cell.test) and same_request(asked, cell.request)
+    request = result.get("request") or (result.get("run") or {}).get("request")
+    return (result["config"], result["data"]) == (cell.config, cell.test) and same_request(request, cell.request)
 
 
 def same_request(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> bool:
-    """Whether two records ask for the same run. Names do not matter, and a missing option has its default."""
+    """Whether two requests are for the same run. Names do not matter, and missing options have their defaults."""
     return bool(one and other) and _essence(one) == _essence(other)
 
 
@@ -49,25 +49,25 @@ def _essence(request: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def check_free(all_cells: Iterable[Cell], out: Path, resume: bool) -> None:
-    """Makes sure that nothing of another run is in the way of cells that are not finished.
+    """Checks that the folders and files of unfinished cells do not belong to other runs.
 
     Raises:
-        InputError: there is, or there is anything of theirs although ``resume`` is false.
+        InputError: one of them belongs to another run, or one exists and ``resume`` is false.
     """
     places_of = {cell.name: _existing(cell, out) for cell in all_cells}
-    # After that look, so that what another process finishes meanwhile counts as finished.
+    # Afterwards, because another process may finish a cell in the meantime.
     done = finished(all_cells, out)
     for cell in all_cells:
         places = places_of[cell.name]
         if not resume and (places or cell.name in done):
-            raise InputError(f"{out}: holds {cell.name} already; --resume goes on with it, or name another --out")
+            raise InputError(f"{out}: has {cell.name} already; --resume continues it, or name another --out")
         for place in places:
             if place == cell.evaluation(out, "test"):
                 other = cell.name not in done
             else:
                 other = not same_request(record.read(place).get("request"), cell.request)
             if other and place.exists():
-                raise InputError(f"{place}: of another recipe or other data; remove it, or name another --out")
+                raise InputError(f"{place}: belongs to another recipe or other data; remove it, or name another --out")
 
 
 def _existing(cell: Cell, out: Path) -> list[Path]:
@@ -79,20 +79,20 @@ def _existing(cell: Cell, out: Path) -> list[Path]:
 def run(
     cell: Cell, *, data: str | Path, out: str | Path, drop_weights: bool = False, save_steps: int | None = None
 ) -> bool:
-    """Trains a cell and evaluates it on validation and test. A killed run goes on where it stopped.
+    """Trains a cell and evaluates it on validation and test; continues a killed run.
 
     Args:
-        cell: what to run.
+        cell: the cell.
         data: the data repo.
         out: the folder of the table.
-        drop_weights: remove the trained weights at the end; the predictions stay.
-        save_steps: also keep the state inside an epoch, every so many steps.
+        drop_weights: delete the weights at the end; the predictions stay.
+        save_steps: save the training state every so many steps; by default after each epoch.
 
     Returns:
-        False where another process has finished the cell already.
+        False where another process has finished the cell.
 
     Raises:
-        TakenError: another process is at it.
+        TakenError: another process works on the cell.
     """
     # The lock is beside the evaluations, because training locks the model folder itself.
     with locked(Path(out) / cell.name):
@@ -120,7 +120,7 @@ def _run(cell: Cell, data: str | Path, out: Path, drop_weights: bool, save_steps
         detector = zero_shot(str(cell.recipe.model.backbone), cell.recipe.data.view)
     for split in SPLITS:
         result = evaluate(detector, data=data, config=cell.config, split=split)
-        if not cell.trained:  # the record beside the weights is that of the NLI stage
+        if not cell.trained:  # the record of the weights is that of the NLI stage
             result = {**result, "name": cell.name, "request": cell.request}
         results.save(result, cell.evaluation(out, split))
     if drop_weights and cell.trained:
@@ -128,7 +128,7 @@ def _run(cell: Cell, data: str | Path, out: Path, drop_weights: bool, save_steps
 
 
 def zero_shot(model: str, view: str) -> "ContradictionDetector":
-    """An NLI checkpoint as a detector of two classes: a contradiction where its probability is above one half.
+    """An NLI checkpoint as a 2-class detector: a contradiction where its probability is above one half.
 
     Raises:
         InputError: there is no such checkpoint, or its labels are not those of NLI.
@@ -138,7 +138,7 @@ def zero_shot(model: str, view: str) -> "ContradictionDetector":
     from contradiction.methods.checkpoint import CheckpointClassifier
 
     backend = TorchBackend.load(model)
-    # Public NLI checkpoints often write their labels in capitals.
+    # Labels of public NLI checkpoints are often in capitals.
     labels = {index: label.lower() for index, label in backend.config["id2label"].items()}
     backend.config = {**backend.config, "id2label": labels}
     detector = ContradictionDetector(CheckpointClassifier(backend, view, model))
@@ -148,7 +148,7 @@ def zero_shot(model: str, view: str) -> "ContradictionDetector":
 
 
 def bots_of(all_cells: Iterable[Cell], data: str | Path) -> dict[int, str]:
-    """The bot that wrote the reply of each test row of the cells' configs, by the id of the row."""
+    """The bot of each test row of the configs of cells, by the id of the row."""
     from contradiction.data.splits import load_split
 
     bots: dict[int, str] = {}
@@ -163,53 +163,52 @@ STEPS = 3
 
 
 def trainings(cell: Cell) -> int:
-    """How many checkpoints are trained for a cell."""
+    """The number of checkpoints to train for a cell."""
     if not cell.trained:
         return 0
     return len(cell.recipe.stages()) if cell.recipe.data.view == HIERARCHICAL else 1
 
 
 def estimate(cells: Iterable[Cell], done: Mapping[str, Mapping[str, Any]]) -> dict[str, float] | None:
-    """The minutes of training of each cell, by its name, from the records of finished ones on this hardware.
+    """The training minutes of each cell, by its name, estimated from finished cells on the same hardware.
 
-    A cell is taken to train a checkpoint in the time of those of its method and start; where none of them is finished,
-    of its method from other starts, and else of all. None where no cell that is finished was trained on such hardware.
-    Evaluation comes on top.
+    The estimate is the mean time of a checkpoint of the same method and start; without one, of the same method, and
+    otherwise of all cells. None without finished cells on this hardware. Evaluation takes additional time.
     """
     cells = list(cells)
     here = hardware()
-    known: dict[tuple[str, str], list[float]] = {}
+    minutes_of: dict[tuple[str, str], list[float]] = {}
     for cell in cells:
         run = done.get(cell.name, {}).get("run", {})
         if cell.trained and run.get("hardware") == here:
-            known.setdefault((cell.method, cell.start), []).append(run["minutes"] / trainings(cell))
-    if not known:
+            minutes_of.setdefault((cell.method, cell.start), []).append(run["minutes"] / trainings(cell))
+    if not minutes_of:
         return None
-    means = {key: fmean(minutes) for key, minutes in known.items()}
+    means = {key: fmean(minutes) for key, minutes in minutes_of.items()}
 
     def one(cell: Cell) -> float:
-        if found := means.get((cell.method, cell.start)):
-            return found
+        if mean := means.get((cell.method, cell.start)):
+            return mean
         return fmean([mean for (method, _), mean in means.items() if method == cell.method] or means.values())
 
     return {cell.name: trainings(cell) * one(cell) for cell in cells}
 
 
 def measured(cells: Sequence[Cell], data: str | Path) -> dict[str, float]:
-    """The same from a few steps on this machine with each cell's own backbone, where nothing was recorded."""
-    found: dict[tuple[str, str], float] = {}
+    """The training minutes of each cell, estimated from a few steps on this machine with its own backbone."""
+    minutes: dict[tuple[str, str], float] = {}
     for cell in cells:
-        if cell.trained and (cell.method, cell.start) not in found:
+        if cell.trained and (cell.method, cell.start) not in minutes:
             recipes = cell.recipe.stages() if cell.recipe.data.view == HIERARCHICAL else [cell.recipe]
-            found[cell.method, cell.start] = sum(measure(each, data) for each in recipes)
-    return {cell.name: found.get((cell.method, cell.start), 0.0) if cell.trained else 0.0 for cell in cells}
+            minutes[cell.method, cell.start] = sum(measure(recipe, data) for recipe in recipes)
+    return {cell.name: minutes.get((cell.method, cell.start), 0.0) if cell.trained else 0.0 for cell in cells}
 
 
 def measure(recipe: Recipe, data: str | Path) -> float:
-    """The minutes that a recipe's training steps would take here, from a few of its steps on rows of short to long.
+    """The training minutes of a recipe, estimated from a few steps on short, medium and long rows.
 
     Raises:
-        InputError: the backbone cannot be loaded, or the device has not the recipe's precision.
+        InputError: the backbone cannot be loaded, or the device does not support the precision.
     """
     from transformers import DataCollatorWithPadding
 
@@ -226,7 +225,7 @@ def measure(recipe: Recipe, data: str | Path) -> float:
     # What teachers say makes no difference here, and to ask them is no part of training.
     uniform = np.full((len(rows), len(recipe.labels)), 1 / len(recipe.labels))
     soft = uniform if recipe.distillation.has_teachers else None
-    examples = sorted(encode_rows(rows, recipe, tokenizer, soft=soft), key=lambda each: len(each["input_ids"]))
+    examples = sorted(encode_rows(rows, recipe, tokenizer, soft=soft), key=lambda example: len(example["input_ids"]))
     accelerator = accelerator_for(recipe)
     loss_of = objective(recipe, [1] * len(recipe.labels))  # how the classes weigh takes no time
     model, optimizer = accelerator.prepare(model, adamw(model, recipe))
@@ -238,7 +237,7 @@ def measure(recipe: Recipe, data: str | Path) -> float:
         middle = int((max(step, 1) - 0.5) / STEPS * len(examples))
         first = max(0, min(middle - batch_size // 2, len(examples) - batch_size))
         chosen = examples[first : first + batch_size]
-        batch = collate([{key: value for key, value in each.items() if key != "id"} for each in chosen])
+        batch = collate([{key: value for key, value in example.items() if key != "id"} for example in chosen])
         started = time.perf_counter()
         inputs = {key: value.to(accelerator.device) for key, value in batch.items()}
         targets = inputs.pop("labels")
@@ -253,7 +252,7 @@ def measure(recipe: Recipe, data: str | Path) -> float:
 
 
 def hardware() -> str:
-    """What a run on this machine records as its hardware."""
+    """The name of this machine's hardware in records."""
     from contradiction.inference.torch_backend import best_device
 
     return record.hardware(best_device())

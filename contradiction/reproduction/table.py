@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 LEVEL = 0.05
-SHOWN = ("epochs", "batch_size", "learning_rate", "precision")  # recipe values that a page always shows
+SHOWN = ("epochs", "batch_size", "learning_rate", "precision")  # recipe options that the page always shows
 CSV_COLUMNS = (
     "config", "bot", "method", "trained_on", "kind", "start", "figure", "label", "mean", "sd", "low", "high", "runs",
     "rows",
@@ -79,7 +79,7 @@ def write(
 ) -> list[Path]:
     """Writes the page, the CSV and the plot of a table.
 
-    They are named after the table, so that tables that share cells can be in one folder.
+    Their names contain that of the table, so tables that share cells can share a folder.
 
     Returns:
         The paths of the three files.
@@ -111,15 +111,15 @@ def write(
 
 
 def _only_merged(panels: Sequence[Panel]) -> list[str]:
-    """The configs on whose labels no run was trained."""
+    """The configs that have only merged runs."""
     kinds: dict[str, set[str]] = {}
     for panel in panels:
         kinds.setdefault(panel.config, set()).update(method.kind for method in panel.methods)
-    return [config for config, found in kinds.items() if found == {"merged"}]
+    return [config for config, kinds_of_config in kinds.items() if kinds_of_config == {"merged"}]
 
 
 def _settings(cells: Sequence[Cell]) -> dict[str, str]:
-    """The recipe values in ``SHOWN``, and those that are not the default, among what the table does not vary."""
+    """The recipe options in ``SHOWN``, and those without their default that the table does not vary."""
     recipes = [cell.recipe for cell in cells if cell.trained]
     options = [recipe.options() for recipe in recipes]
     others = [
@@ -129,8 +129,8 @@ def _settings(cells: Sequence[Cell]) -> dict[str, str]:
         and option_named(key) not in VARIED
         and any(values[key] != default for values in options)
     ]
-    values = {key: dict.fromkeys(str(each[key]) for each in options) for key in (*SHOWN, *others)}
-    return {key.replace("_", " "): " or ".join(found) for key, found in values.items() if found}
+    values = {key: dict.fromkeys(str(option[key]) for option in options) for key in (*SHOWN, *others)}
+    return {key.replace("_", " "): " or ".join(distinct) for key, distinct in values.items() if distinct}
 
 
 def _run_table(cells: Sequence[Cell], done: Mapping[str, Mapping[str, Any]]) -> Table:
@@ -155,7 +155,7 @@ def _run_table(cells: Sequence[Cell], done: Mapping[str, Mapping[str, Any]]) -> 
 
 
 def _csv(panels: Sequence[Panel]) -> str:
-    """One row for each figure, as fractions. Bounds are empty where the metric gives none, and bots for all rows."""
+    """A row for each figure, as a fraction. Bounds are empty where the metric has none, and ``bot`` for all rows."""
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(CSV_COLUMNS)

@@ -151,7 +151,7 @@ def test_what_another_run_left_is_never_overwritten(grid, run, options):
     before = times(grid)
     code, _, err = run("table4", *options, "--seeds", "23", "--set", "epochs=2", "--out", grid)
     assert (code, err.count("\n")) == (2, 1 + 1)  # the first line says where hierarchical is not trained
-    assert "of another recipe or other data; remove it, or name another --out" in err
+    assert "belongs to another recipe or other data; remove it, or name another --out" in err
     code, _, err = run("table4", *options, "--seeds", "23", "--no-resume", "--out", grid)
     assert code == 2
     assert "holds sentence-pair-4-class-tiny-seed23 already" in err
