@@ -45,7 +45,7 @@ def test_training_reads_them_after_what_teachers_are_asked_of(rows):
 def test_a_card_says_that_rows_were_made(sample_repo, tmp_path):
     folder = train(RECIPE.with_changes(context_negatives=2, epochs=1), data=sample_repo, out=tmp_path / "run")
     card = model_card(folder).text
-    assert "- replaced first turns: for each training row labelled history 2 more" in card
+    assert "- context negatives: each training row labelled history is repeated 2 times" in card
 
 
 def test_where_a_bot_has_one_context_there_is_no_other_turn_to_take(rows):

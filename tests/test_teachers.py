@@ -59,7 +59,7 @@ def test_stages_have_no_teachers(quick_model):
 
 def test_a_teacher_without_its_tokenizer_is_refused(quick_model, rows, tmp_path):
     shutil.copytree(quick_model, tmp_path / "mute")
-    for file in (tmp_path / "mute").glob("*token*"):
+    for file in [*(tmp_path / "mute").glob("*token*"), tmp_path / "mute" / "SHA256SUMS"]:
         file.unlink()
     with pytest.raises(InputError, match="has no tokenizer, or one without a vocabulary"):
         soft_labels(recipe(teachers=[str(tmp_path / "mute")]), rows)

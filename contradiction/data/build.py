@@ -27,17 +27,16 @@ if TYPE_CHECKING:
 def build(source: Source, out: str | Path, with_checklists: bool = False, baselines: Table | None = None) -> Path:
     """Writes the data repo that ``load_dataset(out, config)`` reads.
 
-    The folder appears under its name only when it is whole; one that was built before is replaced.
+    The folder gets its name once it is complete, and replaces an earlier data repo.
 
     Args:
         source: the raw file.
         out: the folder.
         with_checklists: also the configs of ``contradiction.data.checklists``.
-        baselines: what the artefact baselines reach on the released file, for the card; without it there is none.
+        baselines: the scores of the baselines on the released file, for the card; None leaves them out.
 
     Raises:
-        InputError: ``out`` is something else than a data repo or an empty folder, or the source is too small for
-            checklists.
+        InputError: ``out`` is neither a data repo nor an empty folder, or the source is too small for checklists.
     """
     from datasets.info import DatasetInfosDict
 
@@ -57,8 +56,8 @@ def build(source: Source, out: str | Path, with_checklists: bool = False, baseli
             info = builder.info
             info.download_size = sum(file.stat().st_size for file in (folder / config.name).iterdir())
             infos[config.name] = info
-        made = _checklists(source) if with_checklists else {}
-        for name, rows in made.items():
+        with_turns = _checklists(source) if with_checklists else {}
+        for name, rows in with_turns.items():
             path = folder / name / write_split(rows, folder / name, checklists.SPLIT)
             files[name] = {checklists.SPLIT: f"{name}/{path.name}"}
             infos[name] = _info({checklists.SPLIT: rows}, path.stat().st_size)
@@ -67,7 +66,7 @@ def build(source: Source, out: str | Path, with_checklists: bool = False, baseli
             split: f"{CROSSED}/{write_split(rows, folder / CROSSED, split)}" for split, rows in written.items()
         }
         infos[CROSSED] = _info(written, sum(file.stat().st_size for file in (folder / CROSSED).iterdir()))
-        data_set_card(source, infos, files, made, baselines).save(folder / "README.md")
+        data_set_card(source, infos, files, with_turns, baselines).save(folder / "README.md")
     return out
 
 
@@ -77,7 +76,7 @@ def _checklists(source: Source) -> dict[str, "Dataset"]:
 
 
 def _info(splits: "Mapping[str, Dataset]", download_size: int) -> "DatasetInfo":
-    """What the builder writes down of its configs, for rows that were not made by it."""
+    """The information that the builder writes for its configs, for rows of other origin."""
     from datasets import SplitDict, SplitInfo
 
     info = next(iter(splits.values())).info.copy()
@@ -91,10 +90,10 @@ def _info(splits: "Mapping[str, Dataset]", download_size: int) -> "DatasetInfo":
 def _replaceable(path: Path) -> bool:
     if not path.is_dir():
         return False
-    # A card, and nothing but Parquet in folders named like configs: anything else is somebody's work.
+    # Only a card, and Parquet in folders named like configs: other files may be somebody's work.
     configs = {*(config.name for config in cdconv.CDConv.BUILDER_CONFIGS), *CHECKLISTS, CROSSED}
     card = path / "README.md"
-    # As bytes: whatever lies there is somebody's, and need not be UTF-8.
+    # As bytes, because the file may not be UTF-8.
     if card.is_file() and b"dataset_info:" not in card.read_bytes():
         return False
     inside = [file.relative_to(path) for file in path.rglob("*") if not file.is_dir()]
@@ -104,7 +103,7 @@ def _replaceable(path: Path) -> bool:
     )
 
 
-# Lines of the released file that show a category well; the first and the last share their context.
+# Good examples of the categories, as lines of the released file; the first and the last share their context.
 EXAMPLES = (275, 1617, 3936, 274)
 TRIGGERS = {
     "short": "it is a short utterance that says little",
@@ -122,17 +121,17 @@ def data_set_card(
     source: Source,
     infos: "DatasetInfosDict",
     files: Mapping[str, Mapping[str, str]],
-    made: Mapping[str, "Dataset"],
+    with_turns: Mapping[str, "Dataset"],
     baselines: Table | None = None,
 ) -> "DatasetCard":
-    """The card of a data repo; every figure in it is counted from the source, or in the table handed in.
+    """The card of a data repo; every number in it is counted from the source, or is in ``baselines``.
 
     Args:
         source: the raw file.
-        infos: what `datasets` says of each config.
+        infos: the information of `datasets` on each config.
         files: config -> split -> path in the repo.
-        made: the checklists, by config; empty where there are none.
-        baselines: what the artefact baselines reach on the released file; shown in the card of that one alone.
+        with_turns: the checklists, by config; empty without checklists.
+        baselines: the scores of the baselines on the released file; only its card shows them.
     """
     from datasets.utils.metadata import MetadataConfigs
     from huggingface_hub import DatasetCard, DatasetCardData
@@ -176,7 +175,7 @@ def data_set_card(
         ),
         splits=statistics.split_sizes(splits),
         leaks=statistics.leaks(splits),
-        checklists=checklists.sizes(made) if made else None,
+        checklists=checklists.sizes(with_turns) if with_turns else None,
         crossed=crossed_checks.size_table(),
         tables=statistics.table3(rows),
         baselines=baselines if source.kind == "release" else None,
@@ -186,14 +185,14 @@ def data_set_card(
 
 
 def _examples(rows: list[cdconv.Row], kind: str) -> list[tuple[str, cdconv.Row]]:
-    """One row a category, by label name: well-chosen ones of the release, else the first."""
+    """A row for each category, with its label name: good examples of the release, otherwise the first rows."""
     labels = [row["label"] for row in rows]
     chosen = EXAMPLES if kind == "release" else [labels.index(label) + 1 for label in sorted(set(labels))]
     return [(LABELS["4-class"][labels[number - 1]], rows[number - 1]) for number in chosen]
 
 
 def _shown(example: tuple[str, cdconv.Row]) -> str:
-    """A row as the config 4-class has it, on one line, with the names of its classes."""
+    """A row of the config 4-class as JSON, with the name of its label."""
     label, row = example
     columns = {key: value for key, value in row.items() if key != "persona"}
     return json.dumps({**columns, "label": label}, ensure_ascii=False)

@@ -1,8 +1,8 @@
-"""Checklists: test conversations changed so that the right answer is known without a new annotation.
+"""Checklists: changed test conversations whose labels are known without a new annotation.
 
 After Nie et al., "I like fish, especially dolphins" (ACL 2021), section 3.3. ``a2t`` ("add two turns") inserts turns of
-other conversations before the last one: label and evidence stay. ``rct`` ("remove contradicting turns") takes the first
-turn away: a reply that contradicted it contradicts nothing any more.
+other conversations before the last one; label and evidence do not change. ``rct`` ("remove contradicting turns") takes
+the first turn out: a reply that contradicted it then contradicts nothing.
 """
 
 import random
@@ -21,8 +21,8 @@ TASK = "4-class"
 SPLIT = "test"
 SEED = 13
 MOST = 5  # inserted turns
-# The triggers whose u2 asks what the user told in u1 (paper, section 4.2): a reply that contradicts the history there
-# contradicts u1, and otherwise b1.
+# The triggers whose u2 asks about the user's words in u1 (paper, section 4.2). A reply that contradicts the history
+# contradicts u1 after these triggers, and b1 after the others.
 ABOUT_USER = ("inquiring-user", "inquiring-user-m")
 REMOVED, REPLACED = FORMS = ("removed", "replaced")
 
@@ -31,27 +31,27 @@ Row = dict[str, Any]
 
 
 def add_turns(rows: Sequence[cdconv.Row]) -> list[Row]:
-    """A2T: every row with one to five turns of other conversations between its two.
+    """A2T: every row with one to five turns of other conversations between its two turns.
 
-    The turns of a row with n inserted are those of the row with n - 1 and one more, so that nothing but the distance
-    differs. They come from the same bot, so that no change of style tells them from the turn that is contradicted.
+    The row with n inserted turns has the turns of the row with n - 1 and one more, so only the distance differs. The
+    turns come from the same bot, so that their style does not distinguish them from the contradicted turn.
 
     Args:
-        rows: of one split, as ``cdconv.official_split`` gives them.
+        rows: the rows of a split, from ``cdconv.official_split``.
 
     Returns:
         Five rows for each: id, messages, inserted (1 to 5), label (class id), evidence (indices of the messages that
         the last one contradicts; see ``evidence_of``).
 
     Raises:
-        InputError: the split has too few conversations to draw from.
+        InputError: the split has too few conversations.
     """
     unrelated = _unrelated(rows)
-    found = []
+    changed = []
     for row in rows:
         turns = unrelated(row)
         for inserted in range(1, MOST + 1):
-            found.append(
+            changed.append(
                 {
                     "id": row["id"],
                     "messages": messages((row["u1"], row["b1"]), *turns[:inserted], (row["u2"], row["b2"])),
@@ -60,35 +60,34 @@ def add_turns(rows: Sequence[cdconv.Row]) -> list[Row]:
                     "evidence": evidence_of(row),
                 }
             )
-    return found
+    return changed
 
 
 def remove_turn(rows: Sequence[cdconv.Row]) -> list[Row]:
     """RCT: every row without its first turn, and once more with an unrelated turn in its place.
 
-    The second form is for detectors that read two turns; the turn is the first that ``add_turns`` inserts. Left out is
-    role confusion: whose part a reply takes can often be told from the first turn alone, so nobody knows which of these
-    replies are still confused without it.
+    The second form is for detectors that read two turns; its turn is the first that ``add_turns`` inserts. Rows of role
+    confusion are left out, because it often depends on the first turn, and their new labels are unknown.
 
     Args:
-        rows: of one split, as ``cdconv.official_split`` gives them.
+        rows: the rows of a split, from ``cdconv.official_split``.
 
     Returns:
-        Two rows for each: id, messages, form (class id of ``FORMS``), label (class id: history has become
-        non-contradiction, the others stay), origin (class id of the row before).
+        Two rows for each: id, messages, form (class id of ``FORMS``), label (class id; history becomes
+        non-contradiction), origin (the original class id).
 
     Raises:
-        InputError: the split has too few conversations to draw from.
+        InputError: the split has too few conversations.
     """
     unrelated = _unrelated(rows)
     names = LABELS[TASK]
-    found = []
+    changed = []
     for row in rows:
         if names[row["label"]] == ROLE:
             continue
         label = names.index(NON_CONTRADICTION) if names[row["label"]] == HISTORY else row["label"]
         for form, before in ((REMOVED, ()), (REPLACED, unrelated(row)[:1])):
-            found.append(
+            changed.append(
                 {
                     "id": row["id"],
                     "messages": messages(*before, (row["u2"], row["b2"])),
@@ -97,14 +96,14 @@ def remove_turn(rows: Sequence[cdconv.Row]) -> list[Row]:
                     "origin": row["label"],
                 }
             )
-    return found
+    return changed
 
 
 def evidence_of(row: cdconv.Row) -> list[int]:
-    """Indices of the messages that the last reply of a row contradicts, whatever is inserted after the first turn.
+    """The indices of the messages that the last reply of a row contradicts; inserted turns do not change them.
 
-    Only history has any. It is not annotated but follows from the trigger: 0, which is ``u1``, where the bot was asked
-    about the user; else 1, which is ``b1``.
+    Only history contradictions have evidence. It follows from the trigger: 0 (``u1``) where u2 asks about the user, and
+    otherwise 1 (``b1``).
     """
     if LABELS[TASK][row["label"]] != HISTORY:
         return []
@@ -121,25 +120,25 @@ def build(splits: Mapping[str, Mapping[str, Sequence[cdconv.Row]]]) -> dict[str,
     """All checklists, by config name.
 
     Args:
-        splits: ``{"": official, "-grouped": grouped}``, each as ``cdconv.official_split`` returns it.
+        splits: ``{"": official, "-grouped": grouped}``, each a result of ``cdconv.official_split`` or its twin.
 
     Raises:
-        InputError: a test split has too few conversations to draw from.
+        InputError: a test split has too few conversations.
     """
     from datasets import Dataset
 
-    made = {
+    rows_of = {
         f"{TASK}{kind}{suffix}": make(sides[SPLIT])
         for suffix, sides in splits.items()
         for kind, make in ((A2T, add_turns), (RCT, remove_turn))
     }
-    return {config: Dataset.from_list(rows, features=_features(rows[0])) for config, rows in made.items()}
+    return {config: Dataset.from_list(rows, features=_features(rows[0])) for config, rows in rows_of.items()}
 
 
 def _features(columns: Row) -> "Features":
     from datasets import ClassLabel, Features, List, Value
 
-    known = {
+    types = {
         "id": Value("int32"),
         "messages": List({"role": Value("string"), "content": Value("string")}),
         "inserted": Value("int8"),
@@ -148,36 +147,36 @@ def _features(columns: Row) -> "Features":
         "evidence": List(Value("int8")),
         "origin": ClassLabel(names=list(LABELS[TASK])),
     }
-    return Features({name: known[name] for name in columns})
+    return Features({name: types[name] for name in columns})
 
 
 def _unrelated(rows: Sequence[cdconv.Row]) -> Callable[[cdconv.Row], list[Pair]]:
-    """Gives for a row its turns to insert: first turns of five other ``u1``, none of them with an utterance of the row.
+    """A function from a row to the turns to insert: first turns of five other ``u1`` without utterances of the row.
 
-    Only first turns are drawn, because a second one hangs on what was said before it.
+    Only first turns are drawn, because second turns depend on the first.
     """
     pools: dict[str, dict[str, Pair]] = {bot: {} for bot in cdconv.BOTS}
     for row in rows:
         pools[row["bot"]].setdefault(row["u1"], (row["u1"], row["b1"]))
 
     def draw(row: cdconv.Row) -> list[Pair]:
-        said = {row[column] for column in cdconv.UTTERANCES}
-        others = [turn for turn in pools[row["bot"]].values() if said.isdisjoint(turn)]
+        utterances = {row[column] for column in cdconv.UTTERANCES}
+        others = [turn for turn in pools[row["bot"]].values() if utterances.isdisjoint(turn)]
         if len(others) < MOST:
             raise InputError(
                 f"the test split has {len(others)} other conversations with {row['bot']} to insert turns of into row "
                 f"{row['id']}; checklists need {MOST}, so build from more rows, or without them"
             )
-        # Seeded by the row, so that what it is given does not hang on the rows before it.
+        # Seeded by the row, so that the turns do not depend on other rows.
         return random.Random(f"{SEED}-{row['id']}").sample(others, MOST)
 
     return draw
 
 
-def sizes(found: Mapping[str, "Dataset"]) -> Table:
-    """Rows of each checklist, by label."""
+def sizes(datasets: Mapping[str, "Dataset"]) -> Table:
+    """The number of rows of each checklist, by label."""
     body = []
-    for config, rows in found.items():
+    for config, rows in datasets.items():
         names = rows.features["label"].names
         labels = list(rows["label"])
         by_name = ", ".join(f"{name} {labels.count(index):,}" for index, name in enumerate(names))

@@ -1,4 +1,4 @@
-"""Where the raw file comes from: a file, the pinned release, or the sample that is part of the package."""
+"""Finds the raw file: a local file, the pinned release, or the embedded sample."""
 
 import os
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ class Source:
     """A verified raw file.
 
     Attributes:
-        path: where it lies.
+        path: the file.
         kind: ``release`` (byte for byte the published file), ``sample`` (the embedded one) or ``custom``.
     """
 
@@ -27,13 +27,13 @@ def find(source: str | None = None) -> Source:
     """Finds and verifies the raw file.
 
     Args:
-        source: a file, or ``sample``; by default ``$CDCONV_FILE``, else the pinned URL, and both must then be the
-            release, byte for byte.
+        source: a file, or ``sample``. By default it is ``$CDCONV_FILE`` or else the pinned URL, and the file must then
+            be the release, byte for byte.
 
     Raises:
-        InputError: there is no such file, or none can be fetched.
+        InputError: there is no such file, or the release cannot be fetched.
         cdconv.InvalidSourceError: a row is not valid.
-        cdconv.NonMatchingChecksumError: the file is not the release though it should be.
+        cdconv.NonMatchingChecksumError: the file must be the release and is not.
     """
     if source == "sample":
         return Source(SAMPLE, "sample")
@@ -43,13 +43,13 @@ def find(source: str | None = None) -> Source:
         raise InputError(f"{named}{origin}: no such file; a source is a raw file of CDConv, or the word sample")
     path = Path(named) if named else _download()
     try:
-        # Rows first: what they say is more precise than a checksum that does not match.
+        # Rows first, because their errors are more precise than a wrong checksum.
         cdconv.read_rows(path)
         if source is None:
             cdconv.verify_checksum(path)
     except (cdconv.InvalidSourceError, cdconv.NonMatchingChecksumError):
         if not named:
-            path.unlink()  # a bad download; kept, it would be found again instead of fetched
+            path.unlink()  # otherwise the bad download would stay in the cache
         raise
     return Source(path, "release" if cdconv.sha256(path) == cdconv.SHA256 else "custom")
 

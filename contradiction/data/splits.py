@@ -1,4 +1,4 @@
-"""Reads the built data repo; everything downstream gets its rows here."""
+"""Reads the data repo; all other code gets its rows here."""
 
 import hashlib
 import re
@@ -24,11 +24,11 @@ def load_split(data: str | Path, config: str, split: str) -> "Dataset":
 
     Args:
         data: the folder that ``cdconv data build`` wrote, or a Hub id.
-        config: for instance ``4-class``, or a checklist as ``4-class-a2t``.
+        config: for instance ``4-class``, or a checklist, for instance ``4-class-a2t``.
         split: train, validation or test; checklists have a test split only.
 
     Raises:
-        InputError: there is no such config or split, or the folder is no data repo, or one without checklists.
+        InputError: there is no such config or split, or the folder is not a data repo, or has no checklists.
     """
     from datasets import load_dataset
     from datasets.exceptions import DatasetsError
@@ -58,31 +58,31 @@ def load_split(data: str | Path, config: str, split: str) -> "Dataset":
 
 
 def of_bot(rows: "Dataset", bot: str | None) -> "Dataset":
-    """The rows whose replies are a bot's, in their order; None gives the rows as they are.
+    """The rows with replies of a bot, in their order; all rows for None.
 
     Args:
-        rows: of a split, with a column ``bot``.
-        bot: a name of that column's classes.
+        rows: the rows of a split, with a column ``bot``.
+        bot: a class name of that column.
 
     Raises:
-        InputError: none is.
+        InputError: the bot has no rows.
     """
     if bot is None:
         return rows
-    found = np.flatnonzero(np.asarray(rows["bot"]) == rows.features["bot"].str2int(bot))
-    if not len(found):
+    indices = np.flatnonzero(np.asarray(rows["bot"]) == rows.features["bot"].str2int(bot))
+    if not len(indices):
         raise InputError(
             f"none of the {len(rows):,} rows of the {rows.split or 'chosen'} split is a reply of {bot}; name the other "
             "bot, or take a data repo that has both"
         )
-    return rows.select(found)
+    return rows.select(indices)
 
 
 def write_split(rows: "Dataset", folder: str | Path, split: str) -> str:
-    """Writes a split as Parquet; gives the file's name, which holds a digest of the content.
+    """Writes a split as Parquet; returns the file name, which has a digest of the content.
 
-    `datasets` caches a local folder by what its card says, the names of the files included, and not by what is in them:
-    under one name, a folder that was built anew would be answered with the old rows.
+    `datasets` caches a local folder by its card and its file names, and not by the content of the files. Without the
+    digest, it would return the old rows of a folder that was built again.
     """
     folder = Path(folder)
     partial = folder / f"{split}.parquet"
@@ -92,9 +92,9 @@ def write_split(rows: "Dataset", folder: str | Path, split: str) -> str:
 
 
 def name_of(data: str | Path) -> str:
-    """What a data repo's card calls it (``CDConv``, ``CDConv sample``, ...); ``UNNAMED`` where it says nothing.
+    """The name in the card of a data repo (``CDConv``, ``CDConv sample``, ...), or ``UNNAMED``.
 
-    Its path or id is no name: under another one the rows are the same.
+    A path or a Hub id is not a name, because a copy of the data has another one.
     """
     from huggingface_hub import DatasetCard
 
@@ -103,7 +103,7 @@ def name_of(data: str | Path) -> str:
 
 
 def fingerprint(*parts: "Dataset") -> str:
-    """A digest of all columns: equal exactly for equal rows in equal order, wherever they lie."""
+    """A digest of all columns, equal exactly for equal rows in the same order."""
     digest = hashlib.sha256()
     for part in parts:
         for row in part:

@@ -1,4 +1,4 @@
-"""What is in the data: the paper's Table 3, and how far the splits overlap."""
+"""Statistics of the data: the paper's Table 3, and the overlap of the splits."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ TOTAL = "all"
 def table3(rows: Sequence[cdconv.Row]) -> list[Table]:
     """The statistics of the paper's Table 3, counted from the rows, for each bot and in all.
 
-    Conversations by category, by persona (of history contradictions) and by trigger, the share of contradictions, and
+    Conversations by category, by persona (of history contradictions) and by trigger, the rate of contradictions, and
     the mean length of each utterance in characters.
     """
     sides = {bot: [row for row in rows if row["bot"] == bot] for bot in cdconv.BOTS} | {TOTAL: list(rows)}
@@ -72,13 +72,13 @@ def split_sizes(splits: Mapping[str, Mapping[str, Sequence[cdconv.Row]]]) -> Tab
 
 
 def overlap(sides: Mapping[str, Sequence[cdconv.Row]], columns: Sequence[str], side: str = "test") -> float:
-    """The share of a split's rows whose ``columns`` stand, exactly equal, in a row of the training split."""
-    seen = {tuple(row[column] for column in columns) for row in sides["train"]}
-    return mean(tuple(row[column] for column in columns) in seen for row in sides[side])
+    """The fraction of rows of a split whose ``columns`` equal those of a training row."""
+    training = {tuple(row[column] for column in columns) for row in sides["train"]}
+    return mean(tuple(row[column] for column in columns) in training for row in sides[side])
 
 
 def leaks(splits: Mapping[str, Mapping[str, Sequence[cdconv.Row]]]) -> Table:
-    """How many test rows have their context, or its first utterance, in the training split."""
+    """The percentage of test rows whose context, or its first utterance, is in the training split."""
     body = [
         (
             "grouped" if suffix else "official",
