@@ -53,10 +53,10 @@ def test_other_rows_are_refused(kept, sample_repo):
         ({"metrics": {}}, "metrics has no accuracy, macro_f1, per_class, n, interval; the file was changed"),
         ({"metrics": []}, "metrics has no accuracy"),
         ({"ids": 7}, "ids must be a list"),
-        ({"predictions": lambda kept: [4, *kept["predictions"][1:]]}, "predictions holds 4"),
-        ({"without_first_turn": lambda kept: ["history"] * len(kept["ids"])}, "without_first_turn holds 'history'"),
-        ({"probabilities": lambda kept: [[0.5, 0.5]] * len(kept["ids"])}, r"probabilities holds \[0.5, 0.5\]"),
-        ({"probabilities": lambda kept: [[float("nan"), 0, 0, 1]] * len(kept["ids"])}, r"probabilities holds \[nan"),
+        ({"predictions": lambda kept: [4, *kept["predictions"][1:]]}, "predictions has 4"),
+        ({"without_first_turn": lambda kept: ["history"] * len(kept["ids"])}, "without_first_turn has 'history'"),
+        ({"probabilities": lambda kept: [[0.5, 0.5]] * len(kept["ids"])}, r"probabilities has \[0.5, 0.5\]"),
+        ({"probabilities": lambda kept: [[float("nan"), 0, 0, 1]] * len(kept["ids"])}, r"probabilities has \[nan"),
     ],
 )
 def test_a_file_that_cannot_be_analysed_is_refused(kept, tmp_path, change, said):

@@ -130,7 +130,10 @@ def test_what_only_the_tables_of_reproduction_show_is_not_on_the_page_of_results
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
-        (lambda folder: (folder / "predictions" / "4-class.test.parquet").unlink(), "4-class.test.parquet: no such"),
+        (
+            lambda folder: (folder / "predictions" / "4-class.test.parquet").unlink(),
+            "4-class.test.parquet: there is no such",
+        ),
         (lambda folder: (folder / "predictions" / "4-class.test.parquet").write_bytes(b"x" * 99), "not a Parquet file"),
         (lambda folder: (folder / "runs.jsonl").write_text("[]\n", encoding="utf-8"), "runs.jsonl: not JSON lines"),
         (lambda folder: edit(folder, "macro_f1,", "f1,"), "by the predictions; add it again"),

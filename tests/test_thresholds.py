@@ -85,10 +85,10 @@ def test_outcomes_are_what_the_facade_calls(quick_model, sample_repo):
         if each.threshold is None:
             continue
         reached += 1
-        verdicts = detector.with_settings(threshold=each.asked, prior=each.prior).batch(chats)
+        verdicts = detector.with_settings(threshold=each.setting, prior=each.prior).batch(chats)
         called = [bool(verdict.is_contradiction) for verdict in verdicts]
         truth = [rows.features["label"].int2str(label) != NON_CONTRADICTION for label in rows["label"]]
-        assert each.found == sum(a and b for a, b in zip(called, truth, strict=True))
+        assert each.hits == sum(a and b for a, b in zip(called, truth, strict=True))
         assert each.alarms == sum(a and not b for a, b in zip(called, truth, strict=True))
     assert reached
 
