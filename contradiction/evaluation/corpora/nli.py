@@ -78,12 +78,12 @@ def figures(rows: Sequence[Row], predicted: Iterable[str], columns: Sequence[str
     """The figures of one split.
 
     Args:
-        rows: with labels of ``nli``.
-        predicted: labels of ``nli``, or labels that tell contradictions only.
+        rows: with labels of ``nli``, or of ``2-class``.
+        predicted: labels of either.
         columns: by whose values the accuracy is also given, if they have at most ``MOST_VALUES``.
 
     Returns:
-        ``n``; ``accuracy`` with its 95 % Wilson ``interval`` and ``macro_f1`` (None where the labels are not those of
+        ``n``; ``accuracy`` with its 95 % Wilson ``interval`` and ``macro_f1`` (None where not all labels are of
         ``nli``); ``two_way``, the accuracy of contradiction or not; ``parts``: column -> value -> ``n`` and
         ``accuracy``, of three labels or else of two.
     """
@@ -91,7 +91,7 @@ def figures(rows: Sequence[Row], predicted: Iterable[str], columns: Sequence[str
 
     truth = [str(row.label) for row in rows]
     predicted = [str(label) for label in predicted]
-    three_way = set(predicted) <= set(LABELS["nli"])
+    three_way = {*truth, *predicted} <= set(LABELS["nli"])
     two = [is_contradiction(a) == is_contradiction(b) for a, b in zip(truth, predicted, strict=True)]
     right = [a == b for a, b in zip(truth, predicted, strict=True)] if three_way else two
     macro = f1_score(truth, predicted, average="macro", labels=sorted(set(truth)), zero_division=0)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from contradiction.data.corpora.corpus import CHATS
+from contradiction.data.corpora.corpus import CHATS, PAIRS
 from contradiction.data.corpora.mutual import RIGHT, WRONG
 from contradiction.errors import InputError
 from contradiction.evaluation.corpora import claims, nli, selection, structured
@@ -13,7 +13,7 @@ from contradiction.labels import LABELS, is_contradiction
 def task_for(request: Request) -> Callable[[Request], Report]:
     """The evaluation of a corpus; raises InputError where there is none."""
     config = request.chosen
-    if config.labels == LABELS["nli"]:
+    if config.shape == PAIRS and config.labels in (LABELS["nli"], LABELS["2-class"]):
         return nli.evaluate
     if config.labels == (WRONG, RIGHT):
         return selection.evaluate
