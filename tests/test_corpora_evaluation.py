@@ -251,3 +251,12 @@ def test_the_command_scores_a_model_beside_the_baselines(run, copies, random_mod
 def test_a_corpus_that_is_not_here_is_one_clear_line(run, tmp_path):
     code, _, err = run("corpora", "evaluate", "decode", "--folder", tmp_path)
     assert code == 2 and "decode_v0.1.zip" in err
+
+
+def test_baselines_can_be_left_out(run, copies, random_model):
+    model = random_model("nli")
+    code, out, err = run("corpora", "evaluate", "ocnli", model, "--no-baselines", "--folder", copies)
+    assert code == 0, err
+    assert model.name in out and "n-grams" not in out + err
+    code, _, err = run("corpora", "evaluate", "ocnli", "--no-baselines", "--folder", copies)
+    assert (code, "nothing to score" in err) == (2, True)

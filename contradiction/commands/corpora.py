@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from contradiction.commands.common import progress, say, show
+from contradiction.errors import InputError
 
 if TYPE_CHECKING:
     from contradiction.data.corpora.corpus import Corpus
@@ -106,6 +107,9 @@ def evaluate(
     ] = None,
     view: Annotated[str | None, typer.Option(help="What the model reads, where it does not say: nli.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Rows of each split at most.")] = None,
+    baselines: Annotated[
+        bool, typer.Option("--baselines/--no-baselines", help="Whether baselines are fitted to the training split.")
+    ] = True,
     json: Annotated[Path | None, typer.Option(help="Also write the figures to this file.")] = None,
     folder: FolderOption = None,
 ) -> None:
@@ -120,6 +124,8 @@ def evaluate(
     corpus = registry.find(name)
     place = source or registry.local_copy(corpus, folder)
     run = task_for(Request(corpus, place, config))
+    if not model and not baselines:
+        raise InputError("without a model and without baselines there is nothing to score; name a model")
     classifier = None
     if model:
         from contradiction.methods.loading import load_classifier
@@ -128,8 +134,11 @@ def evaluate(
     with progress(f"scoring {corpus.title}") as bar:
         task = bar.add_task("", total=None)
         report = run(
-            Request(corpus, place, config, split, classifier, limit, on_batch=lambda done: bar.advance(task, done))
-        )
+            Request(
+                corpus, place, config, split, classifier, limit, baselines,
+                on_batch=lambda done: bar.advance(task, done),
+            )
+        )  # fmt: skip
     for note in report.notes:
         say(note)
     show(*report.tables)

@@ -115,13 +115,14 @@ def _verifiers(request: Request, rows: Sequence[Row], first: Sequence[str]) -> d
     """Name -> the label of each claim; ``first`` holds the nearest passage of each."""
     truth = [str(row.label) for row in rows]
     most = max(sorted(set(truth)), key=truth.count)
-    found: dict[str, Sequence[str]] = {
-        "the most frequent": [most] * len(rows),
-        "n-grams of the claim alone": _cross_predict(_words(), [row.reply for row in rows], truth, rows),
-        "n-grams of claim and marked evidence": _cross_predict(
-            _words(), [f"{row.reply} {' '.join(row.extra['passages'])}" for row in rows], truth, rows
-        ),
-    }
+    found: dict[str, Sequence[str]] = {"the most frequent": [most] * len(rows)}
+    if request.baselines:
+        found |= {
+            "n-grams of the claim alone": _cross_predict(_words(), [row.reply for row in rows], truth, rows),
+            "n-grams of claim and marked evidence": _cross_predict(
+                _words(), [f"{row.reply} {' '.join(row.extra['passages'])}" for row in rows], truth, rows
+            ),
+        }
     if request.classifier:
         name = Path(request.classifier.name).name
         marked = [" ".join(row.extra["passages"]) for row in rows]

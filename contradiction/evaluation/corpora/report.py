@@ -26,6 +26,7 @@ class Request:
         split: one split; None for each that is not for training and whose labels are published.
         classifier: the model; None for the baselines alone.
         limit: rows of each split at most, spread evenly, all rows of a source together; None for all.
+        baselines: whether baselines are fitted, which takes a minute or two on the larger corpora.
         on_batch: called with the number of rows done, after each forward pass.
     """
 
@@ -35,6 +36,7 @@ class Request:
     split: str | None = None
     classifier: "Classifier | None" = None
     limit: int | None = None
+    baselines: bool = True
     on_batch: OnBatch | None = None
 
     @property
@@ -67,9 +69,9 @@ class Request:
         return found
 
     def train_rows(self, config: str | None = None) -> list[Row]:
-        """The rows of the training split that have a label; empty where there is no file of it here."""
+        """The labelled rows of the training split; none where no file of it is here, or no baselines are wanted."""
         chosen = self.corpus.config(config or self.config)
-        if not find_files(chosen, "train", source_of(self.corpus, self.source)):
+        if not self.baselines or not find_files(chosen, "train", source_of(self.corpus, self.source)):
             return []
         found = read_split(self.corpus, self.source, chosen.name, "train").rows
         return [row for row in found if row.label is not None]

@@ -171,7 +171,7 @@ def evaluate(request: Request) -> Report:
     """
     report = Report()
     scorers = baselines(_training_pairs(request), request.in_characters)
-    if not scorers:
+    if request.baselines and not scorers:
         report.notes.append("no baselines: there is no training split of pairs here")
     if request.classifier:
         scorers[Path(request.classifier.name).name] = model_scorer(request.classifier, request.on_batch)
