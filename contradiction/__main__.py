@@ -1,20 +1,36 @@
 """The entry point of the command ``cdconv`` and of ``python -m contradiction``."""
 
+import os
+import signal
 import sys
+from types import FrameType
 
 from contradiction.errors import INTERRUPTED
+
+SAID = "cdconv: interrupted\n"
 
 
 def main() -> None:
     """Runs the command line; Ctrl-C, at any moment, is one line on stderr and exit code 130."""
+    # Where Ctrl-C is ignored, as behind nohup, it stays so.
+    heard = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     try:
-        # Imported here, so that Ctrl-C during the import is caught too.
+        if heard:  # a library that is being imported may take the exception for a missing library
+            signal.signal(signal.SIGINT, _stop)
         from contradiction.cli import main as run
 
+        if heard:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         run()
     except KeyboardInterrupt:
-        sys.stderr.write("cdconv: interrupted\n")
+        sys.stderr.write(SAID)
         sys.exit(INTERRUPTED)
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    """Ends the process at once; nothing is to be tidied up before the command begins."""
+    os.write(2, SAID.encode())
+    os._exit(INTERRUPTED)
 
 
 if __name__ == "__main__":

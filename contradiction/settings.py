@@ -50,7 +50,7 @@ class Settings:
         if isinstance(self.categories, str) or not isinstance(self.categories, Iterable):
             raise InputError(f"categories is {shown(self.categories)}; it must be a list of {', '.join(CATEGORIES)}")
         object.__setattr__(self, "categories", tuple(self.categories))
-        if unknown := [name for name in self.categories if name not in CATEGORIES]:
+        if unknown := [name for name in self.categories if not isinstance(name, str) or name not in CATEGORIES]:
             raise InputError(f"category {shown(unknown[0])}; allowed are {', '.join(CATEGORIES)}")
         if not self.categories:
             raise InputError(f"categories is empty; name at least one of {', '.join(CATEGORIES)}")

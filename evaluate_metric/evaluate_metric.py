@@ -354,7 +354,6 @@ class CDConvMetric(evaluate.Metric):
         )
 
     # evaluate's own encoding turns 1.7, True and "1" into the class id 1, so all labels are checked before it.
-
     def add(self, *, prediction: int | str | None = None, reference: int | str | None = None, **row: object) -> None:
         """Adds one row. Raises ValueError if a label is not one of the config's."""
         row = {"predictions": prediction, "references": reference, **row}  # combine() uses the plural names
@@ -374,6 +373,8 @@ class CDConvMetric(evaluate.Metric):
         **options: Any,
     ) -> dict[str, Any] | None:
         """Scores the rows given here and those added before. Raises ValueError and keeps all rows on invalid input."""
+        if unknown := [name for name in options if name not in Bootstrap.__dataclass_fields__]:
+            raise TypeError(f"{unknown[0]} is no argument; there are {', '.join(Bootstrap.__dataclass_fields__)}")
         Bootstrap(**options)
         columns: dict[str, list[int]] = {}
         if predictions is not None or references is not None:

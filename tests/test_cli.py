@@ -1,10 +1,14 @@
 """The command line: answers at once, and tells a user's mistake in one line with exit code 2."""
 
 import json
+import os
 import shutil
+import socket
 import subprocess
 import sys
+import time
 
+import processes
 import pytest
 
 from contradiction.evaluation.evaluate import model_name
@@ -284,3 +288,36 @@ def test_an_nli_model_needs_a_view_to_be_tried_on_conversations(run, sample_repo
     code, out, err = run("detect", "--model", stage, stdin=line().encode())
     assert (code, out) == (2, "")
     assert "does not judge the reply of a chat" in err
+
+
+INTERRUPTED = """
+import os, signal, sys
+class Finder:
+    def find_spec(self, name, *_):
+        if name == {name!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Finder())
+"""
+
+
+@pytest.mark.parametrize("name", ["contradiction.cli", "contradiction.commands.train", "contradiction.detector"])
+def test_ctrl_c_while_something_is_imported_is_one_line(name, model):
+    done = processes.cdconv("detect", "--model", model, before=INTERRUPTED.format(name=name), stdin="")
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "cdconv: interrupted\n")
+
+
+def test_a_hub_that_does_not_answer_costs_seconds(tmp_path):
+    with socket.socket() as silent:  # it takes a connection, and says nothing
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        environment = {
+            **os.environ, "HF_HUB_OFFLINE": "0", "HF_HOME": str(tmp_path), "NO_PROXY": "127.0.0.1",
+            "HF_ENDPOINT": f"http://127.0.0.1:{silent.getsockname()[1]}",
+        }  # fmt: skip
+        timed = "import contradiction.detector, transformers, datasets, time, pathlib\n"
+        timed += "pathlib.Path('began').write_text(str(time.monotonic()), encoding='utf-8')\n"
+        for name in ("nope", "some/model"):
+            done = processes.cdconv("evaluate", name, before=timed, env=environment, cwd=tmp_path)
+            assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+            began = float((tmp_path / "began").read_text(encoding="utf-8"))
+            assert time.monotonic() - began < 30  # of a busy machine; without a limit it takes minutes

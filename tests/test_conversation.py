@@ -1,5 +1,6 @@
 """From chat messages to turns."""
 
+import numpy as np
 import pytest
 from chats import chat
 
@@ -112,3 +113,11 @@ def test_a_refusal_is_what_the_assistant_says(refused):
 )
 def test_language_is_told_by_words(text, chinese):
     assert is_chinese(text) == chinese
+
+
+def test_arrays_are_no_roles_and_count_as_calls_where_they_hold_something():
+    with pytest.raises(InputError, match="role array"):
+        read_turns([{"role": np.array(["user", "bot"]), "content": "我"}])
+    for calls, turns in ((np.array([], dtype=object), 1), (np.array([{"id": 1}, {"id": 2}], dtype=object), 0)):
+        chat = [{"role": "user", "content": "我"}, {"role": "assistant", "content": "", "tool_calls": calls}]
+        assert len(read_turns(chat)) == turns

@@ -17,6 +17,7 @@ from collections import Counter
 from pathlib import Path
 
 import datasets
+import processes
 import pytest
 import yaml
 from datasets import ClassLabel, Dataset, Value, load_dataset
@@ -128,6 +129,7 @@ def test_repo_holds_a_card_and_parquet_and_no_code(repo):
     plain = {re.sub(r"-[0-9a-f]{16}\.parquet$", ".parquet", name) for name in contents(repo)}
     assert plain == {
         "README.md",
+        build.MARKER,
         *(f"{config}/{split}-00000-of-00001.parquet" for config in IN_REPO for split in SPLITS),
     }
 
@@ -514,12 +516,17 @@ def project(out):
     (out / "README.md").write_text("# My project", encoding="utf-8")
 
 
+def thesis(out):
+    out.mkdir()
+    (out / "README.md").write_text("dataset_info: my thesis", encoding="utf-8")
+
+
 def not_text(out):
     out.mkdir()
     (out / "README.md").write_bytes(b"\xff\xfe not UTF-8")
 
 
-@pytest.mark.parametrize("make", [file, folder, project, not_text])
+@pytest.mark.parametrize("make", [file, folder, project, thesis, not_text])
 def test_something_else_is_never_replaced(make, tmp_path):
     out = tmp_path / "out"
     make(out)
@@ -528,6 +535,38 @@ def test_something_else_is_never_replaced(make, tmp_path):
         build.build(Source(SAMPLE, "sample"), out)
     assert (out.read_bytes() if out.is_file() else contents(out)) == before
     assert list(tmp_path.iterdir()) == [out]
+
+
+KILLED = """
+import os, signal, sys
+from contradiction.data import build, sources
+def die(*_, **__):
+    os.kill(os.getpid(), signal.SIGKILL)
+build.{step} = die
+build.build(sources.find("sample"), sys.argv[1])
+"""
+
+
+@pytest.mark.parametrize("step", ["write_split", "data_set_card"])
+def test_of_a_killed_build_nothing_is_left_after_the_next(sample_repo, tmp_path, step):
+    out, temporary = shutil.copytree(sample_repo, tmp_path / "cdconv"), tmp_path / "tmp"
+    temporary.mkdir()
+    environment = {**os.environ, "TMPDIR": str(temporary)}
+    code = f"import sys; sys.argv[1:] = [{str(out)!r}]\n" + KILLED.format(step=step)
+    assert processes.run(code, env=environment).returncode == -9
+    assert contents(out) == contents(sample_repo)
+    build.build(Source(SAMPLE, "sample"), out)
+    assert contents(out) == contents(sample_repo)
+    assert sorted(tmp_path.iterdir()) == [out, temporary]
+    assert list(temporary.iterdir()) == []
+
+
+def test_a_link_to_a_repo_stays_a_link(sample_repo, tmp_path):
+    real = shutil.copytree(sample_repo, tmp_path / "real")
+    (tmp_path / "cdconv").symlink_to(real)
+    build.build(Source(SAMPLE, "sample"), tmp_path / "cdconv")
+    assert (tmp_path / "cdconv").is_symlink()
+    assert contents(real) == contents(sample_repo)
 
 
 def test_an_empty_folder_is_filled(sample_repo, tmp_path):

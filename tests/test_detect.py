@@ -232,3 +232,48 @@ def _until_closed(terminal):
             yield part
     except OSError:  # what Linux gives at the end of a terminal
         return
+
+
+def test_a_closed_pipe_is_exit_code_141(detect_model, tmp_path):
+    file = tmp_path / "chats.jsonl"
+    file.write_bytes(b"\n".join([line().encode()] * 3000))  # more than a pipe holds
+    with process(detect_model, str(file), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as started:
+        started.stdout.readline()
+        started.stdout.close()
+        assert started.stderr.read() == b""
+    assert started.returncode == 141
+
+
+@pytest.mark.parametrize("stdin", [b"", b"\n \n"])
+def test_no_chat_at_all_does_not_pass_for_one_without_contradictions(detect, stdin):
+    assert detect(stdin=stdin)[0] == 0
+    code, answers, err = detect("--fail-on", "contradiction", "--quiet", stdin=stdin)
+    assert (code, answers) == (1, [])
+    assert "no chat to judge" in err[0]
+
+
+def test_a_chat_of_ten_thousand_turns_is_judged_soon_and_says_what_was_not_read(detect):
+    long = [message for _ in range(10_000) for message in CHAT[2:]]
+    _, [verdict], _ = detect(stdin=line(long).encode())
+    assert (verdict["label"] is not None, verdict["checked"]) == (True, False)
+    assert "of 9999 earlier turns only the last 50 were read" in verdict["reason"]
+    assert "only the last 3 were read" in detect("--max-turns", "3", stdin=line(long).encode())[1][0]["reason"]
+    assert detect("--max-turns", "0", stdin=line(long[:240]).encode())[1][0]["checked"]
+
+
+def test_a_terminal_without_chinese_shows_the_table_all_the_same(detect_model):
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with process(detect_model, "--table", env=environment, **pipes) as started:
+        out, err = started.communicate(line().encode())
+    assert (started.returncode, b"Traceback" in err) == (0, False)
+    assert rb"\u6211" in out
+
+
+def test_a_run_without_a_terminal_says_how_far_it_is(detect, mixed, small_chunks, monkeypatch):
+    from contradiction.commands import detect as command
+
+    monkeypatch.setattr(command, "SECONDS_BETWEEN_LINES", 0)
+    said = [each for each in detect(mixed, "--out", mixed.with_name("out.jsonl"))[2] if each.endswith("% read")]
+    shares = [int(each.split()[-2].rstrip("%")) for each in said]
+    assert shares == sorted(shares) and len(set(shares)) > 2

@@ -51,3 +51,44 @@ def test_what_nobody_was_killed_over_stays(tmp_path):
     files.restore_folders(tmp_path)
     assert sorted(tmp_path.rglob("*")) == before
     files.restore_folders(tmp_path / "none")
+
+
+def test_a_link_stays_and_what_it_leads_to_is_replaced(tmp_path):
+    folder(tmp_path / "real", "old")
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    with files.new_folder(tmp_path / "link") as new:
+        (new / "file").write_text("new", encoding="utf-8")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real" / "file").read_text(encoding="utf-8") == "new"
+    (tmp_path / "name").symlink_to(tmp_path / "real" / "file")
+    files.write_text(tmp_path / "name", "newer")
+    assert (tmp_path / "name").is_symlink()
+    assert (tmp_path / "real" / "file").read_text(encoding="utf-8") == "newer"
+
+
+KILLED = """
+import os, signal, sys
+from contradiction.io import files
+with files.new_folder(sys.argv[1]) as folder:
+    (folder / "half").touch()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_a_killed_process_left_goes_and_what_a_living_one_writes_stays(tmp_path):
+    out = folder(tmp_path / "out", "old")
+    assert subprocess.run([sys.executable, "-c", KILLED, out]).returncode == -9
+    [left] = [each for each in tmp_path.iterdir() if each != out]
+    with files.new_folder(out) as ours:
+        assert not left.exists()
+        with files.new_folder(out) as theirs:
+            assert ours.exists() and theirs != ours
+    assert list(tmp_path.iterdir()) == [out]
+
+
+def test_the_old_folder_that_a_killed_process_put_aside_comes_back(tmp_path):
+    dead = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True)
+    folder(tmp_path / f".out.{dead.stdout.strip()}.old", "old")
+    with pytest.raises(ValueError, match="no"), files.new_folder(tmp_path / "out"):
+        raise ValueError("no")
+    assert (tmp_path / "out" / "file").read_text(encoding="utf-8") == "old"

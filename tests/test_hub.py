@@ -19,6 +19,7 @@ from records import with_options
 from transformers import BertForSequenceClassification
 
 from contradiction import paths, publishing
+from contradiction.io import manifest
 from contradiction.io.files import read_json, write_json
 from contradiction.labels import LABELS, STAGES
 from contradiction.methods.decision import Rule
@@ -228,6 +229,7 @@ def legacy(published, model):
     rule = json.dumps(config.pop("cdconv_decision")).encode()
     files = {path.name: path.read_bytes() for path in model.iterdir() if path.is_file()}
     files |= {"config.json": json.dumps(config).encode(), "decision.json": rule}
+    del files[manifest.NAME]
     published.repos["model", "user/legacy"] = Repo(False, [Commit("older", files)])
     return "user/legacy"
 
@@ -289,6 +291,26 @@ def test_a_checkpoint_that_is_none_of_ours_is_loaded_offline_as_it_lies_in_the_c
 
 def test_a_name_of_which_nothing_is_in_the_cache_is_no_model_offline(client):
     assert "neither a model folder nor a model on the Hub" in client(loaded("user/other"), HF_HUB_OFFLINE="1")
+
+
+def test_a_revision_loads_what_stood_there_and_a_changed_file_is_named(hub, model, tmp_path):
+    files = {path.name: path.read_bytes() for path in model.iterdir() if path.is_file()}
+    config = json.loads(files["config.json"])
+    config["cdconv_decision"]["offsets"] = {"history": 2.0}
+    first, changed = (
+        Commit("first", files),
+        Commit("changed", files | {"config.json": json.dumps(config).encode()}),
+    )
+    unlisted = Commit("unlisted", {name: each for name, each in changed.files.items() if name != manifest.NAME})
+    hub.repos["model", "user/tiny"] = Repo(False, [first, changed, unlisted])
+    rule = load_rule(model).offsets
+    assert python(hub, tmp_path, loaded(f"user/tiny@{first.sha}")) == rule != {"history": 2.0}
+    asked = LOADED.replace("view=VIEW", f"revision={first.sha!r}").replace("NAME", "'user/tiny'")
+    assert python(hub, tmp_path, asked) == rule
+    assert python(hub, tmp_path, loaded("user/tiny")) == {"history": 2.0}
+    assert "config.json: has changed since SHA256SUMS" in python(hub, tmp_path, loaded(f"user/tiny@{changed.sha}"))
+    assert python(hub, tmp_path, loaded(f"user/tiny@{first.sha}"), HF_HUB_OFFLINE="1") == rule
+    assert "user/tiny: has no revision 'v9'" in python(hub, tmp_path, loaded("user/tiny@v9"))
 
 
 def test_evaluate_loads_the_pushed_metric(client):

@@ -203,3 +203,11 @@ def test_a_logged_request_ends_with_what_was_answered():
         assert formats.chat_from_json(request | {"choices": others}) == (asked, None)
     with pytest.raises(InputError, match="choices: 2 answers"):
         formats.chat_from_json(request | {"choices": [{"message": answer}] * 2})
+
+
+def test_a_key_that_stands_twice_rejects_the_line(detect):
+    twice = line()[:-1] + ', "messages": []}'
+    inside = line().replace('"role": "user"', '"role": "user", "role": "assistant"', 1)
+    code, answers, err = detect(stdin="\n".join([twice, inside, line()]).encode())
+    assert (code, [each["line"] for each in answers]) == (1, [3])
+    assert "the key 'messages' twice" in err[0] and "the key 'role' twice" in err[1]

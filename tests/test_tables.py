@@ -131,3 +131,32 @@ def test_what_is_damaged_further_on_is_one_line(tmp_path):
     [entries] = readers.open_file(path).arrivals
     with pytest.raises(InputError, match="damaged after row 0"):
         list(entries)
+
+
+def test_a_quote_that_is_not_closed_rejects_its_line_alone(detect, tmp_path):
+    rows = tmp_path / "a.csv"
+    good = ",".join(TEXTS)
+    rows.write_text(f'u1,b1,u2,b2\n{good}\na,"b,c,d\n{good}\n{good}\n', encoding="utf-8")
+    code, answers, err = detect(rows)
+    assert (code, [each["row"] for each in answers]) == (1, [1, 3, 4])
+    assert "a.csv:2: a quote that is not closed" in err[0]
+    [kept] = objects(tmp_path / "a.csv.rejected.jsonl")
+    assert kept["input"] == 'a,"b,c,d'
+
+
+def test_rows_that_the_footer_counts_and_nobody_can_read_are_missed(tmp_path, monkeypatch):
+    file = tmp_path / "a.parquet"
+    parquet.write_table(pyarrow.table({"messages": [json.dumps(CHAT)] * 3}), file)
+    # As some damaged files do: pyarrow ends early, without an error.
+    monkeypatch.setattr(parquet.ParquetFile, "iter_batches", lambda *_, **__: iter(()))
+    [entries] = readers.open_file(file).arrivals
+    with pytest.raises(InputError, match="its footer says 3 rows, and 0 can be read"):
+        list(entries)
+
+
+def test_a_column_name_that_is_no_text_is_one_line(tmp_path):
+    file = tmp_path / "a.parquet"
+    parquet.write_table(pyarrow.table({"messages": [json.dumps(CHAT)], "other": [1]}), file)
+    file.write_bytes(file.read_bytes().replace(b"other", b"o\xffher"))
+    with pytest.raises(InputError, match="no Parquet file"):
+        list(readers.open_file(file).arrivals)

@@ -170,3 +170,13 @@ def test_a_file_of_rejected_lines_stays_where_nothing_is_rejected(detect, tmp_pa
     there.write_text("notes\n", encoding="utf-8")
     assert detect(file, "--quiet")[::2] == (0, [])
     assert there.read_text(encoding="utf-8") == "notes\n"
+
+
+@pytest.mark.parametrize("which", ["verdicts", "rejected"])
+def test_a_run_from_which_a_line_was_removed_is_not_continued(detect, mixed, whole, which):
+    out = copied(whole, "cut.jsonl")
+    file = out if which == "verdicts" else rejected_path(out)
+    lines = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(b"".join(lines[:1] + lines[2:]))
+    code, _, [said] = detect(mixed, "--out", out, "--resume")
+    assert (code, "lines were removed or added" in said) == (2, True)

@@ -22,7 +22,7 @@ from contradiction.chats.formats import (
     chat_keys,
     hint_at_format,
 )
-from contradiction.errors import InputError
+from contradiction.errors import InputError, first_line
 
 MAX_CELL = (
     1 << 24
@@ -62,7 +62,7 @@ def _csv_rows(file: Iterable[bytes], where: str, delimiter: str) -> Iterator[tup
     A quote that is never closed would take the rest of the file into one row. Only the line that it stands in is then
     rejected, and the lines after it are read again.
     """
-    unread = enumerate(file, 1)
+    unread: Iterator[tuple[int, bytes]] = enumerate(file, 1)
     row_lines: list[tuple[int, bytes]] = []
     end = 0
 
@@ -119,7 +119,7 @@ def open_parquet(path: Path) -> Chats:
             opened = parquet.ParquetFile(file)
             names, rows = opened.schema_arrow.names, opened.metadata.num_rows
         except (pyarrow.ArrowException, OSError, ValueError) as error:  # pyarrow raises any of them
-            raise InputError(f"{path}: no Parquet file ({error})") from None
+            raise InputError(f"{path}: no Parquet file ({first_line(error)})") from None
     keys = chat_columns(names, str(path))
     return Chats(str(path), "parquet", [_parquet_rows(path, keys, [*keys, *({ID} & set(names))], rows)], rows)
 
@@ -137,7 +137,7 @@ def _parquet_rows(path: Path, keys: tuple[str, ...], columns: list[str], rows: i
                     row = {name: batch[name][index] for name in columns}
                     yield make_entry(number, number, partial(_from_scalars, keys), row)
         except (pyarrow.ArrowException, OSError, ValueError) as error:
-            raise InputError(f"{path}: damaged after row {number} ({error})") from None
+            raise InputError(f"{path}: damaged after row {number} ({first_line(error)})") from None
     if number != rows:  # pyarrow reads some damaged files without an error
         raise InputError(f"{path}: damaged; its footer says {rows:,} rows, and {number:,} can be read")
 

@@ -5,7 +5,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from contradiction.commands.common import DATA, RESULTS, SHOWN_RESULTS, DataOption, progress, show, warn_of_leakage
+from contradiction.commands.common import (
+    DATA,
+    RESULTS,
+    SHOWN_RESULTS,
+    DataOption,
+    RevisionOption,
+    progress,
+    show,
+    warn_of_leakage,
+)
 from contradiction.errors import InputError
 from contradiction.labels import CROSSED
 
@@ -22,6 +31,7 @@ def evaluate(
         str | None, typer.Option(help="A config of the data. By default the one that the model was trained on.")
     ] = None,
     split: Annotated[str, typer.Option(help="train, validation or test.")] = "test",
+    revision: RevisionOption = None,
     view: Annotated[str | None, typer.Option(help="The utterances to read, where the model does not say.")] = None,
     json: Annotated[Path | None, typer.Option(help="Also write metrics and predictions to this file.")] = None,
     settings: Annotated[
@@ -53,7 +63,7 @@ def evaluate(
         raise InputError("--windowing and --limit go with --evidence")
     if results and not settings:
         raise InputError("--results goes with --settings")
-    detector = ContradictionDetector.from_pretrained(model, view=view)
+    detector = ContradictionDetector.from_pretrained(model, view=view, revision=revision)
     if config == CROSSED:
         _crossed(detector, split, json)
     elif evidence:

@@ -1,6 +1,7 @@
 """Builds the data repo: Parquet for every config and split, and a card made from the data."""
 
 import json
+import re
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from datasets.info import DatasetInfosDict
     from huggingface_hub import DatasetCard
 
+MARKER = ".cdconv"  # in a folder that a build wrote; another build replaces no other folder
+_DIGEST = re.compile(r"-[0-9a-f]{16}\.parquet$")
+
 
 def build(source: Source, out: str | Path, with_checklists: bool = False, baselines: Table | None = None) -> Path:
     """Writes the data repo that ``load_dataset(out, config)`` reads.
@@ -38,17 +42,24 @@ def build(source: Source, out: str | Path, with_checklists: bool = False, baseli
     Raises:
         InputError: ``out`` is neither a data repo nor an empty folder, or the source is too small for checklists.
     """
+    from datasets.exceptions import DatasetsError
     from datasets.info import DatasetInfosDict
 
     out = Path(out)
     check_folder(out)
     if out.exists() and not _replaceable(out):
         raise InputError(f"{out}: not a data repo, so it will not be replaced; name a new folder")
-    with no_data_bars(), tempfile.TemporaryDirectory() as cache, new_folder(out) as folder:
+    # The cache lies inside, so that nothing of it is left where the process is killed.
+    with no_data_bars(), new_folder(out) as folder, tempfile.TemporaryDirectory(prefix=".", dir=folder) as cache:
         infos, files = DatasetInfosDict(), {}
         for config in cdconv.CDConv.BUILDER_CONFIGS:
             builder = cdconv.CDConv(cache_dir=cache, config_name=config.name, source=str(source.path))
-            builder.download_and_prepare()
+            try:
+                builder.download_and_prepare()
+            except DatasetsError as error:
+                if isinstance(error.__cause__, OSError):  # for instance a full disk
+                    raise error.__cause__ from None
+                raise
             files[config.name] = {
                 split: f"{config.name}/{write_split(rows, folder / config.name, split)}"
                 for split, rows in builder.as_dataset().items()
@@ -67,6 +78,7 @@ def build(source: Source, out: str | Path, with_checklists: bool = False, baseli
         }
         infos[CROSSED] = _info(written, sum(file.stat().st_size for file in (folder / CROSSED).iterdir()))
         data_set_card(source, infos, files, with_turns, baselines).save(folder / "README.md")
+        (folder / MARKER).write_text("`cdconv data build` wrote this folder, and may replace it.\n", encoding="utf-8")
     return out
 
 
@@ -96,11 +108,12 @@ def _replaceable(path: Path) -> bool:
     # As bytes, because the file may not be UTF-8.
     if card.is_file() and b"dataset_info:" not in card.read_bytes():
         return False
-    inside = [file.relative_to(path) for file in path.rglob("*") if not file.is_dir()]
-    return all(
-        file == Path("README.md") or (len(file.parts) == 2 and file.parts[0] in configs and file.suffix == ".parquet")
-        for file in inside
-    )
+    inside = {file.relative_to(path) for file in path.rglob("*") if not file.is_dir()}
+    rows = inside - {Path("README.md"), Path(MARKER)}
+    known = all(len(file.parts) == 2 and file.parts[0] in configs and file.suffix == ".parquet" for file in rows)
+    # Builds from before there was a marker are known by the names of their Parquet files.
+    built = Path(MARKER) in inside or (rows and all(_DIGEST.search(file.name) for file in rows))
+    return not inside or bool(known and built)
 
 
 # Good examples of the categories, as lines of the released file; the first and the last share their context.

@@ -2,12 +2,14 @@
 
 import hashlib
 import re
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from contradiction.errors import InputError, first_line
+from contradiction.io.hub import quick_hub
 from contradiction.io.quiet import no_data_bars
 from contradiction.labels import CHECKLISTS, CONFIGS, CROSSED
 
@@ -47,7 +49,7 @@ def load_split(data: str | Path, config: str, split: str) -> "Dataset":
     if not folder.exists() and not _HUB_ID.fullmatch(str(data)):
         raise InputError(f"{data}: no such folder; `{command}` builds it")
     try:
-        with no_data_bars():
+        with no_data_bars(), nullcontext() if folder.is_dir() else quick_hub():
             return load_dataset(str(data), config, split=split)
     except (DatasetsError, ValueError, OSError, ConnectionError) as error:
         if config in CHECKLISTS and "not found" in str(error):

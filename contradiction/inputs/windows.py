@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from contradiction.conversation import Turn, is_blank
-from contradiction.errors import InputError
+from contradiction.errors import InputError, shown
 from contradiction.inputs.views import CONVERSATION, Row
 
 WINDOWED, STRUCTURED, UNSTRUCTURED = "windowed", "structured", "unstructured"
@@ -84,6 +84,6 @@ def _row(*utterances: str | tuple[str, ...]) -> Row:
 
 def check_windowing(windowing: str) -> str:
     """Returns a windowing; raises InputError for an unknown one."""
-    if windowing not in WINDOWINGS:
-        raise InputError(f"windowing {windowing!r}; allowed are {', '.join(WINDOWINGS)}")
+    if not isinstance(windowing, str) or windowing not in WINDOWINGS:
+        raise InputError(f"windowing {shown(windowing)}; allowed are {', '.join(WINDOWINGS)}")
     return windowing

@@ -2,6 +2,7 @@
 
 import json
 import os
+import platform
 import re
 import shutil
 import tempfile
@@ -29,8 +30,11 @@ def check_folder(path: str | Path) -> None:
 
 @contextmanager
 def new_file(path: str | Path) -> Iterator[Path]:
-    """Gives a temporary name beside ``path`` and renames it to ``path`` if the block ends without an error."""
-    path = Path(path)
+    """Gives a temporary name beside ``path`` and renames it to ``path`` if the block ends without an error.
+
+    A link stays, and what it leads to is written.
+    """
+    path = followed(path)
     check_file(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
@@ -66,11 +70,16 @@ def read_json(path: str | Path) -> dict[str, Any]:
 
 @contextmanager
 def new_folder(path: str | Path) -> Iterator[Path]:
-    """Gives a temporary folder beside ``path``, which replaces ``path`` if the block ends without an error."""
-    path = Path(path)
+    """Gives a temporary folder beside ``path``, which replaces ``path`` if the block ends without an error.
+
+    A link stays, and the folder that it leads to is replaced. What killed processes left beside it goes.
+    """
+    path = followed(path)
     check_folder(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent))
+    _sweep(path)
+    owner = f"{platform.node()}-{os.getpid()}"
+    partial = Path(tempfile.mkdtemp(prefix=f".{path.name}.{owner}.", suffix=".partial", dir=path.parent))
     try:
         partial.chmod(0o755)
         yield partial
@@ -96,6 +105,39 @@ def replace_folder(new: Path, path: Path) -> None:
             old.rename(path)
         raise
     shutil.rmtree(old, ignore_errors=True)
+
+
+def followed(path: str | Path) -> Path:
+    """Where a link leads; any other path as it is."""
+    path = Path(path)
+    return path.resolve() if path.is_symlink() else path
+
+
+def _sweep(path: Path) -> None:
+    """Removes unfinished folders of killed processes, and repairs what one left in :func:`replace_folder`."""
+    unfinished = re.compile(rf"\.{re.escape(path.name)}\.{re.escape(platform.node())}-(\d+)\..*\.partial")
+    replaced = re.compile(rf"\.{re.escape(path.name)}\.(\d+)\.old")
+    for other in sorted(path.parent.iterdir()):
+        if (match := unfinished.fullmatch(other.name)) and not _runs(int(match[1])):
+            shutil.rmtree(other, ignore_errors=True)
+        elif (match := replaced.fullmatch(other.name)) and not _runs(int(match[1])):
+            if path.exists():
+                shutil.rmtree(other, ignore_errors=True)
+            else:
+                other.rename(path)
+
+
+def _runs(process: int) -> bool:
+    """Whether there is a process of this number; where that cannot be asked harmlessly, there may be."""
+    if os.name != "posix":
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):  # it is somebody else's, or no number of a process
+        return True
+    return True
 
 
 def restore_folders(folder: Path) -> None:

@@ -121,7 +121,7 @@ def check_vocabulary(name: str, model: "PreTrainedModel", tokenizer: "PreTrained
     if len(vocabulary) <= len(tokenizer.all_special_tokens):
         raise InputError(f"{name}: has no tokenizer, or one without a vocabulary")
     try:
-        rows = int(model.get_input_embeddings().weight.shape[0])  # type: ignore[arg-type,union-attr,index]
+        rows = int(model.get_input_embeddings().weight.shape[0])
     except (AttributeError, NotImplementedError):  # a model without a table of embeddings
         return
     if (highest := max(vocabulary.values())) >= rows:
