@@ -537,7 +537,7 @@ def test_something_else_is_never_replaced(make, tmp_path):
     assert list(tmp_path.iterdir()) == [out]
 
 
-KILLED = """
+DYING = """
 import os, signal, sys
 from contradiction.data import build, sources
 def die(*_, **__):
@@ -552,7 +552,7 @@ def test_of_a_killed_build_nothing_is_left_after_the_next(sample_repo, tmp_path,
     out, temporary = shutil.copytree(sample_repo, tmp_path / "cdconv"), tmp_path / "tmp"
     temporary.mkdir()
     environment = {**os.environ, "TMPDIR": str(temporary)}
-    code = f"import sys; sys.argv[1:] = [{str(out)!r}]\n" + KILLED.format(step=step)
+    code = f"import sys; sys.argv[1:] = [{str(out)!r}]\n" + DYING.format(step=step)
     assert processes.run(code, env=environment).returncode == -9
     assert contents(out) == contents(sample_repo)
     build.build(Source(SAMPLE, "sample"), out)
