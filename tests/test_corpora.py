@@ -10,7 +10,7 @@ from datasets import load_dataset
 
 from contradiction.data import corpora as package
 from contradiction.data.corpora import cnli, data_repo, nli, registry
-from contradiction.data.corpora.corpus import CHATS, PAIRS, Note, Row, read_split
+from contradiction.data.corpora.corpus import CHATS, PAIRS, REPEATED_ID, Note, Row, read_split
 from contradiction.errors import InputError
 
 CHAT = [
@@ -204,6 +204,7 @@ def test_written_pairs_give_both_replies(copies):
         ("mutual", "mutual.dev.jsonl", {"id": "x"}, "mutual.dev.jsonl:1: the key 'article'"),
         ("written", "w1.jsonl", {**WRITTEN, "label": "x"}, "w1.jsonl:1: label 'x'"),
         ("ocnli", "dev.json", {"sentence1": "甲"}, "dev.json:1: has sentence1"),
+        ("ocnli", "dev.json", ["甲", "乙"], "dev.json:row 1: got text"),
     ],
 )
 def test_a_wrong_line_is_named_with_its_place(tmp_path, name, file, row, said):
@@ -222,10 +223,17 @@ def test_a_missing_corpus_says_where_the_whole_is(tmp_path):
         registry.find("decod")
 
 
-def test_two_rows_of_one_id_are_refused(tmp_path):
+def test_rows_of_one_id_are_numbered(tmp_path):
     jsonl(tmp_path / "w1.jsonl", [WRITTEN, WRITTEN])
-    with pytest.raises(InputError, match="'w1-001-good' stands 2 times"):
-        read_split(registry.find("written"), tmp_path, None, "train")
+    read = read_split(registry.find("written"), tmp_path, None, "train")
+    assert [row.id for row in read.rows] == ["w1-001-good", "w1-001-bad", "w1-001-good#2", "w1-001-bad#2"]
+    assert read.notes == {REPEATED_ID: 2}
+
+
+def test_a_test_set_without_labels_is_read(tmp_path):
+    jsonl(tmp_path / "test.json", [{key: value for key, value in OCNLI[0].items() if key != "label"}])
+    (row,) = read_split(registry.find("ocnli"), tmp_path, None, "test").rows
+    assert (row.label, row.premise, row.source) == (None, "甲", "lit_1")
 
 
 def test_a_known_file_with_other_content_is_told(copies):

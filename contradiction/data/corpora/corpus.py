@@ -5,7 +5,7 @@ A file of this folder that holds an object ``CORPUS`` is a corpus; ``contradicti
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from hashlib import sha256
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 from contradiction.errors import InputError
 
 PAIRS, CHATS = "pairs", "chats"
+REPEATED_ID = "rows whose id stands in the split already, numbered"
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,7 @@ def find_files(config: Config, split: str, source: Path) -> list[Path]:
         else:
             found = sorted(source.glob(pattern))
         if found:
-            return config.choose(source, split) if config.choose else found
+            return config.choose(found[0].parent, split) if config.choose else found
     return []
 
 
@@ -150,7 +151,7 @@ def read_split(corpus: Corpus, source: str | Path | None, config: str | None, sp
         split: of the config.
 
     Raises:
-        InputError: there is no such config, split, folder or file, two rows have one id, or a line is not valid.
+        InputError: there is no such config, split, folder or file, or a line is not valid.
     """
     chosen, place = corpus.config(config), source_of(corpus, source)
     if split not in chosen.files:
@@ -167,10 +168,20 @@ def read_split(corpus: Corpus, source: str | Path | None, config: str | None, sp
                 notes[found.text] += 1
             else:
                 rows.append(found)
-    ids = Counter(row.id for row in rows)
-    if doubled := next((name for name, times in ids.items() if times > 1), None):
-        raise InputError(f"{place}: the id {doubled!r} stands {ids[doubled]} times in the {split} split")
-    return Split(rows, notes, files, [file.name for file in files if _is_changed(corpus, file)])
+    return Split(_numbered(rows, notes), notes, files, [file.name for file in files if _is_changed(corpus, file)])
+
+
+def _numbered(rows: list[Row], notes: Counter[str]) -> list[Row]:
+    """The rows, of which the second and later ones of one id have a number after it."""
+    seen: Counter[str] = Counter()
+    numbered = []
+    for row in rows:
+        seen[row.id] += 1
+        if seen[row.id] > 1:
+            notes[REPEATED_ID] += 1
+            row = replace(row, id=f"{row.id}#{seen[row.id]}")
+        numbered.append(row)
+    return numbered
 
 
 def source_of(corpus: Corpus, source: str | Path | None) -> Path:

@@ -17,7 +17,7 @@ CORPUS = Corpus(
             "nli",
             PAIRS,
             LABELS["nli"],
-            files={"train": ("train.50k.json",), "validation": ("dev.json",)},
+            files={"train": ("train.50k.json",), "validation": ("dev.json",), "test": ("test.json",)},
             read=pair_reader(source="prem_id", extra=("level", "genre")),
             extra={"level": "string", "genre": "string"},
         ),

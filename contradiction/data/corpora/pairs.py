@@ -50,31 +50,29 @@ def pair_of(row: object, where: str) -> tuple[str, str, str | None]:
     return row[columns[0]], row[columns[1]], NAMES[label]
 
 
-def pair_reader(
-    source: str | None = None, extra: Sequence[str] = (), rename: Mapping[str, str] | None = None
-) -> Callable[[Path], Iterator[Row | Note]]:
+def pair_reader(source: str | None = None, extra: Sequence[str] = ()) -> Callable[[Path], Iterator[Row | Note]]:
     """A reader of files whose rows :func:`pair_of` understands.
 
     Args:
         source: the column with the id of what a row was made from.
         extra: further columns to keep; one that a row lacks is null.
-        rename: column of the file -> name under which it is kept.
 
     Returns:
         A function from a file to rows. Rows without consensus and rows in other languages are left out, with a note.
+        Rows of a test set whose labels are kept back have the label None.
     """
-    names = rename or {}
 
     def read(path: Path) -> Iterator[Row | Note]:
         for number, (where, row) in enumerate(read_table(path), start=1):
             if isinstance(row, Mapping) and row.get("language", LANGUAGE) != LANGUAGE:
                 yield Note(OTHER_LANGUAGE)
                 continue
-            premise, hypothesis, label = pair_of(row, where)
-            if label is None:
+            unlabelled = isinstance(row, Mapping) and not any(name in row for name in LABEL)
+            premise, hypothesis, label = pair_of({**row, LABEL[0]: NO_CONSENSUS} if unlabelled else row, where)
+            if label is None and not unlabelled:
                 yield Note(WITHOUT_CONSENSUS)
                 continue
-            kept = {names.get(name, name): row.get(name) for name in extra}
+            kept = {name: row.get(name) for name in extra}
             origin = str(row[source]) if source and row.get(source) is not None else None
             yield Row(f"{path.stem}-{number}", label, premise=premise, hypothesis=hypothesis, source=origin, extra=kept)
 
