@@ -1,38 +1,56 @@
-"""Takes the pictures of the demo page that the READMEs show: ``python docs/picture.py``, with Chromium at hand."""
+"""Takes the pictures of the demo page in ``docs/images``: ``python docs/picture.py``, with Chromium at hand."""
 
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 from playwright.sync_api import sync_playwright
 
 from contradiction import ContradictionDetector, page, paths
 from contradiction.io import files
 
-PICTURES = {"page.png": "en-US", "page.zh.png": "zh-CN"}
-WIDTH, HEIGHT = 1180, 980
+FOLDER = Path(__file__).with_name("images")
+DESKTOP, PHONE = {"width": 1180, "height": 1180}, {"width": 390, "height": 844}
+CHAT = "你会开车吗？"  # the example that is shown, by its first line
+# Name -> language of the browser, its size, the colours, and the number of the tab.
+PICTURES: dict[str, tuple[str, dict[str, int], str, int]] = {
+    "page.png": ("en-US", DESKTOP, "light", 0),
+    "page.zh.png": ("zh-CN", DESKTOP, "light", 0),
+    "page-phone-dark.zh.png": ("zh-CN", PHONE, "dark", 0),
+    "page-results.png": ("en-US", DESKTOP, "light", 2),
+}
 
 
 def main() -> None:
-    """Serves the page with the shipped detector, and takes a picture of its first chat in each language."""
+    """Serves the page with the shipped detector and takes the pictures."""
     demo, url = page.app().serve(ContradictionDetector.from_pretrained(paths.SHIPPED), "127.0.0.1")
     chromium = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
     try:
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-            for name, locale in PICTURES.items():
-                tab = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT}, locale=locale)
-                tab.goto(url)
-                tab.get_by_role("tab").nth(1).click()
-                tab.locator(".examples button:visible").first.click()
-                tab.locator("#whole .chat").wait_for()
-                tab.wait_for_timeout(1500)  # until it has scrolled
-                tab.evaluate("scrollTo(0, 0)")
-                with files.new_file(Path(__file__).with_name(name)) as partial:
-                    tab.screenshot(path=partial, type="png")
+            for name, shown in PICTURES.items():
+                take(browser, url, FOLDER / name, *shown)
             browser.close()
     finally:
         demo.close(verbose=False)
+
+
+def take(browser: Any, url: str, path: Path, locale: str, size: dict[str, int], colours: str, number: int) -> None:
+    """Takes one picture."""
+    tab = browser.new_page(viewport=size, locale=locale)
+    tab.goto(f"{url}?__theme={colours}")
+    tab.locator(".cd-mark").first.wait_for()
+    if number:
+        tab.get_by_role("tab").nth(number).click()
+    else:
+        tab.get_by_role("button", name=CHAT, exact=True).click()
+        tab.locator(".cd-messages[aria-busy=false] li").nth(9).wait_for()
+        tab.locator(".cd-messages").evaluate("list => list.scrollTo(0, list.scrollHeight)")
+    tab.wait_for_timeout(1500)  # until fonts and plots are there
+    with files.new_file(path) as partial:
+        tab.screenshot(path=partial, type="png")
+    tab.close()
 
 
 if __name__ == "__main__":

@@ -1,245 +1,196 @@
 """The demo page: a chat in, verdicts out. A Hugging Face Space, and what ``cdconv space`` starts."""
 
-import json
 import os
-from collections import defaultdict
-from dataclasses import asdict
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import bubbles
+import batch
 import gradio as gr
-from judging import Scanned, chat_of, judge, scan, shown
-from locales import ChineseLocale
+from locales import CHINESE, ENGLISH, Page, for_browser, named, translations
 from starlette.middleware import Middleware
-from wording import BOXES, CHINESE, ENGLISH, plain, translations, words_of
+from starlette.routing import Mount
+from starlette.staticfiles import StaticFiles
+from understand import FOLDER as ANALYSIS
+from understand import analysis_html
 
+import examples
 from contradiction import ContradictionDetector
+from contradiction.chats import pasted
+from contradiction.conversation import read_message
 from contradiction.errors import InputError
-from contradiction.labels import LABELS
+from contradiction.serving.api import HANDLERS, PATHS, router
+from contradiction.serving.guard import Guard
+from contradiction.serving.joining import Busy, Cancelled, Late
+from contradiction.serving.metrics import Metrics
+from contradiction.serving.service import Service
 
 MODEL = os.environ.get("CDCONV_MODEL", "models/e5-small-cdconv-soup")
-WAITING = 64  # requests in the queue; the next one is told to come back
-ONE = "detector"  # what is asked for waits in one line: two chats at a time are judged, of all visitors
-THRESHOLD = 0.6  # of a whole chat, where the rule that was fitted on two turns calls too many
-# The contexts of the embedded sample to show, by what is said first.
-SHOWN = ("动作这么溜，你打篮球多少年了？", "我刚看完一部科幻片，太震撼了", "我是重庆人，一天不吃辣就难受")
-CHATS = Path(__file__).with_name("chats.txt")  # parted by empty lines
-CSS = (
-    bubbles.CSS
-    + """
-#verdict, #verdicts {scroll-margin: .5rem}
-.shown:not(:has(.chat)), footer .divider {display: none}
-.examples .gallery {flex-direction: column; align-items: flex-start; text-align: left; font-size: var(--text-md)}
-.examples .label svg, .chats .label {display: none}
-.chats .gallery {flex-flow: row wrap}
-"""
-)
+FOLDER = Path(__file__).parent
+SCRIPTS = ("chat.js", "controls.js")  # of the chat, in this order
+WAITING = 64  # requests in the queue of the tab for files; the next one is told to come back
+LONGEST, LONGEST_PASTED = 2000, 200_000  # characters of one message, and of a pasted chat
+KEPT = 3600  # seconds until an uploaded file is deleted
 # Named, so that no font is fetched, and Chinese before the browser's own choice, which may be the Japanese glyphs.
 FONTS = ["system-ui", "PingFang SC", "Microsoft YaHei", "Noto Sans CJK SC", "sans-serif"]
-
-# On a phone the boxes and the examples lie far from the verdict. An emptied chat is no verdict.
-SHOW = """(chat) => {
-  if (chat !== "") document.getElementById("%s").scrollIntoView({behavior: "smooth", block: "nearest"})
-}"""
-# Screen readers say the verdict when it comes. The title is not left to Gradio: it would stand untranslated, as a key,
-# where a link to the page is previewed.
-START = """() => {
-  for (const id of ["verdict", "verdicts"]) document.getElementById(id)?.setAttribute("aria-live", "polite");
-  if (document.documentElement.lang.startsWith("zh")) document.title = "%s"
-}"""
-CLEAR = """() => {
-  document.querySelector("#%s textarea").focus();
-  return %s
-}"""
+CURL = """curl http://127.0.0.1:7860/v1/scan -H 'content-type: application/json' -d '{"messages": [
+  {"role": "user", "content": "你养猫吗？"}, {"role": "assistant", "content": "养了一只橘猫"},
+  {"role": "user", "content": "它叫什么名字？"}, {"role": "assistant", "content": "我没养过猫呀"}]}'"""
+TITLE = """() => { if (/^zh(-|$)/i.test(navigator.language)) document.title = "%s" }"""
+Chat = list[dict[str, str]]
 
 
-def examples() -> list[tuple[tuple[str, ...], dict[str, str]]]:
-    """The contexts shown (u1, b1, u2), each with a reply of every category that the sample has, by the category."""
-    names = LABELS["4-class"]
-    replies: dict[tuple[str, ...], dict[str, str]] = defaultdict(dict)
-    for line in (files("contradiction.data") / "sample.jsonl").read_text(encoding="utf-8").splitlines():
-        row = json.loads(line)
-        replies[row["u1"], row["b1"], row["u2"]].setdefault(names[row["label"]], row["b2"])
-    shown = [next(context for context in replies if context[0] == first) for first in SHOWN]
-    return [
-        (context, {name: replies[context][name] for name in names if name in replies[context]}) for context in shown
-    ]
+def build(service: Service) -> gr.Blocks:
+    """The page around a detector. Its public functions are /judge, /scan, /rerank and /check."""
+    texts = spoken(service.detector)
 
+    def words(key: str) -> Any:
+        return texts(named(key))
 
-def build(detector: ContradictionDetector) -> gr.Blocks:
-    """The page around a detector; its public endpoints are /judge and /scan.
-
-    Raises:
-        InputError: it does not judge replies.
-    """
-    detector.batch([])  # says so before anything is drawn
-    words = translations(detector.labels, detector.columns, Path(detector.name).name)
-    with gr.Blocks(title=ENGLISH["title"], analytics_enabled=False) as page:
-        gr.Markdown(words("introduction"))
-        with gr.Tabs():
-            with gr.Tab(words("two turns"), id="turns"):
-                two_turns(detector, words)
-            with gr.Tab(words("whole chat"), id="chat") as tab:
-                whole_chat(detector, words)
-        page.load(js=START % CHINESE["title"])
-        tab.select(js=START % CHINESE["title"])  # before that there is nothing in it
-        gr.Markdown(words("limits"))
-    return page.queue(max_size=WAITING, default_concurrency_limit=2)
-
-
-def two_turns(detector: ContradictionDetector, words: gr.I18n) -> None:
-    """Draws four boxes, the verdict on the last of them, and examples."""
-
-    def answer(u1: str, b1: str, u2: str, b2: str) -> tuple[str, dict[str, float], str]:
-        """Judges the reply b2 of the chat u1 b1 u2 b2: a headline, the probability of each label, the chat as HTML."""
-        try:
-            return judge(detector, (u1, b1, u2, b2), ENGLISH)
-        except InputError as error:
-            raise gr.Error(str(error), print_exception=False) from None
-
-    def show(u1: str, b1: str, u2: str, b2: str, request: gr.Request) -> tuple[str, dict[str, float], str]:
-        """The same in the visitor's language; what is wrong with the boxes stands where the verdict would."""
-        spoken = words_of(request)
-        try:
-            return judge(detector, (u1, b1, u2, b2), spoken)
-        except InputError as error:
-            return spoken["refused"].format(reason=plain(str(error))), {}, ""
-
-    with gr.Row():
-        with gr.Column():
-            utterances = [gr.Textbox(label=words(name), max_lines=6, elem_id=name) for name in BOXES]
-            with gr.Row():
-                button = gr.Button(words("judge"), variant="primary", scale=3, min_width=160)
-                clear = gr.Button(words("clear"), scale=1, min_width=80)
-        with gr.Column():
-            verdict = gr.Markdown(words("waiting"), label=words("verdict"), elem_id="verdict")
-            chat = gr.HTML(label=words("chat"), elem_id="chat", elem_classes="shown")
-            scores = gr.Label(label=words("scores"), show_heading=False, elem_id="scores")
-    outputs = [verdict, scores, chat]
-    gr.on([], answer, utterances, outputs, api_name="judge", concurrency_id=ONE)
-    triggers = [button.click, utterances[-1].submit]
-    judged = gr.on(
-        triggers, show, utterances, outputs, api_visibility="private", show_progress_on=scores, concurrency_id=ONE
-    )
-    judged.then(js=SHOW % "verdict")
-    chat.change(inputs=chat, js=SHOW % "verdict")
-    nothing = json.dumps([*[""] * len(BOXES), str(words("waiting")), {}, ""])
-    clear.click(outputs=[*utterances, *outputs], js=CLEAR % ("u1", nothing))
-    gr.Markdown(words("examples"))
-    with gr.Row(elem_classes="examples"):
-        for context, replies in examples():
-            verdicts = detector.batch([chat_of(*context, reply) for reply in replies.values()])
-            with gr.Column():
-                gr.Examples(
-                    [[*context, reply] for reply in replies.values()],
-                    utterances,
-                    outputs,
-                    show,
-                    label=" → ".join(context),
-                    example_labels=[
-                        f"{name}: {reply} → {verdict.label}"
-                        for (name, reply), verdict in zip(replies.items(), verdicts, strict=True)
-                    ],
-                    run_on_click=True,
-                    cache_examples=False,
-                    api_visibility="private",
-                )
-
-
-def whole_chat(detector: ContradictionDetector, words: gr.I18n) -> None:
-    """Draws a box for a chat of any length, a verdict on each of its replies, and examples."""
-
-    def answer(chat: str, threshold: float | None) -> list[dict[str, Any]]:
-        """Judges every reply of a chat, given as on the page: a verdict each, with the fields of the library's."""
-        try:
-            if not isinstance(threshold, int | float) or not 0 <= threshold <= 1:
-                raise InputError(f"threshold {threshold}; it must be a number between 0 and 1")
-            return [asdict(each) for each in scan(detector, chat, ENGLISH).called(threshold)]
-        except InputError as error:
-            raise gr.Error(str(error), print_exception=False) from None
-
-    def show(chat: str, threshold: float, request: gr.Request) -> tuple[str, str, Scanned | None]:
-        """A summary and the chat as HTML, in the visitor's language, and the chat as it was read."""
-        spoken = words_of(request)
-        try:
-            found = scan(detector, chat, spoken)
-            return *shown(found, threshold, spoken), found
-        except InputError as error:
-            return spoken["refused"].format(reason=plain(str(error))), "", None
-
-    def again(chat: Scanned | None, threshold: float, request: gr.Request) -> Any:
-        """The same for another threshold."""
-        return shown(chat, threshold, words_of(request)) if chat else (gr.skip(), gr.skip())
-
-    with gr.Row():
-        with gr.Column():
-            text = gr.Textbox(
-                label=words("paste"),
-                info=words("paste info"),
-                lines=12,
-                max_lines=24,
-                elem_id="text",
-            )
-            threshold = gr.Slider(
-                0.1, 0.9, THRESHOLD, step=0.05, label=words("threshold"), info=words("threshold info")
-            )
-            with gr.Row():
-                button = gr.Button(words("scan"), variant="primary", scale=3, min_width=160)
-                clear = gr.Button(words("clear"), scale=1, min_width=80)
-        with gr.Column():
-            verdicts = gr.Markdown(words("scan waiting"), elem_id="verdicts")
-            chat = gr.HTML(label=words("chat"), elem_id="whole", elem_classes="shown")
-    scanned = gr.State()
-    outputs = [verdicts, chat, scanned]
-    asked = [text, threshold]
-    number = gr.Number(THRESHOLD, visible=False)
-    gr.on([], answer, [text, number], gr.JSON(visible=False), api_name="scan", concurrency_id=ONE)
-    judged = button.click(show, asked, outputs, api_visibility="private", show_progress_on=verdicts, concurrency_id=ONE)
-    judged.then(js=SHOW % "verdicts")
-    threshold.change(
-        again, [scanned, threshold], outputs[:2], api_visibility="private", show_progress="hidden", queue=False
-    )
-    nothing = json.dumps(["", str(words("scan waiting")), ""])
-    clear.click(outputs=[text, verdicts, chat], js=CLEAR % ("text", nothing))
-    clear.click(lambda: None, outputs=scanned, api_visibility="private", queue=False)
-    gr.Markdown(words("scan examples"))
-    chats = CHATS.read_text(encoding="utf-8").strip().split("\n\n")
-    with gr.Row(elem_classes=["examples", "chats"]):
-        clicked = gr.Examples(
-            [[each, THRESHOLD] for each in chats],
-            asked,
-            outputs,
-            show,
-            example_labels=[each.partition("\n")[0] for each in chats],
-            run_on_click=True,
-            cache_examples=False,
-            api_visibility="private",
+    with gr.Blocks(title=ENGLISH["title"], analytics_enabled=False, delete_cache=(KEPT, KEPT)) as page:
+        gr.HTML(
+            html_template='<header class="cd-top"></header>',
+            js_on_load=(FOLDER / "top.js").read_text(encoding="utf-8"),
+            page={"words": {"en": ENGLISH, "zh": CHINESE}},
         )
-    clicked.load_input_event.then(js=SHOW % "verdicts")
+        with gr.Tabs():
+            with gr.Tab(words("chat tab"), id="chat"):
+                gr.HTML(
+                    html_template='<div class="cd"></div>',
+                    js_on_load="".join((FOLDER / name).read_text(encoding="utf-8") for name in SCRIPTS),
+                    server_functions=[read_pasted],
+                    page=for_page(service.detector),
+                )
+            with gr.Tab(words("batch tab"), id="batch"):
+                batch.draw(service, words, page)
+            with gr.Tab(words("understand tab"), id="understand"):
+                analysis = analysis_html()
+                gr.HTML(analysis) if analysis else gr.Markdown(words("noAnalysis"))
+            with gr.Tab(words("api tab"), id="api"):
+                gr.Markdown(words("apiText"))
+        gr.Markdown(words("limits"))
+        page.load(js=TITLE % CHINESE["title"])
+        functions(service)
+    return page.queue(max_size=WAITING, default_concurrency_limit=8)
+
+
+def spoken(detector: ContradictionDetector) -> gr.I18n:
+    """The words of the page around a detector."""
+    return translations(
+        limits={"model": Path(detector.name).name, "columns": ", ".join(detector.columns)},
+        fileInfo={"chats": batch.CHATS, "size": batch.MEGABYTES},
+        apiText={"curl": CURL},
+    )
+
+
+def for_page(detector: ContradictionDetector) -> dict[str, Any]:
+    """What the scripts of the chat are told."""
+    rule = detector.classifier.rule
+    name = Path(detector.name)
+    return {
+        "words": {"en": ENGLISH, "zh": CHINESE},
+        "reasons": for_browser(),
+        "examples": examples.examples(),
+        "pairs": examples.pairs(),
+        "model": name.name if name.is_absolute() else str(name),
+        "cut": detector.settings.threshold_for(rule),
+        "prior": rule.prior,
+        "curve": [[point.threshold, point.recall, point.false_alarms] for point in rule.curve],
+        "most": LONGEST,
+    }
+
+
+def read_pasted(text: str) -> dict[str, Any]:
+    """The messages of a pasted chat that the user or the bot says, or why it is none."""
+    try:
+        messages = pasted.read(str(text)[:LONGEST_PASTED])
+        read = [read_message(message, f"messages[{index}]") for index, message in enumerate(messages)]
+    except InputError as error:
+        return {"error": str(error)}
+    return {"messages": [{"role": each.role, "content": each.text} for each in read if not each.skipped]}
+
+
+def functions(service: Service) -> None:
+    """Adds the public functions of the page, for ``gradio_client`` and MCP."""
+
+    def judge(messages: Chat, threshold: float | None = None, prior: float | None = None) -> dict[str, Any]:
+        """Judges the last reply of a Chinese chat: does the bot contradict itself, its role, or what it said before?
+
+        Args:
+            messages: the chat, a list of {"role": "user" or "assistant", "content": text}.
+            threshold: a reply is called a contradiction from this probability on; by default the detector's own.
+            prior: the share of contradictions among the bot's replies, such as 0.1.
+        """
+        return _answered(service, lambda: service.judge(messages, threshold=threshold, prior=prior))
+
+    def scan(messages: Chat, threshold: float | None = None, prior: float | None = None) -> list[dict[str, Any]]:
+        """Judges every reply of a Chinese chat; a verdict for each, in order.
+
+        Args:
+            messages: the chat, a list of {"role": "user" or "assistant", "content": text}.
+            threshold: a reply is called a contradiction from this probability on; by default the detector's own.
+            prior: the share of contradictions among the bot's replies, such as 0.1.
+        """
+        return _answered(service, lambda: service.scan(messages, threshold=threshold, prior=prior))
+
+    def rerank(messages: Chat, candidates: list[str]) -> list[dict[str, Any]]:
+        """Orders the replies that a bot could give, the least likely contradiction first.
+
+        Args:
+            messages: the chat so far, which ends with a message of the user.
+            candidates: the replies.
+        """
+        return _answered(service, lambda: service.rerank(messages, candidates))
+
+    def check(facts: list[str], reply: str, question: str = "") -> dict[str, Any]:
+        """Judges a reply against sentences that are true of the bot.
+
+        Args:
+            facts: sentences in the bot's own words.
+            reply: the reply.
+            question: what the user said before it.
+        """
+        return _answered(service, lambda: service.check(facts, reply, question))
+
+    for function in (judge, scan, rerank, check):
+        gr.api(function, api_name=function.__name__, concurrency_limit=32)
+
+
+def _answered(service: Service, call: Any) -> Any:
+    try:
+        with service.place():
+            return service.answer(call)
+    except InputError as error:
+        raise gr.Error(str(error), print_exception=False) from None
+    except (Busy, Late, Cancelled):
+        raise gr.Error("the service is busy; try again soon", print_exception=False) from None
 
 
 def serve(detector: ContradictionDetector, host: str | None = None, port: int | None = None) -> tuple[gr.Blocks, str]:
     """Serves the page in the background; what is not given is left to Gradio. Returns the page and its address."""
-    theme = gr.themes.Soft(font=FONTS, font_mono=["ui-monospace", "monospace"]).set(
-        background_fill_primary="*neutral_50",  # Soft's own, which set() forgets
-        block_title_text_color="*primary_700",
-        block_label_text_color="*primary_700",
-        input_border_width="1px",
-        button_secondary_background_fill_dark="*neutral_700",  # Soft's own is louder than its primary one
-        button_secondary_background_fill_hover_dark="*neutral_600",
-    )
-    page = build(detector)
+    theme = gr.themes.Base(primary_hue="blue", neutral_hue="slate", font=FONTS, font_mono=["ui-monospace", "monospace"])
+    service = Service(detector)
+    metrics = Metrics(PATHS)
+    page = build(service)
+    plots = StaticFiles(directory=ANALYSIS, check_dir=False)
+    upload = (batch.MEGABYTES + 1) * 1_000_000
     # Quiet, because Gradio advises what only a programmer can do.
     _, address, _ = page.launch(
         server_name=host,
         server_port=port,
-        css=CSS,
+        css_paths=[FOLDER / "page.css"],
         theme=theme,
         footer_links=["api"],
-        i18n=translations(detector.labels, detector.columns, Path(detector.name).name),
-        app_kwargs={"middleware": [Middleware(ChineseLocale)]},
+        i18n=spoken(detector),
+        app_kwargs={
+            "routes": [*router(service, metrics).routes, Mount("/analysis", plots)],
+            "exception_handlers": HANDLERS,
+            "middleware": [
+                Middleware(Guard, body=service.limits.body, elsewhere=upload, metrics=metrics),
+                Middleware(Page),
+            ],
+        },
+        max_file_size=batch.MEGABYTES * 1_000_000,
+        ssr_mode=False,
         quiet=True,
         prevent_thread_lock=True,
     )

@@ -1,5 +1,8 @@
 """The REST service: verdicts of the façade, for many callers at a time, and refusals in words."""
 
+import os
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -10,6 +13,7 @@ from starlette.testclient import TestClient
 
 from contradiction.detector import ContradictionDetector
 from contradiction.methods.base import Prediction
+from contradiction.paths import CHECKOUT
 from contradiction.serving.api import application
 from contradiction.serving.joining import Busy, Cancelled, JoinedPredictions, Late, Ticket, serving
 from contradiction.serving.limits import Limits
@@ -242,3 +246,20 @@ def test_what_is_remembered_is_bounded():
         ask(predictions, [str(number)], ticket())
     ask(predictions, ["49"], ticket())
     assert (len(predictions._known), predictions.rows, predictions.repeated) == (10, 50, 1)
+
+
+def test_it_needs_no_more_than_its_requirements(random_model):
+    names = (CHECKOUT / "requirements-serve.txt").read_text(encoding="utf-8").splitlines()[1:]
+    assert set(names) <= set((CHECKOUT / "requirements.txt").read_text(encoding="utf-8").splitlines())
+    others = dict.fromkeys(
+        "accelerate aiohttp cdconv datasets evaluate gradio matplotlib pyarrow scipy sklearn".split()
+    )
+    code = (
+        f"import sys; sys.modules.update({others}); import contradiction.cli; "
+        "from contradiction import ContradictionDetector; from contradiction.serving.api import application; "
+        "from contradiction.serving.service import Service; "
+        f"application(Service(ContradictionDetector.from_pretrained({str(random_model('4-class'))!r})))"
+    )
+    environment = os.environ | {"HF_HUB_OFFLINE": "1"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr

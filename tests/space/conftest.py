@@ -7,7 +7,7 @@ import pytest
 from chats import chat as messages
 from serving import CDCONV, free_port, served
 
-from contradiction import ContradictionDetector, page, paths
+from contradiction import ContradictionDetector, page
 
 
 @pytest.fixture(scope="module")
@@ -47,20 +47,6 @@ def app() -> ModuleType:
 
 
 @pytest.fixture(scope="module")
-def judging(app) -> ModuleType:
-    return sys.modules[app.judge.__module__]
-
-
-@pytest.fixture(scope="module")
-def wording(judging) -> ModuleType:
-    return sys.modules[judging.headline.__module__]
-
-
-@pytest.fixture(scope="module")
-def bubbles(judging) -> ModuleType:
-    return judging.bubbles
-
-
-@pytest.fixture(scope="session")
-def shipped_detector():
-    return ContradictionDetector.from_pretrained(paths.SHIPPED)
+def part(app):
+    """A module of the page by its name."""
+    return lambda name: sys.modules[name]

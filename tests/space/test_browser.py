@@ -1,17 +1,20 @@
 """The demo page and that of the metric, as real processes, seen in a browser."""
 
+import base64
+import json
 import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from serving import CHATS, COLUMNS, free_port, served
+from chats import chat as messages
+from serving import CHATS, free_port, served
 
-from contradiction import ContradictionDetector
-from contradiction.labels import HISTORY, LABELS
+from contradiction.labels import LABELS
 
 CHROMIUM = Path("/usr/bin/chromium")
 pytestmark = [pytest.mark.browser, pytest.mark.filterwarnings("ignore::DeprecationWarning:gradio")]
+ATTACK = "<img src=x onerror=\"alert('owned')\"><script>alert('owned')</script>"
 
 
 @pytest.fixture(scope="module")
@@ -26,172 +29,138 @@ def chromium():
 
 
 @pytest.fixture
-def tab(chromium):
-    """A fresh tab, which must not have spoken to another host nor complained by the end of the test."""
-    tab = chromium.new_page(viewport={"width": 1280, "height": 900})
-    tab.set_default_timeout(15_000)
-    hosts, complaints = set(), []
-    tab.on("request", lambda request: hosts.add(urlsplit(request.url).hostname))
-    tab.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
-    tab.on("pageerror", lambda error: complaints.append(str(error)))
-    tab.on("dialog", lambda dialog: (complaints.append(f"dialog: {dialog.message}"), dialog.dismiss()))
-    yield tab
-    tab.close()
+def open_tab(chromium):
+    """Opens tabs, which must not have spoken to another host nor complained by the end of the test."""
+    contexts, hosts, complaints = [], set(), []
+
+    def open_one(**options):
+        context = chromium.new_context(viewport={"width": 1280, "height": 900}, **options)
+        contexts.append(context)
+        tab = context.new_page()
+        tab.set_default_timeout(60_000)
+        tab.on("request", lambda request: hosts.add(urlsplit(request.url).hostname))
+        tab.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+        tab.on("pageerror", lambda error: complaints.append(str(error)))
+        tab.on("dialog", lambda dialog: (complaints.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+        return tab
+
+    yield open_one
+    for context in contexts:
+        context.close()
     assert hosts - {None} == {"127.0.0.1"}  # None: data: URLs
     assert complaints == []
 
 
-def box(tab, column):
-    return tab.get_by_label(f"{column} · ")
+def address(url, texts):
+    """The link to a chat."""
+    kept = {"m": [[index % 2, text] for index, text in enumerate(texts)]}
+    return f"{url}#chat={base64.urlsafe_b64encode(json.dumps(kept).encode()).decode().rstrip('=')}"
 
 
-def judge(tab, utterances):
-    for column, text in zip(COLUMNS, utterances, strict=True):
-        box(tab, column).fill(text)
-    tab.get_by_role("button", name="Judge the last reply").click()
+def marks(tab):
+    tab.locator(".cd-messages[aria-busy=false] .cd-mark").first.wait_for()
+    return tab.locator(".cd-mark").all_inner_texts()
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_a_visitor_fills_four_boxes_and_reads_the_verdict(tab, url, facade, wording, tmp_path, theme):
-    from PIL import Image
-
-    chat, verdict = next((chat, verdict) for chat in CHATS if (verdict := facade(chat)).label == HISTORY)
-    tab.goto(f"{url}?__theme={theme}")
-    judge(tab, chat)
-    tab.locator("#verdict", has_text=wording.ENGLISH[HISTORY]).wait_for()
-    assert f"({verdict.score:.0%})" in tab.locator("#verdict").inner_text()
-    assert [text.split("\n")[-1] for text in tab.locator(".chat p").all_inner_texts()] == list(chat)
-    assert tab.locator(".chat .clash small").all_inner_texts() == ["b1 · bot · contradicted", "b2 · bot · judged"]
-    shown = tab.locator("#scores").inner_text()
-    assert all(label in shown for label in LABELS["4-class"])
-    shot = tmp_path / f"{theme}.png"
-    tab.screenshot(path=shot)
-    with Image.open(shot) as image:
-        assert image.size == (1280, 900)
-        assert len(image.convert("RGB").getcolors(maxcolors=1 << 20)) > 100
-
-
-def test_a_click_on_an_example_fills_the_boxes_and_judges_it(tab, url, facade, app, wording):
-    tab.set_viewport_size({"width": 390, "height": 844})
+def test_a_visitor_types_a_chat_and_sees_the_verdict_of_the_facade(open_tab, url, facade):
+    chat, verdict = next((each, said) for each in CHATS if (said := facade(each)).kind == "history")
+    tab = open_tab()
     tab.goto(url)
-    context, replies = app.examples()[1]
-    for label, reply in replies.items():
-        tab.get_by_role("button", name=f"{label}: {reply}").click()
-        tab.locator(".chat p", has_text=reply).wait_for()
-        assert [box(tab, column).input_value() for column in COLUMNS] == [*context, reply]
-        assert wording.ENGLISH[facade((*context, reply)).label] in tab.locator("#verdict").inner_text()
-    tab.wait_for_function("document.getElementById('verdict').getBoundingClientRect().top >= 0")  # scrolled to
-    assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
-
-
-def test_markup_in_an_utterance_is_shown_as_text(tab, url):
-    attack = "<img src=x onerror=\"alert('owned')\"><script>alert('owned')</script>"
-    tab.goto(url)
-    judge(tab, (attack, attack, attack, attack))
-    tab.locator(".chat p").first.wait_for()
-    assert all(text.endswith(attack) for text in tab.locator(".chat p").all_inner_texts())
-    assert tab.locator(".chat img, .chat script").count() == 0
-
-
-def test_an_empty_box_is_told_where_the_verdict_was_and_enter_judges_once_it_is_filled(tab, url):
-    tab.goto(url)
-    judge(tab, CHATS[0])
-    tab.locator(".chat p").first.wait_for()
-    judge(tab, ("", *CHATS[0][1:3], ""))
-    tab.locator("#verdict", has_text="u1, b2 are empty; all four utterances are needed").wait_for()
-    tab.locator(".chat").wait_for(state="detached")
-    assert "%" not in tab.locator("#verdict").inner_text() + tab.locator("#scores").inner_text()
-    box(tab, "u1").fill(CHATS[0][0])
-    box(tab, "b2").fill(CHATS[0][3])
-    box(tab, "b2").press("Enter")
-    tab.locator(".chat p", has_text=CHATS[0][3]).wait_for()
-    assert "empty" not in tab.locator("#verdict").inner_text()
-
-
-def test_the_keyboard_clears_boxes_and_verdict(tab, url):
-    tab.goto(url)
-    judge(tab, CHATS[0])
-    tab.locator(".chat p").first.wait_for()
-    tab.get_by_role("button", name="Judge the last reply").focus()
-    tab.keyboard.press("Tab")
+    marks(tab)  # of the first example
+    tab.get_by_role("button", name="Clear", exact=True).click()
+    box = tab.locator("#cd-box")
+    for text in chat:  # Enter sends, and the side changes by itself
+        box.fill(text)
+        box.press("Enter")
+    tab.locator(".cd-messages li").nth(3).locator(".cd-mark").wait_for()
+    assert tab.locator(".cd-text").all_inner_texts() == list(chat)
+    said = tab.locator(".cd-messages li").nth(3).locator(".cd-mark").inner_text()
+    assert "Contradiction" in said and verdict.certainty in said and f"{verdict.probability:.0%}".rstrip("%") in said
+    assert "contradicted by" in tab.locator(".cd-messages li").nth(1).inner_text()
+    # The address holds the chat: another visitor sees the same.
+    other = open_tab()
+    other.goto(tab.url)
+    other.locator(".cd-messages li").nth(3).locator(".cd-mark").wait_for()
+    assert other.locator(".cd-text").all_inner_texts() == list(chat)
+    # Deleted by the keyboard: nothing is left to contradict.
+    tab.get_by_role("button", name="Delete message 2").focus()
     tab.keyboard.press("Enter")
-    tab.locator("#verdict", has_text="The verdict appears here").wait_for()
-    tab.locator(".chat").wait_for(state="detached")
-    assert [box(tab, column).input_value() for column in COLUMNS] == [""] * 4
-    assert "%" not in tab.locator("#scores").inner_text()
-    tab.keyboard.type("你好")  # the first box has the focus
-    assert box(tab, "u1").input_value() == "你好"
+    tab.locator(".cd-messages li").nth(3).wait_for(state="detached")
+    # A high threshold calls nothing.
+    tab.get_by_label("Threshold", exact=False).first.press("End")
+    tab.locator(".cd-status.fine").wait_for()
 
 
-def test_a_chinese_visitor_reads_chinese(chromium, url, wording, facade):
-    words = wording.CHINESE
-    with chromium.new_context(locale="zh-CN").new_page() as tab:
-        tab.set_default_timeout(15_000)
-        tab.goto(url)
-        tab.get_by_role("button", name=words["judge"]).wait_for()
-        tab.wait_for_function("title => document.title === title", arg=words["title"])
-        assert "__i18n__" not in tab.inner_text("body")
-        for english in ("Judge", "Clear", "verdict", "Examples", "Limits", "user", "bot"):
-            assert english not in tab.inner_text("body")
-        for column, text in zip(COLUMNS, CHATS[0], strict=True):
-            tab.get_by_label(words[column]).fill(text)
-        tab.get_by_role("button", name=words["judge"]).click()
-        tab.locator("#verdict", has_text=words[facade(CHATS[0]).label]).wait_for()
-        assert tab.locator(".chat small").first.inner_text() == "u1 · 用户"
-        tab.get_by_label(words["u1"]).fill("")
-        tab.get_by_role("button", name=words["judge"]).click()
-        tab.locator("#verdict", has_text="u1 为空；四句话都要填写").wait_for()
-        tab.get_by_role("button", name=words["clear"]).click()
-        tab.locator("#verdict", has_text="判断结果显示在这里").wait_for()
+def test_an_example_a_paste_and_an_edit_are_judged_on_a_phone_in_chinese(open_tab, url):
+    tab = open_tab(locale="zh-HK", color_scheme="dark")
+    tab.set_viewport_size({"width": 390, "height": 844})
+    tab.goto(f"{url}?__theme=dark")
+    marks(tab)
+    assert tab.locator("h1").inner_text() == "机器人自相矛盾了吗？"
+    assert "__i18n__" not in tab.inner_text("body")
+    assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    tab.get_by_role("button", name="粘贴对话").click()
+    tab.get_by_role("textbox", name="粘贴对话").fill("用户：你好\n机器人：？！")
+    tab.get_by_role("button", name="读入").click()
+    tab.locator(".cd-mark.none", has_text="未作判断：这句回复没有文字。").wait_for()
+    tab.get_by_role("button", name="修改 第 2 句").click()
+    tab.get_by_role("textbox", name="修改").fill("你好呀，我叫小明")
+    tab.keyboard.press("Enter")
+    tab.locator(".cd-text", has_text="你好呀，我叫小明").wait_for()
+    tab.get_by_role("button", name="English").click()
+    tab.locator("h1", has_text="Does the bot").wait_for()
+    tab.locator(".cd-text", has_text="你好呀，我叫小明").wait_for()  # the chat outlives the switch
+    assert tab.get_by_role("tab", name="A file of chats").count() == 1
 
 
-@pytest.mark.parametrize("locale", ["zh", "zh-HK", "zh-Hans-CN"])
-def test_every_form_of_chinese_gets_the_page_in_chinese(chromium, url, wording, locale):
-    with chromium.new_context(locale=locale).new_page() as tab:
-        tab.set_default_timeout(15_000)
-        tab.goto(url)
-        tab.get_by_role("button", name=wording.CHINESE["judge"]).wait_for()
-        assert "__i18n__" not in tab.inner_text("body")
+def test_markup_is_shown_as_text_wherever_it_comes_from(open_tab, url, tmp_path):
+    tab = open_tab()
+    tab.goto(address(url, [ATTACK, ATTACK, ATTACK, ATTACK + "你好"]))
+    tab.locator(".cd-text").nth(3).wait_for()
+    marks(tab)
+    assert tab.locator(".cd-text").first.inner_text() == ATTACK
+    tab.get_by_role("button", name="Paste a chat").click()
+    tab.get_by_role("textbox", name="Paste a chat").fill(json.dumps([{"role": ATTACK, "content": ATTACK}]))
+    tab.get_by_role("button", name="Read", exact=True).click()
+    tab.locator(".cd-problem", has_text="<img").wait_for()
+    tab.get_by_role("button", name="Cancel").click()
+    file = tmp_path / "chats.jsonl"
+    file.write_text(json.dumps({"id": ATTACK, "messages": messages("你好", ATTACK + "我是北京人")}), encoding="utf-8")
+    tab.get_by_role("tab", name="A file of chats").click()
+    tab.locator("#file input[type=file]").set_input_files(file)
+    tab.locator("#run").click()
+    tab.locator("#table td", has_text="<img").first.wait_for()
+    assert tab.locator("img[src=x]").count() == 0
 
 
-def test_a_visitor_pastes_a_chat_and_moves_the_threshold(tab, url, judging, model, wording):
+def test_a_file_is_judged_filtered_and_downloaded(open_tab, url, tmp_path):
+    file = tmp_path / "chats.jsonl"
+    file.write_text("\n".join(json.dumps(messages(*chat)) for chat in CHATS[:6]), encoding="utf-8")
+    tab = open_tab()
     tab.goto(url)
-    tab.get_by_role("tab", name="A whole chat").click()
-    tab.locator("#verdicts[aria-live=polite]").wait_for()
-    text = tab.locator("#text textarea")
-    button = tab.get_by_role("button", name="Judge every reply")
-    button.click()
-    tab.locator("#verdicts", has_text="Not judged").wait_for()
-    chat = [line for each in CHATS[:2] for line in each]
-    text.fill('[{"role": "user", "content": "你好"}, {"role": "![](http://192.0.2.1/x.png)<b>", "content": "你好"}]')
-    button.click()
-    tab.locator("#verdicts", has_text="![](http://192.0.2.1/x.png)<b>").wait_for()  # shown, and not fetched
-    text.fill("\n".join(chat))
-    button.click()
-    tab.locator("#whole .chat p").nth(7).wait_for()
-    assert [each.split("\n")[-1] for each in tab.locator("#whole .chat p").all_inner_texts()] == chat
-    counts = []
-    scanned = judging.scan(ContradictionDetector.from_pretrained(model), "\n".join(chat), wording.ENGLISH)
-    for key, threshold in (("Home", 0.1), ("End", 0.9)):
-        tab.get_by_role("slider").press(key)  # which decides again by itself
-        counts.append(sum(bool(verdict.is_contradiction) for verdict in scanned.called(threshold)))
-        tab.locator("#verdicts", has_text=f"Contradictions: {counts[-1]} of 4").wait_for()
-        assert tab.locator("#whole .clash").count() == counts[-1]
-    assert counts[0] > counts[1]
-    tab.get_by_role("button", name="Clear").locator("visible=true").click()
-    tab.locator("#whole .chat").wait_for(state="detached")
-    assert text.input_value() == ""
+    tab.get_by_role("tab", name="A file of chats").click()
+    tab.locator("#file input[type=file]").set_input_files(file)
+    tab.locator("#run").click()
+    tab.wait_for_function("document.querySelector('#said textarea')?.value.startsWith('6 chats, 12 replies judged')")
+    consistent = tab.locator("#table td", has_text="No contradiction")
+    consistent.first.wait_for()
+    tab.get_by_role("radio", name="contradictions").click()
+    consistent.first.wait_for(state="detached")
+    tab.locator("#table td", has_text="Contradiction").first.wait_for()
+    with tab.expect_download() as download:
+        tab.locator("#download").click()
+    assert len(Path(download.value.path()).read_text(encoding="utf-8").splitlines()) == 6
 
 
-def test_the_page_of_the_metric_scores_its_example(tab, tmp_path):
+def test_the_page_of_the_metric_scores_its_example(open_tab, tmp_path):
     port = free_port()
     command = [sys.executable, "evaluate_metric/app.py"]
     address = {"GRADIO_SERVER_NAME": "127.0.0.1", "GRADIO_SERVER_PORT": str(port)}
     with served(command, port, tmp_path / "metric.log", **address) as url:
+        tab = open_tab()
         tab.goto(url)
         tab.get_by_role("button", name="Score").click()
         tab.get_by_text("83.3").locator("visible=true").first.wait_for()  # the accuracy: five of six
-        tab.screenshot(path=tmp_path / "metric.png", full_page=True)
         shown = tab.inner_text("body")
         assert all(name in shown for name in ("macro-F1", "merged to 2-class", *LABELS["4-class"]))
         tab.get_by_label("Predictions", exact=True).fill("0, 3")

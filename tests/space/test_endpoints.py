@@ -1,107 +1,91 @@
 """The demo page as a real process, asked by a client; and what it needs to start."""
 
+import json
 import socket
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from chats import chat as messages
-from serving import CHATS, COLUMNS, ENVIRONMENT, ROOT, free_port, probabilities
+from serving import CHATS, ENVIRONMENT, ROOT, free_port
 
 from contradiction import ContradictionDetector
-from contradiction.labels import LABELS, NON_CONTRADICTION
+from contradiction.labels import LABELS
 from contradiction.paths import SPACE
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:gradio")
 
 
-def test_the_public_endpoints_are_judge_and_scan(client):
+def test_the_public_functions_are_named_typed_and_described(client):
     endpoints = client.view_api(return_format="dict", print_info=False)["named_endpoints"]
     names = {path: [each["parameter_name"] for each in its["parameters"]] for path, its in endpoints.items()}
-    assert names == {"/judge": list(COLUMNS), "/scan": ["chat", "threshold"]}
+    assert names == {
+        "/judge": ["messages", "threshold", "prior"],
+        "/scan": ["messages", "threshold", "prior"],
+        "/rerank": ["messages", "candidates"],
+        "/check": ["facts", "reply", "question"],
+    }
+    assert all(its["description"] for its in endpoints.values())
 
 
-def test_a_whole_chat_gets_the_verdicts_of_the_facade(client, model):
-    from dataclasses import asdict
-
-    chat = [text for each in CHATS[:3] for text in each]
+def test_candidates_and_facts_are_judged_as_the_library_does(client, model):
     detector = ContradictionDetector.from_pretrained(model)
-    threshold = sorted(each.probability for each in detector.scan(messages(*chat)))[3] - 1e-4
-    verdicts = detector.with_settings(threshold=threshold).scan(messages(*chat))
-    answer = client.predict("\n".join(chat), threshold, api_name="/scan")
-    assert [(each["label"], each["reply"]) for each in answer] == [
-        (each.label, [2 * number + 1]) for number, each in enumerate(verdicts)
-    ]
-    assert {NON_CONTRADICTION} < {each["label"] for each in answer}
-    for each, verdict in zip(answer, verdicts, strict=True):
-        assert set(each) == set(asdict(verdict))
-        assert each["scores"] == pytest.approx(verdict.scores, abs=1e-5)
-        assert each["evidence"] == list(verdict.evidence)
+    chat = messages(*CHATS[0][:3])
+    replies = [each[3] for each in CHATS[:3]]
+    ranked = client.predict(chat, replies, api_name="/rerank")
+    assert [each["index"] for each in ranked] == [each.index for each in detector.rerank(chat, replies)]
+    checked = client.predict(["我没有养宠物"], "我家的猫叫橘子", api_name="/check")
+    assert checked["scores"] == pytest.approx(detector.check(["我没有养宠物"], "我家的猫叫橘子").scores, abs=1e-5)
 
 
 @pytest.mark.parametrize(
     ("chat", "message"),
     [
-        (" \n", "the chat is empty"),
-        ("好" * 10_001, "it has 10,001 characters; at most 10,000 are allowed"),
-        ("好\n" * 101, "it has 101 messages; at most 100 are allowed"),
-        ('[{"role": "user"}]', "messages[0] "),
-        ("[{你好", "not JSON ("),
-        ('{"![](http://192.0.2.1/x.png)": 1}', "an object with the key ![]("),
+        ([], "messages is empty"),
+        ([{"role": "user"}], "messages[0] has no 'content'"),
+        ([{"role": "<b>", "content": "你好"}], "messages[0]: role '<b>'"),
+        (messages(*["好" * 99] * 100), "the chat is too long to be judged at once"),
+        (messages(*["好"] * 500), "the chat has 500 messages; at most 400 are allowed"),
     ],
 )
 def test_what_is_no_chat_is_one_clear_message(client, log, chat, message):
     from gradio_client.exceptions import AppError
 
     with pytest.raises(AppError) as error:
-        client.predict(chat, 0.6, api_name="/scan")
+        client.predict(chat, api_name="/scan")
     assert str(error.value).startswith(message)
     assert "Traceback" not in log.read_text(encoding="utf-8")
 
 
-def test_twenty_calls_at_once_get_the_verdicts_of_the_facade(client, facade, wording):
+def test_twenty_calls_at_once_get_the_verdicts_of_the_facade(client, facade):
     chats = CHATS[:: len(CHATS) // 20][:20]
     with ThreadPoolExecutor(20) as pool:
-        answers = list(pool.map(lambda chat: client.predict(*chat, api_name="/judge"), chats))
-    assert {facade(chat).label for chat in chats} == set(LABELS["4-class"])
+        answers = list(pool.map(lambda chat: client.predict(messages(*chat), api_name="/judge"), chats))
     for chat, answer in zip(chats, answers, strict=True):
-        expected = facade(chat)
-        assert answer[1]["label"] == expected.label
-        assert probabilities(answer) == pytest.approx(expected.scores, abs=1e-5)
-        assert answer[0] == wording.headline(expected)
-        assert all(text in answer[2] for text in chat)
+        assert answer["label"] == facade(chat).label
+        assert answer["scores"] == pytest.approx(facade(chat).scores, abs=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("utterances", "message"),
-    [
-        (("", "b", "c", "d"), "u1 is empty; all four utterances are needed"),
-        (("a", "b", " \n　", "d"), "u2 is empty; all four utterances are needed"),
-        (("", " ", "c", ""), "u1, b1, b2 are empty; all four utterances are needed"),
-        (("a", "b", "c", "好" * 2001), "b2 has 2,001 characters; at most 2,000 are allowed"),
-        (("", "b", "好" * 2001, "d"), "u1 is empty; all four utterances are needed; u2 has 2,001 characters; "),
-    ],
-)
-def test_an_unusable_utterance_is_one_clear_message(client, log, utterances, message):
-    from gradio_client.exceptions import AppError
-
-    with pytest.raises(AppError) as error:
-        client.predict(*utterances, api_name="/judge")
-    assert str(error.value).startswith(message)
-    assert "Traceback" not in log.read_text(encoding="utf-8")
-
-
-def test_two_thousand_characters_are_taken_and_the_page_says_what_was_not_read(client):
-    answer = client.predict("好" * 2000, "好", "好", "你好", api_name="/judge")
-    assert "**Not all was checked:** only the last tokens of the history were read" in answer[0]
-
-
-def test_a_reply_without_words_gets_no_verdict(client):
-    answer = client.predict("你好", "你好", "再见", "？！", api_name="/judge")
-    assert answer[0] == "### Nothing to judge\nThe reply holds no words."
-    assert not answer[1] or answer[1]["label"] is None
-    assert "clash" not in answer[2] and "fine" not in answer[2]
+def test_a_large_upload_is_refused_and_answers_carry_a_policy(url):
+    with urllib.request.urlopen(url, timeout=60) as answer:
+        policy, kind = answer.headers["content-security-policy"], answer.headers["x-content-type-options"]
+        assert b"defineProperty(navigator" in answer.read()
+    assert "default-src 'self'" in policy
+    assert kind == "nosniff"
+    body = (
+        b'--x\r\nContent-Disposition: form-data; name="files"; filename="a.jsonl"\r\n\r\n'
+        + b"x" * 7_000_000
+        + b"\r\n--x--\r\n"
+    )
+    headers = {"content-type": "multipart/form-data; boundary=x"}
+    with pytest.raises((urllib.error.HTTPError, ConnectionError, urllib.error.URLError)) as error:
+        urllib.request.urlopen(urllib.request.Request(f"{url}gradio_api/upload", body, headers), timeout=60)
+    if isinstance(error.value, urllib.error.HTTPError):
+        assert error.value.code == 413
+        assert "at most 6,000,000 bytes" in json.load(error.value)["error"]
 
 
 def test_the_terminal_says_the_address_and_no_advice_of_gradio(client, url, log):
@@ -110,26 +94,17 @@ def test_the_terminal_says_the_address_and_no_advice_of_gradio(client, url, log)
     assert "share" not in said
 
 
-@pytest.mark.parametrize("threshold", [None, "much", 1.5])
-def test_a_threshold_that_is_none_is_no_traceback(client, log, threshold):
-    from gradio_client.exceptions import AppError
-
-    with pytest.raises(AppError):
-        client.predict("你好\n在的", threshold, api_name="/scan")
-    assert "Traceback" not in log.read_text(encoding="utf-8")
-
-
 def test_a_2_class_detector_gets_a_page_too(app, random_model):
     from gradio_client import Client
 
     detector = ContradictionDetector.from_pretrained(random_model("2-class"))
     demo, url = app.serve(detector, "127.0.0.1", free_port())
     try:
-        answer = Client(url, verbose=False).predict(*CHATS[0], api_name="/judge")
+        answer = Client(url, verbose=False).predict(messages(*CHATS[0]), api_name="/judge")
     finally:
         demo.close(verbose=False)
-    assert probabilities(answer) == pytest.approx(detector(messages(*CHATS[0])).scores, abs=1e-5)
-    assert set(probabilities(answer)) == set(LABELS["2-class"])
+    assert answer["scores"] == pytest.approx(detector(messages(*CHATS[0])).scores, abs=1e-5)
+    assert set(answer["scores"]) == set(LABELS["2-class"])
 
 
 # The Space as a folder
@@ -148,10 +123,10 @@ def test_the_card_of_the_space_names_the_versions_that_are_installed():
 
 
 def test_the_page_needs_no_more_than_its_requirements(model):
-    others = dict.fromkeys("accelerate cdconv datasets evaluate pyarrow scipy sklearn".split())
+    others = dict.fromkeys("accelerate cdconv datasets evaluate scipy sklearn".split())
     code = (
         f"import sys; sys.modules.update({others}); sys.path.insert(0, {str(SPACE)!r}); "
-        f"import app; app.build(app.ContradictionDetector.from_pretrained({str(model)!r}))"
+        f"import app; app.build(app.Service(app.ContradictionDetector.from_pretrained({str(model)!r})))"
     )
     done = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr

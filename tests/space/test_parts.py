@@ -1,57 +1,56 @@
-"""The parts of the demo page: its examples, its words, what it makes of a chat."""
+"""The parts of the demo page: its words, its examples, and what it makes of files and of pasted chats."""
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 from chats import chat as messages
-from serving import CHATS, COLUMNS, ROOT, ROWS
+from serving import CHATS, COLUMNS, ROWS
 
-from contradiction import ContradictionDetector, Verdict
+from contradiction import ContradictionDetector
 from contradiction.errors import InputError
-from contradiction.inference.torch_backend import TorchBackend
-from contradiction.labels import HISTORY, INTRA, LABELS, NON_CONTRADICTION, STAGES
-from contradiction.methods.checkpoint import CheckpointClassifier
+from contradiction.labels import LABELS
+from contradiction.serving.service import Service
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:gradio")
 
 
-def test_the_replies_of_the_examples_are_what_their_names_say_and_of_all_categories(app):
-    shown = app.examples()
-    labels = {chat: LABELS["4-class"][row["label"]] for chat, row in zip(CHATS, ROWS, strict=True)}
-    assert [len(replies) >= 3 for _, replies in shown] == [True] * 3
-    for context, replies in shown:
-        assert all(labels[*context, reply] == name for name, reply in replies.items())
-    assert {name for _, replies in shown for name in replies} == set(LABELS["4-class"])
+@pytest.fixture(scope="module")
+def service(app, model):
+    return Service(ContradictionDetector.from_pretrained(model))
+
+
+# Words
 
 
 @pytest.mark.parametrize(
-    ("header", "language"),
+    ("headers", "language"),
     [
-        (None, "ENGLISH"),
-        ("*", "ENGLISH"),
-        ("en-US,en;q=0.9,zh-CN;q=0.8", "ENGLISH"),
-        ("zh-CN,zh;q=0.9,en;q=0.8", "CHINESE"),
-        ("zh-TW;q=1", "CHINESE"),
-        ("zh", "CHINESE"),
-        ("zh-Hans-CN,en;q=0.9", "CHINESE"),
-        ("ZH-hk", "CHINESE"),
-        ("zha", "ENGLISH"),
+        ({}, "ENGLISH"),
+        ({"accept-language": "en-US,en;q=0.9,zh-CN;q=0.8"}, "ENGLISH"),
+        ({"accept-language": "zh-CN,zh;q=0.9,en;q=0.8"}, "CHINESE"),
+        ({"accept-language": "ZH-hk"}, "CHINESE"),
+        ({"accept-language": "zha"}, "ENGLISH"),
+        ({"accept-language": "zh-CN", "cookie": "cdconv-language=en"}, "ENGLISH"),
+        ({"accept-language": "en", "cookie": "a=b; cdconv-language=zh"}, "CHINESE"),
+        ({"accept-language": "en", "cookie": "cdconv-language=<script>"}, "ENGLISH"),
     ],
 )
-def test_a_visitor_is_answered_in_the_language_that_comes_first(wording, header, language):
+def test_a_visitor_is_answered_in_the_language_that_was_chosen_or_comes_first(part, headers, language):
     import gradio
+    from starlette.requests import Request
 
-    request = gradio.Request(headers={} if header is None else {"accept-language": header})
-    assert wording.words_of(request) is getattr(wording, language)
+    scope = {"type": "http", "headers": [(name.encode(), value.encode()) for name, value in headers.items()]}
+    locales = part("locales")
+    assert locales.words_of(gradio.Request(Request(scope))) is getattr(locales, language)
 
 
-def test_both_languages_say_the_same_things(wording):
-    assert list(wording.CHINESE) == list(wording.ENGLISH)
-    for key, english in wording.ENGLISH.items():
-        blanks = set(re.findall("{(.*?)}", wording.CHINESE[key])) - {"gloss"}
-        assert blanks == set(re.findall("{(.*?)}", english)), key
-    assert set(wording.GLOSSES) == {*LABELS["2-class"], *LABELS["4-class"]}
+def test_both_languages_say_the_same_things(part):
+    locales = part("locales")
+    assert list(locales.CHINESE) == list(locales.ENGLISH)
+    for key, english in locales.ENGLISH.items():
+        assert set(re.findall("{(.*?)}", locales.CHINESE[key])) == set(re.findall("{(.*?)}", english)), key
 
 
 @pytest.mark.parametrize(
@@ -61,123 +60,119 @@ def test_both_languages_say_the_same_things(wording):
         ("你好", "你好", "再见", "hello"),
         ("你好", "你好", "再见", "龘"),
         ("你好", "hello", "再见", "你好"),
-        ("你好", "龘", "再见", "你好"),
         ("好" * 2000, "hello", "再见", "你好"),
         ("你好", "你好", "再见", "好" * 2000),
-        ("好" * 2000, "你好", "再见", "好" * 2000),
     ],
 )
-def test_what_was_not_read_is_said_in_chinese_too(wording, facade, utterances):
-    said = wording.headline(facade(utterances), wording.CHINESE)
-    assert any(words in said for words in ("无从判断", "并非全部"))
-    assert not re.search("[A-Za-z]{2}|[;:,]", said)
+def test_what_was_not_read_is_said_in_chinese_too(part, facade, utterances):
+    said = part("locales").in_words(facade(utterances).reason, part("locales").CHINESE)
+    assert not re.search("[A-Za-z]{2}|[;,]", re.sub(r"messages\[\d\]", "", said))
+
+
+# Examples
+
+
+def test_there_is_an_example_of_every_kind_and_its_kind_is_that_of_the_sample(part):
+    examples = part("examples")
+    labels = {chat: LABELS["4-class"][row["label"]] for chat, row in zip(CHATS, ROWS, strict=True)}
+    shown = examples.examples()
+    assert {each["kind"] for each in shown} == {*LABELS["4-class"], "long"}
+    for each in shown:
+        texts = tuple(message["content"] for message in each["messages"])
+        assert each["kind"] == labels.get(texts, "long")
+
+
+def test_both_replies_of_a_pair_answer_the_same_chat_and_hardly_differ(part):
+    pairs = part("examples").pairs()
+    assert len(pairs) >= 3
+    for pair in pairs:
+        assert [each["role"] for each in pair["messages"]] == ["user", "assistant", "user"]
+        assert set(pair["one"]) & set(pair["other"])
+        assert pair["one"] != pair["other"]
+
+
+# Files and pasted chats
+
+
+def judged(part, service, path, words="ENGLISH"):
+    told = []
+    batch, locales = part("batch"), part("locales")
+    *_, last = batch.judge_file(service, path, getattr(locales, words), told.append)
+    return *last, told
+
+
+@pytest.fixture(scope="module")
+def kept():
+    """Three chats, one line that is none, and a chat that cannot be judged, as JSON lines."""
+    lines = [
+        json.dumps({"id": f"c{n}", "messages": messages(*chat)}, ensure_ascii=False) for n, chat in enumerate(CHATS[:3])
+    ]
+    lines += ["{bad", json.dumps({"messages": messages("你好", "？！")}, ensure_ascii=False)]
+    return "\n".join(lines)
+
+
+def test_a_file_of_chats_becomes_a_table_and_a_file_of_verdicts(part, service, kept, tmp_path):
+    path = tmp_path / "chats.jsonl"
+    path.write_text(kept, encoding="utf-8")
+    said, grouped, rows, out, told = judged(part, service, path)
+    expected = [verdict for chat in CHATS[:3] for verdict in service.detector.scan(messages(*chat))]
+    found = sum(bool(verdict.contradiction) for verdict in expected)
+    assert said == f"4 chats, 6 replies judged: {found} contradictions. 1 lines hold no chat."
+    assert [row[0] for row in rows] == ["c0", "c0", "c1", "c1", "c2", "c2", "5"]  # this model judges first replies too
+    assert [row[2] == "Contradiction" for row in rows[:6]] == [verdict.contradiction for verdict in expected]
+    assert rows[6][2] == "Not judged" and rows[6][6] == "the reply holds no words"
+    assert sum(group == "contradictions" for group, _ in grouped) == found
+    assert told[-1] == 1.0
+    written = [json.loads(line) for line in Path(out).read_text(encoding="utf-8").splitlines()]
+    assert [each["line"] for each in written] == [1, 2, 3, 5]
+    assert written[0]["verdicts"][1]["label"] == expected[1].label
+
+
+def test_csv_and_parquet_give_the_same_verdicts(part, service, tmp_path):
+    import pandas
+
+    frame = pandas.DataFrame([dict(zip(COLUMNS, chat, strict=True)) for chat in CHATS[:3]])
+    frame.to_csv(tmp_path / "chats.csv", index=False)
+    frame.to_parquet(tmp_path / "chats.parquet")
+    one, other = (judged(part, service, tmp_path / name, "CHINESE")[2] for name in ("chats.csv", "chats.parquet"))
+    assert [row[1:5] for row in one] == [row[1:5] for row in other]
+    assert {row[2] for row in one} <= {"有矛盾", "没有矛盾"}
+
+
+def test_a_file_of_too_many_chats_is_judged_in_part_and_says_so(part, service, tmp_path, monkeypatch):
+    path = tmp_path / "chats.jsonl"
+    path.write_text("\n".join([json.dumps(messages("你好", "你好"))] * 40), encoding="utf-8")
+    monkeypatch.setattr(part("batch"), "CHATS", 20)
+    said = judged(part, service, path)[0]
+    assert said.startswith("32 chats") or "20" in said
+    assert "more than 20 chats" in said
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"PK\x03\x04" * 10, b"x" * 5_000_001])
+def test_a_file_that_is_none_of_chats_is_refused_in_words(part, service, tmp_path, content):
+    path = tmp_path / "chats.parquet"
+    path.write_bytes(content)
+    with pytest.raises(InputError):
+        judged(part, service, path)
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "expected"),
     [
-        "小明：你好\n小红：你好\n小明：在吗\n小红：在",
-        "你好\n用户：在吗\n机器人：在",
-        '[{"role": 用户}]',
-        '{"messages": 5}',
-        '{"a": 1}',
-        " ",
-        "好" * 10_001,
-        "\n".join("好" * 101),
+        ("你好\n在的", {"messages": [{"role": "user", "content": "你好"}, {"role": "assistant", "content": "在的"}]}),
+        ("用户：你好\n机器人：在的", {"messages": messages("你好", "在的")}),
+        ('[{"role": "user", "content": "<b>"}]', {"messages": [{"role": "user", "content": "<b>"}]}),
+        ("", {"error": "the chat is empty; it must be lines of text, the user's first, or JSON"}),
     ],
 )
-def test_what_is_no_chat_is_said_in_chinese_too(judging, wording, text):
-    with pytest.raises(InputError) as error:
-        judging.pasted_chat(text, wording.CHINESE)
-    assert not re.search("[A-Za-z]", str(error.value).replace("JSON", "").replace("messages", ""))
+def test_a_pasted_chat_is_read_as_the_library_reads_it(app, text, expected):
+    assert app.read_pasted(text) == expected
 
 
-def test_the_card_of_the_space_prints_what_the_shipped_detector_says(wording, shipped_detector):
-    text = (ROOT / "space" / "README.md").read_text(encoding="utf-8")
-    utterances = json.loads(f"[{re.search(r'page.predict.(.*?), api_name', text, flags=re.DOTALL)[1]}]")
-    assert f"print(headline)  # {wording.headline(shipped_detector(messages(*utterances)))}\n" in text
-
-
-def test_the_judged_reply_and_what_it_contradicts_are_outlined_and_named(wording, bubbles):
-    chat = {index: (each["role"], each["content"]) for index, each in enumerate(messages("a", "b", "<b>c</b>", "d"))}
-
-    def shown(verdict):
-        return bubbles.chat_html(chat, COLUMNS, bubbles.of_last(verdict, 3, wording.ENGLISH), wording.ENGLISH)
-
-    history = shown(Verdict(HISTORY, 0.9, {HISTORY: 0.9}, evidence=(1,)))
-    assert '<p class="bot clash"><small>b1 · bot · contradicted</small><span lang="zh-CN">b</span></p>' in history
-    assert '<p class="bot clash"><small>b2 · bot · judged</small><span lang="zh-CN">d</span></p>' in history
-    assert '<p class="user "><small>u2 · user</small><span lang="zh-CN">&lt;b&gt;c&lt;/b&gt;</span></p>' in history
-    fine = shown(Verdict(NON_CONTRADICTION, 0.9, {NON_CONTRADICTION: 0.9}))
-    assert "clash" not in fine and fine.count("fine") == 1
-    in_part = Verdict(NON_CONTRADICTION, 0.9, {NON_CONTRADICTION: 0.9}, checked=False, reason="")
-    assert "fine" not in shown(in_part)
-
-
-def test_in_a_whole_chat_each_reply_says_what_it_is_judged_to_be(wording, bubbles):
-    clash = Verdict(HISTORY, 0.6, {NON_CONTRADICTION: 0.3, INTRA: 0.1, HISTORY: 0.6}, 0.7, evidence=(1,), reply=(5,))
-    fine = Verdict(NON_CONTRADICTION, 0.8, {NON_CONTRADICTION: 0.8, INTRA: 0.1, HISTORY: 0.1}, 0.2, reply=(3,))
-    opening = Verdict(None, None, {}, checked=False, reason="messages[1] holds no words", reply=(1,))
-    names = [str(number) for number in range(1, 7)]
-    notes = bubbles.of_all([opening, fine, clash], names, wording.ENGLISH)
-    assert [notes[index] for index in (1, 3, 5)] == [
-        ("hit", "not judged · contradicted by 6"),
-        ("", "contradiction 20%"),
-        ("clash", "history, contradiction 70% · contradicts 2"),
-    ]
-    assert notes[0] == ("", "")
-    said = wording.summary([opening, fine, clash], wording.ENGLISH, names)
-    assert said == "### Contradictions: 1 of 2 judged replies\n\n1 not judged: 2 holds no words."
-    assert wording.summary([opening], wording.ENGLISH, names).startswith("### No reply was judged\n")
-    assert bubbles.of_all([clash], names, wording.CHINESE)[5] == ("clash", "历史矛盾，矛盾概率 70% · 与 2 矛盾")
-
-
-def test_what_a_visitor_wrote_is_no_markdown_and_names_no_message(wording):
-    reason = (
-        "messages[0] holds content that is not text and was not read: 'messages[99] ![](http://192.0.2.1/x.png)<b>'"
-    )
-    verdict = Verdict(NON_CONTRADICTION, 0.9, {}, checked=False, reason=reason)
-    said = wording.because(verdict, wording.ENGLISH, ["message 1"])
-    assert said.startswith("message 1 holds ")
-    assert not set("[]!<>") & set(said)
-
-
-def test_a_threshold_calls_what_the_library_calls(judging, model, wording):
-    chat = [text for each in CHATS[:6] for text in each]
-    scanned = judging.scan(ContradictionDetector.from_pretrained(model), "\n".join(chat), wording.ENGLISH)
-    roles = ("user", "assistant")
-    spoken = [{"role": roles[index % 2], "content": text} for index, text in enumerate(chat)]
-    for threshold in (0.0, 0.3, 0.6, 0.9):
-        theirs = ContradictionDetector.from_pretrained(model, threshold=threshold).scan(spoken)
-        for ours, verdict in zip(scanned.called(threshold), theirs, strict=True):
-            assert (ours.label, ours.evidence, ours.reply) == (verdict.label, verdict.evidence, verdict.reply)
-            assert ours.score == pytest.approx(verdict.score)
-
-
-def test_the_chats_shown_contradict_themselves_where_the_shipped_detector_says_so(
-    app, judging, shipped_detector, wording
-):
-    from contradiction.chats import pasted
-
-    chats = app.CHATS.read_text(encoding="utf-8").strip().split("\n\n")
-    found = [judging.scan(shipped_detector, each, wording.ENGLISH).called(app.THRESHOLD) for each in chats]
-    called = [[verdict for verdict in verdicts if verdict.is_contradiction] for verdicts in found]
-    assert [len(each) for each in called] == [1, 1, 1, 1, 2]  # the last one has a false alarm, and the page says so
-    assert [len(pasted.read(each)) % 2 for each in chats] == [0] * 5
-
-
-def test_every_label_of_a_detector_has_a_headline(wording):
-    for label in {*LABELS["2-class"], *LABELS["4-class"]}:
-        assert wording.headline(Verdict(label, 0.5, {label: 0.5})) == f"### {wording.ENGLISH[label]} (50%)"
-
-
-def test_a_page_of_one_stage_names_its_labels_and_what_judges_no_reply_is_refused(app, random_model, wording):
-    backend = TorchBackend.load(random_model("2-class"))
-    backend.config = {**backend.config, "id2label": dict(enumerate(STAGES[HISTORY]))}
-    stage = ContradictionDetector(CheckpointClassifier(backend, view=HISTORY, name="stage"))
-    assert app.build(stage)
-    assert HISTORY in wording.translations(stage.labels, stage.columns, "stage").translations["en"]["introduction"]
-    assert wording.headline(Verdict("other", 0.9, {"other": 0.9, HISTORY: 0.1}))
-    backend.config = {**backend.config, "id2label": dict(enumerate(LABELS["persona"]))}
-    with pytest.raises(InputError, match="none of them is a contradiction"):
-        app.build(ContradictionDetector(CheckpointClassifier(backend, view="flatten", name="persona")))
+def test_what_an_analysis_says_is_shown_as_text(part, tmp_path):
+    understand = part("understand")
+    assert understand.analysis_html(tmp_path) is None
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "tables" / "classes.csv").write_text("label,f1\n<script>,0.12345\n", encoding="utf-8")
+    shown = understand.analysis_html(tmp_path)
+    assert "&lt;script&gt;" in shown and "<script>" not in shown and "0.123" in shown

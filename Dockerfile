@@ -1,0 +1,19 @@
+# The REST service with a detector inside. From the root of a checkout:
+#   docker build -t cdconv . && docker run -p 8000:8000 cdconv
+# Another detector: --build-arg MODEL=models/OTHER. A smaller torch without GPU support: --build-arg PIP_OPTIONS="--index-url ...".
+FROM python:3.11-slim
+ARG MODEL=models/e5-small-cdconv-soup
+RUN useradd --create-home cdconv
+WORKDIR /srv
+COPY requirements-serve.txt .
+ARG PIP_OPTIONS=""
+RUN pip install --no-cache-dir ${PIP_OPTIONS} -r requirements-serve.txt
+COPY contradiction ./contradiction
+COPY ${MODEL} ./model
+USER cdconv
+ENV CDCONV_MODEL=/srv/model HF_HUB_OFFLINE=1 PYTHONUNBUFFERED=1
+EXPOSE 8000
+HEALTHCHECK --interval=30s --timeout=5s --start-period=60s \
+  CMD ["python", "-c", "import urllib.request as r; r.urlopen('http://127.0.0.1:8000/healthz', timeout=4)"]
+# CDCONV_TOKEN, where it is set, is asked of every caller.
+CMD ["python", "-m", "contradiction", "serve", "--host", "0.0.0.0"]

@@ -1,0 +1,144 @@
+"""The tab for a file of chats: a table of verdicts, and a file of them."""
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+from locales import in_words, words_of
+
+from contradiction.chats.chunks import judge_chunk, to_json_line
+from contradiction.chats.entries import Entry
+from contradiction.chats.readers import open_file
+from contradiction.conversation import read_message
+from contradiction.errors import InputError
+from contradiction.serving.joining import Busy, Late, Ticket
+from contradiction.serving.service import Service
+from contradiction.verdict import Verdict, is_unchecked
+
+CHATS = 500  # of a file
+MEGABYTES = 5
+SECONDS = 120  # for the chats that are judged together
+BUSY = "the service is busy; try again soon"
+TOGETHER = 16  # chats between two looks whether the visitor has gone
+Row = list[str]
+
+
+def draw(service: Service, words: Callable[[str], Any], page: gr.Blocks) -> None:
+    """Draws the tab."""
+
+    def run(path: str | None, request: gr.Request, progress: gr.Progress = gr.Progress()) -> Iterator[tuple[Any, ...]]:  # noqa: B008
+        spoken = words_of(request)
+        if not path:
+            yield spoken["noFile"], [], [], None
+            return
+        out = None
+        try:
+            for *shown, out in judge_file(service, Path(path), spoken, progress):
+                yield *shown, out
+        except (InputError, Busy, Late) as error:
+            reason = str(error).replace(f"{path}: ", "").replace(path, Path(path).name) or BUSY
+            yield spoken["refused"].format(reason=in_words(reason, spoken)), [], [], None
+        finally:
+            if out:  # Gradio has a copy of it
+                Path(out).unlink()
+
+    def choose(kept: list[tuple[str, Row]], shown: str) -> list[Row]:
+        return [row for group, row in kept or [] if shown in ("all", group)]
+
+    def speak(request: gr.Request) -> tuple[Any, Any]:
+        spoken = words_of(request)
+        choices = [(spoken[name], name) for name in ("all", "contradictions", "others")]
+        return gr.Radio(choices=choices, value="all"), gr.Dataframe(headers=spoken["columns"].split("|"))
+
+    with gr.Row():
+        with gr.Column(scale=1):
+            file = gr.File(label=words("file"), file_types=[".jsonl", ".csv", ".parquet"], elem_id="file")
+            gr.Markdown(words("fileInfo"))
+            with gr.Row():
+                start = gr.Button(words("run"), variant="primary", elem_id="run")
+                stop = gr.Button(words("stopRun"), elem_id="stop")
+        with gr.Column(scale=3):
+            said = gr.Textbox(show_label=False, interactive=False, lines=2, elem_id="said", container=False)
+            shown = gr.Radio([("all", "all")], value="all", label=words("show"), elem_id="shown")
+            table = gr.Dataframe(
+                headers=[""] * 7,
+                datatype="str",
+                interactive=False,
+                wrap=True,
+                max_height=480,
+                column_widths=["9%", "25%", "14%", "14%", "9%", "9%", "20%"],
+                elem_id="table",
+            )
+            download = gr.DownloadButton(words("download"), elem_id="download")
+    kept = gr.State([])
+    page.load(speak, outputs=[shown, table], api_visibility="private", queue=False)
+    working = start.click(run, file, [said, kept, table, download], api_visibility="private", concurrency_limit=2)
+    stop.click(None, cancels=[working], api_visibility="private")
+    shown.change(choose, [kept, shown], table, api_visibility="private", queue=False)
+
+
+def judge_file(
+    service: Service, path: Path, words: dict[str, str], progress: Any
+) -> Iterator[tuple[str, list[tuple[str, Row]], list[Row], str | None]]:
+    """Judges the chats of a file, a few at a time: what is to be said, the rows by group, the rows, the download.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    if path.stat().st_size > MEGABYTES * 1_000_000:
+        raise InputError(f"the file is larger than {MEGABYTES} MB")
+    chats = open_file(path)
+    entries: Iterator[Entry] = chain.from_iterable(chats.arrivals)
+    rows: list[tuple[str, Row]] = []
+    counts = {"chats": 0, "replies": 0, "found": 0, "rejected": 0}
+    with ExitStack() as stack:
+        out = stack.enter_context(tempfile.NamedTemporaryFile("wb", suffix=".jsonl", prefix="verdicts-", delete=False))
+        stack.callback(Path(out.name).unlink)  # unless all is judged
+        while counts["chats"] < CHATS and (some := list(islice(entries, TOGETHER))):
+            ticket = Ticket(time.monotonic() + SECONDS, TOGETHER * service.limits.cost)
+            chunk = service.answer(lambda some=some: judge_chunk(service.detector, some, chats.key, scan=True), ticket)
+            for record in chunk.records:
+                out.write(to_json_line(record))
+            usable = [entry for entry in some if entry.messages is not None]
+            for entry, verdicts in zip(usable, chunk.verdicts, strict=True):
+                said = [verdict for verdict in verdicts if _says_something(verdict, len(verdicts))]
+                rows += [row_of(entry, verdict, words) for verdict in said]
+                counts["replies"] += sum(verdict.contradiction is not None for verdict in verdicts)
+                counts["found"] += sum(bool(verdict.contradiction) for verdict in verdicts)
+            counts["chats"] += len(usable)
+            counts["rejected"] += len(chunk.rejected)
+            done, total = some[-1].end, chats.total or some[-1].end
+            progress(min(done / total, 1.0))
+            yield words["done"].format(**counts), rows, [row for _, row in rows], None
+        out.close()
+        stack.pop_all()
+    summary = words["done"].format(**counts)
+    if next(entries, None) is not None:
+        summary += " " + words["tooMany"].format(chats=CHATS)
+    yield summary, rows, [row for _, row in rows], out.name
+
+
+def row_of(entry: Entry, verdict: Verdict, words: dict[str, str]) -> tuple[str, Row]:
+    """The group of a verdict, and its cells."""
+    messages: Any = entry.messages
+    group = "contradictions" if verdict.contradiction else "" if verdict.checked else "others"
+    decided = words[{None: "notJudged", True: "clash", False: "noClash"}[verdict.contradiction]]
+    chance = "" if verdict.probability is None else f"{verdict.probability:.0%}"
+    why = _text(messages, verdict.evidence) or (in_words(verdict.reason, words) if verdict.reason else "")
+    kind, sure = (words[name] if name else "" for name in (verdict.kind, verdict.certainty))
+    name = str(entry.number if entry.id is None else entry.id)
+    return group, [name, _text(messages, verdict.reply), decided, kind, sure, chance, why]
+
+
+def _says_something(verdict: Verdict, replies: int) -> bool:
+    """Whether a verdict is shown: all but those on first replies, which can contradict nothing."""
+    return verdict.label is not None or is_unchecked(verdict.checked, verdict.reason, replies)
+
+
+def _text(messages: Any, indices: tuple[int, ...]) -> str:
+    return "\n".join(read_message(messages[index], "").text for index in indices)

@@ -1,0 +1,225 @@
+// The chat: messages that a visitor types, and a mark on each reply of the bot. What people wrote becomes text nodes alone.
+const { words: tables, reasons, examples, pairs, model, cut, prior, curve, most } = props.page;
+const chinese = /^zh(-|$)/i.test(navigator.language);
+const words = tables[chinese ? "zh" : "en"];
+const root = element.querySelector(".cd");
+const state = { messages: [], side: "user", threshold: cut, prior, verdicts: [], clauses: new Map(), editing: null };
+let asking = null;
+
+function el(tag, attributes = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (value !== null && value !== false) node.setAttribute(name, value === true ? "" : value);
+  }
+  node.append(...children.filter((child) => child !== null));
+  return node;
+}
+const button = (label, onclick, attributes = {}) => el("button", { type: "button", onclick, ...attributes }, label);
+const fill = (text, values) => text.replace(/\{(\w+)\}/g, (_, name) => values[name]);
+const percent = (share) => `${(100 * share).toFixed(share < 0.01 ? 1 : 0)} %`;
+
+function inWords(reason) {
+  let said = String(reason);
+  if (chinese) for (const [pattern, replacement] of reasons) said = said.replace(new RegExp(pattern, "g"), replacement);
+  return said.replace(/messages\[(\d+)\]/g, (_, index) => fill(words.message, { number: Number(index) + 1 }));
+}
+
+// The link holds the chat behind the #, which browsers send to nobody.
+
+function toLink() {
+  const kept = { m: state.messages.map((each) => [each.role === "user" ? 0 : 1, each.content]) };
+  if (state.threshold !== cut) kept.t = state.threshold;
+  if (state.prior !== prior) kept.p = state.prior;
+  const bytes = new TextEncoder().encode(JSON.stringify(kept));
+  const text = btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
+  return text.replace(/\+/g, "-").replace(/\//g, "_").replace(/=+$/, "");
+}
+
+function fromLink() {
+  const found = /^#chat=([\w-]+)$/.exec(location.hash);
+  if (!found) return false;
+  try {
+    const bytes = Uint8Array.from(atob(found[1].replace(/-/g, "+").replace(/_/g, "/")), (sign) => sign.charCodeAt(0));
+    const kept = JSON.parse(new TextDecoder().decode(bytes));
+    const share = (value, other) => (typeof value === "number" && value > 0 && value < 1 ? value : other);
+    state.messages = kept.m.map(([side, content]) => {
+      if (typeof content !== "string") throw new TypeError("content");
+      return { role: side ? "assistant" : "user", content };
+    });
+    state.threshold = share(kept.t, cut);
+    state.prior = prior === null ? null : share(kept.p, prior);
+    return true;
+  } catch {
+    say(words.badLink);
+    return false;
+  }
+}
+
+function remember() {
+  const hash = state.messages.length ? `#chat=${toLink()}` : "";
+  history.replaceState(null, "", location.pathname + location.search + hash);
+}
+
+// What is asked of the service: the same body that `curl` would send.
+
+function body(messages = state.messages) {
+  const asked = { messages };
+  if (state.threshold !== cut || state.prior !== prior) asked.threshold = state.threshold;
+  if (state.prior !== prior) asked.prior = state.prior;
+  return asked;
+}
+
+async function ask(path, asked, signal) {
+  const answer = await fetch(new URL(`v1/${path}`, document.baseURI), {
+    method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(asked), signal,
+  });
+  const said = await answer.json().catch(() => ({ error: answer.statusText }));
+  if (!answer.ok) throw new Error(inWords(said.error));
+  return said;
+}
+
+async function judge() {
+  asking?.abort();
+  remember();
+  state.clauses.clear();
+  if (!state.messages.some((each) => each.role === "assistant")) {
+    state.verdicts = [];
+    say(state.messages.length ? words.noReply : words.start);
+    return draw();
+  }
+  asking = new AbortController();
+  const mine = asking;
+  list.setAttribute("aria-busy", "true");
+  draw();
+  try {
+    const found = (await ask("scan", body(), mine.signal)).verdicts;
+    if (mine.signal.aborted) return;
+    state.verdicts = found;
+    say(summary(), found.some((each) => each.contradiction) ? "clash" : "fine");
+  } catch (error) {
+    if (mine.signal.aborted) return;
+    state.verdicts = [];
+    say(fill(words.refused, { reason: error.message }));
+  }
+  list.setAttribute("aria-busy", "false");
+  draw();
+}
+
+function summary() {
+  const judged = state.verdicts.filter((each) => each.contradiction !== null);
+  const found = judged.filter((each) => each.contradiction).length;
+  if (!judged.length) return words.noneJudged;
+  return fill(found ? words.found : words.fine, { found, replies: judged.length });
+}
+
+async function findClauses(verdict) {
+  const last = verdict.reply[verdict.reply.length - 1];
+  try {
+    const { clauses } = await ask("clauses", body(state.messages.slice(0, last + 1)));
+    state.clauses = new Map(clauses.map((each) => [each.message, [...(state.clauses.get(each.message) ?? []), each]]));
+    const both = new Map();
+    for (const each of clauses) both.set(each.message, [...(both.get(each.message) ?? []), each]);
+    state.clauses = both;
+    say(clauses.length ? words.clausesShown : words.noClauses);
+  } catch (error) {
+    say(fill(words.refused, { reason: error.message }));
+  }
+  draw();
+}
+
+// What is shown.
+
+const status = el("p", { class: "cd-status", role: "status" });
+const list = el("ol", { class: "cd-messages", "aria-label": words.chat, "aria-busy": "false" });
+
+function say(text, kind = "") {
+  status.textContent = text;
+  status.className = `cd-status ${kind}`;
+}
+
+function content(message, index) {
+  const text = el("p", { class: "cd-text", lang: "zh-CN" });
+  const signs = Array.from(message.content); // as the service counts them
+  let at = 0;
+  for (const { start, end } of [...(state.clauses.get(index) ?? [])].sort((one, other) => one.start - other.start)) {
+    text.append(signs.slice(at, start).join(""), el("mark", {}, signs.slice(start, end).join("")));
+    at = end;
+  }
+  text.append(signs.slice(at).join(""));
+  return text;
+}
+
+function jump(index) {
+  const target = list.children[index];
+  target.scrollIntoView({ block: "center", behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
+  target.classList.add("cd-shown");
+  setTimeout(() => target.classList.remove("cd-shown"), 1600);
+}
+
+const link = (index) =>
+  button(String(index + 1), () => jump(index), { class: "cd-ref", "aria-label": fill(words.message, { number: index + 1 }) });
+
+function mark(verdict) {
+  const line = el("div", { class: "cd-mark" });
+  if (verdict.contradiction === null) {
+    line.classList.add("none");
+    line.append(el("b", {}, words.notJudged), `${words.colon}${inWords(verdict.reason)}${words.stop}`);
+    return line;
+  }
+  line.classList.add(verdict.contradiction ? "clash" : "fine", verdict.certainty);
+  line.append(el("b", {}, `${verdict.contradiction ? "✗" : "✓"} ${verdict.contradiction ? words.clash : words.noClash}`));
+  if (verdict.evidence.length) line.append(el("span", {}, `${words.against} `, ...verdict.evidence.map(link)));
+  if (verdict.kind) line.append(el("span", {}, words[verdict.kind]));
+  line.append(el("span", {}, `${words[verdict.certainty]} `,
+    el("span", { class: "cd-chance", title: words.chanceInfo }, fill(words.chance, { chance: percent(verdict.probability) }))));
+  if (!verdict.checked) line.append(el("span", { class: "cd-unread" }, `${words.unread}${words.colon}${inWords(verdict.reason)}`));
+  if (verdict.kind === "history" || verdict.kind === "intra-sentence") {
+    line.append(button(words.clauses, () => findClauses(verdict), { class: "cd-small" }));
+  }
+  return line;
+}
+
+function editor(message, index) {
+  const box = el("textarea", { rows: 2, maxlength: most, "aria-label": words.edit });
+  const close = () => { state.editing = null; draw(); list.children[index]?.querySelector(".cd-small")?.focus(); };
+  const save = () => {
+    if (box.value.trim()) state.messages[index] = { ...message, content: box.value.trim() };
+    close();
+    judge();
+  };
+  box.value = message.content;
+  box.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) { event.preventDefault(); save(); }
+    if (event.key === "Escape") close();
+  });
+  queueMicrotask(() => box.focus());
+  return el("div", { class: "cd-edit" }, box, button(words.save, save), button(words.cancel, close));
+}
+
+function draw() {
+  const byReply = new Map(state.verdicts.filter((each) => each.reply.length).map((each) => [each.reply[each.reply.length - 1], each]));
+  const hit = new Map();
+  for (const [index, verdict] of byReply) for (const place of verdict.evidence) hit.set(place, [...(hit.get(place) ?? []), index]);
+  list.replaceChildren(...state.messages.map((message, index) => {
+    const verdict = byReply.get(index);
+    const side = message.role === "user" ? "user" : "bot";
+    const kind = verdict?.contradiction ? "clash" : hit.has(index) ? "hit" : verdict?.contradiction === false ? "fine" : "";
+    const remove = () => { state.messages.splice(index, 1); judge(); box.focus(); };
+    const number = { number: index + 1 };
+    return el("li", { class: `${side} ${kind}` },
+      el("div", { class: "cd-head" },
+        el("span", { class: "cd-number" }, String(index + 1)), el("span", {}, words[side]),
+        button("✎", () => { state.editing = index; draw(); }, { class: "cd-small", "aria-label": `${words.edit} ${fill(words.message, number)}`, title: words.edit }),
+        button("✕", remove, { class: "cd-small", "aria-label": `${words.remove} ${fill(words.message, number)}`, title: words.remove })),
+      state.editing === index ? editor(message, index) : content(message, index),
+      hit.has(index) ? el("div", { class: "cd-hit" }, `${words.by} `, ...hit.get(index).map(link)) : null,
+      verdict ? mark(verdict) : null);
+  }));
+}
+
+function show(messages) {
+  Object.assign(state, { messages: messages.map((each) => ({ ...each })), verdicts: [], editing: null });
+  setSide(messages.length && messages[messages.length - 1].role === "user" ? "assistant" : "user");
+  return judge();
+}

@@ -1,0 +1,89 @@
+"""The tab that says how good the detector is, from plots and tables that ``cdconv analyze`` wrote.
+
+The folder ``analysis`` holds those of them that have no texts of CDConv.
+"""
+
+import csv
+import html
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from locales import CHINESE, ENGLISH
+
+FOLDER = Path(__file__).with_name("analysis")
+PLOTS = ("confusion", "reliability", "precision-recall", "slices")
+CONTEXT = "u1, b1, u2 in training"  # the slices by whether a context of the test split is in the training split too
+COLUMNS = {
+    "classes": ("label", "precision", "recall", "f1", "support"),
+    "slices": ("by", "slice", "n", "macro_f1", "low", "high", "merged_macro_f1"),
+    "operating_points": ("prior", "wanted", "threshold", "recall", "precision", "low", "high"),
+}
+Rows = Sequence[Mapping[str, str]]
+
+
+def analysis_html(folder: Path = FOLDER) -> str | None:
+    """The plots and tables of an analysis as HTML in both languages; None where there is none."""
+    tables = {path.stem: _read(path) for path in sorted((folder / "tables").glob("*.csv"))}
+    plots = [name for name in PLOTS if (folder / "plots" / f"{name}.png").is_file()]
+    if not tables and not plots:
+        return None
+    shown = [_plot(name, (folder / "plots" / f"{name}-dark.png").is_file()) for name in plots]
+    listed = [_table(name, tables[name], columns) for name, columns in COLUMNS.items() if name in tables]
+    return f'<div class="cd-good">{_lead(tables)}<div class="cd-plots">{"".join(shown)}</div>{"".join(listed)}</div>'
+
+
+def _lead(tables: Mapping[str, Rows]) -> str:
+    """What the detector scores, and the two numbers of the leak; empty where the tables do not say."""
+    try:
+        slices = {(row["by"], row["slice"]): row for row in tables["slices"]}
+        others = {row["name"]: row for row in tables["comparison"]}
+        name = tables["comparison"][0]["name"]
+        scores = {
+            "all": slices["all rows", "all rows"],
+            "seen": slices[CONTEXT, "seen"],
+            "unseen": slices[CONTEXT, "unseen"],
+            "context": others["TF-IDF, context only"],
+        }
+        values = {key: f"{100 * float(row['macro_f1']):.1f}" for key, row in scores.items()}
+    except (KeyError, IndexError, ValueError):
+        return ""
+    return f"<p>{_both('good', name=name, **values)}</p>"
+
+
+def _both(key: str, **values: str) -> str:
+    """A text in both languages, of which the page shows one."""
+    filled = {
+        language: html.escape(words[key].format(**values)) for language, words in (("en", ENGLISH), ("zh", CHINESE))
+    }
+    return "".join(f'<span class="cd-{language}">{text}</span>' for language, text in filled.items())
+
+
+def _plot(name: str, dark: bool) -> str:
+    alt = html.escape(ENGLISH[f"plot {name}"])
+    schemes = (("light", ""), ("dark", "-dark")) if dark else (("any", ""),)
+    images = [
+        f'<img class="cd-{scheme}" loading="lazy" alt="{alt}" src="analysis/plots/{name}{suffix}.png">'
+        for scheme, suffix in schemes
+    ]
+    return f"<figure>{''.join(images)}<figcaption>{_both(f'plot {name}')}</figcaption></figure>"
+
+
+def _read(path: Path) -> Rows:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def _table(name: str, rows: Rows, columns: Sequence[str]) -> str:
+    head = "".join(f"<th>{html.escape(column.replace('_', ' '))}</th>" for column in columns)
+    cells = [[html.escape(_short(row.get(column) or "")) for column in columns] for row in rows]
+    body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in cells)
+    table = f'<div class="cd-scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    return f"<details><summary>{_both(f'table {name}')}</summary>{table}</details>"
+
+
+def _short(cell: str) -> str:
+    """A fraction with three places; any other cell as it is."""
+    try:
+        return f"{float(cell):.3f}" if "." in cell else cell
+    except ValueError:
+        return cell

@@ -1,0 +1,77 @@
+"""The same chats on every way in: one verdict."""
+
+import json
+import urllib.request
+
+import pytest
+from chats import chat as messages
+from serving import CHATS
+
+from contradiction import ContradictionDetector
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:gradio")
+SHORT = [messages(*each) for each in CHATS[::9][:8]]
+LONG = messages(*(text for each in CHATS[:4] for text in each))
+NOT_JUDGED = messages("你好", "你好", "再见", "？！")
+ASKED = [*SHORT, LONG, NOT_JUDGED]
+
+
+def rounded(record):
+    """A record as every way in gives it: lists for tuples, and digits that do not depend on the batch."""
+    return json.loads(json.dumps(record), parse_float=lambda text: round(float(text), 4))
+
+
+@pytest.fixture(scope="module")
+def detector(model):
+    return ContradictionDetector.from_pretrained(model)
+
+
+@pytest.fixture(scope="module")
+def expected(detector):
+    """What the façade says: of the last reply of each chat, and of all its replies."""
+    return [
+        (rounded(detector(chat).to_record()), [rounded(each.to_record()) for each in detector.scan(chat)])
+        for chat in ASKED
+    ]
+
+
+def test_the_chats_get_verdicts_of_all_sorts(expected):
+    said = [verdict for _, verdicts in expected for verdict in verdicts]
+    assert {each["contradiction"] for each in said} == {True, False, None}
+    assert len({each["kind"] for each in said}) > 2
+    assert len({each["certainty"] for each in said}) > 2
+
+
+def by_monitor(detector, url, client, detect, chat):
+    monitor = detector.monitor()
+    verdicts = [rounded(verdict.to_record()) for message in chat if (verdict := monitor.add(message))]
+    return verdicts[-1], verdicts
+
+
+def by_command_line(detector, url, client, detect, chat):
+    line = json.dumps(chat, ensure_ascii=False)
+    _, [last], _ = detect("--text", line)
+    _, [every], _ = detect("--text", line, "--scan")
+    return rounded({name: last[name] for name in last if name != "line"}), rounded(every["verdicts"])
+
+
+def by_rest(detector, url, client, detect, chat):
+    def post(path):
+        body = json.dumps({"messages": chat}).encode()
+        request = urllib.request.Request(f"{url}v1/{path}", body, {"content-type": "application/json"})
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return json.load(answer)
+
+    return rounded(post("judge")), rounded(post("scan")["verdicts"])
+
+
+def by_functions_of_the_page(detector, url, client, detect, chat):
+    return rounded(client.predict(chat, api_name="/judge")), rounded(client.predict(chat, api_name="/scan"))
+
+
+@pytest.mark.parametrize("way", [by_monitor, by_command_line, by_rest, by_functions_of_the_page])
+def test_every_way_in_gives_the_verdict_of_the_facade(way, detector, url, client, detect, expected):
+    for chat, (last, every) in zip(ASKED, expected, strict=True):
+        said_last, said_every = way(detector, url, client, detect, chat)
+        assert said_last == last
+        assert said_every == every
