@@ -71,7 +71,7 @@ def draw(service: Service, words: Callable[[str], Any], page: gr.Blocks) -> None
                 interactive=False,
                 wrap=True,
                 max_height=480,
-                column_widths=["9%", "25%", "14%", "14%", "9%", "9%", "20%"],
+                column_widths=["9%", "23%", "16%", "15%", "9%", "8%", "20%"],
                 elem_id="table",
             )
             download = gr.DownloadButton(words("download"), elem_id="download")

@@ -14,6 +14,7 @@ from contradiction.labels import LABELS
 
 CHROMIUM = Path("/usr/bin/chromium")
 pytestmark = [pytest.mark.browser, pytest.mark.filterwarnings("ignore::DeprecationWarning:gradio")]
+WORDS = ("Contradiction", "No contradiction")
 ATTACK = "<img src=x onerror=\"alert('owned')\"><script>alert('owned')</script>"
 
 
@@ -129,27 +130,28 @@ def test_markup_is_shown_as_text_wherever_it_comes_from(open_tab, url, tmp_path)
     tab.get_by_role("tab", name="A file of chats").click()
     tab.locator("#file input[type=file]").set_input_files(file)
     tab.locator("#run").click()
-    tab.locator("#table td", has_text="<img").first.wait_for()
+    tab.locator("#table").get_by_text(ATTACK, exact=True).locator("visible=true").first.wait_for()
     assert tab.locator("img[src=x]").count() == 0
 
 
-def test_a_file_is_judged_filtered_and_downloaded(open_tab, url, tmp_path):
+def test_a_file_is_judged_filtered_and_downloaded(open_tab, url, facade, tmp_path):
     file = tmp_path / "chats.jsonl"
-    file.write_text("\n".join(json.dumps(messages(*chat)) for chat in CHATS[:6]), encoding="utf-8")
+    both = [next(chat for chat in CHATS if facade(chat).contradiction is said) for said in (True, False)]
+    file.write_text("\n".join(json.dumps(messages(*chat)) for chat in both), encoding="utf-8")
     tab = open_tab()
     tab.goto(url)
     tab.get_by_role("tab", name="A file of chats").click()
     tab.locator("#file input[type=file]").set_input_files(file)
     tab.locator("#run").click()
-    tab.wait_for_function("document.querySelector('#said textarea')?.value.startsWith('6 chats, 12 replies judged')")
-    consistent = tab.locator("#table td", has_text="No contradiction")
-    consistent.first.wait_for()
+    tab.wait_for_function("document.querySelector('#said textarea')?.value.startsWith('2 chats, 4 replies judged')")
+    cells = [tab.locator("#table").get_by_text(word, exact=True).locator("visible=true") for word in WORDS]
+    cells[1].first.wait_for()
     tab.get_by_role("radio", name="contradictions").click()
-    consistent.first.wait_for(state="detached")
-    tab.locator("#table td", has_text="Contradiction").first.wait_for()
+    cells[1].first.wait_for(state="detached")
+    cells[0].first.wait_for()
     with tab.expect_download() as download:
         tab.locator("#download").click()
-    assert len(Path(download.value.path()).read_text(encoding="utf-8").splitlines()) == 6
+    assert len(Path(download.value.path()).read_text(encoding="utf-8").splitlines()) == 2
 
 
 def test_the_page_of_the_metric_scores_its_example(open_tab, tmp_path):
