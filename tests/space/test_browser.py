@@ -136,7 +136,7 @@ def test_markup_is_shown_as_text_wherever_it_comes_from(open_tab, url, tmp_path)
 
 def test_a_file_is_judged_filtered_and_downloaded(open_tab, url, facade, tmp_path):
     file = tmp_path / "chats.jsonl"
-    both = [next(chat for chat in CHATS if facade(chat).contradiction is said) for said in (True, False)]
+    both = [next(chat for chat in CHATS if facade(chat[:2]).contradiction is said) for said in (True, False)]
     file.write_text("\n".join(json.dumps(messages(*chat)) for chat in both), encoding="utf-8")
     tab = open_tab()
     tab.goto(url)
