@@ -11,7 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from contradiction.errors import InputError
+from contradiction.errors import InputError, first_line, kind_of
 
 PAIRS, CHATS = "pairs", "chats"
 REPEATED_ID = "rows whose id stands in the split already, numbered"
@@ -163,12 +163,31 @@ def read_split(corpus: Corpus, source: str | Path | None, config: str | None, sp
     rows: list[Row] = []
     notes: Counter[str] = Counter()
     for file in files:
-        for found in chosen.read(file):
-            if isinstance(found, Note):
-                notes[found.text] += 1
-            else:
-                rows.append(found)
+        before = len(rows)
+        try:
+            for found in chosen.read(file):
+                if isinstance(found, Note):
+                    notes[found.text] += 1
+                else:
+                    _check(found, chosen)
+                    rows.append(found)
+        except InputError:
+            raise
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+            place = f"{file}: what follows row {len(rows) - before}"
+            raise InputError(f"{place} is not in the format of {corpus.title} ({first_line(error)})") from error
     return Split(_numbered(rows, notes), notes, files, [file.name for file in files if _is_changed(corpus, file)])
+
+
+def _check(row: Row, config: Config) -> None:
+    said = [text for message in row.messages for text in (message["role"], message["content"])]
+    for text in (row.id, row.premise, row.hypothesis, row.reply, *said):
+        if not isinstance(text, str):
+            raise ValueError(f"{kind_of(text)} where a text must be")
+    if row.label is not None and row.label not in config.labels:
+        raise ValueError(f"label {row.label!r}; allowed are {', '.join(config.labels)}")
+    if not all(index in range(len(row.messages)) for index in row.evidence or ()):
+        raise ValueError(f"evidence {list(row.evidence or ())} of {len(row.messages)} messages")
 
 
 def _numbered(rows: list[Row], notes: Counter[str]) -> list[Row]:
