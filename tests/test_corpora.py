@@ -275,6 +275,15 @@ def test_the_commands_list_show_and_build(run, copies, tmp_path):
     assert (code, "exists already" in err) == (2, True)
 
 
+def test_data_build_takes_a_corpus(run, copies, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, _, err = run("data", "build", "--corpus", "ocnli", "--source", copies / "ocnli")
+    assert code == 0, err
+    assert len(load_dataset("ocnli", split="validation")) == 1
+    code, _, err = run("data", "build", "--corpus", "ocnli", "--checklists")
+    assert (code, "--checklists" in err) == (2, True)
+
+
 def test_a_repo_for_training_takes_cnli_and_two_way_pairs(copies, tmp_path):
     train = [copies / "cnli" / "train.txt", copies / "decode" / "pairs.dev.jsonl"]
     dev = [copies / "xnli" / "dev.tsv", copies / "decode" / "test.jsonl"]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from contradiction.commands import corpora
 from contradiction.commands.common import DATA, say, show
 from contradiction.errors import InputError
 
@@ -56,8 +57,17 @@ def build(
         bool,
         typer.Option("--checklists", help="Also the checklists: test rows with turns added, and with turns removed."),
     ] = False,
+    corpus: Annotated[
+        str | None,
+        typer.Option(help="Another corpus, see `cdconv corpora`; --source is its folder or file, and it names --out."),
+    ] = None,
 ) -> None:
     """Builds the data repo that `load_dataset("cdconv", "4-class")` reads."""
+    if corpus:
+        if checklists:
+            raise InputError("--checklists are of CDConv; leave them out with --corpus")
+        corpora.build(corpus, Path(corpus) if out == Path(DATA) else out, Path(source) if source else None)
+        return
     from contradiction.data import build
     from contradiction.reports.tables import baseline_table
 
@@ -68,7 +78,7 @@ def build(
 
 
 @app.command("nli")
-def nli(
+def build_nli(
     train: Annotated[
         list[str],
         typer.Option(help="Corpora of the training split: files of OCNLI, CMNLI, XNLI, CNLI or DECODE, or ID:CONFIG."),
@@ -84,9 +94,9 @@ def nli(
     From the Hub: clue/clue:ocnli, clue/clue:cmnli, facebook/xnli:zh; by default its split of the same name, another as
     ID:CONFIG:SPLIT. Where $CDCONV_CORPORA is set, the name of a corpus of pairs does too: ocnli, cnli, decode.
     """
-    from contradiction.data.corpora import nli as corpora
+    from contradiction.data.corpora import nli
 
-    built = corpora.build(train, validation, out, exclude or [])
+    built = nli.build(train, validation, out, exclude or [])
     for note, count in built.notes.items():
         say(f"{count:,} {note}")
     if exclude:
