@@ -253,6 +253,13 @@ def test_a_corpus_that_is_not_here_is_one_clear_line(run, tmp_path):
     assert code == 2 and "decode_v0.1.zip" in err
 
 
+def test_a_corpus_of_chats_without_training_pairs_is_scored_by_a_model_alone(run, random_model):
+    code, out, err = run("corpora", "evaluate", "crossed", random_model("4-class"), "--split", "test", "--limit", 40)
+    assert code == 0, err
+    assert re.search(r"4-class +test +40 ", out), out
+    assert "no baselines" in err
+
+
 def test_baselines_can_be_left_out(run, copies, random_model):
     model = random_model("nli")
     code, out, err = run("corpora", "evaluate", "ocnli", model, "--no-baselines", "--folder", copies)
