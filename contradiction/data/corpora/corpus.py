@@ -174,8 +174,8 @@ def read_split(corpus: Corpus, source: str | Path | None, config: str | None, sp
         except InputError:
             raise
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-            place = f"{file}: what follows row {len(rows) - before}"
-            raise InputError(f"{place} is not in the format of {corpus.title} ({first_line(error)})") from error
+            where = f"{file}: what follows row {len(rows) - before}"
+            raise InputError(f"{where} is not in the format of {corpus.title} ({first_line(error)})") from error
     return Split(_numbered(rows, notes), notes, files, [file.name for file in files if _is_changed(corpus, file)])
 
 
