@@ -42,6 +42,7 @@ def corpora(context: typer.Context, folder: FolderOption = None) -> None:
 def show_corpus(name: NameArgument, folder: FolderOption = None) -> None:
     """Says what a corpus is, where to get the whole, and which files are read."""
     from contradiction.data.corpora import registry
+    from contradiction.data.corpora.corpus import local_splits
     from contradiction.io.tables import Table
 
     corpus = registry.find(name)
@@ -53,12 +54,15 @@ def show_corpus(name: NameArgument, folder: FolderOption = None) -> None:
     typer.echo("\n".join(f"{label:10}{text}" for label, text in facts))
     if corpus.about:
         typer.echo(f"\n{corpus.about}\n")
+    place = registry.local_copy(corpus, folder)
+    here = {(config.name, split) for config, split in local_splits(corpus, place)} if place else set()
     files = [
-        (config.name, config.shape, split, " or ".join(patterns), ", ".join(config.labels))
+        (config.name, config.shape, split, " or ".join(patterns), "yes" if (config.name, split) in here else "no")
         for config in corpus.configs
         for split, patterns in config.files.items()
     ]
-    show(Table("Files", ("config", "rows", "split", "file", "labels"), files, texts=5))
+    show(Table("Files", ("config", "form", "split", "file", "here"), files, texts=5))
+    show(Table("Labels", ("config", "labels"), [(each.name, ", ".join(each.labels)) for each in corpus.configs], 2))
     if corpus.checksums:
         show(Table("Known files", ("file", "SHA-256"), sorted(corpus.checksums.items()), texts=2))
 

@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     from datasets import Dataset, Features
 
 Splits = dict[tuple[str, str], Split]
+COLUMNS = {
+    "id": "unique within a split", "premise": "the earlier text", "hypothesis": "the later text, which is judged",
+    "messages": "role and content of each message before the reply", "reply": "the reply, which is judged",
+    "evidence": "indices of the messages that the reply contradicts; null where nobody marked them",
+    "source": "id of what the row was made from; rows of one source belong together",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -137,13 +143,21 @@ def _card(corpus: Corpus, files: Mapping[str, Mapping[str, str]], splits: Splits
             for index, (config, paths) in enumerate(files.items())
         }
     ).to_dataset_card_data(data)
+    first = next(iter(files))
     parts = [
         f"---\n{data.to_yaml()}\n---",
         f"# {corpus.title}",
         f"{corpus.origin}. The whole: {corpus.home}. Its licence: {corpus.licence}.",
         corpus.about,
-        f"Built by `cdconv corpora build {corpus.name}`.",
+        f'Built by `cdconv corpora build {corpus.name}`. Read it with `load_dataset(FOLDER, "{first}")`.',
         size_table(splits).markdown(),
+        *(_columns(corpus.config(config)) for config in files),
         "\n".join(f"- {note}" for note in notes_of(splits)),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _columns(config: Config) -> str:
+    meanings = COLUMNS | {"label": ", ".join(config.labels) + "; null where it is not published"}
+    rows = [(f"`{name}`", meanings.get(name, "as in the files of the authors")) for name in features_of(config)]
+    return f"Columns of `{config.name}`:\n\n" + Table("", ("column", "meaning"), rows, texts=2).markdown()

@@ -61,5 +61,6 @@ CORPUS = Corpus(
     ),
     checksums={"testsmall.jsonl": "cc7c258131e08005096f4a1bd9574a478687c64cb7d6d36b7eb52d9b825e1d3d"},
     about="The passages of a claim that is supported or refuted are its evidence. Those of a claim without enough "
-    "information are what the annotators were shown. A claim is verifiable if it states a fact about the world.",
+    "information are what the annotators were shown. A claim is verifiable if it states a fact about the world. "
+    "The licence is that of the authors' repository.",
 )
