@@ -79,7 +79,7 @@ def test_help_imports_nothing_heavy():
             "no-such.json: no such file; `cdconv evaluate MODEL --json no-such",
         ),
         (["baselines", "--data", "./no-such"], "./no-such: no such folder; `cdconv data build --out ./no-such"),
-        (["baselines", "--config", "nli"], "config 'nli' holds no conversations"),
+        (["baselines", "--config", "nli"], "config 'nli' has no conversations"),
         (["data", "nli", "--train", "no.json", "--validation", "no.json"], "no.json: no such file"),
         (["data", "build", "--source", "no.txt"], "no.txt: no such file"),
     ],

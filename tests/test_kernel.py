@@ -256,12 +256,15 @@ def test_what_is_damaged_is_one_line(fitted, tmp_path):
         (lambda: describe(labels=None), "names no labels"),
         (lambda: describe(labels=["a"]), "its labels are a"),
         (lambda: describe(encoders=[]), '"encoders": '),
-        (lambda: describe(ngrams=None), "damaged or not of one model"),
-        (lambda: save_file({"dual": arrays["dual"]}, broken / "kernel.safetensors"), "damaged or not of one model"),
+        (lambda: describe(ngrams=None), "damaged or do not belong together"),
+        (
+            lambda: save_file({"dual": arrays["dual"]}, broken / "kernel.safetensors"),
+            "damaged or do not belong together",
+        ),
         (lambda: rewrite(embeddings=arrays["embeddings"][1:]), r"embeddings of 2\d\d rows and of this encoder are"),
         (lambda: rewrite(mean=arrays["mean"][1:]), r"embeddings of 2\d\d rows and of this encoder are"),
         (lambda: rewrite(shares=arrays["shares"][1:]), "4 classes and weights for 4"),
-        (lambda: (broken / "kernel.safetensors").write_bytes(b"nothing"), "damaged or not of one model"),
+        (lambda: (broken / "kernel.safetensors").write_bytes(b"nothing"), "damaged or do not belong together"),
         (lambda: shutil.rmtree(broken / "encoder"), "neither a folder with an encoder"),
     ):
         damage()

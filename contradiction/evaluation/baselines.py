@@ -1,7 +1,7 @@
-"""Baselines that fine-tune no encoder: TF-IDF of a part of the conversation, and kernel ridge regression.
+"""Baselines without fine-tuning: TF-IDF of a part of the conversation, and kernel ridge regression.
 
-TF-IDF rows are artefact baselines. A detector that does not beat the reply alone, or the context alone *without* the
-reply, has learnt how the data was made and not what contradicts what.
+The TF-IDF models are artefact baselines. A detector that is not better than the reply alone, or the context alone
+*without* the reply, has learnt how the data was made, and not to compare the reply with the context.
 """
 
 from collections.abc import Container, Iterable, Iterator
@@ -24,7 +24,7 @@ from contradiction.training import leakage
 
 FEATURES = {"reply-only": "TF-IDF, reply only", "context-only": "TF-IDF, context only", "flatten": "TF-IDF, all"}
 KERNEL = "kernel ridge"
-NGRAMS = "n-grams"  # what kernel ridge regression is fitted to without an encoder
+NGRAMS = "n-grams"  # the features of kernel ridge regression without an encoder
 CONVERSATIONS = tuple(config for config in CONFIGS if config != "nli" and not config.startswith(NLI))
 VALIDATION = "validation"
 
@@ -47,7 +47,7 @@ def tfidf(
         config: for instance ``4-class``.
         split: the split to score.
         views: keys of ``FEATURES``.
-        train_ids: the ids of the training rows to fit to; by default all.
+        train_ids: the ids of the training rows; by default all.
         more: further entries of the evaluations.
 
     Raises:
@@ -84,11 +84,11 @@ def kernel_ridge(
     Args:
         data: the data repo.
         config: for instance ``4-class``.
-        embedder: an encoder that has not been trained on these rows; without one only n-grams are compared.
+        embedder: an encoder that was not trained on these rows; None uses only n-grams.
         split: the split to score.
 
     Raises:
-        InputError: there is no such config of conversations, or the encoder has seen the labels.
+        InputError: there is no such config of conversations, or the encoder was trained on these rows.
 
     Returns:
         The evaluation, with probabilities.
@@ -126,6 +126,6 @@ def kernel_ridge(
 
 
 def check_config(config: str) -> None:
-    """Raises InputError for a config that holds no conversations with a label."""
+    """Raises InputError for a config without labelled conversations."""
     if config not in CONVERSATIONS:
-        raise InputError(f"config {config!r} holds no conversations; there are {', '.join(CONVERSATIONS)}")
+        raise InputError(f"config {config!r} has no conversations; there are {', '.join(CONVERSATIONS)}")

@@ -1,4 +1,4 @@
-"""Compares methods: the mean over their seeds, and paired tests that are corrected for their number."""
+"""Compares methods: means over seeds, and paired tests with a correction for their number."""
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,11 +14,11 @@ class Run:
     """The predictions of one seed on one split, as class ids, with their metrics.
 
     Attributes:
-        seed: None where nothing is random.
-        ids: of the rows.
+        seed: the seed; None without randomness.
+        ids: the ids of the rows.
         references: class ids.
         predictions: class ids.
-        metrics: of these predictions, with intervals.
+        metrics: the metrics of the predictions, with intervals.
     """
 
     seed: int | None
@@ -30,19 +30,19 @@ class Run:
 
 @dataclass(frozen=True)
 class MethodRuns:
-    """One line of a table: a method, trained in one way, with one run for each seed.
+    """A row of a table: a method with one run for each seed.
 
     Attributes:
-        name: as shown.
-        method: for instance ``flatten``; of a baseline the view that it reads.
-        start: the checkpoint that it starts from; empty for a baseline.
+        name: the name in tables.
+        method: for instance ``flatten``; for a baseline its view.
+        start: the starting checkpoint; empty for a baseline.
         kind: ``trained``, ``merged`` (trained on four classes, its labels merged to two), ``zero-shot``, ``baseline``,
-            or ``shipped``, the detector that comes with the project.
-        runs: at least one.
-        planned: how many runs the table is to have.
-        bot: the bot whose rows alone it is trained on; empty for both.
-        rows: how many rows it is trained on; 0 where nothing is trained, or where that does not matter.
-        subset: which part of the rows these are, equal for methods of the same part; empty for all rows.
+            or ``shipped``, the detector of the repository.
+        runs: at least one run.
+        planned: the planned number of runs.
+        bot: the bot of the training rows; empty for both.
+        rows: the number of training rows; 0 without training, or where it does not matter.
+        subset: the part of the rows, equal for methods of the same part; empty for all rows.
     """
 
     name: str
@@ -56,7 +56,7 @@ class MethodRuns:
     subset: str = ""
 
     def values(self, figure: str, label: str | None = None) -> list[float]:
-        """A figure of each run, over all classes or of one class."""
+        """A figure of each run, over all classes or for one class."""
         sources = [run.metrics if label is None else run.metrics["per_class"][label] for run in self.runs]
         return [source[figure] for source in sources]
 
@@ -69,20 +69,20 @@ class MethodRuns:
         return stdev(self.values(figure, label)) if len(self.runs) > 1 else None
 
     def interval(self, figure: str) -> tuple[float, float]:
-        """From the lowest to the highest bound of the runs' bootstrap intervals."""
+        """The range from the lowest to the highest bound of the bootstrap intervals of the runs."""
         return _span(run.metrics["interval"][figure] for run in self.runs)
 
 
 @dataclass(frozen=True)
 class PairedTest:
-    """How much higher the macro-F1 of one method is than another's, seed by seed on the same rows.
+    """The difference of the macro-F1 of two methods, seed by seed on the same rows.
 
     Attributes:
-        name: of the one method.
-        against: the name of the other.
-        difference: the mean over the seeds that both have.
-        interval: from the lowest to the highest bound of these seeds' bootstrap intervals.
-        seeds: how many seeds both have.
+        name: the name of the method.
+        against: the name of its opponent.
+        difference: the mean over the seeds of both.
+        interval: from the lowest to the highest bound of the bootstrap intervals of these seeds.
+        seeds: the number of these seeds.
         p_value: see :func:`combined_p_value`.
         adjusted: the p-value after :func:`holm`.
     """
@@ -101,7 +101,7 @@ def run_of(result: Mapping[str, Any], *, rule: bool = False) -> Run:
 
     Args:
         result: the evaluation.
-        rule: take the labels of the decision rule. By default the most probable labels are taken, as in the paper.
+        rule: use the labels of the decision rule; by default the most probable labels, as in the paper.
     """
     recipe = (result.get("run") or {}).get("request", {}).get("recipe", {})
     seed = None if result.get("request") else recipe.get("seed")
@@ -110,19 +110,19 @@ def run_of(result: Mapping[str, Any], *, rule: bool = False) -> Run:
 
 
 def merged_run_of(result: Mapping[str, Any], *, rule: bool = False) -> Run:
-    """The same with its labels merged to two classes, as in the paper."""
+    """The run of an evaluation with labels merged to two classes, as in the paper."""
     task, run = task_of(result["config"]), run_of(result, rule=rule)
     references, predictions = ([merge_id(task, label) for label in ids] for ids in (run.references, run.predictions))
     return Run(run.seed, run.ids, references, predictions, run.metrics["two_class"])
 
 
 def single_run(result: Mapping[str, Any], run: Run, kind: str = "trained") -> MethodRuns:
-    """An evaluation as a method of one run. It has no seed, so that any two of them can be compared."""
+    """An evaluation as a method with one run. The run has no seed, so any two of them can be compared."""
     return MethodRuns(result["name"], "", "", kind, (replace(run, seed=None),), 1)
 
 
 def restricted(run: Run, ids: Container[int], config: str, bootstrap: int) -> Run:
-    """A run on the rows with these ids alone, with metrics of their own."""
+    """The part of a run with these row ids, with its own metrics."""
     places = [place for place, number in enumerate(run.ids) if number in ids]
     numbers, references, predictions = (
         [column[place] for place in places] for column in (run.ids, run.references, run.predictions)
@@ -133,15 +133,15 @@ def restricted(run: Run, ids: Container[int], config: str, bootstrap: int) -> Ru
 
 
 def paired_tests(pairs: Iterable[tuple[MethodRuns, MethodRuns]], task: str, bootstrap: int) -> list[PairedTest]:
-    """Tests each pair of methods that have runs of the same seed on the same rows.
+    """Tests pairs of methods with runs of the same seeds on the same rows.
 
     Args:
-        pairs: the method, and the one that it is compared with.
+        pairs: pairs of a method and its opponent.
         task: ``2-class`` or ``4-class``.
         bootstrap: resamples of each test.
 
     Returns:
-        The tests, corrected together by Holm's procedure.
+        The tests with p-values that are corrected by Holm's procedure.
     """
     tests = [test for method, against in pairs if (test := _paired_test(method, against, task, bootstrap))]
     adjusted = holm([test["p_value"] for test in tests])
@@ -176,11 +176,11 @@ def _span(intervals: Iterable[Sequence[float]]) -> tuple[float, float]:
 
 
 def combined_p_value(tests: Sequence[tuple[float, float]]) -> float:
-    """One two-sided p-value from the differences and the two-sided p-values of several seeds.
+    """Combines the differences and two-sided p-values of several seeds into one two-sided p-value.
 
-    In each direction it is K / k times the k-th smallest of the K one-sided p-values, where k is more than half of K;
-    the result is twice the smaller of the two. So most seeds must agree, also on the direction. The seeds are tested on
-    the same rows and so depend on each other; the rule holds for any dependence (Rüger, 1978, *Das maximale
+    In each direction it takes K / k times the k-th smallest of the K one-sided p-values, with k above half of K, and
+    returns twice the smaller of the two. So most seeds must agree, also on the direction. The tests of seeds on the
+    same rows depend on each other; the rule is valid for any dependence (Rüger, 1978, *Das maximale
     Signifikanzniveau des Tests: "Lehne H0 ab, wenn k unter n gegebenen Tests zur Ablehnung führen"*, Metrika 25). A
     single seed keeps its p-value.
     """
@@ -193,7 +193,7 @@ def combined_p_value(tests: Sequence[tuple[float, float]]) -> float:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """The p-values after Holm's correction for their number, in the order given.
+    """The p-values after Holm's correction for their number, in the same order.
 
     An adjusted value is at or below a level exactly where the procedure rejects at that level (Holm, 1979, *A simple
     sequentially rejective multiple test procedure*, Scandinavian Journal of Statistics 6).

@@ -1,4 +1,4 @@
-"""Kernel ridge regression on conversations, by embeddings and n-grams of their utterances."""
+"""Kernel ridge regression on conversations, from embeddings and n-grams of their utterances."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -14,7 +14,7 @@ from contradiction.methods.ngrams import vectorizer
 FILE = "kernel.json"
 ARRAYS = "kernel.safetensors"
 
-# Chosen on the validation splits of 4-class and 4-class-grouped. The reply counts most, and the first turn least.
+# Chosen on the validation splits of 4-class and 4-class-grouped. The reply has the highest weight, u1 the lowest.
 WEIGHTS: Mapping[str, float] = {"u1": 0.5, "b2": 2.0}  # the other utterances have 1
 GAMMA = 0.3
 RIDGE = 1.5
@@ -23,18 +23,18 @@ MAX_ROWS = 30_000  # each matrix of the kernel then takes 3.6 GB
 
 
 class KernelRegression:
-    """Kernel ridge regression from conversations to the indicators of their labels, in the manner of scikit-learn.
+    """Kernel ridge regression from conversations to indicators of their labels, with the interface of scikit-learn.
 
-    Two conversations are similar where all their utterances are. The kernel is the sum of two Gaussians: of the
-    weighted distances between the embeddings of utterances, and of those between TF-IDF vectors of their n-grams. The
+    Two conversations are similar where all their utterances are similar. The kernel is the sum of two Gaussians: one of
+    weighted distances between embeddings of utterances, one of those between TF-IDF vectors of their n-grams. The
     regression of a label's indicator estimates the probability of the label (Hastie et al., 2009, *The Elements of
-    Statistical Learning*, section 4.2); values below ``MIN_PROBABILITY`` are raised to it. An utterance without words
-    is similar to no other. Fitting is deterministic, to the last bits for one number of threads. It takes a few
-    matrices of n * n numbers for n rows, and the time to solve n linear equations.
+    Statistical Learning*, section 4.2); values below ``MIN_PROBABILITY`` are raised to it. A blank utterance is similar
+    to no other. Fitting is exactly deterministic for one number of threads. For n rows it needs a few matrices of
+    n * n numbers, and the time to solve n linear equations.
 
     Args:
-        columns: the utterances that are read.
-        embed: a function from texts to vectors, shape (texts, hidden); without it only n-grams are compared.
+        columns: the utterances to read.
+        embed: a function from texts to vectors, shape (texts, hidden); None uses only n-grams.
     """
 
     classes_: np.ndarray
@@ -47,7 +47,7 @@ class KernelRegression:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The utterances that are read."""
+        """The utterances that the model reads."""
         return tuple(self._weights)
 
     def fit(self, rows: Sequence[Mapping[str, Any]], labels: Sequence[int]) -> Self:
@@ -64,8 +64,8 @@ class KernelRegression:
 
         if len(rows) > MAX_ROWS:
             raise InputError(
-                f"kernel ridge regression: {len(rows):,} rows, and it compares all pairs; fit it to a share of the "
-                f"rows, {MAX_ROWS:,} at most"
+                f"kernel ridge regression: {len(rows):,} rows are too many, because it compares all pairs; fit it to a "
+                f"fraction of them, at most {MAX_ROWS:,}"
             )
         for column, words in self._vectorizers.items():
             words.fit(_texts(rows, column))
@@ -73,24 +73,24 @@ class KernelRegression:
         self._fitted = self._features(rows)
         self.classes_ = np.unique(labels)
         indicators = (np.asarray(labels)[:, None] == self.classes_).astype(np.float32)
-        self._shares = indicators.mean(axis=0)
+        self._priors = indicators.mean(axis=0)
         ridge = KernelRidge(alpha=RIDGE, kernel="precomputed")
-        self._dual = ridge.fit(self._kernel(self._fitted), indicators - self._shares).dual_coef_
+        self._dual = ridge.fit(self._kernel(self._fitted), indicators - self._priors).dual_coef_
         return self
 
     def predict_proba(self, rows: Sequence[Mapping[str, Any]]) -> np.ndarray:
         """The probability of each class, shape (rows, classes)."""
-        estimates = self._kernel(self._features(rows)) @ self._dual + self._shares
+        estimates = self._kernel(self._features(rows)) @ self._dual + self._priors
         raised = np.maximum(estimates, MIN_PROBABILITY)
         return raised / raised.sum(axis=1, keepdims=True)
 
     def save(self, folder: str | Path) -> None:
-        """Writes what was fitted into a folder, without the texts of the rows and without the encoder."""
+        """Writes the fitted model into a folder, without the texts of the rows and without the encoder."""
         from safetensors.numpy import save_file
 
         words = self._fitted[0]
         arrays = {
-            "shares": self._shares, "dual": self._dual,
+            "shares": self._priors, "dual": self._dual,
             "words.data": words.data, "words.indices": words.indices, "words.indptr": words.indptr,
             **{f"idf.{column}": words.idf_ for column, words in self._vectorizers.items()},
             **({"mean": self._mean, "embeddings": self._fitted[1]} if self._embed else {}),
@@ -106,7 +106,7 @@ class KernelRegression:
 
         Args:
             folder: the folder.
-            embed: the same as when the model was fitted.
+            embed: the embedder of the fit.
 
         Raises:
             InputError: a file is missing or damaged, or scikit-learn is not installed (the demo page has none).
@@ -118,7 +118,7 @@ class KernelRegression:
             import sklearn  # noqa: F401  # for the n-grams
             from scipy import sparse
         except ImportError:
-            raise InputError(f"{folder}: needs scikit-learn; `pip install scikit-learn` brings it") from None
+            raise InputError(f"{folder}: needs scikit-learn; `pip install scikit-learn` installs it") from None
         try:
             values = read_json(Path(folder) / FILE)
             arrays = load_file(Path(folder) / ARRAYS)
@@ -135,18 +135,20 @@ class KernelRegression:
             if embed:
                 model._mean = arrays["mean"].astype(np.float32)
                 model._fitted.append(arrays["embeddings"].astype(np.float32))
-            model._shares, model._dual = (arrays[name].astype(np.float32) for name in ("shares", "dual"))
+            model._priors, model._dual = (arrays[name].astype(np.float32) for name in ("shares", "dual"))
             model._check_shapes()
         except InputError:
             raise
         except (KeyError, TypeError, ValueError, AttributeError, OSError, SafetensorError) as error:
-            raise InputError(f"{folder}: its {FILE} and {ARRAYS} are damaged or not of one model ({error})") from error
+            raise InputError(
+                f"{folder}: its {FILE} and {ARRAYS} are damaged or do not belong together ({error})"
+            ) from error
         return model
 
     def _check_shapes(self) -> None:
-        """Raises ValueError where arrays do not fit each other, or the embeddings those of the embedder."""
+        """Raises ValueError where the shapes of arrays do not fit each other, or the embedder."""
         rows, classes = self._dual.shape
-        if classes != len(self.classes_) or self._shares.shape != (classes,):
+        if classes != len(self.classes_) or self._priors.shape != (classes,):
             raise ValueError(f"{len(self.classes_)} classes and weights for {classes}")
         if self._embed:
             hidden = self._embed(["你好"]).shape[1]
@@ -155,13 +157,13 @@ class KernelRegression:
                 raise ValueError(f"embeddings of {rows} rows and of this encoder are {shape}")
 
     def _mean_embedding(self, rows: Sequence[Mapping[str, Any]]) -> Any:
-        """The mean vector: those of a sentence encoder all point the same way, and texts differ from it."""
+        """The mean embedding. All embeddings of a sentence encoder have a similar direction, so it is subtracted."""
         if not self._embed:
             return None
         return np.mean([self._embed(_texts(rows, column)).mean(axis=0) for column in self._weights], axis=0)
 
     def _features(self, rows: Sequence[Mapping[str, Any]]) -> list[Any]:
-        """Vectors of n-grams, and of embeddings, whose inner products are weighted sums of cosines of utterances."""
+        """N-gram vectors and embeddings whose inner products are weighted sums of the cosines of utterances."""
         from scipy import sparse
 
         words, embeddings = [], []
@@ -177,7 +179,7 @@ class KernelRegression:
         return [*features, np.hstack(embeddings)] if embeddings else features
 
     def _kernel(self, features: Sequence[Any]) -> np.ndarray:
-        """The kernel between rows and those fitted to, shape (rows, fitted rows)."""
+        """The kernel between rows and the fitted rows, shape (rows, fitted rows)."""
         total = sum(self._weights.values())
         products = [one @ other.T for one, other in zip(features, self._fitted, strict=True)]
         products[0] = products[0].toarray()

@@ -1,4 +1,4 @@
-"""A linear model of character n-grams, utterance by utterance: a baseline that understands nothing."""
+"""A linear model of character n-grams of each utterance: a baseline without understanding."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -9,22 +9,22 @@ if TYPE_CHECKING:
 
 
 def vectorizer(**options: Any) -> "TfidfVectorizer":
-    """TF-IDF of character 1- to 3-grams, not fitted yet; scikit-learn's defaults otherwise."""
+    """An unfitted TF-IDF vectorizer of character 1- to 3-grams, otherwise with scikit-learn's defaults."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     return TfidfVectorizer(analyzer="char", ngram_range=(1, 3), **options)
 
 
 def linear_model(columns: Sequence[str], *, class_weight: str | None = None) -> "Pipeline":
-    """TF-IDF of character 1- to 3-grams with logistic regression, not fitted yet; it reads rows of a split.
+    """An unfitted model of rows: TF-IDF of character 1- to 3-grams with logistic regression.
 
-    The n-grams of each utterance are separate features, so that the same words by the user and by the bot are two
-    things. On validation that is better than one text of all utterances. Deterministic.
+    The n-grams of each utterance are separate features, so the same word of the user and of the bot are two features.
+    This is better on validation than one text of all utterances. The model is deterministic.
 
     Args:
-        columns: the utterances that are read.
-        class_weight: ``balanced`` raises rare classes, so that the most probable labels have a fair macro-F1. By
-            default a label is on average as probable as it is frequent.
+        columns: the utterances to read.
+        class_weight: ``balanced`` raises the probabilities of rare classes, for a good macro-F1 of the most probable
+            labels. By default the mean probability of a label is its frequency.
     """
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline, make_union

@@ -1,4 +1,4 @@
-"""A plot of methods with their intervals, one panel for each config: the data of a panel, and how it is drawn."""
+"""Plots of methods with their intervals, one panel for each config."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# What the paper reports: test macro-F1 on the official split.
+# The test macro-F1 of the paper on the official split.
 PAPER = {"2-class": ("paper: hierarchical", 0.781), "4-class": ("paper: hierarchical", 0.593)}
-# From Okabe and Ito's palette, which colour-blind people can tell apart.
+# From the palette of Okabe and Ito for colour-blind readers.
 COLOURS = {
     "shipped": "#CC79A7",
     "trained": "#0072B2",
@@ -35,16 +35,16 @@ MEANINGS: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Panel:
-    """What is reported on one config, or on one bot's replies in it.
+    """The results on a config, or on the replies of one bot in it.
 
     Attributes:
-        config: the config that is predicted, on its test split.
-        bot: the bot whose replies the rows are; empty for both.
-        n: how many rows.
+        config: the predicted config; the rows are its test split.
+        bot: the bot of the replies; empty for both.
+        n: the number of rows.
         methods: the methods.
-        baselines: the artefact baselines on the same rows.
+        baselines: the baselines on the same rows.
         tests: the paired tests between methods.
-        paper: the name and macro-F1 of the paper's best method, where the rows are the paper's.
+        paper: the name and macro-F1 of the paper's best method, where the rows are those of the paper.
     """
 
     config: str
@@ -57,12 +57,12 @@ class Panel:
 
     @property
     def title(self) -> str:
-        """The rows, and how many there are."""
+        """The title: the rows and their number."""
         return f"{self.config}, test split{f', replies of {self.bot}' if self.bot else ''}, n = {self.n:,}"
 
 
 def draw_panel(axes: "Axes", panel: Panel) -> None:
-    """Draws a line for each method: its name, the mean over its runs as a dot, and their intervals as a bar."""
+    """Draws a row for each method: its name, the mean over its runs as a dot, and their intervals as a bar."""
     methods = (*panel.methods, *panel.baselines)
     for height, method in enumerate(reversed(methods)):
         colour = COLOURS[method.kind]
@@ -71,7 +71,7 @@ def draw_panel(axes: "Axes", panel: Panel) -> None:
         mean = 100 * method.mean("macro_f1")
         axes.plot((low, high), (height, height), color=colour, linewidth=2.2, solid_capstyle="round")
         if len(values) > 1:
-            # Below the bar, so that neither hides the other.
+            # Below the bar, so that both are visible.
             axes.plot(values, [height - 0.24] * len(values), "o", markersize=4, fillstyle="none", color=colour)
         axes.plot(mean, height, "o", markersize=8, color=colour, markeredgecolor="white", zorder=4)
         axes.text(1.01, height, f"{mean:.1f}", transform=axes.get_yaxis_transform(), va="center", fontsize=9.5)
@@ -93,9 +93,9 @@ def draw_legend(figure: "Figure", panels: Sequence[Panel], meanings: Mapping[str
     """Draws a legend of the colours and marks below the panels.
 
     Args:
-        figure: the figure that the panels were drawn on.
-        panels: what was drawn.
-        meanings: what each kind of method is, in the order of the legend.
+        figure: the figure of the panels.
+        panels: the panels.
+        meanings: the meaning of each kind of method, in the order of the legend.
     """
     from matplotlib.lines import Line2D
 
