@@ -234,7 +234,7 @@ def test_more_rows_than_can_be_compared_are_one_line(run, recipe_file, sample_re
     monkeypatch.setattr(kernel_regression, "MAX_ROWS", 50)
     code, _, err = run("train", recipe_file, "--data", sample_repo, "--out", tmp_path / "it")
     assert code == 2
-    assert "fit it to a share of the rows, 50 at most" in err.splitlines()[-1]
+    assert "fit it to a fraction of them, at most 50" in err.splitlines()[-1]
     assert not [*tmp_path.iterdir()]
 
 
