@@ -160,7 +160,7 @@ def test_what_cannot_be_asked_together_is_one_line(run, random_model, repo, samp
         (["--data", repo, "--config", "4-class-a2t"], "holds chats of several turns; `cdconv evaluate --evidence`"),
         (["--data", repo, "--evidence", "--config", "4-class-rct"], "is scored on 4-class-a2t, 4-class-a2t-grouped"),
         (["--data", repo, "--evidence", "--split", "validation"], "split 'validation'; the checklists are"),
-        (["--data", repo, "--evidence", "--settings"], "ask one at a time"),
+        (["--data", repo, "--evidence", "--settings"], "cannot be used together"),
         (["--data", repo, "--evidence", "--windowing", "all-at-once"], "windowing 'all-at-once'; allowed are windowed"),
         (["--data", repo, "--limit", "10"], "go with --evidence"),
         (["--data", repo, "--results", repo], "--results goes with --settings"),

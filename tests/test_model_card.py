@@ -255,6 +255,7 @@ def test_a_detector_that_cannot_read_the_example_gets_a_card_without_an_answer(q
         token if token.startswith("[") else f"word{index}": index for token, index in vocabulary.items()
     }
     (folder / "tokenizer.json").write_text(json.dumps(words), encoding="utf-8")
+    (folder / "SHA256SUMS").unlink()  # of the tokenizer before
     assert ContradictionDetector.from_pretrained(folder)(card_example.CHAT).label is None
     card = str(model_card.model_card(folder))
     assert "from_pretrained(" in card

@@ -177,7 +177,7 @@ def check_sources(recipe: "Recipe", data_name: str) -> None:
             if recipe.data.bot and training.bot != recipe.data.bot:
                 raise InputError(
                     f"{source} replies of {training.bot or 'both bots'}, and the recipe reads "
-                    f" those of {recipe.data.bot} alone; take one that was trained on those, or not on CDConv"
+                    f"those of {recipe.data.bot} alone; take one that was trained on those, or not on CDConv"
                 )
             if wanted < 1 and training.train_fraction > wanted:
                 raise InputError(
