@@ -11,8 +11,8 @@ from contradiction import ContradictionDetector, page, paths
 from contradiction.io import files
 
 FOLDER = Path(__file__).with_name("images")
-DESKTOP, PHONE = {"width": 1180, "height": 1180}, {"width": 390, "height": 844}
-CHAT = "你会开车吗？"  # the example that is shown, by its first line
+DESKTOP, PHONE = {"width": 1180, "height": 1300}, {"width": 390, "height": 844}
+CHAT = "你有对象吗？"  # the example that is shown, by its first line
 # Name -> language of the browser, its size, the colours, and the number of the tab.
 PICTURES: dict[str, tuple[str, dict[str, int], str, int]] = {
     "page.png": ("en-US", DESKTOP, "light", 0),
@@ -46,7 +46,7 @@ def take(browser: Any, url: str, path: Path, locale: str, size: dict[str, int], 
     else:
         tab.get_by_role("button", name=CHAT, exact=True).click()
         tab.locator(".cd-messages[aria-busy=false] li").nth(9).wait_for()
-        tab.locator(".cd-messages").evaluate("list => list.scrollTo(0, list.scrollHeight)")
+        tab.locator(".cd-messages").evaluate("list => list.scrollTo(0, 0)")
     tab.wait_for_timeout(1500)  # until fonts and plots are there
     with files.new_file(path) as partial:
         tab.screenshot(path=partial, type="png")
