@@ -43,6 +43,7 @@ def test_what_a_folder_says_of_itself_comes_before_the_recipe(name, value, found
 
 def test_a_hub_id_is_its_own_origin_and_random_weights_have_none():
     assert record.base_model_of_recipe(recipe(OTHER, base_model=E5)) == OTHER
+    assert record.base_model_of_recipe(recipe(f"{OTHER}@v1")) == OTHER
     assert record.base_model_of_recipe(load_recipe("tiny")) is None
 
 

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from contradiction.errors import InputError
 from contradiction.io.files import read_json, write_json
-from contradiction.io.hub import HubUnavailableError, fetch_file
+from contradiction.io.hub import HubUnavailableError, fetch_file, split_revision
 from contradiction.training.recipe import Recipe, describe
 from contradiction.training.recipe_files import RecordedRecipe, recorded_recipe, upgraded
 
@@ -212,5 +212,5 @@ def base_model_of_run(run: Mapping[str, Any]) -> str | None:
 def _hub_id(backbone: str | None) -> str | None:
     # For a folder, a record has its name and digest; older records have its path.
     if backbone and backbone.count("/") == 1 and not backbone.startswith(".") and not Path(backbone).exists():
-        return backbone
+        return split_revision(backbone)[0]
     return None
