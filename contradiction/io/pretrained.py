@@ -121,7 +121,8 @@ def check_vocabulary(name: str, model: "PreTrainedModel", tokenizer: "PreTrained
     if len(vocabulary) <= len(tokenizer.all_special_tokens):
         raise InputError(f"{name}: has no tokenizer, or one without a vocabulary")
     try:
-        rows = int(model.get_input_embeddings().weight.shape[0])
+        embeddings: Any = model.get_input_embeddings()
+        rows = len(embeddings.weight)
     except (AttributeError, NotImplementedError):  # a model without a table of embeddings
         return
     if (highest := max(vocabulary.values())) >= rows:
