@@ -71,12 +71,19 @@ def check_entries(entries):
             assert "\n" not in entry.error
 
 
+def array_of(items):
+    array = np.empty(len(items), dtype=object)
+    for index, item in enumerate(items):
+        array[index] = item
+    return array
+
+
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9) | st.builds(lambda: 10**5000),
     lambda inner: (
         st.lists(inner, max_size=4)
         | st.dictionaries(st.sampled_from(["role", "content", "type", "text", "tool_calls", "messages", "x"]), inner)
-        | st.builds(lambda items: np.array(items, dtype=object), st.lists(inner, max_size=3))
+        | st.builds(array_of, st.lists(inner, max_size=3))
     ),
     max_leaves=12,
 )
