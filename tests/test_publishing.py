@@ -144,7 +144,7 @@ def test_the_space_holds_the_page_and_the_library_and_nothing_else():
         "contradiction/data/sample.jsonl",
     } < names
     page = {path.name for path in paths.SPACE.iterdir() if path.is_file()}
-    assert {name.partition("/")[0] for name in names} == {*page, "contradiction"}
+    assert {name.partition("/")[0] for name in names} == {*page, "analysis", "contradiction"}
     assert not any(name.startswith("tests/") or "/test_" in name or "__pycache__" in name for name in names)
     # The packages within it, and what is no Python.
     assert {"contradiction/commands/detect.py", "contradiction/training/loop.py"} < names
