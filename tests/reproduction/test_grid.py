@@ -154,7 +154,7 @@ def test_what_another_run_left_is_never_overwritten(grid, run, options):
     assert "belongs to another recipe or other data; remove it, or name another --out" in err
     code, _, err = run("table4", *options, "--seeds", "23", "--no-resume", "--out", grid)
     assert code == 2
-    assert "holds sentence-pair-4-class-tiny-seed23 already" in err
+    assert "has sentence-pair-4-class-tiny-seed23 already" in err
     assert times(grid) == before
 
 
