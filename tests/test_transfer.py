@@ -111,13 +111,13 @@ def test_training_reads_it_after_the_rows_and_counts_their_classes_alone(
     run = read_json(folder / "run.json")
     assert run["request"]["recipe"]["distillation"]["transfer_per_row"] == 1
     card = model_card(folder).text
-    assert "- transfer set: for each training row 1 more without a label" in card
+    assert "- transfer set: 1 unlabelled conversation for each training row" in card
 
 
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"transfer_per_row": 1}, "no labels; name the teachers"),
+        ({"transfer_per_row": 1}, "rows without labels; name teachers"),
         ({"transfer_per_row": -1, "teachers": ["x"]}, "greater than or equal to 0"),
         (
             {"transfer_per_row": 1, "teachers": ["x"], "view": "nli", "config": "nli"},
