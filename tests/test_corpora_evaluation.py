@@ -2,16 +2,18 @@
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, f1_score, label_ranking_average_precision_score, roc_auc_score
 
+from contradiction.data.corpora import registry
 from contradiction.data.corpora.corpus import Row
 from contradiction.errors import InputError
 from contradiction.evaluation.corpora import artefacts, claims, nli, selection, structured
 from contradiction.evaluation.corpora.pair_scorers import NgramPairs, model_scorer, pair_row
-from contradiction.evaluation.corpora.report import spread
+from contradiction.evaluation.corpora.report import Request, spread
 from contradiction.methods.loading import load_classifier
 
 NLI = ("entailment", "neutral", "contradiction")
@@ -50,6 +52,15 @@ def test_label_and_evidence_are_scored_as_counted_by_hand():
     assert (found["evidence_precision"], found["evidence_recall"]) == (pytest.approx(2 / 3), pytest.approx(2 / 3))
     assert found["strict_accuracy"] == pytest.approx(3 / 6)  # a, d, f
     assert found["auc"] == pytest.approx(roc_auc_score([1, 1, 1, 0, 0, 0], [0.9, 0.9, 0.3, 0.3, 0.9, 0.0]))
+
+
+def test_a_higher_threshold_calls_fewer(monkeypatch, copies):
+    monkeypatch.setattr(
+        structured, "baselines", lambda train, characters: {"fixed": lambda rows: np.full(len(rows), 0.7)}
+    )
+    request = Request(registry.find("decode"), copies / "decode")
+    low, high = (structured.evaluate(replace(request, threshold=each)).figures for each in (0.5, 0.8))
+    assert low["fixed/validation"]["recall"] == 1 and high["fixed/validation"]["recall"] == 0
 
 
 def test_evidence_that_nobody_marked_is_not_scored():

@@ -114,6 +114,10 @@ def evaluate(
     baselines: Annotated[
         bool, typer.Option("--baselines/--no-baselines", help="Whether baselines are fitted to the training split.")
     ] = True,
+    threshold: Annotated[
+        float,
+        typer.Option(min=0, max=1, help="In chats: the probability above which a reply is called a contradiction."),
+    ] = 0.5,
     json: Annotated[Path | None, typer.Option(help="Also write the figures to this file.")] = None,
     folder: FolderOption = None,
 ) -> None:
@@ -139,7 +143,7 @@ def evaluate(
         task = bar.add_task("", total=None)
         report = run(
             Request(
-                corpus, place, config, split, classifier, limit, baselines,
+                corpus, place, config, split, classifier, limit, baselines, threshold,
                 on_batch=lambda done: bar.advance(task, done),
             )
         )  # fmt: skip

@@ -27,6 +27,7 @@ class Request:
         classifier: the model; None for the baselines alone.
         limit: rows of each split at most, spread evenly, all rows of a source together; None for all.
         baselines: whether baselines are fitted, which takes a minute or two on the larger corpora.
+        threshold: a reply is called a contradiction above it, and a message evidence.
         on_batch: called with the number of rows done, after each forward pass.
     """
 
@@ -37,6 +38,7 @@ class Request:
     classifier: "Classifier | None" = None
     limit: int | None = None
     baselines: bool = True
+    threshold: float = 0.5
     on_batch: OnBatch | None = None
 
     @property

@@ -179,9 +179,9 @@ def evaluate(request: Request) -> Report:
     for split, rows in request.test_rows().items():
         for name, scorer in scorers.items():
             judged = judge(scorer, rows)
-            results[name, split] = report.figures[f"{name}/{split}"] = figures(judged)
+            results[name, split] = report.figures[f"{name}/{split}"] = figures(judged, request.threshold)
             if any(row.extra.get("bot") for row in rows):
-                counted = report.figures[f"{name}/{split}"]["by_bot"] = by_bot(judged)
+                counted = report.figures[f"{name}/{split}"]["by_bot"] = by_bot(judged, request.threshold)
                 bots.append(bot_table(name, counted))
         silent = sum(not _own(row) for row in rows)
         if silent:
