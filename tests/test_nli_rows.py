@@ -1,7 +1,10 @@
 """Pairs of NLI that are read beside the rows, as conversations."""
 
+import json
+
 import numpy as np
 import pytest
+from transformers import AutoTokenizer
 
 from contradiction.data.corpora import nli
 from contradiction.data.splits import load_split
@@ -11,7 +14,7 @@ from contradiction.training import record
 from contradiction.training.augmentation import nli_rows, training_rows
 from contradiction.training.loaders import encode_rows
 from contradiction.training.loop import train
-from contradiction.training.losses import SOFT
+from contradiction.training.losses import ALLOWED, SOFT, UNLABELLED
 from contradiction.training.recipe import Recipe
 from contradiction.training.recipe_files import load_recipe, require_folders
 
@@ -87,7 +90,7 @@ def test_training_reads_them_and_its_record_and_card_say_which(sample_repo, pair
     kept = record.read(folder)["request"]["recipe"]["augmentation"]
     assert kept["nli"].startswith("nli@") and kept["nli_pairs_per_row"] == 1
     card = model_card(folder).text
-    assert "- NLI beside the rows: for each training row 1 of the pairs in `nli`" in card
+    assert "1 pair of `nli` for each training row" in card
     assert "cdconv train run.json --nli FOLDER" in card
     again = load_recipe(folder)
     with pytest.raises(InputError, match="read pairs of nli@.*; name it by --nli"):
@@ -110,3 +113,20 @@ def test_only_a_detector_of_contradictions_reads_them(values):
 def test_pairs_that_are_not_there_are_said_to_be_and_how_to_build_them(rows):
     with pytest.raises(InputError, match="no such folder; `cdconv data nli --out no-such-pairs` builds it"):
         training_rows(rows, RECIPE.with_changes(nli="no-such-pairs"))
+
+
+def test_a_pair_of_which_only_the_contradiction_is_known_is_learnt_as_such(rows, tmp_path, encoder):
+    lines = [{"earlier": f"I have {n} cats.", "last": f"I have no cats at all, {n}.", "label": n % 2} for n in range(6)]
+    (tmp_path / "pairs.train.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    (tmp_path / "held_out.tsv").write_text("premise\thypo\tlabel\n他在跑\t他在动\tentailment\n", encoding="utf-8")
+    nli.build([tmp_path / "pairs.train.jsonl"], [tmp_path / "held_out.tsv"], tmp_path / "nli")
+    pairs = load_split(tmp_path / "nli", "nli", "train")
+    recipe = Recipe.of(name="trial", view="nli", config="nli", backbone=str(encoder))
+    examples = encode_rows(pairs, recipe, AutoTokenizer.from_pretrained(encoder))
+    assert {example["labels"] for example in examples} == {UNLABELLED}
+    contradicts = [line["label"] == 1 for line in lines]
+    assert [example[ALLOWED] for example in examples] == [[not flag, not flag, flag] for flag in contradicts]
+    conversations = nli_rows(rows.select(range(6)), pairs, 1, 23)
+    history = rows.features["label"].str2int("history")
+    by_text = {line["last"]: line["label"] == 1 for line in lines}
+    assert all((row["label"] == history) == by_text[row["b2"]] for row in conversations)

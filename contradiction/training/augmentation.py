@@ -163,7 +163,10 @@ def _contradicts(pairs: "Dataset") -> list[bool]:
     contradiction = pairs.features["label"].str2int(CONTRADICTION)
     labels = pairs["label"]
     flags = pairs["contradiction"] if "contradiction" in pairs.column_names else [None] * len(labels)
-    return [flag if label is None else label == contradiction for label, flag in zip(labels, flags, strict=True)]
+    return [
+        label == contradiction if label is not None and label >= 0 else bool(flag)
+        for label, flag in zip(labels, flags, strict=True)
+    ]
 
 
 CONTEXTS_PER_CHUNK = 256

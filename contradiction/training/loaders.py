@@ -127,9 +127,9 @@ def encode_rows(
     labels = rows["label"]
     if recipe.data.target:
         target = rows.features["label"].str2int(recipe.data.target)
-        labels = [None if label is None else int(label == target) for label in labels]
+        labels = [label if label is None or label < 0 else int(label == target) for label in labels]
     examples = [
-        {**tokens, "labels": UNLABELLED if label is None else label, "id": number}
+        {**tokens, "labels": UNLABELLED if label is None or label < 0 else label, "id": number}
         for tokens, label, number in zip(encoded, labels, rows["id"], strict=True)
     ]
     if "contradiction" in rows.column_names:

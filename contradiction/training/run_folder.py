@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from safetensors import SafetensorError
 
+from contradiction.data.corpora.crossed import digest
 from contradiction.data.splits import fingerprint, load_split, name_of
 from contradiction.errors import InputError
 from contradiction.io import files
@@ -56,6 +57,8 @@ def request(recipe: Recipe, data: str | Path, rows: "Mapping[str, Dataset] | Non
             values["augmentation"]["nli"] = f"{folder.resolve().name}@{pairs[:12]}"
         else:  # the content of a Hub repo may change, so the request has its fingerprint too
             fingerprints = {"nli": pairs}
+    if recipe.augmentation.crossed:
+        fingerprints["crossed"] = digest("train")
     name = name_of(data)
     leakage.check_sources(recipe, name)
     return {"recipe": values, "data": fingerprint(*rows.values()), "data_name": name, **fingerprints}

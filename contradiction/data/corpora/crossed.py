@@ -8,6 +8,7 @@ The batches lie in ``contradiction/data/crossed``, one file a batch, and are rel
 """
 
 import csv
+import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -197,6 +198,15 @@ def read(split: str, folder: str | Path = FOLDER) -> list[Quadruple | Pair]:
         raise InputError(f"split {split!r}; there are {', '.join(SPLITS)}")
     chosen = [batch.name for batch in batches(folder).values() if batch.split == split]
     return [item for name in chosen for item in read_batch(Path(folder) / f"{name}.jsonl")]
+
+
+def digest(split: str, folder: str | Path = FOLDER) -> str:
+    """A digest of the batches of one split: equal exactly for equal content."""
+    names = [batch.name for batch in batches(folder).values() if batch.split == split]
+    content = hashlib.sha256()
+    for name in names:
+        content.update((Path(folder) / f"{name}.jsonl").read_bytes())
+    return content.hexdigest()[:16]
 
 
 def read_batch(path: str | Path) -> list[Quadruple | Pair]:
