@@ -286,7 +286,7 @@ def test_a_checkpoint_that_is_none_of_ours_is_loaded_offline_as_it_lies_in_the_c
     done = run(hub, tmp_path, asked + loaded(view="flatten"), HF_HUB_OFFLINE="1")
     assert json.loads(done.stdout.splitlines()[-1]) == {}
     [line] = [line for line in done.stderr.splitlines() if "user/tiny" in line]
-    assert "cannot be asked for its record" in line
+    assert "its record cannot be fetched" in line
 
 
 def test_a_name_of_which_nothing_is_in_the_cache_is_no_model_offline(client):

@@ -140,7 +140,7 @@ def _from_sharegpt(message: Mapping[str, Any], where: str) -> Mapping[str, Any]:
 
 
 def _list_names(names: Collection[object], what: str) -> str:
-    shown = [str(name)[:60] for name in names]
+    shown = [" ".join(str(name)[:60].split()) for name in names]
     if not shown:
         return f"no {what}s"
     more = f" and {len(shown) - MAX_NAMES} more" if len(shown) > MAX_NAMES else ""

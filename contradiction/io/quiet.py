@@ -44,3 +44,16 @@ def no_model_warnings() -> Iterator[None]:
         yield
     finally:
         set_verbosity(before)
+
+
+@contextmanager
+def no_hub_warnings() -> Iterator[None]:
+    """Hides what `huggingface_hub` warns of."""
+    from huggingface_hub.utils.logging import get_verbosity, set_verbosity, set_verbosity_error
+
+    before = get_verbosity()
+    set_verbosity_error()
+    try:
+        yield
+    finally:
+        set_verbosity(before)

@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from contradiction.errors import InputError
+from contradiction.io.quiet import no_hub_warnings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -101,14 +102,15 @@ def push(upload: Upload, repo_id: str, *, private: bool = False, code: str | Non
         deleted = tuple(sorted(filter_repo_objects(others, allow_patterns=[*LOADED])))
         not_set = {key: value for key, value in upload.variables.items() if not _set_variable(api, repo_id, key, value)}
         _write(upload.files, Path(folder))
-        commit = api.upload_folder(
-            repo_id=repo_id,
-            repo_type=repo_type,
-            folder_path=folder,
-            commit_message=upload.message,
-            commit_description=f"Pushed from commit {code}" if code else None,
-            delete_patterns=[*LOADED],
-        )
+        with no_hub_warnings():  # that a Space has many files
+            commit = api.upload_folder(
+                repo_id=repo_id,
+                repo_type=repo_type,
+                folder_path=folder,
+                commit_message=upload.message,
+                commit_description=f"Pushed from commit {code}" if code else None,
+                delete_patterns=[*LOADED],
+            )
     return PushResult(str(url), commit.oid != before.sha, deleted, not_set)
 
 
