@@ -10,8 +10,9 @@ from datasets import load_dataset
 
 from contradiction.data import corpora as package
 from contradiction.data.corpora import cnli, data_repo, nli, registry
-from contradiction.data.corpora.corpus import CHATS, PAIRS, REPEATED_ID, Note, Row, read_split
+from contradiction.data.corpora.corpus import CHATS, PAIRS, REPEATED_ID, Note, Row, local_splits, read_split
 from contradiction.errors import InputError
+from contradiction.evaluation.corpora import selection
 
 CHAT = [
     {"role": "user", "content": "你养宠物吗"},
@@ -235,6 +236,18 @@ def test_rows_of_one_id_are_numbered(tmp_path):
     assert read.notes == {REPEATED_ID: 2}
 
 
+def test_two_items_of_one_id_stay_two_items(tmp_path):
+    jsonl(tmp_path / "mutual.dev.jsonl", [ITEM, ITEM])
+    rows = read_split(registry.find("mutual"), tmp_path, None, "validation").rows
+    assert [row.source for row in rows] == ["dev_1"] * 4 + ["dev_1#2"] * 4
+    items = selection.by_item(rows)
+    assert selection.figures(items, [[0.0] * len(item) for item in items])["r1"] == 0.25
+    # The claims of one chat belong together, also where one stands twice.
+    jsonl(tmp_path / "testsmall.jsonl", [CLAIM, CLAIM])
+    claims = read_split(registry.find("dialfact"), tmp_path, None, "test").rows
+    assert [(row.id, row.source) for row in claims] == [("1___9--0", "1___9"), ("1___9--0#2", "1___9")]
+
+
 def test_a_test_set_without_labels_is_read(tmp_path):
     jsonl(tmp_path / "test.json", [{key: value for key, value in OCNLI[0].items() if key != "label"}])
     (row,) = read_split(registry.find("ocnli"), tmp_path, None, "test").rows
@@ -275,13 +288,29 @@ def test_the_commands_list_show_and_build(run, copies, tmp_path):
     assert (code, "exists already" in err) == (2, True)
 
 
-def test_data_build_takes_a_corpus(run, copies, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    code, _, err = run("data", "build", "--corpus", "ocnli", "--source", copies / "ocnli")
+def test_the_folder_of_corpora_may_stand_before_the_command(run, copies, tmp_path, monkeypatch):
+    monkeypatch.setenv(registry.VARIABLE, str(tmp_path))
+    code, _, err = run("corpora", "--folder", copies, "build", "ocnli", "--out", tmp_path / "before")
     assert code == 0, err
-    assert len(load_dataset("ocnli", split="validation")) == 1
-    code, _, err = run("data", "build", "--corpus", "ocnli", "--checklists")
-    assert (code, "--checklists" in err) == (2, True)
+    code, _, err = run("corpora", "--folder", tmp_path, "build", "ocnli", "--folder", copies, "--out", tmp_path / "b")
+    assert code == 0, err
+    assert run("corpora", "build", "ocnli", "--out", tmp_path / "none")[0] == 2
+    monkeypatch.setenv(registry.VARIABLE, str(copies))
+    code, _, err = run("corpora", "build", "ocnli", "--out", tmp_path / "variable")
+    assert code == 0, err
+
+
+def test_one_file_is_of_the_split_that_its_whole_path_names(tmp_path):
+    anli, mutual = registry.find("anli"), registry.find("mutual")
+    jsonl(tmp_path / "R3" / "train.jsonl", [{"uid": "u", "context": "a", "hypothesis": "b", "label": "c"}])
+    jsonl(tmp_path / "data" / "mutual" / "dev" / "dev_1.txt", [ITEM])
+    for corpus, file, found in (
+        (anli, "R3/train.jsonl", [("r3", "train")]),
+        (mutual, "data/mutual/dev/dev_1.txt", [("mutual", "validation")]),
+    ):
+        assert [(config.name, split) for config, split in local_splits(corpus, tmp_path / file)] == found
+    with pytest.raises(InputError, match="holds no R1"):
+        read_split(anli, tmp_path / "R3" / "train.jsonl", None, "train")
 
 
 def test_a_repo_for_training_takes_cnli_and_two_way_pairs(copies, tmp_path):
@@ -324,6 +353,9 @@ def test_pairs_are_found_by_the_name_of_their_corpus(copies, tmp_path, monkeypat
     assert len(nli.read("decode", nli.ALL)) == 5
     with pytest.raises(InputError, match="mutual: the local copy has no train split of pairs; it has none"):
         nli.read("mutual")
+    monkeypatch.delenv(registry.VARIABLE)
+    with pytest.raises(InputError, match=registry.VARIABLE):
+        nli.read("ocnli")
 
 
 def test_a_reader_of_cnli_yields_rows_and_notes(copies):

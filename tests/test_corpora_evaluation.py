@@ -177,10 +177,26 @@ def test_evidence_counts_as_found_from_the_place_where_it_stands():
 
 
 def test_the_passage_with_the_words_of_the_claim_is_nearest():
-    order = claims.retrieve(
-        ["rockets burn fuel", "the moon is made of cheese"], ["cheese on the moon", "a rocket and fuel"]
-    )
-    assert [ranking[0] for ranking in order] == [1, 0]
+    passages = ["rockets burn fuel", "the moon is made of cheese"]
+    nearest = claims.retrieve(passages, ["cheese on the moon", "a rocket and fuel"])
+    assert nearest.indices[:, 0].tolist() == [1, 0]
+    assert claims.retrieve(["the", ""], ["the moon"]).indices.shape == (1, 0)
+
+
+def test_retrieval_keeps_the_first_places_and_reads_queries_in_blocks(monkeypatch):
+    passages = [f"word{number} word{number % 7} word{number % 5}" for number in range(40)]
+    queries = [f"word{number} word{number % 3}" for number in range(25)]
+    whole = claims.retrieve(passages, queries)
+    assert whole.indices.shape == whole.cosines.shape == (25, max(claims.DEPTHS))
+    assert (np.diff(whole.cosines, axis=1) <= 0).all()
+    monkeypatch.setattr(claims, "BLOCK", 4)
+    blocks = claims.retrieve(passages, queries)
+    assert (blocks.indices == whole.indices).all() and np.allclose(blocks.cosines, whole.cosines)
+
+
+def test_a_passage_that_is_not_among_the_nearest_is_not_found():
+    found = claims.recall([claim("1", "refutes", ["wanted"])], ["wanted", *"abcdefghijk"], [list(range(1, 11))])
+    assert found["recall@10"] == 0
 
 
 def test_a_limit_keeps_sources_whole_and_spreads_over_the_split():
@@ -271,10 +287,53 @@ def test_a_corpus_of_chats_without_training_pairs_is_scored_by_a_model_alone(run
     assert "no baselines" in err
 
 
-def test_baselines_can_be_left_out(run, copies, random_model):
+def test_baselines_can_be_left_out(run, copies, random_model, tmp_path):
     model = random_model("nli")
     code, out, err = run("corpora", "evaluate", "ocnli", model, "--no-baselines", "--folder", copies)
     assert code == 0, err
     assert model.name in out and "n-grams" not in out + err
+    for name, task, scorers in (("mutual", "4-class", 2), ("dialfact", "nli", 2), ("ocnli", "nli", 1)):
+        model, view = random_model(task), ["--view", "nli"] if task == "nli" else []
+        options = [*view, "--no-baselines", "--folder", copies, "--json", tmp_path / "out.json"]
+        code, _, err = run("corpora", "evaluate", name, model, *options)
+        assert code == 0, err
+        written = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
+        assert len(written["figures"]) == scorers and all(model.name in key for key in written["figures"])
     code, _, err = run("corpora", "evaluate", "ocnli", "--no-baselines", "--folder", copies)
     assert (code, "nothing to score" in err) == (2, True)
+
+
+def test_no_baseline_is_fitted_to_the_split_that_is_scored(copies):
+    ocnli, decode = registry.find("ocnli"), registry.find("decode")
+    for request in (
+        Request(ocnli, copies / "ocnli" / "train.50k.json"),
+        Request(ocnli, copies / "ocnli", split="train"),
+        Request(decode, copies / "decode", "pairs"),
+    ):
+        report = nli.evaluate(request)
+        assert list(report.figures) == ["the most frequent label/train"] and "is scored" in " ".join(report.notes)
+
+
+def test_a_model_without_the_labels_of_nli_verifies_no_claims(copies, random_model):
+    classifier = load_classifier(random_model("4-class"))
+    report = claims.evaluate(Request(registry.find("dialfact"), copies / "dialfact", classifier=classifier))
+    assert not any(random_model("4-class").name in key for key in report.figures)
+    assert any(classifier.name in note for note in report.notes)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 4])
+def test_a_few_claims_give_notes_and_no_traceback(run, copies, limit):
+    code, out, err = run("corpora", "evaluate", "dialfact", "--folder", copies, "--limit", limit)
+    assert code == 0, err
+    assert re.search(rf"the most frequent +test +{limit} ", out) and "no artefacts" in err
+
+
+def test_claims_without_passages_give_notes(tmp_path):
+    fact = {
+        "context_id": "1", "id": "1", "context": ["hi"], "response": "fact", "response_label": "SUPPORTS",
+        "type_label": "factual", "evidence_list": [],
+    }  # fmt: skip
+    jsonl(tmp_path / "testsmall.jsonl", [fact])
+    report = claims.evaluate(Request(registry.find("dialfact"), tmp_path))
+    assert any("no retrieval" in note for note in report.notes)
+    assert set(report.figures) == {"verifiable, the most frequent/test", "verification, the most frequent/test"}

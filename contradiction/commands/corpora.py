@@ -15,7 +15,7 @@ app = typer.Typer(help="Lists the corpora that this package reads, and builds da
 
 FolderOption = Annotated[
     Path | None,
-    typer.Option(envvar="CDCONV_CORPORA", help="A folder with a folder for each corpus, by its name."),
+    typer.Option(help="A folder with a folder for each corpus, by its name.", show_default="$CDCONV_CORPORA"),
 ]
 NameArgument = Annotated[str, typer.Argument(help="A corpus, as `cdconv corpora` lists them.")]
 SourceOption = Annotated[
@@ -27,13 +27,15 @@ SourceOption = Annotated[
 def corpora(context: typer.Context, folder: FolderOption = None) -> None:
     """Lists the corpora: language, licence, size, and what of them is here."""
     if context.invoked_subcommand:
+        if folder:
+            context.default_map = {context.invoked_subcommand: {"folder": folder}}
         return
     from contradiction.data.corpora import registry
     from contradiction.io.tables import Table
 
     rows = [
-        (each.name, ", ".join(each.languages), each.licence, each.size, _local(each, folder))
-        for each in registry.all_corpora().values()
+        (corpus.name, ", ".join(corpus.languages), corpus.licence, corpus.size, _local(corpus, folder))
+        for corpus in registry.all_corpora().values()
     ]
     show(Table("Corpora", ("name", "language", "licence", "the whole", "here"), rows, texts=5))
 
@@ -62,7 +64,9 @@ def show_corpus(name: NameArgument, folder: FolderOption = None) -> None:
         for split, patterns in config.files.items()
     ]
     show(Table("Files", ("config", "form", "split", "file", "here"), files, texts=5))
-    show(Table("Labels", ("config", "labels"), [(each.name, ", ".join(each.labels)) for each in corpus.configs], 2))
+    show(
+        Table("Labels", ("config", "labels"), [(config.name, ", ".join(config.labels)) for config in corpus.configs], 2)
+    )
     if corpus.checksums:
         show(Table("Known files", ("file", "SHA-256"), sorted(corpus.checksums.items()), texts=2))
 
@@ -112,7 +116,7 @@ def evaluate(
     view: Annotated[str | None, typer.Option(help="What the model reads, where it does not say: nli.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Rows of each split at most.")] = None,
     baselines: Annotated[
-        bool, typer.Option("--baselines/--no-baselines", help="Whether baselines are fitted to the training split.")
+        bool, typer.Option("--baselines/--no-baselines", help="Whether baselines are scored beside the model.")
     ] = True,
     threshold: Annotated[
         float,

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from contradiction.commands import corpora
 from contradiction.commands.common import DATA, say, show
 from contradiction.errors import InputError
 
@@ -57,17 +56,8 @@ def build(
         bool,
         typer.Option("--checklists", help="Also the checklists: test rows with turns added, and with turns removed."),
     ] = False,
-    corpus: Annotated[
-        str | None,
-        typer.Option(help="Another corpus, see `cdconv corpora`; --source is its folder or file, and it names --out."),
-    ] = None,
 ) -> None:
     """Builds the data repo that `load_dataset("cdconv", "4-class")` reads."""
-    if corpus:
-        if checklists:
-            raise InputError("--checklists are of CDConv; leave them out with --corpus")
-        corpora.build(corpus, Path(corpus) if out == Path(DATA) else out, Path(source) if source else None)
-        return
     from contradiction.data import build
     from contradiction.reports.tables import baseline_table
 

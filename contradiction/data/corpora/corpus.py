@@ -6,7 +6,6 @@ A file of this folder that holds an object ``CORPUS`` is a corpus; ``contradicti
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatch
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -63,6 +62,8 @@ class Config:
         read: gives the rows of a file, and notes.
         extra: further columns and their types: ``string``, ``strings``, ``bool`` or a number type such as ``int32``.
         choose: gives the files of a split in a folder, where their names do not tell the split.
+        source_is_item: whether ``source`` names the item that a row is one option of. Where the id of a row is repeated
+            and therefore numbered, so is its source.
     """
 
     name: str
@@ -72,6 +73,7 @@ class Config:
     read: Callable[[Path], Iterator[Row | Note]]
     extra: Mapping[str, str] = field(default_factory=dict)
     choose: Callable[[Path, str], list[Path]] | None = None
+    source_is_item: bool = False
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ class Corpus:
         name: on the command line.
         title: in cards and tables.
         languages: codes, such as ``zh``.
-        licence: an identifier of the Hub, such as ``cc-by-nc-4.0``; ``unknown`` where its authors say none.
+        licence: an identifier of the Hub, such as ``cc-by-nc-4.0``; ``unknown`` where its authors do not state one.
         home: how to get the whole: an address, or ``Hub: ID``.
         origin: authors, title and year of the paper.
         size: the rows of each split as published.
@@ -109,7 +111,9 @@ class Corpus:
         for config in self.configs:
             if name is None or config.name == name:
                 return config
-        raise InputError(f"{self.name} has no config {name!r}; it has {', '.join(each.name for each in self.configs)}")
+        raise InputError(
+            f"{self.name} has no config {name!r}; it has {', '.join(config.name for config in self.configs)}"
+        )
 
 
 @dataclass(frozen=True)
@@ -130,10 +134,13 @@ class Split:
 
 
 def find_files(config: Config, split: str, source: Path) -> list[Path]:
-    """The files of a split, in a folder or the one file named; empty where there are none."""
+    """The files of a split, in a folder or the one file named; empty where there are none.
+
+    The end of the path of one file must match the whole pattern: ``R3/train.jsonl`` is no ``R1/train.jsonl``.
+    """
     for pattern in config.files.get(split, ()):
         if source.is_file():
-            found = [source] if fnmatch(source.name, Path(pattern).name) else []
+            found = [source] if source.absolute().match(pattern) else []
         else:
             found = sorted(source.glob(pattern))
         if found:
@@ -176,12 +183,14 @@ def read_split(corpus: Corpus, source: str | Path | None, config: str | None, sp
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
             where = f"{file}: what follows row {len(rows) - before}"
             raise InputError(f"{where} is not in the format of {corpus.title} ({first_line(error)})") from error
-    return Split(_numbered(rows, notes), notes, files, [file.name for file in files if _is_changed(corpus, file)])
+    return Split(
+        _numbered(rows, chosen, notes), notes, files, [file.name for file in files if _is_changed(corpus, file)]
+    )
 
 
 def _check(row: Row, config: Config) -> None:
-    said = [text for message in row.messages for text in (message["role"], message["content"])]
-    for text in (row.id, row.premise, row.hypothesis, row.reply, *said):
+    message_texts = [text for message in row.messages for text in (message["role"], message["content"])]
+    for text in (row.id, row.premise, row.hypothesis, row.reply, *message_texts):
         if not isinstance(text, str):
             raise ValueError(f"{kind_of(text)} where a text must be")
     if row.label is not None and row.label not in config.labels:
@@ -190,7 +199,7 @@ def _check(row: Row, config: Config) -> None:
         raise ValueError(f"evidence {list(row.evidence or ())} of {len(row.messages)} messages")
 
 
-def _numbered(rows: list[Row], notes: Counter[str]) -> list[Row]:
+def _numbered(rows: list[Row], config: Config, notes: Counter[str]) -> list[Row]:
     """The rows, of which the second and later ones of one id have a number after it."""
     seen: Counter[str] = Counter()
     numbered = []
@@ -198,7 +207,9 @@ def _numbered(rows: list[Row], notes: Counter[str]) -> list[Row]:
         seen[row.id] += 1
         if seen[row.id] > 1:
             notes[REPEATED_ID] += 1
-            row = replace(row, id=f"{row.id}#{seen[row.id]}")
+            number = f"#{seen[row.id]}"
+            source = f"{row.source}{number}" if config.source_is_item and row.source else row.source
+            row = replace(row, id=f"{row.id}{number}", source=source)
         numbered.append(row)
     return numbered
 

@@ -67,7 +67,9 @@ def read_all(corpus: Corpus, source: str | Path | None) -> Splits:
     """Every split of which a local copy holds files; raises InputError where it holds none."""
     found = local_splits(corpus, source)
     if not found:
-        names = sorted({name for config in corpus.configs for each in config.files.values() for name in each})
+        names = sorted(
+            {pattern for config in corpus.configs for patterns in config.files.values() for pattern in patterns}
+        )
         raise InputError(
             f"{source_of(corpus, source)}: holds nothing of {corpus.name}; its files are {', '.join(names)}"
         )
@@ -100,7 +102,7 @@ def _values(config: Config, row: Row) -> dict[str, Any]:
         texts: dict[str, Any] = {"premise": row.premise, "hypothesis": row.hypothesis}
     else:
         evidence = None if row.evidence is None else list(row.evidence)
-        texts = {"messages": [dict(each) for each in row.messages], "reply": row.reply, "evidence": evidence}
+        texts = {"messages": [dict(message) for message in row.messages], "reply": row.reply, "evidence": evidence}
     own = {name: row.extra.get(name) for name in config.extra}
     return {"id": row.id, **texts, "label": row.label, "source": row.source, **own}
 

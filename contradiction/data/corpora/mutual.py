@@ -52,6 +52,7 @@ CORPUS = Corpus(
                 for split, part in (("train", "train"), ("validation", "dev"), ("test", "test"))
             },
             read=read,
+            source_is_item=True,
         )
         for name, folder in (("mutual", "mutual"), ("mutual_plus", "mutual_plus"))
     ),

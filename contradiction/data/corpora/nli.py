@@ -95,17 +95,26 @@ def _pairs_of(rows: Iterable[Row | Note], notes: Counter[str]) -> list[Pair]:
 
 
 def _by_name(corpus: str, split: str) -> Iterator[Row | Note] | None:
-    """The rows of a corpus of the registry that lies here; None where the name is no such corpus."""
+    """The rows of a corpus of the registry; None where the name is no such corpus, or is that of a file or folder.
+
+    Raises:
+        InputError: no copy of it is here, or the copy has no such split of pairs.
+    """
     known = registry.all_corpora().get(corpus)
-    place = registry.local_copy(known) if known else None
-    if known is None or place is None or Path(corpus).exists():
+    if known is None or Path(corpus).exists():
         return None
-    found = [(config.name, each) for config, each in local_splits(known, place) if config.shape == PAIRS]
-    chosen = [(config, each) for config, each in found if split in (each, ALL)]
+    place = registry.local_copy(known)
+    if place is None:
+        raise InputError(
+            f"{corpus}: no copy is here; name its file, or set ${registry.VARIABLE} to a folder of corpora; the whole: "
+            f"{known.home}"
+        )
+    found = [(config.name, name) for config, name in local_splits(known, place) if config.shape == PAIRS]
+    chosen = [(config, name) for config, name in found if split in (name, ALL)]
     if not chosen:
-        here = ", ".join(dict.fromkeys(each for _, each in found)) or "none"
+        here = ", ".join(dict.fromkeys(name for _, name in found)) or "none"
         raise InputError(f"{corpus}: the local copy has no {split} split of pairs; it has {here}")
-    parts = [read_split(known, place, *each) for each in chosen]
+    parts = [read_split(known, place, config, name) for config, name in chosen]
     rows: list[Row | Note] = []
     for part in parts:
         rows += [*part.rows, *map(Note, part.notes.elements())]
@@ -245,7 +254,9 @@ def _rows_of(pairs: list[Pair], config: str, two_way: bool) -> "Dataset":
         ids = [names.index(label) if label in names else UNKNOWN for _, _, label in pairs]
     else:
         names = LABELS["2-class"]
-        ids = [names.index(CONTRADICTION if each else NON_CONTRADICTION) for each in contradicts]
+        ids = [
+            names.index(CONTRADICTION if is_contradiction else NON_CONTRADICTION) for is_contradiction in contradicts
+        ]
     text = Value("string")
     features = Features(id=Value("int32"), premise=text, hypothesis=text, label=ClassLabel(names=list(names)))
     columns: dict[str, list[Any]] = {

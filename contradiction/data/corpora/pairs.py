@@ -38,9 +38,9 @@ def pair_of(row: object, where: str) -> tuple[str, str, str | None]:
     """
     if not isinstance(row, Mapping):
         raise InputError(f"{where}: got {kind_of(row)}; a row is one JSON object")
-    columns = next((each for each in TEXTS if all(isinstance(row.get(name), str) for name in each)), None)
+    columns = next((names for names in TEXTS if all(isinstance(row.get(name), str) for name in names)), None)
     if columns is None:
-        known = " or ".join(" and ".join(each) for each in TEXTS)
+        known = " or ".join(" and ".join(names) for names in TEXTS)
         raise InputError(f"{where}: has {', '.join(map(str, row))}; the texts must be in {known}")
     label = next((row[name] for name in LABEL if name in row), None)
     if label == NO_CONSENSUS:

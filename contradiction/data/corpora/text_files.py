@@ -36,7 +36,7 @@ def read_json_rows(path: Path) -> Iterator[tuple[str, Any]]:
         except (ValueError, RecursionError) as error:
             raise InputError(f"{path}:{number}: neither JSON lines, nor a JSON list, nor a .tsv ({error})") from None
         if whole:
-            yield from ((f"{path}:row {row}", each) for row, each in enumerate(found, start=1))
+            yield from ((f"{path}:row {row}", item) for row, item in enumerate(found, start=1))
         else:
             yield f"{path}:{number}", found
 

@@ -16,7 +16,7 @@ def read(path: Path) -> Iterator[Row | Note]:
     for where, pair in read_objects(path, *KEYS):
         if pair["label"] not in CATEGORIES:
             raise InputError(f"{where}: label {pair['label']!r}; allowed are {', '.join(CATEGORIES)}")
-        messages = tuple({"role": each["role"], "content": each["content"]} for each in pair["messages"])
+        messages = tuple({"role": message["role"], "content": message["content"]} for message in pair["messages"])
         common = {"batch": pair["batch"], "phenomenon": pair["phenomenon"]}
         yield Row(
             f"{pair['id']}-good", NON_CONTRADICTION, messages=messages, reply=pair["good"], evidence=(),
@@ -44,6 +44,7 @@ CORPUS = Corpus(
             LABELS["4-class"],
             files={"train": ("w[0-9]*.jsonl",)},
             read=read,
+            source_is_item=True,
             extra={
                 "batch": "string",
                 "phenomenon": "string",

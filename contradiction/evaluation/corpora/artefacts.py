@@ -35,6 +35,8 @@ def associations(
 ) -> list[Association]:
     """Every n-gram with every label that it goes with more often than by chance, the strongest by PMI first.
 
+    None where no n-gram stands in enough texts.
+
     Args:
         texts: each counts an n-gram once.
         labels: of the texts.
@@ -45,8 +47,13 @@ def associations(
     from sklearn.feature_extraction.text import CountVectorizer
 
     form = {"analyzer": "char"} if characters else {"token_pattern": r"(?u)\b\w+\b"}
+    if len(texts) < fewest:
+        return []
     vectorizer = CountVectorizer(binary=True, min_df=fewest, ngram_range=(1, longest), **form)
-    counts = vectorizer.fit_transform(texts)
+    try:
+        counts = vectorizer.fit_transform(texts)
+    except ValueError:  # no n-gram stands in enough texts
+        return []
     names, label_names = vectorizer.get_feature_names_out(), sorted(set(labels))
     of_label = np.array([[label == name for name in label_names] for label in labels], dtype=float)
     together = np.asarray(counts.T @ of_label).astype(float)  # (n-grams, labels)
@@ -61,7 +68,7 @@ def associations(
         for row in np.flatnonzero(pmi[:, column] > 0)
         if names[row].strip()
     ]  # fmt: skip
-    return sorted(found, key=lambda each: -each.pmi)
+    return sorted(found, key=lambda association: -association.pmi)
 
 
 def _pmi(together: np.ndarray) -> np.ndarray:
@@ -70,19 +77,20 @@ def _pmi(together: np.ndarray) -> np.ndarray:
         return np.log2(share / (share.sum(axis=1, keepdims=True) * share.sum(axis=0, keepdims=True)))
 
 
-def table(title: str, found: Sequence[Association], each: int = 6, measure: str = "pmi") -> Table:
+def table(title: str, found: Sequence[Association], per_label: int = 6, measure: str = "pmi") -> Table:
     """The strongest n-grams of each label.
 
     Args:
         title: of the table.
         found: see :func:`associations`.
-        each: rows of a label.
+        per_label: rows of a label.
         measure: ``pmi`` or ``lmi``.
     """
     taken: Counter[str] = Counter()
     rows = []
-    for one in sorted(found, key=lambda item: (item.label, -getattr(item, measure))):
-        taken[one.label] += 1
-        if taken[one.label] <= each:
-            rows.append((one.label, one.ngram, f"{getattr(one, measure):.4f}", percent(one.share)))
+    for association in sorted(found, key=lambda item: (item.label, -getattr(item, measure))):
+        taken[association.label] += 1
+        if taken[association.label] <= per_label:
+            value = f"{getattr(association, measure):.4f}"
+            rows.append((association.label, association.ngram, value, percent(association.share)))
     return Table(title, ("label", "n-gram", measure.upper(), "% of its texts"), rows, texts=2)

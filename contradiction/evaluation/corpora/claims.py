@@ -1,6 +1,7 @@
 """Claims in chats: verifiable or not, their evidence, and whether it supports them. DialFact (Gupta et al., 2022)."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,40 +23,65 @@ SUPPORTS, REFUTES, UNKNOWN = NAMES.values()
 NLI_LABELS = {"entailment": SUPPORTS, "contradiction": REFUTES, "neutral": UNKNOWN}
 DEPTHS = (1, 5, 10)
 FOLDS = 5
+BLOCK = 256  # queries whose similarities to all passages are in memory at once
+
+Scored = tuple[str, str, Mapping[str, Any]]  # what was scored, the split, its figures
 
 
 def evaluate(request: Request) -> Report:
     """Verifiable claims, retrieval of evidence, and verification, each by baselines and verification also by a model.
 
-    What is fitted is fitted to the other folds of the same split; the claims of a chat lie in one fold.
+    What is fitted is fitted to the other folds of the same split; the claims of a chat lie in one fold. A part for
+    which there are too few rows is left out, with a note.
     """
-    report, tests = Report(), request.test_rows()
-    verifiable, retrieved, verified = [], [], []
-    for split, rows in tests.items():
+    report = Report()
+    verifiable: list[Scored] = []
+    retrieved: list[Scored] = []
+    verified: list[Scored] = []
+    artefact_tables = []
+    for split, rows in request.test_rows().items():
         passages = collect_passages(rows)
-        for name, found in verifiable_claims(rows, passages).items():
-            verifiable.append((name, split, found))
-            report.figures[f"verifiable, {name}/{split}"] = found
-        rankings = {
-            "claim": retrieve(passages, [row.reply for row in rows]),
-            "last message and claim": retrieve(passages, [f"{_last(row)} {row.reply}" for row in rows]),
-        }
-        for name, order in rankings.items():
-            found = recall(rows, passages, order)
-            retrieved.append((name, split, found))
-            report.figures[f"retrieval, {name}/{split}"] = found
-        first = [passages[order[0]] for order in rankings["claim"]]
-        for name, labels in _verifiers(request, rows, first).items():
-            found = figures(rows, labels)
-            verified.append((name, split, found))
-            report.figures[f"verification, {name}/{split}"] = found
-        given = artefacts.associations([row.reply for row in rows], [str(row.label) for row in rows], fewest=5)
-        report.tables.append(artefacts.table(f"What claims give away, {split}", given, measure="lmi"))
-    report.tables = [
-        _labels_table("Is the claim verifiable? %", verifiable), _retrieval_table(retrieved),
-        _labels_table("Is the claim supported or refuted? %", verified), *report.tables,
-    ]  # fmt: skip
+        nearest = retrieve(passages, [row.reply for row in rows])
+        labels_by_name = _model_labels(request, rows, passages, nearest)
+        if request.baselines:
+            for name, answers in _fitted(verifiable_claims(rows, nearest), split, report).items():
+                scores = _scored([bool(row.extra["verifiable"]) for row in rows], answers)
+                verifiable.append((name, split, scores))
+                report.figures[f"verifiable, {name}/{split}"] = scores
+            for name, ranking in _rankings(rows, passages, nearest, split, report).items():
+                scores = recall(rows, passages, ranking.indices)
+                retrieved.append((name, split, scores))
+                report.figures[f"retrieval, {name}/{split}"] = scores
+            labels_by_name = {**_fitted(_baseline_labels(rows), split, report), **labels_by_name}
+            ngrams = artefacts.associations([row.reply for row in rows], [str(row.label) for row in rows], fewest=5)
+            if ngrams:
+                artefact_tables.append(artefacts.table(f"What claims give away, {split}", ngrams, measure="lmi"))
+            else:
+                report.notes.append(f"{split}: no artefacts: no n-gram stands in five claims and goes with a label")
+        for name, labels in labels_by_name.items():
+            scores = figures(rows, labels)
+            verified.append((name, split, scores))
+            report.figures[f"verification, {name}/{split}"] = scores
+    if request.classifier and not _reads_nli(request.classifier):
+        report.notes.append(
+            f"no verification by {request.classifier.name}: its labels are {', '.join(request.classifier.labels)}; "
+            f"evidence is judged by a model with the labels {', '.join(NLI_LABELS)}"
+        )
+    tables = [
+        (verifiable, _labels_table("Is the claim verifiable? %", verifiable)),
+        (retrieved, _retrieval_table(retrieved)),
+        (verified, _labels_table("Is the claim supported or refuted? %", verified)),
+    ]
+    report.tables = [*(table for results, table in tables if results), *artefact_tables]
     return report
+
+
+def _fitted(labels: Mapping[str, Sequence[Any] | None], split: str, report: Report) -> dict[str, Sequence[Any]]:
+    """The labels of the baselines that could be fitted, with a note on each of the others."""
+    for name, found in labels.items():
+        if found is None:
+            report.notes.append(f"{split}: no {name}: there are too few chats, labels or passages to fit to")
+    return {name: found for name, found in labels.items() if found is not None}
 
 
 def _last(row: Row) -> str:
@@ -67,77 +93,127 @@ def collect_passages(rows: Sequence[Row]) -> list[str]:
     return list(dict.fromkeys(passage for row in rows for passage in row.extra["passages"]))
 
 
-def retrieve(passages: Sequence[str], queries: Sequence[str]) -> list[list[int]]:
-    """For each query the indices of all passages, the nearest first; see :func:`similarities`."""
-    return [np.argsort(-row, kind="stable").tolist() for row in similarities(passages, queries)]
+@dataclass(frozen=True)
+class Nearest:
+    """The nearest passages of each query.
+
+    Attributes:
+        indices: of the passages, the nearest first, shape (queries, at most the deepest of ``DEPTHS``).
+        cosines: of the same passages, same shape.
+    """
+
+    indices: np.ndarray
+    cosines: np.ndarray
 
 
-def similarities(passages: Sequence[str], queries: Sequence[str]) -> np.ndarray:
-    """The cosine of TF-IDF vectors of words, shape (queries, passages)."""
+def retrieve(passages: Sequence[str], queries: Sequence[str]) -> Nearest:
+    """The nearest passages of each query by the cosine of TF-IDF vectors of words; none where no passage has words.
+
+    Queries are read in blocks, so that no matrix of all queries and all passages is in memory.
+    """
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     vectorizer = TfidfVectorizer(sublinear_tf=True, token_pattern=r"(?u)\b\w+\b", stop_words="english")
-    documents = vectorizer.fit_transform(passages)
-    return (vectorizer.transform(queries) @ documents.T).toarray()
+    analyze = vectorizer.build_analyzer()
+    if not any(analyze(passage) for passage in passages):
+        return Nearest(np.empty((len(queries), 0), dtype=int), np.empty((len(queries), 0)))
+    documents, vectors = vectorizer.fit_transform(passages).T, vectorizer.transform(queries)
+    indices, cosines = [], []
+    for start in range(0, len(queries), BLOCK):
+        block = (vectors[start : start + BLOCK] @ documents).toarray()
+        nearest = np.argsort(-block, axis=1, kind="stable")[:, : max(DEPTHS)].copy()
+        indices.append(nearest)
+        cosines.append(np.take_along_axis(block, nearest, axis=1))
+    return Nearest(np.concatenate(indices), np.concatenate(cosines))
 
 
-def recall(rows: Sequence[Row], passages: Sequence[str], order: Sequence[Sequence[int]]) -> dict[str, Any]:
+def _rankings(
+    rows: Sequence[Row], passages: Sequence[str], nearest: Nearest, split: str, report: Report
+) -> dict[str, Nearest]:
+    if not nearest.indices.size or not any(map(_has_evidence, rows)):
+        report.notes.append(f"{split}: no retrieval: no claim is supported or refuted by a passage")
+        return {}
+    chats = retrieve(passages, [f"{_last(row)} {row.reply}" for row in rows])
+    return {"claim": nearest, "last message and claim": chats}
+
+
+def _has_evidence(row: Row) -> bool:
+    return row.label != UNKNOWN and bool(row.extra["passages"])
+
+
+def recall(rows: Sequence[Row], passages: Sequence[str], order: Sequence[Sequence[int]] | np.ndarray) -> dict[str, Any]:
     """How often one of a claim's passages is among the first k, over claims that are supported or refuted.
+
+    Args:
+        rows: at least one of them has evidence.
+        passages: to choose from.
+        order: of each row, the indices of the nearest passages.
 
     Returns:
         ``n`` claims, ``passages`` to choose from, and ``recall@k`` for each of ``DEPTHS``.
     """
     places = []
     for row, ranking in zip(rows, order, strict=True):
-        if row.label != UNKNOWN and row.extra["passages"]:
+        if _has_evidence(row):
             wanted = set(row.extra["passages"])
-            places.append(next(place for place, index in enumerate(ranking) if passages[index] in wanted))
+            hits = (place for place, index in enumerate(ranking) if passages[index] in wanted)
+            places.append(next(hits, max(DEPTHS)))
     reached = {f"recall@{depth}": float(np.mean([place < depth for place in places])) for depth in DEPTHS}
     return {"n": len(places), "passages": len(passages), **reached}
 
 
-def verifiable_claims(rows: Sequence[Row], passages: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Accuracy and macro-F1 of telling verifiable claims from others.
+def verifiable_claims(rows: Sequence[Row], nearest: Nearest) -> dict[str, list[bool] | None]:
+    """Baseline -> whether it calls each claim verifiable; None where there are too few rows to fit to.
 
     The baselines: the most frequent answer, the overlap of the claim with the nearest passage, n-grams of the claim.
     """
     truth = [bool(row.extra["verifiable"]) for row in rows]
-    claims = [row.reply for row in rows]
-    found = {"the most frequent": [sum(truth) * 2 >= len(truth)] * len(truth)}
-    if 0 < sum(truth) < len(truth):
-        overlap = similarities(passages, claims).max(axis=1, keepdims=True)
-        found["overlap with the nearest passage"] = _cross_predict(_linear(), overlap, truth, rows)
-        found["n-grams of the claim"] = _cross_predict(_words(), claims, truth, rows)
-    return {name: _scored(truth, labels) for name, labels in found.items()}
+    overlap = nearest.cosines[:, :1]
+    return {
+        "the most frequent": [sum(truth) * 2 >= len(truth)] * len(truth),
+        "overlap with the nearest passage": _cross_predict(_linear(), overlap, truth, rows) if overlap.size else None,
+        "n-grams of the claim": _cross_predict(_words(), [row.reply for row in rows], truth, rows),
+    }
 
 
-def _verifiers(request: Request, rows: Sequence[Row], first: Sequence[str]) -> dict[str, Sequence[str]]:
-    """Name -> the label of each claim; ``first`` holds the nearest passage of each."""
+def _baseline_labels(rows: Sequence[Row]) -> dict[str, list[str] | None]:
+    """Baseline -> the label of each claim; None where there are too few rows to fit to."""
     truth = [str(row.label) for row in rows]
-    most = max(sorted(set(truth)), key=truth.count)
-    found: dict[str, Sequence[str]] = {"the most frequent": [most] * len(rows)}
-    if request.baselines:
-        found |= {
-            "n-grams of the claim alone": _cross_predict(_words(), [row.reply for row in rows], truth, rows),
-            "n-grams of claim and marked evidence": _cross_predict(
-                _words(), [f"{row.reply} {' '.join(row.extra['passages'])}" for row in rows], truth, rows
-            ),
-        }
-    if request.classifier:
-        name = Path(request.classifier.name).name
-        marked = [" ".join(row.extra["passages"]) for row in rows]
-        found[f"{name}, marked evidence"] = _judged(request.classifier, request, marked, rows)
-        found[f"{name}, retrieved evidence"] = _judged(request.classifier, request, first, rows)
-    return found
+    claims = [row.reply for row in rows]
+    with_evidence = [f"{row.reply} {' '.join(row.extra['passages'])}" for row in rows]
+    return {
+        "the most frequent": [max(sorted(set(truth)), key=truth.count)] * len(rows),
+        "n-grams of the claim alone": _cross_predict(_words(), claims, truth, rows),
+        "n-grams of claim and marked evidence": _cross_predict(_words(), with_evidence, truth, rows),
+    }
+
+
+def _reads_nli(classifier: "Classifier") -> bool:
+    return set(classifier.labels) == set(NLI_LABELS)
+
+
+def _model_labels(
+    request: Request, rows: Sequence[Row], passages: Sequence[str], nearest: Nearest
+) -> dict[str, Sequence[str]]:
+    """What an NLI model says of each claim, by the passages that people marked and by the nearest one."""
+    if request.classifier is None or not _reads_nli(request.classifier):
+        return {}
+    name = Path(request.classifier.name).name
+    marked = [" ".join(row.extra["passages"]) for row in rows]
+    first = [passages[ranking[0]] if len(ranking) else "" for ranking in nearest.indices]
+    return {
+        f"{name}, marked evidence": _judged(request.classifier, request, marked, rows),
+        f"{name}, retrieved evidence": _judged(request.classifier, request, first, rows),
+    }
 
 
 def _judged(classifier: "Classifier", request: Request, evidence: Sequence[str], rows: Sequence[Row]) -> list[str]:
     """What an NLI model says of evidence and claim; without evidence there is not enough information."""
     pairs = [pair_row(text, row.reply) for text, row in zip(evidence, rows, strict=True)]
-    said = classifier.classify(pairs, on_batch=request.on_batch)
+    predictions = classifier.classify(pairs, on_batch=request.on_batch)
     return [
-        NLI_LABELS.get(each.label_without_rule, each.label_without_rule) if text else UNKNOWN
-        for text, each in zip(evidence, said, strict=True)
+        NLI_LABELS[prediction.label_without_rule] if text else UNKNOWN
+        for text, prediction in zip(evidence, predictions, strict=True)
     ]
 
 
@@ -155,13 +231,17 @@ def _words() -> Any:
     return make_pipeline(words, _linear())
 
 
-def _cross_predict(model: Any, inputs: Any, labels: Sequence[Any], rows: Sequence[Row]) -> list[Any]:
-    """The label of each input by a model that is fitted to the chats of the other folds."""
+def _cross_predict(model: Any, inputs: Any, labels: Sequence[Any], rows: Sequence[Row]) -> list[Any] | None:
+    """The label of each input by a model fitted to the chats of the other folds; None where those are too few."""
     from sklearn.model_selection import GroupKFold, cross_val_predict
 
     chats = [str(row.source) for row in rows]
-    folds = GroupKFold(min(FOLDS, len(set(chats))))
-    return list(cross_val_predict(model, inputs, labels, groups=chats, cv=folds))
+    if len(set(chats)) < 2:
+        return None
+    folds = list(GroupKFold(min(FOLDS, len(set(chats)))).split(inputs, labels, chats))
+    if any(len({labels[index] for index in train}) < 2 for train, _ in folds):
+        return None
+    return list(cross_val_predict(model, inputs, labels, cv=folds))
 
 
 def figures(rows: Sequence[Row], labels: Sequence[str]) -> dict[str, Any]:
@@ -180,28 +260,25 @@ def _scored(truth: Sequence[Any], labels: Sequence[Any]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-Scored = Sequence[tuple[str, str, Mapping[str, Any]]]
-
-
-def _labels_table(title: str, found: Scored) -> Table:
+def _labels_table(title: str, found: Sequence[Scored]) -> Table:
     rows = [
-        (name, split, f"{each['n']:,}", f"{percent(each['accuracy'])} ({interval(each['interval'])})",
-         percent(each["macro_f1"]))
-        for name, split, each in found
+        (name, split, f"{scores['n']:,}", f"{percent(scores['accuracy'])} ({interval(scores['interval'])})",
+         percent(scores["macro_f1"]))
+        for name, split, scores in found
     ]  # fmt: skip
     return Table(title, ("by", "split", "claims", "accuracy", "macro-F1"), rows, texts=2)
 
 
-def _retrieval_table(found: Scored) -> Table:
+def _retrieval_table(found: Sequence[Scored]) -> Table:
     rows = [
         (
             name,
             split,
-            f"{each['n']:,}",
-            f"{each['passages']:,}",
-            *(percent(each[f"recall@{depth}"]) for depth in DEPTHS),
+            f"{scores['n']:,}",
+            f"{scores['passages']:,}",
+            *(percent(scores[f"recall@{depth}"]) for depth in DEPTHS),
         )
-        for name, split, each in found
+        for name, split, scores in found
     ]
     header = ("query", "split", "claims", "passages", *(f"recall@{depth}" for depth in DEPTHS))
     return Table("Evidence by TF-IDF, %", header, rows, texts=2)

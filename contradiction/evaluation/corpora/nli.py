@@ -27,7 +27,7 @@ def evaluate(request: Request) -> Report:
     labellers = _labellers(request, train)
     for split, rows in tests.items():
         pairs = [_pair(row) for row in rows]
-        for name, labeller in {**_majority(train or rows), **labellers}.items():
+        for name, labeller in {**(_majority(train or rows) if request.baselines else {}), **labellers}.items():
             found = figures(rows, labeller(pairs), list(request.chosen.extra))
             results[name, split] = report.figures[f"{name}/{split}"] = found
         if train:
@@ -39,9 +39,10 @@ def evaluate(request: Request) -> Report:
     if train:
         texts, labels = [row.hypothesis for row in train], [str(row.label) for row in train]
         given = artefacts.associations(texts, labels, characters=request.in_characters)
-        report.tables.append(artefacts.table("What hypotheses give away, training split", given))
+        if given:
+            report.tables.append(artefacts.table("What hypotheses give away, training split", given))
     elif request.baselines:
-        report.notes.append("no n-gram baselines and no artefacts: there is no training split here")
+        report.notes.append(f"no n-gram baselines and no artefacts: {request.reason_not_fitted}")
     return report
 
 
@@ -65,7 +66,7 @@ def _majority(rows: Sequence[Row]) -> dict[str, Labeller]:
 
 def _labels_of(classifier: "Classifier", request: Request) -> Labeller:
     def label(pairs: Sequence[PairRow]) -> list[str]:
-        return [each.label_without_rule for each in classifier.classify(pairs, on_batch=request.on_batch)]
+        return [prediction.label_without_rule for prediction in classifier.classify(pairs, on_batch=request.on_batch)]
 
     return label
 
@@ -109,12 +110,12 @@ def _parts(rows: Sequence[Row], right: Sequence[bool], columns: Sequence[str]) -
     parts = {}
     for column in columns:
         groups: dict[str, list[bool]] = defaultdict(list)
-        for row, each in zip(rows, right, strict=True):
+        for row, is_right in zip(rows, right, strict=True):
             if row.extra.get(column) is not None:
-                groups[str(row.extra[column])].append(each)
+                groups[str(row.extra[column])].append(is_right)
         if 1 < len(groups) <= MOST_VALUES:
             parts[column] = {
-                value: {"n": len(each), "accuracy": sum(each) / len(each)} for value, each in sorted(groups.items())
+                value: {"n": len(group), "accuracy": sum(group) / len(group)} for value, group in sorted(groups.items())
             }
     return parts
 
@@ -128,10 +129,10 @@ def premise_overlap(train: Sequence[Row], rows: Sequence[Row]) -> dict[str, int]
 def table(title: str, results: Mapping[tuple[str, str], Mapping[str, Any]]) -> Table:
     """A row for each scorer and split, from :func:`figures`."""
     rows = []
-    for (name, split), each in results.items():
-        accuracy = f"{percent(each['accuracy'])} ({interval(each['interval'])})" if each["interval"] else ""
-        macro = percent(each["macro_f1"]) if each["macro_f1"] is not None else ""
-        rows.append((name, split, f"{each['n']:,}", accuracy, macro, percent(each["two_way"])))
+    for (name, split), scores in results.items():
+        accuracy = f"{percent(scores['accuracy'])} ({interval(scores['interval'])})" if scores["interval"] else ""
+        macro = percent(scores["macro_f1"]) if scores["macro_f1"] is not None else ""
+        rows.append((name, split, f"{scores['n']:,}", accuracy, macro, percent(scores["two_way"])))
     header = ("scorer", "split", "pairs", "accuracy", "macro-F1", "contradiction or not")
     return Table(f"{title}, %", header, rows, texts=2)
 
@@ -140,12 +141,12 @@ def _tables_by_part(results: Mapping[tuple[str, str], Mapping[str, Any]]) -> lis
     """A table for each column of each split: the accuracy by value, a column for each scorer."""
     tables = []
     for split in dict.fromkeys(split for _, split in results):
-        named = {name: each["parts"] for (name, which), each in results.items() if which == split}
+        named = {name: scores["parts"] for (name, which), scores in results.items() if which == split}
         for column in next(iter(named.values())):
             values = next(iter(named.values()))[column]
             rows = [
-                (value, f"{each['n']:,}", *(percent(parts[column][value]["accuracy"]) for parts in named.values()))
-                for value, each in values.items()
+                (value, f"{scores['n']:,}", *(percent(parts[column][value]["accuracy"]) for parts in named.values()))
+                for value, scores in values.items()
             ]
             tables.append(Table(f"Accuracy by {column}, {split}, %", (column, "pairs", *named), rows))
     return tables

@@ -37,7 +37,7 @@ def model_scorer(classifier: "Classifier", on_batch: OnBatch | None = None) -> P
 
     def score(rows: Sequence[PairRow]) -> np.ndarray:
         predictions = classifier.predict(rows, on_batch=on_batch)
-        scores = [merge(task, classifier.scores(each.probabilities))[CONTRADICTION] for each in predictions]
+        scores = [merge(task, classifier.scores(prediction.probabilities))[CONTRADICTION] for prediction in predictions]
         return np.array(scores, dtype=float)
 
     return score

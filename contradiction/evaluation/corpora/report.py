@@ -26,7 +26,7 @@ class Request:
         split: one split; None for each that is not for training and whose labels are published.
         classifier: the model; None for the baselines alone.
         limit: rows of each split at most, spread evenly, all rows of a source together; None for all.
-        baselines: whether baselines are fitted, which takes a minute or two on the larger corpora.
+        baselines: whether baselines are scored too, which takes a minute or two on the larger corpora.
         threshold: a reply is called a contradiction above it, and a message evidence.
         on_batch: called with the number of rows done, after each forward pass.
     """
@@ -51,29 +51,47 @@ class Request:
         """Whether n-grams are of characters: the texts have no spaces between words."""
         return "zh" in self.corpus.languages
 
+    @property
+    def splits(self) -> list[str]:
+        """The names of the splits to score."""
+        place = source_of(self.corpus, self.source)
+        here = [split for split in self.chosen.files if split != "train" and find_files(self.chosen, split, place)]
+        return [self.split] if self.split else here or ["train"]
+
+    @property
+    def reason_not_fitted(self) -> str:
+        """Why :meth:`train_rows` has no pairs, for a note."""
+        if "train" in self.splits:
+            return "the training split is scored, so nothing is fitted to it"
+        return "there is no training split of pairs here"
+
     def test_rows(self) -> dict[str, list[Row]]:
         """The rows with a label of each split to score.
 
         Raises:
             InputError: there are none.
         """
-        config = self.chosen
-        place = source_of(self.corpus, self.source)
-        here = [split for split in config.files if split != "train" and find_files(config, split, place)]
-        splits = [self.split] if self.split else here or ["train"]
         found = {}
-        for split in splits:
-            read = read_split(self.corpus, self.source, config.name, split).rows
+        for split in self.splits:
+            read = read_split(self.corpus, self.source, self.chosen.name, split).rows
             if rows := [row for row in read if row.label is not None]:
                 found[split] = spread(rows, self.limit)
         if not found:
-            raise InputError(f"{place}: no row of {', '.join(splits)} has a label")
+            place = source_of(self.corpus, self.source)
+            raise InputError(f"{place}: no row of {', '.join(self.splits)} has a label")
         return found
 
     def train_rows(self, config: str | None = None) -> list[Row]:
-        """The labelled rows of the training split; none where no file of it is here, or no baselines are wanted."""
+        """The labelled rows of the training split.
+
+        None where no file of it is here, where it is scored, or where no baselines are wanted.
+        """
         chosen = self.corpus.config(config or self.config)
-        if not self.baselines or not find_files(chosen, "train", source_of(self.corpus, self.source)):
+        if (
+            not self.baselines
+            or "train" in self.splits
+            or not find_files(chosen, "train", source_of(self.corpus, self.source))
+        ):
             return []
         found = read_split(self.corpus, self.source, chosen.name, "train").rows
         return [row for row in found if row.label is not None]

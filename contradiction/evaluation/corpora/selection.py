@@ -32,13 +32,7 @@ def evaluate(request: Request) -> Report:
     """
     report, results = Report(), {}
     tests = request.test_rows()
-    texts = [row.reply for row in request.train_rows()] or [row.reply for rows in tests.values() for row in rows]
-    rankers: dict[str, Ranker] = {
-        "any order": lambda items: [[0.0] * len(item) for item in items],
-        "the longest reply": lambda items: [[len(row.reply) for row in item] for item in items],
-        **tfidf_rankers(texts, request.in_characters),
-        **_model_rankers(request, report),
-    }
+    rankers = {**_baseline_rankers(request, tests, report), **_model_rankers(request, report)}
     for split, rows in tests.items():
         items = by_item(rows)
         for name, ranker in rankers.items():
@@ -46,6 +40,20 @@ def evaluate(request: Request) -> Report:
             results[name, split] = report.figures[f"{name}/{split}"] = found
     report.tables = [table(f"{request.corpus.title}, {request.chosen.name}", results)]
     return report
+
+
+def _baseline_rankers(request: Request, tests: Mapping[str, Sequence[Row]], report: Report) -> dict[str, Ranker]:
+    if not request.baselines:
+        return {}
+    texts = [row.reply for row in request.train_rows()]
+    if not texts:
+        report.notes.append("TF-IDF counts words in the replies that are scored: no other training split is here")
+        texts = [row.reply for rows in tests.values() for row in rows]
+    return {
+        "any order": lambda items: [[0.0] * len(item) for item in items],
+        "the longest reply": lambda items: [[len(row.reply) for row in item] for item in items],
+        **tfidf_rankers(texts, request.in_characters),
+    }
 
 
 def _model_rankers(request: Request, report: Report) -> dict[str, Ranker]:
@@ -146,8 +154,8 @@ def tfidf_rankers(texts: Sequence[str], characters: bool = False) -> dict[str, R
 def table(title: str, results: Mapping[tuple[str, str], Mapping[str, Any]]) -> Table:
     """A row for each ranker and split, from :func:`figures`."""
     rows = [
-        (name, split, f"{each['n']:,}", *(percent(each[key]) for key in COLUMNS),
-         " to ".join(percent(bound) for bound in each["interval"]))
-        for (name, split), each in results.items()
+        (name, split, f"{scores['n']:,}", *(percent(scores[key]) for key in COLUMNS),
+         " to ".join(percent(bound) for bound in scores["interval"]))
+        for (name, split), scores in results.items()
     ]  # fmt: skip
     return Table(f"{title}, %", ("order", "split", "items", *COLUMNS.values(), "R@1, 95 %"), rows, texts=2)

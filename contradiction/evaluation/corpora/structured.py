@@ -58,7 +58,7 @@ def judge(scorer: PairScorer, rows: Sequence[Row]) -> list[Judged]:
     found: Sequence[float] | np.ndarray = scorer([_pair(rows[one], index) for one, index in places]) if places else []
     for (number, index), score in zip(places, found, strict=True):
         scores[number][index] = float(score)
-    return [Judged(row, each) for row, each in zip(rows, scores, strict=True)]
+    return [Judged(row, row_scores) for row, row_scores in zip(rows, scores, strict=True)]
 
 
 def _own(row: Row) -> list[int]:
@@ -85,12 +85,12 @@ def figures(judged: Sequence[Judged], threshold: float = THRESHOLD) -> dict[str,
         messages of the ``marked`` chats: those that contradict and whose evidence is marked; ``strict_accuracy``: label
         and evidence both exactly right, over chats whose evidence is known (None where no contradiction's is).
     """
-    truth = np.array([each.is_contradiction for each in judged])
-    scores = np.array([each.probability for each in judged])
+    truth = np.array([chat.is_contradiction for chat in judged])
+    scores = np.array([chat.probability for chat in judged])
     called = scores > threshold
-    marked = [each for each in judged if each.is_contradiction and each.row.evidence]
+    marked = [chat for chat in judged if chat.is_contradiction and chat.row.evidence]
     hits, named, wanted = _evidence_counts(marked, threshold)
-    known = [each for each in judged if each.row.evidence is not None] if marked or not truth.any() else []
+    known = [chat for chat in judged if chat.row.evidence is not None] if marked or not truth.any() else []
     right = int((called == truth).sum())
     return {
         "n": len(judged),
@@ -101,14 +101,14 @@ def figures(judged: Sequence[Judged], threshold: float = THRESHOLD) -> dict[str,
         **_precision_recall(int((called & truth).sum()), int(called.sum()), int(truth.sum())),
         "marked": len(marked),
         **{f"evidence_{name}": value for name, value in _precision_recall(hits, named, wanted).items()},
-        "strict_accuracy": _ratio(sum(_is_strict(each, threshold) for each in known), len(known)),
+        "strict_accuracy": _ratio(sum(_is_strict(chat, threshold) for chat in known), len(known)),
     }
 
 
 def _evidence_counts(judged: Iterable[Judged], threshold: float) -> tuple[int, int, int]:
     hits = named = wanted = 0
-    for each in judged:
-        found, gold = each.evidence(threshold), set(each.row.evidence or ())
+    for chat in judged:
+        found, gold = chat.evidence(threshold), set(chat.row.evidence or ())
         hits, named, wanted = hits + len(found & gold), named + len(found), wanted + len(gold)
     return hits, named, wanted
 
@@ -143,14 +143,14 @@ def by_bot(judged: Sequence[Judged], threshold: float = THRESHOLD, fewest: int =
     from scipy.stats import pearsonr, spearmanr
 
     groups: dict[str, list[Judged]] = defaultdict(list)
-    for each in judged:
-        groups[str(each.row.extra.get("bot"))].append(each)
+    for chat in judged:
+        groups[str(chat.row.extra.get("bot"))].append(chat)
     bots = {
         bot: {
             "n": len(chats),
-            "people": float(np.mean([each.is_contradiction for each in chats])),
-            "called": float(np.mean([each.probability > threshold for each in chats])),
-            "mean": float(np.mean([each.probability for each in chats])),
+            "people": float(np.mean([chat.is_contradiction for chat in chats])),
+            "called": float(np.mean([chat.probability > threshold for chat in chats])),
+            "mean": float(np.mean([chat.probability for chat in chats])),
         }
         for bot, chats in sorted(groups.items())
         if len(chats) >= fewest
@@ -172,7 +172,7 @@ def evaluate(request: Request) -> Report:
     report = Report()
     scorers = baselines(_training_pairs(request), request.in_characters)
     if request.baselines and not scorers:
-        report.notes.append("no baselines: there is no training split of pairs here")
+        report.notes.append(f"no baselines: {request.reason_not_fitted}")
     if request.classifier:
         scorers[Path(request.classifier.name).name] = model_scorer(request.classifier, request.on_batch)
     results, bots = {}, []
@@ -193,7 +193,7 @@ def evaluate(request: Request) -> Report:
 
 
 def _training_pairs(request: Request) -> list[Row]:
-    config = next((each for each in request.corpus.configs if each.shape == PAIRS), None)
+    config = next((config for config in request.corpus.configs if config.shape == PAIRS), None)
     return request.train_rows(config.name) if config else []
 
 
@@ -218,10 +218,10 @@ def table(title: str, results: Mapping[tuple[str, str], Mapping[str, Any]]) -> T
     """
     rows = [
         (
-            name, split, f"{each['n']:,}", f"{percent(each['accuracy'])} ({interval(each['interval'])})",
-            *(_shown(each[key]) for key in COLUMNS),
+            name, split, f"{scores['n']:,}", f"{percent(scores['accuracy'])} ({interval(scores['interval'])})",
+            *(_shown(scores[key]) for key in COLUMNS),
         )
-        for (name, split), each in results.items()
+        for (name, split), scores in results.items()
     ]  # fmt: skip
     return Table(f"{title}, %", ("scorer", "split", "chats", "accuracy", *COLUMNS.values()), rows, texts=2)
 
@@ -235,8 +235,8 @@ COLUMNS = {
 def bot_table(name: str, result: Mapping[str, Any]) -> Table:
     """A row for each bot, under a title with the correlations."""
     rows = [
-        (bot, f"{each['n']:,}", percent(each["people"]), percent(each["called"]), percent(each["mean"]))
-        for bot, each in sorted(result["bots"].items(), key=lambda item: -item[1]["people"])
+        (bot, f"{scores['n']:,}", percent(scores["people"]), percent(scores["called"]), percent(scores["mean"]))
+        for bot, scores in sorted(result["bots"].items(), key=lambda item: -item[1]["people"])
     ]
     correlations = ", ".join(
         f"{key} {result[key]:.2f}" if result[key] is not None else f"{key} not defined"
