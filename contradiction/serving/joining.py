@@ -209,7 +209,7 @@ class JoinedPredictions:
 def joined(classifier: Classifier, predictions: JoinedPredictions) -> Classifier:
     """The same classifier, whose predictions are made together with those of other callers."""
     same = copy(classifier)
-    same.predict = predictions  # type: ignore[method-assign, assignment]
+    same.__dict__["predict"] = predictions
     return same
 
 

@@ -1,6 +1,6 @@
 """Counts of requests in the text format of Prometheus."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from threading import Lock
 
@@ -18,14 +18,14 @@ class Metrics:
         self._paths, self._lock = paths, Lock()
         self._answers: Counter[tuple[str, int]] = Counter()
         self._within: Counter[tuple[str, float]] = Counter()
-        self._seconds: Counter[str] = Counter()
+        self._seconds: defaultdict[str, float] = defaultdict(float)
 
     def add(self, path: str, status: int, seconds: float) -> None:
         """Counts one answer."""
         name = path if path in self._paths else "other"
         with self._lock:
             self._answers[name, status] += 1
-            self._seconds[name] += seconds  # type: ignore[assignment]  # a Counter holds any number
+            self._seconds[name] += seconds
             for bound in BOUNDS:
                 self._within[name, bound] += seconds <= bound
 
