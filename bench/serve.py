@@ -95,11 +95,13 @@ def main() -> None:
         ask(url, body(random.Random(0)))
         for clients in dict.fromkeys((1, options.clients)):
             before = memory(service.pid)
+            started = time.monotonic()
             statuses, times = load(url, clients, options.seconds)
+            taken = time.monotonic() - started
             shown = ", ".join(f"{status}: {count}" for status, count in sorted(statuses.items()))
             p50, p95 = statistics.median(times), statistics.quantiles(times, n=20)[-1]
             print(
-                f"{clients} clients: {len(times) / options.seconds:.1f} answers a second, median {p50:.2f} s, "
+                f"{clients} clients: {len(times) / taken:.1f} answers a second, median {p50:.2f} s, "
                 f"95 % within {p95:.2f} s; statuses {shown}; memory {before} -> {memory(service.pid)} MB"
             )
     finally:
