@@ -13,7 +13,6 @@ from starlette.staticfiles import StaticFiles
 from understand import FOLDER as ANALYSIS
 from understand import analysis_html
 
-import examples
 from contradiction import ContradictionDetector
 from contradiction.chats import pasted
 from contradiction.conversation import read_message
@@ -89,8 +88,8 @@ def for_page(detector: ContradictionDetector) -> dict[str, Any]:
     return {
         "words": {"en": ENGLISH, "zh": CHINESE},
         "reasons": for_browser(),
-        "examples": examples.examples(),
-        "pairs": examples.pairs(),
+        "examples": samples.examples(),
+        "pairs": samples.pairs(),
         "model": name.name if name.is_absolute() else str(name),
         "cut": detector.settings.threshold_for(rule),
         "prior": rule.prior,

@@ -4,6 +4,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -101,7 +102,7 @@ def judge_file(
         stack.callback(Path(out.name).unlink)  # unless all is judged
         while counts["chats"] < CHATS and (some := list(islice(entries, TOGETHER))):
             ticket = Ticket(time.monotonic() + SECONDS, TOGETHER * service.limits.cost)
-            chunk = service.answer(lambda some=some: judge_chunk(service.detector, some, chats.key, scan=True), ticket)
+            chunk = service.answer(partial(judge_chunk, service.detector, some, chats.key, scan=True), ticket)
             for record in chunk.records:
                 out.write(to_json_line(record))
             usable = [entry for entry in some if entry.messages is not None]

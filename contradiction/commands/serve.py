@@ -1,6 +1,6 @@
 """The command ``cdconv serve``: the REST service."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -46,7 +46,9 @@ def serve(
     from contradiction.serving.api import application
     from contradiction.serving.service import Service
 
-    settings = {name: value for name, value in (("threshold", threshold), ("prior", prior)) if value is not None}
+    settings: dict[str, Any] = {
+        name: value for name, value in (("threshold", threshold), ("prior", prior)) if value is not None
+    }
     detector = ContradictionDetector.from_pretrained(model, precision=precision, **settings)
     service = Service(detector, Limits(max_body, max_messages, cost=max_cost, seconds=timeout))
     typer.echo(f"The service is at http://{host}:{port}/docs (Ctrl+C ends it)")

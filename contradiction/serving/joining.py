@@ -17,7 +17,7 @@ from contradiction.methods.base import Classifier, Prediction
 SLICE = 16  # rows of one request in a forward pass, while others wait: a light request overtakes a heavy one
 BATCH = 64  # rows of all requests in a forward pass
 LONGEST_ROW = 1000  # characters of a row that count towards its cost: a model reads no more
-Key = tuple[str, ...]
+Key = tuple[str | tuple[str, ...], ...]
 
 
 class Busy(Exception):
@@ -215,12 +215,16 @@ def joined(classifier: Classifier, predictions: JoinedPredictions) -> Classifier
 
 def _pay(ticket: Ticket, keys: Sequence[Key]) -> None:
     ticket.check()
-    ticket.spent += sum(min(sum(map(len, key)), LONGEST_ROW) for key in keys)
+    ticket.spent += sum(min(sum(map(_characters, key)), LONGEST_ROW) for key in keys)
     if ticket.spent > ticket.cost:
         raise InputError(
             f"the chat is too long to be judged at once: each reply is compared with every earlier one, which takes "
             f"more than {ticket.cost:,} characters of reading; shorten the chat, or set max_turns"
         )
+
+
+def _characters(value: str | tuple[str, ...]) -> int:
+    return len(value) if isinstance(value, str) else sum(map(len, value))
 
 
 def _end(job: _Job, error: BaseException) -> None:

@@ -73,7 +73,7 @@ def test_what_was_not_read_is_said_in_chinese_too(part, facade, utterances):
 
 
 def test_there_is_an_example_of_every_kind_and_its_kind_is_that_of_the_sample(part):
-    examples = part("examples")
+    examples = part("samples")
     labels = {chat: LABELS["4-class"][row["label"]] for chat, row in zip(CHATS, ROWS, strict=True)}
     shown = examples.examples()
     assert {each["kind"] for each in shown} == {*LABELS["4-class"], "long"}
@@ -83,7 +83,7 @@ def test_there_is_an_example_of_every_kind_and_its_kind_is_that_of_the_sample(pa
 
 
 def test_both_replies_of_a_pair_answer_the_same_chat_and_hardly_differ(part):
-    pairs = part("examples").pairs()
+    pairs = part("samples").pairs()
     assert len(pairs) >= 3
     for pair in pairs:
         assert [each["role"] for each in pair["messages"]] == ["user", "assistant", "user"]
