@@ -6,6 +6,7 @@ from typing import Any
 
 import batch
 import gradio as gr
+import samples
 from locales import CHINESE, ENGLISH, Page, for_browser, named, translations
 from starlette.middleware import Middleware
 from starlette.routing import Mount
