@@ -38,7 +38,7 @@ def url(model, log):
 def client(url):
     from gradio_client import Client
 
-    return Client(url, verbose=False)
+    return Client(url, verbose=False, httpx_kwargs={"timeout": 120})  # of a busy machine
 
 
 @pytest.fixture(scope="module")
