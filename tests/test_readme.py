@@ -133,6 +133,10 @@ def test_every_file_that_a_page_names_exists(page):
         assert (ROOT / path).exists(), path
 
 
+def toml(value):
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def test_the_page_on_training_names_every_key_of_a_recipe_with_its_default():
     from contradiction.training.recipe import Recipe
     from contradiction.training.recipe_options import TABLES
@@ -140,7 +144,7 @@ def test_the_page_on_training_names_every_key_of_a_recipe_with_its_default():
     fields = {("", key): field for key, field in Recipe.model_fields.items() if key not in ("name", *TABLES)}
     fields |= {(f"[{table}]", key): field for table in TABLES for key, field in TABLES[table].model_fields.items()}
     defaults = {
-        place: "" if field.is_required() or field.default is None else str(field.default)
+        place: "" if field.is_required() or field.default is None else toml(field.default)
         for place, field in fields.items()
     }
     [rows] = [rows for header, rows in tables(text_of(ROOT / "docs" / "training.md")) if header[0] == "group"]

@@ -81,8 +81,8 @@ def build_nli(
 ) -> None:
     """Builds a data repo of NLI corpora, for the NLI stage before CDConv.
 
-    From the Hub: clue/clue:ocnli, clue/clue:cmnli, facebook/xnli:zh; by default its split of the same name, another as
-    ID:CONFIG:SPLIT. Where $CDCONV_CORPORA is set, the name of a corpus of pairs does too: ocnli, cnli, decode.
+    From the Hub: clue/clue:ocnli, clue/clue:cmnli, facebook/xnli:zh. ID:CONFIG reads the split of the same name, and
+    ID:CONFIG:SPLIT another one. If $CDCONV_CORPORA is set, a name of a corpus of pairs works too: ocnli, cnli, decode.
     """
     from contradiction.data.corpora import nli
 

@@ -76,11 +76,11 @@ def detect(
         ),
     ] = None,
     max_turns: Annotated[
-        int, typer.Option(min=0, help="The most earlier turns that a reply is read against; 0 reads all.")
+        int, typer.Option(min=0, help="The maximum number of earlier turns that a reply is compared with; 0 means all.")
     ] = MAX_TURNS,
-    batch_size: Annotated[int, typer.Option(min=1, help="Inputs a forward pass.")] = 32,
+    batch_size: Annotated[int, typer.Option(min=1, help="The number of inputs in a forward pass.")] = 32,
     precision: Annotated[
-        str, typer.Option(help="fp32; bf16, which is faster on some hardware and a little less exact; fp16 on a GPU.")
+        str, typer.Option(help="fp32, bf16 (faster on some hardware, a little less exact) or fp16 (on a GPU).")
     ] = "fp32",
     out: Annotated[
         Path | None, typer.Option(help="Write the verdicts to this file, and rejected inputs to OUT.rejected.jsonl.")
@@ -96,14 +96,14 @@ def detect(
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show errors only: no progress bar and no summary.")] = False,
 ) -> None:
-    """Judges the last reply of each chat and writes a verdict a line, in the order of the chats.
+    """Judges the last reply of each chat and writes one line for each chat, in the order of the chats.
 
     The file holds JSON lines, JSON, CSV, TSV or Parquet. A chat is {"messages": [...]}, a list of messages, ShareGPT's
     "conversations", or u1, b1, u2 and b2; its id is copied to the verdict. An input that holds no chat is reported and
     written to FILE.rejected.jsonl, and the rest is judged. A pipe of JSON lines is answered line by line.
 
-    Exit code: 0 done; 1 an input was rejected, --fail-on found a verdict, or it had no chat to look at; 2 the command
-    cannot run; 130 interrupted; 141 nobody reads the output any more.
+    Exit code: 0 done; 1 an input was rejected, or --fail-on found such a verdict or no chat; 2 the command cannot run;
+    130 interrupted; 141 the reader of the output has ended.
     """
     _check_options(file, text, out, resume=resume, table=table, only=bool(only))
     if sys.stdout is None:

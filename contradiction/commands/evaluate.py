@@ -191,8 +191,8 @@ def contrast(
 ) -> None:
     """Evaluates a detector on contrast pairs: two replies to one chat, of which one is a contradiction.
 
-    The pairs were written for this project and are not from CDConv. "Both right": the detector calls only the one a
-    contradiction. "In order": the one has the higher probability, whatever the threshold.
+    The pairs were written for this project and are not from CDConv. "Both right": the detector calls only the
+    contradicting reply a contradiction. "In order": that reply has the higher probability.
     """
     from contradiction.detector import ContradictionDetector
     from contradiction.evaluation.contrast import count, fingerprint, judge_pairs, read_pairs

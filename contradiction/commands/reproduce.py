@@ -23,7 +23,7 @@ def reproduce(
     nli: Annotated[list[str] | None, typer.Option(help="For table5: an NLI checkpoint; can be repeated.")] = None,
     seeds: Annotated[str, typer.Option(help="Separated by commas.")] = "23,42,133,233",
     methods: Annotated[
-        str, typer.Option(help="Separated by commas; also the artefact baselines reply-only and context-only.")
+        str, typer.Option(help="Separated by commas; also the baselines reply-only and context-only.")
     ] = "sentence-pair,flatten,hierarchical",
     configs: Annotated[str, typer.Option(help="Separated by commas; also 4-class-grouped …")] = "4-class,2-class",
     train_fractions: Annotated[
