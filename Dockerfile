@@ -1,5 +1,5 @@
 # The REST service with a detector inside. From the root of a checkout:
-#   docker build -t cdconv . && docker run -p 8000:8000 cdconv
+#   docker build -t cdconv . && docker run -p 8000:8000 -e CDCONV_TOKEN=SECRET cdconv
 # Another detector: --build-arg MODEL=models/OTHER. A smaller torch without GPU support: --build-arg PIP_OPTIONS="--index-url ...".
 FROM python:3.11-slim
 ARG MODEL=models/e5-small-cdconv-soup
@@ -15,5 +15,5 @@ ENV CDCONV_MODEL=/srv/model HF_HUB_OFFLINE=1 PYTHONUNBUFFERED=1
 EXPOSE 8000
 HEALTHCHECK --interval=30s --timeout=5s --start-period=60s \
   CMD ["python", "-c", "import urllib.request as r; r.urlopen('http://127.0.0.1:8000/healthz', timeout=4)"]
-# CDCONV_TOKEN, where it is set, is asked of every caller.
+# Every caller is asked for CDCONV_TOKEN. Without it, whoever reaches the port may ask, and the log says so.
 CMD ["python", "-m", "contradiction", "serve", "--host", "0.0.0.0"]

@@ -18,8 +18,8 @@ from contradiction import ContradictionDetector
 from contradiction.chats import pasted
 from contradiction.conversation import read_message
 from contradiction.errors import InputError
-from contradiction.serving.api import HANDLERS, PATHS, router
-from contradiction.serving.guard import Guard
+from contradiction.serving.api import PATHS, handlers, router
+from contradiction.serving.guard import SERVICE_PATHS, Guard
 from contradiction.serving.joining import Busy, Cancelled, Late
 from contradiction.serving.metrics import Metrics
 from contradiction.serving.service import Service
@@ -159,10 +159,8 @@ def _answered(service: Service, call: Any) -> Any:
     try:
         with service.place():
             return service.answer(call)
-    except InputError as error:
+    except (InputError, Busy, Late, Cancelled) as error:
         raise gr.Error(str(error), print_exception=False) from None
-    except (Busy, Late, Cancelled):
-        raise gr.Error("the service is busy; try again soon", print_exception=False) from None
 
 
 def serve(detector: ContradictionDetector, host: str | None = None, port: int | None = None) -> tuple[gr.Blocks, str]:
@@ -183,7 +181,7 @@ def serve(detector: ContradictionDetector, host: str | None = None, port: int | 
         i18n=spoken(detector),
         app_kwargs={
             "routes": [*router(service, metrics).routes, Mount("/analysis", plots)],
-            "exception_handlers": HANDLERS,
+            "exception_handlers": handlers(SERVICE_PATHS),
             "middleware": [
                 Middleware(Guard, body=service.limits.body, elsewhere=upload, metrics=metrics),
                 Middleware(Page),

@@ -3,28 +3,28 @@
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from functools import partial
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
 from locales import in_words, words_of
 
-from contradiction.chats.chunks import judge_chunk, to_json_line
+from contradiction.chats.chunks import JudgedChunk, judge_chunk, to_json_line
 from contradiction.chats.entries import Entry
 from contradiction.chats.readers import open_file
 from contradiction.conversation import read_message
 from contradiction.errors import InputError
-from contradiction.serving.joining import Busy, Late, Ticket
+from contradiction.serving.joining import Busy, Late, Ticket, TooLong
 from contradiction.serving.service import Service
 from contradiction.verdict import Verdict, is_unchecked
 
 CHATS = 500  # of a file
 MEGABYTES = 5
-SECONDS = 120  # for the chats that are judged together
-BUSY = "the service is busy; try again soon"
+SECONDS = 120  # for one chat
+READING = 10  # times the reading that one request may cost, for a chat: a file is scanned, and its visitor can wait
 TOGETHER = 16  # chats between two looks whether the visitor has gone
 Row = list[str]
 
@@ -41,9 +41,8 @@ def draw(service: Service, words: Callable[[str], Any], page: gr.Blocks) -> None
         try:
             for *shown, out in judge_file(service, Path(path), spoken, progress):
                 yield *shown, out
-        except (InputError, Busy, Late) as error:
-            reason = str(error).replace(f"{path}: ", "").replace(path, Path(path).name) or BUSY
-            yield spoken["refused"].format(reason=in_words(reason, spoken)), [], [], None
+        except InputError as error:
+            yield _with_reason("refused", error, path, spoken), [], [], None
         finally:
             if out:  # Gradio has a copy of it
                 Path(out).unlink()
@@ -88,8 +87,11 @@ def judge_file(
 ) -> Iterator[tuple[str, list[tuple[str, Row]], list[Row], str | None]]:
     """Judges the chats of a file, a few at a time: what is to be said, the rows by group, the rows, the download.
 
+    A chat that is too long, or takes too long, gets a row that says so. A file that cannot be read further keeps the
+    verdicts on what was read.
+
     Raises:
-        InputError: the file cannot be read.
+        InputError: nothing in the file can be read.
     """
     if path.stat().st_size > MEGABYTES * 1_000_000:
         raise InputError(f"the file is larger than {MEGABYTES} MB")
@@ -97,31 +99,68 @@ def judge_file(
     entries: Iterator[Entry] = chain.from_iterable(chats.arrivals)
     rows: list[tuple[str, Row]] = []
     counts = {"chats": 0, "replies": 0, "found": 0, "rejected": 0}
+    broken: InputError | None = None
     with ExitStack() as stack:
         out = stack.enter_context(tempfile.NamedTemporaryFile("wb", suffix=".jsonl", prefix="verdicts-", delete=False))
         stack.callback(Path(out.name).unlink)  # unless all is judged
-        while counts["chats"] < CHATS and (some := list(islice(entries, TOGETHER))):
-            ticket = Ticket(time.monotonic() + SECONDS, TOGETHER * service.limits.cost)
-            chunk = service.answer(partial(judge_chunk, service.detector, some, chats.key, scan=True), ticket)
-            for record in chunk.records:
-                out.write(to_json_line(record))
-            usable = [entry for entry in some if entry.messages is not None]
-            for entry, verdicts in zip(usable, chunk.verdicts, strict=True):
+        pool = stack.enter_context(ThreadPoolExecutor(TOGETHER))
+        while counts["chats"] < CHATS and not broken:
+            some, broken = _next(entries)
+            if broken and not (some or counts["chats"] or counts["rejected"]):
+                raise broken
+            if not some:
+                break
+            for entry, judged in zip(
+                some, pool.map(lambda entry: _judge(service, entry, chats.key), some), strict=True
+            ):
+                if entry.messages is None:
+                    counts["rejected"] += 1
+                    continue
+                counts["chats"] += 1
+                if not isinstance(judged, JudgedChunk):
+                    reason = words["tooLong"] if isinstance(judged, TooLong | Late) else in_words(str(judged), words)
+                    rows.append(("others", [_name(entry), "", words["notJudged"], "", "", "", reason]))
+                    out.write(to_json_line({chats.key: entry.number, "id": entry.id, "error": str(judged)}))
+                    continue
+                out.write(to_json_line(judged.records[0]))
+                verdicts = judged.verdicts[0]
                 said = [verdict for verdict in verdicts if _says_something(verdict, len(verdicts))]
                 rows += [row_of(entry, verdict, words) for verdict in said]
                 counts["replies"] += sum(verdict.contradiction is not None for verdict in verdicts)
                 counts["found"] += sum(bool(verdict.contradiction) for verdict in verdicts)
-            counts["chats"] += len(usable)
-            counts["rejected"] += len(chunk.rejected)
             done, total = some[-1].end, chats.total or some[-1].end
             progress(min(done / total, 1.0))
             yield words["done"].format(**counts), rows, [row for _, row in rows], None
         out.close()
         stack.pop_all()
     summary = words["done"].format(**counts)
-    if next(entries, None) is not None:
+    if broken:
+        summary += " " + _with_reason("unreadable", broken, str(path), words)
+    elif _next(entries, 1) != ([], None):
         summary += " " + words["tooMany"].format(chats=CHATS)
     yield summary, rows, [row for _, row in rows], out.name
+
+
+def _next(entries: Iterator[Entry], most: int = TOGETHER) -> tuple[list[Entry], InputError | None]:
+    """The next entries, and why there are no more where the file cannot be read further."""
+    some: list[Entry] = []
+    try:
+        while len(some) < most:
+            some.append(next(entries))
+    except StopIteration:
+        return some, None
+    except InputError as error:
+        return some, error
+    return some, None
+
+
+def _judge(service: Service, entry: Entry, key: str) -> JudgedChunk | Exception:
+    """The verdicts on one chat, or why there are none; passes are shared with the other chats."""
+    ticket = Ticket(time.monotonic() + SECONDS, READING * service.limits.cost)
+    try:
+        return service.answer(lambda: judge_chunk(service.detector, [entry], key, scan=True), ticket)
+    except (InputError, Busy, Late) as error:
+        return error
 
 
 def row_of(entry: Entry, verdict: Verdict, words: dict[str, str]) -> tuple[str, Row]:
@@ -132,8 +171,16 @@ def row_of(entry: Entry, verdict: Verdict, words: dict[str, str]) -> tuple[str, 
     chance = "" if verdict.probability is None else f"{verdict.probability:.0%}"
     why = _text(messages, verdict.evidence) or (in_words(verdict.reason, words) if verdict.reason else "")
     kind, sure = (words[name] if name else "" for name in (verdict.kind, verdict.certainty))
-    name = str(entry.number if entry.id is None else entry.id)
-    return group, [name, _text(messages, verdict.reply), decided, kind, sure, chance, why]
+    return group, [_name(entry), _text(messages, verdict.reply), decided, kind, sure, chance, why]
+
+
+def _name(entry: Entry) -> str:
+    return str(entry.number if entry.id is None else entry.id)
+
+
+def _with_reason(key: str, error: InputError, path: str, words: dict[str, str]) -> str:
+    reason = str(error).replace(f"{path}: ", "").replace(path, Path(path).name)
+    return words[key].format(reason=in_words(reason, words))
 
 
 def _says_something(verdict: Verdict, replies: int) -> bool:

@@ -1,6 +1,7 @@
 """The REST service: verdicts of the façade, for many callers at a time, and refusals in words."""
 
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -9,14 +10,18 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from chats import chat
+from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from contradiction.detector import ContradictionDetector
+from contradiction.inputs.windows import MAX_TURNS
 from contradiction.methods.base import Prediction
 from contradiction.paths import CHECKOUT
-from contradiction.serving.api import application
-from contradiction.serving.joining import Busy, Cancelled, JoinedPredictions, Late, Ticket, serving
+from contradiction.serving.api import PATHS, application, handlers, router
+from contradiction.serving.guard import SERVICE_PATHS
+from contradiction.serving.joining import Busy, Cancelled, JoinedPredictions, Late, Ticket, TooLong, serving
 from contradiction.serving.limits import Limits
+from contradiction.serving.metrics import Metrics
 from contradiction.serving.service import Service
 
 CHAT = chat("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
@@ -88,7 +93,7 @@ def test_the_clauses_that_clash_are_places_in_messages(client):
         ("judge", {"messages": CHAT, "threshold": 7}, "threshold 7"),
         ("judge", {"messages": CHAT, "model": "/etc/passwd"}, "model: Extra inputs are not permitted"),
         ("scan", {"messages": CHAT * 200}, "the chat has 800 messages; at most 400 are allowed"),
-        ("scan", {"messages": chat(*["好" * 99] * 100)}, "the chat is too long to be judged at once"),
+        ("scan", {"messages": chat(*[f"{n}" + "好" * 99 for n in range(100)])}, "the chat is too long to be judged"),
         ("rerank", {"messages": CHAT, "candidates": ["好"]}, "the last message before a reply must be the user's"),
         ("rerank", {"messages": CHAT[:3], "candidates": ["好"] * 65}, "candidates are 65; at most 64 are allowed"),
     ],
@@ -114,6 +119,84 @@ def test_a_token_is_asked_for_where_there_is_one(detector):
             assert client.post("/v1/judge", json={"messages": CHAT}, headers=headers).status_code == 401
         right = {"authorization": "Bearer geheim"}
         assert client.post("/v1/judge", json={"messages": CHAT}, headers=right).status_code == 200
+
+
+def test_the_scheme_of_a_token_has_no_case_and_its_description_is_open(detector):
+    with bounded(detector, token="geheim") as client:
+        right = {"authorization": "bearer geheim"}
+        assert client.post("/v1/judge", json={"messages": CHAT}, headers=right).status_code == 200
+        assert client.get("/docs").status_code == client.get("/openapi.json").status_code == 200
+
+
+@pytest.mark.parametrize("headers", [{}, {"authorization": "Bearer"}, {"authorization": "Bearer "}])
+def test_an_empty_token_lets_nobody_in(detector, headers):
+    with bounded(detector, token="") as client:
+        assert client.get("/metrics", headers=headers).status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "content", "status"),
+    [
+        ("POST", "/v1/judge", b'{"messages": "\xff"}', 400),
+        ("GET", "/v1/judge", b"", 405),
+        ("GET", "/nowhere", b"", 404),
+    ],
+)
+def test_every_error_has_one_shape(client, method, path, content, status):
+    answer = client.request(method, path, content=content, headers={"content-type": "application/json"})
+    assert answer.status_code == status
+    assert list(answer.json()) == ["error"]
+
+
+def test_a_failure_of_the_model_has_the_shape_of_every_error(detector):
+    service = Service(detector)
+    service.predictions = service.detector.classifier.predict = JoinedPredictions(Broken())
+    with TestClient(application(service), raise_server_exceptions=False) as client:
+        answer = client.post("/v1/judge", json={"messages": CHAT})
+        assert refusal(answer) == (500, "the service failed; its log says why")
+
+
+def test_the_errors_of_other_paths_are_left_to_a_page_around_the_service(detector):
+    page = FastAPI(exception_handlers=handlers(SERVICE_PATHS))
+    page.include_router(router(Service(detector), Metrics(PATHS)))
+    client = TestClient(page)
+    assert list(client.get("/v1/judge").json()) == ["error"]
+    assert list(client.get("/nowhere").json()) == ["detail"]
+
+
+def test_large_counts_are_exact():
+    assert "cdconv_rows_total 1234567" in Metrics(()).text({"cdconv_rows_total": ("Rows.", 1234567)}).splitlines()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "said"),
+    [
+        (["--token", ""], {}, "the token is empty"),
+        ([], {"CDCONV_TOKEN": ""}, "CDCONV_TOKEN is empty"),
+        (["--threshold", "precision>=2"], {}, "a precision is above 0 and at most 1"),
+        (["--revision", "v1"], {}, "a folder, which has no revision 'v1'"),
+    ],
+)
+def test_the_command_refuses_what_is_not_usable_before_it_starts(
+    run, monkeypatch, random_model, arguments, environment, said
+):
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    code, _, error = run("serve", "--model", random_model("4-class"), *arguments)
+    assert code == 2
+    assert said in error
+
+
+@pytest.mark.parametrize(
+    ("host", "options", "warned"),
+    [("0.0.0.0", [], True), ("0.0.0.0", ["--token", "geheim"], False), ("127.0.0.1", [], False)],
+)
+def test_an_open_service_for_other_machines_says_so(run, random_model, host, options, warned):
+    with socket.create_server((host, 0)) as taken:  # so that the command ends
+        port = taken.getsockname()[1]
+        code, _, error = run("serve", "--model", random_model("4-class"), "--host", host, "--port", port, *options)
+    assert code == 2
+    assert ("there is no token" in error) == warned
 
 
 def test_it_counts_what_it_answers(detector):
@@ -145,6 +228,10 @@ def test_concurrent_requests_share_forward_passes_and_get_their_own_verdicts(det
     assert service.predictions.passes < service.predictions.rows
 
 
+class Panic(BaseException):
+    """As a panic in Rust reaches Python."""
+
+
 class Slow:
     """Predicts after it is let go, and remembers what it was asked for together."""
 
@@ -158,7 +245,16 @@ class Slow:
         self.asked.append([row["b2"] for row in rows])
         if any(row["b2"] == "bad" for row in rows):
             raise ValueError("bad")
+        if any(row["b2"] == "panic" for row in rows):
+            raise Panic
         return [Prediction({"none": float(len(row["b2"]))}) for row in rows]
+
+
+class Broken:
+    columns = ("b2",)
+
+    def predict(self, rows, **_):
+        raise OSError("no memory")
 
 
 def ticket(seconds=10.0, cost=1_000_000):
@@ -216,13 +312,58 @@ def test_a_request_that_nobody_waits_for_is_not_worked_on():
     assert slow.asked == [["first"]]
 
 
-def test_an_error_ends_the_requests_that_met_it_and_no_other():
+def test_a_request_that_fails_takes_no_other_of_its_pass_with_it():
+    slow = Slow()
+    predictions = JoinedPredictions(slow)
+    with ThreadPoolExecutor(3) as pool:
+        first = pool.submit(ask, predictions, ["first"], ticket())
+        wait_for(lambda: predictions._thread and not predictions.waiting)
+        bad = pool.submit(ask, predictions, ["bad", "well"], ticket())
+        good = pool.submit(ask, predictions, ["good", "well"], ticket())
+        wait_for(lambda: predictions.waiting == 4)
+        slow.go.set()
+        assert first.result() == [5.0]
+        assert good.result() == [4.0, 4.0]
+        with pytest.raises(ValueError, match="bad"):
+            bad.result()
+    assert slow.asked[1] == ["bad", "well", "good"]  # they shared a pass
+
+
+def test_a_panic_of_a_tokenizer_ends_one_request_and_not_the_service():
     slow = Slow()
     slow.go.set()
     predictions = JoinedPredictions(slow)
-    with pytest.raises(ValueError, match="bad"):
-        ask(predictions, ["bad"], ticket())
+    with pytest.raises(RuntimeError, match="Panic"):
+        ask(predictions, ["panic"], ticket())
     assert ask(predictions, ["good"], ticket()) == [4.0]
+
+
+def test_an_answer_is_late_also_where_the_pass_takes_longer():
+    slow = Slow()
+    with ThreadPoolExecutor(1) as pool:
+        request = pool.submit(ask, JoinedPredictions(slow), ["slow"], ticket(seconds=0.1))
+        with pytest.raises(Late, match="took too long"):
+            request.result(5)  # the pass ends after ten seconds
+        slow.go.set()
+
+
+def test_what_is_known_costs_a_request_nothing():
+    slow = Slow()
+    slow.go.set()
+    predictions = JoinedPredictions(slow)
+    for turns in range(1, 20):
+        its = ticket(cost=10)
+        ask(predictions, [f"turn {n:04}" for n in range(turns)], its)
+        assert its.spent == 9
+    with pytest.raises(TooLong, match="more than 10 characters"):
+        ask(predictions, ["two", "new rows"], ticket(cost=10))
+
+
+def test_by_default_one_reply_may_be_judged_against_all_turns_that_are_read():
+    slow = Slow()
+    slow.go.set()
+    rows = [f"{n:04}" + "x" * 2000 for n in range(MAX_TURNS)]
+    assert len(ask(JoinedPredictions(slow), rows, ticket(cost=Limits().cost))) == MAX_TURNS
 
 
 def test_more_than_can_be_answered_soon_is_refused():

@@ -1,25 +1,34 @@
 """The command ``cdconv serve``: the REST service."""
 
+import ipaddress
+import os
 from typing import Annotated, Any
 
 import typer
 
-from contradiction.commands.common import SHIPPED, ModelOption, demand_model
+from contradiction.commands.common import SHIPPED, ModelOption, RevisionOption, demand_model, say
+from contradiction.errors import InputError
+from contradiction.io.hub import pinned
 from contradiction.serving.limits import Limits
 
 DEFAULT = Limits()
+TOKEN = "CDCONV_TOKEN"
 
 
 def serve(
     model: ModelOption = SHIPPED,
+    revision: RevisionOption = None,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")] = 8000,
     token: Annotated[
         str | None,
-        typer.Option(envvar="CDCONV_TOKEN", help="Callers have to send it as Authorization: Bearer TOKEN."),
+        typer.Option(envvar=TOKEN, help="Callers have to send it as Authorization: Bearer TOKEN."),
     ] = None,
     threshold: Annotated[
-        float | None, typer.Option(help="The probability from which a reply is called, where a request names none.")
+        str | None,
+        typer.Option(
+            help="The probability from which a reply is called, or 'precision>=0.8'; a request may name another one."
+        ),
     ] = None,
     prior: Annotated[
         float | None, typer.Option(help="The share of contradictions among your replies; use it with --threshold.")
@@ -30,15 +39,19 @@ def serve(
     timeout: Annotated[float, typer.Option(min=0.1, help="The most seconds for an answer.")] = DEFAULT.seconds,
     precision: Annotated[str, typer.Option(help="fp32; bf16, which is faster on some hardware.")] = "fp32",
 ) -> None:
-    """Serves a detector over HTTP: /v1/judge, /v1/scan, /v1/rerank, /v1/check; /docs describes them."""
+    """Serves a detector over HTTP: /v1/judge, /v1/scan, /v1/rerank, /v1/check, /v1/clauses; /docs describes them."""
     import importlib.util
 
-    from contradiction.errors import InputError
     from contradiction.page import check_address
 
     if any(importlib.util.find_spec(name) is None for name in ("fastapi", "uvicorn")):
         raise InputError('the service needs fastapi and uvicorn: pip install "cdconv[serve]"')
+    _check_token(token)
+    settings = _settings(threshold=threshold, prior=prior)
     demand_model(model)
+    model = pinned(model, revision)
+    if token is None and not _is_loopback(host):
+        say(f"there is no token, so whoever reaches {host}:{port} may ask; --token or {TOKEN} sets one")
     check_address(host, port)
     import uvicorn
 
@@ -46,10 +59,32 @@ def serve(
     from contradiction.serving.api import application
     from contradiction.serving.service import Service
 
-    settings: dict[str, Any] = {
-        name: value for name, value in (("threshold", threshold), ("prior", prior)) if value is not None
-    }
     detector = ContradictionDetector.from_pretrained(model, precision=precision, **settings)
     service = Service(detector, Limits(max_body, max_messages, cost=max_cost, seconds=timeout))
     typer.echo(f"The service is at http://{host}:{port}/docs (Ctrl+C ends it)")
     uvicorn.run(application(service, token), host=host, port=port, log_level="warning", timeout_keep_alive=10)
+
+
+def _check_token(token: str | None) -> None:
+    """Raises InputError for an empty token, which would ask nothing of callers."""
+    # An empty variable reaches the command as None.
+    if token is not None and not token.strip():
+        raise InputError(f"the token is empty; --token or {TOKEN} must hold the token that callers send")
+    if token is None and TOKEN in os.environ:
+        raise InputError(f"{TOKEN} is empty; it must hold the token that callers send, or be unset for no token")
+
+
+def _settings(**options: Any) -> dict[str, Any]:
+    """The settings that are given, checked before the model is loaded."""
+    from contradiction.settings import Settings
+
+    settings = {name: value for name, value in options.items() if value is not None}
+    Settings(**settings)
+    return settings
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from fastapi import APIRouter, FastAPI, Request
+from fastapi.exception_handlers import http_exception_handler
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, PlainTextResponse
+from fastapi.responses import JSONResponse, PlainTextResponse, Response
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
 from contradiction import __version__
@@ -48,7 +50,7 @@ def application(service: Service, token: str | None = None) -> FastAPI:
         middleware=[Middleware(Guard, body=service.limits.body, metrics=metrics, token=token)],
     )
     app.include_router(router(service, metrics))
-    for kind, handler in HANDLERS.items():
+    for kind, handler in handlers().items():
         app.add_exception_handler(kind, handler)
     return app
 
@@ -115,10 +117,6 @@ async def _answer(service: Service, request: Request, call: Callable[[], T]) -> 
             raise
 
 
-async def _unusable(request: Request, error: Exception) -> JSONResponse:
-    return JSONResponse({"error": _in_words(error)}, 422)
-
-
 def _in_words(error: Exception) -> str:
     if not isinstance(error, RequestValidationError):
         return str(error)
@@ -127,22 +125,37 @@ def _in_words(error: Exception) -> str:
     return f"{place}: {first['msg']}" if place else str(first["msg"])
 
 
-async def _busy(request: Request, error: Exception) -> JSONResponse:
-    return JSONResponse({"error": "the service is busy; try again soon"}, 503, {"retry-after": "2"})
+def handlers(paths: tuple[str, ...] = ("/",)) -> dict[type[Exception], Any]:
+    """The handlers of errors, which all answer ``{"error": ...}``.
+
+    Args:
+        paths: the beginnings of the paths for which unknown paths and failures are answered so; the others are answered
+            as FastAPI does.
+    """
+
+    async def http_error(request: Request, error: HTTPException) -> Response:
+        if not request.url.path.startswith(paths):
+            return await http_exception_handler(request, error)
+        return JSONResponse({"error": str(error.detail)}, error.status_code, error.headers)
+
+    async def failure(request: Request, error: Exception) -> Response:
+        if not request.url.path.startswith(paths):
+            return PlainTextResponse("Internal Server Error", 500)
+        return JSONResponse({"error": "the service failed; its log says why"}, 500)
+
+    return {
+        InputError: _refusal(422),
+        RequestValidationError: _refusal(422),
+        Busy: _refusal(503, {"retry-after": "2"}),
+        Late: _refusal(504),
+        Cancelled: _refusal(499),
+        HTTPException: http_error,
+        Exception: failure,
+    }
 
 
-async def _late(request: Request, error: Exception) -> JSONResponse:
-    return JSONResponse({"error": "the answer took too long; send a shorter chat, or set max_turns"}, 504)
+def _refusal(status: int, headers: dict[str, str] | None = None) -> Any:
+    async def refuse(request: Request, error: Exception) -> Response:
+        return JSONResponse({"error": _in_words(error)}, status, headers)
 
-
-async def _gone(request: Request, error: Exception) -> JSONResponse:
-    return JSONResponse({"error": "the caller has gone"}, 499)
-
-
-HANDLERS: dict[type[Exception], Any] = {
-    InputError: _unusable,
-    RequestValidationError: _unusable,
-    Busy: _busy,
-    Late: _late,
-    Cancelled: _gone,
-}
+    return refuse

@@ -1,4 +1,4 @@
-"""What is asked of every request before it is read: a size, and a token where there is one; and headers of answers."""
+"""Middleware that refuses requests without the token or with too large a body, and sets headers of answers."""
 
 import hmac
 import json
@@ -11,11 +11,10 @@ from starlette.datastructures import Headers, MutableHeaders
 from contradiction.serving.metrics import Metrics
 
 HEADERS = {"x-content-type-options": "nosniff", "referrer-policy": "no-referrer"}
-NOT_KEPT = {"cache-control": "no-store"}
-OURS = ("/v1/", "/healthz", "/metrics")  # the paths of the service
+NOT_STORED = {"cache-control": "no-store"}
+SERVICE_PATHS = ("/v1/", "/healthz", "/metrics")
 NEEDED = "a token is needed: Authorization: Bearer TOKEN"
-NEEDED = "a token is needed: Authorization: Bearer TOKEN"
-OPEN = ("/healthz",)  # answered without a token
+OPEN = ("/healthz", "/docs", "/openapi.json")  # answered without a token
 
 
 class Guard:
@@ -40,21 +39,19 @@ class Guard:
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
         started, headers, status = time.monotonic(), Headers(scope=scope), 500
-        ours = scope["path"].startswith(OURS)
-        most = self.body if ours else self.elsewhere
+        of_service = scope["path"].startswith(SERVICE_PATHS)
+        most = self.body if of_service else self.elsewhere
 
         async def answer(message: Any) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                MutableHeaders(raw=message["headers"]).update(HEADERS | (NOT_KEPT if ours else {}))
+                MutableHeaders(raw=message["headers"]).update(HEADERS | (NOT_STORED if of_service else {}))
             await send(message)
 
         try:
             if not self._knows(scope["path"], headers):
-                await _refuse(
-                    answer, 401, "a token is needed: Authorization: Bearer TOKEN", {"www-authenticate": "Bearer"}
-                )
+                await _refuse(answer, 401, NEEDED, {"www-authenticate": "Bearer"})
             elif not _fits(headers.get("content-length"), most):
                 await _refuse(answer, 413, _too_large(most))
             else:
@@ -87,8 +84,11 @@ class Guard:
             await _refuse(send, 413, _too_large(most))
 
     def _knows(self, path: str, headers: Headers) -> bool:
-        given = headers.get("authorization", "").encode()
-        return not self.token or path in OPEN or hmac.compare_digest(given, f"Bearer {self.token}".encode())
+        if self.token is None or path in OPEN:
+            return True
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        # The name of the scheme has no case (RFC 9110, section 11.1). An empty token lets nobody in.
+        return scheme.lower() == "bearer" and given != "" and hmac.compare_digest(given.encode(), self.token.encode())
 
 
 def _too_large(most: int) -> str:

@@ -3,7 +3,7 @@
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import copy
@@ -13,23 +13,36 @@ from contradiction.errors import InputError
 from contradiction.inference.base import OnBatch
 from contradiction.inputs.views import Row
 from contradiction.methods.base import Classifier, Prediction
+from contradiction.serving.limits import LONGEST_ROW
 
 SLICE = 16  # rows of one request in a forward pass, while others wait: a light request overtakes a heavy one
 BATCH = 64  # rows of all requests in a forward pass
-LONGEST_ROW = 1000  # characters of a row that count towards its cost: a model reads no more
 Key = tuple[str | tuple[str, ...], ...]
 
 
 class Busy(Exception):
     """There are more requests than the service can answer soon."""
 
+    def __init__(self) -> None:
+        super().__init__("the service is busy; try again soon")
+
 
 class Late(Exception):
     """A request took longer than it may."""
 
+    def __init__(self) -> None:
+        super().__init__("the answer took too long; send a shorter chat, or set max_turns")
+
 
 class Cancelled(Exception):
     """Nobody waits for the answer any more."""
+
+    def __init__(self) -> None:
+        super().__init__("the caller has gone")
+
+
+class TooLong(InputError):
+    """A request asks for more reading than it may."""
 
 
 @dataclass
@@ -40,7 +53,7 @@ class Ticket:
         until: the time by the monotonic clock at which its answer is too late.
         cost: the most characters that may be read for it.
         cancelled: whether nobody waits for its answer any more.
-        spent: the characters that were asked for.
+        spent: the characters that were read for it, without those of rows whose prediction was known.
     """
 
     until: float
@@ -109,13 +122,13 @@ class JoinedPredictions:
         """See :meth:`contradiction.methods.base.Classifier.predict`.
 
         Raises:
-            InputError: the request asks for more than it may.
+            TooLong: the request asks for more reading than it may.
             Busy, Late, Cancelled: the request cannot be answered, see there.
         """
         ticket = _TICKET.get()
         keys = [tuple(row[column] for column in self._columns) for row in rows]
         if ticket:
-            _pay(ticket, keys)
+            ticket.check()
         with self._change:
             found = {key: self._known[key] for key in keys if key in self._known}
             for key in found:
@@ -123,6 +136,8 @@ class JoinedPredictions:
             missing = {key: row for key, row in zip(keys, rows, strict=True) if key not in found}
             self.repeated += len(keys) - len(missing)
             if missing:
+                if ticket:
+                    _pay(ticket, missing)
                 job = _Job(deque(missing.items()), ticket)
                 if self._waiting() and self._waiting() + len(missing) > self._most:
                     raise Busy
@@ -130,7 +145,8 @@ class JoinedPredictions:
                 self._start()
                 self._change.notify()
         if missing:
-            job.done.wait()
+            if not job.done.wait(max(0.0, ticket.until - time.monotonic()) if ticket else None):
+                raise Late
             if job.error:
                 raise job.error
             found |= job.found
@@ -148,7 +164,7 @@ class JoinedPredictions:
         return sum(len(job.rows) for job in self._jobs)
 
     def _start(self) -> None:
-        if self._thread is None:
+        if self._thread is None or not self._thread.is_alive():
             self._thread = threading.Thread(target=self._run, name="predictions", daemon=True)
             self._thread.start()
 
@@ -183,16 +199,23 @@ class JoinedPredictions:
         return taken
 
     def _answer(self, taken: list[tuple[_Job, Key, Row]]) -> None:
-        unique = {key: row for _, key, row in taken}
+        """Predicts rows; where that fails, tries each request alone, and only those that fail again get the error."""
         try:
-            predicted = dict(zip(unique, self._predict(list(unique.values())), strict=True))
-        except Exception as error:  # of these requests alone; the next ones are answered
+            self._pass(taken)
+        except BaseException as error:  # a panic in tokenizers is no Exception, and must not end this thread
+            jobs = {id(job): job for job, _, _ in taken}
+            if len(jobs) > 1:
+                for job in jobs.values():
+                    self._answer([part for part in taken if part[0] is job])
+                return
+            job = taken[0][0]
             with self._change:
-                failed = {id(job): job for job, _, _ in taken}
-                self._jobs = deque(job for job in self._jobs if id(job) not in failed)
-            for job in failed.values():
-                _end(job, error)
-            return
+                self._jobs = deque(other for other in self._jobs if other is not job)
+            _end(job, error)
+
+    def _pass(self, taken: list[tuple[_Job, Key, Row]]) -> None:
+        unique = {key: row for _, key, row in taken}
+        predicted = dict(zip(unique, self._predict(list(unique.values())), strict=True))
         with self._change:
             self.rows += len(unique)
             self.passes += 1
@@ -213,11 +236,10 @@ def joined(classifier: Classifier, predictions: JoinedPredictions) -> Classifier
     return same
 
 
-def _pay(ticket: Ticket, keys: Sequence[Key]) -> None:
-    ticket.check()
+def _pay(ticket: Ticket, keys: Iterable[Key]) -> None:
     ticket.spent += sum(min(sum(map(_characters, key)), LONGEST_ROW) for key in keys)
     if ticket.spent > ticket.cost:
-        raise InputError(
+        raise TooLong(
             f"the chat is too long to be judged at once: each reply is compared with every earlier one, which takes "
             f"more than {ticket.cost:,} characters of reading; shorten the chat, or set max_turns"
         )
@@ -228,5 +250,7 @@ def _characters(value: str | tuple[str, ...]) -> int:
 
 
 def _end(job: _Job, error: BaseException) -> None:
+    if not isinstance(error, Exception):  # it would end the server where it is raised again
+        error = RuntimeError(f"the prediction failed: {error!r}")
     job.error = error
     job.done.set()

@@ -2,6 +2,10 @@
 
 from dataclasses import dataclass
 
+from contradiction.inputs.windows import MAX_TURNS
+
+LONGEST_ROW = 1000  # characters of a row that count towards the cost of a request: a model reads no more
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -11,7 +15,8 @@ class Limits:
         body: the most bytes of a request.
         messages: the most messages of a chat.
         candidates: the most candidates to rank, or facts to check against.
-        cost: the most characters that may be read: those of every pair of replies that is compared.
+        cost: the most characters that may be read: those of every pair of replies that is compared and was not read
+            before. By default, one reply can always be judged against as many earlier turns as a detector reads.
         seconds: the longest time to answer.
         requests: how many requests are worked on at a time; beyond them, the service says that it is busy.
     """
@@ -19,6 +24,6 @@ class Limits:
     body: int = 512 * 1024
     messages: int = 400
     candidates: int = 64
-    cost: int = 40_000
+    cost: int = MAX_TURNS * LONGEST_ROW
     seconds: float = 30.0
     requests: int = 256

@@ -47,5 +47,5 @@ class Metrics:
             lines.append(f'cdconv_request_seconds_count{{path="{path}"}} {count}')
         for name, (help, value) in gauges.items():
             kind = "counter" if name.endswith("_total") else "gauge"
-            lines += [f"# HELP {name} {help}", f"# TYPE {name} {kind}", f"{name} {value:g}"]
+            lines += [f"# HELP {name} {help}", f"# TYPE {name} {kind}", f"{name} {value}"]
         return "\n".join(lines) + "\n"

@@ -47,7 +47,7 @@ def test_candidates_and_facts_are_judged_as_the_library_does(client, model):
         ([], "messages is empty"),
         ([{"role": "user"}], "messages[0] has no 'content'"),
         ([{"role": "<b>", "content": "你好"}], "messages[0]: role '<b>'"),
-        (messages(*["好" * 99] * 100), "the chat is too long to be judged at once"),
+        (messages(*[f"{n}" + "好" * 99 for n in range(100)]), "the chat is too long to be judged at once"),
         (messages(*["好"] * 500), "the chat has 500 messages; at most 400 are allowed"),
     ],
 )

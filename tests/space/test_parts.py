@@ -11,6 +11,7 @@ from serving import CHATS, COLUMNS, ROWS
 from contradiction import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.labels import LABELS
+from contradiction.serving.limits import Limits
 from contradiction.serving.service import Service
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:gradio")
@@ -146,6 +147,31 @@ def test_a_file_of_too_many_chats_is_judged_in_part_and_says_so(part, service, t
     said = judged(part, service, path)[0]
     assert said.startswith("32 chats") or "20" in said
     assert "more than 20 chats" in said
+
+
+def test_a_chat_that_is_too_long_costs_no_other_its_verdict(part, model, tmp_path):
+    service = Service(ContradictionDetector.from_pretrained(model), Limits(cost=100))
+    chats = [CHATS[0], [f"{n}" + "好" * 40 for n in range(20)], CHATS[1]]
+    path = tmp_path / "chats.jsonl"
+    path.write_text("\n".join(json.dumps(messages(*chat)) for chat in chats), encoding="utf-8")
+    said, grouped, rows, out, _ = judged(part, service, path)
+    assert said.startswith("3 chats, 4 replies judged")
+    assert [row[0] for row in rows] == ["1", "1", "2", "3", "3"]
+    assert rows[2][2:] == ["Not judged", "", "", "", part("locales").ENGLISH["tooLong"]]
+    assert grouped[2][0] == "others"
+    written = [json.loads(line) for line in Path(out).read_text(encoding="utf-8").splitlines()]
+    assert ["error" in each for each in written] == [False, True, False]
+
+
+def test_a_file_that_is_damaged_further_on_keeps_the_verdicts_before(part, service, tmp_path):
+    lines = [",".join(COLUMNS), *[",".join(CHATS[n]) for n in range(3)]]
+    path = tmp_path / "chats.csv"
+    path.write_bytes("\n".join(lines).encode() + b"\n\xff,a,b,c\n")
+    said, _, rows, out, _ = judged(part, service, path)
+    assert said.startswith("3 chats")
+    assert "cannot be read further: chats.csv:5: not in UTF-8" in said
+    assert len(rows) == 6
+    assert len(Path(out).read_text(encoding="utf-8").splitlines()) == 3
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"PK\x03\x04" * 10, b"x" * 5_000_001])
