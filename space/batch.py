@@ -100,10 +100,9 @@ def judge_file(
     rows: list[tuple[str, Row]] = []
     counts = {"chats": 0, "replies": 0, "found": 0, "rejected": 0}
     broken: InputError | None = None
-    with ExitStack() as stack:
+    with ThreadPoolExecutor(TOGETHER) as pool, ExitStack() as stack:
         out = stack.enter_context(tempfile.NamedTemporaryFile("wb", suffix=".jsonl", prefix="verdicts-", delete=False))
         stack.callback(Path(out.name).unlink)  # unless all is judged
-        pool = stack.enter_context(ThreadPoolExecutor(TOGETHER))
         while counts["chats"] < CHATS and not broken:
             some, broken = _next(entries)
             if broken and not (some or counts["chats"] or counts["rejected"]):
@@ -120,7 +119,8 @@ def judge_file(
                 if not isinstance(judged, JudgedChunk):
                     reason = words["tooLong"] if isinstance(judged, TooLong | Late) else in_words(str(judged), words)
                     rows.append(("others", [_name(entry), "", words["notJudged"], "", "", "", reason]))
-                    out.write(to_json_line({chats.key: entry.number, "id": entry.id, "error": str(judged)}))
+                    named = {} if entry.id is None else {"id": entry.id}
+                    out.write(to_json_line({chats.key: entry.number, **named, "error": str(judged)}))
                     continue
                 out.write(to_json_line(judged.records[0]))
                 verdicts = judged.verdicts[0]

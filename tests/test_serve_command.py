@@ -1,0 +1,36 @@
+"""The command ``cdconv serve``, up to where it listens."""
+
+import socket
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "said"),
+    [
+        (["--token", ""], {}, "the token is empty"),
+        ([], {"CDCONV_TOKEN": ""}, "CDCONV_TOKEN is empty"),
+        (["--threshold", "precision>=2"], {}, "a precision is above 0 and at most 1"),
+        (["--revision", "v1"], {}, "a folder, which has no revision 'v1'"),
+    ],
+)
+def test_the_command_refuses_what_is_not_usable_before_it_starts(
+    run, monkeypatch, random_model, arguments, environment, said
+):
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    code, _, error = run("serve", "--model", random_model("4-class"), *arguments)
+    assert code == 2
+    assert said in error
+
+
+@pytest.mark.parametrize(
+    ("host", "options", "warned"),
+    [("0.0.0.0", [], True), ("0.0.0.0", ["--token", "geheim"], False), ("127.0.0.1", [], False)],
+)
+def test_an_open_service_for_other_machines_says_so(run, random_model, host, options, warned):
+    with socket.create_server((host, 0)) as taken:  # so that the command ends
+        port = taken.getsockname()[1]
+        code, _, error = run("serve", "--model", random_model("4-class"), "--host", host, "--port", port, *options)
+    assert code == 2
+    assert ("there is no token" in error) == warned
