@@ -349,7 +349,7 @@ def test_card_of_the_release_names_its_source_licence_and_paper(release_repo):
     assert "not CDConv" not in body
 
 
-def test_the_data_set_imports_only_errors_labels_paths_io_and_itself():
+def test_the_data_set_imports_only_the_vocabulary_io_and_itself():
     package = Path(build.__file__).parent
     imported = {
         node.module.split(".")[1]
@@ -357,7 +357,7 @@ def test_the_data_set_imports_only_errors_labels_paths_io_and_itself():
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("contradiction.")
     }
-    assert imported <= {"errors", "labels", "paths", "io", "data"}
+    assert imported <= {"conversation", "errors", "labels", "paths", "io", "data"}
 
 
 def test_card_of_the_sample_says_that_it_is_not_cdconv(sample_repo):

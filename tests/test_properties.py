@@ -225,7 +225,7 @@ def test_chats_of_five_hundred_turns_and_of_a_megabyte_a_message(detector):
         [{"role": ("user", "assistant")[index % 2], "content": text} for index in range(6)]
         for text in ("我没养过猫呀，" * 150_000, "猫 cat \0" * 150_000, *(each * 1_000_000 for each in "a\u0301😀"))
     ]
-    found = judge(detector, [long, *megabyte])
+    found = judge(detector.with_settings(max_turns=None), [long, *megabyte])
     for messages, verdict in zip([long, *megabyte], found, strict=True):
         check(verdict, messages, detector.labels)
     assert found[0].checked and found[0].reply == (999,)
