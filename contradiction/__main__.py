@@ -7,29 +7,29 @@ from types import FrameType
 
 from contradiction.errors import INTERRUPTED
 
-SAID = "cdconv: interrupted\n"
+MESSAGE = "cdconv: interrupted\n"
 
 
 def main() -> None:
     """Runs the command line; Ctrl-C, at any moment, is one line on stderr and exit code 130."""
-    # Where Ctrl-C is ignored, as behind nohup, it stays so.
-    heard = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    # A process that ignores Ctrl-C, for instance behind nohup, keeps ignoring it.
+    can_be_interrupted = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     try:
-        if heard:  # a library that is being imported may take the exception for a missing library
+        if can_be_interrupted:  # a library that is being imported may take the exception for a missing library
             signal.signal(signal.SIGINT, _stop)
         from contradiction.cli import main as run
 
-        if heard:
+        if can_be_interrupted:
             signal.signal(signal.SIGINT, signal.default_int_handler)
         run()
     except KeyboardInterrupt:
-        sys.stderr.write(SAID)
+        sys.stderr.write(MESSAGE)
         sys.exit(INTERRUPTED)
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
     """Ends the process at once; nothing is to be tidied up before the command begins."""
-    os.write(2, SAID.encode())
+    os.write(2, MESSAGE.encode())
     os._exit(INTERRUPTED)
 
 

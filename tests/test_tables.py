@@ -144,6 +144,16 @@ def test_a_quote_that_is_not_closed_rejects_its_line_alone(detect, tmp_path):
     assert kept["input"] == 'a,"b,c,d'
 
 
+def test_a_quote_of_a_later_line_does_not_close_it(detect, tmp_path):
+    rows = tmp_path / "a.csv"
+    good = ",".join(TEXTS)
+    quoted = ",".join(f'"{text}"' for text in TEXTS)
+    rows.write_text(f'u1,b1,u2,b2\na,"b,c,d\n{quoted}\n{good}\n', encoding="utf-8")
+    code, answers, err = detect(rows)
+    assert (code, [answer["row"] for answer in answers]) == (1, [2, 3])
+    assert "a.csv:1:" in err[0]
+
+
 def test_rows_that_the_footer_counts_and_nobody_can_read_are_missed(tmp_path, monkeypatch):
     file = tmp_path / "a.parquet"
     parquet.write_table(pyarrow.table({"messages": [json.dumps(CHAT)] * 3}), file)

@@ -153,9 +153,11 @@ def split_chunks(chats: Chats, scan: bool = False) -> Iterator[list[Entry]]:
 
 
 def count_windows(entry: Entry, scan: bool) -> int:
-    """About how many windows a chat is read in."""
-    earlier = min(entry.turns - 1, MAX_TURNS)
-    return max(1, entry.turns * earlier // (1 if earlier == MAX_TURNS else 2) if scan else earlier)
+    """About how many windows a chat is read in: one for each earlier turn of a reply, up to ``MAX_TURNS`` of them."""
+    if not scan:
+        return max(1, min(entry.turns - 1, MAX_TURNS))
+    near = min(entry.turns, MAX_TURNS)  # the first replies have fewer earlier turns than the limit
+    return max(1, near * (near - 1) // 2 + (entry.turns - near) * MAX_TURNS)
 
 
 def judge_chunk(

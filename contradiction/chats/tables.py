@@ -27,7 +27,8 @@ from contradiction.errors import InputError, first_line
 MAX_CELL = (
     1 << 24
 )  # characters: longer than any chat, and short enough that an open quote does not swallow a large file
-UNCLOSED = ("unexpected end of data", "field larger than field limit")  # what csv says of an open quote
+# What csv says of an open quote: at the end of the file, of a long file, and where a quote of a later line "closes" it.
+UNCLOSED = ("unexpected end of data", "field larger than field limit", "expected after")
 ROWS_AT_ONCE = 1024  # rows of Parquet in memory
 
 
@@ -83,7 +84,7 @@ def _csv_rows(file: Iterable[bytes], where: str, delimiter: str) -> Iterator[tup
             return
         except csv.Error as error:
             cells = InputError(f"not a row of cells ({error})")
-            if len(row_lines) > 1 and str(error).startswith(UNCLOSED):
+            if len(row_lines) > 1 and any(message in str(error) for message in UNCLOSED):
                 cells = InputError("a quote that is not closed; only this line is rejected")
                 unread = chain(row_lines[1:], unread)
                 del row_lines[1:]

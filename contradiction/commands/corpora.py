@@ -17,7 +17,7 @@ FolderOption = Annotated[
     Path | None,
     typer.Option(help="A folder with a folder for each corpus, by its name.", show_default="$CDCONV_CORPORA"),
 ]
-NameArgument = Annotated[str, typer.Argument(help="A corpus, as `cdconv corpora` lists them.")]
+NameArgument = Annotated[str, typer.Argument(help="The name of a corpus; `cdconv corpora` lists them.")]
 SourceOption = Annotated[
     Path | None, typer.Option(help="The folder of the corpus, or one file.", show_default="in the folder of corpora")
 ]
@@ -25,7 +25,7 @@ SourceOption = Annotated[
 
 @app.callback(invoke_without_command=True)
 def corpora(context: typer.Context, folder: FolderOption = None) -> None:
-    """Lists the corpora: language, licence, size, and what of them is here."""
+    """Lists the corpora with language, licence, size, and the splits that are on this machine."""
     if context.invoked_subcommand:
         if folder:
             context.default_map = {context.invoked_subcommand: {"folder": folder}}
@@ -42,7 +42,7 @@ def corpora(context: typer.Context, folder: FolderOption = None) -> None:
 
 @app.command("show")
 def show_corpus(name: NameArgument, folder: FolderOption = None) -> None:
-    """Says what a corpus is, where to get the whole, and which files are read."""
+    """Describes a corpus: where it can be downloaded, and which files are read."""
     from contradiction.data.corpora import registry
     from contradiction.data.corpora.corpus import local_splits
     from contradiction.io.tables import Table
@@ -111,10 +111,10 @@ def evaluate(
     source: SourceOption = None,
     config: Annotated[str | None, typer.Option(help="A config of the corpus. By default its first.")] = None,
     split: Annotated[
-        str | None, typer.Option(help="A split. By default each that is not for training and has labels.")
+        str | None, typer.Option(help="A split. By default all splits with labels, except the training split.")
     ] = None,
-    view: Annotated[str | None, typer.Option(help="What the model reads, where it does not say: nli.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Rows of each split at most.")] = None,
+    view: Annotated[str | None, typer.Option(help="The view, where the model does not say: nli.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="The maximum number of rows of each split.")] = None,
     baselines: Annotated[
         bool, typer.Option("--baselines/--no-baselines", help="Whether baselines are scored beside the model.")
     ] = True,
@@ -125,7 +125,7 @@ def evaluate(
     json: Annotated[Path | None, typer.Option(help="Also write the figures to this file.")] = None,
     folder: FolderOption = None,
 ) -> None:
-    """Scores a model on a corpus, beside baselines that need none."""
+    """Scores a model and baselines on a corpus. Without MODEL it scores the baselines alone."""
     from contradiction.data.corpora import registry
     from contradiction.evaluation.corpora.report import Request
     from contradiction.evaluation.corpora.tasks import task_for

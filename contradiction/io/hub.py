@@ -11,7 +11,7 @@ from typing import Any
 from contradiction.errors import InputError
 
 CONFIG = "config.json"
-PATIENCE = 3.0  # seconds in which the Hub has to answer at all
+TIMEOUT = 4.0  # seconds in which the Hub has to answer at all; an unknown name is an error within five
 FRESH = 60.0  # seconds for which that answer holds
 
 
@@ -38,35 +38,35 @@ def split_revision(name: str | Path) -> tuple[str, str | None]:
     return repo_id, revision or None
 
 
-_asked: tuple[float, bool] | None = None  # when the Hub was asked last, and whether it answered
+_last_check: tuple[float, bool] | None = None  # when the Hub was asked last, and whether it answered
 
 
 @contextmanager
 def quick_hub() -> Iterator[None]:
-    """Where the Hub does not answer within ``PATIENCE`` seconds, the block runs in the offline mode of the libraries.
+    """Runs the block in the offline mode of the libraries if the Hub does not answer within ``TIMEOUT`` seconds.
 
-    Else each of them would try again for minutes.
+    Otherwise each of them would try again for minutes.
     """
     from huggingface_hub import constants
 
-    global _asked
+    global _last_check
     if constants.HF_HUB_OFFLINE:
         yield
         return
-    if _asked is None or time.monotonic() - _asked[0] > FRESH:
-        _asked = time.monotonic(), _answers(constants.ENDPOINT)
-    if _asked[1]:
+    if _last_check is None or time.monotonic() - _last_check[0] > FRESH:
+        _last_check = time.monotonic(), _answers(constants.ENDPOINT)
+    if _last_check[1]:
         yield
         return
     # `datasets` keeps a copy of the setting; what has not imported it need not.
     settings: list[Any] = [constants, *filter(None, [sys.modules.get("datasets.config")])]
     try:
-        for each in settings:
-            each.HF_HUB_OFFLINE = True
+        for module in settings:
+            module.HF_HUB_OFFLINE = True
         yield
     finally:
-        for each in settings:
-            each.HF_HUB_OFFLINE = False
+        for module in settings:
+            module.HF_HUB_OFFLINE = False
 
 
 def _answers(endpoint: str) -> bool:
@@ -77,13 +77,13 @@ def _answers(endpoint: str) -> bool:
 
     def ask() -> None:
         try:
-            answered.append(get_session().head(endpoint, timeout=PATIENCE).status_code)
+            answered.append(get_session().head(endpoint, timeout=TIMEOUT).status_code)
         except Exception:  # whatever it is, the Hub cannot be used
             return
 
     asking = threading.Thread(target=ask, daemon=True)
     asking.start()
-    asking.join(PATIENCE)
+    asking.join(TIMEOUT)
     return bool(answered)
 
 
