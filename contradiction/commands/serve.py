@@ -22,7 +22,7 @@ def serve(
     port: Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")] = 8000,
     token: Annotated[
         str | None,
-        typer.Option(envvar=TOKEN, help="Callers have to send it as Authorization: Bearer TOKEN."),
+        typer.Option(envvar=TOKEN, help="A secret that callers must send as Authorization: Bearer TOKEN."),
     ] = None,
     threshold: Annotated[
         str | None,
@@ -31,12 +31,12 @@ def serve(
         ),
     ] = None,
     prior: Annotated[
-        float | None, typer.Option(help="The share of contradictions among your replies; use it with --threshold.")
+        float | None, typer.Option(help="The fraction of contradictions among your replies; use it with --threshold.")
     ] = None,
-    max_body: Annotated[int, typer.Option(min=1, help="The most bytes of a request.")] = DEFAULT.body,
-    max_messages: Annotated[int, typer.Option(min=1, help="The most messages of a chat.")] = DEFAULT.messages,
-    max_cost: Annotated[int, typer.Option(min=1, help="The most characters read for a request.")] = DEFAULT.cost,
-    timeout: Annotated[float, typer.Option(min=0.1, help="The most seconds for an answer.")] = DEFAULT.seconds,
+    max_body: Annotated[int, typer.Option(min=1, help="The maximum size of a request in bytes.")] = DEFAULT.body,
+    max_messages: Annotated[int, typer.Option(min=1, help="The maximum messages of a chat.")] = DEFAULT.messages,
+    max_cost: Annotated[int, typer.Option(min=1, help="The maximum characters to read for a request.")] = DEFAULT.cost,
+    timeout: Annotated[float, typer.Option(min=0.1, help="The maximum seconds for an answer.")] = DEFAULT.seconds,
     precision: Annotated[str, typer.Option(help="fp32; bf16, which is faster on some hardware.")] = "fp32",
 ) -> None:
     """Serves a detector over HTTP: /v1/judge, /v1/scan, /v1/rerank, /v1/check, /v1/clauses; /docs describes them."""
