@@ -1,6 +1,7 @@
 """What training starts from: a pre-trained encoder with a new head, or a small one with random weights."""
 
 import logging
+import math
 from collections import Counter
 from collections.abc import Iterable
 from inspect import signature
@@ -17,6 +18,7 @@ from contradiction.io.pretrained import (
     load_tokenizer,
     loading,
 )
+from contradiction.labels import CONTRADICTION, LABELS, is_contradiction
 from contradiction.methods.decision import KEY
 from contradiction.training.recipe import Recipe
 from contradiction.training.recipe_options import ScratchOptions
@@ -70,8 +72,10 @@ def _pretrained(backbone: str, recipe: Recipe, names: Names) -> tuple["PreTraine
         config = load_config(backbone)
         # A head that was trained for other labels says something else, also where it happens to fit.
         other_head = _classifies(config) and config.id2label != names["id2label"]
-        config.num_labels = len(names["id2label"])
-        config.id2label, config.label2id, config.problem_type = names["id2label"], names["label2id"], None
+        if recipe.model.nli_head:
+            _check_nli_head(config, backbone)
+        else:
+            _set_labels(config, names)
         if recipe.model.dropout is not None:
             _set_dropout(config, recipe.model.dropout)
         model, report = load_model(
@@ -84,7 +88,9 @@ def _pretrained(backbone: str, recipe: Recipe, names: Names) -> tuple["PreTraine
         check_vocabulary(f"backbone {backbone!r}", model, tokenizer)
     absent = {*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])}
     _check_encoder(model, absent, backbone)
-    if other_head and _head(model) - absent:
+    if recipe.model.nli_head:
+        model = _with_head_from_nli(model, names)
+    elif other_head and _head(model) - absent:
         model = _with_fresh_head(model)
     _complete(tokenizer, model, backbone)
     if recipe.model.freeze_embeddings:
@@ -111,6 +117,48 @@ def _check_encoder(model: "PreTrainedModel", absent: set[str], backbone: str) ->
     if fraction > 0.5:
         raise InputError(f"{why}; it is not the encoder that its config.json describes")
     logging.getLogger(__name__).warning("%s; they start at random", why)
+
+
+def _set_labels(config: "PreTrainedConfig", names: Names) -> None:
+    config.num_labels = len(names["id2label"])
+    config.id2label, config.label2id, config.problem_type = names["id2label"], names["label2id"], None
+
+
+def _check_nli_head(config: "PreTrainedConfig", backbone: str) -> None:
+    labels = list(config.id2label.values())
+    if not _classifies(config) or sorted(labels) != sorted(LABELS["nli"]):
+        raise InputError(
+            f"backbone {backbone!r}: predicts {', '.join(labels)}, and model.nli_head starts from the head of an NLI "
+            f"model, with {', '.join(LABELS['nli'])}; remove the option, or take another backbone"
+        )
+
+
+def _with_head_from_nli(model: "PreTrainedModel", names: Names) -> "PreTrainedModel":
+    """A model for other labels whose head starts from that of an NLI model.
+
+    A contradiction of any kind starts with the weights of the NLI label contradiction, and every other label with the
+    mean of entailment and neutral. Biases are shifted so that a contradiction of any kind starts with the probability
+    that the NLI model gives a contradiction, up to the mean. A random head, in contrast, lets the encoder forget NLI
+    before it has learned to use it.
+    """
+    import torch
+
+    nli = model.config.label2id
+    contradicts = [is_contradiction(label) for label in names["id2label"].values()]
+    _set_labels(model.config, names)
+    new = type(model)(model.config)
+    weights, fresh = model.state_dict(), new.state_dict()
+    for name, weight in weights.items():
+        if name.startswith(f"{model.base_model_prefix}.") or weight.ndim == 0 or len(weight) != len(nli):
+            fresh[name] = weight
+            continue
+        clash, other = weight[nli[CONTRADICTION]], (weight[nli["entailment"]] + weight[nli["neutral"]]) / 2
+        shift = (math.log(sum(contradicts)), math.log((len(contradicts) - sum(contradicts)) / 2))
+        if weight.ndim == 1:
+            clash, other = clash - shift[0], other - shift[1]
+        fresh[name] = torch.stack([clash if flag else other for flag in contradicts])
+    new.load_state_dict(fresh)
+    return new
 
 
 def _classifies(config: "PreTrainedConfig") -> bool:

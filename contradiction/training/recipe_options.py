@@ -91,6 +91,8 @@ class ModelOptions(Options):
         dropout: replaces the dropout rate of the backbone.
         freeze_embeddings: do not train the token embeddings. Rare tokens then keep their embeddings, and a step is
             faster with a large vocabulary.
+        nli_head: start the classification head from that of the backbone, an NLI model, see
+            ``contradiction.training.initialize``.
         max_length: the maximum number of tokens; longer inputs are cut from the left.
     """
 
@@ -100,6 +102,7 @@ class ModelOptions(Options):
     scratch: ScratchOptions | None = None
     dropout: Fraction | None = None
     freeze_embeddings: bool = False
+    nli_head: bool = False
     max_length: int = Field(default=256, ge=8)
 
     @property
