@@ -376,7 +376,7 @@ def test_card_of_a_file_of_ones_own_claims_no_licence_and_no_origin(tmp_path):
     assert source == Source(path, "custom")
     front, body = header(build.build(source, tmp_path / "out"))
     assert front["license"] == "unknown"
-    assert "**This is not the released CDConv**" in body
+    assert "**This is not the released CDConv" in body
     assert "`mine.txt`" in body
     assert str(tmp_path) not in body
     assert "## Licence" not in body

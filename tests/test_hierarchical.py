@@ -253,7 +253,7 @@ def test_two_processes_share_each_stage_also_after_they_were_killed(sample_repo,
 def test_the_card_says_that_there_are_three_stages(folder):
     write_cards(folder)
     card = (folder / "README.md").read_text(encoding="utf-8")
-    assert "hierarchical: intra-sentence, role-confusion, history" in card
+    assert "hierarchical: the stages intra-sentence, role-confusion, history" in card
     stage = (folder / "history" / "README.md").read_text(encoding="utf-8")
     assert "Tells history from all other replies" in stage
     assert "the output is one of `other`, `history`." in stage

@@ -13,7 +13,7 @@ import sysconfig
 from functools import partial
 
 import pytest
-from hub_client import NO_WAITING, environment, push, python, run
+from hub_client import NO_WAITING, environment, new_python, push, python, run
 from hub_server import Commit, Hub, Repo
 from records import with_options
 from transformers import BertForSequenceClassification
@@ -313,16 +313,15 @@ def test_a_revision_loads_what_stood_there_and_a_changed_file_is_named(hub, mode
     assert "user/tiny: has no revision 'v9'" in python(hub, tmp_path, loaded("user/tiny@v9"))
 
 
-def test_evaluate_loads_the_pushed_metric(client):
-    found = client("""
-import importlib, json, evaluate
-load = lambda: evaluate.load("user/evaluate_metric", "4-class", module_type="metric")
-try:
-    metric = load()
-except ModuleNotFoundError:  # Python's view of the folder can be older than the module that was just written to it
-    importlib.invalidate_caches()
-    metric = load()
-print(json.dumps(metric.compute(predictions=["history", 0, 1], references=[3, 1, 1], bootstrap=100)))""")
+def test_evaluate_loads_the_pushed_metric(published, tmp_path):
+    found = new_python(
+        published,
+        tmp_path,
+        """
+import json, evaluate
+metric = evaluate.load("user/evaluate_metric", "4-class", module_type="metric")
+print(json.dumps(metric.compute(predictions=["history", 0, 1], references=[3, 1, 1], bootstrap=100)))""",
+    )
     from evaluate_metric.evaluate_metric import score
 
     assert found == score([3, 1, 1], ["history", 0, 1], "4-class", bootstrap=100)
@@ -339,7 +338,8 @@ snapshot_download("user/page", repo_type="space", local_dir={str(tree)!r})
 sys.path.insert(0, {str(tree)!r})
 os.environ.update({variables!r}, GRADIO_ANALYTICS_ENABLED="False")
 import app, contradiction
-page = app.build(contradiction.ContradictionDetector.from_pretrained(app.MODEL))
+from contradiction.serving.service import Service
+page = app.build(Service(contradiction.ContradictionDetector.from_pretrained(app.MODEL)))
 others = [name for name in ("cdconv", "evaluate_metric") if name in sys.modules]
 print(json.dumps([type(page).__name__, contradiction.__file__, others]))"""
     # -I and -S: neither this checkout nor what pip made importable in place, only the installed packages.

@@ -57,7 +57,7 @@ def test_the_examples_on_the_card_of_any_model_print_what_it_says(quick_model, m
     card = (quick_model / "README.md").read_text(encoding="utf-8")
     assert_says_what_it_prints(card, monkeypatch, quick_model.parent)
     label = re.search(r"^# (\S+) 0\.\d+ \(", card, flags=re.MULTILINE)[1]
-    assert ("Here it is mistaken" in card) == (label != "history")
+    assert ("This verdict is wrong" in card) == (label != "history")
 
 
 def test_without_weights_at_hand_nothing_is_claimed(quick_model, tmp_path):
@@ -259,4 +259,4 @@ def test_a_detector_that_cannot_read_the_example_gets_a_card_without_an_answer(q
     assert ContradictionDetector.from_pretrained(folder)(card_example.CHAT).label is None
     card = str(model_card.model_card(folder))
     assert "from_pretrained(" in card
-    assert "Here it is mistaken" not in card
+    assert "This verdict is wrong" not in card

@@ -114,7 +114,7 @@ def test_a_card_names_the_rule_and_holds_the_settings(run, quick_model, sample_r
     run("card", model, "--results", kept)
     card = (model / "README.md").read_text(encoding="utf-8")
     assert f"logits are divided by {rule.temperature:.2f}" in card
-    assert f"a contradiction from a probability of {rule.cut:.2f} on" in card
+    assert f"contradictions together is at least {rule.cut:.2f}" in card
     for label, each in rule.offsets.items():
         assert (f"`{label}` gets {each:+.1f}" in card) == bool(each)
     assert card.count("\n| precision>=0.8 |") == 2

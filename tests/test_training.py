@@ -187,9 +187,7 @@ def test_labels_that_are_never_predicted_are_named():
     said = "epoch 1/2: loss 0.500, validation macro-F1 30.0"
     assert training._summary(0, 2, 0.5, scores) == f"{said} (never predicted: intra-sentence, role-confusion)"
     one = {**scores, "collapsed": True, "confusion_matrix": [[12, 0, 0, 0], [3, 0, 0, 0], [3, 0, 0, 0], [9, 0, 0, 0]]}
-    assert training._summary(0, 2, 0.5, one).startswith(
-        f"{said} (every row got the same label: the model has collapsed"
-    )
+    assert training._summary(0, 2, 0.5, one).startswith(f"{said} (the model predicts the same label for every row")
     all_of_them = {**scores, "confusion_matrix": [[9, 1, 1, 1], [2, 1, 0, 0], [1, 0, 1, 1], [4, 0, 0, 5]]}
     assert training._summary(0, 2, 0.5, all_of_them) == said
 
