@@ -118,12 +118,12 @@ def test_a_card_names_the_rule_and_holds_the_settings(run, quick_model, sample_r
     for label, each in rule.offsets.items():
         assert (f"`{label}` gets {each:+.1f}" in card) == bool(each)
     assert card.count("\n| precision>=0.8 |") == 2
-    assert "made with another decision rule" not in card
+    assert "used another decision rule" not in card
     save_rule(model, Rule())
     run("card", model, "--results", kept)
     card = (model / "README.md").read_text(encoding="utf-8")
     assert "None was chosen: the most probable label is taken" in card
-    assert "made with another decision rule" in card
+    assert "used another decision rule" in card
     assert "precision>=0.5 |" not in card
 
 
