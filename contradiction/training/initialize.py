@@ -125,7 +125,7 @@ def _set_labels(config: "PreTrainedConfig", names: Names) -> None:
 
 
 def _check_nli_head(config: "PreTrainedConfig", backbone: str) -> None:
-    labels = list(config.id2label.values())
+    labels = [str(label) for label in (config.id2label or {}).values()]
     if not _classifies(config) or sorted(labels) != sorted(LABELS["nli"]):
         raise InputError(
             f"backbone {backbone!r}: predicts {', '.join(labels)}, and model.nli_head starts from the head of an NLI "
@@ -143,7 +143,7 @@ def _with_head_from_nli(model: "PreTrainedModel", names: Names) -> "PreTrainedMo
     """
     import torch
 
-    nli = model.config.label2id
+    nli = {str(label): int(number) for label, number in (model.config.label2id or {}).items()}
     contradicts = [is_contradiction(label) for label in names["id2label"].values()]
     _set_labels(model.config, names)
     new = type(model)(model.config)
