@@ -32,6 +32,7 @@ Row = list[str]
 def draw(service: Service, words: Callable[[str], Any], page: gr.Blocks) -> None:
     """Draws the tab."""
 
+    # Gradio finds the progress bar by this default, so the rule on calls in defaults does not apply.
     def run(path: str | None, request: gr.Request, progress: gr.Progress = gr.Progress()) -> Iterator[tuple[Any, ...]]:  # noqa: B008
         spoken = words_of(request)
         if not path:

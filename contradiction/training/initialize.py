@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 
-# On a CPU, torch's fused attention takes a third longer in a training step than plain matrix products do.
+# On a CPU, plain matrix products make a training step of a small encoder faster than fused attention (13 to 22 %).
 FAST_ON_CPU = {"attn_implementation": "eager"}
 # ``id2label`` and ``label2id`` of a model configuration.
 Names = dict[str, Any]
