@@ -76,6 +76,38 @@ def _build(source: str, parent: Path) -> Path:
     return build.build(sources.find(source), parent / "cdconv", baselines=baseline_table())
 
 
+@pytest.fixture
+def no_default_source(monkeypatch):
+    """The test does not depend on whether $CDCONV_FILE is set outside."""
+    monkeypatch.delenv("CDCONV_FILE", raising=False)
+
+
+@pytest.fixture(scope="module", params=["sample", pytest.param("release", marks=pytest.mark.real_data)])
+def kind(request) -> str:
+    """Which source the data set is built from; a test that uses it runs on both."""
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def raw_file(kind, request) -> Path:
+    """The source of this kind."""
+    from contradiction.data.sources import SAMPLE
+
+    return SAMPLE if kind == "sample" else request.getfixturevalue("release")
+
+
+@pytest.fixture(scope="module")
+def repo(kind, request) -> Path:
+    """The data repo built from it."""
+    return request.getfixturevalue(f"{kind}_repo")
+
+
+@pytest.fixture(scope="module")
+def lines(raw_file) -> list[dict]:
+    """The objects of its lines."""
+    return [json.loads(line) for line in raw_file.read_text(encoding="utf-8").splitlines()]
+
+
 @pytest.fixture(scope="session")
 def sample_rows() -> list[dict]:
     """The rows of the embedded sample, as `cdconv.read_rows` gives them."""

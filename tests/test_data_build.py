@@ -1,0 +1,302 @@
+"""A build is whole, or not there; bad sources and folders are one line."""
+
+import contextlib
+import errno
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import processes
+import pytest
+from data_repo import contents, write
+from datasets import Dataset
+
+import cdconv
+from contradiction.data import build, sources
+from contradiction.data.sources import SAMPLE, Source
+from contradiction.errors import InputError
+
+pytestmark = pytest.mark.usefixtures("no_default_source")
+
+
+@pytest.fixture
+def broken_disk(monkeypatch):
+    """The fourth Parquet file cannot be written."""
+    to_parquet, written = Dataset.to_parquet, []
+
+    def write(self, path, *args, **kwargs):
+        if len(written) == 3:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        written.append(path)
+        return to_parquet(self, path, *args, **kwargs)
+
+    monkeypatch.setattr(Dataset, "to_parquet", write)
+    return written
+
+
+def test_a_crash_in_a_build_leaves_nothing(broken_disk, tmp_path):
+    with pytest.raises(OSError, match="No space left"):
+        build.build(Source(SAMPLE, "sample"), tmp_path / "cdconv")
+    assert len(broken_disk) == 3
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_crash_in_a_build_leaves_the_earlier_repo_alone(sample_repo, broken_disk, tmp_path):
+    out = shutil.copytree(sample_repo, tmp_path / "cdconv")
+    with pytest.raises(OSError, match="No space left"):
+        build.build(Source(SAMPLE, "sample"), out)
+    assert contents(out) == contents(sample_repo)
+    assert list(tmp_path.iterdir()) == [out]
+
+
+def test_a_card_that_cannot_be_made_leaves_the_earlier_repo_alone(sample_repo, tmp_path, monkeypatch):
+    out = shutil.copytree(sample_repo, tmp_path / "cdconv")
+
+    def fail(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(build, "data_set_card", fail)
+    with pytest.raises(KeyboardInterrupt):
+        build.build(Source(SAMPLE, "sample"), out)
+    assert contents(out) == contents(sample_repo)
+    assert list(tmp_path.iterdir()) == [out]
+
+
+def test_a_rename_that_fails_brings_the_earlier_repo_back(sample_repo, tmp_path, monkeypatch):
+    out = shutil.copytree(sample_repo, tmp_path / "cdconv")
+    rename = Path.rename
+
+    def fail(self, target):
+        if self.name.endswith(".partial"):
+            raise OSError(errno.EIO, "Input/output error")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", fail)
+    with pytest.raises(OSError, match="Input/output"):
+        build.build(Source(SAMPLE, "sample"), out)
+    assert contents(out) == contents(sample_repo)
+    assert list(tmp_path.iterdir()) == [out]
+
+
+def test_a_build_replaces_an_earlier_one_with_nothing_of_it_left(sample_repo, tmp_path):
+    out = shutil.copytree(sample_repo, tmp_path / "cdconv")
+    (out / "4-class" / "test-00001-of-00002.parquet").write_bytes(b"from an earlier build")
+    build.build(Source(SAMPLE, "sample"), out)
+    assert contents(out) == contents(sample_repo)
+    assert list(tmp_path.iterdir()) == [out]
+
+
+KILLED = """
+import sys, time
+from datasets import Dataset
+from contradiction.data import build
+from contradiction.data import sources
+
+to_parquet, written = Dataset.to_parquet, []
+
+def write(self, path, *args, **kwargs):
+    to_parquet(self, path, *args, **kwargs)
+    written.append(path)
+    if len(written) == 3:
+        print("three", flush=True)
+        time.sleep(60)
+
+Dataset.to_parquet = write
+build.build(sources.find("sample"), sys.argv[1])
+"""
+
+
+def test_a_killed_build_leaves_nothing_under_the_final_name(sample_repo, tmp_path):
+    fresh, earlier = tmp_path / "fresh" / "cdconv", tmp_path / "earlier" / "cdconv"
+    shutil.copytree(sample_repo, earlier)
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    builds = [
+        subprocess.Popen(
+            [sys.executable, "-c", KILLED, str(out)],
+            stdout=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"TMPDIR": str(temporary)},
+        )
+        for out in (fresh, earlier)
+    ]
+    for process in builds:
+        try:
+            assert process.stdout.readline() == "three\n"  # it is in the middle
+        finally:
+            process.kill()
+            process.communicate()
+        assert process.returncode == -signal.SIGKILL
+    assert not fresh.exists()
+    assert contents(earlier) == contents(sample_repo)
+    # What is left beside it does not stand in the way of the next build.
+    build.build(Source(SAMPLE, "sample"), fresh)
+    assert contents(fresh) == contents(sample_repo)
+
+
+def file(out):
+    out.write_text("mine", encoding="utf-8")
+
+
+def folder(out):
+    out.mkdir()
+    (out / "thesis.txt").write_text("mine", encoding="utf-8")
+
+
+def project(out):
+    folder(out)
+    (out / "README.md").write_text("# My project", encoding="utf-8")
+
+
+def thesis(out):
+    out.mkdir()
+    (out / "README.md").write_text("dataset_info: my thesis", encoding="utf-8")
+
+
+def not_text(out):
+    out.mkdir()
+    (out / "README.md").write_bytes(b"\xff\xfe not UTF-8")
+
+
+@pytest.mark.parametrize("make", [file, folder, project, thesis, not_text])
+def test_something_else_is_never_replaced(make, tmp_path):
+    out = tmp_path / "out"
+    make(out)
+    before = out.read_bytes() if out.is_file() else contents(out)
+    with pytest.raises(InputError, match=r"out: not a data repo, so it will not be replaced; name a new folder"):
+        build.build(Source(SAMPLE, "sample"), out)
+    assert (out.read_bytes() if out.is_file() else contents(out)) == before
+    assert list(tmp_path.iterdir()) == [out]
+
+
+DYING = """
+import os, signal, sys
+from contradiction.data import build, sources
+def die(*_, **__):
+    os.kill(os.getpid(), signal.SIGKILL)
+build.{step} = die
+build.build(sources.find("sample"), sys.argv[1])
+"""
+
+
+@pytest.mark.parametrize("step", ["write_split", "data_set_card"])
+def test_of_a_killed_build_nothing_is_left_after_the_next(sample_repo, tmp_path, step):
+    out, temporary = shutil.copytree(sample_repo, tmp_path / "cdconv"), tmp_path / "tmp"
+    temporary.mkdir()
+    environment = {**os.environ, "TMPDIR": str(temporary)}
+    code = f"import sys; sys.argv[1:] = [{str(out)!r}]\n" + DYING.format(step=step)
+    assert processes.run(code, env=environment).returncode == -9
+    assert contents(out) == contents(sample_repo)
+    build.build(Source(SAMPLE, "sample"), out)
+    assert contents(out) == contents(sample_repo)
+    assert sorted(tmp_path.iterdir()) == [out, temporary]
+    assert list(temporary.iterdir()) == []
+
+
+def test_a_link_to_a_repo_stays_a_link(sample_repo, tmp_path):
+    real = shutil.copytree(sample_repo, tmp_path / "real")
+    (tmp_path / "cdconv").symlink_to(real)
+    build.build(Source(SAMPLE, "sample"), tmp_path / "cdconv")
+    assert (tmp_path / "cdconv").is_symlink()
+    assert contents(real) == contents(sample_repo)
+
+
+def test_an_empty_folder_is_filled(sample_repo, tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    build.build(Source(SAMPLE, "sample"), out)
+    assert contents(out) == contents(sample_repo)
+
+
+def test_an_empty_working_folder_is_filled_or_refused_in_words(sample_repo, tmp_path, monkeypatch):
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.chdir(home)
+    with contextlib.suppress(InputError):
+        build.build(Source(SAMPLE, "sample"), Path())
+    assert list(tmp_path.iterdir()) == [home]
+    assert contents(home) in ({}, contents(sample_repo))
+
+
+@pytest.mark.parametrize(
+    ("labels", "what"), [((0,), "persona"), ((0, 3), "persona")], ids=["no history row", "one history row"]
+)
+def test_a_source_that_leaves_a_split_empty_is_refused_in_words(labels, what, tmp_path):
+    """`persona` holds the history rows only; without enough of them one of its splits has no row."""
+    sample = [json.loads(line) for line in SAMPLE.read_text(encoding="utf-8").splitlines()]
+    chosen = [line for line in sample if line["label"] == 0] + [line for line in sample if line["label"] in labels[1:]][
+        :1
+    ]
+    path = write(tmp_path / "raw.txt", chosen)
+    with pytest.raises((InputError, cdconv.InvalidSourceError), match=what):
+        build.build(sources.find(str(path)), tmp_path / "out")
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_build_says_what_it_made_and_that_the_sample_is_not_cdconv(run, sample_repo, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = run("data", "build", "--source", "sample")
+    assert code == 0
+    assert out == f"cdconv: seven configs from {SAMPLE}\n"
+    assert "the embedded sample" in err
+    assert "not CDConv" in err
+    assert contents(tmp_path / "cdconv") == contents(sample_repo)  # `cdconv` is the default
+
+
+@pytest.mark.parametrize(
+    ("source", "parts"),
+    [
+        ("nowhere.txt", ["nowhere.txt: no such file"]),
+        ("no\nwhere.txt", ["no where.txt: no such file"]),
+        ("bad.txt", ["bad.txt:6: column 'method' is 'short'; allowed are '短句'"]),
+        ("few.txt", ["few.txt: 4 lines; at least 5 are needed"]),
+        ("binary.txt", ["binary.txt:1: not a line of UTF-8 JSON"]),
+        (".", [".: no such file"]),
+    ],
+)
+@pytest.mark.parametrize("command", ["build", "stats"])
+def test_a_bad_source_is_one_line_and_exit_code_2(run, command, source, parts, tmp_path, monkeypatch):
+    sample = [json.loads(line) for line in SAMPLE.read_text(encoding="utf-8").splitlines()]
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "bad.txt", [*sample[:5], sample[5] | {"method": "short"}])
+    write(tmp_path / "few.txt", sample[:4])
+    (tmp_path / "binary.txt").write_bytes(b"\x00\xff\n" * 9)
+    before = sorted(tmp_path.iterdir())
+    code, out, err = run("data", command, "--source", source)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith("cdconv: ")
+    for part in parts:
+        assert part in err
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("out", ["thesis", "thesis/text.txt", "thesis/text.txt/cdconv"])
+def test_a_bad_out_folder_is_one_line_and_exit_code_2(run, out, tmp_path):
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "text.txt").write_text("mine", encoding="utf-8")
+    code, stdout, err = run("data", "build", "--source", "sample", "--out", tmp_path / out)
+    line = err.splitlines()[-1]
+    assert (code, stdout) == (2, "")
+    assert line.startswith("cdconv: ")
+    assert str(tmp_path / "thesis") in line
+    assert contents(tmp_path) == {"thesis/text.txt": b"mine"}
+
+
+def test_the_installed_command_prints_an_error_as_one_line(tmp_path):
+    """A process of its own: no traceback from a warning, a hook or the end of the interpreter either."""
+    done = subprocess.run(
+        [Path(sys.executable).with_name("cdconv"), "data", "build"],
+        cwd=tmp_path,
+        env=os.environ | {"CDCONV_FILE": str(SAMPLE)},
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+    )
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert re.match(rf"cdconv: {re.escape(str(SAMPLE))}: SHA-256 is [0-9a-f]{{64}}, but the released", done.stderr)
+    assert list(tmp_path.iterdir()) == []

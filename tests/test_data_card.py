@@ -1,0 +1,174 @@
+"""What the card of the data set says."""
+
+import ast
+import json
+import re
+from collections import Counter
+from pathlib import Path
+
+import datasets
+import pytest
+import yaml
+from data_repo import (
+    CONFIGS,
+    IN_REPO,
+    NAMES,
+    SPLITS,
+    TRIGGERS,
+    UTTERANCES,
+    header,
+    table_rows,
+    write,
+)
+from datasets import ClassLabel
+from huggingface_hub import DatasetCard, DatasetCardData
+
+import cdconv
+from contradiction.data import build, sources, statistics
+from contradiction.data.sources import SAMPLE, Source
+from contradiction.data.splits import load_split
+
+pytestmark = pytest.mark.usefixtures("no_default_source")
+
+
+def test_card_lists_every_config_with_its_files_and_the_default(repo):
+    front, _ = header(repo)
+    assert {each["config_name"]: each["data_files"] for each in front["configs"]} == {
+        config: [
+            {"split": split, "path": str(next((repo / config).glob(f"{split}-*")).relative_to(repo))}
+            for split in SPLITS
+        ]
+        for config in IN_REPO
+    }
+    assert [each["config_name"] for each in front["configs"] if each.get("default")] == ["4-class"]
+
+
+def test_card_has_one_dataset_info_a_config_with_string_class_keys(repo):
+    front, _ = header(repo)
+    infos = {each["config_name"]: each for each in front["dataset_info"]}
+    assert len(front["dataset_info"]) == len(IN_REPO)
+    assert sorted(infos) == sorted(IN_REPO)
+    for config, info in ((config, infos[config]) for config in CONFIGS):
+        features = {each["name"]: each["dtype"] for each in info["features"]}
+        names = {
+            "label": NAMES[config.removesuffix("-grouped")],
+            "trigger": list(TRIGGERS),
+            "bot": ["eva", "plato"],
+        }
+        for column, expected in names.items():
+            # Unquoted keys would come back as integers here, and as an error on the Hub.
+            assert features[column]["class_label"]["names"] == {str(i): name for i, name in enumerate(expected)}
+        assert {column: kind for column, kind in features.items() if column not in names} == {
+            "id": "int32",
+            **dict.fromkeys(UTTERANCES, "string"),
+            "batch": "int8",
+        }
+
+
+def test_card_data_is_what_the_hub_knows(repo, kind):
+    front, _ = header(repo)
+    data = DatasetCardData(**front)
+    assert yaml.safe_load(data.to_yaml()) == front
+    assert DatasetCard.load(repo / "README.md").data.to_dict() == front
+    assert front["language"] == ["zh"]
+    assert front["license"] == {"release": "cc-by-nc-4.0", "sample": "cc0-1.0"}[kind]
+    assert front["size_categories"] == [{"release": "10K<n<100K", "sample": "n<1K"}[kind]]
+    assert front["task_categories"] == ["text-classification"]
+    infos = datasets.info.DatasetInfosDict.from_dataset_card_data(data)
+    assert infos["4-class"].features["label"] == ClassLabel(names=NAMES["4-class"])
+
+
+def test_card_counts_the_leak(repo, lines):
+    official = {split: load_split(repo, "4-class", split)["id"] for split in SPLITS}
+    grouped = {split: load_split(repo, "4-class-grouped", split)["id"] for split in SPLITS}
+    found = []
+    for name, ids in (("official", official), ("grouped", grouped)):
+        shares = []
+        for columns in (("u1", "b1", "u2"), ("u1",)):
+            sides = {split: [tuple(lines[n - 1][c] for c in columns) for n in each] for split, each in ids.items()}
+            seen = set(sides["train"])
+            shares.append(f"{100 * sum(each in seen for each in sides['test']) / len(sides['test']):.1f} %")
+        found.append(" ".join((name, *shares)))
+    assert set(found) <= table_rows(header(repo)[1])
+    if len(lines) == 11_660:
+        assert found == ["official 63.7 % 68.2 %", "grouped 0.0 % 0.0 %"]
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+def test_card_counts_every_split_by_label(config, repo):
+    rows = table_rows(header(repo)[1])
+    for split in SPLITS:
+        side = load_split(repo, config, split)
+        count = Counter(side.features["label"].int2str(side["label"]))
+        labels = ", ".join(f"{name} {count[name]:,}" for name in side.features["label"].names)
+        assert f"{config} {split} {side.num_rows:,} {labels}" in rows
+
+
+def test_sizes_are_given_for_the_configs_that_are_there_and_no_other(sample_rows):
+    splits = {"": cdconv.official_split(sample_rows), "-grouped": cdconv.grouped_split(sample_rows)}
+    rows = statistics.split_sizes(splits).rows
+    assert [row[:2] for row in rows] == [(config, split) for config in CONFIGS for split in SPLITS]
+
+
+def test_card_shows_a_conversation_of_every_category(repo, lines):
+    body = header(repo)[1]
+    shown = re.findall(r"\*\*(.+)\*\*\n\n> user: (.+)<br>\n> bot: (.+)<br>\n> user: (.+)<br>\n> bot: (.+)\n", body)
+    assert [name for name, *_ in shown] == NAMES["4-class"]
+    real = {tuple(line[column] for column in UTTERANCES): line["label"] for line in lines}
+    assert [NAMES["4-class"][real[tuple(said)]] for _, *said in shown] == NAMES["4-class"]
+
+
+def test_card_names_the_raw_form_of_every_trigger(sample_repo):
+    said = table_rows(header(sample_repo)[1])
+    for name, raw in TRIGGERS.items():
+        assert any(row.startswith(f"{name} {raw} it ") for row in said), "a trigger, its raw name, and how u2 is made"
+
+
+def test_card_of_the_release_names_its_source_licence_and_paper(release_repo):
+    body = header(release_repo)[1]
+    for part in (
+        "# CDConv\n\n11,660 two-turn",
+        "https://raw.githubusercontent.com/thu-coai/CDConv/2e88d215b2986a3719f9f63508e10a2e0fe72bfe/cdconv.txt",
+        "ed8fe0ddb40afb36f9e19ea64c3eee7c319a22230a5b65444af44e8bbb122aab",
+        "CC BY-NC 4.0",
+        "@inproceedings{zheng-etal-2022-cdconv",
+        "## Baselines\n",
+        "| TF-IDF, context only |",
+    ):
+        assert part in body
+    assert "not CDConv" not in body
+
+
+def test_the_data_set_imports_only_the_vocabulary_io_and_itself():
+    package = Path(build.__file__).parent
+    imported = {
+        node.module.split(".")[1]
+        for file in package.rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("contradiction.")
+    }
+    assert imported <= {"conversation", "errors", "labels", "paths", "io", "data"}
+
+
+def test_card_of_the_sample_says_that_it_is_not_cdconv(sample_repo):
+    front, body = header(sample_repo)
+    assert front["pretty_name"] == "CDConv sample"
+    assert "**This is not CDConv.**" in body
+    for part in ("CC BY-NC", "@inproceedings", cdconv.SHA256, "## Baselines"):
+        assert part not in body
+
+
+def test_card_of_a_file_of_ones_own_claims_no_licence_and_no_origin(tmp_path):
+    path = write(
+        tmp_path / "mine.txt", [json.loads(line) for line in SAMPLE.read_text(encoding="utf-8").splitlines()][::-1]
+    )
+    source = sources.find(str(path))
+    assert source == Source(path, "custom")
+    front, body = header(build.build(source, tmp_path / "out"))
+    assert front["license"] == "unknown"
+    assert "**This is not the released CDConv" in body
+    assert "`mine.txt`" in body
+    assert str(tmp_path) not in body
+    assert "## Licence" not in body
+    for part in ("CC BY-NC", "@inproceedings", cdconv.SHA256):
+        assert part not in body

@@ -1,0 +1,164 @@
+"""How the released file is fetched, and what is said where it cannot be."""
+
+import hashlib
+import http.server
+import threading
+
+import datasets
+import pytest
+
+import cdconv
+from contradiction.data import sources
+from contradiction.data.sources import SAMPLE
+from contradiction.errors import InputError
+
+pytestmark = pytest.mark.usefixtures("no_default_source")
+
+LINES = len(SAMPLE.read_bytes().splitlines())
+
+
+class Server:
+    """Serves one file on 127.0.0.1: its bytes, the length it claims, the status of each method."""
+
+    def __init__(self):
+        self.body, self.length, self.status = b"", None, {"HEAD": 200, "GET": 200}
+        self.asked = []
+        outer = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                outer.asked.append(self.command)
+                self.send_response(outer.status[self.command])
+                self.send_header("ETag", '"pinned"')
+                self.send_header("Content-Length", str(outer.length or len(outer.body)))
+                self.end_headers()
+                if self.command == "GET":
+                    self.wfile.write(outer.body)
+
+            do_HEAD = do_GET
+
+            def log_message(self, *_):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}/cdconv.txt"
+        threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+
+    def close(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+@pytest.fixture
+def server(tmp_path, monkeypatch):
+    """A server in the place of the pinned URL, with a cache of its own for what is fetched."""
+    served = Server()
+    monkeypatch.setattr(cdconv, "URL", served.url)
+    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(datasets.config, "DOWNLOADED_DATASETS_PATH", tmp_path / "downloads")
+    yield served
+    served.close()
+
+
+@pytest.fixture
+def served_sample(server, monkeypatch):
+    """The server holds the sample, and the sample is what counts as the release."""
+    server.body = SAMPLE.read_bytes()
+    monkeypatch.setattr(cdconv, "SHA256", hashlib.sha256(server.body).hexdigest())
+    return server
+
+
+def test_the_release_is_fetched_and_verified(server, release):
+    server.body = release.read_bytes()
+    found = sources.find()
+    assert found.kind == "release"
+    assert found.path != release
+    assert found.path.read_bytes() == server.body
+
+
+def test_what_was_fetched_once_is_not_fetched_again(served_sample):
+    assert sources.find() == sources.find()
+    assert served_sample.asked.count("GET") == 1
+
+
+def test_builder_fetches_the_release_too(served_sample, tmp_path):
+    builder = cdconv.CDConv(cache_dir=str(tmp_path / "cache"), config_name="4-class")
+    builder.download_and_prepare()
+    assert builder.as_dataset("train").num_rows == 288
+    assert "GET" in served_sample.asked
+
+
+def cut_by_a_row(server):
+    server.body = server.body[: server.body.rstrip(b"\n").rindex(b"\n") + 1]
+
+
+def cut_within_a_row(server):
+    server.body = server.body[:-40]
+
+
+def other_page(server):
+    server.body = b"<html>Please log in</html>\n" * 9
+
+
+def connection_lost(server):
+    server.length = len(server.body)
+    server.body = server.body[: server.length // 2]
+
+
+def not_found(server):
+    server.status = {"HEAD": 404, "GET": 404}
+
+
+def server_error(server):
+    server.status = {"HEAD": 200, "GET": 500}
+
+
+def too_many_requests(server):
+    server.status = {"HEAD": 200, "GET": 429}
+
+
+def no_server(server):
+    server.close()
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (cut_by_a_row, "SHA-256"),
+        (cut_within_a_row, f":{LINES}: not a line of UTF-8 JSON"),
+        (other_page, ":1: not a line of UTF-8 JSON"),
+        (connection_lost, "nor fetched from http://127.0.0.1"),
+        (not_found, "nor fetched from http://127.0.0.1"),
+        (server_error, "nor fetched from http://127.0.0.1"),
+        (too_many_requests, "nor fetched from http://127.0.0.1"),
+        (no_server, "nor fetched from http://127.0.0.1"),
+    ],
+)
+def test_a_fetch_that_fails_is_one_line_and_builds_nothing(run, damage, message, served_sample, tmp_path):
+    damage(served_sample)
+    code, out, err = run("data", "build", "--out", tmp_path / "cdconv")
+    *bars, line = err.rstrip("\n").splitlines()
+    assert (code, out) == (2, "")
+    assert line.startswith("cdconv: ")
+    assert message in line
+    assert not any(bar.strip() for bar in bars if not bar.startswith("Downloading"))
+    assert not (tmp_path / "cdconv").exists()
+
+
+@pytest.mark.parametrize("damage", [connection_lost, server_error, cut_by_a_row])
+def test_a_fetch_that_failed_can_be_tried_again(damage, served_sample):
+    """The address is pinned, so its ETag never changes: a bad copy that stayed in the cache would stay for good."""
+    whole = served_sample.body
+    damage(served_sample)
+    with pytest.raises((InputError, cdconv.NonMatchingChecksumError)):
+        sources.find()
+    served_sample.body, served_sample.length, served_sample.status = whole, None, {"HEAD": 200, "GET": 200}
+    assert sources.find().path.read_bytes() == whole
+
+
+def test_without_network_and_file_the_error_says_what_to_do(run, tmp_path):
+    code, out, err = run("data", "build", "--out", tmp_path / "cdconv")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    for part in ("$CDCONV_FILE is not set", cdconv.URL, "--source names a file", "--source sample"):
+        assert part in err
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,141 @@
+"""What `cdconv data build` writes, and how it loads."""
+
+import hashlib
+import re
+import shutil
+from collections import Counter
+
+import datasets
+import pytest
+from data_repo import CONFIGS, COUNTS, FILES, IN_REPO, NAMES, SPLITS, TRIGGERS, UTTERANCES, contents, header
+from datasets import ClassLabel, Value, load_dataset
+
+import cdconv
+from contradiction.data import build, sources
+from contradiction.data.sources import SAMPLE, Source
+from contradiction.data.splits import load_split
+
+pytestmark = pytest.mark.usefixtures("no_default_source")
+
+
+@pytest.fixture
+def beside(repo, tmp_path, monkeypatch):
+    """The working folder is one that holds the data repo `cdconv/` and `cdconv.py` beside it; gives a fresh cache."""
+    home = tmp_path / "home"
+    shutil.copytree(repo, home / "cdconv")
+    shutil.copy(cdconv.__file__, home)
+    monkeypatch.chdir(home)
+    return str(tmp_path / "cache")
+
+
+def test_repo_holds_a_card_and_parquet_and_no_code(repo):
+    plain = {re.sub(r"-[0-9a-f]{16}\.parquet$", ".parquet", name) for name in contents(repo)}
+    assert plain == {
+        "README.md",
+        build.MARKER,
+        *(f"{config}/{split}-00000-of-00001.parquet" for config in IN_REPO for split in SPLITS),
+    }
+
+
+def test_files_are_named_by_their_content(repo):
+    for file in repo.rglob("*.parquet"):
+        assert file.stem.endswith("-" + hashlib.sha256(file.read_bytes()).hexdigest()[:16])
+
+
+def test_a_repo_built_anew_is_never_answered_with_the_old_rows(tmp_path):
+    """`datasets` caches a local folder by its card alone; here even the sizes of all splits stay the same."""
+    rows = SAMPLE.read_text(encoding="utf-8").splitlines(keepends=True)
+    source, out = tmp_path / "own.jsonl", tmp_path / "cdconv"
+    seen = []
+    for mark in "甲乙":
+        source.write_text("".join(row.replace('"b2": "', f'"b2": "{mark}') for row in rows), encoding="utf-8")
+        build.build(sources.find(str(source)), out)
+        seen.append(load_dataset(str(out), "4-class", split="test")["b2"][0][0])
+    assert seen == ["甲", "乙"]
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+def test_bare_name_loads_beside_the_module_with_every_row_and_type(config, lines, beside):
+    loaded = load_dataset("cdconv", config, cache_dir=beside)
+    task = config.removesuffix("-grouped")
+    assert list(loaded) == SPLITS
+    seen = []
+    for side in loaded.values():
+        assert list(side.features.items()) == [
+            ("id", Value("int32")),
+            *((column, Value("string")) for column in UTTERANCES),
+            ("label", ClassLabel(names=NAMES[task])),
+            ("trigger", ClassLabel(names=list(TRIGGERS))),
+            ("bot", ClassLabel(names=["eva", "plato"])),
+            ("batch", Value("int8")),
+        ]
+        for row in side.to_list():
+            line = lines[row["id"] - 1]
+            label = {"2-class": line["label"] > 0, "4-class": line["label"], "persona": line.get("persona")}[task]
+            assert row["label"] == label
+            assert [row[column] for column in UTTERANCES] == [line[column] for column in UTTERANCES]
+            assert list(TRIGGERS.values())[row["trigger"]] == line["method"]
+            assert ["eva", "plato"][row["bot"]] == line["model"]
+            assert FILES[row["batch"] - 1] == line["file"]
+            seen.append(row["id"])
+    wanted = [number for number, line in enumerate(lines, start=1) if task != "persona" or line["label"] == 3]
+    assert sorted(seen) == wanted
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+def test_release_counts_of(config, release_repo, tmp_path):
+    loaded = load_dataset(str(release_repo), config, cache_dir=str(tmp_path))
+    found = {
+        name: [Counter(side["label"])[label] for label in range(len(COUNTS[config][name]))]
+        for name, side in loaded.items()
+    }
+    assert found == COUNTS[config]
+
+
+def test_release_repo_keeps_the_authors_order(release_repo):
+    ids = {split: load_split(release_repo, "4-class", split)["id"] for split in SPLITS}
+    digests = {split: hashlib.sha256(",".join(map(str, each)).encode()).hexdigest()[:16] for split, each in ids.items()}
+    assert digests == {"train": "93a48998d6f47cc6", "validation": "8cf34ed659d46c3a", "test": "92a48fea4d58137d"}
+
+
+def test_without_a_name_the_config_is_4_class(beside):
+    assert datasets.get_dataset_config_names("cdconv") == sorted(IN_REPO)
+    loaded = load_dataset("cdconv", cache_dir=beside)
+    assert {side.config_name for side in loaded.values()} == {"4-class"}
+    assert loaded["test"].features["label"].names == NAMES["4-class"]
+
+
+def test_streamed_rows_and_types_are_the_loaded_ones(beside):
+    for config in ("4-class", "persona-grouped"):
+        streamed = load_dataset("cdconv", config, streaming=True)
+        loaded = load_dataset("cdconv", config, cache_dir=beside)
+        assert list(streamed) == SPLITS
+        for split in SPLITS:
+            assert streamed[split].features == loaded[split].features
+            assert list(streamed[split]) == loaded[split].to_list()
+
+
+def test_recorded_sizes_are_checked_and_right(repo, tmp_path):
+    for info in header(repo)[0]["dataset_info"]:
+        config = info["config_name"]
+        loaded = load_dataset(str(repo), config, cache_dir=str(tmp_path), verification_mode="all_checks")
+        assert {each["name"]: each["num_examples"] for each in info["splits"]} == loaded.num_rows
+        assert info["download_size"] == sum(file.stat().st_size for file in (repo / config).iterdir())
+        assert info["dataset_size"] == sum(each["num_bytes"] for each in info["splits"])
+
+
+def test_a_wrong_row_count_in_the_card_would_be_noticed(sample_repo, tmp_path):
+    copy = shutil.copytree(sample_repo, tmp_path / "cdconv")
+    card = copy / "README.md"
+    card.write_text(re.sub(r"num_examples: \d+", "num_examples: 7", card.read_text(encoding="utf-8")), encoding="utf-8")
+    with pytest.raises(datasets.exceptions.DatasetsError):
+        load_dataset(str(copy), "4-class", cache_dir=str(tmp_path / "cache"))
+
+
+def test_the_same_source_builds_the_same_bytes(sample_repo, tmp_path):
+    again = build.build(Source(SAMPLE, "sample"), tmp_path / "again")
+    assert contents(again) == contents(sample_repo)
+
+
+def test_a_built_folder_is_as_open_as_any_other(sample_repo):
+    assert sample_repo.stat().st_mode & 0o777 == 0o755

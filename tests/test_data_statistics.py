@@ -1,0 +1,95 @@
+"""The statistics of the data set: Table 3 of the paper, the leak, sizes of splits."""
+
+from collections import Counter
+
+import pytest
+from data_repo import COUNTS, NAMES, UTTERANCES, table_rows
+
+from contradiction.data import statistics
+
+pytestmark = pytest.mark.usefixtures("no_default_source")
+
+
+def test_table_3_of_the_release(run, release, monkeypatch):
+    monkeypatch.setenv("CDCONV_FILE", str(release))
+    code, out, err = run("data", "stats")
+    assert (code, err) == (0, "")
+    rows = table_rows(out)
+    for line in """
+        label eva plato all
+        non-contradiction 3,233 (59.2 %) 4,076 (65.7 %) 7,309 (62.7 %)
+        intra-sentence 386 (7.1 %) 144 (2.3 %) 530 (4.5 %)
+        role-confusion 129 (2.4 %) 636 (10.3 %) 765 (6.6 %)
+        history 1,710 (31.3 %) 1,346 (21.7 %) 3,056 (26.2 %)
+        total 5,458 6,202 11,660
+        unrelated 46 (2.7 %) 22 (1.6 %) 68 (2.2 %)
+        attributes 835 (48.8 %) 622 (46.2 %) 1,457 (47.7 %)
+        opinions 379 (22.2 %) 278 (20.7 %) 657 (21.5 %)
+        experiences 450 (26.3 %) 424 (31.5 %) 874 (28.6 %)
+        total 1,710 1,346 3,056
+        short 1,121 7 342 46 1,516 26.1
+        inquiring-bot 1,609 164 153 666 2,592 37.9
+        inquiring-user 258 13 52 157 480 46.2
+        inquiring-user-m 728 75 42 976 1,821 60.0
+        paraphrasing 1,808 125 104 608 2,645 31.6
+        perturb-synonym 664 43 30 219 956 30.5
+        perturb-antonym 504 43 17 186 750 32.8
+        perturb-negative 617 60 25 198 900 31.4
+        u1 16.42 16.37 16.39
+        b1 11.52 12.52 12.05
+        u2 11.48 10.79 11.11
+        b2 11.20 11.87 11.56
+        official 63.7 % 68.2 %
+        grouped 0.0 % 0.0 %
+    """.strip().splitlines():
+        assert line.strip() in rows
+    for config, sides in COUNTS.items():
+        for split, counts in sides.items():
+            labels = ", ".join(
+                f"{name} {count:,}" for name, count in zip(NAMES[config.removesuffix("-grouped")], counts, strict=True)
+            )
+            assert f"{config} {split} {sum(counts):,} {labels}" in rows
+
+
+def test_stats_of_the_sample_are_counted_and_come_with_a_warning(run, sample_rows):
+    code, out, err = run("data", "stats", "--source", "sample")
+    assert code == 0
+    assert "not CDConv" in err
+    labels = Counter(row["label"] for row in sample_rows)
+    eva = sum(row["bot"] == "eva" for row in sample_rows)
+    rows = table_rows(out)
+    assert f"total {eva} {len(sample_rows) - eva} {len(sample_rows)}" in rows
+    assert any(row.startswith("history ") and row.endswith(f" {labels[3]} ({labels[3] / 4.78:.1f} %)") for row in rows)
+    for column in UTTERANCES:
+        length = sum(len(row[column]) for row in sample_rows) / len(sample_rows)
+        assert any(row.startswith(f"{column} ") and row.endswith(f" {length:.2f}") for row in rows)
+
+
+def test_stats_of_one_bot_leave_the_other_empty_and_do_not_fail(sample_rows):
+    rows = [row for row in sample_rows if row["bot"] == "eva" and row["label"] == 0 and row["trigger"] != "short"]
+    categories, persona, triggers, lengths = statistics.table3(rows)
+    assert categories.rows[0] == ("non-contradiction", f"{len(rows)} (100.0 %)", "0", f"{len(rows)} (100.0 %)")
+    assert persona.rows[-1] == ("total", "0", "0", "0")
+    assert triggers.rows[0] == ("short", "0", "0", "0", "0", "0", "–")
+    assert all(row[2] == "–" for row in lengths.rows)
+
+
+def test_overlap_is_the_share_of_rows_whose_columns_all_match():
+    train = [{"u1": "a", "b1": "b"}, {"u1": "c", "b1": "d"}]
+    test = [{"u1": "a", "b1": "b"}, {"u1": "a", "b1": "d"}, {"u1": "a", "b1": "b"}, {"u1": "x", "b1": "b"}]
+    sides = {"train": train, "test": test, "validation": test[3:]}
+    assert statistics.overlap(sides, ("u1",)) == 0.75
+    assert statistics.overlap(sides, ("u1", "b1")) == 0.5
+    assert statistics.overlap(sides, ("u1",), "validation") == 0
+
+
+def test_the_leak_is_counted_over_the_whole_context_and_over_its_first_utterance():
+    train = [{"u1": "a", "b1": "b", "u2": "c"}]
+    test = [
+        *train,
+        {"u1": "a", "b1": "b", "u2": "x"},
+        {"u1": "a", "b1": "x", "u2": "c"},
+        {"u1": "x", "b1": "b", "u2": "c"},
+    ]
+    sides = {"train": train, "test": test}
+    assert statistics.leaks({"": sides}).rows == [("official", "25.0 %", "75.0 %")]

@@ -1,0 +1,236 @@
+"""A raw file: every bad row is one error that names the place, and only the release counts as the release."""
+
+import json
+import re
+
+import pytest
+from data_repo import FILES, TRIGGERS, UTTERANCES, encode, write
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import cdconv
+from contradiction.data import sources
+from contradiction.data.sources import SAMPLE
+
+pytestmark = pytest.mark.usefixtures("no_default_source")
+
+LINES = [json.loads(line) for line in SAMPLE.read_text(encoding="utf-8").splitlines()]
+PLAIN = next(line for line in LINES if line["label"] == 0)
+HISTORY = next(line for line in LINES if line["label"] == 3)
+
+# What a raw row may hold, said once more and not taken from the code.
+BOTS = ["eva", "plato"]
+METHODS = [*TRIGGERS.values()]
+KEYS = ["file", "model", "method", *UTTERANCES, "label"]
+
+
+def is_valid(line):
+    """The raw format, independently of the code."""
+
+    def text(value):
+        return (
+            isinstance(value, str) and value.strip() != "" and not any(0xD800 <= ord(char) < 0xE000 for char in value)
+        )
+
+    keys = {*KEYS, "persona"} if line.get("label") == 3 else set(KEYS)
+    return (
+        line.keys() == keys
+        and type(line["label"]) is int
+        and 0 <= line["label"] <= 3
+        and all(line[key] in values for key, values in (("file", FILES), ("model", BOTS), ("method", METHODS)))
+        and all(text(line[key]) for key in UTTERANCES)
+        and ("persona" not in keys or (type(line["persona"]) is int and 0 <= line["persona"] <= 3))
+    )
+
+
+# --- validation --------------------
+
+BAD = {
+    "bad JSON": (b'{"file": "1st", ', ["not a line of UTF-8 JSON"]),
+    "two objects": (encode(PLAIN) * 2, ["not a line of UTF-8 JSON", "Extra data"]),
+    "bad UTF-8": (encode(PLAIN).replace("设问".encode(), "设问".encode("gbk")), ["not a line of UTF-8 JSON", "utf-8"]),
+    "blank line": (b"", ["not a line of UTF-8 JSON"]),
+    "BOM": (b"\xef\xbb\xbf" + encode(PLAIN), ["not a line of UTF-8 JSON", "BOM"]),
+    "nested too deep": (b"[" * 100_000, ["not a line of UTF-8 JSON"]),
+    "number too long": (b'{"label": ' + b"9" * 5000 + b"}", ["not a line of UTF-8 JSON"]),
+    "list": (b'["u1", "b1"]', ["list", "JSON object"]),
+    "string": (b'"u1"', ["str", "JSON object"]),
+    "null": (b"null", ["NoneType", "JSON object"]),
+    **{
+        f"missing {key}": (
+            {k: v for k, v in PLAIN.items() if k != key},
+            [f"column '{key}' is missing", ", ".join(KEYS)],
+        )
+        for key in KEYS
+    },
+    "unknown column": (PLAIN | {"b3": "好"}, ["column 'b3' is '好'", "no such column", ", ".join(KEYS)]),
+    "persona on a row of another label": (PLAIN | {"persona": 1}, ["column 'persona' is 1", "only rows of label 3"]),
+    "persona null on a row of another label": (PLAIN | {"persona": None}, ["column 'persona' is None", "label 3"]),
+    "persona missing on a history row": (
+        {key: value for key, value in HISTORY.items() if key != "persona"},
+        ["column 'persona' is missing", "persona"],
+    ),
+    **{
+        f"persona {value!r}": (HISTORY | {"persona": value}, [f"column 'persona' is {value!r};", "0, 1, 2, 3"])
+        for value in (4, -1, True, 1.0, "1", None)
+    },
+    **{
+        f"label {value!r}": (PLAIN | {"label": value}, [f"column 'label' is {value!r};", "0, 1, 2, 3"])
+        for value in (4, -1, True, False, 0.0, "0", None, [0])
+    },
+    **{
+        f"{column} {value!r}": (PLAIN | {column: value}, [f"column '{column}' is {value!r};", *map(repr, allowed)])
+        for column, value, allowed in (
+            ("method", "设问", METHODS),
+            ("method", "short", METHODS),
+            ("model", "EVA", BOTS),
+            ("model", None, BOTS),
+            ("file", "2nd", FILES),
+            ("file", 1, FILES),
+            ("file", ["1st"], FILES),
+        )
+    },
+    **{
+        f"{column} {value!r}": (PLAIN | {column: value}, [f"column '{column}' is {value!r};", "text that is not blank"])
+        for column, value in (("u1", ""), ("b1", " \t"), ("u2", "\u3000"), ("b2", 7), ("b2", None), ("u1", ["好"]))
+    },
+    "lone surrogate": (
+        json.dumps(PLAIN | {"b2": "好\ud83d"}).encode(),
+        ["column 'b2' is '好\\ud83d'", "without lone surrogates"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("line", "parts"), BAD.values(), ids=BAD)
+@pytest.mark.parametrize("number", [1, 3])
+def test_bad_row_is_refused_with_its_place_and_what_is_allowed(line, parts, number, tmp_path):
+    lines = [*LINES[:5]]
+    lines[number - 1] = line
+    path = write(tmp_path / "raw.txt", lines)
+    with pytest.raises(cdconv.InvalidSourceError) as caught:
+        cdconv.read_rows(path)
+    message = str(caught.value)
+    assert message.startswith(f"{path}:{number}: ")
+    for part in parts:
+        assert part in message
+    assert len(message.splitlines()) == 1
+
+
+def test_the_first_of_several_bad_rows_is_named(tmp_path):
+    path = write(tmp_path / "raw.txt", [*LINES[:4], b"", *LINES[4:8], b"{"])
+    with pytest.raises(cdconv.InvalidSourceError, match=r"raw\.txt:5: "):
+        cdconv.read_rows(path)
+
+
+@pytest.mark.parametrize("count", range(5))
+def test_too_few_rows_are_refused(count, tmp_path):
+    with pytest.raises(cdconv.InvalidSourceError, match=rf"raw\.txt: {count} lines; at least 5"):
+        cdconv.read_rows(write(tmp_path / "raw.txt", LINES[:count]))
+    assert len(cdconv.read_rows(write(tmp_path / "raw.txt", LINES[:5]))) == 5
+
+
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers(-2, 5)
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=4)
+    | st.text(st.characters(categories=["Cs", "Zs", "Cc", "Lo"]), max_size=3)
+    | st.sampled_from([*FILES, *BOTS, *METHODS, "persona", "0"])
+)
+VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=2), inner))
+
+
+@given(
+    line=st.sampled_from([PLAIN, HISTORY, *LINES[:40]]),
+    key=st.sampled_from([*KEYS, "persona"]) | st.text(max_size=3),
+    value=VALUES,
+    remove=st.sampled_from([True, False, False, False]),
+    number=st.integers(1, 5),
+    ascii_only=st.booleans(),
+)
+@settings(deadline=None, max_examples=500, database=None)
+def test_one_changed_field_is_valid_or_named(tmp_path_factory, line, key, value, remove, number, ascii_only):
+    changed = {k: v for k, v in line.items() if k != key} | ({} if remove else {key: value})
+    raw = json.dumps(changed, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass")
+    lines = [*LINES[:5]]
+    lines[number - 1] = raw
+    path = write(tmp_path_factory.getbasetemp() / "changed.txt", lines)
+    if is_valid(changed):
+        row = cdconv.read_rows(path)[number - 1]
+        assert [row[column] for column in UTTERANCES] == [changed[column] for column in UTTERANCES]
+        assert (row["label"], row["persona"]) == (changed["label"], changed.get("persona"))
+    else:
+        with pytest.raises(cdconv.InvalidSourceError) as caught:
+            cdconv.read_rows(path)
+        assert str(caught.value).startswith(f"{path}:{number}: ")
+
+
+@given(data=st.data(), junk=st.binary(max_size=3))
+@settings(deadline=None, max_examples=300, database=None)
+def test_changed_bytes_are_valid_or_named(tmp_path_factory, data, junk):
+    raw = b"\n".join(encode(line) for line in LINES[:6])
+    start = data.draw(st.integers(0, len(raw)))
+    path = tmp_path_factory.getbasetemp() / "bytes.txt"
+    path.write_bytes(raw[:start] + junk + raw[start + data.draw(st.integers(0, 3)) :])
+    try:
+        assert len(cdconv.read_rows(path)) >= 5
+    except cdconv.InvalidSourceError as error:
+        assert re.match(rf"{re.escape(str(path))}:[1-9]: ", str(error))
+
+
+# --- the checksum --------------------
+
+
+def read_default(tmp_path):
+    """The two ways to the default source: the command line's, and the builder's."""
+    yield lambda: sources.find()
+    yield lambda: cdconv.CDConv(cache_dir=str(tmp_path / "cache"), config_name="2-class").download_and_prepare()
+
+
+@pytest.mark.parametrize("change", ["cut by a row", "one character"])
+def test_a_file_that_is_not_the_release_is_refused_as_the_default(change, release, tmp_path, monkeypatch):
+    raw = release.read_bytes()
+    path = tmp_path / "cdconv.txt"
+    if change == "cut by a row":
+        path.write_bytes(raw[: raw.rstrip(b"\n").rindex(b"\n") + 1])
+    else:
+        path.write_bytes(raw.replace("不".encode(), "很".encode(), 1))
+    cdconv.read_rows(path)  # every row is valid: only the checksum can tell
+    monkeypatch.setenv("CDCONV_FILE", str(path))
+    for read in read_default(tmp_path):
+        with pytest.raises(cdconv.NonMatchingChecksumError) as caught:
+            read()
+        for part in (str(path), cdconv.sha256(path), cdconv.SHA256, "cut or changed"):
+            assert part in str(caught.value)
+    # Named as the source it is a file of one's own.
+    assert sources.find(str(path)).kind == "custom"
+
+
+def test_a_release_cut_within_a_row_names_that_row(release, tmp_path, monkeypatch):
+    path = tmp_path / "cdconv.txt"
+    path.write_bytes(release.read_bytes()[:-40])
+    monkeypatch.setenv("CDCONV_FILE", str(path))
+    for read in read_default(tmp_path):
+        with pytest.raises(cdconv.InvalidSourceError, match=r"cdconv\.txt:11660: not a line of UTF-8 JSON"):
+            read()
+
+
+def test_the_sample_is_not_taken_for_the_release(tmp_path, monkeypatch):
+    monkeypatch.setenv("CDCONV_FILE", str(SAMPLE))
+    for read in read_default(tmp_path):
+        with pytest.raises(cdconv.NonMatchingChecksumError):
+            read()
+
+
+def test_the_release_is_known_by_its_content(release, tmp_path, monkeypatch):
+    assert (release.stat().st_size, cdconv.sha256(release)) == (
+        3_084_534,
+        "ed8fe0ddb40afb36f9e19ea64c3eee7c319a22230a5b65444af44e8bbb122aab",
+    )
+    copy = tmp_path / "another name"
+    copy.write_bytes(release.read_bytes())
+    assert sources.find(str(copy)) == sources.Source(copy, "release")
+    monkeypatch.setenv("CDCONV_FILE", str(copy))
+    assert sources.find() == sources.Source(copy, "release")
