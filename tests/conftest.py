@@ -185,7 +185,7 @@ def _random_model(task: str, rows: list[dict], path: Path) -> Path:
     for parameter in model.parameters():
         parameter.data.mul_(5)
     inputs = [model_input(row, VIEWS["flatten"], tokenizer) for row in rows[:100]]
-    texts, pairs = [each["text"] for each in inputs], [each["text_pair"] for each in inputs]
+    texts, pairs = [entry["text"] for entry in inputs], [entry["text_pair"] for entry in inputs]
     with torch.no_grad():
         batch = tokenizer(texts, pairs, padding=True, truncation=True, return_tensors="pt")
         model.classifier.bias -= model.eval()(**batch).logits.mean(0)

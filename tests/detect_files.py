@@ -16,7 +16,7 @@ def line(messages=CHAT, **more):
 
 
 def objects(path):
-    return [json.loads(each) for each in path.read_text(encoding="utf-8").splitlines()]
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def write_csv(path, header, rows, encoding="utf-8", **dialect):
@@ -26,4 +26,4 @@ def write_csv(path, header, rows, encoding="utf-8", **dialect):
 
 def sharegpt(messages):
     names = {"user": "human", "assistant": "gpt"}
-    return [{"from": names[each["role"]], "value": each["content"]} for each in messages]
+    return [{"from": names[message["role"]], "value": message["content"]} for message in messages]

@@ -29,4 +29,6 @@ def evaluated(references, predictions, probabilities=None, rows=None, config="4-
         [0.7 if index == chosen else 0.3 / (len(names) - 1) for index in range(len(names))] for chosen in predictions
     ]
     result = {"config": config, "references": references, "predictions": predictions, "probabilities": probabilities}
-    return EvaluatedRows(result, rows or [row(index, category=FOUR[each]) for index, each in enumerate(references)])
+    return EvaluatedRows(
+        result, rows or [row(index, category=FOUR[reference]) for index, reference in enumerate(references)]
+    )

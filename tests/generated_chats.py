@@ -88,7 +88,7 @@ def a_chat(draw, drawn, sound=False):
 def chats_of(seed, drawn, number, sound=False):
     draw = random.Random(seed)
     made = [a_chat(draw, drawn, sound) for _ in range(number)]
-    return [each for each in made if readable(each)] if sound else made
+    return [chat for chat in made if readable(chat)] if sound else made
 
 
 def readable(messages):
@@ -155,9 +155,9 @@ def check(verdict, messages, labels):
     assert tuple(verdict.scores) == tuple(labels)
     assert verdict.score == verdict.scores[verdict.label]
     assert sum(verdict.scores.values()) == pytest.approx(1, abs=1e-6)
-    assert all(0 <= each <= 1 for each in verdict.scores.values())
+    assert all(0 <= score <= 1 for score in verdict.scores.values())
     first, last = verdict.reply[0], verdict.reply[-1]
-    for group in (verdict.evidence, *(each.messages for each in verdict.further)):
+    for group in (verdict.evidence, *(other.messages for other in verdict.further)):
         assert all(index < first and messages[index]["role"] == "assistant" for index in group)
     assert not verdict.evidence or verdict.label == HISTORY
     if verdict.checked:

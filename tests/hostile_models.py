@@ -54,13 +54,13 @@ def _weights(change):
     def apply(folder):
         tensors = load_file(folder / WEIGHTS)
         tensors = change(tensors) or tensors
-        save_file({name: each.contiguous() for name, each in tensors.items()}, folder / WEIGHTS, {"format": "pt"})
+        save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, folder / WEIGHTS, {"format": "pt"})
 
     return apply
 
 
 def _without(part):
-    return _weights(lambda tensors: {name: each for name, each in tensors.items() if part not in name})
+    return _weights(lambda tensors: {name: tensor for name, tensor in tensors.items() if part not in name})
 
 
 def _fill(part, value):
@@ -141,7 +141,7 @@ REFUSED = {
     "weights without the embeddings": _without("word_embeddings"),
     "weights without a norm": _without("embeddings.LayerNorm"),
     "weights without the pooler": _without("pooler"),
-    "weights renamed": _weights(lambda old: {f"other.{name}": each for name, each in old.items()}),
+    "weights renamed": _weights(lambda old: {f"other.{name}": value for name, value in old.items()}),
     "weights one too many": _weights(lambda old: old | {"bert.more.weight": torch.zeros(3)}),
     "weights of a smaller head": _weights(lambda old: old | {"classifier.weight": old["classifier.weight"][:2]}),
     "weights of a flat head": _weights(lambda old: old | {"classifier.weight": old["classifier.weight"].flatten()}),
@@ -208,7 +208,7 @@ ONLY_BY_MANIFEST = {
     "weights with a byte flipped": _flip,
     "vocabulary shuffled": _json(TOKENIZER, _shuffled),
     "labels swapped": _set(CONFIG, id2label=SWAPPED),
-    "rule absent": _json(CONFIG, lambda values: {key: each for key, each in values.items() if key != KEY}),
+    "rule absent": _json(CONFIG, lambda values: {key: value for key, value in values.items() if key != KEY}),
     "rule another": _rule(offsets={"history": 3.0}),
     "config quantised": _set(CONFIG, quantization_config={"quant_method": "nothing"}),
     "tokenizer options absent": _remove(OPTIONS),

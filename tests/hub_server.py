@@ -217,9 +217,9 @@ class Handler(BaseHTTPRequestHandler):
     def large_files(self, body, prefix, id):
         self.authorize()
         objects = []
-        for each in json.loads(body)["objects"]:
-            upload = {"upload": {"href": f"{self.hub.url}/large/{each['oid']}"}}
-            objects.append(each if each["oid"] in self.hub.large else each | {"actions": upload})
+        for large in json.loads(body)["objects"]:
+            upload = {"upload": {"href": f"{self.hub.url}/large/{large['oid']}"}}
+            objects.append(large if large["oid"] in self.hub.large else large | {"actions": upload})
         self.answer({"transfer": "basic", "objects": objects})
 
     def put_large(self, body, oid):
@@ -257,7 +257,7 @@ class Handler(BaseHTTPRequestHandler):
         return entry
 
     def resolve(self, body, prefix, id, revision, name):
-        kind = next(kind for kind, each in PREFIX.items() if each == (prefix or ""))
+        kind = next(kind for kind, start in PREFIX.items() if start == (prefix or ""))
         commit = self.commit_at(kind, id, revision)
         if name not in commit.files:
             raise Refusal(404, "Entry not found", "EntryNotFound", commit.sha)

@@ -27,7 +27,7 @@ def run(data="rows", epochs=(0.3, 0.4), **values):
     recipe = Recipe.of(name="any", **values).with_changes(method=method)
     return {
         "request": {"recipe": recipe.recorded(), "data": data},
-        "epochs": [epoch(each) for each in epochs],
+        "epochs": [epoch(number) for number in epochs],
         "best_epoch": 2,
         "minutes": 12.3,
         "parameters": 1_000_000,
@@ -46,7 +46,7 @@ FLAT = run() | {
 
 def soup(*runs):
     """The record of the mean of runs."""
-    request = {**runs[0]["request"], "soup": [each["request"]["recipe"] for each in runs]}
+    request = {**runs[0]["request"], "soup": [run["request"]["recipe"] for run in runs]}
     return {"request": request, "soup": list(runs), "minutes": 24.6, "parameters": 1_000_000, "hardware": "CPU"}
 
 
@@ -133,7 +133,7 @@ def test_the_fewest_changes_come_first_and_runs_on_other_rows_are_left_out(found
 def test_the_differences_are_the_metrics_paired_bootstrap_of_the_most_probable_labels(found):
     result = ablation(found, reference="reference", bootstrap=500)
     names = ("twin", "one", "many")
-    predictions = {each["name"]: each.get("argmax", each)["predictions"] for each in found}
+    predictions = {result["name"]: result.get("argmax", result)["predictions"] for result in found}
     for task, first, ids in (
         ("4-class", 3, lambda labels: labels),
         ("2-class", 8, lambda labels: [int(label > 0) for label in labels]),
@@ -188,9 +188,9 @@ def test_the_log_shows_every_epoch_and_stage_the_kept_one_in_bold_and_a_collapse
 
 
 def test_the_page_shows_the_comparison_with_the_reference_and_says_who_is_left_out(found, tmp_path):
-    for each in found:
-        name = "e5-small-cdconv" if each["name"] == "reference" else each["name"]
-        results.save({**each, "name": name}, tmp_path / f"{name}.json")
+    for result in found:
+        name = "e5-small-cdconv" if result["name"] == "reference" else result["name"]
+        results.save({**result, "name": name}, tmp_path / f"{name}.json")
     page = results_page(tmp_path)
     section = page.split("## What each choice brings")[1].split("## Each class")[0]
     assert "\n| one | seed 42 | " in section

@@ -61,7 +61,7 @@ def kept(quick_model, sample_repo):
 @pytest.fixture(scope="module")
 def folder(kept, sample_repo, tmp_path_factory):
     # Errors without doubt, of every kind: what the tiny model says by itself may be one label throughout.
-    wild = {**kept, "predictions": [(each + 1) % 4 for each in kept["references"]]}
+    wild = {**kept, "predictions": [(reference + 1) % 4 for reference in kept["references"]]}
     return write(analyse(wild, sample_repo), tmp_path_factory.mktemp("analyses") / "quick")
 
 
@@ -73,22 +73,22 @@ def read_csv(path):
 def test_two_classes_know_the_category_too(quick_model, sample_repo):
     detector = ContradictionDetector.from_pretrained(quick_model)
     analysis = analyse(measure(detector, data=sample_repo, config="2-class"), sample_repo)
-    assert {each["label"] for each in analysis.removal} >= {"non-contradiction", "history"}
+    assert {row["label"] for row in analysis.removal} >= {"non-contradiction", "history"}
     assert "merged_macro_f1" not in analysis.slices[0]
     assert "slices-merged" not in plots(analysis)
 
 
 def test_the_folder_holds_tables_plots_and_the_page(folder, kept):
-    assert {each.name for each in folder.iterdir()} == {"index.html", "evaluation.json", "tables", "plots"}
-    tables = {each.stem: read_csv(each) for each in (folder / "tables").iterdir()}
+    assert {path.name for path in folder.iterdir()} == {"index.html", "evaluation.json", "tables", "plots"}
+    tables = {path.stem: read_csv(path) for path in (folder / "tables").iterdir()}
     assert set(tables) >= {"slices", "classes", "confusion", "reliability", "precision_recall", "operating_points"}
-    assert [int(each["n"]) for each in tables["slices"]][0] == len(kept["ids"])
+    assert [int(part["n"]) for part in tables["slices"]][0] == len(kept["ids"])
     assert len(tables["errors"]) == min(50, len(kept["ids"]))
     assert len(tables["operating_points"]) == 6
-    plots = {each.stem for each in (folder / "plots").iterdir()}
+    plots = {path.stem for path in (folder / "plots").iterdir()}
     assert plots >= {"slices", "slices-merged", "confusion", "reliability", "precision-recall", "removal", "personas"}
     assert {f"{name}-dark" for name in plots if not name.endswith("-dark")} <= plots
-    assert all(each.read_bytes().startswith(b"\x89PNG") for each in (folder / "plots").iterdir())
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in (folder / "plots").iterdir())
 
 
 def test_the_page_needs_no_other_file(folder):
@@ -195,7 +195,7 @@ def test_the_command_takes_a_model_and_then_its_evaluation(run, quick_model, sam
     assert (code, said.split(":")[0]) == (0, str(first / "index.html"))
     code, *_ = run(first / "evaluation.json", "--data", sample_repo, "--out", second)
     assert code == 0
-    files = [each.relative_to(first) for each in first.rglob("*") if each.is_file()]
+    files = [path.relative_to(first) for path in first.rglob("*") if path.is_file()]
     assert len(files) > 20
     assert [name for name in files if (first / name).read_bytes() != (second / name).read_bytes()] == []
     code, _, said = run(first / "evaluation.json", "--config", "2-class", "--data", sample_repo, "--out", second)

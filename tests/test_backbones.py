@@ -33,7 +33,7 @@ POSITIONS = 128
 def word_piece(texts, special, template=True, **kwargs):
     """BERT's kind: a piece a character."""
     characters = sorted(set("".join(texts)) - {" "})
-    pieces = [*special.values(), *characters, *(f"##{each}" for each in characters)]
+    pieces = [*special.values(), *characters, *(f"##{character}" for character in characters)]
     made = Tokenizer(
         models.WordPiece({piece: i for i, piece in enumerate(dict.fromkeys(pieces))}, unk_token=special["unk"])
     )
@@ -57,7 +57,7 @@ def unigram(texts, special, template=True, **kwargs):
     """XLM-R's and DeBERTa's kind: characters and pairs of them with log probabilities."""
     counts = Counter(
         piece
-        for text in (each.replace(" ", "") for each in texts)
+        for text in (text.replace(" ", "") for text in texts)
         for piece in (*text, *map("".join, zip(text, text[1:], strict=False)))
     )
     pieces = sorted(counts, key=lambda piece: (-counts[piece], piece))
@@ -166,7 +166,7 @@ def test_the_pipeline_alone_gives_the_scores_that_the_detector_gives(trained, de
         assert verdict.checked
         # The detector's are calibrated, of which a pipeline knows nothing.
         raw = detector.classifier.uncalibrated(verdict.scores)
-        assert raw == pytest.approx({each["label"]: each["score"] for each in scores}, abs=1e-4)
+        assert raw == pytest.approx({score["label"]: score["score"] for score in scores}, abs=1e-4)
 
 
 def test_padding_does_not_change_scores(detector, chats):
@@ -262,7 +262,7 @@ def test_nothing_is_said_of_a_pooler_that_a_masked_language_model_lacks(texts, t
 
 def test_a_layer_that_the_checkpoint_lacks_is_said_in_one_line(texts, tmp_path, caplog):
     folder = backbone("bert", texts, tmp_path)
-    changed(folder, lambda old: {name: each for name, each in old.items() if "layer.1.output" not in name})
+    changed(folder, lambda old: {name: value for name, value in old.items() if "layer.1.output" not in name})
     start(recipe(folder), FOUR, [])
     [said] = caplog.messages
     assert said.startswith(f"backbone {folder!r}: its checkpoint lacks 4 of the encoder's 37 weights (")
@@ -272,7 +272,7 @@ def test_a_layer_that_the_checkpoint_lacks_is_said_in_one_line(texts, tmp_path, 
 @pytest.mark.parametrize(
     ("share", "change"),
     [
-        ("100%", lambda old: {f"wrapped.{name}": each for name, each in old.items()}),
+        ("100%", lambda old: {f"wrapped.{name}": value for name, value in old.items()}),
         ("8.%", lambda old: old | {"embeddings.word_embeddings.weight": torch.zeros(7, 16)}),
     ],
     ids=["other names", "other shapes"],

@@ -35,7 +35,7 @@ def drawn(rows=4000, scale=2.0, seed=0):
     generator = np.random.default_rng(seed)
     logits = generator.normal(size=(rows, 4)) * 1.5 + np.array([1.5, -1.5, -1.0, 0.5])
     shares = softmax(logits, axis=1)
-    references = np.array([generator.choice(4, p=each) for each in shares])
+    references = np.array([generator.choice(4, p=share) for share in shares])
     return logits * scale, references
 
 
@@ -106,7 +106,7 @@ def test_a_curve_counts_recall_and_false_alarms_and_promises_nothing_on_a_handfu
     truth = generator.random(2000) < given
     curve = curve_of(given, truth)
     assert len(curve) == 200
-    assert [each.threshold for each in curve] == sorted((each.threshold for each in curve), reverse=True)
+    assert [outcome.threshold for outcome in curve] == sorted((outcome.threshold for outcome in curve), reverse=True)
     for point in curve[::20]:
         called = given >= point.threshold
         assert called.sum() >= 20

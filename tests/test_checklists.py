@@ -82,8 +82,8 @@ def loaded(repo, tmp_path_factory):
     splits = {
         config: load_dataset(str(repo), config, cache_dir=cache, verification_mode="all_checks") for config in CONFIGS
     }
-    assert all(list(each) == ["test"] for each in splits.values())
-    return {config: each["test"] for config, each in splits.items()}
+    assert all(list(split) == ["test"] for split in splits.values())
+    return {config: split["test"] for config, split in splits.items()}
 
 
 @pytest.fixture(scope="module")
@@ -110,8 +110,8 @@ def header(repo):
 def said(row):
     """The texts of a row's messages, once it has been seen to be a chat that a detector takes."""
     assert len(read_turns(row["messages"])) == len(row["messages"]) // 2
-    assert [each["role"] for each in row["messages"]] == ["user", "assistant"] * (len(row["messages"]) // 2)
-    return [each["content"] for each in row["messages"]]
+    assert [message["role"] for message in row["messages"]] == ["user", "assistant"] * (len(row["messages"]) // 2)
+    return [message["content"] for message in row["messages"]]
 
 
 def first_turns(ids, lines):
@@ -272,9 +272,9 @@ def test_card_lists_them_with_their_files_sizes_and_string_class_keys(repo, load
     data = DatasetCardData(**front)
     assert yaml.safe_load(data.to_yaml()) == front
     assert DatasetCard.load(repo / "README.md").data.to_dict() == front
-    files = {each["config_name"]: each["data_files"] for each in front["configs"]}
+    files = {config["config_name"]: config["data_files"] for config in front["configs"]}
     infos = DatasetInfosDict.from_dataset_card_data(data)
-    raw = {each["config_name"]: each for each in front["dataset_info"]}
+    raw = {config_info["config_name"]: config_info for config_info in front["dataset_info"]}
     for config in CONFIGS:
         (path,) = (repo / config).iterdir()
         assert re.fullmatch(r"test-00000-of-00001-[0-9a-f]{16}\.parquet", path.name)
@@ -282,12 +282,12 @@ def test_card_lists_them_with_their_files_sizes_and_string_class_keys(repo, load
         assert infos[config].features == loaded[config].features
         assert infos[config].splits["test"].num_examples == len(loaded[config])
         assert raw[config]["download_size"] == path.stat().st_size
-        label = next(each for each in raw[config]["features"] if each["name"] == "label")
+        label = next(feature for feature in raw[config]["features"] if feature["name"] == "label")
         assert label["dtype"]["class_label"]["names"] == {str(number): name for number, name in enumerate(NAMES)}
         count = Counter(loaded[config]["label"])
         by_name = ", ".join(f"{name} {count[number]:,}" for number, name in enumerate(NAMES))
         assert f"| {config} | test | {len(loaded[config]):,} | {by_name} |" in body.splitlines()
-    assert [each["config_name"] for each in front["configs"] if each.get("default")] == ["4-class"]
+    assert [config["config_name"] for config in front["configs"] if config.get("default")] == ["4-class"]
 
 
 @only("sample")

@@ -37,9 +37,9 @@ def test_probabilities_are_decided_on_exactly_and_written_rounded(detect, detect
     exact = ContradictionDetector.from_pretrained(detect_model, threshold=0.5).batch(sample_chats[:8])
     sure = sum(exact[0].scores[name] for name in LABELS["4-class"][1:])
     _, found, _ = detect(file, "--threshold", "0.5")
-    for each, verdict in zip(found, exact, strict=True):
-        assert each["scores"] == {name: round(score, 6) for name, score in verdict.scores.items()}
-        assert each["score"] == round(verdict.score, 6) == each["scores"][each["label"]]
+    for row, verdict in zip(found, exact, strict=True):
+        assert row["scores"] == {name: round(score, 6) for name, score in verdict.scores.items()}
+        assert row["score"] == round(verdict.score, 6) == row["scores"][row["label"]]
     # A threshold above the exact probability, and not above the rounded one, or the other way round.
     for threshold in (sure - 1e-9, sure + 1e-9):
         [first, *_] = detect(file, "--threshold", repr(threshold))[1]
@@ -49,7 +49,7 @@ def test_probabilities_are_decided_on_exactly_and_written_rounded(detect, detect
 def test_further_clashes_are_rounded_too(detect):
     messages = [*CHAT, *chat("狗呢？", "养了两条"), *chat("鱼呢？", "没有鱼")]
     [answer] = detect("--threshold", "0", "--category", "history", stdin=line(messages).encode())[1]
-    scores = [each["score"] for each in answer["further"]]
+    scores = [verdict["score"] for verdict in answer["further"]]
     assert len(scores) == 2
     assert scores == [round(score, 6) for score in scores]
 
@@ -58,6 +58,6 @@ def test_parts_hang_on_the_input_alone_and_are_bounded(monkeypatch):
     monkeypatch.setattr(chunks, "CHUNK_WINDOWS", 5)
     entries = [Entry(number, number, CHAT, turns) for number, turns in enumerate((2, 2, 9, 1, 3, 3), 1)]
     chats = Chats("x", "jsonl", [iter(entries)])
-    assert [[each.number for each in part] for part in chunks.split_chunks(chats)] == [[1, 2, 3], [4, 5, 6]]
+    assert [[chat.number for chat in part] for part in chunks.split_chunks(chats)] == [[1, 2, 3], [4, 5, 6]]
     chats = Chats("x", "jsonl", [iter(entries)])
-    assert [[each.number for each in part] for part in chunks.split_chunks(chats, scan=True)] == [[1, 2, 3], [4, 5, 6]]
+    assert [[chat.number for chat in part] for part in chunks.split_chunks(chats, scan=True)] == [[1, 2, 3], [4, 5, 6]]

@@ -180,7 +180,7 @@ def test_baselines_are_kept_and_stand_beside_a_detector_on_the_same_rows(run, sa
     assert code == 0
     names = {"TF-IDF, reply only", "TF-IDF, context only", "TF-IDF, all", "kernel ridge, n-grams"}
     assert all(name in out for name in names)
-    assert {each["name"] for each in results.baselines("4-class", "test", tmp_path)} == names
+    assert {result["name"] for result in results.baselines("4-class", "test", tmp_path)} == names
     assert results.baselines("4-class", "test", tmp_path, data="other rows") == []
 
 

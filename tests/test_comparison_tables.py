@@ -76,7 +76,7 @@ def test_all_on_these_rows_stand_there_best_first_below_the_opponent(found):
     ngrams, stages = comparison_tables(found, "4-class", BOOTSTRAP)
     others = ["stages-without-validation", "better", "stages-lucky-on-test", "stages", "kernel ridge", "worse"]
     by_macro_f1 = sorted(
-        others, key=lambda name: -next(each for each in found if each["name"] == name)["metrics"]["macro_f1"]
+        others, key=lambda name: -next(result for result in found if result["name"] == name)["metrics"]["macro_f1"]
     )
     assert [row[0] for row in ngrams.rows] == [NGRAMS, *by_macro_f1]
     assert stages.rows[0][0] == "stages"
@@ -85,7 +85,9 @@ def test_all_on_these_rows_stand_there_best_first_below_the_opponent(found):
 
 def test_the_difference_is_that_of_the_labels_which_detectors_give(found):
     labels = {
-        each["name"]: each["predictions"] for each in found if each["split"] == "test" and each["config"] == "4-class"
+        result["name"]: result["predictions"]
+        for result in found
+        if result["split"] == "test" and result["config"] == "4-class"
     }
     _, table = comparison_tables(found, "4-class", BOOTSTRAP)
     for task, first, ids in (("4-class", 2, list), ("2-class", 7, merged)):
@@ -96,8 +98,8 @@ def test_the_difference_is_that_of_the_labels_which_detectors_give(found):
 
 
 def test_merged_labels_are_held_against_the_stronger_n_grams(found):
-    two = next(each for each in found if each["name"] == NGRAMS and each["config"] == "2-class")
-    better = next(each for each in found if each["name"] == "better")
+    two = next(result for result in found if result["name"] == NGRAMS and result["config"] == "2-class")
+    better = next(result for result in found if result["name"] == "better")
     table, _ = comparison_tables(found, "4-class", BOOTSTRAP)
     assert table.rows[0][6] == f"{100 * two['metrics']['macro_f1']:.1f}"
     row = next(row for row in table.rows if row[0] == "better")
@@ -105,9 +107,9 @@ def test_merged_labels_are_held_against_the_stronger_n_grams(found):
 
 
 def test_where_those_fitted_to_two_labels_are_weaker_or_none_those_of_four_are_merged(found):
-    others = [each for each in found if each["config"] != "2-class"]
+    others = [result for result in found if result["config"] != "2-class"]
     weak = kept(NGRAMS, 0.9, kind="baseline", config="2-class")
-    four = next(each for each in found if each["name"] == NGRAMS and each["config"] == "4-class")
+    four = next(result for result in found if result["name"] == NGRAMS and result["config"] == "4-class")
     for given in (others, [*others, weak]):
         table, _ = comparison_tables(given, "4-class", BOOTSTRAP)
         assert table.rows[0][6] == f"{100 * four['metrics']['two_class']['macro_f1']:.1f}"
@@ -118,7 +120,7 @@ def test_without_an_opponent_there_is_no_table(found):
     assert comparison_tables(found, "4-class-grouped") == []
     assert (
         comparison_tables(
-            [each for each in found if "stages" not in each["name"] and each["kind"] == "detector"], "4-class"
+            [result for result in found if "stages" not in result["name"] and result["kind"] == "detector"], "4-class"
         )
         == []
     )

@@ -118,7 +118,7 @@ def test_every_corpus_says_what_a_user_must_know():
     for corpus in known.values():
         assert corpus.title and corpus.origin and corpus.home and corpus.licence and corpus.size and corpus.languages
         assert corpus.configs and all(config.shape in (PAIRS, CHATS) for config in corpus.configs)
-        assert all(re.fullmatch("[0-9a-f]{64}", each) for each in corpus.checksums.values())
+        assert all(re.fullmatch("[0-9a-f]{64}", checksum) for checksum in corpus.checksums.values())
         assert corpus.checksums or corpus.bundled
 
 
@@ -130,7 +130,7 @@ def test_every_corpus_builds_a_repo_that_loads(copies, tmp_path, name):
         loaded = load_dataset(str(tmp_path / name), config, split=split)
         assert [row["id"] for row in loaded] == [row.id for row in read.rows]
         names = loaded.features["label"]
-        assert [each and each.label for each in read.rows] == [
+        assert [row and row.label for row in read.rows] == [
             None if label is None else names.int2str(label) for label in loaded["label"]
         ]
         first = loaded[0]
@@ -324,7 +324,7 @@ def test_a_repo_for_training_takes_cnli_and_two_way_pairs(copies, tmp_path):
     assert rows["contradiction"][-2:] == [True, False]
     assert [label == 2 for label in rows["label"]] == rows["contradiction"][:]
     two = load_dataset(str(tmp_path / "nli"), "nli-2-class", split="train")
-    assert two["label"][:] == [int(each) for each in rows["contradiction"]]
+    assert two["label"][:] == [int(flag) for flag in rows["contradiction"]]
     assert -1 not in load_dataset(str(tmp_path / "nli"), "nli", split="validation")["label"]
     assert len(load_dataset(str(tmp_path / "nli"), "nli-2-class", split="validation")) == 4
     nli.build(train[:1], dev[:1], tmp_path / "three")
@@ -360,4 +360,4 @@ def test_pairs_are_found_by_the_name_of_their_corpus(copies, tmp_path, monkeypat
 
 def test_a_reader_of_cnli_yields_rows_and_notes(copies):
     found = list(cnli.read(copies / "cnli" / "train.txt"))
-    assert {type(each) for each in found} == {Row, Note}
+    assert {type(record) for record in found} == {Row, Note}

@@ -22,7 +22,7 @@ NLI = ("entailment", "neutral", "contradiction")
 def chat(name, said, label, evidence, bot=None):
     """A chat in which the speaker of the reply said some things, each after a question."""
     messages = tuple(
-        {"role": role, "content": text} for each in said for role, text in (("user", "and?"), ("assistant", each))
+        {"role": role, "content": text} for line in said for role, text in (("user", "and?"), ("assistant", line))
     )
     return Row(name, label, messages=(*messages, {"role": "user", "content": "so?"}), reply="no", evidence=evidence,
                extra={"bot": bot})  # fmt: skip
@@ -59,7 +59,7 @@ def test_a_higher_threshold_calls_fewer(monkeypatch, copies):
         structured, "baselines", lambda train, characters: {"fixed": lambda rows: np.full(len(rows), 0.7)}
     )
     request = Request(registry.find("decode"), copies / "decode")
-    low, high = (structured.evaluate(replace(request, threshold=each)).figures for each in (0.5, 0.8))
+    low, high = (structured.evaluate(replace(request, threshold=threshold)).figures for threshold in (0.5, 0.8))
     assert low["fixed/validation"]["recall"] == 1 and high["fixed/validation"]["recall"] == 0
 
 
@@ -86,7 +86,7 @@ def test_bots_are_ordered_by_people_and_by_the_scorer():
     found = structured.by_bot(
         structured.judge(SCORER, [*rows, chat("w", ["yes"], "contradiction", None, "w")]), fewest=2
     )
-    assert {bot: each["people"] for bot, each in found["bots"].items()} == {"x": 0.75, "y": 0.5, "z": 0.25}
+    assert {bot: figures["people"] for bot, figures in found["bots"].items()} == {"x": 0.75, "y": 0.5, "z": 0.25}
     assert found["pearson"] == pytest.approx(np.corrcoef([3, 2, 1], [4, 2, 1])[0, 1])
     assert found["spearman"] == pytest.approx(1)
     assert structured.by_bot(structured.judge(SCORER, rows[:4]))["pearson"] is None
@@ -122,12 +122,12 @@ def test_labels_of_two_classes_are_scored_on_two():
 def test_an_ngram_that_goes_with_a_label_is_found():
     texts = ["he never ran"] * 300 + ["he ran"] * 300
     found = artefacts.associations(texts, ["contradiction"] * 300 + ["neutral"] * 300, longest=1)
-    assert [(each.label, each.ngram) for each in found][0] == ("contradiction", "never")
+    assert [(verdict.label, verdict.ngram) for verdict in found][0] == ("contradiction", "never")
     first = found[0]
     counts = np.array([[300, 0], [300, 300], [300, 300]]) + artefacts.SMOOTHING  # never, he, ran
     expected = np.log2(counts[0, 0] / counts.sum() / (counts[0].sum() * counts[:, 0].sum() / counts.sum() ** 2))
     assert (first.pmi, first.share) == (pytest.approx(expected), 1.0)
-    assert first.lmi > 0 and "never" not in {each.ngram for each in found if each.label == "neutral"}
+    assert first.lmi > 0 and "never" not in {verdict.ngram for verdict in found if verdict.label == "neutral"}
 
 
 def item(name, right):
@@ -234,8 +234,8 @@ def copies(tmp_path_factory):
     ]
     jsonl(folder / "decode" / "pairs.train.jsonl", pairs)
     dialogues = [
-        {"history": f"<0> {each['earlier']} <1> ok", "last": f"<0> {each['last']}", "label": each["label"]}
-        for each in pairs
+        {"history": f"<0> {pair['earlier']} <1> ok", "last": f"<0> {pair['last']}", "label": pair["label"]}
+        for pair in pairs
     ]
     jsonl(folder / "decode" / "dialogues.dev.jsonl", dialogues)
     options = ["f : red .", "f : no .", "f : a house .", "f : tea ."]

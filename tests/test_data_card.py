@@ -33,23 +33,23 @@ pytestmark = pytest.mark.usefixtures("no_default_source")
 
 def test_card_lists_every_config_with_its_files_and_the_default(repo):
     front, _ = header(repo)
-    assert {each["config_name"]: each["data_files"] for each in front["configs"]} == {
+    assert {config["config_name"]: config["data_files"] for config in front["configs"]} == {
         config: [
             {"split": split, "path": str(next((repo / config).glob(f"{split}-*")).relative_to(repo))}
             for split in SPLITS
         ]
         for config in IN_REPO
     }
-    assert [each["config_name"] for each in front["configs"] if each.get("default")] == ["4-class"]
+    assert [config["config_name"] for config in front["configs"] if config.get("default")] == ["4-class"]
 
 
 def test_card_has_one_dataset_info_a_config_with_string_class_keys(repo):
     front, _ = header(repo)
-    infos = {each["config_name"]: each for each in front["dataset_info"]}
+    infos = {config_info["config_name"]: config_info for config_info in front["dataset_info"]}
     assert len(front["dataset_info"]) == len(IN_REPO)
     assert sorted(infos) == sorted(IN_REPO)
     for config, info in ((config, infos[config]) for config in CONFIGS):
-        features = {each["name"]: each["dtype"] for each in info["features"]}
+        features = {feature["name"]: feature["dtype"] for feature in info["features"]}
         names = {
             "label": NAMES[config.removesuffix("-grouped")],
             "trigger": list(TRIGGERS),
@@ -85,9 +85,9 @@ def test_card_counts_the_leak(repo, lines):
     for name, ids in (("official", official), ("grouped", grouped)):
         shares = []
         for columns in (("u1", "b1", "u2"), ("u1",)):
-            sides = {split: [tuple(lines[n - 1][c] for c in columns) for n in each] for split, each in ids.items()}
+            sides = {split: [tuple(lines[n - 1][c] for c in columns) for n in number] for split, number in ids.items()}
             seen = set(sides["train"])
-            shares.append(f"{100 * sum(each in seen for each in sides['test']) / len(sides['test']):.1f} %")
+            shares.append(f"{100 * sum(context in seen for context in sides['test']) / len(sides['test']):.1f} %")
         found.append(" ".join((name, *shares)))
     assert set(found) <= table_rows(header(repo)[1])
     if len(lines) == 11_660:

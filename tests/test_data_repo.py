@@ -94,7 +94,9 @@ def test_release_counts_of(config, release_repo, tmp_path):
 
 def test_release_repo_keeps_the_authors_order(release_repo):
     ids = {split: load_split(release_repo, "4-class", split)["id"] for split in SPLITS}
-    digests = {split: hashlib.sha256(",".join(map(str, each)).encode()).hexdigest()[:16] for split, each in ids.items()}
+    digests = {
+        split: hashlib.sha256(",".join(map(str, number)).encode()).hexdigest()[:16] for split, number in ids.items()
+    }
     assert digests == {"train": "93a48998d6f47cc6", "validation": "8cf34ed659d46c3a", "test": "92a48fea4d58137d"}
 
 
@@ -119,9 +121,9 @@ def test_recorded_sizes_are_checked_and_right(repo, tmp_path):
     for info in header(repo)[0]["dataset_info"]:
         config = info["config_name"]
         loaded = load_dataset(str(repo), config, cache_dir=str(tmp_path), verification_mode="all_checks")
-        assert {each["name"]: each["num_examples"] for each in info["splits"]} == loaded.num_rows
+        assert {split["name"]: split["num_examples"] for split in info["splits"]} == loaded.num_rows
         assert info["download_size"] == sum(file.stat().st_size for file in (repo / config).iterdir())
-        assert info["dataset_size"] == sum(each["num_bytes"] for each in info["splits"])
+        assert info["dataset_size"] == sum(split["num_bytes"] for split in info["splits"])
 
 
 def test_a_wrong_row_count_in_the_card_would_be_noticed(sample_repo, tmp_path):

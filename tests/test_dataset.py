@@ -203,8 +203,8 @@ def test_grouped_split_of_made_up_rows_is_pinned():
 def test_grouped_split_puts_every_row_on_one_side_in_the_order_of_the_file(any_rows, any_grouped):
     assert list(any_grouped) == ["train", "validation", "test"]
     ids = [[row["id"] for row in side] for side in any_grouped.values()]
-    assert all(each == sorted(each) for each in ids)
-    assert sorted(number for each in ids for number in each) == list(range(1, len(any_rows) + 1))
+    assert all(side == sorted(side) for side in ids)
+    assert sorted(number for side in ids for number in side) == list(range(1, len(any_rows) + 1))
 
 
 def test_no_first_utterance_stands_on_two_sides_of_the_grouped_split(any_grouped):
@@ -245,7 +245,7 @@ def build(cache, config, source=SAMPLE):
     return builder
 
 
-@pytest.mark.parametrize("config", [each.name for each in cdconv.CDConv.BUILDER_CONFIGS])
+@pytest.mark.parametrize("config", [builder_config.name for builder_config in cdconv.CDConv.BUILDER_CONFIGS])
 def test_builder_gives_the_rows_of_the_split_in_its_order(config, tmp_path, sample_rows):
     task = config.removesuffix("-grouped")
     split = cdconv.official_split if task == config else cdconv.grouped_split
@@ -343,8 +343,12 @@ def test_the_three_label_tables_are_equal():
 
 
 def test_every_config_is_known_to_the_library_by_name_and_task():
-    configs = [each.name for each in cdconv.CDConv.BUILDER_CONFIGS]
+    configs = [builder_config.name for builder_config in cdconv.CDConv.BUILDER_CONFIGS]
     assert configs == ["2-class", "4-class", "persona", "2-class-grouped", "4-class-grouped", "persona-grouped"]
     assert set(configs) <= set(contradiction.labels.CONFIGS)
     tasks = [contradiction.labels.task_of(config) for config in configs]
-    assert tasks == [each.task for each in cdconv.CDConv.BUILDER_CONFIGS] == ["2-class", "4-class", "persona"] * 2
+    assert (
+        tasks
+        == [builder_config.task for builder_config in cdconv.CDConv.BUILDER_CONFIGS]
+        == ["2-class", "4-class", "persona"] * 2
+    )

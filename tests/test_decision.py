@@ -117,7 +117,7 @@ def test_two_classes_are_decided_by_the_cut(calibrated, sample_repo):
 def test_offsets_decide_the_label_of_a_row_and_not_the_verdict_on_a_reply(detector, sample_rows):
     offsets = Rule(offsets={"intra-sentence": 30.0})
     classifier = CheckpointClassifier(detector.classifier.backend, "flatten", rule=offsets)
-    assert {each.label for each in classifier.classify(sample_rows[:20])} == {"intra-sentence"}
+    assert {classification.label for classification in classifier.classify(sample_rows[:20])} == {"intra-sentence"}
     chats = [chat(*(row[column] for column in ("u1", "b1", "u2", "b2"))) for row in sample_rows[:20]]
     assert ContradictionDetector(classifier).batch(chats) == detector.batch(chats)
 

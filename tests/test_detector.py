@@ -44,11 +44,11 @@ def test_a_verdict_gives_the_probability_of_every_label(detector):
 def test_the_pipeline_gives_what_the_facade_gives(folder, detector, chats):
     classify = pipeline("text-classification", model=str(folder), top_k=None)
     inputs = [
-        detector.classifier.model_input(dict(zip(("u1", "b1", "u2", "b2"), [m["content"] for m in each], strict=True)))
-        for each in chats
+        detector.classifier.model_input(dict(zip(("u1", "b1", "u2", "b2"), [m["content"] for m in chat], strict=True)))
+        for chat in chats
     ]
     for scores, verdict in zip(classify(inputs, truncation=True), detector.batch(chats), strict=True):
-        assert {each["label"]: each["score"] for each in scores} == pytest.approx(dict(verdict.scores), abs=1e-5)
+        assert {score["label"]: score["score"] for score in scores} == pytest.approx(dict(verdict.scores), abs=1e-5)
 
 
 def test_the_pipeline_cuts_what_is_too_long_as_the_facade_does(folder, detector):
@@ -57,7 +57,7 @@ def test_the_pipeline_cuts_what_is_too_long_as_the_facade_does(folder, detector)
     texts = dict(zip(("u1", "b1", "u2", "b2"), [message["content"] for message in long], strict=True))
     scores = classify([detector.classifier.model_input(texts)], truncation=True)[0]
     verdict = detector(long)
-    assert {each["label"]: each["score"] for each in scores} == pytest.approx(dict(verdict.scores), abs=1e-5)
+    assert {score["label"]: score["score"] for score in scores} == pytest.approx(dict(verdict.scores), abs=1e-5)
 
 
 def test_random_models_give_more_than_one_label(detector, chats):
@@ -66,7 +66,7 @@ def test_random_models_give_more_than_one_label(detector, chats):
 
 
 def test_a_chat_gets_the_same_verdict_whatever_batch_it_is_in(detector, chats):
-    alone = [detector(each) for each in chats[:20]]
+    alone = [detector(chat) for chat in chats[:20]]
     order = list(range(len(chats)))
     random.Random(0).shuffle(order)
     shuffled = dict(zip(order, detector.batch([chats[index] for index in order], batch_size=7), strict=True))
@@ -119,7 +119,7 @@ def test_a_reply_that_is_too_long_itself_is_said_to_be_cut(detector):
 
 
 def test_no_message_is_named_as_contradicted_when_not_all_was_read(detector, chats):
-    cut = [[{"role": "user", "content": "很" * 100}, *each[1:]] for each in chats]
+    cut = [[{"role": "user", "content": "很" * 100}, *chat[1:]] for chat in chats]
     assert {verdict.evidence for verdict in detector.batch(cut)} == {()}
 
 
@@ -131,7 +131,7 @@ def test_a_text_of_a_million_characters_is_judged_and_said_to_be_cut(detector):
 
 def test_threads_do_not_cut_each_others_texts(detector, chats):
     work = [chat("很" * (50 + index), *CHAT[1:]) if index % 2 else chats[index] for index in range(40)]
-    alone = [detector(each) for each in work]
+    alone = [detector(chat) for chat in work]
     with ThreadPoolExecutor(4) as pool:
         for verdict, expected in zip(pool.map(detector, work * 3), alone * 3, strict=True):
             assert (verdict.checked, verdict.reason) == (expected.checked, expected.reason)

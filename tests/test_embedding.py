@@ -63,9 +63,9 @@ def test_what_is_no_encoder_is_one_line(encoder, tmp_path, broken, said):
     if broken == "damaged":
         weights.write_bytes(b"no weights")
     elif broken == "renamed":
-        save_file({f"other.{name}": each for name, each in load_file(weights).items()}, weights, {"format": "pt"})
+        save_file({f"other.{name}": tensor for name, tensor in load_file(weights).items()}, weights, {"format": "pt"})
     elif broken == "infinite":
-        save_file({name: each * torch.inf for name, each in load_file(weights).items()}, weights, {"format": "pt"})
+        save_file({name: tensor * torch.inf for name, tensor in load_file(weights).items()}, weights, {"format": "pt"})
     elif broken == "decoder":
         size = {"d_model": 8, "d_kv": 4, "d_ff": 8, "num_layers": 1, "num_heads": 2, "vocab_size": 700}
         T5Model(T5Config(**size, decoder_start_token_id=0)).save_pretrained(folder)

@@ -58,7 +58,7 @@ def both(members, sample_repo, tmp_path_factory):
 
 def test_progress_tells_each_row_once_over_all_members(both):
     openings = [{"u1": "", "b1": "", "u2": "你是谁", "b2": "我是小冰"}]
-    rows = [{"u1": "甲", "b1": "乙", "u2": "丙", "b2": each} for each in "子丑寅卯"] + openings
+    rows = [{"u1": "甲", "b1": "乙", "u2": "丙", "b2": character} for character in "子丑寅卯"] + openings
     told = []
     EnsembleClassifier.load(both).predict(rows, batch_size=2, on_batch=told.append)
     assert sum(told) == len(rows) and len(told) == 3 + 2, "the second member does not read the opening"
@@ -66,7 +66,7 @@ def test_progress_tells_each_row_once_over_all_members(both):
 
 def test_its_probabilities_are_those_of_the_mean_log_probability_calibrated(both, members, sample_repo):
     rows = list(load_split(sample_repo, "4-class", "test"))
-    one, other = (CheckpointClassifier.load(each) for each in members)
+    one, other = (CheckpointClassifier.load(member) for member in members)
     mean = (calibrated(one, rows) + calibrated(other, rows)) / 2
     found = ContradictionDetector.from_pretrained(both)
     rule = found.classifier.rule
@@ -85,10 +85,10 @@ def test_one_of_before_members_were_calibrated_says_what_it_always_said(both, me
     rows = list(load_split(sample_repo, "4-class", "test"))
     older = shutil.copytree(both, tmp_path / "older")
     write_json(older / "ensemble.json", {"members": list(NAMES)})
-    logs = [log_softmax(CheckpointClassifier.load(each).logits(rows), axis=1) for each in members]
+    logs = [log_softmax(CheckpointClassifier.load(member).logits(rows), axis=1) for member in members]
     np.testing.assert_allclose(EnsembleClassifier.load(older).logits(rows), np.mean(logs, axis=0), atol=1e-5)
     newer = shutil.copytree(both, tmp_path / "newer")
-    digests = [name_with_digest(str(each)).partition("@")[2] for each in (both, newer, older)]
+    digests = [name_with_digest(str(folder)).partition("@")[2] for folder in (both, newer, older)]
     assert digests[0] == digests[1] != digests[2], "as a teacher it is another"
     save_rule(newer / "pair", replace(load_rule(newer / "pair"), temperature=9.0))
     assert name_with_digest(str(newer)).partition("@")[2] not in digests
@@ -107,10 +107,10 @@ def test_an_opening_reply_is_left_to_the_member_that_reads_the_users_words(both,
     alone = calibrated(CheckpointClassifier.load(members[0]), [window])
     np.testing.assert_allclose(found.classifier.logits([window]), alone, atol=1e-6)
     verdicts = found.batch(chats)
-    assert all(each.label in ("non-contradiction", "intra-sentence") for each in verdicts)
+    assert all(verdict.label in ("non-contradiction", "intra-sentence") for verdict in verdicts)
     # A pair of replies says nothing of a reply with none before it.
     pairs = EnsembleClassifier([CheckpointClassifier.load(members[1])] * 2)
-    assert {each.label for each in ContradictionDetector(pairs).batch(chats)} == {None}
+    assert {verdict.label for verdict in ContradictionDetector(pairs).batch(chats)} == {None}
 
 
 def test_each_member_is_a_plain_checkpoint_and_the_card_and_the_record_name_them(both, members):
@@ -120,8 +120,8 @@ def test_each_member_is_a_plain_checkpoint_and_the_card_and_the_record_name_them
         [found] = pipeline("text-classification", model=str(both / name))([{"text": "你养猫吗？", "text_pair": "养"}])
         assert found["label"] in ContradictionDetector.from_pretrained(both).labels
     run = record.read(both)
-    assert [each["data"]["view"] for each in run["request"]["ensemble"]] == ["flatten", "sentence-pair"]
-    assert run["parameters"] == sum(record.read(each)["parameters"] for each in members)
+    assert [member["data"]["view"] for member in run["request"]["ensemble"]] == ["flatten", "sentence-pair"]
+    assert run["parameters"] == sum(record.read(member)["parameters"] for member in members)
     card = model_card(both).text
     for line in (
         "the mean log-probability of 2 detectors",
@@ -145,7 +145,7 @@ def test_it_teaches_and_its_evaluation_finds_its_card(both, sample_repo, tmp_pat
     assert not cli.app(
         ["evaluate", str(both), "--data", str(sample_repo), "--json", str(kept / "both.json")], standalone_mode=False
     )
-    assert [each["name"] for each in evaluations_of(both, kept)] == ["both"]
+    assert [result["name"] for result in evaluations_of(both, kept)] == ["both"]
     assert evaluations_of(both / "pair", kept) == []
 
 
@@ -186,7 +186,7 @@ def test_it_is_pushed_with_its_members(both):
 
 
 def test_what_members_are_made_of_stands_on_the_card_and_other_bots_are_refused(members, sample_repo, tmp_path):
-    one, other = (shutil.copytree(each, tmp_path / each.name) for each in members)
+    one, other = (shutil.copytree(member, tmp_path / member.name) for member in members)
     changed = {"flatten": ("a/encoder", ["OCNLI"]), "pair": ("another/encoder", [])}
     for folder in (one, other):
         base, corpora = changed[folder.name]

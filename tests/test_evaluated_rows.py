@@ -19,22 +19,22 @@ def kept(quick_model, sample_repo):
 
 
 def test_rows_are_found_with_all_that_is_known_of_them(kept, sample_repo, sample_rows):
-    found = {each["id"]: each for each in load_rows(kept, sample_repo).rows}
-    raw = {each["id"]: each for each in sample_rows}
+    found = {row["id"]: row for row in load_rows(kept, sample_repo).rows}
+    raw = {sample_row["id"]: sample_row for sample_row in sample_rows}
     assert list(found) == kept["ids"]
     train = load_split(sample_repo, "4-class", "train")
-    contexts = {(each["u1"], each["b1"], each["u2"]) for each in train}
-    for number, each in found.items():
-        assert each["category"] == FOUR[raw[number]["label"]]
+    contexts = {(row["u1"], row["b1"], row["u2"]) for row in train}
+    for number, row in found.items():
+        assert row["category"] == FOUR[raw[number]["label"]]
         persona = raw[number]["persona"]
-        assert each["persona"] == (None if persona is None else LABELS["persona"][persona])
-        assert (each["trigger"], each["bot"], each["batch"]) == (
+        assert row["persona"] == (None if persona is None else LABELS["persona"][persona])
+        assert (row["trigger"], row["bot"], row["batch"]) == (
             raw[number]["trigger"],
             raw[number]["bot"],
             str(raw[number]["batch"]),
         )
-        assert each["seen_context"] == ("seen" if (each["u1"], each["b1"], each["u2"]) in contexts else "unseen")
-        assert each["seen_u1"] == ("seen" if each["u1"] in set(train["u1"]) else "unseen")
+        assert row["seen_context"] == ("seen" if (row["u1"], row["b1"], row["u2"]) in contexts else "unseen")
+        assert row["seen_u1"] == ("seen" if row["u1"] in set(train["u1"]) else "unseen")
 
 
 def test_other_rows_are_refused(kept, sample_repo):

@@ -108,7 +108,7 @@ def test_rows_of_one_id_are_drawn_together():
     """Four copies of a row say no more than one: the interval is that of the rows without the copies."""
     columns = times(25)
     alone = score_evidence(*columns, bootstrap=4000)["interval"]["strict_accuracy"]
-    copied = [[each for each in column for _ in range(4)] for column in columns]
+    copied = [[cell for cell in column for _ in range(4)] for column in columns]
     ids = [index for index in range(200) for _ in range(4)]
     together = score_evidence(*copied, ids=ids, bootstrap=4000)["interval"]["strict_accuracy"]
     apart = score_evidence(*copied, bootstrap=4000)["interval"]["strict_accuracy"]

@@ -38,8 +38,8 @@ def test_what_is_kept_is_what_the_detector_says_of_each_chat(result, detector, r
     rows = chats(repo, "4-class-a2t", set(result["ids"]))
     verdicts = detector.with_settings(windowing=windowing).batch([row["messages"] for row in rows])
     assert [row["id"] for row in rows] == result["ids"]
-    assert result["predictions"][windowing] == [NAMES.index(each.label) for each in verdicts]
-    assert result["predicted_evidence"][windowing] == [list(each.evidence) for each in verdicts]
+    assert result["predictions"][windowing] == [NAMES.index(verdict.label) for verdict in verdicts]
+    assert result["predicted_evidence"][windowing] == [list(verdict.evidence) for verdict in verdicts]
     assert any(result["predicted_evidence"][windowing]) == (windowing != "unstructured")
 
 
@@ -61,7 +61,7 @@ def test_the_user_message_of_the_right_turn_counts_as_found(detector, repo):
     eager = detector.with_settings(threshold=0.0, categories=[HISTORY])  # so that all rows name evidence
     found = checklists.evaluate(eager, data=repo, windowings=["structured"])
     assert all(found["predicted_evidence"]["structured"])
-    assert {tuple(each) for each in found["evidence"]} == {(), (0,), (1,)}
+    assert {tuple(evidence) for evidence in found["evidence"]} == {(), (0,), (1,)}
     by_turn, by_message = (found[kind]["structured"]["evidence"] for kind in ("metrics", "by_message"))
     assert by_turn["recall"] > by_message["recall"]
 

@@ -58,7 +58,7 @@ def test_the_most_consistent_of_several_replies_is_said(endpoint, quick_model):
     assert len(asked) == 8
     assert {(path, key) for path, _, key in asked} == {("/v1/chat/completions", "Bearer k")}
     # The second question comes with the first and with the reply that was chosen.
-    assert [each["content"] for each in asked[-1][1]["messages"]] == ["你养猫吗？", said[0], "它叫什么名字？"]
+    assert [message["content"] for message in asked[-1][1]["messages"]] == ["你养猫吗？", said[0], "它叫什么名字？"]
 
 
 def test_an_endpoint_that_is_not_there_is_one_line(random_model):

@@ -22,7 +22,7 @@ from contradiction.training.recipe import Recipe
 
 def chats(rows):
     texts = ([row[column] for column in ("u1", "b1", "u2", "b2")] for row in rows[:40])
-    return [[{"role": ("user", "assistant")[i % 2], "content": text} for i, text in enumerate(each)] for each in texts]
+    return [[{"role": ("user", "assistant")[i % 2], "content": text} for i, text in enumerate(chat)] for chat in texts]
 
 
 @pytest.fixture(scope="module")
@@ -32,13 +32,13 @@ def exported(quick_model, tmp_path_factory):
 
 def test_weights_are_halved_and_the_rest_goes_along(exported, quick_model):
     assert (exported / WEIGHTS).stat().st_size < 0.55 * (quick_model / WEIGHTS).stat().st_size
-    assert {each.dtype for each in load_file(exported / WEIGHTS).values()} == {torch.float16}
-    assert {each.name for each in exported.iterdir()} == {each.name for each in quick_model.iterdir()}
+    assert {tensor.dtype for tensor in load_file(exported / WEIGHTS).values()} == {torch.float16}
+    assert {path.name for path in exported.iterdir()} == {path.name for path in quick_model.iterdir()}
 
 
 def test_the_facade_widens_them_and_judges_the_same(exported, quick_model, sample_rows):
     detector = ContradictionDetector.from_pretrained(exported)
-    assert {each.dtype for each in detector.classifier.backend.model.parameters()} == {torch.float32}
+    assert {parameter.dtype for parameter in detector.classifier.backend.model.parameters()} == {torch.float32}
     before = ContradictionDetector.from_pretrained(quick_model).batch(chats(sample_rows))
     for one, other in zip(before, detector.batch(chats(sample_rows)), strict=True):
         assert one.scores == pytest.approx(other.scores, abs=2e-3)
@@ -65,7 +65,7 @@ def test_a_weight_too_large_for_fp16_is_named_and_nothing_is_left(quick_model, t
     (model / manifest.NAME).unlink()
     with pytest.raises(InputError, match="classifier.bias does not fit fp16"):
         export(model, tmp_path / "out")
-    assert [each.name for each in tmp_path.iterdir()] == ["model"]
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
 def truncated(file):
@@ -97,13 +97,13 @@ def test_damaged_weights_are_one_line_that_names_the_file(damage, quick_model, s
     ):
         with pytest.raises(InputError, match=said):
             ask()
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["model", "other"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "other"]
 
 
 def test_a_head_of_another_size_is_one_line(quick_model, tmp_path):
     model = shutil.copytree(quick_model, tmp_path / "model")
     weights = load_file(model / WEIGHTS)
-    weights |= {name: each[:2].clone() for name, each in weights.items() if name.startswith("classifier.")}
+    weights |= {name: tensor[:2].clone() for name, tensor in weights.items() if name.startswith("classifier.")}
     save_file(weights, model / WEIGHTS, metadata={"format": "pt"})
     (model / manifest.NAME).unlink()
     with pytest.raises(InputError, match=r"model: its weights cannot be loaded, or have other shapes than its config"):

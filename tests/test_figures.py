@@ -38,7 +38,9 @@ def test_one_entry_adds_a_figure_everywhere(quick_model, tmp_path, monkeypatch):
     assert ",auc,auc_low,auc_high," in (tmp_path / "metrics.csv").read_text(encoding="utf-8").splitlines()[0]
     assert table.rows[0][table.header.index("AUC")].startswith("90.0 (")
     assert "| AUC |" in card.text
-    assert [each.metric_value for each in card.data.eval_results if each.metric_type == "roc_auc"] == [0.9]
+    assert [
+        eval_result.metric_value for eval_result in card.data.eval_results if eval_result.metric_type == "roc_auc"
+    ] == [0.9]
 
 
 def test_a_figure_that_is_not_defined_is_left_out(monkeypatch):

@@ -41,7 +41,7 @@ def test_a_process_killed_while_it_replaces_a_folder_loses_neither(steps, left, 
     assert state.exists() == (steps != 1)
     files.restore_folders(tmp_path / "run.partial")
     assert (state / "file").read_text(encoding="utf-8") == left
-    assert {each.name for each in state.parent.iterdir()} == {"state"} | ({new.name} if left == "old" else set())
+    assert {path.name for path in state.parent.iterdir()} == {"state"} | ({new.name} if left == "old" else set())
 
 
 def test_what_nobody_was_killed_over_stays(tmp_path):
@@ -78,7 +78,7 @@ with files.new_folder(sys.argv[1]) as folder:
 def test_what_a_killed_process_left_goes_and_what_a_living_one_writes_stays(tmp_path):
     out = folder(tmp_path / "out", "old")
     assert subprocess.run([sys.executable, "-c", KILLED, out]).returncode == -9
-    [left] = [each for each in tmp_path.iterdir() if each != out]
+    [left] = [path for path in tmp_path.iterdir() if path != out]
     with files.new_folder(out) as ours:
         assert not left.exists()
         with files.new_folder(out) as theirs:

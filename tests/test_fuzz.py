@@ -118,7 +118,7 @@ def test_any_text_file_gives_entries_or_one_line(format, seed, junk):
         lines = [f"[{','.join(lines)}]"]
     elif format != "jsonl":
         delimiter = readers.DELIMITERS[format]
-        cells = [f'"{each["content"]}"' for each in CHAT]
+        cells = [f'"{message["content"]}"' for message in CHAT]
         lines = [delimiter.join(("u1", "b1", "u2", "b2")), delimiter.join(cells), delimiter.join(cells)]
     whole = "\n".join(lines).encode() + b"\n"
     for content in (damaged(whole, seed), junk, whole + junk):

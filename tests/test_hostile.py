@@ -45,9 +45,9 @@ def refusal(folder):
 def test_a_good_folder_loads_and_sha256sum_can_read_its_manifest(folder):
     assert ContradictionDetector.from_pretrained(folder)(CHAT).checked
     lines = (folder / manifest.NAME).read_text(encoding="utf-8").splitlines()
-    names = {each.split("  ")[1] for each in lines}
+    names = {line.split("  ")[1] for line in lines}
     assert names == {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
-    assert all(each == f"{manifest.sha256(folder / name)}  {name}" for each in lines for name in [each[66:]])
+    assert all(line == f"{manifest.sha256(folder / name)}  {name}" for line in lines for name in [line[66:]])
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -62,9 +62,9 @@ def test_a_changed_folder_is_refused_and_the_file_named(name, folder):
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     {**REFUSED, **ONLY_BY_MANIFEST}[name](folder)
     after = {path.name: path.read_bytes() for path in folder.iterdir()}
-    changed = [each for each in {**before, **after} if before.get(each) != after.get(each)]
+    changed = [name for name in {**before, **after} if before.get(name) != after.get(name)]
     said = refusal(folder)
-    assert any(str(folder / each) in said for each in changed) or "no config.json" in said
+    assert any(str(folder / name) in said for name in changed) or "no config.json" in said
 
 
 @pytest.mark.parametrize("name", ONLY_BY_MANIFEST)

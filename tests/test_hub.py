@@ -146,7 +146,7 @@ print(json.dumps([scores, verdicts]))""")
     assert pushed_verdict == local_verdict
     # The decision rule came along: it calibrates what the pipeline gives as it is.
     assert pushed_verdict[1] != pytest.approx(pushed_verdict[2], abs=1e-3)
-    assert {each["label"]: each["score"] for each in pushed} == pytest.approx(pushed_verdict[2], abs=1e-5)
+    assert {row["label"]: row["score"] for row in pushed} == pytest.approx(pushed_verdict[2], abs=1e-5)
     assert set(pushed_verdict[1]) == set(LABELS["4-class"])
 
 
@@ -206,8 +206,8 @@ except InputError as error:
 IN_PART = """
 import json
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
-for each in AutoTokenizer, AutoModelForSequenceClassification:
-    each.from_pretrained("user/tiny")
+for kind in AutoTokenizer, AutoModelForSequenceClassification:
+    kind.from_pretrained("user/tiny")
 print(json.dumps(None))"""
 
 
@@ -301,7 +301,7 @@ def test_a_revision_loads_what_stood_there_and_a_changed_file_is_named(hub, mode
         Commit("first", files),
         Commit("changed", files | {"config.json": json.dumps(config).encode()}),
     )
-    unlisted = Commit("unlisted", {name: each for name, each in changed.files.items() if name != manifest.NAME})
+    unlisted = Commit("unlisted", {name: file for name, file in changed.files.items() if name != manifest.NAME})
     hub.repos["model", "user/tiny"] = Repo(False, [first, changed, unlisted])
     rule = load_rule(model).offsets
     assert python(hub, tmp_path, loaded(f"user/tiny@{first.sha}")) == rule != {"history": 2.0}

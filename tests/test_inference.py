@@ -71,7 +71,7 @@ def test_an_unknown_backend_is_refused_before_anything_is_loaded(tmp_path):
 @pytest.fixture(scope="module")
 def chats(sample_rows):
     texts = ([row[column] for column in ("u1", "b1", "u2", "b2")] for row in sample_rows[:60])
-    return [[{"role": ("user", "assistant")[i % 2], "content": text} for i, text in enumerate(each)] for each in texts]
+    return [[{"role": ("user", "assistant")[i % 2], "content": text} for i, text in enumerate(chat)] for chat in texts]
 
 
 def test_bf16_moves_probabilities_by_little_and_labels_hardly_ever(chats):

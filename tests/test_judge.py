@@ -23,8 +23,8 @@ def long(sample_rows):
 def test_a_long_chat_is_put_together_from_its_windows(detector, long):
     turns = read_turns(long)
     place = len(turns) - 1
-    read = detector.classifier.predict([each.row for each in windows(turns, place)])
-    history = [each.probabilities[HISTORY] for each in read]
+    read = detector.classifier.predict([window.row for window in windows(turns, place)])
+    history = [prediction.probabilities[HISTORY] for prediction in read]
     nearest = read[-1].probabilities
     verdict = detector(long)
     assert verdict.scores[HISTORY] == pytest.approx(max(history), abs=1e-6)
@@ -42,10 +42,10 @@ def test_evidence_is_the_surest_window_and_the_others_above_the_threshold_follow
     verdict = sure(long)
     assert verdict.label == HISTORY
     turns = read_turns(long)
-    read = detector.classifier.predict([each.row for each in windows(turns, len(turns) - 1)])
+    read = detector.classifier.predict([window.row for window in windows(turns, len(turns) - 1)])
     order = sorted(range(len(read)), key=lambda number: -read[number].probabilities[HISTORY])
     assert verdict.evidence == turns[order[0]].reply_messages
-    assert [each.messages for each in verdict.further] == [turns[number].reply_messages for number in order[1:]]
+    assert [other.messages for other in verdict.further] == [turns[number].reply_messages for number in order[1:]]
     floor = read[order[2]].probabilities[HISTORY] - 1e-6
     assert len(detector.with_settings(threshold=floor, categories=[HISTORY])(long).further) == 2
 
@@ -58,7 +58,7 @@ def test_a_two_class_detector_names_evidence_only_where_it_reads_pairs(two_class
 
 def test_scan_judges_every_reply_as_if_it_were_the_last(detector, long):
     verdicts = detector.scan(long)
-    assert [each.reply for each in verdicts] == [(index,) for index in range(1, 24, 2)]
+    assert [verdict.reply for verdict in verdicts] == [(index,) for index in range(1, 24, 2)]
     for index, verdict in zip(range(1, 24, 2), verdicts, strict=True):
         alone = detector(long[: index + 1])
         assert (verdict.label, verdict.evidence, verdict.reply) == (alone.label, alone.evidence, alone.reply)
@@ -68,7 +68,7 @@ def test_scan_judges_every_reply_as_if_it_were_the_last(detector, long):
 def test_many_chats_are_scanned_as_one_by_one(detector, long):
     chats = [long[:6], long[2:20], long[:1], long]
     together = detector.scan_batch(chats, batch_size=5)
-    assert [len(each) for each in together] == [3, 9, 0, 12]
+    assert [len(group) for group in together] == [3, 9, 0, 12]
     for messages, verdicts in zip(chats, together, strict=True):
         for one, other in zip(detector.scan(messages), verdicts, strict=True):
             assert one.label == other.label
@@ -91,13 +91,13 @@ def test_an_earlier_reply_that_cannot_be_read_is_said(detector, earlier, said):
 
 def test_no_other_reply_stands_in_for_one_that_was_cut(detector):
     messages = chat("很" * 80, "养了一只橘猫", "你好", "你好呀", "它叫什么名字？", "我没养过猫呀")
-    first, second = detector.classifier.predict([each.row for each in windows(read_turns(messages), 2)])
+    first, second = detector.classifier.predict([window.row for window in windows(read_turns(messages), 2)])
     assert first.truncation and not second.truncation
     calls = detector.with_settings(threshold=0.0, categories=[HISTORY])
     surest_was_cut = first.probabilities[HISTORY] > second.probabilities[HISTORY]
     assert calls(messages).evidence == (() if surest_was_cut else (3,))
     reverse = [*messages[2:4], *messages[:2], *messages[4:]]
-    first, second = detector.classifier.predict([each.row for each in windows(read_turns(reverse), 2)])
+    first, second = detector.classifier.predict([window.row for window in windows(read_turns(reverse), 2)])
     assert calls(reverse).evidence == (() if second.probabilities[HISTORY] > first.probabilities[HISTORY] else (1,))
 
 
@@ -116,7 +116,7 @@ def test_weights_that_are_no_numbers_are_never_fine(random_model, long):
 def test_the_first_reply_is_judged_for_a_clash_within_it_alone(detector):
     verdict = detector(chat("你养猫吗？", "我养猫，我从来没养过猫"))
     assert verdict.label in (NON_CONTRADICTION, INTRA)
-    assert [name for name, each in verdict.scores.items() if each] == [NON_CONTRADICTION, INTRA]
+    assert [name for name, score in verdict.scores.items() if score] == [NON_CONTRADICTION, INTRA]
     assert verdict.checked
 
 

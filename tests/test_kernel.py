@@ -82,7 +82,7 @@ def test_an_utterance_without_words_is_like_no_other(encoder, sample_repo):
     rows = list(load_split(sample_repo, "4-class", "train"))[:100]
     model = KernelRegression(CONVERSATION, Embedder(encoder)).fit(rows, [row["label"] for row in rows])
     nothing = model._features([dict.fromkeys(CONVERSATION, " ")])
-    assert [float(abs(each).sum()) for each in nothing] == [0, 0]
+    assert [float(abs(vector).sum()) for vector in nothing] == [0, 0]
     shares = np.bincount([row["label"] for row in rows], minlength=4) / len(rows)
     # Far from all rows the regression says next to nothing, and the shares are left.
     assert_allclose(model.predict_proba([dict.fromkeys(CONVERSATION, "")])[0], shares, atol=0.15)
@@ -95,7 +95,7 @@ def test_a_chat_is_judged_window_by_window_and_each_message_embedded_once(fitted
     monkeypatch.setattr(detector.classifier.embed, "_embed", lambda texts: asked.extend(texts) or once(texts))
     messages = chat("你好", "你好呀", "你养猫吗", "我养了一只猫", "它多大", "三岁了", "你有猫吗", "我没有猫")
     verdicts = detector.scan(messages)
-    assert len(verdicts) == 4 and all(each.checked for each in verdicts[1:])
+    assert len(verdicts) == 4 and all(verdict.checked for verdict in verdicts[1:])
     assert len(asked) == len(set(asked)) <= len(messages) + 1  # the empty text of an opening is one more
     before = len(asked)
     detector(chat("你養貓嗎", "我養了一隻貓", "牠多大", "三歲了"))
@@ -129,7 +129,9 @@ def test_with_a_trained_detector_it_makes_an_ensemble(run, fitted, quick_model, 
     both = ContradictionDetector.from_pretrained(tmp_path / "both").classifier
     members = (KernelClassifier.load(fitted), CheckpointClassifier.load(pair))
     logs = [
-        np.log([list(each.probabilities.values()) for each in member.predict(rows)])  # by each one's own calibration
+        np.log(
+            [list(prediction.probabilities.values()) for prediction in member.predict(rows)]
+        )  # by each one's own calibration
         for member in members
     ]
     assert_allclose(both.logits(rows), np.mean(logs, axis=0), atol=1e-5)
@@ -147,7 +149,9 @@ def test_with_a_trained_detector_it_makes_an_ensemble(run, fitted, quick_model, 
 def test_its_record_trains_it_again_and_its_card_and_export_are_whole(run, fitted, encoder, sample_repo, tmp_path):
     held = record.read(fitted)
     assert held["request"]["recipe"]["model"]["method"] == "kernel" and "epochs" not in held
-    assert held["parameters"] == sum(each.numel() for each in torch.nn.Module.parameters(Embedder(encoder)._model))
+    assert held["parameters"] == sum(
+        parameter.numel() for parameter in torch.nn.Module.parameters(Embedder(encoder)._model)
+    )
     command = ["train", fitted, "--backbone", encoder, "--data", sample_repo, "--out", tmp_path / "again"]
     assert run(*command)[0] == 0
     for file in ("kernel.safetensors", "kernel.json", "encoder/model.safetensors"):
@@ -169,7 +173,7 @@ def test_its_record_trains_it_again_and_its_card_and_export_are_whole(run, fitte
     assert {"kernel.json", "kernel.safetensors", "encoder/model.safetensors"} <= upload.files.keys()
     half = export(fitted, tmp_path / "half")
     rows = list(load_split(sample_repo, "4-class", "test"))[:20]
-    one, other = (KernelClassifier.load(each).logits(rows) for each in (fitted, half))
+    one, other = (KernelClassifier.load(folder).logits(rows) for folder in (fitted, half))
     assert_allclose(softmax(one), softmax(other), atol=0.01)
     size = sum(file.stat().st_size for file in half.rglob("*.safetensors"))
     assert size < 0.75 * sum(file.stat().st_size for file in fitted.rglob("*.safetensors"))
@@ -245,7 +249,7 @@ def test_what_is_damaged_is_one_line(fitted, tmp_path):
     arrays = load_file(broken / "kernel.safetensors")
 
     def rewrite(**changed):
-        save_file({name: each.copy() for name, each in {**arrays, **changed}.items()}, broken / "kernel.safetensors")
+        save_file({name: array.copy() for name, array in {**arrays, **changed}.items()}, broken / "kernel.safetensors")
 
     description = read_json(broken / "kernel.json")
 

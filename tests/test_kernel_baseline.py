@@ -26,12 +26,12 @@ def embed(encoder):
 def test_the_baseline_decides_by_a_rule_that_is_chosen_on_validation(sample_repo, encoder, embed, config):
     found = kernel_ridge(sample_repo, config, embed)
     results.check("it", found)
-    train, validation, test = (load_split(sample_repo, config, each) for each in ("train", "validation", "test"))
+    train, validation, test = (load_split(sample_repo, config, split) for split in ("train", "validation", "test"))
     assert (found["name"], found["kind"], found["ids"]) == ("kernel ridge, encoder", "baseline", test["id"][:])
     assert re.fullmatch("encoder@[0-9a-f]{12}", found["embedder"])
     model = KernelRegression(CONVERSATION, embed).fit(list(train), train["label"])
     logs = {
-        name: np.log(model.predict_proba(list(each))) for name, each in (("validation", validation), ("test", test))
+        name: np.log(model.predict_proba(list(rows))) for name, rows in (("validation", validation), ("test", test))
     }
     plain = found.get("argmax", found)["predictions"]
     assert plain == logs["test"].argmax(axis=1).tolist()
@@ -51,7 +51,7 @@ def test_the_command_keeps_it_beside_the_others(run, sample_repo, encoder, tmp_p
     code, said, _ = run("baselines", *options, "--embedder", encoder)
     assert code == 0
     assert "kernel ridge, encoder" in said
-    kept = {each["name"]: each for each in results.load(tmp_path)}
+    kept = {result["name"]: result for result in results.load(tmp_path)}
     assert kept.keys() == {*baselines.FEATURES.values(), "kernel ridge, n-grams", "kernel ridge, encoder"}
     code, _, err = run("baselines", *options, "--embedder", tmp_path / "nothing")
     assert (code, err.count("\n")) == (2, 1)

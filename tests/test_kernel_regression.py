@@ -16,7 +16,7 @@ def rows(sample_repo):
 
 def letters(texts):
     """An embedding that needs no encoder: how often some characters stand in a text."""
-    counts = [[text.count(each) + 0.1 * len(text) for each in "我你是不了的"] for text in texts]
+    counts = [[text.count(character) + 0.1 * len(text) for character in "我你是不了的"] for text in texts]
     return np.array(counts, dtype=np.float32)
 
 
@@ -40,7 +40,7 @@ def test_the_machine_is_ridge_regression_on_the_sum_of_two_gaussian_kernels(rows
         ):
             squared = 2 - 2 * vectors @ vectors[:90].T
             total[kind] = total[kind] + weight * squared
-    similar = sum(np.exp(-kernel_regression.GAMMA * each) for each in total.values())
+    similar = sum(np.exp(-kernel_regression.GAMMA * count) for count in total.values())
     indicators = np.eye(4)[labels]
     shares = indicators[:90].mean(0)
     solved = np.linalg.solve(similar[:90] + kernel_regression.RIDGE * np.eye(90), indicators[:90] - shares)

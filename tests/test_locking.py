@@ -91,7 +91,7 @@ def test_what_a_killed_run_left_of_its_lock_is_gone_after_a_good_end(view, held,
     kill(held(out))
     assert (tmp_path / ".run.lock").exists()
     TRAIN[view](load_recipe(recipe(tmp_path, view, 1)), data=sample_repo, out=out)
-    assert [each.name for each in tmp_path.iterdir() if each.suffix != ".toml"] == ["run"]
+    assert [path.name for path in tmp_path.iterdir() if path.suffix != ".toml"] == ["run"]
     assert not list(out.rglob("*.lock"))
 
 
@@ -146,7 +146,7 @@ def test_two_grids_on_one_folder_train_each_cell_once_and_the_last_writes_the_wh
     both = [processes.start_cdconv(*grid(encoder, sample_repo, out, "--drop-weights")) for _ in range(2)]
     said = [process.communicate(timeout=300) for process in both]
     assert [process.returncode for process in both] == [0, 0], said
-    assert sum(each.count("epoch 1/1") for each, _ in said) == 2
+    assert sum(line.count("epoch 1/1") for line, _ in said) == 2
     assert len(list(out.glob("*seed*.test.json"))) == 2
     assert "Missing" not in (out / "table4.md").read_text(encoding="utf-8")
     assert not list(out.rglob("*.lock"))
@@ -164,7 +164,7 @@ def test_a_cell_that_another_process_holds_is_skipped_and_the_rest_goes_on(
         cli.main()
     assert not exit.value.code
     assert "sentence-pair-4-class-tiny-seed1: skipped, another process works on it\n" in capsys.readouterr().err
-    assert [each.name for each in out.glob("*seed*.test.json")] == ["flatten-4-class-tiny-seed1.test.json"]
+    assert [path.name for path in out.glob("*seed*.test.json")] == ["flatten-4-class-tiny-seed1.test.json"]
     assert "Missing: sentence-pair-4-class-tiny-seed1." in (out / "table4.md").read_text(encoding="utf-8")
     kill(holder)
     with pytest.raises(SystemExit):

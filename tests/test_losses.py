@@ -82,7 +82,7 @@ def test_ranking_is_blind_to_what_the_rows_of_a_group_share():
     allowed = torch.nn.functional.one_hot(torch.tensor([3, 0, 1, 0]), 4).bool()
     groups = torch.zeros(4, dtype=torch.long)
     shifted = logits + torch.tensor([5.0, 0, 0, 0])  # lowers the odds of a contradiction alike in every row
-    before, after = (ranking_loss(each, allowed, groups, CONTRADICTIONS) for each in (logits, shifted))
+    before, after = (ranking_loss(scores, allowed, groups, CONTRADICTIONS) for scores in (logits, shifted))
     assert torch.allclose(before, after, atol=1e-5)
 
 

@@ -39,14 +39,14 @@ def merged(labels: list[int] | np.ndarray) -> list[int]:
 
 def assert_is_what_scikit_learn_says(result: dict, references: list[int], predictions: list[int], task: str) -> None:
     ids = range(len(LABELS[task]))
-    each = precision_recall_fscore_support(references, predictions, labels=ids, zero_division=0)
+    by_class = precision_recall_fscore_support(references, predictions, labels=ids, zero_division=0)
     assert result["accuracy"] == pytest.approx(accuracy_score(references, predictions))
-    assert result["macro_f1"] == pytest.approx(each[2].mean())
+    assert result["macro_f1"] == pytest.approx(by_class[2].mean())
     assert result["confusion_matrix"] == confusion_matrix(references, predictions, labels=ids).tolist()
     assert (result["labels"], result["n"]) == (list(LABELS[task]), len(references))
     for index, label in enumerate(LABELS[task]):
         figures = result["per_class"][label]
-        assert list(figures.values()) == pytest.approx([values[index] for values in each])
+        assert list(figures.values()) == pytest.approx([values[index] for values in by_class])
         assert list(figures) == ["precision", "recall", "f1", "support"]
 
 

@@ -147,8 +147,8 @@ def test_evaluations_stay_with_a_model_of_whose_origin_more_is_said(quick_model,
     results.save({**WHOLE, "name": "other", "kind": "detector", "config": "4-class", "run": other}, kept / "b.json")
     results.save({**WHOLE, "name": "elsewhere", "kind": "detector", "config": "4-class", "run": {}}, kept / "c.json")
     copy = changed(quick_model, tmp_path / "copy", base_model=E5, note="It was changed.", hardware="another")
-    assert [each["name"] for each in results.evaluations_of(copy, kept)] == ["own"]
-    assert [each["name"] for each in results.evaluations_of(quick_model, kept)] == ["own"]
+    assert [result["name"] for result in results.evaluations_of(copy, kept)] == ["own"]
+    assert [result["name"] for result in results.evaluations_of(quick_model, kept)] == ["own"]
 
 
 def test_runs_of_a_soup_or_stages_tell_weights_apart(quick_model, tmp_path):
@@ -162,7 +162,7 @@ def test_runs_of_a_soup_or_stages_tell_weights_apart(quick_model, tmp_path):
         for name, parts in (("own", value), ("other", other)):
             evaluation = {**WHOLE, "name": name, "kind": "detector", "config": "4-class", "split": "test"}
             results.save({**evaluation, "run": {**run, key: parts}}, kept / f"{name}.json")
-        assert [each["name"] for each in results.evaluations_of(copy, kept)] == ["own"]
+        assert [result["name"] for result in results.evaluations_of(copy, kept)] == ["own"]
 
 
 def test_the_shipped_card_names_whose_work_the_detector_is_made_of():
@@ -206,10 +206,10 @@ def test_figures_on_parts_are_those_of_the_analysis_and_stand_where_the_data_is_
     text = model_card.model_card(quick_model, [found], data=sample_repo).text
     parts = slices(load_rows(found, sample_repo))
     for name in ("seen", "unseen", "eva", "plato"):
-        for each in [
-            each for each in parts if each["slice"] == name and each["by"] in ("bot", "u1, b1, u2 in training")
+        for group in [
+            part for part in parts if part["slice"] == name and part["by"] in ("bot", "u1, b1, u2 in training")
         ]:
-            assert f"| {each['by']}: {name} | {each['n']:,} | {100 * each['macro_f1']:.1f} |" in text
+            assert f"| {group['by']}: {name} | {group['n']:,} | {100 * group['macro_f1']:.1f} |" in text
     assert "bot: plato" in text
     assert "expected calibration error" in text
     assert "expected calibration error" not in model_card.model_card(quick_model, [found]).text
@@ -227,7 +227,7 @@ def test_settings_on_other_rows_have_a_table_of_their_own(quick_model):
         {**one, "config": "4-class", "probabilities": [[0.9, 0.1, 0.0, 0.0], [0.2, 0.8, 0.0, 0.0]]},
         {**one, "config": "2-class-grouped", "ids": [3, 4]},
     ]
-    titles = [each.title for each in model_card._settings(evaluations, load_rule(quick_model))]
+    titles = [table.title for table in model_card._settings(evaluations, load_rule(quick_model))]
     assert sorted(title.split(", ")[1] for title in titles) == ["on 2-class", "on 2-class-grouped"]
 
 

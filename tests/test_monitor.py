@@ -153,8 +153,8 @@ def test_the_bound_is_that_of_the_settings_else_one_of_its_own(detector):
 def test_a_message_that_is_none_leaves_the_monitor_as_it_was(detector, message, said):
     messages = chat("你养猫吗？", "养了一只橘猫", "叫什么？", "我没养过猫呀")
     monitor = detector.monitor()
-    for each in messages[:3]:
-        monitor.add(each)
+    for turn in messages[:3]:
+        monitor.add(turn)
     before = monitor.to_json()
     with pytest.raises(InputError) as error:
         monitor.add(message)
@@ -166,8 +166,8 @@ def test_a_message_that_is_none_leaves_the_monitor_as_it_was(detector, message, 
 def test_a_model_that_fails_leaves_the_monitor_as_it_was(counting):
     messages = chat("你养猫吗？", "养了一只橘猫", "叫什么？", "我没养过猫呀")
     monitor = counting.monitor(1)
-    for each in messages[:3]:
-        monitor.add(each)
+    for turn in messages[:3]:
+        monitor.add(turn)
     before = monitor.to_json()
     counting.classifier.broken = True
     with pytest.raises(RuntimeError):

@@ -108,7 +108,7 @@ def xnli_release(path, rows):
         row = dict.fromkeys(XNLI_COLUMNS, "") | {"language": language, "gold_label": label, "match": "True"}
         row |= {"sentence1": one, "sentence2": other, "promptID": str(number), "pairID": str(number), "genre": "travel"}
         # What single annotators said is not the label.
-        row |= {f"label{each}": "neutral" for each in range(1, 6)}
+        row |= {f"label{number}": "neutral" for number in range(1, 6)}
         lines.append([*row.values()])
     path.write_text("".join("\t".join(line) + "\n" for line in lines), encoding="utf-8")
     return path

@@ -45,15 +45,13 @@ def test_the_p_values_of_seeds_are_combined_by_direction(tests, p):
 
 def test_only_runs_of_one_seed_on_the_same_rows_are_compared():
     def line(name, *runs):
-        return paired_tests.MethodRuns(
-            name, name, "x", "trained", tuple(paired_tests.Run(*each, {}) for each in runs), 2
-        )
+        return paired_tests.MethodRuns(name, name, "x", "trained", tuple(paired_tests.Run(*run, {}) for run in runs), 2)
 
     rows, references = list(range(40)), [0, 1] * 20
     ours = line("ours", (1, rows, references, references), (2, rows, references, references))
     theirs = line("theirs", (2, rows, references, [0] * 40), (3, rows, references, references))
     others = line("others", (1, rows[::-1], references, references))
     found = paired_tests.paired_tests([(ours, theirs), (ours, others)], "2-class", 200)
-    assert [(each.name, each.against, each.seeds) for each in found] == [("ours", "theirs", 1)]
+    assert [(test.name, test.against, test.seeds) for test in found] == [("ours", "theirs", 1)]
     assert found[0].difference == pytest.approx(1 - 1 / 3)
     assert found[0].p_value == pytest.approx(2 / 201)

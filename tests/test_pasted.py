@@ -12,7 +12,7 @@ MESSAGES = [{"role": "user", "content": "你好"}, {"role": "assistant", "conten
 
 def test_without_speakers_lines_alternate_and_empty_ones_are_passed_over():
     assert pasted.read("\n 你好 \r\n\n在的\n") == MESSAGES
-    assert [each["role"] for each in pasted.read("a\nb\nc")] == ["user", "assistant", "user"]
+    assert [turn["role"] for turn in pasted.read("a\nb\nc")] == ["user", "assistant", "user"]
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_a_bot_may_begin_and_a_line_without_a_speaker_goes_on_with_the_message_a
 
 @pytest.mark.parametrize("line", ["他说：你好", "时间是 8:00", "about: no", "B：第二个", "[微笑] 你好", "[10:32] 在"])
 def test_what_only_looks_like_a_speaker_or_like_json_is_text(line):
-    assert [each["content"] for each in pasted.read(f"选哪个？\n{line}")] == ["选哪个？", line]
+    assert [turn["content"] for turn in pasted.read(f"选哪个？\n{line}")] == ["选哪个？", line]
     assert pasted.read(line) == [{"role": "user", "content": line}]
 
 

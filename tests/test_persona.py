@@ -11,13 +11,15 @@ FACTS = ("我养了一只橘猫", "我天天喝茶", "我住在北京", "我是�
 
 
 def contradiction_probability(verdict):
-    return sum(each for name, each in verdict.scores.items() if name in (CONTRADICTION, *CATEGORIES))
+    return sum(score for name, score in verdict.scores.items() if name in (CONTRADICTION, *CATEGORIES))
 
 
 def history(judge, question, reply):
     """P(history) of the reply against each fact, straight from the classifier."""
     rows = [{"u1": "", "b1": fact, "u2": question, "b2": reply} for fact in FACTS]
-    return [judge.classifier.history_probability(each.probabilities) for each in judge.classifier.predict(rows)]
+    return [
+        judge.classifier.history_probability(prediction.probabilities) for prediction in judge.classifier.predict(rows)
+    ]
 
 
 @pytest.mark.parametrize("kind", ["detector", "two_class", "hierarchical"])
@@ -34,7 +36,7 @@ def test_a_reply_is_held_against_each_fact(kind, request):
     floor = (scores[order[1]] + scores[order[2]]) / 2
     sure = judge.with_settings(threshold=floor).check(FACTS, "我没养过猫呀", "你养猫吗？")
     assert (sure.label, sure.evidence) == (label, (order[0],))
-    assert [each.messages for each in sure.further] == [(order[1],)]
+    assert [verdict.messages for verdict in sure.further] == [(order[1],)]
     assert (
         not judge.with_settings(threshold=min(1.0, scores[order[0]] + 1e-4))
         .check(FACTS, "我没养过猫呀", "你养猫吗？")
@@ -46,7 +48,7 @@ def test_a_contradiction_within_the_reply_is_not_against_a_fact(detector, replie
     verdicts = [detector.check(FACTS[:1], reply) for reply in replies]
     assert {verdict.label for verdict in verdicts} <= {NON_CONTRADICTION, HISTORY}
     rows = [{"u1": "", "b1": FACTS[0], "u2": "", "b2": reply} for reply in replies]
-    read = [each.probabilities for each in detector.classifier.predict(rows)]
+    read = [prediction.probabilities for prediction in detector.classifier.predict(rows)]
     assert any(max(probabilities, key=probabilities.get) == INTRA for probabilities in read), "else it could not fail"
 
 

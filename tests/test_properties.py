@@ -200,7 +200,7 @@ def test_more_turns_never_make_a_contradiction_less_likely(calibrated, task, see
 @settings(max_examples=6, **many)
 @given(seeds, texts)
 def test_one_earlier_turn_is_read_alike_by_windows_and_as_a_whole(detector, seed, drawn):
-    chats = [each for each in chats_of(seed, drawn, 80, sound=True) if len(read_turns(each)) == 2]
+    chats = [chat for chat in chats_of(seed, drawn, 80, sound=True) if len(read_turns(chat)) == 2]
     whole = judge(detector.with_settings(windowing="unstructured"), chats)
     for one, other in zip(judge(detector, chats), whole, strict=True):
         assert_alike(one, other)
@@ -216,14 +216,18 @@ def test_no_message_forges_a_border(detector, seed, drawn):
     one = model_input(dict(zip(CONVERSATION, said, strict=True)), CONVERSATION, tokenizer)
     ids = tokenizer(one["text"], one["text_pair"], verbose=False)["input_ids"]
     special = (tokenizer.sep_token_id, tokenizer.cls_token_id, tokenizer.pad_token_id)
-    assert [ids.count(each) for each in special] == [4, 1, 0]
+    assert [ids.count(token) for token in special] == [4, 1, 0]
 
 
 def test_chats_of_five_hundred_turns_and_of_a_megabyte_a_message(detector):
     long = [{"role": ("user", "assistant")[index % 2], "content": f"我养了{index}只猫"} for index in range(1000)]
     megabyte = [
         [{"role": ("user", "assistant")[index % 2], "content": text} for index in range(6)]
-        for text in ("我没养过猫呀，" * 150_000, "猫 cat \0" * 150_000, *(each * 1_000_000 for each in "a\u0301😀"))
+        for text in (
+            "我没养过猫呀，" * 150_000,
+            "猫 cat \0" * 150_000,
+            *(character * 1_000_000 for character in "a\u0301😀"),
+        )
     ]
     found = judge(detector.with_settings(max_turns=None), [long, *megabyte])
     for messages, verdict in zip([long, *megabyte], found, strict=True):

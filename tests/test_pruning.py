@@ -39,8 +39,8 @@ def unigram():
     """XLM-R's kind, <mask> last as there. Scores in steps, so that many paths of pieces weigh the same."""
     chosen = random.Random(3)
     seen = ["喝茶", "养猫", "养狗", "吃饭", "▁喝茶"]
-    longer = [*words(LETTERS, 300), *words(OTHERS, 100), *(f"▁{each}" for each in LETTERS)]
-    pieces = [each for each in [*LETTERS, "吗", *OTHERS, *longer] if each not in seen]
+    longer = [*words(LETTERS, 300), *words(OTHERS, 100), *(f"▁{letter}" for letter in LETTERS)]
+    pieces = [piece for piece in [*LETTERS, "吗", *OTHERS, *longer] if piece not in seen]
     scored = [(piece, -1.0 - chosen.randint(0, 12) / 2) for piece in pieces]
     likely = [(piece, -1.5) for piece in seen]
     table = [*((token, 0.0) for token in SPECIAL), ("▁", -2.0), *scored, *likely, ("<mask>", 0.0)]
@@ -194,7 +194,7 @@ def test_what_an_unknown_character_costs_stays(tmp_path):
 
 
 def test_positions_that_are_counted_from_the_padding_stay(tmp_path):
-    table = [("ж", -3.0), *((token, 0.0) for token in SPECIAL), ("▁", -2.0), *((each, -3.0) for each in LETTERS)]
+    table = [("ж", -3.0), *((token, 0.0) for token in SPECIAL), ("▁", -2.0), *((letter, -3.0) for letter in LETTERS)]
     made = Tokenizer(models.Unigram(table, unk_id=4))
     before = write(tmp_path / "in", "xlm-roberta", fast(made, {"pad": "<pad>", "unk": "<unk>"}))
     prune(before, lambda: ["你我他"], tmp_path / "out")

@@ -20,7 +20,7 @@ def test_a_card_links_the_data_that_the_user_names_and_else_none():
     assert shipped_card.data.datasets is None
     assert "datasets:" not in str(shipped_card).split("---")[1]
     linked = publishing.model(paths.SHIPPED, "you/name", dataset="you/cdconv")
-    assert {each.dataset_type for each in linked.card.data.eval_results} == {"you/cdconv"}
+    assert {eval_result.dataset_type for eval_result in linked.card.data.eval_results} == {"you/cdconv"}
     assert b"- you/cdconv" in linked.files["README.md"]
     with pytest.raises(InputError, match="Hub id"):
         publishing.model(paths.SHIPPED, "you/name", dataset="cdconv")

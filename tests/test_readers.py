@@ -16,8 +16,8 @@ from contradiction.labels import LABELS
 
 def as_files(folder, chats):
     """The same chats in every form that can be read."""
-    rows = [{"id": f"c{index}", "messages": each} for index, each in enumerate(chats)]
-    texts = [[message["content"] for message in each] for each in chats]
+    rows = [{"id": f"c{index}", "messages": chat} for index, chat in enumerate(chats)]
+    texts = [[message["content"] for message in chat] for chat in chats]
     columns = [[*TEXTS] for TEXTS in zip(*texts, strict=True)]
     (folder / "a.json").write_text(json.dumps(rows), encoding="utf-8")
     (folder / "a.ndjson").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
@@ -30,7 +30,7 @@ def as_files(folder, chats):
         dict(zip(("id", *CONVERSATION), (row["id"], *text), strict=True)) for row, text in zip(rows, texts, strict=True)
     ]
     (folder / "b.jsonl").write_text("\n".join(map(json.dumps, named)), encoding="utf-8")
-    write_csv(folder / "a.tsv", named[0], [each.values() for each in named], delimiter="\t")
+    write_csv(folder / "a.tsv", named[0], [row.values() for row in named], delimiter="\t")
     spoken = [{"id": row["id"], "conversations": sharegpt(row["messages"])} for row in rows]
     (folder / "c.jsonl").write_text("\n".join(map(json.dumps, spoken)), encoding="utf-8")
     parquet.write_table(pyarrow.Table.from_pylist(spoken), folder / "d.parquet")
@@ -59,9 +59,9 @@ def test_all_forms_of_the_same_chats_give_the_same_verdicts(detect, sample_chats
         assert [answer.pop(key) for answer in answers] == list(range(1, 41))
         found[file.name] = answers
     assert len(found) == 11
-    assert [each["id"] for each in found["a.json"]] == [f"c{index}" for index in range(40)]
+    assert [row["id"] for row in found["a.json"]] == [f"c{index}" for index in range(40)]
     assert all(answers == found["a.json"] for answers in found.values())
-    assert {each["label"] for each in found["a.json"]} <= set(LABELS["4-class"])
+    assert {row["label"] for row in found["a.json"]} <= set(LABELS["4-class"])
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_all_forms_of_the_same_chats_give_the_same_verdicts(detect, sample_chats
 )
 def test_json_is_one_chat_or_a_list_of_them(detect, content):
     code, answers, _ = detect("--format", "json", stdin=json.dumps(content).encode())
-    assert (code, [each["row"] for each in answers]) == (0, [1])
+    assert (code, [answer["row"] for answer in answers]) == (0, [1])
     assert answers[0]["checked"]
 
 
@@ -107,15 +107,15 @@ def test_a_bad_line_is_reported_by_number_kept_and_the_rest_goes_on(detect, tmp_
     )
     code, answers, err = detect(file)
     assert code == 1
-    assert [each["line"] for each in answers] == [1, len(BAD) + 3]
+    assert [answer["line"] for answer in answers] == [1, len(BAD) + 3]
     numbers = range(2, len(BAD) + 3)
-    assert [each.split(": ")[1] for each in err[:-1]] == [f"{file}:{number}" for number in numbers]
+    assert [line.split(": ")[1] for line in err[:-1]] == [f"{file}:{number}" for number in numbers]
     assert err[-1].endswith(f"; {len(BAD) + 1} rejected → {file}.rejected.jsonl")
     kept = objects(tmp_path / "chats.jsonl.rejected.jsonl")
-    assert [each["line"] for each in kept] == list(numbers)
-    for each, (raw, said) in zip(kept, BAD.items(), strict=False):
-        assert said in each["error"]
-        assert each["input"] == (raw.decode("utf-8", "replace") if len(raw) < 2000 else "[" * 2000 + "…")
+    assert [answer["line"] for answer in kept] == list(numbers)
+    for result, (raw, said) in zip(kept, BAD.items(), strict=False):
+        assert said in result["error"]
+        assert result["input"] == (raw.decode("utf-8", "replace") if len(raw) < 2000 else "[" * 2000 + "…")
 
 
 def test_a_name_that_is_no_valid_unicode_is_carried_escaped(detect):
@@ -135,7 +135,7 @@ def test_where_rejected_lines_cannot_be_written_they_are_only_said(detect, tmp_p
     (tmp_path / "chats.jsonl.rejected.jsonl").symlink_to(tmp_path / "no" / "such" / "folder")
     (tmp_path / "no").write_text("", encoding="utf-8")
     code, answers, err = detect(file)
-    assert (code, [each["line"] for each in answers]) == (1, [2])
+    assert (code, [answer["line"] for answer in answers]) == (1, [2])
     assert f"{file}:1: not JSON" in err[0]
 
 
@@ -184,7 +184,7 @@ def test_lines_that_arrive_in_pieces_are_put_together():
             return super().read1(3)
 
     content = b"one\ntwo two\n\nthree"
-    assert [each for lines in readers.arriving_lines(Slow(content)) for each in lines] == content.split(b"\n")
+    assert [line for lines in readers.arriving_lines(Slow(content)) for line in lines] == content.split(b"\n")
 
 
 def test_a_byte_order_mark_does_not_cost_the_first_line(detect, tmp_path):
@@ -209,5 +209,5 @@ def test_a_key_that_stands_twice_rejects_the_line(detect):
     twice = line()[:-1] + ', "messages": []}'
     inside = line().replace('"role": "user"', '"role": "user", "role": "assistant"', 1)
     code, answers, err = detect(stdin="\n".join([twice, inside, line()]).encode())
-    assert (code, [each["line"] for each in answers]) == (1, [3])
+    assert (code, [answer["line"] for answer in answers]) == (1, [3])
     assert "the key 'messages' twice" in err[0] and "the key 'role' twice" in err[1]

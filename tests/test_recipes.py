@@ -138,7 +138,7 @@ def test_every_old_name_has_a_place_and_no_retired_option_has_one():
 
 
 def test_the_recipes_of_all_kept_evaluations_can_still_be_read():
-    recorded = [each["run"]["request"]["recipe"] for each in kept() if each.get("run")]
+    recorded = [result["run"]["request"]["recipe"] for result in kept() if result.get("run")]
     assert recorded
     for values in recorded:
         recipe = recorded_recipe(values)
@@ -153,7 +153,7 @@ def test_the_recipes_of_all_kept_evaluations_can_still_be_read():
 
 
 def test_a_record_that_set_a_retired_option_loads_and_shows_and_is_not_trained_again(tmp_path):
-    run = next(each["run"] for each in kept() if each["name"] == "e5-small-distilled")
+    run = next(result["run"] for result in kept() if result["name"] == "e5-small-distilled")
     (tmp_path / "run.json").write_text(json.dumps(run), encoding="utf-8")
     recipe = record.recipe(run["request"])
     assert recipe.retired == {"mixed_views": ["sentence-pair"]}
@@ -211,7 +211,7 @@ def recorded(folder, **request):
 @pytest.mark.parametrize("file", ["", "run.json"], ids=["folder", "file"])
 def test_the_record_of_a_run_is_its_recipe_and_asks_where_its_folders_lie(file, tmp_path):
     own = load_recipe("e5-small-cdconv-nli")
-    run = next(each["run"] for each in kept() if each["name"] == own.name)
+    run = next(result["run"] for result in kept() if result["name"] == own.name)
     (tmp_path / "run.json").write_text(json.dumps(run), encoding="utf-8")
     recipe = load_recipe(tmp_path / file)
     start, teachers = {"backbone": own.model.backbone}, {"teachers": own.distillation.teachers}
@@ -277,15 +277,15 @@ COMMENTS = {
 def test_what_a_recipe_says_to_expect_is_what_was_measured(name):
     said = COMMENTS[name].partition("Expect")[2]
     called = re.search(r"kept runs? (?:is|are) called ([\w-]+)", COMMENTS[name])
-    own = [each for each in kept() if each["name"].startswith(called[1] if called else name)]
-    own = [each for each in own if called or each["name"] == name]
+    own = [result for result in kept() if result["name"].startswith(called[1] if called else name)]
+    own = [result for result in own if called or result["name"] == name]
     assert own, "an expectation needs a kept evaluation"
-    minutes = {f"{each['run']['minutes']:.0f}" for each in own}
+    minutes = {f"{result['run']['minutes']:.0f}" for result in own}
     assert set(re.findall(r"\bTime: (\d+) minutes", said)) <= minutes
     figures = {}
-    for each in own:
-        for metrics in filter(None, (each["metrics"], each.get("argmax", {}).get("metrics"))):
-            figures.setdefault(each["split"], set()).add(percent(metrics["macro_f1"]))
+    for result in own:
+        for metrics in filter(None, (result["metrics"], result.get("argmax", {}).get("metrics"))):
+            figures.setdefault(result["split"], set()).add(percent(metrics["macro_f1"]))
     for split in ("validation", "test"):
         stated = set(re.findall(rf"\b(\d\d\.\d) on {split}", said))
         assert stated <= figures.get(split, set()), split

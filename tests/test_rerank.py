@@ -34,20 +34,24 @@ def answered(reply):
 
 
 def contradiction_probability(verdict):
-    return sum(each for name, each in verdict.scores.items() if name in (CONTRADICTION, *CATEGORIES))
+    return sum(score for name, score in verdict.scores.items() if name in (CONTRADICTION, *CATEGORIES))
 
 
 @pytest.mark.parametrize("kind", ["detector", "two_class", "hierarchical"])
 def test_candidates_are_ordered_by_the_probability_of_a_contradiction(kind, request, replies):
     judge = request.getfixturevalue(kind)
     ranked = judge.rerank(CHAT, replies)
-    assert sorted(each.index for each in ranked) == list(range(len(replies)))
-    assert [each.index for each in ranked] != list(range(len(replies))), "else it could not fail"
-    for each in ranked:
-        alone = judge(answered(each.reply))
-        assert each.reply == replies[each.index]
-        assert (each.verdict.label, each.verdict.evidence, each.verdict.reply) == (alone.label, alone.evidence, (5,))
-        assert each.probability == pytest.approx(contradiction_probability(alone), abs=1e-5)
+    assert sorted(candidate.index for candidate in ranked) == list(range(len(replies)))
+    assert [candidate.index for candidate in ranked] != list(range(len(replies))), "else it could not fail"
+    for candidate in ranked:
+        alone = judge(answered(candidate.reply))
+        assert candidate.reply == replies[candidate.index]
+        assert (candidate.verdict.label, candidate.verdict.evidence, candidate.verdict.reply) == (
+            alone.label,
+            alone.evidence,
+            (5,),
+        )
+        assert candidate.probability == pytest.approx(contradiction_probability(alone), abs=1e-5)
     for before, after in itertools.pairwise(ranked):
         assert before.probability <= after.probability + TIE
 
@@ -55,7 +59,7 @@ def test_candidates_are_ordered_by_the_probability_of_a_contradiction(kind, requ
 def test_equal_texts_keep_the_given_order_and_are_judged_once(random_model):
     counting = ContradictionDetector(Counting.load(random_model("4-class")))
     ranked = counting.rerank(CHAT, ["我没养过猫呀", "叫小橘", "我没养过猫呀", "叫小橘", "我没养过猫呀"])
-    order = [each.index for each in ranked]
+    order = [candidate.index for candidate in ranked]
     assert order in ([0, 2, 4, 1, 3], [1, 3, 0, 2, 4])
     # Two texts against two earlier turns, all in one stream.
     assert counting.classifier.reads == [4]
@@ -71,46 +75,48 @@ def test_texts_that_the_model_reads_alike_keep_the_given_order_in_any_batch(dete
     others = list(dict.fromkeys(row["b2"] for row in sample_rows))[:12]
     given = [text for four in zip(alike, others, others[4:], others[8:], strict=False) for text in four]
     ranked = detector.rerank(CHAT, given, batch_size=size)
-    assert [each.reply for each in ranked if each.reply in alike] == alike
+    assert [candidate.reply for candidate in ranked if candidate.reply in alike] == alike
 
 
 def test_what_differs_by_less_than_a_tie_keeps_the_given_order():
     def ranked(*probabilities):
         return [
-            Ranked(index, "", Verdict(NON_CONTRADICTION, 0.5, {}, probability=each))
-            for index, each in enumerate(probabilities)
+            Ranked(index, "", Verdict(NON_CONTRADICTION, 0.5, {}, probability=probability))
+            for index, probability in enumerate(probabilities)
         ]
 
-    assert [each.index for each in _sort(ranked(0.5 + 4e-7, 0.5 - 4e-7, 0.5, 0.1))] == [3, 0, 1, 2]
-    assert [each.index for each in _sort(ranked(0.5 + 4e-6, 0.5, 0.1))] == [2, 1, 0]
+    assert [candidate.index for candidate in _sort(ranked(0.5 + 4e-7, 0.5 - 4e-7, 0.5, 0.1))] == [3, 0, 1, 2]
+    assert [candidate.index for candidate in _sort(ranked(0.5 + 4e-6, 0.5, 0.1))] == [2, 1, 0]
 
 
 def test_what_was_not_read_is_never_before_what_was(detector):
     long = "我没养过猫呀" * 20
     given = ["……", long, "叫小橘", "I have no cat", "我没养过猫呀", "🦄" * 3]
     ranked = detector.rerank(CHAT, given)
-    assert {each.index for each in ranked[:2]} == {2, 4}
-    assert [each.index for each in ranked[2:]] == [1, 0, 3, 5]
-    assert [each.verdict.checked for each in ranked] == [True, True, False, False, False, False]
-    assert [each.probability is None for each in ranked] == [False, False, False, True, True, True]
+    assert {candidate.index for candidate in ranked[:2]} == {2, 4}
+    assert [candidate.index for candidate in ranked[2:]] == [1, 0, 3, 5]
+    assert [candidate.verdict.checked for candidate in ranked] == [True, True, False, False, False, False]
+    assert [candidate.probability is None for candidate in ranked] == [False, False, False, True, True, True]
     assert ranked[2].verdict.label is not None
 
 
 def test_only_the_categories_asked_for_count(detector, replies):
     ranked = detector.with_settings(categories=[INTRA]).rerank(CHAT, replies)
-    assert [each.probability for each in ranked] == [each.verdict.scores[INTRA] for each in ranked]
-    assert [each.index for each in ranked] != [each.index for each in detector.rerank(CHAT, replies)]
+    assert [candidate.probability for candidate in ranked] == [candidate.verdict.scores[INTRA] for candidate in ranked]
+    assert [candidate.index for candidate in ranked] != [
+        candidate.index for candidate in detector.rerank(CHAT, replies)
+    ]
 
 
 def test_of_stages_the_one_asked_for_decides_whatever_the_others_say(hierarchical, stages, replies):
     only = hierarchical.with_settings(categories=[HISTORY])
     ranked = only.rerank(CHAT, replies)
-    for each in ranked:
+    for candidate in ranked:
         read = [("你养猫吗？", "养了一只橘猫"), ("你喝茶吗？", "我天天喝茶")]
-        rows = [{"u1": u1, "b1": b1, "u2": CHAT[-1]["content"], "b2": each.reply} for u1, b1 in read]
+        rows = [{"u1": u1, "b1": b1, "u2": CHAT[-1]["content"], "b2": candidate.reply} for u1, b1 in read]
         surest = max(row.probabilities[HISTORY] for row in stages[HISTORY].predict(rows))
-        assert each.probability == pytest.approx(surest, abs=1e-6)
-    called = [each.verdict.is_contradiction for each in ranked]
+        assert candidate.probability == pytest.approx(surest, abs=1e-6)
+    called = [candidate.verdict.is_contradiction for candidate in ranked]
     assert called == sorted(called), "what is called stands behind what is not"
     assert len({*called}) == 2
 
@@ -118,10 +124,10 @@ def test_of_stages_the_one_asked_for_decides_whatever_the_others_say(hierarchica
 def test_a_chat_without_a_message_is_an_empty_history(detector, two_class, replies):
     for judge, known in ((detector, True), (two_class, False)):
         ranked = judge.rerank([], replies[:5])
-        assert all((each.verdict.label is not None) == known for each in ranked)
-        assert {each.verdict.reply for each in ranked} == {(0,)}
+        assert all((candidate.verdict.label is not None) == known for candidate in ranked)
+        assert {candidate.verdict.reply for candidate in ranked} == {(0,)}
     # What cannot be judged keeps the order of the bot.
-    assert [each.index for each in ranked] == list(range(5))
+    assert [candidate.index for candidate in ranked] == list(range(5))
     assert "this is the first reply" in ranked[0].verdict.reason
 
 
@@ -155,4 +161,6 @@ def test_the_order_does_not_hang_on_the_order_handed_in(detector, replies):
     shuffled = list(replies)
     random.Random(0).shuffle(shuffled)
     first, second = detector.rerank(CHAT, replies), detector.rerank(CHAT, shuffled)
-    assert [each.probability for each in first] == pytest.approx([each.probability for each in second], abs=1e-5)
+    assert [candidate.probability for candidate in first] == pytest.approx(
+        [candidate.probability for candidate in second], abs=1e-5
+    )

@@ -64,7 +64,9 @@ def test_it_says_what_the_facade_says(client, detector):
         same(record, verdict)
     ranked = detector.rerank(CHAT[:3], ["我没养过猫呀", "它叫橘子"])
     answer = post(client, "rerank", messages=CHAT[:3], candidates=["我没养过猫呀", "它叫橘子"])["ranked"]
-    assert [(each["index"], each["reply"]) for each in answer] == [(each.index, each.reply) for each in ranked]
+    assert [(candidate["index"], candidate["reply"]) for candidate in answer] == [
+        (candidate.index, candidate.reply) for candidate in ranked
+    ]
     same(answer[0]["verdict"], ranked[0].verdict)
     same(
         post(client, "check", facts=["我没有养宠物"], reply="我家的猫叫橘子"),
@@ -79,7 +81,7 @@ def test_settings_are_those_of_the_library(client, detector):
 
 def test_the_clauses_that_clash_are_places_in_messages(client):
     found = post(client, "clauses", messages=CHAT, threshold=0.0, categories=["history"])["clauses"]
-    assert [each["message"] for each in found] == [1, 3]
+    assert [verdict["message"] for verdict in found] == [1, 3]
     assert post(client, "clauses", messages=CHAT, threshold=1.0)["clauses"] == []
 
 
@@ -190,9 +192,9 @@ def test_concurrent_requests_share_forward_passes_and_get_their_own_verdicts(det
     service = Service(detector)
     chats = sample_chats[:60]
     with TestClient(application(service)) as client, ThreadPoolExecutor(30) as pool:
-        answers = list(pool.map(lambda each: post(client, "judge", messages=each), chats))
-    for answer, each in zip(answers, chats, strict=True):
-        same(answer, detector(each))
+        answers = list(pool.map(lambda messages: post(client, "judge", messages=messages), chats))
+    for answer, messages in zip(answers, chats, strict=True):
+        same(answer, detector(messages))
     assert service.predictions.passes < service.predictions.rows
 
 
@@ -231,7 +233,7 @@ def ticket(seconds=10.0, cost=1_000_000):
 
 def ask(predictions, texts, its):
     with serving(its):
-        return [each.probabilities["none"] for each in predictions([{"b2": text} for text in texts])]
+        return [prediction.probabilities["none"] for prediction in predictions([{"b2": text} for text in texts])]
 
 
 def wait_for(condition):
@@ -245,14 +247,14 @@ def test_a_light_request_does_not_wait_for_heavy_ones():
     slow = Slow()
     predictions = JoinedPredictions(slow)
     with ThreadPoolExecutor(8) as pool:
-        heavy = [pool.submit(ask, predictions, [f"{each}-{n}" for n in range(500)], ticket()) for each in range(6)]
+        heavy = [pool.submit(ask, predictions, [f"{number}-{n}" for n in range(500)], ticket()) for number in range(6)]
         wait_for(lambda: predictions.waiting > 2500)
         light = pool.submit(ask, predictions, ["light"], ticket())
         wait_for(lambda: predictions.waiting > 2936 - 64)
         time.sleep(0.05)
         slow.go.set()
         assert light.result() == [5.0]
-        assert all(len(each.result()) == 500 for each in heavy)
+        assert all(len(answer.result()) == 500 for answer in heavy)
     first = next(number for number, texts in enumerate(slow.asked) if "light" in texts)
     assert first <= 3
     assert len(slow.asked) >= 3000 // 64
@@ -266,8 +268,8 @@ def test_a_request_that_nobody_waits_for_is_not_worked_on():
         first = pool.submit(ask, predictions, ["first"], ticket())
         wait_for(lambda: predictions._thread and not predictions.waiting)
         others = [
-            pool.submit(ask, predictions, [f"{name}-{n}" for n in range(300)], each)
-            for name, each in (("gone", gone), ("late", late))
+            pool.submit(ask, predictions, [f"{name}-{n}" for n in range(300)], ticket)
+            for name, ticket in (("gone", gone), ("late", late))
         ]
         wait_for(lambda: predictions.waiting == 600)
         gone.cancelled = True

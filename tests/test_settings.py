@@ -62,9 +62,9 @@ def test_sure_probabilities_stay_sure_at_any_prior():
 def test_an_operator_threshold_replaces_the_rule(calibrated, sample_rows):
     folder, rule = calibrated
     texts = [[row[column] for column in ("u1", "b1", "u2", "b2")] for row in sample_rows[:60]]
-    chats = [[{"role": ("user", "assistant")[i % 2], "content": text} for i, text in enumerate(each)] for each in texts]
+    chats = [[{"role": ("user", "assistant")[i % 2], "content": text} for i, text in enumerate(chat)] for chat in texts]
     plain = ContradictionDetector.from_pretrained(folder).batch(chats)
-    middle = float(np.median([1 - each.scores[NON_CONTRADICTION] for each in plain]))
+    middle = float(np.median([1 - verdict.scores[NON_CONTRADICTION] for verdict in plain]))
     detector = ContradictionDetector.from_pretrained(folder, threshold=middle)
     verdicts = detector.batch(chats)
     for verdict in verdicts:
@@ -78,20 +78,22 @@ def test_an_operator_threshold_replaces_the_rule(calibrated, sample_rows):
 def test_the_kind_is_the_most_probable_one_that_is_asked_for(detector, sample_rows):
     chats = [chat(*(row[column] for column in ("u1", "b1", "u2", "b2"))) for row in sample_rows[:20]]
     called = detector.with_settings(threshold=0.0).batch(chats)
-    assert [each.kind for each in called] == [max(CATEGORIES, key=each.scores.__getitem__) for each in called]
-    assert len({each.kind for each in called}) > 1, "else it could not fail"
+    assert [verdict.kind for verdict in called] == [
+        max(CATEGORIES, key=verdict.scores.__getitem__) for verdict in called
+    ]
+    assert len({verdict.kind for verdict in called}) > 1, "else it could not fail"
     allowed = detector.with_settings(threshold=0.0, categories=[HISTORY]).batch(chats)
-    assert {each.kind for each in allowed} == {HISTORY}
+    assert {verdict.kind for verdict in allowed} == {HISTORY}
 
 
 def test_without_a_threshold_the_cut_of_the_rule_decides_and_offsets_do_not(detector, sample_rows):
     chats = [chat(*(row[column] for column in ("u1", "b1", "u2", "b2"))) for row in sample_rows[:20]]
-    cut = float(np.median([each.probability for each in detector.batch(chats)]))
+    cut = float(np.median([verdict.probability for verdict in detector.batch(chats)]))
     rule = Rule(offsets={"role-confusion": 30.0}, cut=cut)
     classifier = CheckpointClassifier(detector.classifier.backend, "flatten", rule=rule)
     verdicts = ContradictionDetector(classifier).batch(chats)
-    assert [each.contradiction for each in verdicts] == [each.probability >= cut for each in verdicts]
-    assert len({each.contradiction for each in verdicts}) == 2
+    assert [verdict.contradiction for verdict in verdicts] == [verdict.probability >= cut for verdict in verdicts]
+    assert len({verdict.contradiction for verdict in verdicts}) == 2
 
 
 def test_below_a_threshold_the_most_probable_of_the_other_labels_is_given(detector, random_model, sample_rows):
@@ -100,7 +102,7 @@ def test_below_a_threshold_the_most_probable_of_the_other_labels_is_given(detect
     classifier = CheckpointClassifier(TorchBackend(model, detector.classifier.backend.tokenizer), "flatten")
     chats = [chat(*(row[column] for column in ("u1", "b1", "u2", "b2"))) for row in sample_rows[:10]]
     verdicts = ContradictionDetector(classifier, Settings(threshold=1.0)).batch(chats)
-    assert {each.label for each in verdicts} == {"neutral"}
+    assert {verdict.label for verdict in verdicts} == {"neutral"}
 
 
 def stand_in(folder, labels):
@@ -175,5 +177,5 @@ def test_a_model_that_reads_two_replies_cannot_read_unstructured(random_model):
 
 def test_categories_that_are_off_are_never_called(detector, long):
     only = detector.with_settings(categories=[INTRA])
-    assert {each.label for each in only.scan(long)} <= {NON_CONTRADICTION, INTRA}
-    assert {each.label for each in detector.scan(long)} - {NON_CONTRADICTION, INTRA}, "else it could not fail"
+    assert {verdict.label for verdict in only.scan(long)} <= {NON_CONTRADICTION, INTRA}
+    assert {verdict.label for verdict in detector.scan(long)} - {NON_CONTRADICTION, INTRA}, "else it could not fail"

@@ -24,7 +24,7 @@ def detector():
 
 
 def test_the_folder_is_small_and_whole():
-    files = {each.name: each.stat().st_size for each in Path(SHIPPED).iterdir()}
+    files = {path.name: path.stat().st_size for path in Path(SHIPPED).iterdir()}
     assert sum(files.values()) < 60e6
     assert {"config.json", "model.safetensors", "run.json", "tokenizer.json", "README.md"} <= set(files)
 
@@ -32,7 +32,10 @@ def test_the_folder_is_small_and_whole():
 def test_the_pipeline_gives_the_probabilities_that_the_facade_calibrates(detector):
     classify = pipeline("text-classification", model=SHIPPED, top_k=None, dtype="float32")
     texts = dict(zip(("u1", "b1", "u2", "b2"), CHAT, strict=True))
-    found = {each["label"]: each["score"] for each in classify([detector.classifier.model_input(texts)])[0]}
+    found = {
+        classification["label"]: classification["score"]
+        for classification in classify([detector.classifier.model_input(texts)])[0]
+    }
     assert detector.classifier.uncalibrated(detector(chat(*CHAT)).scores) == pytest.approx(found, abs=1e-4)
 
 

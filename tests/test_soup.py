@@ -45,11 +45,11 @@ def weights(folder):
 
 
 def test_each_weight_is_the_mean_of_the_runs(mean, runs):
-    ones = [weights(each) for each in runs]
+    ones = [weights(run) for run in runs]
     found = weights(mean)
     assert found.keys() == ones[0].keys()
-    for name, each in found.items():
-        torch.testing.assert_close(each, sum(one[name] for one in ones) / 3)
+    for name, tensor in found.items():
+        torch.testing.assert_close(tensor, sum(one[name] for one in ones) / 3)
     assert any(not torch.equal(found[name], ones[0][name]) for name in found)
 
 
@@ -80,18 +80,18 @@ def test_an_exported_member_does_not_make_it_float16(runs, sample_repo, tmp_path
     found = soup([half, runs[1]], tmp_path / "mean", data=sample_repo)
     assert read_json(half / "config.json")["dtype"] == "float16"
     assert read_json(found / "config.json")["dtype"] == "float32"
-    assert {each.dtype for each in weights(found).values()} == {torch.float32}
+    assert {tensor.dtype for tensor in weights(found).values()} == {torch.float32}
 
 
 def test_the_record_and_the_card_say_what_went_in(mean, runs):
     found = record.read(mean)
-    assert [each["seed"] for each in found["request"]["soup"]] == [1, 2, 3]
-    assert found["soup"] == [record.read(each) for each in runs]
-    assert found["minutes"] == pytest.approx(sum(record.read(each)["minutes"] for each in runs), abs=0.1)
+    assert [member["seed"] for member in found["request"]["soup"]] == [1, 2, 3]
+    assert found["soup"] == [record.read(run) for run in runs]
+    assert found["minutes"] == pytest.approx(sum(record.read(run)["minutes"] for run in runs), abs=0.1)
     card = model_card(mean).text
     assert "- a model soup: the mean of the weights of 3 runs from this one start\n" in card
-    for each in runs:
-        its = record.read(each)["request"]["recipe"]
+    for run in runs:
+        its = record.read(run)["request"]["recipe"]
         steps = its["optimizer"]
         line = f"- `{its['name']}`:\n  - {steps['epochs']} epochs of batches of {steps['batch_size']}, AdamW, "
         assert f"{line}peak rate {steps['learning_rate']}, seed {its['seed']}, fp32\n" in card
@@ -108,7 +108,7 @@ def test_what_does_not_fit_together_is_refused(runs, quick_model, sample_repo, r
     write_json(
         shorter / "tokenizer_config.json", read_json(shorter / "tokenizer_config.json") | {"model_max_length": 64}
     )
-    moved = [shutil.copytree(each, tmp_path / f"moved-{each.name}") for each in runs[:2]]
+    moved = [shutil.copytree(run, tmp_path / f"moved-{run.name}") for run in runs[:2]]
     for folder, commit in zip(moved, ("a" * 40, "b" * 40), strict=True):
         run_of = read_json(folder / "run.json")
         start_of = run_of["request"]["recipe"]["model"]["backbone"]

@@ -35,8 +35,10 @@ def text_at(messages, span):
 
 def history_probability(detector, *rows):
     return [
-        detector.classifier.history_probability(each.probabilities)
-        for each in detector.classifier.predict([dict(zip(("u1", "b1", "u2", "b2"), row, strict=True)) for row in rows])
+        detector.classifier.history_probability(prediction.probabilities)
+        for prediction in detector.classifier.predict(
+            [dict(zip(("u1", "b1", "u2", "b2"), row, strict=True)) for row in rows]
+        )
     ]
 
 
@@ -66,7 +68,9 @@ def test_clauses_are_in_order_apart_and_lose_no_word(text):
     assert all(start < end for start, end in found)
     assert all(before[1] < after[0] for before, after in combinations(found, 2))
     kept = "".join(text[start:end] for start, end in found)
-    assert [each for each in kept if each in "我猫a1😀"] == [each for each in text if each in "我猫a1😀"]
+    assert [result for result in kept if result in "我猫a1😀"] == [
+        character for character in text if character in "我猫a1😀"
+    ]
 
 
 def test_within_a_reply_the_pair_that_clashes_most_is_found(detector):

@@ -1,35 +1,123 @@
-"""Settings of an operator on test: chosen on validation, counted from kept probabilities, told in the card."""
+"""What probabilities are worth: bins and operating points by hand, and settings of an operator on test."""
 
 import shutil
 
 import numpy as np
 import pytest
+from sklearn.metrics import precision_recall_curve
 
 from contradiction.detector import ContradictionDetector
 from contradiction.evaluation.evaluate import evaluate
-from contradiction.evaluation.thresholds import NOT_REACHED, outcomes, table, why_not
+from contradiction.evaluation.thresholds import (
+    NOT_REACHED,
+    calibration_error,
+    operating_points,
+    outcomes,
+    reliability,
+    table,
+    threshold_curve,
+    why_not,
+)
 from contradiction.labels import NON_CONTRADICTION
 from contradiction.methods.decision import Point, Rule
 from contradiction.methods.loading import load_rule, save_rule
 from contradiction.rates import wilson
 
+
+def test_calibration_error_of_two_bins_by_hand():
+    truth = np.array([False, True, True, True])
+    given = np.array([0.1, 0.3, 0.6, 0.8])
+    bins = reliability(truth, given, bins=2)
+    assert [(bin_["n"], bin_["mean_probability"], bin_["share"]) for bin_ in bins] == [
+        (2, pytest.approx(0.2), 0.5),
+        (2, pytest.approx(0.7), 1.0),
+    ]
+    assert calibration_error(bins) == pytest.approx(0.5 * 0.3 + 0.5 * 0.3)
+
+
+def test_bins_weigh_by_their_rows():
+    # Five rows say 0.2 and two 0.9: the median is 0.2, so that the bins hold five rows and two.
+    truth = np.array([True, False, False, False, False, True, False])
+    bins = reliability(truth, np.array([0.2] * 5 + [0.9] * 2), bins=2)
+    assert [bin_["n"] for bin_ in bins] == [5, 2]
+    assert calibration_error(bins) == pytest.approx(2 / 7 * abs(0.9 - 0.5))
+
+
+def test_every_row_is_in_one_bin_with_its_equals():
+    rng = np.random.default_rng(3)
+    given = rng.random(500).round(2)  # with ties
+    truth = rng.random(500) < given**2
+    bins = reliability(truth, given)
+    assert sum(bin_["n"] for bin_ in bins) == 500
+    assert sum(bin_["n"] * bin_["share"] for bin_ in bins) == pytest.approx(truth.sum())
+    assert sum(bin_["n"] * bin_["mean_probability"] for bin_ in bins) == pytest.approx(given.sum())
+
+
+# From the surest down: c c n c n n n n (c a contradiction): precision 1, 1, 2/3, 3/4, 3/5, ...
+TRUTH = np.array([True, True, False, True, False, False, False, False])
+GIVEN = np.array([0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2])
+
+
+def test_the_operating_point_keeps_the_most_recall():
+    low, middle, high = operating_points(threshold_curve(TRUTH, GIVEN), 8, 3 / 8, targets=(0.5, 0.7, 0.9))
+    assert (low["threshold"], low["recall"]) == (0.6, 1)  # 3 of 6 is enough, but 3 of 4 has fewer false alarms
+    assert (middle["threshold"], middle["precision"]) == (0.6, pytest.approx(0.75))
+    assert (high["threshold"], high["recall"], high["precision"]) == (0.8, pytest.approx(2 / 3), 1)
+    assert (middle["true_positives"], middle["false_positives"]) == (3, 1)
+    assert middle["alarms_per_1000"] == pytest.approx(500)
+    assert all(
+        point["reached"] and point["low"] <= point["precision"] <= point["high"] for point in (low, middle, high)
+    )
+
+
+def test_at_another_share_the_same_threshold_has_another_precision():
+    (point,) = operating_points(threshold_curve(TRUTH, GIVEN), 8, 0.03, targets=(0.13,))
+    # TPR 1 and FPR 1/5 at the threshold 0.6: 0.03 / (0.03 + 0.97 / 5) = 0.1339...
+    assert point["threshold"] == 0.6
+    assert point["precision"] == pytest.approx(0.03 / (0.03 + 0.97 / 5))
+    assert point["alarms_per_1000"] == pytest.approx(30 + 970 / 5)
+    # The worse end of both intervals, then the better.
+    (recall, best), (fewest, alarms) = wilson(3, 3), wilson(1, 5)
+    assert point["low"] == pytest.approx(0.03 * recall / (0.03 * recall + 0.97 * alarms))
+    assert point["high"] == pytest.approx(0.03 * best / (0.03 * best + 0.97 * fewest))
+
+
+def test_what_cannot_be_reached_is_said_with_the_best_there_is():
+    truth = np.array([False, True, True, False])
+    (point,) = operating_points(threshold_curve(truth, np.array([0.9, 0.8, 0.7, 0.6])), 4, 0.5, targets=(0.9,))
+    assert not point["reached"]
+    assert (point["threshold"], point["precision"]) == (0.7, pytest.approx(2 / 3))
+
+
+def test_the_curve_is_that_of_scikit_learn():
+    rng = np.random.default_rng(5)
+    given = rng.random(200).round(2)
+    truth = rng.random(200) < given
+    points = {point["threshold"]: point for point in threshold_curve(truth, given)}
+    precision, recall, thresholds = precision_recall_curve(truth, given)
+    assert sorted(points) == thresholds.tolist()
+    for index, threshold in enumerate(thresholds.tolist()):
+        assert points[threshold]["precision"] == pytest.approx(precision[index])
+        assert points[threshold]["recall"] == pytest.approx(recall[index])
+
+
 # At 0.6: precision 0.8 at a prior of one half; at 0.4: 2/3.
 RULE = Rule(temperature=2.0, prior=0.5, curve=(Point(0.6, 0.4, 0.1), Point(0.4, 0.8, 0.4)))
 # Probability of a contradiction, and whether it is one.
-ROWS = [(0.9, 1), (0.7, 1), (0.65, 0), (0.5, 1), (0.45, 0), (0.41, 0), (0.3, 1), (0.1, 0), (0.05, 0)]
+CASES = [(0.9, 1), (0.7, 1), (0.65, 0), (0.5, 1), (0.45, 0), (0.41, 0), (0.3, 1), (0.1, 0), (0.05, 0)]
 RESULT = {
     "name": "case",
     "config": "2-class",
     "split": "test",
     "rule": RULE.without_curve(),
-    "references": [label for _, label in ROWS],
-    "probabilities": [[1 - probability, probability] for probability, _ in ROWS],
+    "references": [label for _, label in CASES],
+    "probabilities": [[1 - probability, probability] for probability, _ in CASES],
 }
 
 
 def test_outcomes_counted_by_hand():
     half, half_reached, eighty, ninety, *in_use = outcomes(RESULT, RULE)
-    assert [each.setting for each in (half, half_reached, eighty, ninety)] == [
+    assert [outcome.setting for outcome in (half, half_reached, eighty, ninety)] == [
         "0.5", "precision>=0.5", "precision>=0.8", "precision>=0.9",
     ]  # fmt: skip
     assert (half.threshold, half.hits, half.contradictions, half.alarms, half.others) == (0.5, 3, 4, 1, 5)
@@ -40,7 +128,7 @@ def test_outcomes_counted_by_hand():
     # At a prior of 3 % a probability of 0.9 has odds of 9 · 3/97, below one half: nothing is called.
     assert (in_use[0].threshold, in_use[0].hits, in_use[0].alarms) == (0.5, 0, 0)
     assert np.isnan(in_use[0].precision)
-    assert [each.threshold for each in in_use[1:]] == [None] * 3
+    assert [outcome.threshold for outcome in in_use[1:]] == [None] * 3
 
 
 def test_the_interval_of_precision_takes_those_of_both_rates():
@@ -81,15 +169,15 @@ def test_outcomes_are_what_the_facade_calls(quick_model, sample_repo):
     speakers = {"u1": "user", "b1": "assistant", "u2": "user", "b2": "assistant"}
     chats = [[{"role": role, "content": row[column]} for column, role in speakers.items()] for row in rows]
     reached = 0
-    for each in outcomes(result, detector.classifier.rule):
-        if each.threshold is None:
+    for outcome in outcomes(result, detector.classifier.rule):
+        if outcome.threshold is None:
             continue
         reached += 1
-        verdicts = detector.with_settings(threshold=each.setting, prior=each.prior).batch(chats)
+        verdicts = detector.with_settings(threshold=outcome.setting, prior=outcome.prior).batch(chats)
         called = [bool(verdict.is_contradiction) for verdict in verdicts]
         truth = [rows.features["label"].int2str(label) != NON_CONTRADICTION for label in rows["label"]]
-        assert each.hits == sum(a and b for a, b in zip(called, truth, strict=True))
-        assert each.alarms == sum(a and not b for a, b in zip(called, truth, strict=True))
+        assert outcome.hits == sum(a and b for a, b in zip(called, truth, strict=True))
+        assert outcome.alarms == sum(a and not b for a, b in zip(called, truth, strict=True))
     assert reached
 
 
@@ -115,8 +203,8 @@ def test_a_card_names_the_rule_and_holds_the_settings(run, quick_model, sample_r
     card = (model / "README.md").read_text(encoding="utf-8")
     assert f"logits are divided by {rule.temperature:.2f}" in card
     assert f"contradictions together is at least {rule.cut:.2f}" in card
-    for label, each in rule.offsets.items():
-        assert (f"`{label}` gets {each:+.1f}" in card) == bool(each)
+    for label, offset in rule.offsets.items():
+        assert (f"`{label}` gets {offset:+.1f}" in card) == bool(offset)
     assert card.count("\n| precision>=0.8 |") == 2
     assert "used another decision rule" not in card
     save_rule(model, Rule())

@@ -27,9 +27,9 @@ def test_the_curves_of_a_run_are_in_the_trackers_file(sample_repo, tmp_path):
     epochs = record.read(out)["epochs"]
     steps = 18  # an epoch: 288 rows of 16
     for tag, values in (
-        ("train/epoch_loss", [each["train_loss"] for each in epochs]),
-        ("validation/macro_f1", [each["validation"]["macro_f1"] for each in epochs]),
-        ("validation/accuracy", [each["validation"]["accuracy"] for each in epochs]),
+        ("train/epoch_loss", [epoch["train_loss"] for epoch in epochs]),
+        ("validation/macro_f1", [epoch["validation"]["macro_f1"] for epoch in epochs]),
+        ("validation/accuracy", [epoch["validation"]["accuracy"] for epoch in epochs]),
     ):
         assert [step for step, _ in found[tag]] == [steps, 2 * steps]
         assert [value for _, value in found[tag]] == pytest.approx(values, rel=1e-5)

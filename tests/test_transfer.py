@@ -97,7 +97,7 @@ def test_training_reads_it_after_the_rows_and_counts_their_classes_alone(
 
     def encode_rows(part, *arguments):
         examples = encode(part, *arguments)
-        seen.setdefault("labels", [each["labels"] for each in examples])
+        seen.setdefault("labels", [example["labels"] for example in examples])
         return examples
 
     monkeypatch.setattr(loop, "objective", objective_of)

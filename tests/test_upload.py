@@ -24,7 +24,7 @@ def assert_refused(answer, *said):
     assert (answer.returncode, answer.stdout) == (2, ""), answer
     [line] = [line for line in answer.stderr.splitlines() if line.startswith("cdconv: ")]
     assert "Traceback" not in answer.stderr
-    assert [each for each in said if each not in line] == [], line
+    assert [part for part in said if part not in line] == [], line
 
 
 def test_a_hub_without_variables_gets_the_space_and_the_user_is_told_what_to_set(hub, tmp_path):

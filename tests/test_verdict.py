@@ -41,7 +41,7 @@ def test_what_was_not_judged_decides_nothing():
 def test_a_kind_is_a_category_and_only_contradictions_have_one():
     assert [verdict(name, 0.9).kind for name in CATEGORIES] == list(CATEGORIES)
     two_class, none = verdict(CONTRADICTION, 0.9), verdict(NON_CONTRADICTION, 0.1)
-    assert [(each.contradiction, each.kind) for each in (two_class, none)] == [(True, None), (False, None)]
+    assert [(verdict.contradiction, verdict.kind) for verdict in (two_class, none)] == [(True, None), (False, None)]
 
 
 def test_its_fields_are_those_that_people_read():

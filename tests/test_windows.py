@@ -8,16 +8,16 @@ from contradiction.inputs.windows import windows
 
 def test_windowed_reads_each_earlier_turn_with_the_turn_judged():
     turns = read_turns(chat(*"甲乙丙丁戊己"))
-    assert [(tuple(each.row.values()), each.turn) for each in windows(turns, 2)] == [
+    assert [(tuple(window.row.values()), window.turn) for window in windows(turns, 2)] == [
         (("甲", "乙", "戊", "己"), 0),
         (("丙", "丁", "戊", "己"), 1),
     ]
-    assert [each.turn for each in windows(turns, 2, max_turns=1)] == [1]
+    assert [window.turn for window in windows(turns, 2, max_turns=1)] == [1]
 
 
 def test_structured_reads_pairs_of_replies_and_unstructured_all_at_once():
     turns = read_turns(chat(*"甲乙丙丁戊己"))
-    assert [tuple(each.row.values()) for each in windows(turns, 2, "structured")] == [
+    assert [tuple(window.row.values()) for window in windows(turns, 2, "structured")] == [
         ("", "乙", "", "己"),
         ("", "丁", "", "己"),
     ]

@@ -51,7 +51,7 @@ def test_out_takes_whole_lines_and_is_never_overwritten(detect, mixed, tmp_path)
 def until(file, number):
     """The lines of a file up to a number of the input."""
     lines = file.read_bytes().splitlines(keepends=True)
-    return b"".join(each for each in lines if json.loads(each)["line"] <= number)
+    return b"".join(line for line in lines if json.loads(line)["line"] <= number)
 
 
 def test_a_run_cut_anywhere_ends_with_the_same_files(detect, mixed, whole):
@@ -66,7 +66,7 @@ def test_a_run_cut_anywhere_ends_with_the_same_files(detect, mixed, whole):
         rejected.write_bytes(until(rejected, refused))
         code, _, err = detect(mixed, "--out", cut, "--resume")
         assert kept(cut) == kept(whole), (refused, answered, torn)
-        count = [len(each.splitlines()) for each in kept(whole)]
+        count = [len(result.splitlines()) for result in kept(whole)]
         assert code == 1
         assert err[-1].startswith(f"cdconv: {count[0]} chats, ")
         assert err[-1].endswith(f" {count[1]} rejected → {cut}.rejected.jsonl")
@@ -96,7 +96,7 @@ def test_only_the_same_run_is_continued(detect, mixed, whole, detect_model, tmp_
     (moved / "README.md").write_text("a card bears on no verdict", encoding="utf-8")
     same = shutil.copy(mixed, tmp_path / "renamed.jsonl")
     assert detect(same, "--out", whole, "--resume", "--batch-size", "8", model=moved)[0] == 1  # for what is rejected
-    assert [len(each.splitlines()) for each in kept(whole)] == [len(each.splitlines()) for each in before]
+    assert [len(result.splitlines()) for result in kept(whole)] == [len(path.splitlines()) for path in before]
     before = kept(whole)
     save_rule(moved, Rule(temperature=2))
     other = tmp_path / "other.jsonl"
@@ -160,7 +160,7 @@ def test_a_file_of_rejected_lines_is_not_replaced_without_a_word(detect, tmp_pat
     code, _, err = detect(file, "--quiet", *options)
     notes = [message for message in err if message.startswith(f"cdconv: {there}: ")]
     assert (code, len(notes)) == (1, 1)
-    assert [each["line"] for each in objects(there)] == [*range(2, 22)]
+    assert [answer["line"] for answer in objects(there)] == [*range(2, 22)]
 
 
 def test_a_file_of_rejected_lines_stays_where_nothing_is_rejected(detect, tmp_path):

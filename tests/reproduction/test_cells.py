@@ -83,7 +83,7 @@ def test_requests_of_records_from_before_recipes_had_tables_still_compare():
         "name": "before-tables", "view": "flatten", "config": "4-class", "backbone": "hfl/chinese-roberta-wwm-ext",
         "epochs": 5, "share": 1.0,
     }  # fmt: skip
-    one, other = ({"recipe": each, "data": "x"} for each in (recipe, older))
+    one, other = ({"recipe": asked, "data": "x"} for asked in (recipe, older))
     assert same_request(one, other)
     assert same_request(one, {**other, "recipe": {**older, "focal": 0.0}})
     assert not same_request(one, {**other, "recipe": {**older, "focal": 2.0}})

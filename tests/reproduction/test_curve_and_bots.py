@@ -89,7 +89,9 @@ def test_each_share_is_held_against_n_grams_of_its_own_rows(sample_repo, encoder
     whole = {config: panels.baselines_of(config, [], sample_repo, tmp_path, fit=True)[-1] for config in configs}
     # What the encoders say makes no difference here.
     done = {cell.name: {**whole[cell.config], "run": {"request": cell.request}} for cell in cells}
-    beside = {each: panels.baselines_of(each, cells, sample_repo, tmp_path, fit=True) for each in configs_of(cells)}
+    beside = {
+        config: panels.baselines_of(config, cells, sample_repo, tmp_path, fit=True) for config in configs_of(cells)
+    }
     for panel in panels_of("learning-curve", cells, done, beside, bootstrap=2):
         merged = ", 4-class merged" if panel.config not in configs else ""
         expected = [
@@ -99,12 +101,12 @@ def test_each_share_is_held_against_n_grams_of_its_own_rows(sample_repo, encoder
         ]
         if panel.config == "2-class" in configs and 1 in shares:  # all rows are the same for both kinds
             expected.append(("flatten, 100 % of the rows, 4-class merged", "TF-IDF, all", 2))
-        tested = [(each.name, each.against, each.seeds) for each in panel.tests if "TF-IDF" in each.against]
+        tested = [(test.name, test.against, test.seeds) for test in panel.tests if "TF-IDF" in test.against]
         assert tested == expected
         drawn_by = panel.config if panel.config in configs else panel.config.replace("2-class", "4-class")
         rows = load_split(sample_repo, drawn_by, "train")
-        for each in beside[panel.config]:
-            part = each["part"]
+        for baseline in beside[panel.config]:
+            part = baseline["part"]
             assert part["rows"] == len(fraction_of(rows, part["share"], part["seed"] or 0))
             assert part["subset"] == (f"{part['share']:g} of {drawn_by}" if part["share"] < 1 else "")
 
@@ -123,7 +125,7 @@ def test_n_grams_of_a_share_are_fitted_to_the_rows_that_the_encoder_reads(curve,
             assert kept["part"] == {
                 "bot": None, "subset": "0.5 of 4-class", "share": 0.5, "seed": seed, "rows": len(read),
             }  # fmt: skip
-    assert not [each for each in results.load(curve) if each["kind"] == "baseline" and "part" in each]
+    assert not [result for result in results.load(curve) if result["kind"] == "baseline" and "part" in result]
 
 
 def test_the_csv_of_a_learning_curve_holds_the_rows_read(curve, sample_repo):
@@ -205,9 +207,12 @@ def test_what_is_learnt_from_one_bot_is_tested_on_each(by_bot, sample_repo):
             )  # fmt: skip
             assert f"| flatten, trained on {trained} | {100 * macro:.1f} |" in section
         pairs = [line.split(" | ")[0] for line in section.splitlines() if " – " in line.split(" | ")[0]]
-        ngrams = [f"TF-IDF, all, trained on {each}" for each in BOTS] + ["TF-IDF, all"]
-        assert pairs == [f"| flatten, trained on {each} – flatten, trained on {bot}" for each in (other, "both")] + [
-            f"| flatten, trained on {each} – {beside}" for each, beside in zip((*BOTS, "both"), ngrams, strict=True)
+        ngrams = [f"TF-IDF, all, trained on {bot}" for bot in BOTS] + ["TF-IDF, all"]
+        assert pairs == [
+            f"| flatten, trained on {trained} – flatten, trained on {bot}" for trained in (other, "both")
+        ] + [
+            f"| flatten, trained on {trained} – {beside}"
+            for trained, beside in zip((*BOTS, "both"), ngrams, strict=True)
         ]
         assert all(f"\n| {beside} |" in section for beside in ngrams)
     with (by_bot / "bots.csv").open(encoding="utf-8", newline="") as file:

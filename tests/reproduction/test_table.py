@@ -19,13 +19,13 @@ def test_the_table_says_what_the_predictions_say(grid):
         kept = [evaluation(grid, f"{method}-{config}-tiny-seed{seed}") for seed in (23, 42)]
         row = markdown_row(grid, config, method)
         classes = range(len(kept[0]["metrics"]["labels"]))
-        each = [
+        by_class = [
             f1_score(one["references"], one["predictions"], labels=classes, average=None, zero_division=0)
             for one in kept
         ]
-        macro = [100 * scores.mean() for scores in each]
+        macro = [100 * scores.mean() for scores in by_class]
         assert row[1] == f"{statistics.mean(macro):.1f} ± {statistics.stdev(macro):.1f}"
-        for column, scores in enumerate(zip(*each, strict=True), start=3):
+        for column, scores in enumerate(zip(*by_class, strict=True), start=3):
             assert row[column] == f"{100 * statistics.mean(scores):.1f} ± {100 * statistics.stdev(scores):.1f}"
         bounds = [one["metrics"]["interval"]["macro_f1"] for one in kept]
         low, high = 100 * min(low for low, _ in bounds), 100 * max(high for _, high in bounds)

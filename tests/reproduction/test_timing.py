@@ -63,7 +63,7 @@ def test_a_cell_takes_what_cells_of_its_own_start_took(sample_repo, encoders):
     took = {"flatten-4-class-tiny-seed23": 6.0, "flatten-4-class-tiny-nli-seed23": 60.0}
     took |= {"sentence-pair-4-class-tiny-seed23": 3.0}
     here = grid.hardware()
-    done = {name: {"run": {"minutes": each, "hardware": here}} for name, each in took.items()}
+    done = {name: {"run": {"minutes": minutes, "hardware": here}} for name, minutes in took.items()}
     minutes = grid.estimate(both, done)
     assert minutes["flatten-4-class-tiny-seed42"] == 6
     assert minutes["flatten-4-class-tiny-nli-seed42"] == 60

@@ -53,4 +53,4 @@ def served(command, port, log: Path, **environment):
 
 def probabilities(answer):
     """Those of the labels, in an answer of `/judge`."""
-    return {each["label"]: each["confidence"] for each in answer[1]["confidences"]}
+    return {confidence["label"]: confidence["confidence"] for confidence in answer[1]["confidences"]}

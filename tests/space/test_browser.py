@@ -64,7 +64,7 @@ def marks(tab):
 
 
 def test_a_visitor_types_a_chat_and_sees_the_verdict_of_the_facade(open_tab, url, facade):
-    chat, verdict = next((each, said) for each in CHATS if (said := facade(each)).kind == "history")
+    chat, verdict = next((chat, said) for chat in CHATS if (said := facade(chat)).kind == "history")
     tab = open_tab()
     tab.goto(url)
     marks(tab)  # of the first example

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:gradio")
 
 def test_the_public_functions_are_named_typed_and_described(client):
     endpoints = client.view_api(return_format="dict", print_info=False)["named_endpoints"]
-    names = {path: [each["parameter_name"] for each in its["parameters"]] for path, its in endpoints.items()}
+    names = {path: [parameter["parameter_name"] for parameter in its["parameters"]] for path, its in endpoints.items()}
     assert names == {
         "/judge": ["messages", "threshold", "prior"],
         "/scan": ["messages", "threshold", "prior"],
@@ -34,9 +34,11 @@ def test_the_public_functions_are_named_typed_and_described(client):
 def test_candidates_and_facts_are_judged_as_the_library_does(client, model):
     detector = ContradictionDetector.from_pretrained(model)
     chat = messages(*CHATS[0][:3])
-    replies = [each[3] for each in CHATS[:3]]
+    replies = [chat[3] for chat in CHATS[:3]]
     ranked = client.predict(chat, replies, api_name="/rerank")
-    assert [each["index"] for each in ranked] == [each.index for each in detector.rerank(chat, replies)]
+    assert [candidate["index"] for candidate in ranked] == [
+        candidate.index for candidate in detector.rerank(chat, replies)
+    ]
     checked = client.predict(["我没有养宠物"], "我家的猫叫橘子", api_name="/check")
     assert checked["scores"] == pytest.approx(detector.check(["我没有养宠物"], "我家的猫叫橘子").scores, abs=1e-5)
 

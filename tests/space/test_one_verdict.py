@@ -10,8 +10,8 @@ from serving import CHATS
 from contradiction import ContradictionDetector
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:gradio")
-SHORT = [messages(*each) for each in CHATS[::9][:8]]
-LONG = messages(*(text for each in CHATS[:4] for text in each))
+SHORT = [messages(*chat) for chat in CHATS[::9][:8]]
+LONG = messages(*(text for chat in CHATS[:4] for text in chat))
 NOT_JUDGED = messages("你好", "你好", "再见", "？！")
 ASKED = [*SHORT, LONG, NOT_JUDGED]
 
@@ -30,16 +30,16 @@ def detector(model):
 def expected(detector):
     """What the façade says: of the last reply of each chat, and of all its replies."""
     return [
-        (rounded(detector(chat).to_record()), [rounded(each.to_record()) for each in detector.scan(chat)])
+        (rounded(detector(chat).to_record()), [rounded(verdict.to_record()) for verdict in detector.scan(chat)])
         for chat in ASKED
     ]
 
 
 def test_the_chats_get_verdicts_of_all_sorts(expected):
     said = [verdict for _, verdicts in expected for verdict in verdicts]
-    assert {each["contradiction"] for each in said} == {True, False, None}
-    assert len({each["kind"] for each in said}) > 2
-    assert len({each["certainty"] for each in said}) > 2
+    assert {line["contradiction"] for line in said} == {True, False, None}
+    assert len({line["kind"] for line in said}) > 2
+    assert len({line["certainty"] for line in said}) > 2
 
 
 def by_monitor(detector, url, client, detect, chat):

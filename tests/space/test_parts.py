@@ -77,17 +77,17 @@ def test_there_is_an_example_of_every_kind_and_its_kind_is_that_of_the_sample(pa
     examples = part("samples")
     labels = {chat: LABELS["4-class"][row["label"]] for chat, row in zip(CHATS, ROWS, strict=True)}
     shown = examples.examples()
-    assert {each["kind"] for each in shown} == {*LABELS["4-class"], "long"}
-    for each in shown:
-        texts = tuple(message["content"] for message in each["messages"])
-        assert each["kind"] == labels.get(texts, "long")
+    assert {example["kind"] for example in shown} == {*LABELS["4-class"], "long"}
+    for example in shown:
+        texts = tuple(message["content"] for message in example["messages"])
+        assert example["kind"] == labels.get(texts, "long")
 
 
 def test_both_replies_of_a_pair_answer_the_same_chat_and_hardly_differ(part):
     pairs = part("samples").pairs()
     assert len(pairs) >= 3
     for pair in pairs:
-        assert [each["role"] for each in pair["messages"]] == ["user", "assistant", "user"]
+        assert [message["role"] for message in pair["messages"]] == ["user", "assistant", "user"]
         assert set(pair["one"]) & set(pair["other"])
         assert pair["one"] != pair["other"]
 
@@ -125,7 +125,7 @@ def test_a_file_of_chats_becomes_a_table_and_a_file_of_verdicts(part, service, k
     assert sum(group == "contradictions" for group, _ in grouped) == found
     assert told[-1] == 1.0
     written = [json.loads(line) for line in Path(out).read_text(encoding="utf-8").splitlines()]
-    assert [each["line"] for each in written] == [1, 2, 3, 5]
+    assert [answer["line"] for answer in written] == [1, 2, 3, 5]
     assert written[0]["verdicts"][1]["label"] == expected[1].label
 
 
@@ -160,7 +160,7 @@ def test_a_chat_that_is_too_long_costs_no_other_its_verdict(part, model, tmp_pat
     assert rows[2][2:] == ["Not judged", "", "", "", part("locales").ENGLISH["tooLong"]]
     assert grouped[2][0] == "others"
     written = [json.loads(line) for line in Path(out).read_text(encoding="utf-8").splitlines()]
-    assert ["error" in each for each in written] == [False, True, False]
+    assert ["error" in path for path in written] == [False, True, False]
 
 
 def test_a_file_that_is_damaged_further_on_keeps_the_verdicts_before(part, service, tmp_path):

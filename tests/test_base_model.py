@@ -61,9 +61,9 @@ def test_an_origin_that_is_no_hub_id_is_one_clear_error():
 
 def test_the_recipes_from_the_nli_stage_name_the_backbone_of_that():
     starts = {name: load_recipe(name) for name in recipe_files()}
-    after = [each for each in starts.values() if each.model.backbone == "runs/e5-small-nli"]
+    after = [recipe for recipe in starts.values() if recipe.model.backbone == "runs/e5-small-nli"]
     assert after
-    assert {each.model.base_model for each in after} == {starts["e5-small-nli"].model.backbone}
+    assert {path.model.base_model for path in after} == {starts["e5-small-nli"].model.backbone}
 
 
 def test_a_chain_of_runs_carries_it_on_and_resumes_whatever_is_said_of_it(random_model, sample_repo, tmp_path):

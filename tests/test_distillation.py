@@ -35,7 +35,7 @@ def rows(sample_repo):
 def test_soft_labels_are_the_mean_of_the_teachers_probabilities(quick_model, random_model, rows):
     teachers = [str(quick_model), str(random_model("4-class"))]
     found = soft_labels(recipe(teachers=teachers), rows)
-    ones = [softmax(CheckpointClassifier.load(each).logits(list(rows)), axis=1) for each in teachers]
+    ones = [softmax(CheckpointClassifier.load(teacher).logits(list(rows)), axis=1) for teacher in teachers]
     np.testing.assert_allclose(found, (ones[0] + ones[1]) / 2, atol=1e-6)
 
 
@@ -113,7 +113,7 @@ def test_teachers_are_asked_once_also_where_the_run_is_killed_before_its_first_e
     monkeypatch.setattr(loop, "soft_labels", stop)
     again = train(taught, data=sample_repo, out=tmp_path / "again", resume=True)
     assert (again / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
-    assert {each.name for each in again.iterdir()} == {each.name for each in whole.iterdir()}
+    assert {path.name for path in again.iterdir()} == {path.name for path in whole.iterdir()}
 
 
 def test_a_student_learns_from_its_teachers_the_same_each_time(quick_model, sample_repo, tmp_path):

@@ -28,14 +28,14 @@ def test_bad_rows_of_csv_and_parquet_are_rejected_alone(detect, tmp_path):
     good = f'1,"{TEXTS[0]}\n","{TEXTS[1]}",{TEXTS[2]},{TEXTS[3]}\r\n'
     rows.write_text("id,u1,b1,u2,b2\r\n" + good + '2,a"b,c\r\n3,"a"b,c,d,e\r\n\r\n' + good, encoding="utf-8")
     code, answers, _ = detect(rows)
-    assert (code, [each["row"] for each in answers]) == (1, [1, 4])
+    assert (code, [answer["row"] for answer in answers]) == (1, [1, 4])
     kept = objects(tmp_path / "a.csv.rejected.jsonl")
-    assert [each["error"].split("; ")[0].split(" (")[0] for each in kept] == ["3 cells", "not a row of cells"]
-    assert [each["input"] for each in kept] == ['2,a"b,c', '3,"a"b,c,d,e']
+    assert [result["error"].split("; ")[0].split(" (")[0] for result in kept] == ["3 cells", "not a row of cells"]
+    assert [result["input"] for result in kept] == ['2,a"b,c', '3,"a"b,c,d,e']
     table = pyarrow.table({"messages": [json.dumps(CHAT), None, "{"], "id": [1, 2, 3]})
     parquet.write_table(table, tmp_path / "a.parquet")
     code, answers, err = detect(tmp_path / "a.parquet")
-    assert (code, [(each["row"], each["id"]) for each in answers]) == (1, [(1, 1)])
+    assert (code, [(answer["row"], answer["id"]) for answer in answers]) == (1, [(1, 1)])
     assert "a.parquet:2: messages is null" in err[0]
     assert objects(tmp_path / "a.parquet.rejected.jsonl")[1]["input"] == '{"messages": "{", "id": 3}'
 
@@ -63,7 +63,7 @@ def test_a_cell_that_python_cannot_hold_rejects_its_row_alone(detect, tmp_path, 
     named = pyarrow.concat_arrays([cell, pyarrow.nulls(1, cell.type)])
     parquet.write_table(pyarrow.table({"messages": [json.dumps(CHAT)] * 2, "id": named}), file)
     code, answers, err = detect(file)
-    assert (code, [each["row"] for each in answers]) == (1, [2])
+    assert (code, [answer["row"] for answer in answers]) == (1, [2])
     assert f"{file}:1: {said}" in err[0]
     [kept] = objects(tmp_path / "a.parquet.rejected.jsonl")
     assert json.loads(kept["input"]) == {"messages": json.dumps(CHAT), "id": None}
@@ -94,20 +94,20 @@ def test_a_single_column_is_a_form_like_others(detect, name, ending, delimiter, 
     file = tmp_path / f"a{ending}"
     write_csv(file, [name], [[json.dumps(CHAT if name == "messages" else sharegpt(CHAT))]], delimiter=delimiter)
     code, answers, _ = detect(file)
-    assert (code, [each["checked"] for each in answers]) == (0, [True])
+    assert (code, [answer["checked"] for answer in answers]) == (0, [True])
 
 
 def test_names_of_columns_may_have_spaces_around_them(detect, tmp_path):
     file = tmp_path / "a.csv"
     file.write_text(f"u1, b1, u2 ,b2\n{','.join(TEXTS)}\n", encoding="utf-8")
     code, answers, _ = detect(file)
-    assert (code, [each["checked"] for each in answers]) == (0, [True])
+    assert (code, [answer["checked"] for answer in answers]) == (0, [True])
 
 
 def test_columns_that_are_not_read_may_be_there_twice(detect, tmp_path):
     write_csv(tmp_path / "a.csv", ["messages", "note", "note", "b2", "b2"], [[json.dumps(CHAT), *"abcd"]])
     code, answers, _ = detect(tmp_path / "a.csv")
-    assert (code, [each["checked"] for each in answers]) == (0, [True])
+    assert (code, [answer["checked"] for answer in answers]) == (0, [True])
 
 
 def test_empty_cells_are_the_same_in_every_form(detect, tmp_path):
@@ -138,7 +138,7 @@ def test_a_quote_that_is_not_closed_rejects_its_line_alone(detect, tmp_path):
     good = ",".join(TEXTS)
     rows.write_text(f'u1,b1,u2,b2\n{good}\na,"b,c,d\n{good}\n{good}\n', encoding="utf-8")
     code, answers, err = detect(rows)
-    assert (code, [each["row"] for each in answers]) == (1, [1, 3, 4])
+    assert (code, [answer["row"] for answer in answers]) == (1, [1, 3, 4])
     assert "a.csv:2: a quote that is not closed" in err[0]
     [kept] = objects(tmp_path / "a.csv.rejected.jsonl")
     assert kept["input"] == 'a,"b,c,d'

@@ -27,7 +27,8 @@ def test_what_is_no_chinese_stays_as_it_is(text):
 def test_a_model_reads_either_as_the_same(detector, view):
     names = ("u1", "b1", "u2", "b2")
     rows = [
-        dict(zip(names, (each["content"] for each in messages), strict=True)) for messages in (TRADITIONAL, SIMPLIFIED)
+        dict(zip(names, (message["content"] for message in messages), strict=True))
+        for messages in (TRADITIONAL, SIMPLIFIED)
     ]
     one, other = (model_input(row, VIEWS[view], detector.classifier.backend.tokenizer) for row in rows)
     assert one == other
@@ -35,7 +36,7 @@ def test_a_model_reads_either_as_the_same(detector, view):
 
 def test_a_vocabulary_made_from_texts_has_what_a_model_reads_of_them():
     recipe = Recipe.of(name="new", view="flatten", config="4-class", scratch={"hidden_size": 32, "heads": 2})
-    tokenizer = start(recipe, recipe.labels, [each["content"] for each in TRADITIONAL] * 2)[1]
+    tokenizer = start(recipe, recipe.labels, [text["content"] for text in TRADITIONAL] * 2)[1]
     assert {"养", "猫"} < tokenizer.get_vocab().keys()
     assert not {"養", "貓"} & tokenizer.get_vocab().keys()
 

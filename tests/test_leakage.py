@@ -25,7 +25,7 @@ HUB_ID = "user/seen"
 
 def trained(config, *before, data_name="CDConv"):
     """A record: of a model trained on a config, made from others that were trained on these."""
-    ancestors = [{"config": each, "data_name": data_name, "model": f"the {each} one"} for each in before]
+    ancestors = [{"config": path, "data_name": data_name, "model": f"the {path} one"} for path in before]
     return {"request": {"recipe": {"config": config}, "data_name": data_name}, "ancestors": ancestors}
 
 
@@ -224,12 +224,12 @@ def test_a_run_on_a_part_of_the_rows_has_no_start_and_no_teacher_that_has_read_m
     starts = [("backbone", recipe("4-class", backbone=name))]
     if read.get("config", "4-class") == "4-class":
         starts.append(("teacher", recipe("4-class").with_changes(teachers=[name])))
-    for kind, each in starts:
+    for kind, first in starts:
         if why is None:
-            run_folder.request(each.with_changes(**asked), sample_repo)
+            run_folder.request(first.with_changes(**asked), sample_repo)
             continue
         with pytest.raises(InputError) as error:
-            run_folder.request(each.with_changes(**asked), sample_repo)
+            run_folder.request(first.with_changes(**asked), sample_repo)
         assert str(error.value).startswith(f"{kind} {name}: {why}")
 
 
@@ -249,7 +249,7 @@ def test_what_part_of_the_rows_a_start_has_read_is_recorded_and_counts_later(sta
 def test_of_a_soup_each_member_counts():
     new = {"data": {"config": "4-class", "train_fraction": 0.5}}
     soup = {"request": {"recipe": {"config": "4-class", "share": 0.1}, "soup": [new]}}
-    assert [each.train_fraction for each in leakage.trainings(soup)] == [0.1, 0.5]
+    assert [training.train_fraction for training in leakage.trainings(soup)] == [0.1, 0.5]
 
 
 @pytest.mark.parametrize("table", ["bots", "learning-curve"])

@@ -1,0 +1,132 @@
+"""Mistakes, slices, and the removal of the first turn: against cases worked out by hand."""
+
+import pytest
+from evaluated_cases import evaluated, row
+
+from contradiction.detector import ContradictionDetector
+from contradiction.evaluation.error_analysis import (
+    ALL,
+    judge_without_first_turn,
+    kinds,
+    mistakes,
+    personas,
+    quartiles,
+    removal,
+    slices,
+)
+
+
+def test_errors_stand_surest_first():
+    probabilities = [[0.1, 0.0, 0.0, 0.9], [0.6, 0.1, 0.1, 0.2], [0.95, 0.0, 0.0, 0.05], [0.2, 0.0, 0.0, 0.8]]
+    found = mistakes(evaluated([0, 3, 3, 3], [3, 0, 0, 3], probabilities))
+    assert [(row["id"], row["label"], row["predicted"], row["score"]) for row in found] == [
+        (2, "history", "non-contradiction", 0.95),
+        (0, "non-contradiction", "history", 0.9),
+        (1, "history", "non-contradiction", 0.6),
+    ]
+    assert found[0]["b2"] == "b2 2"
+
+
+def test_a_kind_is_described_by_its_counts():
+    rows = [row(index, trigger="short" if index < 20 else "paraphrasing") for index in range(45)]
+    predictions = [0] * 5 + [3] * 15 + [0] * 10 + [3] * 10 + [3] * 5
+    one = evaluated([3] * 40 + [0] * 5, predictions, rows=rows)
+    found = {(kind["label"], kind["predicted"]): kind for kind in kinds(one, mistakes(one), worst=4)}
+    missed, alarms = found["history", "non-contradiction"], found["non-contradiction", "history"]
+    assert (missed["errors"], missed["of"], missed["share"], missed["among_worst"]) == (15, 40, 0.375, 4)
+    assert missed["sentence"] == (
+        "15 of 40 history rows (37.5 %) are called non-contradiction. Of the 4 worst mistakes 4 are of this kind. They "
+        "are most frequent after the trigger paraphrasing (10 of 20) and least frequent after short (5 of 20)."
+    )
+    # Too few rows for a rate by trigger.
+    assert alarms["sentence"] == (
+        "5 of 5 non-contradiction rows (100.0 %) are called history. Of the 4 worst mistakes 0 are of this kind."
+    )
+
+
+def test_a_slice_is_scored_on_its_rows_alone():
+    rows = [row(index, bot=bot) for index, bot in enumerate(["eva"] * 4 + ["plato"] * 2)]
+    found = slices(evaluated([0, 0, 1, 1, 0, 1], [0, 1, 1, 1, 1, 0], rows=rows, config="2-class"))
+    by_name = {(part["by"], part["slice"]): part for part in found}
+    # eva: non-contradiction has precision 1 and recall 1/2, F1 2/3; contradiction 2/3 and 1, F1 4/5.
+    assert by_name["bot", "eva"]["macro_f1"] == pytest.approx((2 / 3 + 4 / 5) / 2)
+    assert by_name["bot", "eva"]["n"] == 4
+    assert by_name["bot", "eva"]["contradictions"] == 2
+    assert by_name["bot", "plato"]["macro_f1"] == 0
+    # All rows: F1 of 2·1/(2+3) ... one hit of 3 and 2, two hits of 3 and 4.
+    assert by_name[ALL, ALL]["macro_f1"] == pytest.approx((2 * 1 / (3 + 2) + 2 * 2 / (3 + 4)) / 2)
+    assert by_name["bot", "eva"]["low"] <= by_name["bot", "eva"]["macro_f1"] <= by_name["bot", "eva"]["high"]
+
+
+def test_every_row_is_in_one_slice_of_each_kind():
+    rows = [
+        row(index, trigger=trigger, b2="很" * length, seen_context=seen)
+        for index, (trigger, length, seen) in enumerate(
+            [
+                ("perturb-negative", 3, "seen"),
+                ("short", 9, "unseen"),
+                ("short", 12, "seen"),
+                ("paraphrasing", 5, "seen"),
+            ]
+        )
+    ]
+    found = slices(evaluated([0, 1, 2, 3], [0, 1, 2, 0], rows=rows))
+    groups = {part["by"]: [other["slice"] for other in found if other["by"] == part["by"]] for part in found}
+    assert groups["trigger"] == ["short", "paraphrasing", "perturb-negative"]  # in the order of the paper
+    assert groups["reply length, characters"] == ["3", "5", "9", "12"]
+    assert groups["u1, b1, u2 in training"] == ["seen", "unseen"]
+    for by in groups:
+        assert sum(part["n"] for part in found if part["by"] == by) == 4
+
+
+def test_a_label_without_rows_is_named_because_its_f1_counts_as_nothing():
+    one, *_ = slices(evaluated([0, 0, 3], [0, 0, 3]))
+    assert one["absent"] == "intra-sentence, role-confusion"
+    assert one["macro_f1"] == 0.5
+    assert one["merged_macro_f1"] == 1
+
+
+def test_equal_lengths_share_a_quarter():
+    assert quartiles([2, 2, 2, 2, 2, 9]) == ["2"] * 5 + ["9"]
+    assert quartiles([1, 2, 3, 4, 5, 6, 7, 8]) == ["1–2"] * 2 + ["3–4"] * 2 + ["5–6"] * 2 + ["7–8"] * 2
+
+
+def test_personas_have_the_recall_of_history():
+    rows = [row(index, persona=persona) for index, persona in enumerate(["opinions"] * 4 + ["attributes"] * 2 + [None])]
+    found = personas(evaluated([3] * 6 + [0], [3, 3, 3, 2, 3, 0, 3], rows=rows))
+    assert [(group["persona"], group["found"], group["n"]) for group in found] == [
+        ("attributes", 1, 2),
+        ("opinions", 3, 4),
+    ]
+    assert found[1]["recall"] == 0.75
+
+
+def test_history_should_turn_and_the_rest_stay():
+    references = [0, 0, 0, 1, 1, 2, 3, 3, 3, 3]
+    predictions = [0, 0, 3, 1, 3, 2, 3, 2, 3, 0]
+    without = [0, 3, 0, 2, 0, 0, 0, 0, 3, 0]
+    found = {row["label"]: row for row in removal(evaluated(references, predictions), without)}
+    history = found["history"]
+    # Three of four are called a contradiction, of whatever kind; without the first turn two of these are none.
+    assert (history["should"], history["called"], history["called_without"]) == ("turn", 3, 1)
+    assert (history["asked"], history["right"], history["rate"]) == (3, 2, pytest.approx(2 / 3))
+    # Both are called one; one of them still is.
+    assert (found["intra-sentence"]["asked"], found["intra-sentence"]["right"]) == (2, 1)
+    # Two are rightly called none; one of them still is.
+    assert (found["non-contradiction"]["asked"], found["non-contradiction"]["right"]) == (2, 1)
+    assert (found["role-confusion"]["should"], found["role-confusion"]["rate"]) == (None, None)
+    assert (found["role-confusion"]["called"], found["role-confusion"]["called_without"]) == (1, 0)
+
+
+def test_the_first_turn_is_not_read_when_removed(quick_model, sample_rows):
+    detector = ContradictionDetector.from_pretrained(quick_model)
+    other = [{**sample_row, "u1": "别的话", "b1": "另一句话"} for sample_row in sample_rows]
+    read = []
+    classify = detector.classify
+    detector.classify = lambda rows, **options: read.append(rows) or classify(rows, **options)
+    found = [judge_without_first_turn(detector, rows, "4-class") for rows in (sample_rows, other)]
+    assert found[0] == found[1]
+    assert {(row["u1"], row["b1"]) for row in read[0]} == {("", "")}
+    assert [row["b2"] for row in read[0]] == [sample_row["b2"] for sample_row in sample_rows]
+    merged = judge_without_first_turn(detector, sample_rows, "2-class")
+    assert set(merged) <= {0, 1}
