@@ -6,9 +6,11 @@ its own: the address of the Hub, the token, the caches, the offline mode.
 
 import multiprocessing
 import os
+import socket
 import subprocess
 import sys
 import tempfile
+import time
 import traceback
 from pathlib import Path
 
@@ -42,6 +44,9 @@ class Process:
     def kill(self):
         self._process.kill()
 
+    def send_signal(self, number):
+        os.kill(self._process.pid, number)
+
     def wait(self, timeout=None):
         self._process.join(timeout)
         return self._process.exitcode
@@ -74,6 +79,28 @@ def cdconv(*arguments, before="", **options) -> subprocess.CompletedProcess:
 def start_cdconv(*arguments, before="", **options) -> Process:
     """Starts the command line."""
     return start(before + CDCONV.format(arguments=[*map(str, arguments)]), **options)
+
+
+def start_two(*arguments, **options) -> list[Process]:
+    """Starts the command line as two processes that train together, as a launcher does but without one.
+
+    Not `accelerate launch --cpu`, which without MPI starts a single process and says nothing.
+    """
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    shared = {"ACCELERATE_USE_CPU": "true", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    return [
+        start_cdconv(*arguments, env={**os.environ, **shared, "RANK": rank, "LOCAL_RANK": rank}, **options)
+        for rank in ("0", "1")
+    ]
+
+
+def wait_for(path: Path, *running: Process, seconds=300) -> bool:
+    """Whether a path came to be while the processes were running; the time is that of a busy machine."""
+    until = time.monotonic() + seconds
+    while not path.exists() and all(process.poll() is None for process in running) and time.monotonic() < until:
+        time.sleep(0.002)
+    return path.exists()
 
 
 def _execute(code, cwd, env, streams):

@@ -1,11 +1,6 @@
 """The hierarchical method: three stages trained, kept as one folder, and asked in order."""
 
-import os
-import socket
-import subprocess
-import sys
-import time
-
+import processes
 import pytest
 from transformers import pipeline
 
@@ -49,7 +44,7 @@ def folder(sample_repo, tmp_path_factory):
 
 def test_progress_tells_each_row_once_over_all_stages(folder):
     told = []
-    rows = [{"u1": "甲", "b1": "乙", "u2": each, "b2": "丁"} for each in "子丑寅卯辰"]
+    rows = [{"u1": "甲", "b1": "乙", "u2": character, "b2": "丁"} for character in "子丑寅卯辰"]
     HierarchicalClassifier.load(folder).predict(rows, batch_size=2, on_batch=told.append)
     assert sum(told) == 5 and len(told) == 9
     assert sum(told[:3]) == 1
@@ -83,30 +78,30 @@ def test_the_first_stage_that_fires_names_the_label_of_a_row_and_the_surest_that
 def test_a_prior_that_is_that_of_the_data_leaves_the_evidence_as_it_is(detector):
     turns = [Turn(f"u{place}", f"b{place}", (2 * place,), (2 * place + 1,)) for place in range(3)]
     case = Case(turns, 2, windows(turns, 2))
-    probabilities = [dict(zip(STAGES, each, strict=True)) for each in ((0.45, 0.1, 0.9), (0.45, 0.1, 0.8))]
+    probabilities = [dict(zip(STAGES, values, strict=True)) for values in ((0.45, 0.1, 0.9), (0.45, 0.1, 0.8))]
     found = []
     for prior in (None, 0.37):
         one = ContradictionDetector(
             HierarchicalClassifier(detector.classifier.stages, rule=Rule(prior=0.37)),
             Settings(prior=prior, threshold=0.5),
         )
-        found.append(one.verdict(case, [Prediction(each) for each in probabilities]))
+        found.append(one.verdict(case, [Prediction(probability) for probability in probabilities]))
     assert found[0].label == "history"
     assert found[0].evidence
-    assert [each.score for each in found[0].further] == pytest.approx([0.8])
-    assert [each.score for each in found[1].further] == pytest.approx([0.8])
+    assert [verdict.score for verdict in found[0].further] == pytest.approx([0.8])
+    assert [verdict.score for verdict in found[1].further] == pytest.approx([0.8])
     assert found[0].evidence == found[1].evidence
 
 
 def test_stages_read_the_views_of_the_paper():
-    assert [(each.data.view, each.data.target) for each in QUICK.stages()] == [
+    assert [(stage.data.view, stage.data.target) for stage in QUICK.stages()] == [
         ("intra-sentence", "intra-sentence"),
         ("role-confusion", "role-confusion"),
         ("history", "history"),
     ]
     from contradiction.inputs.views import VIEWS
 
-    assert [VIEWS[each.data.view] for each in QUICK.stages()] == [
+    assert [VIEWS[stage.data.view] for stage in QUICK.stages()] == [
         ("u2", "b2"),
         ("b1", "u2", "b2"),
         ("u1", "b1", "u2", "b2"),
@@ -120,7 +115,7 @@ def test_the_folder_holds_a_plain_checkpoint_a_stage(folder):
         assert (tuple(epoch["validation"]["labels"]), {*epoch["validation"]["per_class"]}) == (labels, {*labels})
         classify = pipeline("text-classification", model=str(folder / stage), top_k=None)
         found = classify([{"text": "它叫什么名字？", "text_pair": "我没养过猫呀"}])[0]
-        assert sorted(each["label"] for each in found) == sorted(labels)
+        assert sorted(row["label"] for row in found) == sorted(labels)
 
 
 def test_all_stages_have_the_precision_that_is_asked_for(folder):
@@ -168,10 +163,10 @@ def test_categories_share_the_probability_in_proportion_to_their_stages(detector
 
 def test_each_stage_is_trained_on_its_category_against_all_others(folder):
     run = record.read(folder)
-    for stage, each in run["stages"].items():
-        supports = {name: one["support"] for name, one in each["epochs"][0]["validation"]["per_class"].items()}
+    for stage, stage_run in run["stages"].items():
+        supports = {name: one["support"] for name, one in stage_run["epochs"][0]["validation"]["per_class"].items()}
         assert supports[stage] < supports[OTHER], stage
-    assert run["parameters"] == sum(each["parameters"] for each in run["stages"].values())
+    assert run["parameters"] == sum(stage["parameters"] for stage in run["stages"].values())
 
 
 def test_it_is_evaluated_like_any_detector_and_merged_by_any_stage_fired(detector, sample_repo):
@@ -200,7 +195,7 @@ def test_a_run_cut_between_stages_goes_on_with_the_next(folder, sample_repo, tmp
     monkeypatch.setattr(hierarchical.training, "train", train)
     hierarchical.train(QUICK, data=sample_repo, out=out, resume=True)
     for stage in STAGES:
-        weights = [(each / stage / "model.safetensors").read_bytes() for each in (out, folder)]
+        weights = [(model / stage / "model.safetensors").read_bytes() for model in (out, folder)]
         assert weights[0] == weights[1]
 
 
@@ -212,35 +207,17 @@ def test_two_processes_share_each_stage_also_after_they_were_killed(sample_repo,
         encoding="utf-8",
     )
     one = hierarchical.train(load_recipe(recipe), data=sample_repo, out=tmp_path / "one")
-    command = [sys.executable, "-m", "contradiction", "train", recipe, "--data", sample_repo]
-
-    def both(*options):
-        """Starts two processes as a launcher does, so that they and not their launcher can be killed."""
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = str(free.getsockname()[1])
-        shared = {"ACCELERATE_USE_CPU": "true", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-        return [
-            subprocess.Popen(
-                [*command, "--out", tmp_path / "two", *options],
-                env={**os.environ, **shared, "RANK": rank, "LOCAL_RANK": rank},
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-            for rank in ("0", "1")
-        ]
-
-    cut = both("--save-steps", "2")
+    command = ["train", recipe, "--data", sample_repo, "--out", tmp_path / "two"]
+    cut = processes.start_two(*command, "--save-steps", "2")
     work = tmp_path / "two.partial"
     position = work / "intra-sentence.partial" / "state" / "position-1.json"
-    until = time.monotonic() + 300  # of a busy machine
-    while not (kept := position.is_file()) and cut[0].poll() is None and time.monotonic() < until:
-        time.sleep(0.002)
+    kept = processes.wait_for(position, *cut)
     for process in cut:
         process.kill()
     said = [process.communicate()[1] for process in cut]
     assert kept, said
     assert not (work / "intra-sentence").exists(), "there is nothing left to resume"
-    going_on = both("--resume")
+    going_on = processes.start_two(*command, "--resume")
     said = [process.communicate(timeout=600)[1] for process in going_on]
     assert [process.returncode for process in going_on] == [0, 0], said
     single, double = (record.read(folder)["stages"] for folder in (one, tmp_path / "two"))

@@ -3,12 +3,10 @@
 import contextlib
 import json
 import shutil
-import signal
 import subprocess
-import sys
-import time
 
 import numpy as np
+import processes
 import pytest
 import torch
 from safetensors.numpy import save_file
@@ -45,7 +43,7 @@ def whole(recipe, sample_repo, tmp_path_factory):
 
 def curve(folder):
     epochs = json.loads((folder / "run.json").read_text(encoding="utf-8"))["epochs"]
-    return [(each["train_loss"], each["validation"]) for each in epochs]
+    return [(epoch["train_loss"], epoch["validation"]) for epoch in epochs]
 
 
 def assert_same(folder, whole):
@@ -56,14 +54,11 @@ def assert_same(folder, whole):
 def test_a_process_killed_inside_an_epoch_goes_on_to_the_same_bytes(recipe, whole, sample_repo, tmp_path):
     out = tmp_path / "killed"
     state = tmp_path / "killed.partial" / "state"
-    command = [sys.executable, "-m", "contradiction", "train", str(recipe), "--data", str(sample_repo)]
-    process = subprocess.Popen([*command, "--out", str(out), "--save-steps", "3"], stderr=subprocess.DEVNULL)
+    process = processes.start_cdconv("train", recipe, "--data", sample_repo, "--out", out, "--save-steps", 3)
     try:
-        until = time.monotonic() + 300  # of a busy machine
-        while not (state / "position-0.json").is_file() and process.poll() is None and time.monotonic() < until:
-            time.sleep(0.002)
+        processes.wait_for(state / "position-0.json", process)
     finally:
-        process.send_signal(signal.SIGKILL)
+        process.kill()
         process.wait()
     position = json.loads((state / "position-0.json").read_text(encoding="utf-8"))
     assert position["steps"] % 3 == 0

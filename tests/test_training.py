@@ -1,14 +1,11 @@
 """Training: what a run leaves behind, and that a killed one ends as if nothing had happened."""
 
 import json
-import os
 import re
 import shutil
 import signal
-import subprocess
-import sys
-import time
 
+import processes
 import pytest
 import torch
 from event_files import scalars
@@ -44,7 +41,7 @@ def record(folder):
 
 def curve(folder):
     """What a run went through: it must agree to the last bit, also where the checkpoint kept is an early one."""
-    return [(each["train_loss"], each["validation"]) for each in record(folder)["epochs"]]
+    return [(epoch["train_loss"], epoch["validation"]) for epoch in record(folder)["epochs"]]
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +69,7 @@ def test_the_record_says_what_was_run_on_what_and_what_came_of_it(finished):
     assert run["request"]["recipe"] == QUICK.recorded()
     assert run["request"]["data_name"] == "CDConv sample"
     assert len(run["epochs"]) == 3
-    scores = [each["validation"]["macro_f1"] for each in run["epochs"]]
+    scores = [epoch["validation"]["macro_f1"] for epoch in run["epochs"]]
     assert run["best_macro_f1"] == max(scores)
     assert run["best_epoch"] == scores.index(max(scores)) + 1
     assert run["versions"]["torch"].startswith("2.")
@@ -109,18 +106,12 @@ def test_a_killed_process_resumed_gives_the_bytes_of_an_uninterrupted_run(finish
     recipe.write_text(TOML, encoding="utf-8")
     out = tmp_path / "killed"
     state = tmp_path / "killed.partial" / "state"
-    command = [sys.executable, "-m", "contradiction", "train", str(recipe), "--data", str(sample_repo)]
-    process = subprocess.Popen(
-        [*command, "--out", str(out)],
-        stderr=subprocess.PIPE,
-    )
+    process = processes.start_cdconv("train", recipe, "--data", sample_repo, "--out", out)
     try:
-        until = time.monotonic() + 300  # of a busy machine
-        while not state.is_dir() and process.poll() is None and time.monotonic() < until:
-            time.sleep(0.005)
+        processes.wait_for(state, process)
     finally:
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
+        process.kill()
+        process.wait()
     assert state.is_dir(), "the run ended before its first state"
     assert not out.exists(), "a killed run must not look like a finished one"
     with pytest.raises(InputError, match="an unfinished run; --resume"):
@@ -227,29 +218,12 @@ def test_two_processes_learn_what_one_process_learns(sample_repo, tmp_path):
         encoding="utf-8",
     )
     one = train(load_recipe(recipe), data=sample_repo, out=tmp_path / "one", track="tensorboard")
-    # Not `accelerate launch --cpu`, which without MPI starts a single process and says nothing.
-    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    command = [
-        "-m",
-        "contradiction",
-        "train",
-        str(recipe),
-        "--data",
-        str(sample_repo),
-        "--out",
-        str(tmp_path / "two"),
-        "--track",
-        "tensorboard",
-    ]
-    done = subprocess.run(
-        [*launch, *command],
-        capture_output=True,
-        text=True,
-        timeout=600,
-        env={**os.environ, "ACCELERATE_USE_CPU": "true"},
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout.count("epoch 1/2") == done.stdout.count("trained; next") == 1, "one process speaks for all"
+    command = ["train", recipe, "--data", sample_repo, "--out", tmp_path / "two", "--track", "tensorboard"]
+    both = processes.start_two(*command)
+    said = [process.communicate(timeout=600) for process in both]
+    assert [process.returncode for process in both] == [0, 0], said
+    out = "".join(out for out, _ in said)
+    assert out.count("epoch 1/2") == out.count("trained; next") == 1, "one process speaks for all"
     assert [record(folder)["processes"] for folder in (one, tmp_path / "two")] == [1, 2]
     single, double = (record(folder)["epochs"] for folder in (one, tmp_path / "two"))
     for alone, together in zip(single, double, strict=True):
@@ -275,12 +249,9 @@ def test_a_backbone_is_recorded_by_what_it_is_not_by_where_it_lies(finished, sam
 def test_ctrl_c_is_said_in_one_line_and_leaves_nothing_half_written(sample_repo, tmp_path):
     recipe = tmp_path / "long.toml"
     recipe.write_text(TOML.replace("epochs = 3", "epochs = 500"), encoding="utf-8")
-    command = [sys.executable, "-m", "contradiction", "train", str(recipe), "--data", str(sample_repo)]
-    process = subprocess.Popen([*command, "--out", str(tmp_path / "run")], stderr=subprocess.PIPE, text=True)
+    process = processes.start_cdconv("train", recipe, "--data", sample_repo, "--out", tmp_path / "run")
     try:
-        until = time.monotonic() + 300  # of a busy machine
-        while not (tmp_path / "run.partial" / "state").is_dir() and time.monotonic() < until:
-            time.sleep(0.01)
+        processes.wait_for(tmp_path / "run.partial" / "state", process)
     finally:
         process.send_signal(signal.SIGINT)
         said = process.communicate(timeout=300)[1]
@@ -326,8 +297,8 @@ def test_what_is_validated_and_kept_are_the_averaged_weights(sample_repo, tmp_pa
     finally:
         hook.remove()
     expected = weights[0]
-    for each in weights[1:]:
-        expected = 0.8 * expected + 0.2 * each
+    for tensor in weights[1:]:
+        expected = 0.8 * expected + 0.2 * tensor
     assert len(weights) > 5
     assert not torch.allclose(expected, weights[-1], atol=1e-4)
     assert torch.allclose(validated[0], expected, atol=1e-6)

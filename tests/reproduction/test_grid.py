@@ -1,12 +1,9 @@
 """The run of a grid: what is trained, what is skipped, what a kill, a mistake or another run leaves."""
 
-import os
 import shutil
 import signal
-import subprocess
-import sys
-import time
 
+import processes
 import pytest
 from grid_files import markdown_row, predictions, times
 
@@ -124,15 +121,11 @@ def test_shards_on_two_machines_make_the_same_table_as_one(grid, run, options, t
 def test_a_killed_grid_goes_on_where_it_stopped(grid, run, options, tmp_path):
     out = tmp_path / "out"
     few = [*options, "--seeds", "23", "--configs", "4-class", "--methods", "flatten,hierarchical", "--out", out]
-    command = [sys.executable, "-m", "contradiction", "reproduce", "table4", *few]
-    killed = subprocess.Popen(list(map(str, command)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    killed = processes.start_cdconv("reproduce", "table4", *few)
     stage = out / "models" / "hierarchical-4-class-tiny-seed23.partial" / "intra-sentence" / "run.json"
-    deadline = time.monotonic() + 300
-    while not stage.exists() and killed.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.005)
-    os.kill(killed.pid, signal.SIGKILL)
+    assert processes.wait_for(stage, killed)
+    killed.kill()
     assert killed.wait() == -signal.SIGKILL
-    assert stage.exists()
     assert not (out / "hierarchical-4-class-tiny-seed23.test.json").exists()
     kept = {path: when for path, when in times(out).items() if "flatten" in path.name or path == stage}
     assert len(kept) == 3
@@ -206,7 +199,7 @@ def test_zero_shot_is_the_probability_of_a_contradiction_of_the_nli_checkpoint(e
         found = evaluate(detector, data=sample_repo, config="2-class")["predictions"]
         inputs = [{"text": separator.join(row[c] for c in columns), "text_pair": row["b2"]} for row in rows]
         expected = [
-            int(next(each["score"] for each in scores if each["label"] == "CONTRADICTION") >= 0.5)
+            int(next(score["score"] for score in scores if score["label"] == "CONTRADICTION") >= 0.5)
             for scores in classify(inputs)
         ]
         assert found == expected
