@@ -1,11 +1,14 @@
 """NLI corpora: every public format is read alike, and nothing of the validation split is trained on."""
 
+import hashlib
 import json
+from collections import Counter
 
 import pytest
 from datasets import ClassLabel, Dataset, DatasetDict, Features, Value, load_dataset
 
-from contradiction.data.corpora import nli
+from contradiction.data.corpora import nli, pairs
+from contradiction.data.corpora.corpus import Note, Row
 from contradiction.errors import InputError
 from contradiction.labels import LABELS, merge, merge_id, task_of
 from contradiction.training.loop import train
@@ -40,6 +43,20 @@ def xnli(path, pairs=PAIRS):
 @pytest.mark.parametrize(("write", "name"), [(ocnli, "a.json"), (cmnli, "b.json"), (xnli, "c.tsv")])
 def test_every_format_gives_the_same_pairs(tmp_path, write, name):
     assert nli.read(write(tmp_path / name)) == PAIRS
+
+
+def test_a_known_file_with_exchanged_labels_is_put_right(tmp_path, monkeypatch):
+    path = cmnli(tmp_path / "dev.json")
+    monkeypatch.setattr(pairs, "EXCHANGED", {hashlib.sha256(path.read_bytes()).hexdigest()})
+    other = {"entailment": "neutral", "neutral": "entailment", "contradiction": "contradiction"}
+    right = [(a, b, other[label]) for a, b, label in PAIRS]
+    notes = Counter()
+    assert nli.read(path, notes=notes) == right
+    rows = list(pairs.pair_reader()(path))
+    assert [(row.premise, row.hypothesis, row.label) for row in rows if isinstance(row, Row)] == right
+    count = sum(label != "contradiction" for *_, label in PAIRS)
+    assert notes == Counter({pairs.LABELS_EXCHANGED: count})
+    assert sum(isinstance(row, Note) for row in rows) == count > 0
 
 
 def hub_repo(folder, config, texts, names, pairs=PAIRS, unlabelled=0):

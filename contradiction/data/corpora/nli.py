@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from contradiction.conversation import is_chinese
 from contradiction.data.corpora import cnli, decode, registry
 from contradiction.data.corpora.corpus import PAIRS, Note, Row, local_splits, read_split
-from contradiction.data.corpora.pairs import LANGUAGE, NO_CONSENSUS, pair_of, read_table
+from contradiction.data.corpora.pairs import LABELS_EXCHANGED, LANGUAGE, NO_CONSENSUS, is_exchanged, pair_of, read_table
 from contradiction.data.corpora.text_files import read_text
 from contradiction.data.splits import write_split
 from contradiction.errors import InputError, first_line
@@ -66,7 +66,10 @@ def read(corpus: str | Path, split: str = "train", notes: Counter[str] | None = 
         return _pairs_of(cnli.read(path), notes)
     if '"last"' in start or '"turns"' in start:
         return _pairs_of(decode.read_pairs(path), notes)
-    return _labelled(corpus, read_table(path))
+    pairs = _labelled(corpus, read_table(path))
+    if is_exchanged(path):
+        notes[LABELS_EXCHANGED] += sum(label != CONTRADICTION for *_, label in pairs)
+    return pairs
 
 
 def _labelled(corpus: str | Path, rows: Iterable[tuple[str, Any]]) -> list[Pair]:

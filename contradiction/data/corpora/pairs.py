@@ -1,5 +1,6 @@
 """Premise, hypothesis and label, as the public NLI corpora write them."""
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,16 @@ NAMES = {name: name for name in LABELS["nli"]} | {
     "contradictory": "contradiction", "蕴含": "entailment", "中立": "neutral", "矛盾": "contradiction",
     "e": "entailment", "n": "neutral", "c": "contradiction",
 }  # fmt: skip
+# The SHA-256 of files of a smaller edition of CMNLI in which 蕴含 (entailment) and 中立 (neutral) are exchanged. XNLI's
+# development split holds 1,659 of these pairs, and by its labels all of them are exchanged.
+EXCHANGED = frozenset(
+    {
+        "2bb43623a4427205c2a7e48b8c3955ec3985e4a2708a034f83f23b13463b96e6",  # dev.json
+        "d9f9d74d923da36850fc11c43db95d6d85695408c869b777f80c085eb26a31bd",  # test.json
+    }
+)
+EXCHANGE = {"蕴含": "中立", "中立": "蕴含"}
+LABELS_EXCHANGED = "rows whose labels 蕴含 and 中立 are exchanged in this known file, put right"
 NO_CONSENSUS = "-"  # the annotators did not agree; the authors of CDConv counted these as non-contradiction
 LANGUAGE = "zh"
 WITHOUT_CONSENSUS = "rows without a label that the annotators agreed on, left out"
@@ -26,8 +37,20 @@ OTHER_LANGUAGE = f"rows in another language than {LANGUAGE}, left out"
 
 
 def read_table(path: Path) -> Iterator[tuple[str, Any]]:
-    """Each row of a ``.tsv`` with a header, of JSON lines or of a JSON list, with its place."""
-    yield from read_tsv(path) if path.suffix == ".tsv" else read_json_rows(path)
+    """Each row of a ``.tsv`` with a header, of JSON lines or of a JSON list, with its place.
+
+    The labels of a known file that has them exchanged are put right.
+    """
+    exchanged = is_exchanged(path)
+    for where, row in read_tsv(path) if path.suffix == ".tsv" else read_json_rows(path):
+        if exchanged and isinstance(row, Mapping) and row.get("label") in EXCHANGE:
+            row = {**row, "label": EXCHANGE[row["label"]]}
+        yield where, row
+
+
+def is_exchanged(path: Path) -> bool:
+    """Whether a file is one of those whose labels entailment and neutral are exchanged."""
+    return hashlib.sha256(path.read_bytes()).hexdigest() in EXCHANGED
 
 
 def pair_of(row: object, where: str) -> tuple[str, str, str | None]:
@@ -58,12 +81,16 @@ def pair_reader(source: str | None = None, extra: Sequence[str] = ()) -> Callabl
         extra: further columns to keep; one that a row lacks is null.
 
     Returns:
-        A function from a file to rows. Rows without consensus and rows in other languages are left out, with a note.
+        A function from a file to rows. Rows without consensus and rows in other languages are left out, and the labels
+        of a known file that has them exchanged are put right, each with a note.
         Rows of a test set whose labels are kept back have the label None.
     """
 
     def read(path: Path) -> Iterator[Row | Note]:
+        exchanged = is_exchanged(path)
         for number, (where, row) in enumerate(read_table(path), start=1):
+            if exchanged and isinstance(row, Mapping) and row.get("label") in EXCHANGE:
+                yield Note(LABELS_EXCHANGED)
             if isinstance(row, Mapping) and row.get("language", LANGUAGE) != LANGUAGE:
                 yield Note(OTHER_LANGUAGE)
                 continue
