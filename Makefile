@@ -19,8 +19,11 @@ setup: .venv/.ready
 demo: setup
 	$(BIN)/cdconv demo $(if $(BACKBONE),--backbone $(BACKBONE)) $(if $(TRAIN),--train) $(if $(filter 0,$(OPEN)),--no-open)
 
+# A file of tests stays in one process, which makes its fixtures once. Files go out in the order of their names: by their
+# numbers of tests, which is the default, slow files of few tests would come last and leave the other processes idle.
+WORKERS = -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 test: setup .venv-legacy/.ready lint
-	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n logical --maxprocesses 4 --dist loadfile
+	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest $(WORKERS)
 
 # The fuzz tests with many more inputs: some 10^5, in half an hour or more.
 FUZZ ?= 20000
@@ -29,7 +32,7 @@ fuzz: setup
 
 # Coverage is measured apart from the tests, because tracing makes them half as slow again.
 coverage: setup
-	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n logical --maxprocesses 4 --dist loadfile --cov --cov-report=term:skip-covered
+	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest $(WORKERS) --cov --cov-report=term:skip-covered
 
 lint: setup
 	$(BIN)/ruff check .

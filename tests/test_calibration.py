@@ -162,10 +162,9 @@ def test_a_rule_is_not_chosen_on_rows_that_the_model_has_seen(run, quick_model, 
     before = (folder / CONFIG).read_bytes()
     code, _, err = run("calibrate", folder, "--data", sample_repo, "--config", "4-class-grouped")
     assert code == 2
-    assert err == (
-        f"cdconv: {folder} was trained on 4-class, whose training split holds rows of the validation split of "
-        "4-class-grouped: a rule chosen on them would be overconfident; choose data that it was not trained on\n"
-    )
+    assert err.startswith(f"cdconv: {folder} was trained on 4-class, ") and err.count("\n") == 1
+    assert "validation split of 4-class-grouped" in err
+    assert "choose data that it was not trained on" in err
     assert (folder / CONFIG).read_bytes() == before
 
 

@@ -1,5 +1,7 @@
 """Verdicts on an input of chats: in chunks, counted, rounded."""
 
+import re
+
 from chats import chat
 from detect_files import CHAT, line
 
@@ -10,25 +12,30 @@ from contradiction.labels import LABELS
 from contradiction.verdict import NOTHING_BEFORE
 
 
+def counts(tally):
+    """The numbers of a summary, each with the word after it."""
+    return re.findall(r"\d[\d,]* \w+", str(tally))
+
+
 def test_the_summary_adds_up_and_tells_one_from_many():
     tally = chunks.Tally()
     read = {"label": "history", "checked": True, "reason": None}
     guess, none = ({"label": label, "checked": False, "reason": "cut"} for label in ("history", None))
     tally.add([read, {"verdicts": [read, guess, none]}])
-    assert str(tally) == (
-        "2 chats, 4 verdicts: 2 checked, 2 unchecked (1 of them without a label); 3 contradictions; 0 rejected"
-    )
+    assert counts(tally) == [
+        "2 chats", "4 verdicts", "2 checked", "2 unchecked", "1 of", "3 contradictions", "0 rejected",
+    ]  # fmt: skip
     opening = {"label": None, "checked": False, "reason": NOTHING_BEFORE}
     tally.add([{"verdicts": [opening, read]}, {"verdicts": [opening]}])  # of the second chat nothing was checked
-    assert str(tally) == (
-        "4 chats, 7 verdicts: 3 checked, 1 on opening replies, 3 unchecked (2 of them without a label); "
-        "4 contradictions; 0 rejected"
-    )
+    assert counts(tally) == [
+        "4 chats", "7 verdicts", "3 checked", "1 on", "3 unchecked", "2 of", "4 contradictions", "0 rejected",
+    ]  # fmt: skip
+    assert "1 on opening replies" in str(tally)
     one = chunks.Tally()
     one.add([read], rejected=1200)
-    assert str(one) == (
-        "1 chat, 1 verdict: 1 checked, 0 unchecked (0 of them without a label); 1 contradiction; 1,200 rejected"
-    )
+    assert counts(one) == [
+        "1 chat", "1 verdict", "1 checked", "0 unchecked", "0 of", "1 contradiction", "1,200 rejected",
+    ]  # fmt: skip
 
 
 def test_probabilities_are_decided_on_exactly_and_written_rounded(detect, detect_model, sample_chats, tmp_path):

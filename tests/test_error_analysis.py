@@ -34,14 +34,17 @@ def test_a_kind_is_described_by_its_counts():
     found = {(kind["label"], kind["predicted"]): kind for kind in kinds(one, mistakes(one), worst=4)}
     missed, alarms = found["history", "non-contradiction"], found["non-contradiction", "history"]
     assert (missed["errors"], missed["of"], missed["share"], missed["among_worst"]) == (15, 40, 0.375, 4)
-    assert missed["sentence"] == (
-        "15 of 40 history rows (37.5 %) are called non-contradiction. Of the 4 worst mistakes 4 are of this kind. They "
-        "are most frequent after the trigger paraphrasing (10 of 20) and least frequent after short (5 of 20)."
-    )
-    # Too few rows for a rate by trigger.
-    assert alarms["sentence"] == (
-        "5 of 5 non-contradiction rows (100.0 %) are called history. Of the 4 worst mistakes 0 are of this kind."
-    )
+    for figure in (
+        "15 of 40 history rows",
+        "37.5 %",
+        "4 worst mistakes 4",
+        "paraphrasing (10 of 20)",
+        "short (5 of 20)",
+    ):
+        assert figure in missed["sentence"]
+    for figure in ("5 of 5 non-contradiction rows", "100.0 %", "4 worst mistakes 0"):
+        assert figure in alarms["sentence"]
+    assert "trigger" not in alarms["sentence"], "too few rows for a rate by trigger"
 
 
 def test_a_slice_is_scored_on_its_rows_alone():

@@ -70,14 +70,14 @@ def test_the_learning_curve_says_what_the_predictions_say_and_tests_each_share_a
     assert "![Learning curve: the influence of the training rows: macro-F1](learning-curve.png)" in page
 
 
-@pytest.mark.parametrize("shares", [(0.25, 0.5), (0.5, 1.0)], ids=str)
 @pytest.mark.parametrize(
-    ("configs", "values"),
+    ("configs", "values", "shares"),
     [
-        (["4-class"], {}),
-        (["4-class"], {"context_negatives": 1}),
-        (["4-class", "2-class"], {}),
-        (["4-class", "4-class-grouped"], {"context_negatives": 1}),
+        (["4-class"], {}, (0.25, 0.5)),
+        (["4-class"], {"context_negatives": 1}, (0.5, 1.0)),
+        (["4-class", "2-class"], {}, (0.5, 1.0)),
+        (["4-class", "2-class"], {}, (0.25, 0.5)),
+        (["4-class", "4-class-grouped"], {"context_negatives": 1}, (0.5, 1.0)),
     ],
     ids=str,
 )

