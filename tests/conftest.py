@@ -4,6 +4,7 @@ A test that uses `release` or `release_repo` carries the marker `real_data` by i
 `$CDCONV_FILE` is not set.
 """
 
+import gc
 import json
 import os
 import shutil
@@ -33,6 +34,13 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if "release" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.real_data)
+
+
+def pytest_collection_finish():
+    # What the libraries hold after their imports stays to the end. Without this each full collection of garbage walks
+    # through all of it, which takes more than a tenth of the run.
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_configure():

@@ -4,6 +4,7 @@ Only libraries that read no environment variable of Hugging Face are imported be
 its own: the address of the Hub, the token, the caches, the offline mode.
 """
 
+import gc
 import multiprocessing
 import os
 import socket
@@ -104,6 +105,7 @@ def wait_for(path: Path, *running: Process, seconds=300) -> bool:
 
 
 def _execute(code, cwd, env, streams):
+    gc.freeze()  # the libraries imported beforehand
     for number, (path, flags) in enumerate(zip(streams, (os.O_RDONLY, *[os.O_WRONLY | os.O_CREAT] * 2), strict=True)):
         os.dup2(os.open(path, flags), number)
     sys.stdin = open(0, encoding="utf-8", closefd=False)  # multiprocessing has closed it
