@@ -2,9 +2,9 @@
 
     .venv/bin/python experiments/other_chats.py models/e5-small-cdconv-soup
 
-The sample was written for this project. Each context has several replies of different labels, so the context alone
-tells nothing. The script prints the area under the ROC curve of the probability of a contradiction (chance is 50), and
-macro-F1, in percent. The 95 % bootstrap intervals are over contexts, because rows of one context are not independent.
+The sample was written for this project in crossed chats, so neither the reply nor the chat alone tells the label. The
+script prints the area under the ROC curve of the probability of a contradiction (chance is 50), and macro-F1, in
+percent. The 95 % bootstrap intervals are over the first messages, because rows that share one are not independent.
 """
 
 import argparse
@@ -38,9 +38,8 @@ def main() -> None:
         ]
         for row in rows
     ]
-    contexts = [(row["u1"], row["b1"]) for row in rows]
-    numbers = {context: number for number, context in enumerate(dict.fromkeys(contexts))}
-    draws = group_draws(np.array([numbers[context] for context in contexts]), RESAMPLES)
+    numbers = {first: number for number, first in enumerate(dict.fromkeys(row["u1"] for row in rows))}
+    draws = group_draws(np.array([numbers[row["u1"]] for row in rows]), RESAMPLES)
     truth = np.array([row["label"] for row in rows])
     lines = []
     for model in options.models:
@@ -53,7 +52,7 @@ def main() -> None:
         ]
         lines.append((model, *cells))
     header = ("detector", "AUC", "macro-F1, 2-class", "macro-F1, 4-class")
-    print(Table(f"{len(rows)} rows, {len(numbers)} contexts", header, lines).markdown())
+    print(Table(f"{len(rows)} rows, {len(numbers)} first messages", header, lines).markdown())
 
 
 def _with_interval(

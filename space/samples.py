@@ -23,7 +23,7 @@ def chat_of(texts: Sequence[str]) -> list[dict[str, str]]:
 
 
 def examples() -> list[Example]:
-    """Chats with their kind, a title and their messages: three of two turns of each category, then longer ones."""
+    """Chats with their kind, a title and their messages: two turns first, by category, then longer ones."""
     named = tomllib.loads((FOLDER / "examples.toml").read_text(encoding="utf-8"))["contexts"]
     rows = (files("contradiction.data") / "sample.jsonl").read_text(encoding="utf-8").splitlines()
     found: dict[tuple[str, str], Example] = {}

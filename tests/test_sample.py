@@ -1,23 +1,34 @@
-"""The embedded sample: in the format of CDConv, complete enough for every step, and none of it from CDConv."""
+"""The embedded sample: in the format of CDConv, complete enough for every step, none of it from CDConv, and crossed."""
 
 import json
 import unicodedata
+from collections import Counter
 
 import pytest
+from sklearn.metrics import roc_auc_score
 
 import cdconv
+from contradiction.data.corpora.crossed import read
+from contradiction.data.crossed_checks import ngram_auc
 from contradiction.data.sources import SAMPLE
 from contradiction.data.statistics import overlap
 
 ROWS = cdconv.read_rows(SAMPLE)
 SPLITS = {"": cdconv.official_split(ROWS), "-grouped": cdconv.grouped_split(ROWS)}
+CONTRADICTS = [row["label"] != cdconv.NON_CONTRADICTION for row in ROWS]
+FIRSTS = [row["u1"] for row in ROWS]
+
+
+def words(text):
+    """A text without punctuation and spaces."""
+    return "".join(char for char in text if unicodedata.category(char)[0] not in "PZ")
 
 
 def utterances(path):
     """Every utterance of a raw file, without punctuation and spaces."""
     lines = (json.loads(line) for line in path.read_text(encoding="utf-8").splitlines())
     texts = (line[column] for line in lines for column in ("u1", "b1", "u2", "b2"))
-    return {"".join(char for char in text if unicodedata.category(char)[0] not in "PZ") for text in texts}
+    return {words(text) for text in texts}
 
 
 def test_sample_is_large_enough_to_show_every_step():
@@ -61,3 +72,34 @@ def test_no_sentence_of_the_sample_is_from_the_release(release):
     ours = {text for text in utterances(SAMPLE) if len(text) >= 6}
     assert len(ours) > 500  # there is something to compare
     assert ours & utterances(release) == set()
+
+
+def test_no_sentence_of_the_sample_is_one_that_detectors_learn_from_the_crossed_corpus():
+    ours = {text for text in utterances(SAMPLE) if len(text) >= 6}
+    rows = [row for split in ("train", "validation") for item in read(split) for row in item.judged()]
+    learned = {words(text) for row in rows for text in (row.reply, *(each["content"] for each in row.messages))}
+    assert len(learned) > 1000
+    assert ours & learned == set()
+
+
+def test_neither_the_reply_nor_its_length_nor_the_chat_alone_tells_a_contradiction():
+    replies = [row["b2"] for row in ROWS]
+    chats = [" ".join(row[column] for column in ("u1", "b1", "u2")) for row in ROWS]
+    assert 0.4 < ngram_auc(replies, CONTRADICTS, FIRSTS) < 0.6
+    assert 0.4 < ngram_auc(chats, CONTRADICTS, FIRSTS) < 0.6
+    assert 0.4 < roc_auc_score(CONTRADICTS, [len(reply) for reply in replies]) < 0.6
+
+
+def test_four_rows_share_their_first_message_and_what_contradicts_in_one_fits_in_another():
+    blocks = {first: [row for row in ROWS if row["u1"] == first] for first in FIRSTS}
+    assert {len(rows) for rows in blocks.values()} == {4}
+    sides = [
+        [[row for row in rows if (row["label"] > 0) == side] for side in (True, False)] for rows in blocks.values()
+    ]
+    crossed = [(wrong, right) for wrong, right in sides if wrong]
+    assert len(crossed) > 80
+    for wrong, right in crossed:
+        for column in ("b1", "u2", "b2"):
+            # Of characters, because replies that contradict themselves exchange clauses with their twins.
+            used = [Counter("".join(row[column] for row in side)) for side in (wrong, right)]
+            assert used[0] == used[1], (wrong[0]["u1"], column)

@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from contradiction.data.corpora.crossed import FOLDER, SPLITS, Item, JudgedReply, Pair, Quadruple, batches, read
 from contradiction.errors import InputError
 from contradiction.io.tables import Table, percent
@@ -115,24 +113,34 @@ def _one_sided(name: str, items: Sequence[Item], text: Callable[[JudgedReply], s
 
 
 def _auc_by_batch(items: Sequence[Item], text: Callable[[JudgedReply], str]) -> float:
-    """Area under the ROC curve of a linear model of character n-grams; each batch is judged by the others."""
+    rows = [(row, item.batch) for item in items for row in item.judged()]
+    return ngram_auc(
+        [text(row) for row, _ in rows],
+        [row.label != NON_CONTRADICTION for row, _ in rows],
+        [batch for _, batch in rows],
+    )
+
+
+def ngram_auc(texts: Sequence[str], contradicts: Sequence[bool], groups: Sequence[str]) -> float:
+    """Area under the ROC curve of a linear model of character n-grams, fitted to the other groups; 0.5 is chance.
+
+    Args:
+        texts: what the model reads of each row.
+        contradicts: whether the row is a contradiction.
+        groups: rows of one group are never on both sides of a fold.
+    """
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
     from sklearn.metrics import roc_auc_score
     from sklearn.model_selection import GroupKFold, cross_val_predict
     from sklearn.pipeline import make_pipeline
 
-    rows = [(row, item.batch) for item in items for row in item.judged()]
-    labels = np.array([row.label != NON_CONTRADICTION for row, _ in rows])
-    groups = [batch for _, batch in rows]
     model = make_pipeline(
         TfidfVectorizer(analyzer="char", ngram_range=(1, 3), min_df=2, sublinear_tf=True), LogisticRegression(C=3)
     )
     folds = GroupKFold(n_splits=min(5, len(set(groups))))
-    scores = cross_val_predict(
-        model, [text(row) for row, _ in rows], labels, groups=groups, cv=folds, method="decision_function"
-    )
-    return float(roc_auc_score(labels, scores))
+    scores = cross_val_predict(model, texts, contradicts, groups=groups, cv=folds, method="decision_function")
+    return float(roc_auc_score(contradicts, scores))
 
 
 def _overlap(quadruples: Sequence[Quadruple]) -> Gate:
