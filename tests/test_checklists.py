@@ -304,7 +304,7 @@ def test_an_older_datasets_reads_them_too(repo, loaded, tmp_path):
 def test_too_few_conversations_are_refused_in_words_and_nothing_is_left(tmp_path):
     sample = [json.loads(line) for line in SAMPLE.read_text(encoding="utf-8").splitlines()]
     source = tmp_path / "small.txt"
-    source.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in sample[:48]), encoding="utf-8")
+    source.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in sample[:60]), encoding="utf-8")
     found = sources.find(str(source))
     with pytest.raises(InputError, match=r"the test split has \d other conversations with .* checklists need 5"):
         build.build(found, tmp_path / "cdconv", with_checklists=True)

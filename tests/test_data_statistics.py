@@ -59,7 +59,8 @@ def test_stats_of_the_sample_are_counted_and_come_with_a_warning(run, sample_row
     eva = sum(row["bot"] == "eva" for row in sample_rows)
     rows = table_rows(out)
     assert f"total {eva} {len(sample_rows) - eva} {len(sample_rows)}" in rows
-    assert any(row.startswith("history ") and row.endswith(f" {labels[3]} ({100 * labels[3] / len(sample_rows):.1f} %)") for row in rows)
+    share = f" {labels[3]} ({100 * labels[3] / len(sample_rows):.1f} %)"
+    assert any(row.startswith("history ") and row.endswith(share) for row in rows)
     for column in UTTERANCES:
         length = sum(len(row[column]) for row in sample_rows) / len(sample_rows)
         assert any(row.startswith(f"{column} ") and row.endswith(f" {length:.2f}") for row in rows)
