@@ -147,21 +147,21 @@ def test_a_two_class_detector_locates_where_it_names_evidence(random_model):
 
 def test_spans_lie_in_the_message_that_holds_the_clause(detector):
     places = set()
-    for reply in ("我没养过猫", "我天天喝茶", "你说得对", "我是老师", "不知道呀", "没有"):
+    for alone, last in (("嗯", "养橘猫"), ("养橘猫", "嗯"), ("没养过", "养橘猫"), ("养橘猫", "没养过")):
         messages = [
             {"role": "user", "content": "你养猫吗？"},
             {"role": "assistant", "content": ""},
-            {"role": "assistant", "content": "嗯"},
+            {"role": "assistant", "content": alone},
             {"role": "system", "content": "请礼貌"},
             {"role": "assistant", "content": " "},
-            {"role": "assistant", "content": [{"type": "text", "text": "你好，"}, {"type": "text", "text": "养橘猫"}]},
+            {"role": "assistant", "content": [{"type": "text", "text": "你好，"}, {"type": "text", "text": last}]},
             {"role": "user", "content": "叫什么？"},
             {"role": "assistant", "content": "真的，"},
-            {"role": "assistant", "content": reply},
+            {"role": "assistant", "content": "我没养过猫"},
         ]
-        left = {"嗯": " \n你好，\n养橘猫", "你好": "嗯\n \n养橘猫", "养橘猫": "嗯\n \n你好"}
+        left = {alone: f" \n你好，\n{last}", "你好": f"{alone}\n \n{last}", last: f"{alone}\n \n你好"}
         scores = history_probability(
-            detector, *(("你养猫吗？", text, "叫什么？", f"真的，\n{reply}") for text in left.values())
+            detector, *(("你养猫吗？", text, "叫什么？", "真的，\n我没养过猫") for text in left.values())
         )
         lowest = dict(zip(left, scores, strict=True))
         found = detector.locate(messages, Verdict(HISTORY, 0.9, {}, evidence=(1, 2, 4, 5), reply=(7, 8)))
