@@ -83,7 +83,7 @@ reproduce-shipped: setup
 	$(BIN)/cdconv reproduce table4 --backbone runs/e5-small-nli --methods sentence-pair --configs 4-class --seeds 23,42 \
 		--set epochs=12 --set learning_rate=5e-5 --set logit_adjustment=0.5 --set precision=bf16 --out runs/pairs --resume
 	test -d runs/e5-small-ensemble || $(BIN)/cdconv ensemble $(TEACHERS) --no-calibrate --out runs/e5-small-ensemble
-	for each in $(STUDENTS); do $(BIN)/cdconv train $$each --out runs/$$each --resume || exit 1; done
+	for student in $(STUDENTS); do $(BIN)/cdconv train $$student --out runs/$$student --resume || exit 1; done
 	test -d runs/$(SHIPPED) || $(BIN)/cdconv soup $(STUDENTS:%=runs/%) --out runs/$(SHIPPED)
 	test -d runs/$(SHIPPED)-fp16 || $(BIN)/cdconv export runs/$(SHIPPED) --out runs/$(SHIPPED)-fp16
 	$(BIN)/cdconv evaluate runs/$(SHIPPED)-fp16 --split test --json runs/$(SHIPPED).test.json

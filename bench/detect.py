@@ -15,7 +15,7 @@ from transformers import pipeline
 
 import cdconv
 from contradiction import ContradictionDetector
-from contradiction.data.sources import SAMPLE
+from contradiction.paths import SAMPLE
 
 
 def main() -> None:
@@ -41,9 +41,9 @@ def main() -> None:
     ]
     inputs = [checkpoint.model_input(row) for row in rows]
     ways: dict[str, Callable[[], object]] = {
-        "pipeline, one by one": lambda: [classify(each, truncation=True) for each in inputs],
+        "pipeline, one by one": lambda: [classify(text, truncation=True) for text in inputs],
         "pipeline, batch_size=32": lambda: classify(inputs, batch_size=32, truncation=True),
-        "detector, one by one": lambda: [detector(each) for each in chats],
+        "detector, one by one": lambda: [detector(chat) for chat in chats],
         "detector.batch": lambda: detector.batch(chats),
         "detector.batch, bf16": lambda: half.batch(chats),
     }
@@ -57,9 +57,9 @@ def main() -> None:
             seconds[name].append(time.perf_counter() - started)
     first = next(iter(seconds.values()))
     print(f"{len(rows)} conversations, {options.rounds} rounds, {options.model}")
-    for name, each in seconds.items():
-        ratio = statistics.median(a / b for a, b in zip(first, each, strict=True))
-        print(f"{name:26} {len(rows) / statistics.median(each):8.0f} conversations/s   {ratio:5.2f} x")
+    for name, times in seconds.items():
+        ratio = statistics.median(a / b for a, b in zip(first, times, strict=True))
+        print(f"{name:26} {len(rows) / statistics.median(times):8.0f} conversations/s   {ratio:5.2f} x")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from turns import chat
 
 import cdconv
 from contradiction import ContradictionDetector
-from contradiction.data.sources import SAMPLE
+from contradiction.paths import SAMPLE
 
 TURNS = (2, 10, 30, 50)
 
@@ -37,7 +37,9 @@ def main() -> None:
             for number in range(options.chats):
                 # The mark makes messages of this chat that no detector has seen.
                 mark = f"{round_number}{turns}{number}"
-                messages = [{**each, "content": f"{each['content']}{mark}"} for each in chat(firsts, int(mark), turns)]
+                messages = [
+                    {**message, "content": f"{message['content']}{mark}"} for message in chat(firsts, int(mark), turns)
+                ]
                 for name, detector in detectors.items():
                     detector(messages[:-2])
                     started = time.perf_counter()

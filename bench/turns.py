@@ -14,9 +14,9 @@ import time
 
 import cdconv
 from contradiction import ContradictionDetector
-from contradiction.data.sources import SAMPLE
 from contradiction.errors import InputError
 from contradiction.inputs.windows import WINDOWINGS
+from contradiction.paths import SAMPLE
 
 TURNS = (2, 10, 30)
 

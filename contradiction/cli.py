@@ -11,7 +11,6 @@ from contradiction.commands import (
     analyze,
     corpora,
     data,
-    demo,
     detect,
     evaluate,
     push,
@@ -33,7 +32,7 @@ app.add_typer(corpora.app, name="corpora")
 for command in (
     train.train, evaluate.evaluate, evaluate.contrast, results.baselines, analyze.analyze, reproduce.reproduce,
     train.calibrate, train.soup, train.ensemble, results.card, results.export, detect.detect,
-    serve.serve, demo.space, demo.demo,
+    serve.serve, serve.space, serve.demo,
 ):  # fmt: skip
     app.command()(command)
 app.add_typer(results.app, name="results")

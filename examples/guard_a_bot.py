@@ -52,10 +52,10 @@ def main() -> None:
             best, *others = detector.rerank(messages, replies)
             messages.append({"role": "assistant", "content": best.reply})
             print(best.reply)
-            for each in others:
-                if each.verdict.is_contradiction:
-                    said = [messages[index]["content"] for index in each.verdict.evidence]
-                    print(f"  not said: {each.reply} ({each.verdict.label}{': ' + said[0] if said else ''})")
+            for other in others:
+                if other.verdict.is_contradiction:
+                    said = [messages[index]["content"] for index in other.verdict.evidence]
+                    print(f"  not said: {other.reply} ({other.verdict.label}{': ' + said[0] if said else ''})")
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from contradiction.inputs.views import CONVERSATION
 from contradiction.io.tables import Table, percent, signed, signed_interval
 from contradiction.labels import LABELS
 from contradiction.methods import calibration
-from contradiction.methods.kernel_regression import KernelRegression
+from contradiction.methods.kernel import KernelRegression
 from contradiction.methods.ngrams import linear_model
 from contradiction.training.augmentation import fraction_of
 from evaluate_metric.evaluate_metric import compare, score
@@ -50,11 +50,11 @@ def main() -> None:
         logs = {name: np.log(model.predict_proba(part)) for name, part in (("rule", held_out), ("test", list(test)))}
         rule = calibration.fit(logs["rule"], np.array([row["label"] for row in held_out]), NAMES)
         predictions = rule.decide(rule.calibrate(logs["test"], NAMES), NAMES).tolist()
-        scores = [score(truth, each, "4-class") for each in (ngrams, predictions)]
+        scores = [score(truth, values, "4-class") for values in (ngrams, predictions)]
         gain = compare(truth, predictions, ngrams, "4-class")
         line = [f"{len(rows):,} + {len(held_out):,}"]
-        for *both, difference in ((*scores, gain), (*(each["two_class"] for each in scores), gain["two_class"])):
-            line += [percent(each["macro_f1"]) for each in both]
+        for *both, difference in ((*scores, gain), (*(result["two_class"] for result in scores), gain["two_class"])):
+            line += [percent(result["macro_f1"]) for result in both]
             bounds = signed_interval(difference["interval"]["macro_f1_difference"])
             line.append(f"{signed(difference['macro_f1_difference'])} ({bounds})")
         lines.append(line)

@@ -17,7 +17,7 @@ from contradiction.data.splits import load_split
 from contradiction.inference.embedding import Embedder
 from contradiction.inputs.views import CONVERSATION
 from contradiction.io.tables import Table, percent
-from contradiction.methods import kernel_regression
+from contradiction.methods import kernel
 
 CONFIGS = ("4-class", "4-class-grouped")
 SETTINGS = {
@@ -38,19 +38,19 @@ def main() -> None:
     changes = [(name, value) for name, values in SETTINGS.items() for value in values]
     lines = []
     for name, value in [("as it is", None), *changes]:
-        default = getattr(kernel_regression, name, None)
+        default = getattr(kernel, name, None)
         if value is not None:
-            setattr(kernel_regression, name, value)
+            setattr(kernel, name, value)
         line = [name if value is None else f"{name} = {value}"]
         for config in CONFIGS:
             train, validation = (load_split(options.data, config, split) for split in ("train", "validation"))
-            model = kernel_regression.KernelRegression(CONVERSATION, embed).fit(list(train), train["label"])
+            model = kernel.KernelRegression(CONVERSATION, embed).fit(list(train), train["label"])
             probabilities, truth = model.predict_proba(list(validation)), np.array(validation["label"])
             precisions = [average_precision_score(truth == label, probabilities[:, label]) for label in model.classes_]
             line += [percent(float(np.mean(precisions))), f"{log_loss(truth, probabilities):.3f}"]
         lines.append(line)
         if value is not None:
-            setattr(kernel_regression, name, default)
+            setattr(kernel, name, default)
         print(" · ".join(line), flush=True)
     columns = [f"{config}, {figure}" for config in CONFIGS for figure in ("average precision", "log loss")]
     print(Table("", ("settings", *columns), lines).markdown())

@@ -22,7 +22,7 @@ from statistics import fmean
 
 import cdconv
 from contradiction import ContradictionDetector, Verdict
-from contradiction.data import sources
+from contradiction.data import build
 from contradiction.data.checklists import evidence_of, messages
 from contradiction.io.tables import Table, interval, percent
 from contradiction.labels import HISTORY, INTRA
@@ -129,7 +129,7 @@ def main() -> None:
     options = parser.parse_args()
 
     detector = ContradictionDetector.from_pretrained(options.model)
-    rows = cdconv.official_split(cdconv.read_rows(sources.find(options.source).path))[options.split]
+    rows = cdconv.official_split(cdconv.read_rows(build.find(options.source).path))[options.split]
     chosen = [row for row in rows if evidence_of(row) == [1]]
     random.Random(SEED).shuffle(chosen)
     chosen = chosen[: options.rows]

@@ -17,9 +17,9 @@ from sklearn.metrics import f1_score, roc_auc_score
 import cdconv
 from contradiction import ContradictionDetector
 from contradiction.conversation import ASSISTANT, USER
-from contradiction.data.sources import SAMPLE
 from contradiction.io.tables import Table, interval, percent
 from contradiction.labels import LABELS, NON_CONTRADICTION
+from contradiction.paths import SAMPLE
 
 RESAMPLES = 1000
 

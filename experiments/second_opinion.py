@@ -75,13 +75,13 @@ def predict(probabilities: Splits, truth: Splits) -> np.ndarray:
 def figures(truth: np.ndarray, predictions: np.ndarray, before: np.ndarray | None = None) -> tuple[str, ...]:
     """Macro-F1 on four classes and merged; with ``before``, each is followed by the gain over these predictions."""
     metrics = score(truth.tolist(), predictions.tolist(), "4-class")
-    scores = [percent(each["macro_f1"]) for each in (metrics, metrics["two_class"])]
+    scores = [percent(result["macro_f1"]) for result in (metrics, metrics["two_class"])]
     if before is None:
         return tuple(scores)
     gain = compare(truth.tolist(), predictions.tolist(), before.tolist(), "4-class")
     differences = [
-        f"{signed(each['macro_f1_difference'])} ({signed_interval(each['interval']['macro_f1_difference'])})"
-        for each in (gain, gain["two_class"])
+        f"{signed(result['macro_f1_difference'])} ({signed_interval(result['interval']['macro_f1_difference'])})"
+        for result in (gain, gain["two_class"])
     ]
     return scores[0], differences[0], scores[1], differences[1]
 

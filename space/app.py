@@ -15,14 +15,12 @@ from understand import FOLDER as ANALYSIS
 from understand import analysis_html
 
 from contradiction import ContradictionDetector
-from contradiction.chats import pasted
+from contradiction.chats import formats
 from contradiction.conversation import read_message
 from contradiction.errors import InputError
 from contradiction.serving.api import PATHS, handlers, router
-from contradiction.serving.guard import SERVICE_PATHS, Guard
-from contradiction.serving.joining import Busy, Cancelled, Late
-from contradiction.serving.metrics import Metrics
-from contradiction.serving.service import Service
+from contradiction.serving.middleware import SERVICE_PATHS, Guard, Metrics
+from contradiction.serving.service import Busy, Cancelled, Late, Service
 
 MODEL = os.environ.get("CDCONV_MODEL", "models/e5-small-cdconv-soup")
 FOLDER = Path(__file__).parent
@@ -102,11 +100,11 @@ def for_page(detector: ContradictionDetector) -> dict[str, Any]:
 def read_pasted(text: str) -> dict[str, Any]:
     """The messages of a pasted chat that the user or the bot says, or why it is none."""
     try:
-        messages = pasted.read(str(text)[:LONGEST_PASTED])
+        messages = formats.read_pasted(str(text)[:LONGEST_PASTED])
         read = [read_message(message, f"messages[{index}]") for index, message in enumerate(messages)]
     except InputError as error:
         return {"error": str(error)}
-    return {"messages": [{"role": each.role, "content": each.text} for each in read if not each.skipped]}
+    return {"messages": [{"role": message.role, "content": message.text} for message in read if not message.skipped]}
 
 
 def functions(service: Service) -> None:

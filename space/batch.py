@@ -13,12 +13,11 @@ import gradio as gr
 from locales import in_words, words_of
 
 from contradiction.chats.chunks import JudgedChunk, judge_chunk, to_json_line
-from contradiction.chats.entries import Entry
+from contradiction.chats.formats import Entry
 from contradiction.chats.readers import open_file
 from contradiction.conversation import read_message
 from contradiction.errors import InputError
-from contradiction.serving.joining import Busy, Late, Ticket, TooLong
-from contradiction.serving.service import Service
+from contradiction.serving.service import Busy, Late, Service, Ticket, TooLong
 from contradiction.verdict import Verdict, is_unchecked
 
 CHATS = 500  # of a file

@@ -7,7 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from contradiction.chats import pasted
+from contradiction.chats import formats
 from contradiction.conversation import ASSISTANT, USER
 from contradiction.labels import HISTORY, INTRA, LABELS, NON_CONTRADICTION, ROLE
 
@@ -33,12 +33,14 @@ def examples() -> list[Example]:
             texts = [row[name] for name in ("u1", "b1", "u2", "b2")]
             example = {"kind": kind, "title": f"{row['b1']} → {row['b2']}", "messages": chat_of(texts)}
             found.setdefault((kind, row["u1"]), example)
-    short = sorted(found.values(), key=lambda each: KINDS.index(each["kind"]))
+    short = sorted(found.values(), key=lambda row: KINDS.index(row["kind"]))
     chats = (FOLDER / "chats.txt").read_text(encoding="utf-8").strip().split("\n\n")
-    return short + [{"kind": LONG, "title": each.partition("\n")[0], "messages": pasted.read(each)} for each in chats]
+    return short + [
+        {"kind": LONG, "title": chat.partition("\n")[0], "messages": formats.read_pasted(chat)} for chat in chats
+    ]
 
 
 def pairs() -> list[Example]:
     """Chats with a reply that contradicts, and one that does not."""
     kept = tomllib.loads((FOLDER / "examples.toml").read_text(encoding="utf-8"))["pairs"]
-    return [{"messages": chat_of(each["turns"]), "one": each["contradicts"], "other": each["fits"]} for each in kept]
+    return [{"messages": chat_of(row["turns"]), "one": row["contradicts"], "other": row["fits"]} for row in kept]

@@ -78,10 +78,10 @@ def release_repo(release, tmp_path_factory) -> Path:
 
 
 def _build(source: str, parent: Path) -> Path:
-    from contradiction.data import build, sources
+    from contradiction.data import build
     from contradiction.reports.tables import baseline_table
 
-    return build.build(sources.find(source), parent / "cdconv", baselines=baseline_table())
+    return build.build(build.find(source), parent / "cdconv", baselines=baseline_table())
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ def kind(request) -> str:
 @pytest.fixture(scope="module")
 def raw_file(kind, request) -> Path:
     """The source of this kind."""
-    from contradiction.data.sources import SAMPLE
+    from contradiction.paths import SAMPLE
 
     return SAMPLE if kind == "sample" else request.getfixturevalue("release")
 
@@ -120,7 +120,7 @@ def lines(raw_file) -> list[dict]:
 def sample_rows() -> list[dict]:
     """The rows of the embedded sample, as `cdconv.read_rows` gives them."""
     import cdconv
-    from contradiction.data.sources import SAMPLE
+    from contradiction.paths import SAMPLE
 
     return cdconv.read_rows(SAMPLE)
 

@@ -7,13 +7,13 @@ import pytest
 from detect_files import CHAT, TEXTS, line, objects, sharegpt, write_csv
 from pyarrow import parquet
 
-from contradiction.chats import readers, tables
+from contradiction.chats import readers
 from contradiction.errors import InputError
 from contradiction.inputs.views import CONVERSATION
 
 
 def test_rows_of_parquet_are_read_bit_by_bit(tmp_path, monkeypatch):
-    monkeypatch.setattr(tables, "ROWS_AT_ONCE", 10)
+    monkeypatch.setattr(readers, "ROWS_AT_ONCE", 10)
     table = pyarrow.Table.from_pylist([{"messages": CHAT}] * 100)
     parquet.write_table(table, tmp_path / "a.parquet", row_group_size=20)
     [entries] = readers.open_file(tmp_path / "a.parquet").arrivals

@@ -17,10 +17,10 @@ from datasets.info import DatasetInfosDict
 from huggingface_hub import DatasetCard, DatasetCardData
 
 from contradiction.conversation import read_turns
-from contradiction.data import build, sources
-from contradiction.data.sources import SAMPLE
+from contradiction.data import build
 from contradiction.data.splits import fingerprint
 from contradiction.errors import InputError
+from contradiction.paths import SAMPLE
 from contradiction.reports.tables import baseline_table
 
 ROOT = Path(__file__).parents[1]
@@ -62,7 +62,7 @@ def repo(kind, request, tmp_path_factory):
     """The data repo with checklists. Copy it before you change it."""
     source = "sample" if kind == "sample" else str(request.getfixturevalue("release"))
     folder = tmp_path_factory.mktemp("checklists") / "cdconv"
-    return build.build(sources.find(source), folder, with_checklists=True, baselines=baseline_table())
+    return build.build(build.find(source), folder, with_checklists=True, baselines=baseline_table())
 
 
 @pytest.fixture(scope="module")
@@ -226,7 +226,7 @@ def test_the_other_configs_are_those_of_a_build_without(repo, plain):
 def test_a_build_without_replaces_one_with_and_the_other_way_round(repo, plain, tmp_path):
     out = shutil.copytree(repo, tmp_path / "cdconv")
     for with_checklists, expected in ((False, plain), (True, repo)):
-        build.build(sources.find("sample"), out, with_checklists)
+        build.build(build.find("sample"), out, with_checklists)
         assert contents(out) == contents(expected)
         assert list(tmp_path.iterdir()) == [out]
 
@@ -305,7 +305,7 @@ def test_too_few_conversations_are_refused_in_words_and_nothing_is_left(tmp_path
     sample = [json.loads(line) for line in SAMPLE.read_text(encoding="utf-8").splitlines()]
     source = tmp_path / "small.txt"
     source.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in sample[:60]), encoding="utf-8")
-    found = sources.find(str(source))
+    found = build.find(str(source))
     with pytest.raises(InputError, match=r"the test split has \d other conversations with .* checklists need 5"):
         build.build(found, tmp_path / "cdconv", with_checklists=True)
     assert list(tmp_path.iterdir()) == [source]

@@ -6,7 +6,7 @@ from chats import chat
 from detect_files import CHAT, line
 
 from contradiction.chats import chunks
-from contradiction.chats.entries import Chats, Entry
+from contradiction.chats.formats import Chats, Entry
 from contradiction.detector import ContradictionDetector
 from contradiction.labels import LABELS
 from contradiction.verdict import NOTHING_BEFORE

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from datasets import ClassLabel, Dataset, Features, Value
 
-from contradiction.evaluation.context_pairs import in_order, pairs_of, table
+from contradiction.evaluation.contrast import in_order, pairs_of, table
 from contradiction.labels import LABELS
 
 NAMES = LABELS["4-class"]

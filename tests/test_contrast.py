@@ -7,11 +7,11 @@ import pytest
 from chats import chat
 
 import cdconv
-from contradiction.data.sources import SAMPLE
 from contradiction.data.splits import SPLITS, load_split
 from contradiction.detector import ContradictionDetector
 from contradiction.evaluation.contrast import Answer, add, count, judge_pairs, read_pairs
 from contradiction.labels import CATEGORIES
+from contradiction.paths import SAMPLE
 from contradiction.reports.results_page import results_page
 from contradiction.reports.tables import contrast_results_table, contrast_table
 from contradiction.verdict import Verdict

@@ -12,8 +12,8 @@ from contradiction.data.corpora import registry
 from contradiction.data.corpora.corpus import Row
 from contradiction.errors import InputError
 from contradiction.evaluation.corpora import artefacts, claims, nli, selection, structured
-from contradiction.evaluation.corpora.pair_scorers import NgramPairs, model_scorer, pair_row
 from contradiction.evaluation.corpora.report import Request, spread
+from contradiction.evaluation.corpora.structured import NgramPairs, model_scorer, pair_row
 from contradiction.methods.loading import load_classifier
 
 NLI = ("entailment", "neutral", "contradiction")

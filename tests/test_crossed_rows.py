@@ -7,7 +7,7 @@ from datasets import ClassLabel, Dataset, Features, Value
 
 from contradiction.data.corpora.crossed import Pair, Quadruple, read
 from contradiction.labels import LABELS
-from contradiction.training.crossed_rows import crossed_rows
+from contradiction.training.augmentation import crossed_rows
 
 
 def rows_with(labels):

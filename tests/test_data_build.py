@@ -17,9 +17,10 @@ from data_repo import contents, write
 from datasets import Dataset
 
 import cdconv
-from contradiction.data import build, sources
-from contradiction.data.sources import SAMPLE, Source
+from contradiction.data import build
+from contradiction.data.build import Source
 from contradiction.errors import InputError
+from contradiction.paths import SAMPLE
 
 pytestmark = pytest.mark.usefixtures("no_default_source")
 
@@ -94,7 +95,7 @@ def test_a_build_replaces_an_earlier_one_with_nothing_of_it_left(sample_repo, tm
 KILLED = """
 import os, signal, sys
 from datasets import Dataset
-from contradiction.data import build, sources
+from contradiction.data import build
 
 to_parquet, written = Dataset.to_parquet, []
 
@@ -105,7 +106,7 @@ def write(self, path, *args, **kwargs):
         os.kill(os.getpid(), signal.SIGKILL)
 
 Dataset.to_parquet = write
-build.build(sources.find("sample"), {out!r})
+build.build(build.find("sample"), {out!r})
 """
 
 
@@ -162,11 +163,11 @@ def test_something_else_is_never_replaced(make, tmp_path):
 
 DYING = """
 import os, signal, sys
-from contradiction.data import build, sources
+from contradiction.data import build
 def die(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)
 build.{step} = die
-build.build(sources.find("sample"), sys.argv[1])
+build.build(build.find("sample"), sys.argv[1])
 """
 
 
@@ -220,7 +221,7 @@ def test_a_source_that_leaves_a_split_empty_is_refused_in_words(labels, what, tm
     ]
     path = write(tmp_path / "raw.txt", chosen)
     with pytest.raises((InputError, cdconv.InvalidSourceError), match=what):
-        build.build(sources.find(str(path)), tmp_path / "out")
+        build.build(build.find(str(path)), tmp_path / "out")
     assert list(tmp_path.iterdir()) == [path]
 
 

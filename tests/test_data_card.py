@@ -24,9 +24,10 @@ from datasets import ClassLabel
 from huggingface_hub import DatasetCard, DatasetCardData
 
 import cdconv
-from contradiction.data import build, sources, statistics
-from contradiction.data.sources import SAMPLE, Source
+from contradiction.data import build, statistics
+from contradiction.data.build import Source
 from contradiction.data.splits import load_split
+from contradiction.paths import SAMPLE
 
 pytestmark = pytest.mark.usefixtures("no_default_source")
 
@@ -162,7 +163,7 @@ def test_card_of_a_file_of_ones_own_claims_no_licence_and_no_origin(tmp_path):
     path = write(
         tmp_path / "mine.txt", [json.loads(line) for line in SAMPLE.read_text(encoding="utf-8").splitlines()][::-1]
     )
-    source = sources.find(str(path))
+    source = build.find(str(path))
     assert source == Source(path, "custom")
     front, body = header(build.build(source, tmp_path / "out"))
     assert front["license"] == "unknown"

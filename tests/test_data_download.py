@@ -8,9 +8,9 @@ import datasets
 import pytest
 
 import cdconv
-from contradiction.data import sources
-from contradiction.data.sources import SAMPLE
+from contradiction.data import build
 from contradiction.errors import InputError
+from contradiction.paths import SAMPLE
 
 pytestmark = pytest.mark.usefixtures("no_default_source")
 
@@ -70,14 +70,14 @@ def served_sample(server, monkeypatch):
 
 def test_the_release_is_fetched_and_verified(server, release):
     server.body = release.read_bytes()
-    found = sources.find()
+    found = build.find()
     assert found.kind == "release"
     assert found.path != release
     assert found.path.read_bytes() == server.body
 
 
 def test_what_was_fetched_once_is_not_fetched_again(served_sample):
-    assert sources.find() == sources.find()
+    assert build.find() == build.find()
     assert served_sample.asked.count("GET") == 1
 
 
@@ -151,9 +151,9 @@ def test_a_fetch_that_failed_can_be_tried_again(damage, served_sample):
     whole = served_sample.body
     damage(served_sample)
     with pytest.raises((InputError, cdconv.NonMatchingChecksumError)):
-        sources.find()
+        build.find()
     served_sample.body, served_sample.length, served_sample.status = whole, None, {"HEAD": 200, "GET": 200}
-    assert sources.find().path.read_bytes() == whole
+    assert build.find().path.read_bytes() == whole
 
 
 def test_without_network_and_file_the_error_says_what_to_do(run, tmp_path):

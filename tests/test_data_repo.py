@@ -11,9 +11,10 @@ from data_repo import CONFIGS, COUNTS, FILES, IN_REPO, NAMES, SPLITS, TRIGGERS, 
 from datasets import ClassLabel, Value, load_dataset
 
 import cdconv
-from contradiction.data import build, sources
-from contradiction.data.sources import SAMPLE, Source
+from contradiction.data import build
+from contradiction.data.build import Source
 from contradiction.data.splits import load_split
+from contradiction.paths import SAMPLE
 
 pytestmark = pytest.mark.usefixtures("no_default_source")
 
@@ -49,7 +50,7 @@ def test_a_repo_built_anew_is_never_answered_with_the_old_rows(tmp_path):
     seen = []
     for mark in "甲乙":
         source.write_text("".join(row.replace('"b2": "', f'"b2": "{mark}') for row in rows), encoding="utf-8")
-        build.build(sources.find(str(source)), out)
+        build.build(build.find(str(source)), out)
         seen.append(load_dataset(str(out), "4-class", split="test")["b2"][0][0])
     assert seen == ["甲", "乙"]
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 import cdconv
 import contradiction.labels
 import evaluate_metric.evaluate_metric
-from contradiction.data.sources import SAMPLE
 from contradiction.data.statistics import overlap
+from contradiction.paths import SAMPLE
 
 pytestmark = pytest.mark.usefixtures("no_default_source")
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from datasets import load_dataset
 
-from contradiction.data.sources import SAMPLE
+from contradiction.paths import SAMPLE
 
 pytestmark = pytest.mark.legacy
 

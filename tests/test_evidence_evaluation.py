@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from contradiction.data import build, sources
+from contradiction.data import build
 from contradiction.data.splits import fingerprint, load_split
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
@@ -21,7 +21,7 @@ NAMES = LABELS["4-class"]
 @pytest.fixture(scope="module")
 def repo(tmp_path_factory):
     """The data repo of the sample with checklists."""
-    return build.build(sources.find("sample"), tmp_path_factory.mktemp("data") / "cdconv", with_checklists=True)
+    return build.build(build.find("sample"), tmp_path_factory.mktemp("data") / "cdconv", with_checklists=True)
 
 
 @pytest.fixture(scope="module")

@@ -20,12 +20,11 @@ from contradiction.inference.embedding import Embedder
 from contradiction.inputs.views import CONVERSATION
 from contradiction.io import manifest
 from contradiction.io.files import read_json, write_json
-from contradiction.methods import kernel_regression
+from contradiction.methods import kernel
 from contradiction.methods.checkpoint import CheckpointClassifier
 from contradiction.methods.decision import softmax
 from contradiction.methods.ensemble import EnsembleClassifier
-from contradiction.methods.kernel import KernelClassifier
-from contradiction.methods.kernel_regression import KernelRegression
+from contradiction.methods.kernel import KernelClassifier, KernelRegression
 from contradiction.methods.loading import load_rule
 from contradiction.training import leakage, record
 from contradiction.training.export import export
@@ -235,7 +234,7 @@ def test_a_share_of_the_rows_is_what_it_is_fitted_to(recipe_file, sample_repo, t
 
 
 def test_more_rows_than_can_be_compared_are_one_line(run, recipe_file, sample_repo, tmp_path, monkeypatch):
-    monkeypatch.setattr(kernel_regression, "MAX_ROWS", 50)
+    monkeypatch.setattr(kernel, "MAX_ROWS", 50)
     code, _, err = run("train", recipe_file, "--data", sample_repo, "--out", tmp_path / "it")
     assert code == 2
     assert "fit it to a fraction of them, at most 50" in err.splitlines()[-1]

@@ -13,7 +13,7 @@ from contradiction.evaluation.baselines import kernel_ridge
 from contradiction.inference.embedding import Embedder
 from contradiction.inputs.views import CONVERSATION
 from contradiction.methods import calibration
-from contradiction.methods.kernel_regression import KernelRegression
+from contradiction.methods.kernel import KernelRegression
 from contradiction.reports.tables import baseline_table
 
 

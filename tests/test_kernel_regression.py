@@ -5,8 +5,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from contradiction.data.splits import load_split
-from contradiction.methods import kernel_regression
-from contradiction.methods.kernel_regression import KernelRegression
+from contradiction.methods import kernel
+from contradiction.methods.kernel import KernelRegression
 
 
 @pytest.fixture(scope="module")
@@ -32,19 +32,19 @@ def test_the_machine_is_ridge_regression_on_the_sum_of_two_gaussian_kernels(rows
     mean = np.mean([letters([row[name] for row in train]) for name in columns], axis=(0, 1))
     total = {"embeddings": 0.0, "words": 0.0}
     for name in columns:
-        weight = kernel_regression.WEIGHTS.get(name, 1.0)
-        words = kernel_regression.vectorizer().fit([row[name] for row in train])
+        weight = kernel.WEIGHTS.get(name, 1.0)
+        words = kernel.vectorizer().fit([row[name] for row in train])
         for kind, vectors in (
             ("embeddings", unit(letters([row[name] for row in rows]) - mean)),
             ("words", words.transform([row[name] for row in rows]).toarray()),
         ):
             squared = 2 - 2 * vectors @ vectors[:90].T
             total[kind] = total[kind] + weight * squared
-    similar = sum(np.exp(-kernel_regression.GAMMA * count) for count in total.values())
+    similar = sum(np.exp(-kernel.GAMMA * count) for count in total.values())
     indicators = np.eye(4)[labels]
     shares = indicators[:90].mean(0)
-    solved = np.linalg.solve(similar[:90] + kernel_regression.RIDGE * np.eye(90), indicators[:90] - shares)
-    expected = np.maximum(similar[90:] @ solved + shares, kernel_regression.MIN_PROBABILITY)
+    solved = np.linalg.solve(similar[:90] + kernel.RIDGE * np.eye(90), indicators[:90] - shares)
+    expected = np.maximum(similar[90:] @ solved + shares, kernel.MIN_PROBABILITY)
     assert_allclose(said, expected / expected.sum(1, keepdims=True), atol=1e-4)
 
 

@@ -12,7 +12,7 @@ import pytest
 from contradiction import cli
 from contradiction.chats.writers import ResumableOutput
 from contradiction.errors import InputError
-from contradiction.io.locking import LockedError, locked
+from contradiction.io.files import LockedError, locked
 from contradiction.reproduction.cells import cells_of
 from contradiction.reproduction.grid import run
 from contradiction.training import hierarchical, loop
@@ -27,7 +27,7 @@ TOML = (
 TRAIN = {"flatten": train, "hierarchical": hierarchical.train}
 MANY = 10_000  # epochs: such a run goes on until it is killed
 HOLD = (
-    "import sys, time; from contradiction.io.locking import locked\n"
+    "import sys, time; from contradiction.io.files import locked\n"
     "with locked(sys.argv[1]): print('held', flush=True); time.sleep(600)"
 )
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cdconv
-from contradiction.data import sources
-from contradiction.data.sources import SAMPLE
+from contradiction.data import build
+from contradiction.paths import SAMPLE
 
 pytestmark = pytest.mark.usefixtures("no_default_source")
 
@@ -185,7 +185,7 @@ def test_changed_bytes_are_valid_or_named(tmp_path_factory, data, junk):
 
 def read_default(tmp_path):
     """The two ways to the default source: the command line's, and the builder's."""
-    yield lambda: sources.find()
+    yield lambda: build.find()
     yield lambda: cdconv.CDConv(cache_dir=str(tmp_path / "cache"), config_name="2-class").download_and_prepare()
 
 
@@ -205,7 +205,7 @@ def test_a_file_that_is_not_the_release_is_refused_as_the_default(change, releas
         for part in (str(path), cdconv.sha256(path), cdconv.SHA256, "cut or changed"):
             assert part in str(caught.value)
     # Named as the source it is a file of one's own.
-    assert sources.find(str(path)).kind == "custom"
+    assert build.find(str(path)).kind == "custom"
 
 
 def test_a_release_cut_within_a_row_names_that_row(release, tmp_path, monkeypatch):
@@ -231,6 +231,6 @@ def test_the_release_is_known_by_its_content(release, tmp_path, monkeypatch):
     )
     copy = tmp_path / "another name"
     copy.write_bytes(release.read_bytes())
-    assert sources.find(str(copy)) == sources.Source(copy, "release")
+    assert build.find(str(copy)) == build.Source(copy, "release")
     monkeypatch.setenv("CDCONV_FILE", str(copy))
-    assert sources.find() == sources.Source(copy, "release")
+    assert build.find() == build.Source(copy, "release")

@@ -10,8 +10,8 @@ from sklearn.metrics import roc_auc_score
 import cdconv
 from contradiction.data.corpora.crossed import read
 from contradiction.data.crossed_checks import ngram_auc
-from contradiction.data.sources import SAMPLE
 from contradiction.data.statistics import overlap
+from contradiction.paths import SAMPLE
 
 ROWS = cdconv.read_rows(SAMPLE)
 SPLITS = {"": cdconv.official_split(ROWS), "-grouped": cdconv.grouped_split(ROWS)}

@@ -17,11 +17,9 @@ from contradiction.inputs.windows import MAX_TURNS
 from contradiction.methods.base import Prediction
 from contradiction.paths import CHECKOUT
 from contradiction.serving.api import PATHS, application, handlers, router
-from contradiction.serving.guard import SERVICE_PATHS
-from contradiction.serving.joining import Busy, Cancelled, JoinedPredictions, Late, Ticket, TooLong, serving
 from contradiction.serving.limits import Limits
-from contradiction.serving.metrics import Metrics
-from contradiction.serving.service import Service
+from contradiction.serving.middleware import SERVICE_PATHS, Metrics
+from contradiction.serving.service import Busy, Cancelled, JoinedPredictions, Late, Service, Ticket, TooLong, serving
 
 CHAT = chat("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
 

@@ -10,7 +10,7 @@ import processes
 import pytest
 from detect_files import line, objects
 
-from contradiction.chats.line_files import rejected_path
+from contradiction.chats.writers import rejected_path
 from contradiction.methods.decision import Rule
 from contradiction.methods.loading import save_rule
 

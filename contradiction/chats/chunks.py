@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import compress
 from typing import Any, Protocol
 
-from contradiction.chats.entries import Chats, Entry
+from contradiction.chats.formats import Chats, Entry
 from contradiction.detector import ContradictionDetector
 from contradiction.inputs.windows import MAX_TURNS
 from contradiction.labels import is_contradiction

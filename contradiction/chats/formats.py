@@ -1,10 +1,14 @@
-"""The formats of one chat: a list of messages, a JSON object that holds one, or columns of a table."""
+"""The formats of one chat: messages, a JSON object, columns of a table, or pasted text; and one input of a file."""
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from contradiction.conversation import ASSISTANT, TOOLS, USER
+from contradiction.conversation import ASSISTANT, TOOLS, USER, Messages, read_turns
 from contradiction.errors import InputError, kind_of
 from contradiction.inputs.views import CONVERSATION
 
@@ -167,3 +171,175 @@ def hint_at_format(first_line: str, read_with: str | None = None) -> str | None:
         if delimiter != read_with and chat_keys(names):
             return hint.format(names=", ".join(names[:MAX_NAMES]))
     return None
+
+
+# The name before a colon -> the role. "u" and "b" count with a number only, and "a" only where there is "q" as well.
+ROLES = {
+    **dict.fromkeys(("用户", "顾客", "客户", "问", "user", "human", "customer", "u", "q"), USER),
+    **dict.fromkeys(("机器人", "助手", "客服", "答", "ai", "assistant", "bot", "chatbot", "b", "a"), ASSISTANT),
+}
+SPEAKER = re.compile(r"[\s*]*(?P<name>[^\W\d_]{1,10})(?P<number>\d*)[\s*]*[:：][\s*]*")
+JSON = re.compile(r"\[\s*[{\]]|\{\s*[\"}]")
+
+
+def read_pasted(text: str) -> list[Any]:
+    """The messages of a pasted chat.
+
+    Without speakers the lines alternate, and the user begins. With ``用户：`` and ``机器人：``, or other names of
+    ``ROLES``, a line without a speaker continues the message above it. JSON is an object, a list, or a message a line.
+
+    Raises:
+        InputError: the text is empty, is JSON that holds no chat, names unknown speakers, or names a speaker in later
+            lines but not in the first.
+    """
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if not lines:
+        raise InputError("the chat is empty; it must be lines of text, the user's first, or JSON")
+    if JSON.match("\n".join(lines)):
+        return _from_json(lines)
+    matches = [SPEAKER.match(line) for line in lines]
+    names = Counter(_name(match) for match in matches if match)
+    roles = {name: role for name in names if (role := _role(name, names))}
+    if not roles:
+        unknown = [name for name, count in names.items() if count > 1]
+        if len(unknown) > 1 and sum(names.values()) == len(lines):
+            raise InputError(f"who are {', '.join(unknown[:4])}? 用户： and 机器人： are known before a message")
+        return [{"role": (USER, ASSISTANT)[index % 2], "content": line} for index, line in enumerate(lines)]
+    messages: list[dict[str, Any]] = []
+    for line, match in zip(lines, matches, strict=True):
+        if match and (role := roles.get(_name(match))):
+            messages.append({"role": role, "content": line[match.end() :]})
+        elif messages:
+            messages[-1]["content"] += f"\n{line}"
+        else:
+            raise InputError(
+                f"{line[:20]!r} does not say who speaks, but later lines do ({min(roles)}); say it in every line"
+            )
+    return messages
+
+
+def _name(match: re.Match[str]) -> str:
+    """The name of a speaker; names with a number end in 1."""
+    return match["name"].lower() + ("1" if match["number"] else "")
+
+
+def _role(name: str, names: Counter[str]) -> str | None:
+    """The role of a speaker; None if the name is unknown, or a lone letter that may be part of the text."""
+    is_lone = name in ("u", "b") or (name in ("q", "a") and not {"q", "a"} <= names.keys())
+    return None if is_lone else ROLES.get(name.removesuffix("1"))
+
+
+def _from_json(lines: list[str]) -> list[Any]:
+    try:
+        value = parse_json("\n".join(lines))
+    except InputError:
+        if len(lines) == 1 or not all(line[0] == "{" for line in lines):
+            raise
+        value = [parse_json(line) for line in lines]
+    messages, _ = chat_from_json(value)
+    if not isinstance(messages, list):
+        raise InputError(f"messages is {kind_of(messages)}; it must be a list")
+    return messages
+
+
+MAX_RAW = 2000  # characters of a rejected input that are kept
+# What pyarrow raises for a cell that Python has no value for: a year after 9999, an unknown time zone, a field that
+# occurs twice, text that is not in UTF-8.
+UNREADABLE = (ValueError, OverflowError, LookupError)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One input.
+
+    Attributes:
+        number: the number of its line or row, from 1.
+        end: how far the file is read with it, in the unit of ``Chats.total``.
+        messages: the chat; None if the input is rejected.
+        turns: the number of turns of the chat.
+        id: the id that the input gives the chat; None if it gives none.
+        error: why the input is rejected; None if it is not.
+        raw: the beginning of the text of a rejected input; else empty.
+    """
+
+    number: int
+    end: int
+    messages: Messages | None = None
+    turns: int = 0
+    id: str | float | None = None
+    error: str | None = None
+    raw: str = ""
+
+
+@dataclass(frozen=True)
+class Chats:
+    """An input of chats.
+
+    Attributes:
+        where: its name in messages.
+        format: a value of ``readers.FORMATS``.
+        arrivals: groups of entries. The entries of a group can be read without waiting. A file is one group.
+        total: its length in bytes or rows; None if it is unknown.
+        in_bytes: whether ``total`` counts bytes.
+    """
+
+    where: str
+    format: str
+    arrivals: Iterable[Iterable[Entry]]
+    total: int | None = None
+    in_bytes: bool = False
+
+    @property
+    def key(self) -> str:
+        """What the numbers of the entries count: ``line`` or ``row``."""
+        return "line" if self.format == "jsonl" else "row"
+
+
+def make_entry(number: int, end: int, read: Callable[[Any], NamedChat], source: Any) -> Entry:
+    """Reads one input.
+
+    Args:
+        number: see :class:`Entry`.
+        end: see :class:`Entry`.
+        read: gives the messages and the id of the source, or raises InputError.
+        source: the input, for instance a line.
+    """
+    try:
+        messages, name = read(source)
+        turns = len(read_turns(messages))
+        return Entry(number, end, messages, turns, _check_id(name))
+    except InputError as error:
+        return Entry(number, end, error=str(error), raw=_raw(source))
+    except RecursionError:
+        return Entry(number, end, error="nested too deeply", raw=_raw(source))
+
+
+def _check_id(name: Any) -> str | float | None:
+    if name is None or name == "":
+        return None
+    if isinstance(name, bytes | list | dict | tuple):
+        raise InputError(f"its id is {kind_of(name)}; it must be text or a number")
+    if isinstance(name, str | int) or (isinstance(name, float) and math.isfinite(name)):
+        return name
+    return str(name)  # JSON has no type for it, for instance for a date
+
+
+def _raw(source: Any) -> str:
+    if isinstance(source, bytes):
+        source = source.decode("utf-8", "replace").rstrip("\r\n")
+    elif not isinstance(source, str):
+        try:
+            source = json.dumps(source, ensure_ascii=False, default=_to_json)
+        except RecursionError:
+            source = ""
+    return source if len(source) <= MAX_RAW else f"{source[:MAX_RAW]}…"
+
+
+def _to_json(value: Any) -> Any:
+    """The value of a Parquet cell, as far as JSON can hold it."""
+    if not hasattr(value, "as_py"):
+        return str(value)
+    try:
+        return value.as_py()
+    except UNREADABLE:
+        return None

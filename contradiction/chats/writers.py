@@ -1,5 +1,7 @@
-"""Outputs of verdicts: a stream of JSON lines, or files that a killed run can be continued from."""
+"""Outputs of verdicts: a stream of JSON lines, or files that a killed run of the same request can continue."""
 
+import hashlib
+import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -8,13 +10,164 @@ from pathlib import Path
 from typing import Any, BinaryIO
 from weakref import finalize
 
-from contradiction.chats.chunks import JudgedChunk, Tally, Test, filter_verdicts, to_json_line
-from contradiction.chats.entries import Entry
-from contradiction.chats.line_files import REPLACED, LineFile, RejectedFile, rejected_path
-from contradiction.chats.request import RECORD, check_same_request
+from contradiction.chats.chunks import JudgedChunk, Record, Tally, Test, filter_verdicts, to_json_line
+from contradiction.chats.formats import Entry
 from contradiction.errors import InputError
-from contradiction.io.files import read_json, write_json
-from contradiction.io.locking import locked
+from contradiction.io.files import locked, read_json, write_json
+from contradiction.io.hub import fetch_file
+from contradiction.methods.loading import METHODS
+
+REPLACED = "existed already; the inputs rejected now replace it"
+
+
+class LineFile:
+    """A file of JSON objects, one a line, that grows by whole lines.
+
+    Args:
+        path: the file; the first line creates it.
+        key: the key of an object's number; numbers rise.
+    """
+
+    def __init__(self, path: Path, key: str) -> None:
+        self.path, self.key = path, key
+        self._file: BinaryIO | None = None
+
+    def add(self, records: Iterable[Mapping[str, Any]]) -> None:
+        """Appends objects and flushes them."""
+        if lines := b"".join(map(to_json_line, records)):
+            self._file = self._file or self.path.open("ab")
+            self._file.write(lines)
+            self._file.flush()
+
+    @property
+    def begun(self) -> bool:
+        """Whether anything was added."""
+        return self._file is not None
+
+    def read(self) -> Iterator[tuple[Record, int]]:
+        """The objects of the whole lines, and where each line ends in bytes.
+
+        Raises:
+            InputError: a line is no such object.
+        """
+        if not self.path.exists():
+            return
+        end = 0
+        with self.path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                if not line.endswith(b"\n"):
+                    return
+                end += len(line)
+                try:
+                    record = json.loads(line)
+                    int(record[self.key])
+                except (ValueError, KeyError, TypeError):
+                    raise InputError(f"{self.path}:{number}: not a line that `cdconv detect --out` wrote") from None
+                yield record, end
+
+    def truncate_after(self, number: int) -> Iterator[Record]:
+        """Gives the objects up to a number, then removes the objects after them from the file."""
+        kept = 0
+        for record, end in self.read():
+            if record[self.key] > number:
+                break
+            kept = end
+            yield record
+        if self.path.exists():
+            with self.path.open("r+b") as file:
+                file.truncate(kept)
+
+
+class RejectedFile:
+    """The inputs of a file that were rejected, in ``FILE.rejected.jsonl`` beside it.
+
+    A file of an earlier run is replaced, but only if something is rejected. If the file cannot be written, the run goes
+    on without it.
+
+    Args:
+        source: the input file.
+        key: ``line`` or ``row``, what the numbers of the input count.
+        on_note: called with a message for the user.
+
+    Attributes:
+        path: the file; None if it cannot be written.
+    """
+
+    def __init__(self, source: Path, key: str, on_note: Callable[[str], Any]) -> None:
+        self._file, self._on_note = LineFile(rejected_path(source), key), on_note
+        self.path: Path | None = self._file.path
+
+    def add(self, records: Iterable[Mapping[str, Any]]) -> None:
+        """Appends rejected inputs."""
+        records = list(records)
+        if not records or self.path is None:
+            return
+        try:
+            if not self._file.begun and self.path.exists():
+                self.path.unlink()
+                self._on_note(f"{self.path}: {REPLACED}")
+            self._file.add(records)
+        except OSError as error:  # for instance in a folder in which only others may write
+            self._on_note(f"{self.path}: {error.strerror}; rejected inputs are only shown here")
+            self.path = None
+
+
+def rejected_path(path: Path) -> Path:
+    """The file of the inputs that were rejected, beside an input or beside an output."""
+    return path.with_name(f"{path.name}.rejected.jsonl")
+
+
+# The files of a model folder that bear on its verdicts; the card and the record of the training do not.
+MODEL_FILES = (".bin", ".json", ".model", ".onnx", ".safetensors", ".txt")
+RECORD = "run.json"
+
+
+def request(model: str, file: Path | None, **options: Any) -> dict[str, Any]:
+    """What a run is asked for. The model and the input are named by their content, wherever they are.
+
+    Args:
+        model: a folder or Hub id.
+        file: the input file; None if the input is no file.
+        options: everything else that bears on the verdicts.
+    """
+    return {"model": _model_digest(model), "input": _digest([file]) if file else None, **options}
+
+
+def check_same_request(path: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Raises InputError if the verdicts in ``path`` were made with another request."""
+    for name in now:
+        if before.get(name) == now[name]:
+            continue
+        what = (
+            f"another {name}"
+            if name in ("model", "input")
+            else f"{name} {_show(before.get(name))}, not {_show(now[name])}"
+        )
+        raise InputError(
+            f"{path}: was made with {what}; --resume continues only the same run, another name starts a new one"
+        )
+
+
+def _show(value: object) -> str:
+    return "unset" if value is None else json.dumps(value, ensure_ascii=False)
+
+
+def _model_digest(model: str) -> str:
+    folder = Path(model)
+    if not folder.is_dir():
+        # All files of a model that is loaded are in one folder of the cache.
+        cached = next(filter(None, (fetch_file(model, method.MARKER) for method in METHODS)), None)
+        folder = cached.parent if cached else folder
+    files = (file for file in folder.rglob("*") if file.suffix in MODEL_FILES and file.name != RECORD)
+    return _digest(sorted(files))
+
+
+def _digest(files: Iterable[Path]) -> str:
+    digest = hashlib.sha256()
+    for path in files:
+        with path.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()
 
 
 class ShownOutput(ABC):
@@ -71,7 +224,7 @@ class ResumableOutput:
     Args:
         path: FILE.
         key: ``line`` or ``row``, what the numbers of the input count.
-        request: see ``contradiction.chats.request.request``.
+        request: see ``contradiction.chats.writers.request``.
         resume: continues an unfinished run. Of a finished run the last chunk is judged again, with the same result.
         on_note: called with a message for the user.
 

@@ -10,7 +10,7 @@ from contradiction.commands.common import DATA, say, show
 from contradiction.errors import InputError
 
 if TYPE_CHECKING:
-    from contradiction.data.sources import Source
+    from contradiction.data.build import Source
 
 app = typer.Typer(help="Builds the data repo and shows what is in it.", no_args_is_help=True)
 
@@ -27,15 +27,15 @@ def find(source: str | None, fall_back: bool = False) -> "Source":
         source: the value of the option.
         fall_back: use the embedded sample where the released file is not available.
     """
-    from contradiction.data import sources
+    from contradiction.data import build
 
     try:
-        raw = sources.find(source)
+        raw = build.find(source)
     except InputError as error:
         if not fall_back or os.environ.get("CDCONV_FILE"):  # the user has named a file
             raise
         typer.echo(f"cdconv: {error}", err=True)
-        raw = sources.find("sample")
+        raw = build.find("sample")
     if raw.kind == "sample":
         typer.secho(
             "NOTE: this is the embedded sample, written for this project, and not CDConv; its scores only show how the "

@@ -19,7 +19,7 @@ from contradiction.verdict import is_unchecked
 
 if TYPE_CHECKING:
     from contradiction.chats.chunks import OnBatch, Tally
-    from contradiction.chats.entries import Chats, Entry
+    from contradiction.chats.formats import Chats, Entry
     from contradiction.settings import Settings
     from contradiction.verdict import Verdict
 
@@ -119,8 +119,7 @@ def detect(
 
         check_not_the_input(out, os.fstat(0) if file == "-" else Path(file).stat())
     from contradiction.chats.chunks import judge_chats
-    from contradiction.chats.line_files import RejectedFile
-    from contradiction.chats.writers import ResumableOutput, StreamOutput
+    from contradiction.chats.writers import RejectedFile, ResumableOutput, StreamOutput
     from contradiction.commands.verdict_table import TableOutput
     from contradiction.detector import ContradictionDetector
 
@@ -199,7 +198,7 @@ def _request(
 ) -> dict[str, Any]:
     from dataclasses import asdict
 
-    from contradiction.chats.request import request
+    from contradiction.chats.writers import request
 
     if resume and path is None:
         raise InputError(

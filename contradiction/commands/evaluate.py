@@ -94,7 +94,7 @@ def _labels(
     detector: "ContradictionDetector", data: str, config: str | None, split: str, json: Path | None, saved: Path | None
 ) -> None:
     from contradiction.data.splits import load_split
-    from contradiction.evaluation import context_pairs, results, thresholds
+    from contradiction.evaluation import contrast, results, thresholds
     from contradiction.evaluation.evaluate import trained_config
     from contradiction.labels import CONTRADICTIONS, task_of
     from contradiction.reports.tables import class_table, score_table
@@ -113,7 +113,7 @@ def _labels(
     rows = [result, *results.baselines(config, split, data=result["data"])]
     show(class_table(result), score_table(rows, "With 95 % bootstrap intervals"))
     if task_of(config) in CONTRADICTIONS and "b2" in detector.columns:
-        if ranking := context_pairs.table(rows, load_split(data, config, split)):
+        if ranking := contrast.table(rows, load_split(data, config, split)):
             show(ranking)
     if saved:
         show(thresholds.table(result, detector.classifier.rule))

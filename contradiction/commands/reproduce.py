@@ -64,7 +64,7 @@ def reproduce(
     The same command continues a killed run. A failed cell is reported on stderr, and the others go on; the exit code is
     then 1. Several processes can share one --out: each takes cells that no other process works on.
     """
-    from contradiction.io.locking import locked
+    from contradiction.io.files import locked
     from contradiction.reproduction import grid
     from contradiction.reproduction.cells import cells_of, values_of
     from contradiction.reproduction.cells import shard as shard_of
@@ -120,7 +120,7 @@ def _run(
     save_steps: int | None,
 ) -> int:
     """Runs the unfinished cells that no other process works on; returns the number of failed cells."""
-    from contradiction.io.locking import LockedError
+    from contradiction.io.files import LockedError
     from contradiction.reproduction import grid
     from contradiction.training.recipe import is_recorded_folder
 

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from contradiction.chats.chunks import JudgedChunk, Test
-from contradiction.chats.line_files import RejectedFile
-from contradiction.chats.writers import ShownOutput
+from contradiction.chats.writers import RejectedFile, ShownOutput
 from contradiction.conversation import read_message
 from contradiction.labels import NON_CONTRADICTION
 

@@ -1,28 +1,88 @@
-"""Builds the data repo: Parquet for every config and split, and a card made from the data."""
+"""Finds the raw file and builds the data repo: Parquet for every config and split, and a card made from the data."""
 
 import json
+import os
 import re
 import tempfile
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import cdconv
 from contradiction.data import checklists, crossed_checks, statistics
 from contradiction.data.corpora import crossed
-from contradiction.data.sources import Source
 from contradiction.data.splits import write_split
 from contradiction.errors import InputError
 from contradiction.io.files import check_folder, new_folder
 from contradiction.io.quiet import no_data_bars
-from contradiction.io.tables import Table
-from contradiction.io.templates import render
+from contradiction.io.tables import Table, render
 from contradiction.labels import CHECKLISTS, CROSSED, LABELS
+from contradiction.paths import SAMPLE
 
 if TYPE_CHECKING:
     from datasets import Dataset, DatasetInfo
     from datasets.info import DatasetInfosDict
     from huggingface_hub import DatasetCard
+
+
+@dataclass(frozen=True)
+class Source:
+    """A verified raw file.
+
+    Attributes:
+        path: the file.
+        kind: ``release`` (byte for byte the published file), ``sample`` (the embedded one) or ``custom``.
+    """
+
+    path: Path
+    kind: str
+
+
+def find(source: str | None = None) -> Source:
+    """Finds and verifies the raw file.
+
+    Args:
+        source: a file, or ``sample``. By default it is ``$CDCONV_FILE`` or else the pinned URL, and the file must then
+            be the release, byte for byte.
+
+    Raises:
+        InputError: there is no such file, or the release cannot be fetched.
+        cdconv.InvalidSourceError: a row is not valid.
+        cdconv.NonMatchingChecksumError: the file must be the release and is not.
+    """
+    if source == "sample":
+        return Source(SAMPLE, "sample")
+    named = source or os.environ.get("CDCONV_FILE")
+    if named and not Path(named).is_file():
+        origin = "" if source else " (from $CDCONV_FILE)"
+        raise InputError(f"{named}{origin}: no such file; a source is a raw file of CDConv, or the word sample")
+    path = Path(named) if named else _download()
+    try:
+        # Rows first, because their errors are more precise than a wrong checksum.
+        cdconv.read_rows(path)
+        if source is None:
+            cdconv.verify_checksum(path)
+    except (cdconv.InvalidSourceError, cdconv.NonMatchingChecksumError):
+        if not named:
+            path.unlink()  # otherwise the bad download would stay in the cache
+        raise
+    return Source(path, "release" if cdconv.sha256(path) == cdconv.SHA256 else "custom")
+
+
+def _download() -> Path:
+    from aiohttp import ClientError
+    from datasets import DownloadManager
+
+    try:
+        with no_data_bars():
+            return Path(DownloadManager(dataset_name="cdconv").download(cdconv.URL))
+    except (OSError, ValueError, RuntimeError, ClientError) as error:
+        raise InputError(
+            f"the raw file can neither be found ($CDCONV_FILE is not set) nor fetched from {cdconv.URL} "
+            f"({type(error).__name__}); --source names a file, --source sample takes the embedded sample"
+        ) from error
+
 
 MARKER = ".cdconv"  # in a folder that a build wrote; another build replaces no other folder
 _DIGEST = re.compile(r"-[0-9a-f]{16}\.parquet$")

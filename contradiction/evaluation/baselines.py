@@ -17,7 +17,7 @@ from contradiction.inference.embedding import Embedder
 from contradiction.inputs.views import CONVERSATION, VIEWS
 from contradiction.labels import CONFIGS, LABELS, NLI, task_of
 from contradiction.methods import calibration
-from contradiction.methods.kernel_regression import KernelRegression
+from contradiction.methods.kernel import KernelRegression
 from contradiction.methods.loading import name_with_digest
 from contradiction.methods.ngrams import linear_model
 from contradiction.training import leakage
@@ -79,7 +79,7 @@ def kernel_ridge(
     """Fits and scores kernel ridge regression on all four utterances.
 
     Its decision rule is chosen on validation, like that of a trained detector. Deterministic; see
-    :mod:`contradiction.methods.kernel_regression`.
+    :mod:`contradiction.methods.kernel`.
 
     Args:
         data: the data repo.

@@ -12,8 +12,7 @@ from contradiction import paths
 from contradiction.errors import InputError
 from contradiction.evaluation import results_store
 from contradiction.evaluation.figures import measure
-from contradiction.io.files import read_json, write_json
-from contradiction.io.locking import locked
+from contradiction.io.files import locked, read_json, write_json
 from contradiction.training import leakage, record
 
 FOLDER = paths.RESULTS

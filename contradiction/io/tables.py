@@ -1,8 +1,10 @@
-"""A table of text cells, shown in a terminal or written as Markdown."""
+"""A table of text cells for a terminal or Markdown, and the templates of the pages around it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from contradiction.paths import TEMPLATES
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -55,3 +57,17 @@ def interval(bounds: Sequence[float]) -> str:
     """Two fractions as percentages: [0.76, 0.80] -> 76.0–80.0."""
     low, high = bounds
     return f"{percent(low)}–{percent(high)}"
+
+
+def render(template: str, **values: Any) -> str:
+    """Fills a template of ``templates/``. A missing value is an error."""
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        undefined=jinja2.StrictUndefined,
+        autoescape=jinja2.select_autoescape(),  # in .html only; utterances may hold markup
+    )
+    return environment.get_template(template).render(**values)

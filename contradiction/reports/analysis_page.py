@@ -13,8 +13,7 @@ from contradiction.evaluation.evaluated_rows import Records
 from contradiction.evaluation.figures import RESAMPLES
 from contradiction.evaluation.thresholds import BINS, FEW
 from contradiction.io.files import check_folder, new_folder, write_json, write_text
-from contradiction.io.tables import Table, interval, percent, signed
-from contradiction.io.templates import render
+from contradiction.io.tables import Table, interval, percent, render, signed
 from contradiction.rates import IN_USE
 from contradiction.reports.analysis import Analysis
 from contradiction.reports.analysis_plots import PALETTES, plots, png

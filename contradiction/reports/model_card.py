@@ -14,8 +14,7 @@ from contradiction.evaluation.thresholds import rule_of, why_not
 from contradiction.evaluation.thresholds import table as settings_table
 from contradiction.inputs.views import CONVERSATION, VIEWS
 from contradiction.io.files import read_json
-from contradiction.io.tables import Table, percent
-from contradiction.io.templates import render
+from contradiction.io.tables import Table, percent, render
 from contradiction.labels import LABELS, STAGES, task_of
 from contradiction.methods.decision import Rule
 from contradiction.methods.loading import load_rule, method_of

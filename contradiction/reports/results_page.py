@@ -9,7 +9,7 @@ from contradiction import paths
 from contradiction.evaluation import results
 from contradiction.evaluation.figures import RESAMPLES
 from contradiction.evaluation.paired_tests import MethodRuns, merged_run_of, run_of, single_run
-from contradiction.io.templates import render
+from contradiction.io.tables import render
 from contradiction.reports.comparisons import REFERENCE, ablation, comparison_tables
 from contradiction.reports.interval_plot import MEANINGS, PAPER, Panel, draw_legend, draw_panel, save_png
 from contradiction.reports.tables import (

@@ -12,7 +12,7 @@ import numpy as np
 from contradiction.errors import InputError
 from contradiction.evaluation import results
 from contradiction.inputs.views import HIERARCHICAL
-from contradiction.io.locking import locked
+from contradiction.io.files import locked
 from contradiction.reproduction.cells import Cell
 from contradiction.training import record
 from contradiction.training.recipe import Recipe

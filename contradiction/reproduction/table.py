@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from contradiction.evaluation.figures import RESAMPLES
 from contradiction.evaluation.paired_tests import MethodRuns
 from contradiction.io.files import write_text
-from contradiction.io.tables import Table, interval, percent, signed, signed_interval
-from contradiction.io.templates import render
+from contradiction.io.tables import Table, interval, percent, render, signed, signed_interval
 from contradiction.labels import LABELS, task_of
 from contradiction.reports.interval_plot import COLOURS, MEANINGS, Panel, draw_legend, draw_panel, save_png
 from contradiction.reproduction.cells import CURVE, METHODS, TABLES, VARIED, Cell
@@ -189,8 +188,8 @@ def method_plot(panels: Sequence[Panel], title: str, path: str | Path) -> None:
     heights = [len(panel.methods) + len(panel.baselines) for panel in panels] or [1]
     figure = Figure(figsize=(9, 1.5 + 0.36 * sum(heights) + 0.75 * len(heights)), dpi=110, layout="constrained")
     axes = figure.subplots(len(heights), 1, squeeze=False, height_ratios=[height + 1 for height in heights])[:, 0]
-    for each, panel in zip(axes, panels, strict=False):
-        draw_panel(each, panel)
+    for ax, panel in zip(axes, panels, strict=False):
+        draw_panel(ax, panel)
     if not panels:
         axes[0].text(0.5, 0.5, "no cell is finished yet", ha="center", va="center")
         axes[0].set_axis_off()

@@ -9,23 +9,127 @@ from fastapi import APIRouter, FastAPI, Request
 from fastapi.exception_handlers import http_exception_handler
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
 from contradiction import __version__
 from contradiction.errors import InputError
-from contradiction.serving import bodies
-from contradiction.serving.guard import Guard
-from contradiction.serving.joining import Busy, Cancelled, Late
-from contradiction.serving.metrics import Metrics
-from contradiction.serving.service import Service
+from contradiction.serving.middleware import Guard, Metrics
+from contradiction.serving.service import Busy, Cancelled, Late, Service
+
+CHAT = [
+    {"role": role, "content": text}
+    for role, text in zip(
+        ("user", "assistant") * 2, ("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀"), strict=True
+    )
+]
+
+
+class Options(BaseModel):
+    """What may stand in every request; see ``contradiction.settings.Settings``."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    threshold: float | str | None = Field(
+        None, description="A contradiction is called from this probability on; or `precision>=0.8`."
+    )
+    prior: float | None = Field(None, description="The share of contradictions among your replies, such as 0.1.")
+    categories: list[str] | None = Field(None, description="Call only these kinds of contradiction.")
+    max_turns: int | None = Field(None, description="The most earlier turns that a reply is compared with.")
+
+
+class ChatRequest(Options):
+    """A chat."""
+
+    messages: list[dict[str, Any]] = Field(description="Messages with `role` and `content`.", examples=[CHAT])
+
+
+class RerankRequest(ChatRequest):
+    """A chat, and the replies that a bot could give."""
+
+    messages: list[dict[str, Any]] = Field(description="The chat so far, up to the user.", examples=[CHAT[:3]])
+    candidates: list[str] = Field(examples=[["我没养过猫呀", "它叫橘子"]])
+
+
+class CheckRequest(Options):
+    """A reply, and facts about the bot."""
+
+    facts: list[str] = Field(description="Sentences in the bot's own words.", examples=[["我没有养宠物"]])
+    reply: str = Field(examples=["我家的猫叫橘子"])
+    question: str = Field("", description="What the user said before the reply.")
+
+
+class Clash(BaseModel):
+    """An earlier reply that the judged one contradicts."""
+
+    messages: list[int]
+    score: float
+
+
+class Verdict(BaseModel):
+    """The verdict on a reply, with the fields of ``cdconv detect``."""
+
+    label: str | None
+    contradiction: bool | None
+    kind: str | None
+    certainty: str | None
+    score: float | None
+    scores: dict[str, float]
+    probability: float | None
+    evidence: list[int]
+    checked: bool
+    reason: str | None
+    reply: list[int]
+    further: list[Clash]
+
+
+class Verdicts(BaseModel):
+    """A verdict on each reply of a chat."""
+
+    verdicts: list[Verdict]
+
+
+class Candidate(BaseModel):
+    """A candidate with its verdict."""
+
+    index: int
+    reply: str
+    verdict: Verdict
+
+
+class Ranking(BaseModel):
+    """The candidates, the least likely contradiction first."""
+
+    ranked: list[Candidate]
+
+
+class Span(BaseModel):
+    """A clause of a message."""
+
+    message: int
+    start: int
+    end: int
+
+
+class Clauses(BaseModel):
+    """The two clauses that clash; empty where there are none."""
+
+    clauses: list[Span]
+
+
+class Refusal(BaseModel):
+    """Why there is no answer."""
+
+    error: str
+
 
 T = TypeVar("T")
 POSTS = tuple(f"/v1/{name}" for name in ("judge", "scan", "rerank", "check", "clauses"))
 PATHS = (*POSTS, "/healthz", "/metrics")
 WATCH = 0.25  # seconds between looks whether the caller is still there
 REFUSALS: dict[int | str, dict[str, Any]] = {
-    status: {"model": bodies.Refusal, "description": said}
+    status: {"model": Refusal, "description": said}
     for status, said in (
         (413, "The request is too large."),
         (422, "The input is not usable."),
@@ -59,24 +163,24 @@ def router(service: Service, metrics: Metrics) -> APIRouter:
     """The routes of the service."""
     routes = APIRouter(responses=REFUSALS)
 
-    @routes.post("/v1/judge", response_model=bodies.Verdict, summary="Judge the last reply of a chat")
-    async def judge(request: Request, body: bodies.ChatRequest) -> Any:
+    @routes.post("/v1/judge", response_model=Verdict, summary="Judge the last reply of a chat")
+    async def judge(request: Request, body: ChatRequest) -> Any:
         return await _answer(service, request, lambda: service.judge(**_given(body)))
 
-    @routes.post("/v1/scan", response_model=bodies.Verdicts, summary="Judge every reply of a chat")
-    async def scan(request: Request, body: bodies.ChatRequest) -> Any:
+    @routes.post("/v1/scan", response_model=Verdicts, summary="Judge every reply of a chat")
+    async def scan(request: Request, body: ChatRequest) -> Any:
         return {"verdicts": await _answer(service, request, lambda: service.scan(**_given(body)))}
 
-    @routes.post("/v1/rerank", response_model=bodies.Ranking, summary="Order candidate replies")
-    async def rerank(request: Request, body: bodies.RerankRequest) -> Any:
+    @routes.post("/v1/rerank", response_model=Ranking, summary="Order candidate replies")
+    async def rerank(request: Request, body: RerankRequest) -> Any:
         return {"ranked": await _answer(service, request, lambda: service.rerank(**_given(body)))}
 
-    @routes.post("/v1/check", response_model=bodies.Verdict, summary="Judge a reply against facts about the bot")
-    async def check(request: Request, body: bodies.CheckRequest) -> Any:
+    @routes.post("/v1/check", response_model=Verdict, summary="Judge a reply against facts about the bot")
+    async def check(request: Request, body: CheckRequest) -> Any:
         return await _answer(service, request, lambda: service.check(**_given(body)))
 
-    @routes.post("/v1/clauses", response_model=bodies.Clauses, summary="Find the two clauses that clash")
-    async def clauses(request: Request, body: bodies.ChatRequest) -> Any:
+    @routes.post("/v1/clauses", response_model=Clauses, summary="Find the two clauses that clash")
+    async def clauses(request: Request, body: ChatRequest) -> Any:
         return {"clauses": await _answer(service, request, lambda: service.clauses(**_given(body)))}
 
     @routes.get("/healthz", summary="Whether the service answers")
@@ -99,7 +203,7 @@ def router(service: Service, metrics: Metrics) -> APIRouter:
     return routes
 
 
-def _given(body: bodies.Options) -> dict[str, Any]:
+def _given(body: Options) -> dict[str, Any]:
     return body.model_dump(exclude_none=True)
 
 

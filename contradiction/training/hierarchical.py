@@ -4,7 +4,7 @@ from pathlib import Path
 
 from contradiction.data.splits import load_split, of_bot
 from contradiction.io import files
-from contradiction.io.locking import locked
+from contradiction.io.files import locked
 from contradiction.labels import STAGES
 from contradiction.methods.hierarchical import HierarchicalClassifier
 from contradiction.training import loop as training

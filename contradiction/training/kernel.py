@@ -6,10 +6,8 @@ from pathlib import Path
 from contradiction.data.splits import of_bot
 from contradiction.inference.embedding import Embedder
 from contradiction.inputs.views import VIEWS
-from contradiction.io.files import new_folder
-from contradiction.io.locking import locked
-from contradiction.methods.kernel import KernelClassifier
-from contradiction.methods.kernel_regression import KernelRegression
+from contradiction.io.files import locked, new_folder
+from contradiction.methods.kernel import KernelClassifier, KernelRegression
 from contradiction.training import leakage, record, run_folder
 from contradiction.training.accelerators import check_precision, processes
 from contradiction.training.augmentation import training_rows

@@ -22,7 +22,7 @@ from contradiction.data.splits import of_bot
 from contradiction.errors import InputError
 from contradiction.inputs.views import VIEWS
 from contradiction.io import files
-from contradiction.io.locking import locked
+from contradiction.io.files import locked
 from contradiction.io.quiet import no_model_bars
 from contradiction.labels import task_of
 from contradiction.training import leakage, record, run_folder, tracking

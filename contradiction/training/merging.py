@@ -52,8 +52,8 @@ def soup(models: Sequence[str | Path], out: str | Path, *, data: str | Path) -> 
 
     folders, out = [Path(model) for model in models], Path(out)
     runs = _soup_runs(folders)
-    for each in folders:
-        manifest.check(each)
+    for folder in folders:
+        manifest.check(folder)
     with merged(folders, runs, data, out) as folder:
         save_file(_mean_weights(folders), folder / WEIGHTS, metadata={"format": "pt"})
         config = read_json(folders[0] / "config.json") | {"dtype": "float32"}  # an exported model has float16

@@ -82,7 +82,7 @@ class ModelOptions(Options):
     Attributes:
         method: ``checkpoint`` fine-tunes one encoder. ``hierarchical`` fine-tunes one for each category, on the view
             of that name. ``kernel`` fits kernel ridge regression to n-grams and to embeddings of the encoder, without
-            fine-tuning, see ``contradiction.methods.kernel_regression``; most other options do not apply to it.
+            fine-tuning, see ``contradiction.methods.kernel``; most other options do not apply to it.
         backbone: Hub id or folder of a pre-trained encoder.
         base_model: Hub id of the model of which a backbone in a folder is a copy or a pruned form, for the model card.
             A record in the folder comes first, see ``contradiction.training.record``. The option does not make two
@@ -215,7 +215,7 @@ class AugmentationOptions(Options):
         nli_pairs_per_row: the number of pairs for each training row.
         context_negatives: the number of copies of each row labelled history, with the first turn of another row and the
             label non-contradiction, see ``contradiction.training.augmentation``.
-        crossed: read the training split of the crossed chats too, see ``contradiction.training.crossed_rows``.
+        crossed: read the training split of the crossed chats too, see ``contradiction.training.augmentation``.
     """
 
     nli: str | None = None

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from contradiction.data.sources import SAMPLE
-from contradiction.paths import CHECKOUT
+from contradiction.paths import CHECKOUT, SAMPLE
 
 ROOT = CHECKOUT
 CDCONV = Path(sys.executable).with_name("cdconv")

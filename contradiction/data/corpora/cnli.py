@@ -4,8 +4,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from contradiction.data.corpora.corpus import PAIRS, Config, Corpus, Note, Row
-from contradiction.data.corpora.text_files import read_lines
+from contradiction.data.corpora.corpus import PAIRS, Config, Corpus, Note, Row, read_lines
 from contradiction.labels import LABELS
 
 _LABEL = "|".join(LABELS["nli"])

@@ -10,9 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from contradiction.data.corpora.corpus import CHATS, PAIRS, Config, Corpus, Note, Row
-from contradiction.data.corpora.speakers import messages_of
-from contradiction.data.corpora.text_files import read_objects
+from contradiction.data.corpora.corpus import CHATS, PAIRS, Config, Corpus, Note, Row, messages_of, read_objects
 from contradiction.errors import InputError
 from contradiction.labels import CONTRADICTION, LABELS, NON_CONTRADICTION
 

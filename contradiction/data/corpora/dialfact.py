@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from contradiction.conversation import ASSISTANT, USER
-from contradiction.data.corpora.corpus import CHATS, Config, Corpus, Note, Row
-from contradiction.data.corpora.text_files import read_objects
+from contradiction.data.corpora.corpus import CHATS, Config, Corpus, Note, Row, read_objects
 from contradiction.errors import InputError
 
 NAMES = {"SUPPORTS": "supports", "REFUTES": "refutes", "NOT ENOUGH INFO": "not enough information"}

@@ -4,9 +4,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from contradiction.data.corpora.corpus import CHATS, Config, Corpus, Note, Row
-from contradiction.data.corpora.speakers import messages_of
-from contradiction.data.corpora.text_files import read_objects
+from contradiction.data.corpora.corpus import CHATS, Config, Corpus, Note, Row, messages_of, read_objects
 from contradiction.errors import InputError
 
 WRONG, RIGHT = "wrong", "right"

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from contradiction.conversation import is_chinese
 from contradiction.data.corpora import cnli, decode, registry
-from contradiction.data.corpora.corpus import PAIRS, Note, Row, local_splits, read_split
+from contradiction.data.corpora.corpus import PAIRS, Note, Row, local_splits, read_split, read_text
 from contradiction.data.corpora.pairs import LABELS_EXCHANGED, LANGUAGE, NO_CONSENSUS, is_exchanged, pair_of, read_table
-from contradiction.data.corpora.text_files import read_text
 from contradiction.data.splits import write_split
 from contradiction.errors import InputError, first_line
 from contradiction.io.files import new_folder

@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from contradiction.data.corpora.corpus import Note, Row
-from contradiction.data.corpora.text_files import read_json_rows, read_tsv
+from contradiction.data.corpora.corpus import Note, Row, read_json_rows, read_tsv
 from contradiction.errors import InputError, kind_of
 from contradiction.labels import LABELS
 

@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from contradiction.data.corpora.corpus import PAIRS, Config, Corpus, Note, Row
+from contradiction.data.corpora.corpus import PAIRS, Config, Corpus, Note, Row, read_json_rows
 from contradiction.data.corpora.pairs import pair_of
-from contradiction.data.corpora.text_files import read_json_rows
 from contradiction.labels import LABELS
 
 CATEGORY = ("category", "phenomenon")

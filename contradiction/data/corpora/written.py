@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from contradiction.data.corpora.corpus import CHATS, Config, Corpus, Note, Row
-from contradiction.data.corpora.text_files import read_objects
+from contradiction.data.corpora.corpus import CHATS, Config, Corpus, Note, Row, read_objects
 from contradiction.errors import InputError
 from contradiction.labels import CATEGORIES, LABELS, NON_CONTRADICTION
 

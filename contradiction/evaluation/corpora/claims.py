@@ -10,8 +10,8 @@ import numpy as np
 from contradiction.data.corpora.corpus import Row
 from contradiction.data.corpora.dialfact import NAMES
 from contradiction.evaluation.corpora import artefacts
-from contradiction.evaluation.corpora.pair_scorers import pair_row
 from contradiction.evaluation.corpora.report import Report, Request
+from contradiction.evaluation.corpora.structured import pair_row
 from contradiction.io.tables import Table, interval, percent
 from contradiction.rates import wilson
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from contradiction.data.corpora.corpus import Row
 from contradiction.evaluation.corpora import artefacts
-from contradiction.evaluation.corpora.pair_scorers import NgramPairs, PairRow, pair_row
 from contradiction.evaluation.corpora.report import Report, Request
+from contradiction.evaluation.corpora.structured import NgramPairs, PairRow, pair_row
 from contradiction.io.tables import Table, interval, percent
 from contradiction.labels import LABELS, is_contradiction
 from contradiction.rates import wilson

@@ -13,8 +13,8 @@ from contradiction.data.corpora.mutual import RIGHT
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation.corpora import structured
-from contradiction.evaluation.corpora.pair_scorers import model_scorer
 from contradiction.evaluation.corpora.report import Report, Request
+from contradiction.evaluation.corpora.structured import model_scorer
 from contradiction.io.tables import Table, percent
 from contradiction.rates import wilson
 
