@@ -2,19 +2,23 @@
 
     .venv/bin/python bench/detect.py models/e5-small-cdconv-soup --rows 256 --rounds 5
 
-Every way judges the same conversations, in turn within each round, so that a machine that slows down slows all of them.
-What counts is the ratio to the first; the medians over the rounds are printed.
+Files that `cdconv export --backend onnx` and `--backend onnx-int8` wrote beside the weights are measured too. Every way
+judges the same conversations, in turn within each round, so that a machine that slows down slows all of them. What
+counts is the ratio to the first; the medians over the rounds are printed.
 """
 
 import argparse
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 
 from transformers import pipeline
 
 import cdconv
 from contradiction import ContradictionDetector
+from contradiction.inference.onnx_backend import OnnxBackend, QuantizedOnnxBackend
 from contradiction.paths import SAMPLE
 
 
@@ -29,7 +33,9 @@ def main() -> None:
     detector = ContradictionDetector.from_pretrained(options.model, device="cpu")
     half = ContradictionDetector.from_pretrained(options.model, device="cpu", precision="bf16")
     checkpoint = detector.classifier
-    classify = pipeline("text-classification", model=checkpoint.model, tokenizer=checkpoint.tokenizer, device="cpu")
+    classify = pipeline(
+        "text-classification", model=checkpoint.backend.model, tokenizer=checkpoint.backend.tokenizer, device="cpu"
+    )
     sample = cdconv.read_rows(SAMPLE)
     rows = sample[: options.rows]  # each once: what stands more than once is read once
     chats = [
@@ -39,7 +45,7 @@ def main() -> None:
         ]
         for row in rows
     ]
-    inputs = [checkpoint.model_input(row) for row in rows]
+    inputs = [detector.classifier.model_input(row) for row in rows]
     ways: dict[str, Callable[[], object]] = {
         "pipeline, one by one": lambda: [classify(text, truncation=True) for text in inputs],
         "pipeline, batch_size=32": lambda: classify(inputs, batch_size=32, truncation=True),
@@ -47,6 +53,10 @@ def main() -> None:
         "detector.batch": lambda: detector.batch(chats),
         "detector.batch, bf16": lambda: half.batch(chats),
     }
+    for kind in (OnnxBackend, QuantizedOnnxBackend):
+        if (Path(options.model) / kind.FILE).is_file():
+            other = ContradictionDetector.from_pretrained(options.model, backend=kind.NAME)
+            ways[f"detector.batch, {kind.NAME}"] = partial(other.batch, chats)
     for way in ways.values():
         way()
     seconds: dict[str, list[float]] = {name: [] for name in ways}
@@ -59,7 +69,7 @@ def main() -> None:
     print(f"{len(rows)} conversations, {options.rounds} rounds, {options.model}")
     for name, times in seconds.items():
         ratio = statistics.median(a / b for a, b in zip(first, times, strict=True))
-        print(f"{name:26} {len(rows) / statistics.median(times):8.0f} conversations/s   {ratio:5.2f} x")
+        print(f"{name:27} {len(rows) / statistics.median(times):8.0f} conversations/s   {ratio:5.2f} x")
 
 
 if __name__ == "__main__":

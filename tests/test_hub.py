@@ -26,6 +26,7 @@ from contradiction.methods.decision import Rule
 from contradiction.methods.loading import load_rule, save_rule, write_manifests
 from contradiction.reports.model_card import model_card
 from contradiction.training import record
+from contradiction.training.onnx_export import export_onnx
 
 REPOS = {
     ("dataset", "user/cdconv"): "datasets/user/cdconv",
@@ -311,6 +312,26 @@ def test_a_revision_loads_what_stood_there_and_a_changed_file_is_named(hub, mode
     assert "config.json: has changed since SHA256SUMS" in python(hub, tmp_path, loaded(f"user/tiny@{changed.sha}"))
     assert python(hub, tmp_path, loaded(f"user/tiny@{first.sha}"), HF_HUB_OFFLINE="1") == rule
     assert "user/tiny: has no revision 'v9'" in python(hub, tmp_path, loaded("user/tiny@v9"))
+
+
+def test_an_exported_file_is_pushed_with_the_model_and_runs_from_the_hub(hub, model, sample_rows, tmp_path):
+    folder = shutil.copytree(model, tmp_path / "exported")
+    export_onnx(folder, "onnx", sample_rows[:8])
+    push(hub, tmp_path, "model", folder, repo="user/fast")
+    scores = """
+import json
+from contradiction import ContradictionDetector
+detector = ContradictionDetector.from_pretrained(MODEL, backend=WAY)
+texts = "你好 我养猫 猫呢 没猫".split()
+chat = [{"role": ("user", "assistant")[i % 2], "content": text} for i, text in enumerate(texts)]
+print(json.dumps([type(detector.classifier.backend).NAME, detector(chat).probability]))
+"""
+    [(kind, fast), (torch, exact)] = [
+        python(hub, tmp_path, scores.replace("MODEL", repr(name)).replace("WAY", repr(backend)))
+        for name, backend in (("user/fast", "onnx"), (str(model), "torch"))
+    ]
+    assert (kind, torch) == ("onnx", "torch")
+    assert fast == pytest.approx(exact, abs=1e-4)
 
 
 def test_evaluate_loads_the_pushed_metric(published, tmp_path):

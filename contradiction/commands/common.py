@@ -23,6 +23,10 @@ ModelOption = Annotated[
     str, typer.Option(envvar="CDCONV_MODEL", help="A model folder or Hub id.", show_default="the shipped detector")
 ]
 RevisionOption = Annotated[str | None, typer.Option(help="The branch, tag or commit of a model on the Hub.")]
+BackendOption = Annotated[
+    str,
+    typer.Option(help="torch; onnx or onnx-int8, which `cdconv export` writes; auto: the faster of torch and onnx."),
+]
 DATA = "cdconv"  # the data repo that `cdconv data build` writes
 DataOption = Annotated[str, typer.Option(help="The data repo: a folder or a Hub id.")]
 

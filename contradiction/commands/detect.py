@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from contradiction.commands.common import SHIPPED, ModelOption, RevisionOption, demand_model, progress, say
+from contradiction.commands.common import (
+    SHIPPED,
+    BackendOption,
+    ModelOption,
+    RevisionOption,
+    demand_model,
+    progress,
+    say,
+)
 from contradiction.errors import InputError
 from contradiction.inputs.windows import MAX_TURNS
 from contradiction.io.hub import pinned
@@ -82,6 +90,7 @@ def detect(
     precision: Annotated[
         str, typer.Option(help="fp32, bf16 (faster on some hardware, a little less exact) or fp16 (on a GPU).")
     ] = "fp32",
+    backend: BackendOption = "torch",
     out: Annotated[
         Path | None, typer.Option(help="Write the verdicts to this file, and rejected inputs to OUT.rejected.jsonl.")
     ] = None,
@@ -123,13 +132,16 @@ def detect(
     from contradiction.commands.verdict_table import TableOutput
     from contradiction.detector import ContradictionDetector
 
-    detector = ContradictionDetector.from_pretrained(model, precision=precision, **settings)
+    detector = ContradictionDetector.from_pretrained(model, precision=precision, backend=backend, **settings)
     detector.batch([])  # fails at once if this model does not judge replies
     rejected = RejectedFile(path, chats.key, say) if path and not out else None
     tests = [TESTS[kind] for kind in only or ()]
     output: ResumableOutput | TableOutput | StreamOutput
     if out:
-        request = _request(chats, path, resume, model=model, precision=precision, scan=scan, settings=detector.settings)
+        request = _request(
+            chats, path, resume,
+            model=model, backend=backend, precision=precision, scan=scan, settings=detector.settings,
+        )  # fmt: skip
         output = ResumableOutput(out, chats.key, request, resume, on_note=say)
     elif table:
         output = TableOutput(rejected, tests)

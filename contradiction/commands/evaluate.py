@@ -9,6 +9,7 @@ from contradiction.commands.common import (
     DATA,
     RESULTS,
     SHOWN_RESULTS,
+    BackendOption,
     DataOption,
     RevisionOption,
     progress,
@@ -33,6 +34,7 @@ def evaluate(
     split: Annotated[str, typer.Option(help="train, validation or test.")] = "test",
     revision: RevisionOption = None,
     view: Annotated[str | None, typer.Option(help="The utterances to read, where the model does not say.")] = None,
+    backend: BackendOption = "torch",
     json: Annotated[Path | None, typer.Option(help="Also write metrics and predictions to this file.")] = None,
     settings: Annotated[
         bool, typer.Option("--settings", help="Also show the test scores of thresholds chosen on validation.")
@@ -63,7 +65,7 @@ def evaluate(
         raise InputError("--windowing and --limit go with --evidence")
     if results and not settings:
         raise InputError("--results goes with --settings")
-    detector = ContradictionDetector.from_pretrained(model, view=view, revision=revision)
+    detector = ContradictionDetector.from_pretrained(model, view=view, revision=revision, backend=backend)
     if config == CROSSED:
         _crossed(detector, split, json)
     elif evidence:

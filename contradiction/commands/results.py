@@ -1,7 +1,7 @@
 """Commands on results: baselines, model cards, the page of results, and the export of weights."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -61,13 +61,52 @@ def card(
 
 def export(
     model: Annotated[Path, typer.Argument(help="A model folder that `cdconv train` wrote.")],
-    out: Annotated[Path, typer.Option(help="The folder to write.")],
+    out: Annotated[Path | None, typer.Option(help="The folder to write; only for torch.")] = None,
+    backend: Annotated[
+        str, typer.Option(help="torch: a copy in fp16. onnx, onnx-int8: a file for ONNX Runtime beside the weights.")
+    ] = "torch",
+    data: Annotated[
+        str | None, typer.Option(help="For ONNX: the data repo whose validation split the file is compared on.")
+    ] = None,
 ) -> None:
-    """Copies a model folder with its weights in fp16, which take half the space."""
-    from contradiction.training.export import export as run
+    """Copies a model folder with its weights in fp16, or writes files for ONNX Runtime beside the weights.
 
-    size = sum(file.stat().st_size for file in run(model, out).rglob("*") if file.is_file())
-    typer.echo(f"{out}: {size / 1e6:.1f} MB; next: cdconv evaluate {out}")
+    An ONNX file is compared with PyTorch: on the validation split of --data, else on the embedded sample. A file that
+    loses more than 0.5 points of macro-F1, or changes too many labels, is not kept.
+    """
+    if backend == "torch":
+        from contradiction.training.export import export as run
+
+        if out is None:
+            raise InputError("--out is missing; it names the folder to write")
+        if data is not None:
+            raise InputError("--data goes with --backend onnx or onnx-int8")
+        size = sum(file.stat().st_size for file in run(model, out).rglob("*") if file.is_file())
+        typer.echo(f"{out}: {size / 1e6:.1f} MB; next: cdconv evaluate {out}")
+        return
+    if out is not None:
+        raise InputError(f"--out goes with --backend torch; {backend} writes its file beside the weights")
+    from contradiction.training.onnx_export import export_onnx
+
+    for compared in export_onnx(model, backend, *_rows_to_compare(model, data)):
+        typer.echo(f"{compared.file}: {compared.file.stat().st_size / 1e6:.1f} MB; {compared}")
+
+
+def _rows_to_compare(model: Path, data: str | None) -> tuple[list[Any], list[str] | None]:
+    """The rows to compare an exported file on, and their labels; no labels for the embedded sample."""
+    if data is None:
+        import cdconv
+        from contradiction.paths import SAMPLE
+
+        return cdconv.read_rows(SAMPLE), None
+    from contradiction.data.splits import load_split
+    from contradiction.evaluation.evaluate import trained_config
+
+    config = trained_config(model)
+    if config is None:
+        raise InputError(f"{model}: has no record that names its config; leave --data out")
+    rows = load_split(data, config, "validation")
+    return list(rows), [rows.features["label"].int2str(label) for label in rows["label"]]
 
 
 @app.callback(invoke_without_command=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from contradiction.commands.common import DATA, SHIPPED, ModelOption, RevisionOption, demand_model, say
+from contradiction.commands.common import DATA, SHIPPED, BackendOption, ModelOption, RevisionOption, demand_model, say
 from contradiction.commands.data import SourceOption, find
 from contradiction.commands.train import run
 from contradiction.errors import InputError
@@ -44,6 +44,7 @@ def serve(
     max_cost: Annotated[int, typer.Option(min=1, help="The maximum characters to read for a request.")] = DEFAULT.cost,
     timeout: Annotated[float, typer.Option(min=0.1, help="The maximum seconds for an answer.")] = DEFAULT.seconds,
     precision: Annotated[str, typer.Option(help="fp32; bf16, which is faster on some hardware.")] = "fp32",
+    backend: BackendOption = "torch",
 ) -> None:
     """Serves a detector over HTTP: /v1/judge, /v1/scan, /v1/rerank, /v1/check, /v1/clauses; /docs describes them."""
     import importlib.util
@@ -65,7 +66,7 @@ def serve(
     from contradiction.serving.api import application
     from contradiction.serving.service import Service
 
-    detector = ContradictionDetector.from_pretrained(model, precision=precision, **settings)
+    detector = ContradictionDetector.from_pretrained(model, precision=precision, backend=backend, **settings)
     service = Service(detector, Limits(max_body, max_messages, cost=max_cost, seconds=timeout))
     typer.echo(f"The service is at http://{host}:{port}/docs (Ctrl+C ends it)")
     uvicorn.run(application(service, token), host=host, port=port, log_level="warning", timeout_keep_alive=10)

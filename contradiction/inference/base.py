@@ -1,7 +1,7 @@
 """What a backend is: it loads a checkpoint and turns batches of tokens into logits."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
 # What the arithmetic of a forward pass is done in; the weights are float32 in all of them.
 PRECISIONS = ("fp32", "bf16", "fp16")
+
+TOKENS = 128  # for each input that a batch may hold; longer inputs share a batch with fewer others
+MOST_PADDING = 0.05
+SMALL = 4  # inputs
 
 OnBatch = Callable[[int], Any]  # is called with the number of rows done, after each forward pass
 
@@ -80,12 +84,12 @@ class Backend(ABC):
     ) -> Scores:
         """Scores the inputs of a text-classification pipeline.
 
-        Equal inputs are read once. A batch holds inputs of similar length. Which inputs share a batch may change the
-        last bits of a probability (below 1e-6 in float32).
+        Equal inputs are read once. A batch holds inputs of similar length, see :func:`batches`. Which inputs share a
+        batch may change the last bits of a probability (below 1e-6 in float32).
 
         Args:
             inputs: dicts with ``text`` and, in all or none of them, ``text_pair``.
-            batch_size: the number of inputs in a forward pass.
+            batch_size: the number of inputs in a forward pass at most.
             on_batch: called with the number of inputs done, after each forward pass.
 
         Raises:
@@ -103,16 +107,42 @@ class Backend(ABC):
         distinct = [inputs[index] for index in np.unique(position_of, return_index=True)[1]]
         encodings, truncations = encode(self.tokenizer, distinct, self.max_length)
         copies = np.bincount(position_of)
-        longest_first = np.argsort([-len(encoding["input_ids"]) for encoding in encodings], kind="stable")
         logits = np.empty((len(distinct), classes))
-        for start in range(0, len(distinct), batch_size):
-            batch = longest_first[start : start + batch_size]
+        for batch in batches([len(encoding["input_ids"]) for encoding in encodings], batch_size):
             logits[batch] = self.forward([encodings[index] for index in batch])
             if on_batch:
                 on_batch(int(copies[batch].sum()))
         if not np.isfinite(logits).all():
             raise InputError("the model gives scores that are no numbers; its weights are damaged")
         return Scores(logits[position_of], [truncations[position] for position in position_of])
+
+
+def batches(lengths: Sequence[int], batch_size: int) -> Iterator[list[int]]:
+    """Puts inputs into batches of little padding and bounded size, the longest first.
+
+    A batch holds at most ``batch_size`` inputs and ``TOKENS`` times as many tokens, padding included. It ends where
+    the next input would make more than ``MOST_PADDING`` of it padding, unless it is still ``SMALL``.
+
+    Args:
+        lengths: the number of tokens of each input.
+        batch_size: the number of inputs in a batch at most.
+
+    Yields:
+        The positions of the inputs of a batch.
+    """
+    batch: list[int] = []
+    useful = 0
+    for index in sorted(range(len(lengths)), key=lambda index: -lengths[index]):
+        if batch:
+            size = (len(batch) + 1) * lengths[batch[0]]
+            padded = len(batch) >= SMALL and useful + lengths[index] < (1 - MOST_PADDING) * size
+            if len(batch) == batch_size or size > TOKENS * batch_size or padded:
+                yield batch
+                batch, useful = [], 0
+        batch.append(index)
+        useful += lengths[index]
+    if batch:
+        yield batch
 
 
 BACKENDS: dict[str, type[Backend]] = {}

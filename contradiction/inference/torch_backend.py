@@ -97,8 +97,22 @@ def best_device() -> str:
 
 def check_fast_enough(precision: str, device: str, name: str) -> None:
     """Raises InputError for a precision that only makes a device slower."""
-    if precision == "fp16" and device == "cpu":
+    if device != "cpu" or precision == "fp32":
+        return
+    if precision == "fp16":
         raise InputError(f"{name}: fp16 is slower than fp32 on a CPU; bf16 is the fast one there")
+    if not has_bf16():
+        raise InputError(
+            f"{name}: this CPU has no instructions for bf16 (avx512_bf16 or amx_bf16), so bf16 is slower than fp32"
+        )
+
+
+def has_bf16() -> bool:
+    """Whether the CPU has instructions for bf16; those of other kinds than x86 are taken to have them."""
+    import torch
+
+    can = torch.cpu.get_capabilities()
+    return can.get("architecture") != "x86_64" or bool(can.get("avx512_bf16") or can.get("amx_bf16"))
 
 
 def autocast(model: "PreTrainedModel", precision: str) -> AbstractContextManager[Any]:

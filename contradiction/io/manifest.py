@@ -15,8 +15,9 @@ NAME = "SHA256SUMS"
 READ = (
     "*.safetensors", "*.safetensors.index.json", "*.model", "config.json", "decision.json", "tokenizer*.json",
     "*_tokens.json", "*tokens_map.json", "vocab.*", "merges.txt", "adapter*",
+    "onnx/*.onnx",
 )  # fmt: skip
-_LINE = re.compile(r"(?P<digest>[0-9a-f]{64})  (?P<name>[^/\\]+)")
+_LINE = re.compile(r"(?P<digest>[0-9a-f]{64})  (?P<name>(onnx/)?[^/\\]+)")
 
 
 def write(folder: Path, more: Iterable[str] = ()) -> None:
@@ -36,6 +37,11 @@ def update(folder: Path, name: str) -> None:
     """
     if (folder / NAME).is_file():
         _save(folder, dict(sorted({**_load(folder), name: sha256(folder / name)}.items())))
+
+
+def forget(folder: Path, beginning: str) -> None:
+    """Takes the files whose names begin so out of the manifest of a folder."""
+    _save(folder, {name: digest for name, digest in _load(folder).items() if not name.startswith(beginning)})
 
 
 def check(folder: Path, partial: bool = False) -> None:
@@ -77,7 +83,8 @@ def _sha256(file: Path, *_: int) -> str:
 
 
 def _read_files(folder: Path, more: Iterable[str] = ()) -> set[str]:
-    return {file.name for pattern in (*READ, *more) for file in folder.glob(pattern) if file.is_file()}
+    found = (file for pattern in (*READ, *more) for file in folder.glob(pattern))
+    return {file.relative_to(folder).as_posix() for file in found if file.is_file()}
 
 
 def _save(folder: Path, digests: dict[str, str]) -> None:

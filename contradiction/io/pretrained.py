@@ -116,16 +116,21 @@ def check_finite(name: str, model: "PreTrainedModel") -> None:
 
 def check_vocabulary(name: str, model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase") -> None:
     """Raises InputError for a tokenizer that is none, or one whose ids go beyond the embeddings of the model."""
-    vocabulary = tokenizer.get_vocab()
-    # Where there is no tokenizer, transformers makes one of special tokens alone.
-    if len(vocabulary) <= len(tokenizer.all_special_tokens):
-        raise InputError(f"{name}: has no tokenizer, or one without a vocabulary")
     try:
         embeddings: Any = model.get_input_embeddings()
         rows = len(embeddings.weight)
     except (AttributeError, NotImplementedError):  # a model without a table of embeddings
-        return
-    if (highest := max(vocabulary.values())) >= rows:
+        rows = None
+    check_tokenizer(name, tokenizer, rows)
+
+
+def check_tokenizer(name: str, tokenizer: "PreTrainedTokenizerBase", rows: int | None) -> None:
+    """The same for a number of embeddings; None where a model has no table of them."""
+    vocabulary = tokenizer.get_vocab()
+    # Where there is no tokenizer, transformers makes one of special tokens alone.
+    if len(vocabulary) <= len(tokenizer.all_special_tokens):
+        raise InputError(f"{name}: has no tokenizer, or one without a vocabulary")
+    if rows is not None and (highest := max(vocabulary.values())) >= rows:
         raise InputError(
             f"{name}: its tokenizer has ids up to {highest}, and the model has embeddings for {rows}; take the "
             "tokenizer and the weights of one model"

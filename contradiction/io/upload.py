@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from huggingface_hub import HfApi, RepoCard
 
 # What loaders read from a repo. Such files of an earlier push would still be loaded, so a push deletes them.
-LOADED = ("*.json", "*.safetensors", "*.bin", "*.model", "*.txt", "*.parquet", "*.py", "SHA256SUMS")
+LOADED = ("*.json", "*.safetensors", "*.onnx", "*.bin", "*.model", "*.txt", "*.parquet", "*.py", "SHA256SUMS")
 LOG_IN = "`hf auth login` stores a token that may write"
 
 

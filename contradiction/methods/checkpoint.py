@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from contradiction.errors import InputError
-from contradiction.inference.base import Backend, OnBatch, Scores, backend_of
+from contradiction.inference.base import Backend, OnBatch, Scores
+from contradiction.inference.choice import load_backend
 from contradiction.inputs.tokenization import has_known_token
 from contradiction.inputs.views import VIEW_KEY, VIEWS, Row, model_input, simplified
 from contradiction.io import manifest
@@ -63,7 +64,7 @@ class CheckpointClassifier(SoftmaxClassifier):
         Raises:
             InputError: there is no such checkpoint, or it is not a classifier of this project.
         """
-        loaded = backend_of(backend).load(folder, **options)
+        loaded = load_backend(folder, backend, device=options.get("device"), precision=options.get("precision", "fp32"))
         own_view = loaded.config.get(VIEW_KEY)
         rule = None
         if own_view is not None and view in (None, own_view):

@@ -4,7 +4,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from contradiction.errors import InputError, first_line
-from contradiction.inference.base import backend_of, check_precision
+from contradiction.inference.base import check_precision
+from contradiction.inference.choice import check_backend
 from contradiction.io import manifest
 from contradiction.io.hub import (
     CONFIG,
@@ -40,8 +41,8 @@ def load_classifier(
 ) -> Classifier:
     """Loads a model with its decision rule.
 
-    No code of the model is run, and only safetensors are read. A folder with a manifest
-    (:mod:`contradiction.io.manifest`) has to be as the manifest says.
+    No code of the model is run. Weights are read from safetensors, or from ONNX where the backend asks for it. A folder
+    with a manifest (:mod:`contradiction.io.manifest`) has to be as the manifest says.
 
     Args:
         name: a folder or Hub id; ``user/name@v1`` names a revision as well.
@@ -49,7 +50,8 @@ def load_classifier(
         device: for instance ``cpu`` or ``cuda:1``; by default a GPU where there is one.
         precision: one of ``contradiction.inference.base.PRECISIONS``. ``bf16`` is faster on a CPU with the
             instructions, and changes probabilities a little (``docs/operators.md`` has figures); ``fp16`` is for GPUs.
-        backend: what runs the encoders, a key of ``contradiction.inference.base.BACKENDS``.
+        backend: what runs the encoders, a key of ``contradiction.inference.base.BACKENDS``; ``auto`` takes the
+            faster on this machine, see :func:`contradiction.inference.choice.load_backend`.
         revision: the branch, tag or commit of a model on the Hub.
 
     Raises:
@@ -57,7 +59,7 @@ def load_classifier(
     """
     name = pinned(name, revision)
     check_precision(precision)  # before a large model is loaded
-    backend_of(backend)
+    check_backend(backend)
     method = method_of(name)
     if method.MARKER == CONFIG:  # transformers fetches such a model itself
         return method.load(name, view=view, device=device, precision=precision, backend=backend)

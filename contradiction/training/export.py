@@ -38,7 +38,10 @@ def export(model: str | Path, out: str | Path) -> Path:
     for part in parts_of(model):
         manifest.check(part)  # the copy gets a manifest of its own
     with new_folder(out) as folder:
-        shutil.copytree(model, folder, dirs_exist_ok=True)
+        # Exported files are of the weights before.
+        shutil.copytree(model, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("onnx"))
+        for part in folder.rglob(manifest.NAME):
+            manifest.forget(part.parent, "onnx/")
         for file in files:
             place = folder / file.parent.relative_to(model)
             weights = {

@@ -1,0 +1,111 @@
+"""Chooses the faster backend of a model on this machine, by a short measurement that is remembered."""
+
+import hashlib
+import json
+import platform
+import time
+from importlib import metadata, util
+from pathlib import Path
+
+from contradiction.errors import InputError
+from contradiction.inference.base import BACKENDS, Backend, backend_of
+from contradiction.inference.onnx_backend import OnnxBackend, cores
+from contradiction.io import manifest
+from contradiction.io.files import read_json, write_json
+from contradiction.io.hub import cached_file, fetch_file
+
+AUTO = "auto"
+TORCH = "torch"
+CANDIDATES = (TORCH, OnnxBackend.NAME)
+ROUNDS = 3
+# As long as most windows of CDConv, of several lengths.
+INPUTS = [
+    {"text": f"{number}，养了一只橘猫" + "，每天早上都要喂" * (number % 3), "text_pair": f"我没养过猫呀{number}"}
+    for number in range(16)
+]
+
+
+def load_backend(name: str | Path, backend: str, *, device: str | None, precision: str) -> Backend:
+    """Loads a checkpoint with a backend.
+
+    Args:
+        name: a folder or Hub id.
+        backend: a key of ``BACKENDS``; or ``auto``: the faster on this machine of PyTorch and ``onnx``, if the model
+            has its file. It is measured once for each model, machine and set of versions. The verdicts are the same;
+            ``onnx-int8`` changes some of them, so it runs only where it is named.
+        device: see :meth:`Backend.load`.
+        precision: see :meth:`Backend.load`. ``auto`` takes PyTorch for another one than ``fp32``.
+
+    Raises:
+        InputError: see :meth:`Backend.load`.
+    """
+    if backend != AUTO:
+        return backend_of(backend).load(name, device=device, precision=precision)
+    if precision != "fp32" or device not in (None, "cpu") or (file := _exported(name)) is None:
+        return BACKENDS[TORCH].load(name, device=device, precision=precision)
+    cache, key = _cache(), _key(file)
+    known = _read(cache)
+    if (chosen := known.get(key)) in CANDIDATES:
+        return BACKENDS[chosen].load(name, device=device)
+    loaded = {candidate: BACKENDS[candidate].load(name, device=device) for candidate in CANDIDATES}
+    if str(getattr(getattr(loaded[TORCH], "model", None), "device", "cpu")) != "cpu":
+        return loaded[TORCH]  # on a GPU
+    seconds = dict.fromkeys(loaded, float("inf"))
+    for _ in range(ROUNDS):  # in turn, so that a machine that slows down slows all of them
+        for other, candidate in loaded.items():
+            started = time.perf_counter()
+            candidate.score(INPUTS)
+            seconds[other] = min(seconds[other], time.perf_counter() - started)
+    chosen = min(seconds, key=seconds.__getitem__)
+    try:
+        write_json(cache, {**known, key: chosen})
+    except OSError:  # a cache that cannot be written only costs another measurement
+        pass
+    return loaded[chosen]
+
+
+def check_backend(name: str) -> None:
+    """Raises InputError for an unknown backend."""
+    if name != AUTO:
+        backend_of(name)
+
+
+def _exported(name: str | Path) -> Path | None:
+    """The model's file for ONNX Runtime, if there is one that can be run."""
+    if util.find_spec("onnxruntime") is None:
+        return None
+    file = Path(name) / OnnxBackend.FILE if Path(name).is_dir() else _of_hub(str(name), OnnxBackend.FILE)
+    return file if file and file.is_file() else None
+
+
+def _of_hub(name: str, file: str) -> Path | None:
+    try:
+        return fetch_file(name, file)
+    except InputError:
+        return cached_file(name, file)
+
+
+def _key(file: Path) -> str:
+    """What the measurement depends on: the file, the machine and the versions."""
+    machine = [platform.machine(), _processor(), cores()]
+    versions = [metadata.version(package) for package in ("torch", "transformers", "onnxruntime")]
+    return hashlib.sha256(json.dumps([manifest.sha256(file), machine, versions]).encode()).hexdigest()
+
+
+def _processor() -> str:
+    import torch
+
+    return json.dumps(dict(torch.cpu.get_capabilities()), sort_keys=True)
+
+
+def _cache() -> Path:
+    from huggingface_hub import constants
+
+    return Path(constants.HF_HOME) / "cdconv" / "backends.json"
+
+
+def _read(cache: Path) -> dict[str, str]:
+    try:
+        return read_json(cache)
+    except (OSError, InputError):  # not there yet, or damaged
+        return {}

@@ -1,0 +1,171 @@
+"""ONNX files beside the weights: the verdicts of PyTorch, or no file; and the choice of the fastest backend."""
+
+import json
+import shutil
+
+import numpy as np
+import onnx
+import pytest
+from chats import chat
+
+from contradiction.detector import ContradictionDetector
+from contradiction.errors import InputError
+from contradiction.inference import choice
+from contradiction.inference.base import MOST_PADDING, SMALL, TOKENS, batches
+from contradiction.io import manifest
+from contradiction.io.files import read_json
+from contradiction.training import onnx_export
+from contradiction.training.export import export
+from contradiction.training.onnx_export import export_onnx
+
+CHAT = chat("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
+FILES = {"onnx": "onnx/model.onnx", "onnx-int8": "onnx/model_quantized.onnx"}
+TOLERANCE = {"onnx": 1e-4, "onnx-int8": 0.02}  # of a probability
+
+
+@pytest.fixture(scope="module")
+def rows(sample_rows):
+    return sample_rows[:80]
+
+
+@pytest.fixture(scope="module")
+def exported(quick_model, rows, tmp_path_factory):
+    """A model folder with both files, and what their comparisons with PyTorch said."""
+    folder = shutil.copytree(quick_model, tmp_path_factory.mktemp("onnx") / "model")
+    return folder, {backend: export_onnx(folder, backend, rows)[0] for backend in FILES}
+
+
+@pytest.mark.parametrize("backend", FILES)
+def test_every_backend_gives_the_verdicts_of_torch(exported, rows, backend):
+    folder, _ = exported
+    texts = [[row[column] for column in ("u1", "b1", "u2", "b2")] for row in rows]
+    long = chat(*(text for each in texts[:40] for text in each))  # more tokens than the model reads, in one window
+    chats = [chat(*each) for each in texts] + [long]
+    exact, other = (ContradictionDetector.from_pretrained(folder, backend=name) for name in ("torch", backend))
+    assert type(other.classifier.backend).NAME == backend
+    both = list(zip(exact.batch(chats), other.batch(chats), strict=True))
+    for one, two in both:
+        assert two.scores == pytest.approx(one.scores, abs=TOLERANCE[backend])
+        assert (two.checked, two.reason) == (one.checked, one.reason)
+    same = sum(one.label == two.label and one.evidence == two.evidence for one, two in both)
+    assert same >= (len(chats) if backend == "onnx" else 0.97 * len(chats))
+
+
+def test_the_comparison_is_what_was_measured(exported, rows):
+    folder, comparisons = exported
+    classifiers = {
+        name: ContradictionDetector.from_pretrained(folder, backend=name).classifier for name in ("torch", "onnx-int8")
+    }
+    one, two = (classifier.score(rows).logits for classifier in classifiers.values())
+    assert comparisons["onnx-int8"].gap == pytest.approx(np.abs(one - two).max(), abs=1e-5)
+    assert comparisons["onnx"].gap < 1e-4
+    assert comparisons["onnx"].agreement == 1
+
+
+def test_the_files_are_in_the_manifest_and_a_changed_one_is_refused(exported, tmp_path):
+    folder = shutil.copytree(exported[0], tmp_path / "model")
+    listed = (folder / manifest.NAME).read_text(encoding="utf-8")
+    assert all(f"  {file}\n" in listed for file in FILES.values())
+    (folder / FILES["onnx"]).write_bytes(b"no model")
+    with pytest.raises(InputError, match="model.onnx: has changed since SHA256SUMS"):
+        ContradictionDetector.from_pretrained(folder, backend="onnx")
+    (folder / manifest.NAME).unlink()
+    with pytest.raises(InputError, match="model.onnx: ONNX Runtime cannot read it"):
+        ContradictionDetector.from_pretrained(folder, backend="onnx")
+
+
+def test_a_file_that_was_made_from_other_weights_is_refused(exported, random_model, tmp_path):
+    folder = shutil.copytree(random_model("4-class"), tmp_path / "model")
+    shutil.copytree(exported[0] / "onnx", folder / "onnx")
+    (folder / manifest.NAME).unlink(missing_ok=True)
+    with pytest.raises(InputError, match="was made from other weights.*export it again"):
+        ContradictionDetector.from_pretrained(folder, backend="onnx")
+
+
+def test_a_copy_in_fp16_leaves_the_files_of_the_old_weights_out(exported, tmp_path):
+    half = export(exported[0], tmp_path / "half")
+    assert not (half / "onnx").exists()
+    ContradictionDetector.from_pretrained(half)(CHAT)
+
+
+def test_a_file_that_loses_too_much_is_not_kept(quick_model, rows, tmp_path, monkeypatch):
+    folder = shutil.copytree(quick_model, tmp_path / "model")
+    trace = onnx_export._trace
+
+    def damaged(backend, file, weights):
+        trace(backend, file, weights)
+        graph = onnx.load(file)
+        [bias] = [each for each in graph.graph.initializer if each.name.endswith("classifier.bias")]
+        bias.raw_data = np.array([0, 0, 0, 9], np.float32).tobytes()  # every reply becomes `history`
+        onnx.save(graph, file)
+
+    monkeypatch.setattr(onnx_export, "_trace", damaged)
+    labels = ContradictionDetector.from_pretrained(folder).classify(rows)
+    with pytest.raises(InputError, match=r"not kept, because it loses \d+\.\d+ points of macro-F1, more than 0.5"):
+        export_onnx(folder, "onnx", rows, [result.label for result in labels])
+    with pytest.raises(InputError, match="not kept, because fewer than 98% of the labels agree"):
+        export_onnx(folder, "onnx", rows)
+    assert list((folder / "onnx").iterdir()) == []
+    assert "onnx" not in (folder / manifest.NAME).read_text(encoding="utf-8")
+
+
+def test_the_command_exports_and_the_detector_runs_it(run, quick_model, sample_repo, tmp_path):
+    folder = shutil.copytree(quick_model, tmp_path / "model")
+    code, out, err = run("export", folder, "--backend", "onnx", "--data", sample_repo)
+    assert code == 0, err
+    assert "model.onnx" in out and "macro-F1" in out and "labels agree 100.00%" in out
+    code, out, err = run("detect", "--model", folder, "--text", json.dumps(CHAT), "--backend", "onnx")
+    assert code == 0, err
+    assert json.loads(out)["label"] == ContradictionDetector.from_pretrained(folder)(CHAT).label
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"backend": "onnx"}, "has no onnx/model.onnx; `cdconv export .* --backend onnx` writes it"),
+        ({"backend": "onnx", "precision": "bf16"}, "the backend onnx has no bf16; the backend torch has it"),
+        ({"backend": "onnx", "device": "cuda"}, "the backend onnx runs on the CPU, not on 'cuda'"),
+    ],
+)
+def test_what_a_backend_lacks_is_said(quick_model, options, said):
+    with pytest.raises(InputError, match=said):
+        ContradictionDetector.from_pretrained(quick_model, **options)
+
+
+def test_bf16_is_refused_on_a_cpu_without_it(quick_model, monkeypatch):
+    monkeypatch.setattr("torch.cpu.get_capabilities", lambda: {"architecture": "x86_64", "avx512_bf16": False})
+    with pytest.raises(InputError, match="no instructions for bf16"):
+        ContradictionDetector.from_pretrained(quick_model, device="cpu", precision="bf16")
+
+
+def test_auto_measures_once_and_takes_the_fastest(exported, tmp_path, monkeypatch):
+    folder, _ = exported
+    cache = tmp_path / "backends.json"
+    monkeypatch.setattr(choice, "_cache", lambda: cache)
+    chosen = type(ContradictionDetector.from_pretrained(folder, backend="auto").classifier.backend).NAME
+    [(key, remembered)] = read_json(cache).items()
+    assert remembered == chosen
+    # What is remembered is taken without a measurement.
+    other = {"onnx": "torch", "torch": "onnx"}[chosen]
+    cache.write_text(json.dumps({key: other}), encoding="utf-8")
+    assert type(ContradictionDetector.from_pretrained(folder, backend="auto").classifier.backend).NAME == other
+
+
+def test_auto_without_an_exported_file_is_torch(quick_model, tmp_path, monkeypatch):
+    monkeypatch.setattr(choice, "_cache", lambda: tmp_path / "backends.json")
+    backend = ContradictionDetector.from_pretrained(quick_model, backend="auto").classifier.backend
+    assert type(backend).NAME == "torch"
+    assert not (tmp_path / "backends.json").exists()
+
+
+@pytest.mark.parametrize("batch_size", [1, 7, 32])
+def test_batches_hold_each_input_once_with_little_padding(batch_size):
+    lengths = np.random.default_rng(0).integers(5, 512, 500).tolist()
+    made = list(batches(lengths, batch_size))
+    assert sorted(index for batch in made for index in batch) == list(range(len(lengths)))
+    for batch in made:
+        longest = max(lengths[index] for index in batch)
+        assert len(batch) <= batch_size
+        assert len(batch) == 1 or len(batch) * longest <= TOKENS * batch_size
+        if len(batch) > SMALL:
+            assert sum(lengths[index] for index in batch) >= (1 - MOST_PADDING) * len(batch) * longest
