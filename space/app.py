@@ -1,6 +1,7 @@
 """The demo page: a chat in, verdicts out. A Hugging Face Space, and what ``cdconv space`` starts."""
 
 import os
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -164,6 +165,9 @@ def _answered(service: Service, call: Any) -> Any:
 def serve(detector: ContradictionDetector, host: str | None = None, port: int | None = None) -> tuple[gr.Blocks, str]:
     """Serves the page in the background; what is not given is left to Gradio. Returns the page and its address."""
     theme = gr.themes.Base(primary_hue="blue", neutral_hue="slate", font=FONTS, font_mono=["ui-monospace", "monospace"])
+    theme = theme.set(  # white on the default blue has too little contrast
+        button_primary_background_fill="*primary_700", button_primary_background_fill_hover="*primary_800"
+    )
     service = Service(detector)
     metrics = Metrics(PATHS)
     page = build(service)
@@ -187,6 +191,7 @@ def serve(detector: ContradictionDetector, host: str | None = None, port: int | 
         },
         max_file_size=batch.MEGABYTES * 1_000_000,
         ssr_mode=False,
+        mcp_server=find_spec("mcp") is not None,
         quiet=True,
         prevent_thread_lock=True,
     )

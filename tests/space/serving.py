@@ -1,5 +1,6 @@
 """Pages as real processes on 127.0.0.1, and the chats of the sample that they are asked about."""
 
+import asyncio
 import json
 import os
 import socket
@@ -48,6 +49,27 @@ def served(command, port, log: Path, **environment):
     finally:
         process.terminate()
         process.wait(timeout=10)
+
+
+def with_tools(url, ask):
+    """What ``ask`` gives for a session of an MCP client with a page."""
+    from mcp import ClientSession
+    from mcp.client.streamable_http import streamable_http_client
+
+    async def connected():
+        async with (
+            streamable_http_client(f"{url}gradio_api/mcp/") as (read, write, _),
+            ClientSession(read, write) as session,
+        ):
+            await session.initialize()
+            return await ask(session)
+
+    return asyncio.run(connected())
+
+
+def call_tool(url, name, **arguments):
+    """The answer of a tool of a page."""
+    return with_tools(url, lambda session: session.call_tool(name, arguments))
 
 
 def probabilities(answer):

@@ -52,6 +52,19 @@ def open_tab(chromium):
     assert complaints == []
 
 
+def serious_violations(tab):
+    """What axe-core finds that keeps somebody from using the page."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    found = Axe().run(tab).response["violations"]
+    return [
+        (violation["id"], node["target"])
+        for violation in found
+        if violation["impact"] in ("serious", "critical")
+        for node in violation["nodes"]
+    ]
+
+
 def address(url, texts):
     """The link to a chat."""
     kept = {"m": [[index % 2, text] for index, text in enumerate(texts)]}
@@ -112,6 +125,19 @@ def test_an_example_a_paste_and_an_edit_are_judged_on_a_phone_in_chinese(open_ta
     tab.locator("h1", has_text="Does the bot").wait_for()
     tab.locator(".cd-text", has_text="你好呀，我叫小明").wait_for()  # the chat outlives the switch
     assert tab.get_by_role("tab", name="A file of chats").count() == 1
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_no_serious_violation(open_tab, url, scheme):
+    tab = open_tab(color_scheme=scheme)
+    tab.goto(f"{url}?__theme={scheme}")
+    marks(tab)
+    found = {}
+    for name in ("Chat", "A file of chats", "How good is it?", "Use it in code"):
+        tab.get_by_role("tab", name=name, exact=True).click()
+        tab.get_by_role("tab", name=name, exact=True, selected=True).wait_for()
+        found[name] = serious_violations(tab)
+    assert not any(found.values()), found
 
 
 def test_markup_is_shown_as_text_wherever_it_comes_from(open_tab, url, tmp_path):

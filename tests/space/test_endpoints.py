@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from chats import chat as messages
-from serving import CHATS, ENVIRONMENT, ROOT, free_port
+from serving import CHATS, ENVIRONMENT, ROOT, call_tool, free_port, with_tools
 
 from contradiction import ContradictionDetector
 from contradiction.labels import LABELS
@@ -29,6 +29,15 @@ def test_the_public_functions_are_named_typed_and_described(client):
         "/check": ["facts", "reply", "question"],
     }
     assert all(its["description"] for its in endpoints.values())
+
+
+def test_the_public_functions_are_tools_of_mcp(url):
+    tools = {tool.name: tool for tool in with_tools(url, lambda session: session.list_tools()).tools}
+    assert set(tools) == {"judge", "scan", "rerank", "check"}
+    assert all(tool.description for tool in tools.values())
+    assert tools["scan"].inputSchema["required"] == ["messages"]
+    refused = call_tool(url, "judge", messages=[{"role": "<b>", "content": "你好"}])
+    assert refused.isError and "messages[0]: role '<b>'" in refused.content[0].text
 
 
 def test_candidates_and_facts_are_judged_as_the_library_does(client, model):

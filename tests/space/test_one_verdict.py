@@ -1,11 +1,12 @@
 """The same chats on every way in: one verdict."""
 
+import ast
 import json
 import urllib.request
 
 import pytest
 from chats import chat as messages
-from serving import CHATS
+from serving import CHATS, call_tool
 
 from contradiction import ContradictionDetector
 
@@ -69,7 +70,13 @@ def by_functions_of_the_page(detector, url, client, detect, chat):
     return rounded(client.predict(chat, api_name="/judge")), rounded(client.predict(chat, api_name="/scan"))
 
 
-@pytest.mark.parametrize("way", [by_monitor, by_command_line, by_rest, by_functions_of_the_page])
+def by_mcp(detector, url, client, detect, chat):
+    # Gradio writes the answer of a tool as a Python literal.
+    said = [ast.literal_eval(call_tool(url, name, messages=chat).content[0].text) for name in ("judge", "scan")]
+    return rounded(said[0]), rounded(said[1])
+
+
+@pytest.mark.parametrize("way", [by_monitor, by_command_line, by_rest, by_functions_of_the_page, by_mcp])
 def test_every_way_in_gives_the_verdict_of_the_facade(way, detector, url, client, detect, expected):
     for chat, (last, every) in zip(ASKED, expected, strict=True):
         said_last, said_every = way(detector, url, client, detect, chat)
