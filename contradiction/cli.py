@@ -8,7 +8,6 @@ import typer
 
 from contradiction import __version__
 from contradiction.commands import (
-    analyze,
     corpora,
     data,
     detect,
@@ -30,7 +29,7 @@ app = typer.Typer(
 app.add_typer(data.app, name="data")
 app.add_typer(corpora.app, name="corpora")
 for command in (
-    train.train, evaluate.evaluate, evaluate.contrast, results.baselines, analyze.analyze, reproduce.reproduce,
+    train.train, evaluate.evaluate, evaluate.contrast, results.baselines, evaluate.analyze, reproduce.reproduce,
     train.calibrate, train.soup, train.ensemble, results.card, results.export, detect.detect,
     serve.serve, serve.space, serve.demo,
 ):  # fmt: skip

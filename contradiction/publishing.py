@@ -1,6 +1,7 @@
 """What a repo on the Hub holds: one function for each kind, which checks the files before anything is sent."""
 
 import re
+from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,6 @@ from contradiction.errors import InputError
 from contradiction.io.upload import Upload, check_repo_id
 from contradiction.methods.loading import method_of, parts_of
 from contradiction.paths import METRIC, PACKAGE, SPACE
-from contradiction.reports.card_example import code_on_the_hub
 
 if TYPE_CHECKING:
     from huggingface_hub import RepoCard
@@ -62,6 +62,31 @@ def _on_the_hub(card: "RepoCard", repo_id: str, dataset: str | None, place: str 
     for result in card.data.get("eval_results") or []:
         result.dataset_type = dataset or result.dataset_type
     return card
+
+
+def code_on_the_hub(card: str, names: Iterable[str], repo_id: str, place: str = "") -> str:
+    """The text of a card with the Hub id in its Python code instead of the folder name.
+
+    Args:
+        card: the text.
+        names: the names of the folder; code with another model stays.
+        repo_id: the repo to which the folder is pushed.
+        place: the folder of the card in the repo, for instance ``history``. Libraries cannot load a model from a folder
+            of a repo, so the code fetches the repo first.
+    """
+    own = "|".join(re.escape(name) for name in names)
+    named = re.compile(rf'(model=|from_pretrained\()"(?:{own})(/[^"]*)?"')
+
+    def where(match: re.Match[str]) -> str:
+        inner = "/".join(filter(None, (place, (match[2] or "").strip("/"))))
+        return f'{match[1]}snapshot_download("{repo_id}") + "/{inner}"' if inner else f'{match[1]}"{repo_id}"'
+
+    def block(match: re.Match[str]) -> str:
+        code = named.sub(where, match[2])
+        first = "from huggingface_hub import snapshot_download\n" if code.count("snapshot_download(") else ""
+        return f"{match[1]}{first}{code}{match[3]}"
+
+    return re.sub(r"(```python\n)(.*?)(```)", block, card, flags=re.DOTALL)
 
 
 def dataset(folder: str | Path = "cdconv", *, any_data: bool = False) -> Upload:

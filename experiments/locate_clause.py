@@ -24,9 +24,9 @@ import cdconv
 from contradiction import ContradictionDetector, Verdict
 from contradiction.data import build
 from contradiction.data.checklists import evidence_of, messages
+from contradiction.evaluation.figures import wilson
 from contradiction.io.tables import Table, interval, percent
 from contradiction.labels import HISTORY, INTRA
-from contradiction.rates import wilson
 from contradiction.spans import Clause, clauses
 
 SEED = 13

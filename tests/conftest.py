@@ -21,6 +21,8 @@ import pytest
 if TYPE_CHECKING:
     from contradiction.detector import ContradictionDetector
 
+pytest_plugins = ["helpers.grids"]
+
 # Before anything imports a Hugging Face library: they read these once. Without caches of its own, a test would be
 # answered from an earlier build, and hide that the present one is broken.
 CACHE = Path(tempfile.mkdtemp(prefix="cdconv-tests-"))
@@ -247,7 +249,7 @@ def replies(sample_rows) -> list[str]:
 @pytest.fixture(scope="session")
 def calibrated(random_model, tmp_path_factory) -> tuple:
     """A model folder with a decision rule that changes labels, and the rule."""
-    from rules import CHANGES_LABELS
+    from helpers.runs import CHANGES_LABELS
 
     from contradiction.methods.loading import save_rule
 
@@ -298,7 +300,7 @@ def detect(run, detect_model):
 @pytest.fixture(scope="session")
 def sample_chats(sample_rows) -> list[list[dict]]:
     """The conversations of the sample as messages."""
-    from chats import chat
+    from helpers.chats import chat
 
     return [chat(*(row[name] for name in ("u1", "b1", "u2", "b2"))) for row in sample_rows]
 

@@ -6,8 +6,7 @@ import pytest
 
 from contradiction.evaluation import results
 from contradiction.evaluation.paired_tests import holm
-from contradiction.reports.comparisons import ablation, changes
-from contradiction.reports.results_page import results_page
+from contradiction.reports.results_page import ablation, changes, results_page
 from contradiction.reports.tables import run_table, training_log
 from contradiction.training import record
 from contradiction.training.recipe import Recipe

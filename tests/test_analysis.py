@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from evaluated_cases import FOUR
+from helpers.evaluations import FOUR
+from helpers.runs import with_options
 from matplotlib.colors import to_rgb
-from records import with_options
 
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError

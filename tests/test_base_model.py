@@ -7,7 +7,7 @@ import pytest
 from contradiction.errors import InputError
 from contradiction.reports.model_card import model_card
 from contradiction.reproduction.grid import same_request
-from contradiction.training import hierarchical, loop, record, run_folder
+from contradiction.training import loop, record, run_folder, trainers
 from contradiction.training.recipe import Recipe
 from contradiction.training.recipe_files import load_recipe, recipe_files
 
@@ -69,7 +69,7 @@ def test_the_recipes_from_the_nli_stage_name_the_backbone_of_that():
 def test_a_chain_of_runs_carries_it_on_and_resumes_whatever_is_said_of_it(random_model, sample_repo, tmp_path):
     first = recipe(random_model("4-class"), base_model=E5)
     one = loop.train(first, data=sample_repo, out=tmp_path / "one")
-    two = hierarchical.train(recipe(one).with_changes(method="hierarchical"), data=sample_repo, out=tmp_path / "two")
+    two = trainers.train(recipe(one).with_changes(method="hierarchical"), data=sample_repo, out=tmp_path / "two")
     assert [model_card(folder).data.base_model for folder in (one, two, two / "history")] == [E5] * 3
     assert "fine-tuned from one, which was made from intfloat/multilingual-e5-small" in model_card(two).text
     for other in (first.with_changes(base_model=OTHER), recipe(first.model.backbone)):

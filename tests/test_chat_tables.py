@@ -4,7 +4,7 @@ import json
 
 import pyarrow
 import pytest
-from detect_files import CHAT, TEXTS, line, objects, sharegpt, write_csv
+from helpers.chats import CHAT, TEXTS, line, objects, sharegpt, write_csv
 from pyarrow import parquet
 
 from contradiction.chats import readers

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from data_repo import contents, header
 from datasets import ClassLabel, List, Value, get_dataset_config_names, load_dataset
 from datasets.info import DatasetInfosDict
+from helpers.data_repo import contents, header
 from huggingface_hub import DatasetCard, DatasetCardData
 
 from contradiction.conversation import read_turns

@@ -1,7 +1,7 @@
 """Detectors of one checkpoint: what they are loaded from, and what is refused."""
 
 import pytest
-from chats import chat
+from helpers.chats import chat
 
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError

@@ -2,8 +2,7 @@
 
 import re
 
-from chats import chat
-from detect_files import CHAT, line
+from helpers.chats import CHAT, chat, line
 
 from contradiction.chats import chunks
 from contradiction.chats.formats import Chats, Entry

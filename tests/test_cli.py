@@ -8,8 +8,8 @@ import subprocess
 import sys
 import time
 
-import processes
 import pytest
+from helpers import processes
 
 from contradiction.evaluation.evaluate import model_name
 from contradiction.training.loop import train

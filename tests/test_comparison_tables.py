@@ -6,7 +6,7 @@ import pytest
 
 from contradiction.evaluation import results
 from contradiction.evaluation.paired_tests import holm
-from contradiction.reports.comparisons import NGRAMS, comparison_tables
+from contradiction.reports.results_page import NGRAMS, comparison_tables
 from contradiction.training.recipe import Recipe
 from evaluate_metric.evaluate_metric import compare
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from chats import chat
+from helpers.chats import chat
 
 from contradiction.conversation import is_blank, is_chinese, read_turns
 from contradiction.errors import InputError

@@ -11,10 +11,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import processes
 import pytest
-from data_repo import contents, write
 from datasets import Dataset
+from helpers import processes
+from helpers.data_repo import contents, write
 
 import cdconv
 from contradiction.data import build

@@ -9,7 +9,8 @@ from pathlib import Path
 import datasets
 import pytest
 import yaml
-from data_repo import (
+from datasets import ClassLabel
+from helpers.data_repo import (
     CONFIGS,
     IN_REPO,
     NAMES,
@@ -20,7 +21,6 @@ from data_repo import (
     table_rows,
     write,
 )
-from datasets import ClassLabel
 from huggingface_hub import DatasetCard, DatasetCardData
 
 import cdconv

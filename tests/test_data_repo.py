@@ -7,8 +7,8 @@ from collections import Counter
 
 import datasets
 import pytest
-from data_repo import CONFIGS, COUNTS, FILES, IN_REPO, NAMES, SPLITS, TRIGGERS, UTTERANCES, contents, header
 from datasets import ClassLabel, Value, load_dataset
+from helpers.data_repo import CONFIGS, COUNTS, FILES, IN_REPO, NAMES, SPLITS, TRIGGERS, UTTERANCES, contents, header
 
 import cdconv
 from contradiction.data import build

@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from data_repo import COUNTS, NAMES, UTTERANCES, table_rows
+from helpers.data_repo import COUNTS, NAMES, UTTERANCES, table_rows
 
 from contradiction.data import statistics
 

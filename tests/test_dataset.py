@@ -6,8 +6,8 @@ import random
 from collections import Counter
 
 import pytest
-from data_repo import FILES, TRIGGERS, UTTERANCES, write
 from datasets import ClassLabel, Value
+from helpers.data_repo import FILES, TRIGGERS, UTTERANCES, write
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

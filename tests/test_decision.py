@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from chats import chat
-from rules import CURVE
+from helpers.chats import chat
+from helpers.runs import CURVE
 from scipy.special import softmax
 
 from contradiction.data.splits import load_split
@@ -13,7 +13,7 @@ from contradiction.evaluation.evaluate import evaluate
 from contradiction.io.files import read_json, write_json
 from contradiction.labels import LABELS
 from contradiction.methods.checkpoint import CheckpointClassifier
-from contradiction.methods.decision import KEY, LEGACY_FILE, Point, Rule
+from contradiction.methods.decision import KEY, LEGACY_FILE, Point, Rule, precision_at
 from contradiction.methods.loading import load_rule
 from contradiction.training.initialize import start
 from contradiction.training.recipe import Recipe
@@ -125,3 +125,10 @@ def test_offsets_decide_the_label_of_a_row_and_not_the_verdict_on_a_reply(detect
 def test_a_view_of_ones_own_leaves_the_rule_out(calibrated):
     assert CheckpointClassifier.load(calibrated[0], view="sentence-pair").rule == Rule()
     assert CheckpointClassifier.load(calibrated[0], view="flatten").rule == calibrated[1]
+
+
+def test_precision_follows_the_share_of_contradictions():
+    # TPR 0.8, FPR 0.1: 0.4 / 0.45 at one half; 0.024 / 0.121 at 3 %.
+    found = [float(precision_at(prior, np.array([0.8]), np.array([0.1]))[0]) for prior in (0.5, 0.03)]
+    assert found == pytest.approx([0.4 / 0.45, 0.024 / 0.121])
+    assert np.isnan(precision_at(0.5, np.array([0.0]), np.array([0.0]))[0])

@@ -9,8 +9,7 @@ import sys
 from threading import Thread
 
 import pytest
-from chats import chat
-from detect_files import CHAT, line, objects
+from helpers.chats import CHAT, chat, line, objects
 
 from contradiction import cli
 from contradiction.detector import ContradictionDetector

@@ -6,7 +6,7 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from chats import chat
+from helpers.chats import chat
 from transformers import pipeline
 
 from contradiction.detector import ContradictionDetector

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from chats import chat
-from records import with_options
+from helpers.chats import chat
+from helpers.runs import with_options
 from scipy.special import log_softmax, softmax
 from transformers import pipeline
 

@@ -6,8 +6,8 @@ import socket
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
-import processes
 import pytest
+from helpers import processes
 
 from contradiction.paths import CHECKOUT
 

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 import torch
-from records import with_options
+from helpers.runs import with_options
 from safetensors.torch import load_file, save_file
 from transformers import pipeline
 

@@ -5,6 +5,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from contradiction.evaluation import figures, results
+from contradiction.evaluation.figures import wilson
 from contradiction.reports.model_card import model_card
 from contradiction.reports.tables import score_table
 
@@ -53,3 +54,11 @@ def test_the_rows_of_a_figure_know_which_are_contradictions():
     rows = figures.ScoredRows("4-class", np.array([0, 3]), np.array([0, 0]), np.array([[0.4, 0.1, 0.2, 0.3]] * 2))
     assert rows.is_contradiction().tolist() == [False, True]
     assert rows.contradiction_probability().tolist() == pytest.approx([0.6, 0.6])
+
+
+def test_the_wilson_interval_is_wilsons():
+    z, n, share = 1.959963984540054, 10, 0.8
+    middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
+    half = z / (1 + z**2 / n) * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
+    assert wilson(8, 10) == pytest.approx((middle - half, middle + half))
+    assert wilson(0, 0) == (0, 1)

@@ -1,7 +1,7 @@
 """The hierarchical method: three stages trained, kept as one folder, and asked in order."""
 
-import processes
 import pytest
+from helpers import processes
 from transformers import pipeline
 
 from contradiction.conversation import Turn
@@ -17,7 +17,7 @@ from contradiction.methods.decision import Rule
 from contradiction.methods.hierarchical import HierarchicalClassifier
 from contradiction.reports.model_card import write_cards
 from contradiction.settings import Settings
-from contradiction.training import hierarchical, record
+from contradiction.training import record, trainers
 from contradiction.training.loop import train
 from contradiction.training.recipe import Recipe
 from contradiction.training.recipe_files import load_recipe
@@ -39,7 +39,7 @@ CHAT = [
 
 @pytest.fixture(scope="module")
 def folder(sample_repo, tmp_path_factory):
-    return hierarchical.train(QUICK, data=sample_repo, out=tmp_path_factory.mktemp("models") / "hierarchy")
+    return trainers.train(QUICK, data=sample_repo, out=tmp_path_factory.mktemp("models") / "hierarchy")
 
 
 def test_progress_tells_each_row_once_over_all_stages(folder):
@@ -185,15 +185,15 @@ def test_a_run_cut_between_stages_goes_on_with_the_next(folder, sample_repo, tmp
         done.append(recipe.data.view)
         return train(recipe, **more)
 
-    monkeypatch.setattr(hierarchical.training, "train", stop_at_the_second)
+    monkeypatch.setattr(trainers.loop, "train", stop_at_the_second)
     out = tmp_path / "hierarchy"
     with pytest.raises(RuntimeError):
-        hierarchical.train(QUICK, data=sample_repo, out=out)
+        trainers.train(QUICK, data=sample_repo, out=out)
     assert not out.exists()
     with pytest.raises(InputError, match="an unfinished run; --resume"):
-        hierarchical.train(QUICK, data=sample_repo, out=out)
-    monkeypatch.setattr(hierarchical.training, "train", train)
-    hierarchical.train(QUICK, data=sample_repo, out=out, resume=True)
+        trainers.train(QUICK, data=sample_repo, out=out)
+    monkeypatch.setattr(trainers.loop, "train", train)
+    trainers.train(QUICK, data=sample_repo, out=out, resume=True)
     for stage in STAGES:
         weights = [(model / stage / "model.safetensors").read_bytes() for model in (out, folder)]
         assert weights[0] == weights[1]
@@ -206,7 +206,7 @@ def test_two_processes_share_each_stage_also_after_they_were_killed(sample_repo,
         "[scratch]\nhidden_size = 32\nlayers = 1\nheads = 2\nvocabulary = 600\n",
         encoding="utf-8",
     )
-    one = hierarchical.train(load_recipe(recipe), data=sample_repo, out=tmp_path / "one")
+    one = trainers.train(load_recipe(recipe), data=sample_repo, out=tmp_path / "one")
     command = ["train", recipe, "--data", sample_repo, "--out", tmp_path / "two"]
     cut = processes.start_two(*command, "--save-steps", "2")
     work = tmp_path / "two.partial"

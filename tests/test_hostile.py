@@ -4,11 +4,10 @@ import json
 import shutil
 import sys
 
-import processes
 import pytest
-from chats import chat
-from detect_files import line
-from hostile_models import ONLY_BY_MANIFEST, OUTSIDE, REFUSED, ensemble
+from helpers import processes
+from helpers.chats import chat, line
+from helpers.hostile_models import ONLY_BY_MANIFEST, OUTSIDE, REFUSED, ensemble
 
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError

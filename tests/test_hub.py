@@ -13,9 +13,9 @@ import sysconfig
 from functools import partial
 
 import pytest
-from hub_client import NO_WAITING, environment, new_python, push, python, run
-from hub_server import Commit, Hub, Repo
-from records import with_options
+from helpers.hub_client import NO_WAITING, environment, new_python, push, python, run
+from helpers.hub_server import Commit, Hub, Repo
+from helpers.runs import with_options
 from transformers import BertForSequenceClassification
 
 from contradiction import paths, publishing
@@ -26,7 +26,7 @@ from contradiction.methods.decision import Rule
 from contradiction.methods.loading import load_rule, save_rule, write_manifests
 from contradiction.reports.model_card import model_card
 from contradiction.training import record
-from contradiction.training.onnx_export import export_onnx
+from contradiction.training.export import export_onnx
 
 REPOS = {
     ("dataset", "user/cdconv"): "datasets/user/cdconv",

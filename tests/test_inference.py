@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 import torch
-from chats import chat
+from helpers.chats import chat
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from contradiction.commands.common import SHIPPED

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from chats import chat
+from helpers.chats import chat
 from numpy.testing import assert_allclose
 from safetensors.numpy import load_file, save_file
 
@@ -223,9 +223,9 @@ def test_an_older_folder_is_loaded(fitted, tmp_path):
 
 
 def test_a_share_of_the_rows_is_what_it_is_fitted_to(recipe_file, sample_repo, tmp_path):
-    from contradiction.training import kernel
+    from contradiction.training import trainers
 
-    few = kernel.train(
+    few = trainers.train(
         load_recipe(recipe_file).with_changes(train_fraction=0.5), data=sample_repo, out=tmp_path / "few"
     )
     rows = len(load_split(sample_repo, "4-class", "train"))

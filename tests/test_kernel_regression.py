@@ -1,12 +1,20 @@
 """Kernel ridge regression on conversations."""
 
+import re
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.special import softmax
 
 from contradiction.data.splits import load_split
-from contradiction.methods import kernel
+from contradiction.evaluation import baselines, results
+from contradiction.evaluation.baselines import kernel_ridge
+from contradiction.inference.embedding import Embedder
+from contradiction.inputs.views import CONVERSATION
+from contradiction.methods import calibration, kernel
 from contradiction.methods.kernel import KernelRegression
+from contradiction.reports.tables import baseline_table
 
 
 @pytest.fixture(scope="module")
@@ -65,3 +73,58 @@ def test_without_an_encoder_n_grams_are_all_that_is_compared(rows):
     assert np.abs(alone - both).max() > 0.01
     # A kernel that is the same for all pairs adds a constant alone, which the shares of the labels have already.
     assert_allclose(nothing.predict_proba(rows), alone, atol=0.01)
+
+
+@pytest.fixture(scope="module")
+def embed(encoder):
+    return Embedder(encoder)
+
+
+@pytest.mark.parametrize("config", ["4-class", "2-class", "4-class-grouped"])
+def test_the_baseline_decides_by_a_rule_that_is_chosen_on_validation(sample_repo, encoder, embed, config):
+    found = kernel_ridge(sample_repo, config, embed)
+    results.check("it", found)
+    train, validation, test = (load_split(sample_repo, config, split) for split in ("train", "validation", "test"))
+    assert (found["name"], found["kind"], found["ids"]) == ("kernel ridge, encoder", "baseline", test["id"][:])
+    assert re.fullmatch("encoder@[0-9a-f]{12}", found["embedder"])
+    model = KernelRegression(CONVERSATION, embed).fit(list(train), train["label"])
+    logs = {
+        name: np.log(model.predict_proba(list(rows))) for name, rows in (("validation", validation), ("test", test))
+    }
+    plain = found.get("argmax", found)["predictions"]
+    assert plain == logs["test"].argmax(axis=1).tolist()
+    names = found["metrics"]["labels"]
+    rule = calibration.fit(logs["validation"], np.array(validation["label"]), names)
+    said = softmax(logs["test"] / rule.temperature + [rule.biases[name] for name in names], axis=1)
+    assert_allclose(found["probabilities"], said, atol=1e-6)
+    if config == "2-class":
+        assert found["predictions"] == (said[:, 1] >= found["rule"]["cut"]).astype(int).tolist()
+    else:
+        assert found["predictions"] == (np.log(said) + [rule.offsets[name] for name in names]).argmax(axis=1).tolist()
+        assert found["predictions"] != plain
+
+
+def test_the_command_keeps_it_beside_the_others(run, sample_repo, encoder, tmp_path):
+    options = ["--data", sample_repo, "--config", "4-class", "--out", tmp_path]
+    code, said, _ = run("baselines", *options, "--embedder", encoder)
+    assert code == 0
+    assert "kernel ridge, encoder" in said
+    kept = {result["name"]: result for result in results.load(tmp_path)}
+    assert kept.keys() == {*baselines.FEATURES.values(), "kernel ridge, n-grams", "kernel ridge, encoder"}
+    code, _, err = run("baselines", *options, "--embedder", tmp_path / "nothing")
+    assert (code, err.count("\n")) == (2, 1)
+
+
+def test_an_encoder_that_knows_the_labels_is_no_baseline(run, sample_repo, quick_model, tmp_path):
+    code, _, err = run("baselines", "--data", sample_repo, "--config", "4-class-grouped", "--embedder", quick_model)
+    assert code == 2
+    assert "trained on 4-class, and knows the labels of these rows" in err
+
+
+def test_a_baseline_that_was_not_run_on_a_config_has_an_empty_cell_there(sample_repo, tmp_path):
+    for config, name in (("2-class", "one"), ("4-class", "one"), ("4-class", "other")):
+        found = {**kernel_ridge(sample_repo, config), "name": name}
+        results.save(found, tmp_path / f"{name}.{config}.json")
+    table = baseline_table(tmp_path)
+    assert list(table.header) == ["features", "2-class", "4-class"]
+    assert [[bool(cell) for cell in row] for row in table.rows] == [[True, True, True], [True, False, True]]

@@ -6,8 +6,8 @@ from PIL import Image
 from contradiction import paths
 from contradiction.evaluation import results
 from contradiction.labels import merge_id
-from contradiction.reports import results_page
-from contradiction.reports.interval_plot import COLOURS
+from contradiction.reports import plots
+from contradiction.reports.plots import COLOURS
 
 REFERENCES = [0, 1, 2, 3] * 25
 
@@ -37,7 +37,7 @@ def folder(tmp_path):
 
 
 def test_all_on_the_test_rows_stand_there_best_first_as_they_decide(folder):
-    fine, coarse = results_page.leaderboard(results.published(folder))
+    fine, coarse = plots.leaderboard(results.published(folder))
     assert [(line.name, line.kind) for line in fine.methods] == [
         ("better-by-its-rule", "trained"),
         ("TF-IDF, all", "baseline"),
@@ -59,9 +59,9 @@ def test_the_picture_is_written_beside_the_page_that_shows_it(folder, run, tmp_p
     code, _, _ = run("results", "--folder", folder, "--out", page)
     assert code == 0
     text = page.read_text(encoding="utf-8")
-    assert f"]({results_page.LEADERBOARD})" in text
+    assert f"]({plots.LEADERBOARD})" in text
     assert text.index("better-by-its-rule") < text.index("TF-IDF, all |") < text.index("a-bad-one")
-    with Image.open(page.with_name(results_page.LEADERBOARD)) as image:
+    with Image.open(page.with_name(plots.LEADERBOARD)) as image:
         shown = {colour for _, colour in image.convert("RGB").getcolors(maxcolors=1 << 20)}
     for kind in ("shipped", "trained", "baseline", "paper"):
         assert tuple(bytes.fromhex(COLOURS[kind][1:])) in shown, kind
@@ -70,4 +70,4 @@ def test_the_picture_is_written_beside_the_page_that_shows_it(folder, run, tmp_p
 def test_without_a_detector_on_test_there_is_no_picture(tmp_path):
     keep(tmp_path, "TF-IDF, all", 20, kind="baseline")
     keep(tmp_path, "on-validation", 0, split="validation")
-    assert results_page.leaderboard(results.published(tmp_path)) == []
+    assert plots.leaderboard(results.published(tmp_path)) == []

@@ -5,8 +5,8 @@ import shutil
 from pathlib import Path
 
 import pytest
+from helpers.runs import with_options
 from huggingface_hub import DatasetCard, constants
-from records import with_options
 
 import cdconv
 from contradiction.data.splits import UNNAMED, name_of
@@ -16,7 +16,7 @@ from contradiction.evaluation.evaluate import trained_config
 from contradiction.io.files import write_json
 from contradiction.reports.results_page import results_page
 from contradiction.reproduction.cells import cells_of
-from contradiction.training import hierarchical, leakage, loop, record, run_folder
+from contradiction.training import leakage, loop, record, run_folder, trainers
 from contradiction.training.recipe import Recipe
 
 SHA = "0123456789abcdef0123456789abcdef01234567"
@@ -258,7 +258,7 @@ def test_a_table_of_parts_of_the_rows_is_refused_before_its_first_cell(table, qu
 
 def test_a_hierarchical_run_is_refused_before_its_first_stage(quick_model, sample_repo, tmp_path):
     with pytest.raises(InputError, match=r"backbone .*quick: trained on 4-class, whose"):
-        hierarchical.train(
+        trainers.train(
             recipe(backbone=str(quick_model)).with_changes(method="hierarchical"),
             data=sample_repo,
             out=tmp_path / "next",

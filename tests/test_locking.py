@@ -6,8 +6,8 @@ import subprocess
 import sys
 import time
 
-import processes
 import pytest
+from helpers import processes
 
 from contradiction import cli
 from contradiction.chats.writers import ResumableOutput
@@ -15,7 +15,7 @@ from contradiction.errors import InputError
 from contradiction.io.files import LockedError, locked
 from contradiction.reproduction.cells import cells_of
 from contradiction.reproduction.grid import run
-from contradiction.training import hierarchical, loop
+from contradiction.training import loop, trainers
 from contradiction.training.loop import train
 from contradiction.training.recipe import Recipe
 from contradiction.training.recipe_files import load_recipe
@@ -24,7 +24,7 @@ TOML = (
     'view = "{}"\nconfig = "4-class"\nepochs = {}\nbatch_size = 16\nlearning_rate = 3e-3\n'
     "[scratch]\nhidden_size = 32\nlayers = 1\nheads = 2\nvocabulary = 600\n"
 )
-TRAIN = {"flatten": train, "hierarchical": hierarchical.train}
+TRAIN = {"flatten": train, "hierarchical": trainers.train}
 MANY = 10_000  # epochs: such a run goes on until it is killed
 HOLD = (
     "import sys, time; from contradiction.io.files import locked\n"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from chats import chat
+from helpers.chats import chat
 
 from contradiction import publishing
 from contradiction.data.splits import load_split

@@ -5,9 +5,9 @@ import time
 
 import numpy as np
 import pytest
+from helpers.evaluations import noisy, sample
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from metric_rows import noisy, sample
 from scipy.stats import binom
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, confusion_matrix, precision_recall_fscore_support
 

@@ -3,8 +3,8 @@
 import json
 import os
 
-import processes
 import pytest
+from helpers import processes
 
 from contradiction.paths import METRIC
 

@@ -5,9 +5,9 @@ import os
 import re
 
 import numpy as np
-import processes
 import pytest
-from metric_rows import noisy, sample
+from helpers import processes
+from helpers.evaluations import noisy, sample
 
 from contradiction.paths import METRIC
 from evaluate_metric.evaluate_metric import LABELS, CDConvMetric, compare, score

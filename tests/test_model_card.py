@@ -8,15 +8,15 @@ import shutil
 import sys
 
 import pytest
-from records import with_options
+from helpers.runs import with_options
 
 from contradiction import cli, paths
 from contradiction.detector import ContradictionDetector
 from contradiction.evaluation import results
 from contradiction.io.files import read_json, write_json
 from contradiction.methods.loading import load_rule
-from contradiction.reports import card_example, model_card
-from contradiction.reports.card_example import code_on_the_hub
+from contradiction.publishing import code_on_the_hub
+from contradiction.reports import model_card
 from contradiction.training import record
 
 E5 = "intfloat/multilingual-e5-small"
@@ -198,9 +198,8 @@ def test_the_settings_of_a_split_stand_once_on_the_shipped_card():
 
 def test_figures_on_parts_are_those_of_the_analysis_and_stand_where_the_data_is_at_hand(quick_model, sample_repo):
     from contradiction.detector import ContradictionDetector
-    from contradiction.evaluation.error_analysis import slices
+    from contradiction.evaluation.error_analysis import load_rows, slices
     from contradiction.evaluation.evaluate import evaluate
-    from contradiction.evaluation.evaluated_rows import load_rows
 
     found = evaluate(ContradictionDetector.from_pretrained(quick_model), data=sample_repo, config="4-class")
     text = model_card.model_card(quick_model, [found], data=sample_repo).text
@@ -256,7 +255,7 @@ def test_a_detector_that_cannot_read_the_example_gets_a_card_without_an_answer(q
     }
     (folder / "tokenizer.json").write_text(json.dumps(words), encoding="utf-8")
     (folder / "SHA256SUMS").unlink()  # of the tokenizer before
-    assert ContradictionDetector.from_pretrained(folder)(card_example.CHAT).label is None
+    assert ContradictionDetector.from_pretrained(folder)(model_card.CHAT).label is None
     card = str(model_card.model_card(folder))
     assert "from_pretrained(" in card
     assert "This verdict is wrong" not in card

@@ -5,7 +5,7 @@ import json
 import pickle
 
 import pytest
-from chats import chat
+from helpers.chats import chat
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

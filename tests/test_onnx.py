@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import onnx
 import pytest
-from chats import chat
+from helpers.chats import chat
 
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
@@ -14,9 +14,8 @@ from contradiction.inference import choice
 from contradiction.inference.base import MOST_PADDING, SMALL, TOKENS, batches
 from contradiction.io import manifest
 from contradiction.io.files import read_json
-from contradiction.training import onnx_export
-from contradiction.training.export import export
-from contradiction.training.onnx_export import export_onnx
+from contradiction.training import export as exporting
+from contradiction.training.export import export, export_onnx
 
 CHAT = chat("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
 FILES = {"onnx": "onnx/model.onnx", "onnx-int8": "onnx/model_quantized.onnx"}
@@ -90,7 +89,7 @@ def test_a_copy_in_fp16_leaves_the_files_of_the_old_weights_out(exported, tmp_pa
 
 def test_a_file_that_loses_too_much_is_not_kept(quick_model, rows, tmp_path, monkeypatch):
     folder = shutil.copytree(quick_model, tmp_path / "model")
-    trace = onnx_export._trace
+    trace = exporting._trace
 
     def damaged(backend, file, weights):
         trace(backend, file, weights)
@@ -99,7 +98,7 @@ def test_a_file_that_loses_too_much_is_not_kept(quick_model, rows, tmp_path, mon
         bias.raw_data = np.array([0, 0, 0, 9], np.float32).tobytes()  # every reply becomes `history`
         onnx.save(graph, file)
 
-    monkeypatch.setattr(onnx_export, "_trace", damaged)
+    monkeypatch.setattr(exporting, "_trace", damaged)
     labels = ContradictionDetector.from_pretrained(folder).classify(rows)
     with pytest.raises(InputError, match=r"not kept, because it loses \d+\.\d+ points of macro-F1, more than 0.5"):
         export_onnx(folder, "onnx", rows, [result.label for result in labels])

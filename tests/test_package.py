@@ -9,7 +9,7 @@ import venv
 from pathlib import Path
 
 import pytest
-from chats import chat
+from helpers.chats import chat
 
 from contradiction.paths import CHECKOUT
 

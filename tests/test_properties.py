@@ -4,7 +4,7 @@ import random
 from dataclasses import replace
 
 import pytest
-from generated_chats import (
+from helpers.generated_chats import (
     HOSTILE,
     LIMIT,
     PLAIN,

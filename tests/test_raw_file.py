@@ -4,7 +4,7 @@ import json
 import re
 
 import pytest
-from data_repo import FILES, TRIGGERS, UTTERANCES, encode, write
+from helpers.data_repo import FILES, TRIGGERS, UTTERANCES, encode, write
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -5,7 +5,7 @@ from io import BytesIO
 
 import pyarrow
 import pytest
-from detect_files import CHAT, line, objects, sharegpt, write_csv
+from helpers.chats import CHAT, line, objects, sharegpt, write_csv
 from pyarrow import parquet
 
 from contradiction.chats import formats, readers

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import typer
-from chats import chat
+from helpers.chats import chat
 
 from contradiction.cli import app
 from contradiction.evaluation import figures, results

@@ -6,9 +6,9 @@ import shutil
 import subprocess
 
 import numpy as np
-import processes
 import pytest
 import torch
+from helpers import processes
 from safetensors.numpy import save_file
 
 from contradiction.errors import InputError

@@ -8,8 +8,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from chats import chat
 from fastapi import FastAPI
+from helpers.chats import chat
 from starlette.testclient import TestClient
 
 from contradiction.detector import ContradictionDetector

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from chats import chat
-from rules import CURVE
+from helpers.chats import chat
+from helpers.runs import CURVE
 from transformers import BertForSequenceClassification, set_seed
 
 from contradiction.detector import ContradictionDetector

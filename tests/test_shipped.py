@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from chats import chat
+from helpers.chats import chat
 from transformers import pipeline
 
 from contradiction.commands.common import SHIPPED

@@ -1,13 +1,13 @@
 """Traditional characters are read as simplified ones."""
 
 import pytest
-from chats import chat
+from helpers.chats import chat
 from hypothesis import given
 from hypothesis import strategies as st
 
 from contradiction.inputs.views import VIEWS, model_input, simplified
 from contradiction.training.initialize import start
-from contradiction.training.pruning_corpus import read_texts
+from contradiction.training.pruning import read_texts
 from contradiction.training.recipe import Recipe
 
 TRADITIONAL = chat("你養過貓嗎？", "沒養過，我對貓毛過敏。", "那妳週末做什麼？", "在家裡陪我養的兩隻貓。")

@@ -3,7 +3,7 @@
 from itertools import combinations
 
 import pytest
-from chats import chat
+from helpers.chats import chat
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

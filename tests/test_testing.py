@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from chats import chat
+from helpers.chats import chat
 
 from contradiction import testing
 from contradiction.detector import ContradictionDetector

@@ -8,6 +8,7 @@ from sklearn.metrics import precision_recall_curve
 
 from contradiction.detector import ContradictionDetector
 from contradiction.evaluation.evaluate import evaluate
+from contradiction.evaluation.figures import wilson
 from contradiction.evaluation.thresholds import (
     NOT_REACHED,
     calibration_error,
@@ -21,7 +22,6 @@ from contradiction.evaluation.thresholds import (
 from contradiction.labels import NON_CONTRADICTION
 from contradiction.methods.decision import Point, Rule
 from contradiction.methods.loading import load_rule, save_rule
-from contradiction.rates import wilson
 
 
 def test_calibration_error_of_two_bins_by_hand():

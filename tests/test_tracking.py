@@ -2,10 +2,10 @@
 
 import pytest
 from accelerate import Accelerator
-from event_files import scalars
+from helpers.runs import scalars
 
 from contradiction.errors import InputError
-from contradiction.training import hierarchical, loop, tracking
+from contradiction.training import loop, tracking, trainers
 from contradiction.training.loop import train
 from contradiction.training.recipe import Recipe
 
@@ -84,8 +84,8 @@ def test_a_run_has_its_name_and_one_that_goes_on_keeps_it(sample_repo, tmp_path,
     recipe = QUICK.with_changes(method="hierarchical", epochs=1)
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(tracking.Tracker, "step", stopping)
-        hierarchical.train(recipe, **options, save_steps=5)
-    hierarchical.train(recipe, **options, resume=True)
+        trainers.train(recipe, **options, save_steps=5)
+    trainers.train(recipe, **options, resume=True)
     names = ["run-intra-sentence", "run-intra-sentence", "run-role-confusion", "run-history"]
     assert [name for _, name in opened] == [trackio["name"] for trackio, _ in opened] == names
     assert [trackio["resume"] for trackio, _ in opened] == ["never", "allow", "never", "never"]

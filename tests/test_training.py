@@ -5,17 +5,17 @@ import re
 import shutil
 import signal
 
-import processes
 import pytest
 import torch
-from event_files import scalars
+from helpers import processes
+from helpers.runs import scalars
 from safetensors.numpy import load_file
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from contradiction.errors import InputError
 from contradiction.reproduction import grid
-from contradiction.training import hierarchical, run_folder
 from contradiction.training import loop as training
+from contradiction.training import run_folder, trainers
 from contradiction.training.loop import train
 from contradiction.training.recipe import Recipe
 from contradiction.training.recipe_files import load_recipe
@@ -324,7 +324,7 @@ def test_the_deterministic_switch_holds_while_training_and_changes_nothing_on_a_
     assert (out / "model.safetensors").read_bytes() == (finished / "model.safetensors").read_bytes()
 
 
-@pytest.mark.parametrize("run", [train, hierarchical.train])
+@pytest.mark.parametrize("run", [train, trainers.train])
 @pytest.mark.parametrize("out", [".", "/"])
 def test_a_place_without_a_name_is_refused_before_any_work(run, out):
     with pytest.raises(InputError, match=f"^{re.escape(out)}: names no new folder; name one inside it, for instance"):
@@ -333,7 +333,7 @@ def test_a_place_without_a_name_is_refused_before_any_work(run, out):
 
 @pytest.mark.parametrize("method", ["checkpoint", "hierarchical"])
 def test_fp16_is_refused_on_a_cpu_where_it_would_be_fp32_under_another_name(method, sample_repo, tmp_path):
-    run = hierarchical.train if method == "hierarchical" else train
+    run = trainers.train if method == "hierarchical" else train
     with pytest.raises(InputError, match="^precision 'fp16' is for GPUs; on a CPU bf16 is the fast one"):
         run(QUICK.with_changes(precision="fp16", method=method), data=sample_repo, out=tmp_path / "run")
     with pytest.raises(InputError, match="^precision 'fp16' is for GPUs"):

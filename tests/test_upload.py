@@ -3,8 +3,8 @@
 import shutil
 
 import pytest
-from hub_client import NO_WAITING, push
-from hub_server import Commit, Hub
+from helpers.hub_client import NO_WAITING, push
+from helpers.hub_server import Commit, Hub
 
 from contradiction import publishing
 

@@ -6,9 +6,9 @@ import shutil
 import signal
 import time
 
-import processes
 import pytest
-from detect_files import line, objects
+from helpers import processes
+from helpers.chats import line, objects
 
 from contradiction.chats.writers import rejected_path
 from contradiction.methods.decision import Rule

@@ -86,7 +86,7 @@ def export(
         return
     if out is not None:
         raise InputError(f"--out goes with --backend torch; {backend} writes its file beside the weights")
-    from contradiction.training.onnx_export import export_onnx
+    from contradiction.training.export import export_onnx
 
     for compared in export_onnx(model, backend, *_rows_to_compare(model, data)):
         typer.echo(f"{compared.file}: {compared.file.stat().st_size / 1e6:.1f} MB; {compared}")
@@ -120,7 +120,8 @@ def results(
         return
     from contradiction.evaluation.results import published
     from contradiction.io.files import check_file, write_text
-    from contradiction.reports.results_page import LEADERBOARD, draw_leaderboard, leaderboard, results_page
+    from contradiction.reports.plots import LEADERBOARD, draw_leaderboard, leaderboard
+    from contradiction.reports.results_page import results_page
 
     check_file(out)
     if not (evaluations := published(folder)):

@@ -186,8 +186,7 @@ def prune_(
 ) -> None:
     """Prunes a multilingual backbone's vocabulary to the pieces of a corpus: the same scores with fewer parameters."""
     from contradiction.io.tables import Table
-    from contradiction.training.pruning import prune
-    from contradiction.training.pruning_corpus import read_texts
+    from contradiction.training.pruning import prune, read_texts
 
     with progress("reading texts, twice") as bar:
         task = bar.add_task("", total=None)

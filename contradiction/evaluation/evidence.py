@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from contradiction.errors import InputError
+from contradiction.evaluation.figures import wilson
 from contradiction.io.tables import Table, interval, percent
 from contradiction.labels import CONTRADICTION, HISTORY, LABELS, NON_CONTRADICTION, is_contradiction
-from contradiction.rates import wilson
 
 TASK = "4-class"
 # The counts of each row; every score is a ratio of their sums.

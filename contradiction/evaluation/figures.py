@@ -125,3 +125,13 @@ def value_of(metrics: Mapping[str, Any], figure: Figure) -> tuple[float, Sequenc
     if figure.key not in metrics:
         return None
     return metrics[figure.key], metrics.get("interval", {}).get(figure.key)
+
+
+def wilson(part: int, whole: int) -> tuple[float, float]:
+    """The 95 % Wilson interval of a share; 0 to 1 where there is nothing to count."""
+    from scipy.stats import binomtest
+
+    if not whole:
+        return 0.0, 1.0
+    found = binomtest(part, whole).proportion_ci(method="wilson")
+    return float(found.low), float(found.high)

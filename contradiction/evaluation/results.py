@@ -8,11 +8,14 @@ from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from contradiction import paths
 from contradiction.errors import InputError
 from contradiction.evaluation import results_store
 from contradiction.evaluation.figures import measure
 from contradiction.io.files import locked, read_json, write_json
+from contradiction.labels import GROUPED, LABELS, task_of
 from contradiction.training import leakage, record
 
 FOLDER = paths.RESULTS
@@ -26,6 +29,7 @@ RESULTS_PAGE, REPRODUCTION_PAGE = PAGES = ("results", "reproduction")
 KEYS = ("name", "kind", "config", "split", "data", "ids", "references", "predictions", "metrics")
 METRICS = ("accuracy", "macro_f1", "per_class", "n", "interval")
 # The keys of a record that identify the weights.
+TASKS = ("2-class", "4-class")  # whose labels are those of contradictions
 IDENTITY = ("request", "epochs", "best_epoch")
 
 
@@ -221,6 +225,48 @@ def check_list(path: str | Path, result: Mapping[str, Any], key: str) -> None:
     values, rows = result[key], result["ids"]
     if not isinstance(values, list) or not isinstance(rows, list) or len(values) != len(rows):
         raise InputError(f"{path}: {key} must be a list with one value for each id; the file was changed")
+
+
+def read_evaluation(path: str | Path) -> dict[str, Any]:
+    """Reads the JSON file of an evaluation that can be analysed.
+
+    Raises:
+        InputError: the file holds none, or one without probabilities, or a damaged one.
+    """
+    evaluation = read_json(path)
+    check(path, evaluation)
+    check_task(str(evaluation["config"]))
+    if "probabilities" not in evaluation:
+        raise InputError(f"{path}: has no probabilities; `cdconv evaluate MODEL --json FILE` writes them")
+    labels = LABELS[task_of(evaluation["config"])]
+    for key in ("ids", "references", "predictions", "probabilities", "without_first_turn"):
+        values: Any = evaluation.get(key)
+        if key == "without_first_turn" and values is None:
+            continue
+        check_list(path, evaluation, key)
+        if key == "probabilities":
+            wrong = [value for value in values if not _are_probabilities(value, len(labels))]
+        else:
+            highest = np.inf if key == "ids" else len(labels) - 1
+            wrong = [value for value in values if type(value) is not int or not 0 <= value <= highest]
+        if wrong:
+            raise InputError(f"{path}: {key} has {wrong[0]!r}; the file was changed")
+    return evaluation
+
+
+def _are_probabilities(values: object, labels: int) -> bool:
+    return (
+        isinstance(values, list)
+        and len(values) == labels
+        and all(isinstance(value, int | float) and 0 <= value <= 1 for value in values)  # NaN is not
+    )
+
+
+def check_task(config: str) -> None:
+    """Raises InputError unless the labels of a config are those of contradictions."""
+    if task_of(config) not in TASKS or config.startswith("nli"):
+        configs = ", ".join(task + suffix for task in TASKS for suffix in ("", GROUPED))
+        raise InputError(f"config {config!r} has no labels of contradictions; an analysis needs one of {configs}")
 
 
 def check_folder(folder: str | Path) -> None:

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from contradiction.errors import InputError
-from contradiction.evaluation.evaluated_rows import Records
+from contradiction.evaluation.error_analysis import Records
+from contradiction.evaluation.figures import wilson
 from contradiction.io.tables import Table, interval, percent
 from contradiction.labels import CONTRADICTION, CONTRADICTIONS, LABELS, NLI, merge, task_of
-from contradiction.methods.decision import Rule
-from contradiction.rates import IN_USE, precision_at, wilson
+from contradiction.methods.decision import IN_USE, Rule, precision_at
 from contradiction.settings import Settings
 
 BINS = 10

@@ -10,8 +10,11 @@ from contradiction.evaluation import results
 from contradiction.evaluation.error_analysis import (
     BY,
     WORST,
+    EvaluatedRows,
+    Records,
     judge_without_first_turn,
     kinds,
+    load_rows,
     mistakes,
     personas,
     reads_first_turn,
@@ -19,11 +22,11 @@ from contradiction.evaluation.error_analysis import (
     slices,
 )
 from contradiction.evaluation.evaluate import evaluate
-from contradiction.evaluation.evaluated_rows import EvaluatedRows, Records, check_task, load_rows
+from contradiction.evaluation.results import check_task
 from contradiction.evaluation.thresholds import calibration_error, operating_points, reliability, threshold_curve
 from contradiction.io.tables import Table, interval, percent
 from contradiction.labels import CONTRADICTION
-from contradiction.rates import IN_USE
+from contradiction.methods.decision import IN_USE
 
 ON_CARD = (BY["seen_context"], BY["bot"])  # the slices that a model card shows
 

@@ -15,15 +15,15 @@ from contradiction.evaluation.thresholds import table as settings_table
 from contradiction.inputs.views import CONVERSATION, VIEWS
 from contradiction.io.files import read_json
 from contradiction.io.tables import Table, percent, render
-from contradiction.labels import LABELS, STAGES, task_of
+from contradiction.labels import CONTRADICTION, HISTORY, LABELS, STAGES, task_of
 from contradiction.methods.decision import Rule
 from contradiction.methods.loading import load_rule, method_of
-from contradiction.reports import card_example
 from contradiction.reports.analysis import card_summary
 from contradiction.reports.tables import backbone_name, class_table, score_table
 from contradiction.training import record
 from contradiction.training.recipe import is_recorded_folder
 from contradiction.training.recipe_files import RecordedRecipe
+from contradiction.verdict import Verdict
 
 if TYPE_CHECKING:
     from huggingface_hub import ModelCard, ModelCardData
@@ -38,6 +38,54 @@ SENTENCES = {
 LICENSES = {"CDConv": cdconv.LICENSE, nli.NAME: cdconv.LICENSE, "CDConv sample": "cc0-1.0"}
 FINISHED = ("request", "minutes", "parameters", "hardware")  # the keys of every record of a finished run
 STAGE_SENTENCE = "Tells {} from all other replies: one stage of a hierarchical detector."
+
+
+EXAMPLE = {
+    "u1": "你养猫吗？", "b1": "养了一只橘猫", "u2": "它叫什么名字？", "b2": "我没养过猫呀",
+    "premise": "他喜欢吃辣", "hypothesis": "他不吃辣",
+}  # fmt: skip
+RIGHT = (HISTORY, CONTRADICTION)
+CHAT = [
+    {"role": role, "content": EXAMPLE[column]}
+    for column, role in zip(("u1", "b1", "u2", "b2"), ("user", "assistant") * 2, strict=True)
+]
+
+
+def text_pair(columns: Sequence[str], separator: str) -> dict[str, str]:
+    """The example as input of a checkpoint that reads these columns."""
+    *context, last = (EXAMPLE[column] for column in columns)
+    return {"text": separator.join(context), "text_pair": last} if context else {"text": last}
+
+
+def pipeline_says(checkpoint: Path, example: Mapping[str, str]) -> dict[str, float] | None:
+    """The score of each label by `transformers` alone, to two digits; None without weights."""
+    if not any(checkpoint.glob("*.safetensors")):
+        return None
+    from transformers import pipeline
+
+    from contradiction.io.quiet import no_model_bars
+
+    with no_model_bars():
+        classify = pipeline("text-classification", model=str(checkpoint), top_k=None, device="cpu")
+    answers: Any = classify([dict(example)], truncation=True)  # its declared type is that of a single label
+    [scores] = answers
+    return {score["label"]: round(score["score"], 2) for score in scores}
+
+
+def detector_says(folder: Path) -> Verdict | None:
+    """The verdict of ``ContradictionDetector`` on the example.
+
+    None without weights, and where the model does not judge replies or cannot read the example.
+    """
+    if not any(folder.rglob("*.safetensors")):
+        return None
+    from contradiction.detector import ContradictionDetector
+
+    try:
+        verdict = ContradictionDetector.from_pretrained(folder, device="cpu")(CHAT)
+    except InputError:
+        return None
+    return verdict if verdict.label else None
 
 
 def model_card(
@@ -166,9 +214,9 @@ def _use(folder: Path, name: str, run: Mapping[str, Any], recipe: RecordedRecipe
     columns = VIEWS[stages[-1] if stages else recipe.data.view]
     alone = recipe.model.fine_tunes and bool(plain or not ensemble)
     separator = _separator(folder / checkpoint) if alone else ""
-    example = card_example.text_pair(columns, separator) if alone else None
+    example = text_pair(columns, separator) if alone else None
     judges = columns[-1:] == CONVERSATION[-1:]
-    verdict = card_example.detector_says(folder) if judges else None
+    verdict = detector_says(folder) if judges else None
     return {
         "checkpoint": "/".join(filter(None, (name, checkpoint))),
         "stages": stages,
@@ -182,12 +230,12 @@ def _use(folder: Path, name: str, run: Mapping[str, Any], recipe: RecordedRecipe
         "before": columns[:-1],
         "separator": separator,
         "example": example,
-        "scores_of_example": card_example.pipeline_says(folder / checkpoint, example) if example else None,
+        "scores_of_example": pipeline_says(folder / checkpoint, example) if example else None,
         "judges": judges,
         "facade": judges and task_of(recipe.data.config) != "persona",
-        "chat": card_example.CHAT,
+        "chat": CHAT,
         "verdict": verdict,
-        "mistaken": verdict and not recipe.data.target and verdict.label not in card_example.RIGHT,
+        "mistaken": verdict and not recipe.data.target and verdict.label not in RIGHT,
     }
 
 

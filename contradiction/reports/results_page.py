@@ -1,19 +1,28 @@
-"""The page of results, ``models/README.md``, and its plot."""
+"""The page of results, ``models/README.md``, with its paired comparisons of detectors."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from contradiction import paths
 from contradiction.evaluation import results
+from contradiction.evaluation.baselines import FEATURES
 from contradiction.evaluation.figures import RESAMPLES
-from contradiction.evaluation.paired_tests import MethodRuns, merged_run_of, run_of, single_run
-from contradiction.io.tables import render
-from contradiction.reports.comparisons import REFERENCE, ablation, comparison_tables
-from contradiction.reports.interval_plot import MEANINGS, PAPER, Panel, draw_legend, draw_panel, save_png
+from contradiction.evaluation.paired_tests import (
+    MethodRuns,
+    PairedTest,
+    merged_run_of,
+    paired_tests,
+    run_of,
+    single_run,
+)
+from contradiction.inputs.views import HIERARCHICAL
+from contradiction.io.tables import Table, percent, render, signed, signed_interval
+from contradiction.labels import merged_config
+from contradiction.reports.plots import LEADERBOARD, leaderboard
 from contradiction.reports.tables import (
     COLLAPSED,
+    backbone_name,
     baseline_table,
     class_table,
     contrast_results_table,
@@ -21,6 +30,9 @@ from contradiction.reports.tables import (
     score_table,
     training_log,
 )
+from contradiction.training import record
+from contradiction.training.recipe import option_named
+from contradiction.training.recipe_files import RETIRED, RecordedRecipe
 
 SPLITS = ("validation", "test")
 
@@ -72,59 +84,241 @@ def _order(group: tuple[tuple[str, str], Any]) -> tuple[bool, bool, str]:
     return split != "test", config.endswith("grouped"), config
 
 
-LEADERBOARD = "leaderboard.png"
-LEADERBOARD_CONFIG = "4-class"
+NGRAMS = FEATURES["flatten"]
+COMPARISON = ("difference", "95 % interval", "p", "p, Holm")
 
 
-def leaderboard(evaluations: Sequence[dict[str, Any]]) -> list[Panel]:
-    """The panels of the plot: four classes, and the same labels merged to two; empty without detectors.
+def comparison_tables(evaluations: Sequence[dict[str, Any]], config: str, bootstrap: int = RESAMPLES) -> list[Table]:
+    """Two tables: the evaluations of a config compared with n-grams, and with the paper's method.
 
-    Both are in the same order, by macro-F1 on four classes. Labels are those of the decision rule.
+    Labels are those of the decision rule on the test split. The opponent among several hierarchical runs is the best on
+    validation. Merged labels are compared with the better of two n-gram models: fitted to two classes, or fitted to
+    four and merged.
 
     Args:
         evaluations: evaluations of detectors and of baselines.
+        config: a config of four classes.
+        bootstrap: resamples of the paired tests.
+
+    Returns:
+        The tables; a table is missing where its opponent has no evaluation.
     """
-    tests = [result for result in evaluations if (result["config"], result["split"]) == (LEADERBOARD_CONFIG, "test")]
-    detectors = [result for result in tests if result["kind"] == results.DETECTOR]
-    if not detectors:
-        return []
-    data, _ = Counter(result["data"] for result in detectors).most_common(1)[0]  # some evaluations may be on other rows
-    tests = results.best_first(result for result in tests if result["data"] == data)
-    return [
-        Panel(
-            config,
-            "",
-            tests[0]["metrics"]["n"],
-            tuple(_method(result, merged) for result in tests),
-            (),
-            (),
-            PAPER[config],
+    tests = results.best_first(result for result in evaluations if result["split"] == "test")
+    compared = [result for result in tests if result["config"] == config and _reads_all(result)]
+    ngrams = {result["config"]: result for result in tests if (result["name"], result["kind"]) == (NGRAMS, "baseline")}
+    tables = []
+    if opponent := ngrams.get(config):
+        two = merged_run_of(opponent)
+        fitted = ngrams.get(merged_config(config))
+        if fitted and fitted["ids"] == opponent["ids"]:
+            two = max(two, run_of(fitted), key=lambda run: run.metrics["macro_f1"])
+        methods = single_run(opponent, run_of(opponent)), single_run(opponent, two)
+        tables.append(_table(methods, _without(opponent, compared), bootstrap))
+    if opponent := _best_hierarchical(compared, evaluations):
+        tables.append(_table(_methods(opponent), _without(opponent, compared), bootstrap))
+    return tables
+
+
+def _reads_all(result: Mapping[str, Any]) -> bool:
+    """False for baselines that read a part of the conversation, and for detectors that were trained on one bot."""
+    if result["kind"] == results.BASELINE:
+        return result.get("view") == "flatten"
+    return not ((recipe := _recipe(result)) and recipe.data.bot)
+
+
+def _without(opponent: dict[str, Any], evaluations: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [result for result in evaluations if result is not opponent]
+
+
+def _best_hierarchical(
+    compared: Sequence[dict[str, Any]], evaluations: Sequence[dict[str, Any]]
+) -> dict[str, Any] | None:
+    """The best hierarchical run on validation; None without any."""
+    validation = {
+        (result["name"], result["config"]): result["metrics"]["macro_f1"]
+        for result in evaluations
+        if result["split"] == "validation"
+    }
+    runs = [
+        result
+        for result in compared
+        if (result["name"], result["config"]) in validation
+        and (recipe := _recipe(result))
+        and recipe.data.view == HIERARCHICAL
+    ]
+    return max(runs, key=lambda result: validation[result["name"], result["config"]], default=None)
+
+
+def _recipe(result: Mapping[str, Any]) -> RecordedRecipe | None:
+    request = (result.get("run") or {}).get("request")
+    return record.recipe(request) if request else None
+
+
+def _methods(result: Mapping[str, Any]) -> tuple[MethodRuns, MethodRuns]:
+    """An evaluation on four classes, and merged to two."""
+    return single_run(result, run_of(result, rule=True)), single_run(result, merged_run_of(result, rule=True))
+
+
+def _table(opponent: tuple[MethodRuns, MethodRuns], evaluations: Sequence[Mapping[str, Any]], bootstrap: int) -> Table:
+    ids = list(opponent[0].runs[0].ids)
+    methods = [_methods(result) for result in evaluations if result["ids"] == ids]
+    four, two = (
+        paired_tests([(method[place], opponent[place]) for method in methods], task, bootstrap)
+        for place, task in enumerate(("4-class", "2-class"))
+    )
+    body = [
+        [
+            *(fine.name, percent(fine.mean("macro_f1")), *comparison_cells(four_test)),
+            *(percent(coarse.mean("macro_f1")), *comparison_cells(two_test)),
+        ]
+        for (fine, coarse), four_test, two_test in zip([opponent, *methods], [None, *four], [None, *two], strict=True)
+    ]
+    return Table(opponent[0].name, ("detector", "macro-F1", *COMPARISON, "merged to 2-class", *COMPARISON), body)
+
+
+def comparison_cells(test: PairedTest | None) -> list[str]:
+    """The cells of the columns ``COMPARISON``; empty for None."""
+    if not test:
+        return [""] * len(COMPARISON)
+    return [signed(test.difference), signed_interval(test.interval), f"{test.p_value:.3f}", f"{test.adjusted:.3f}"]
+
+
+ABLATION_CONFIG = "4-class"
+REFERENCE = "e5-small-cdconv"  # the simplest: one run of flatten from the NLI stage, without teachers
+AMBIGUOUS = ("weight", "temperature")  # shown with their table
+START = ("backbone", "scratch")  # a recipe has one of the two
+ABLATION_COMPARISON = ("difference", "95 % interval", "p, Holm")
+
+
+@dataclass(frozen=True)
+class Ablation:
+    """The comparison of detectors with a reference.
+
+    Attributes:
+        reference: the name of the reference.
+        table: a row for each detector, those with the fewest changes first.
+        left_out: the names of detectors that were trained or evaluated on other rows, or have no record.
+    """
+
+    reference: str
+    table: Table
+    left_out: tuple[str, ...]
+
+
+def ablation(
+    evaluations: Sequence[Mapping[str, Any]],
+    split: str = "validation",
+    reference: str = REFERENCE,
+    bootstrap: int = RESAMPLES,
+) -> Ablation | None:
+    """Compares the 4-class evaluations on a split with the one of the reference.
+
+    Differences are between most probable labels. A decision rule was fitted to the validation rows, so its scores there
+    are too high; the same holds for an ensemble with calibrated members.
+
+    Args:
+        evaluations: evaluations of detectors.
+        split: a split of the official data.
+        reference: the name of the reference.
+        bootstrap: resamples of the paired tests.
+
+    Returns:
+        The comparison; None where the reference or any other detector is missing.
+    """
+    results_of_split = [
+        result for result in evaluations if (result["config"], result["split"]) == (ABLATION_CONFIG, split)
+    ]
+    first = next((result for result in results_of_split if result["name"] == reference and result.get("run")), None)
+    others = [result for result in results_of_split if result is not first]
+    if not first or not others:
+        return None
+    same = [result for result in others if _fingerprints(result) == _fingerprints(first)]
+    same.sort(key=lambda result: (len(changes(result, first)), -run_of(result).metrics["macro_f1"]))
+    four, two = (
+        paired_tests(
+            [(single_run(result, read(result)), single_run(first, read(first))) for result in same], task, bootstrap
         )
-        for config, merged in ((LEADERBOARD_CONFIG, False), ("2-class", True))
+        for read, task in ((run_of, ABLATION_CONFIG), (merged_run_of, "2-class"))
+    )
+    body = [_ablation_row(first, "the reference", None, None)]
+    body += [
+        _ablation_row(result, ", ".join(changes(result, first)) or "nothing", four_test, two_test)
+        for result, four_test, two_test in zip(same, four, two, strict=True)
+    ]
+    header = (
+        *("detector", "differs in", "macro-F1", *ABLATION_COMPARISON),
+        *("with its rule", "merged to 2-class", *ABLATION_COMPARISON, "minutes"),
+    )
+    left_out = tuple(result["name"] for result in others if _fingerprints(result) != _fingerprints(first))
+    return Ablation(reference, Table(f"{ABLATION_CONFIG} {split} split", header, body, texts=2), left_out)
+
+
+def changes(result: Mapping[str, Any], reference: Mapping[str, Any]) -> list[str]:
+    """The recipe options of a run that differ from another run's, each with its value: ``epochs 5``."""
+    recipes, others = (_recipes(evaluation["run"]["request"]) for evaluation in (result, reference))
+    first, other = recipes[0], others[0]
+    differences = [] if all(first[key] == other[key] for key in START) else [_start(first, other)]
+    if len(recipes) != len(others):
+        kind = "ensemble" if "ensemble" in result["run"]["request"] else "mean"
+        differences.append(f"{kind} of {len(recipes)} runs" if len(recipes) > 1 else "a single run")
+    for key in dict.fromkeys(key for recipe in (*recipes, *others) for key in recipe):
+        if key == "nli_pairs_per_row" and not any(recipe["nli"] for recipe in recipes):
+            continue  # without NLI pairs their number has no effect
+        off = RETIRED.get(key)
+        values, before = ([_shown(recipe.get(key, off)) for recipe in group] for group in (recipes, others))
+        follows_from_view = key == "method" and "kernel" not in (*values, *before)
+        if key not in (*START, "name", "base_model") and set(values) != set(before) and not follows_from_view:
+            name = option_named(key) if key in AMBIGUOUS else key
+            differences.append(f"{name} {' / '.join(dict.fromkeys(values))}")
+    return differences
+
+
+def _recipes(request: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The options of a run, or of the members of a soup or an ensemble."""
+    recipes = request.get("ensemble") or request.get("soup") or [request["recipe"]]
+    return [record.recipe_of(recipe).options() for recipe in recipes]
+
+
+def _start(recipe: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+    name = backbone_name(recipe["backbone"])
+    if not name:
+        return f"from scratch ({', '.join(f'{key} {size}' for key, size in recipe['scratch'].items())})"
+    if name != backbone_name(other["backbone"]):
+        return f"backbone {name}"
+    # Folders with the same name differ by the digest of their weights, which early records lack.
+    _, _, digest = recipe["backbone"].partition("@")
+    return f"backbone {name} ({f'weights {digest}' if digest else 'which weights is not recorded'})"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list):
+        return " + ".join(map(_shown, value)) or "none"
+    if isinstance(value, str):
+        return value.partition("@")[0]  # the name of a folder without its digest
+    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _fingerprints(result: Mapping[str, Any]) -> tuple[str, str] | None:
+    """The fingerprints of the evaluated rows and of the training rows; None without a record."""
+    return (result["data"], result["run"]["request"]["data"]) if result.get("run") else None
+
+
+def _ablation_row(
+    result: Mapping[str, Any], differs: str, four: PairedTest | None, two: PairedTest | None
+) -> list[str]:
+    return [
+        result["name"],
+        differs,
+        percent(run_of(result).metrics["macro_f1"]),
+        *_ablation_cells(four),
+        percent(result["metrics"]["macro_f1"]) if "argmax" in result else "",
+        percent(merged_run_of(result).metrics["macro_f1"]),
+        *_ablation_cells(two),
+        f"{result['run']['minutes']:.0f}",
     ]
 
 
-def _method(result: Mapping[str, Any], merged: bool) -> MethodRuns:
-    if result["kind"] == results.BASELINE:
-        kind = "baseline"
-    else:
-        kind = "shipped" if result["name"] == paths.SHIPPED.name else "trained"
-    return single_run(result, (merged_run_of if merged else run_of)(result, rule=True), kind)
-
-
-def draw_leaderboard(panels: Sequence[Panel], path: str | Path) -> None:
-    """Draws the panels side by side and writes a PNG."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(13, 1.6 + 0.3 * len(panels[0].methods)), dpi=130, layout="constrained")
-    first, *others = figure.subplots(1, len(panels))
-    for axes, panel in zip((first, *others), panels, strict=True):
-        draw_panel(axes, panel)
-        axes.set_title(f"{panel.config}{'' if axes is first else ', merged from four classes'}", loc="left")
-        axes.set_xlabel("macro-F1 (%) and its 95 % bootstrap interval")
-    for axes in others:
-        axes.set_yticklabels([])
-    figure.suptitle(f"Official test split, n = {panels[0].n:,}", x=0.01, ha="left", fontsize=13, fontweight="bold")
-    meanings = {"trained": "other detectors of four classes", "baseline": "without a fine-tuned encoder"}
-    draw_legend(figure, panels, {**MEANINGS, **meanings})
-    save_png(figure, path)
+def _ablation_cells(test: PairedTest | None) -> list[str]:
+    if not test:
+        return [""] * len(ABLATION_COMPARISON)
+    return [signed(test.difference), signed_interval(test.interval), f"{test.adjusted:.3f}"]

@@ -6,10 +6,9 @@ from typing import Any
 
 from contradiction.evaluation import contrast, results
 from contradiction.evaluation.contrast import ALL, COUNTS, Counts
-from contradiction.evaluation.figures import FIGURES, Figure, value_of
+from contradiction.evaluation.figures import FIGURES, Figure, value_of, wilson
 from contradiction.io.tables import Table, interval, percent
 from contradiction.labels import task_of
-from contradiction.rates import wilson
 from contradiction.training import record
 from contradiction.training.recipe import Recipe
 

@@ -106,12 +106,11 @@ def _run(cell: Cell, data: str | Path, out: Path, drop_weights: bool, save_steps
     from contradiction.detector import ContradictionDetector
     from contradiction.evaluation.evaluate import evaluate
     from contradiction.reports.model_card import write_cards
-    from contradiction.training import hierarchical
-    from contradiction.training import loop as training
+    from contradiction.training import trainers
 
     folder = cell.model(out)
     if cell.trained:
-        train = hierarchical.train if cell.recipe.data.view == HIERARCHICAL else training.train
+        train = trainers.train
         train(cell.recipe, data=data, out=folder, resume=True, save_steps=save_steps)
         if not drop_weights:
             write_cards(folder)

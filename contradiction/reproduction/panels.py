@@ -11,7 +11,7 @@ from contradiction.evaluation import baselines, results
 from contradiction.evaluation.figures import RESAMPLES
 from contradiction.evaluation.paired_tests import MethodRuns, Run, merged_run_of, paired_tests, restricted, run_of
 from contradiction.labels import BOTS, merged_config, task_of
-from contradiction.reports.interval_plot import PAPER, Panel
+from contradiction.reports.plots import PAPER, Panel
 from contradiction.reproduction.cells import BY_BOT, CURVE, METHODS, Cell, fraction_label, method_label
 
 AGAINST = ("sentence-pair", "hierarchical")  # the opponents of all other methods

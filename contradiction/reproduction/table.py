@@ -11,7 +11,7 @@ from contradiction.evaluation.paired_tests import MethodRuns
 from contradiction.io.files import write_text
 from contradiction.io.tables import Table, interval, percent, render, signed, signed_interval
 from contradiction.labels import LABELS, task_of
-from contradiction.reports.interval_plot import COLOURS, MEANINGS, Panel, draw_legend, draw_panel, save_png
+from contradiction.reports.plots import COLOURS, MEANINGS, Panel, draw_legend, draw_panel, save_png
 from contradiction.reproduction.cells import CURVE, METHODS, TABLES, VARIED, Cell
 from contradiction.reproduction.panels import BASELINE_VIEW
 from contradiction.training.recipe import defaults, option_named

@@ -1,12 +1,30 @@
-"""Exports a model folder with weights in fp16, which take half the space; loading converts them to float32."""
+"""Exports a model folder: its weights in fp16, or files for ONNX Runtime that are checked against PyTorch."""
 
+import logging
 import shutil
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from contradiction.errors import InputError
+from contradiction.inference.base import Backend
+from contradiction.inference.onnx_backend import (
+    MADE_FROM,
+    MAX_LENGTH,
+    OnnxBackend,
+    QuantizedOnnxBackend,
+    check_installed,
+    open_session,
+)
+from contradiction.inference.torch_backend import TorchBackend
+from contradiction.inputs.views import VIEW_KEY, Row
 from contradiction.io import manifest
-from contradiction.io.files import new_folder, read_json, write_json
+from contradiction.io.files import new_file, new_folder, read_json, write_json
 from contradiction.io.weights import load_weights
+from contradiction.methods.checkpoint import CheckpointClassifier
 from contradiction.methods.loading import method_of, parts_of
 from contradiction.training import record
 
@@ -56,3 +74,197 @@ def export(model: str | Path, out: str | Path) -> Path:
                 manifest.update(place, "config.json")
             manifest.update(place, file.name)
     return out
+
+
+MOST_LOST = 0.5  # points of macro-F1 on validation
+LEAST_AGREEMENT = 0.98  # of the labels, where there are no validation rows
+OPSET = 17
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """An exported file beside PyTorch, on the same rows.
+
+    Attributes:
+        file: the exported file.
+        rows: the number of rows.
+        gap: the largest difference of a logit.
+        agreement: the share of rows with the same label by the decision rule.
+        torch_f1: macro-F1 of PyTorch in points; None where the rows have no labels of the model.
+        onnx_f1: the same of the exported file.
+    """
+
+    file: Path
+    rows: int
+    gap: float
+    agreement: float
+    torch_f1: float | None = None
+    onnx_f1: float | None = None
+
+    def __str__(self) -> str:
+        scores = "" if self.torch_f1 is None else f", macro-F1 {self.onnx_f1:.2f} (torch {self.torch_f1:.2f})"
+        return f"{self.rows:,} rows: largest logit gap {self.gap:.2g}, labels agree {self.agreement:.2%}{scores}"
+
+    def why_refused(self) -> str | None:
+        """Why the file is not good enough, in words; None where it is."""
+        if self.torch_f1 is not None and self.onnx_f1 is not None:
+            lost = self.torch_f1 - self.onnx_f1
+            return f"it loses {lost:.2f} points of macro-F1, more than {MOST_LOST}" if lost > MOST_LOST else None
+        return f"fewer than {LEAST_AGREEMENT:.0%} of the labels agree" if self.agreement < LEAST_AGREEMENT else None
+
+
+def export_onnx(
+    model: str | Path, backend: str, rows: Sequence[Row], labels: Sequence[str] | None = None
+) -> list[Comparison]:
+    """Writes the ONNX file of each checkpoint in a model folder beside its weights, and into its manifest.
+
+    Args:
+        model: a model folder.
+        backend: ``onnx`` or ``onnx-int8``.
+        rows: the rows to compare with PyTorch on.
+        labels: the label of each row by name, for macro-F1. Without them, and for the single stages of the
+            hierarchical method, only labels are compared.
+
+    Returns:
+        The comparison with PyTorch of each file.
+
+    Raises:
+        InputError: the folder holds no checkpoint, a checkpoint reads other columns than the rows have, a package is
+            missing, or a file loses more than ``MOST_LOST`` points or changes too many labels. Such a file is removed.
+    """
+    kinds: dict[str, type[OnnxBackend]] = {kind.NAME: kind for kind in (OnnxBackend, QuantizedOnnxBackend)}
+    if backend not in kinds:
+        raise InputError(f"backend {backend!r}; allowed are {', '.join(kinds)}")
+    for package in ("onnx", "onnxruntime"):
+        check_installed(package)
+    folders = [part for part in parts_of(model) if method_of(part) is CheckpointClassifier]
+    for folder in folders:
+        if not (folder / WEIGHTS).is_file():
+            raise InputError(f"{folder}: no {WEIGHTS} to export")
+    if not folders:
+        raise InputError(f"{model}: holds no fine-tuned checkpoint, so there is nothing to export")
+    return [_export(folder, kinds[backend], rows, labels) for folder in folders]
+
+
+def _export(folder: Path, kind: type[OnnxBackend], rows: Sequence[Row], labels: Sequence[str] | None) -> Comparison:
+    exact = CheckpointClassifier.load(folder, device="cpu")
+    if missing := [column for column in exact.columns if rows and column not in rows[0]]:
+        raise InputError(f"{folder}: reads {', '.join(missing)}, which the rows lack; --data names a repo that has it")
+    assert isinstance(exact.backend, TorchBackend)
+    plain, file = folder / OnnxBackend.FILE, folder / kind.FILE
+    with new_file(file) as partial:
+        if kind is QuantizedOnnxBackend:
+            if _is_current(plain):
+                _quantize(plain, partial)
+            else:
+                with new_file(plain) as traced:
+                    _trace(exact.backend, traced, folder / WEIGHTS)
+                    _quantize(traced, partial)
+                manifest.update(folder, OnnxBackend.FILE)
+        else:
+            _trace(exact.backend, partial, folder / WEIGHTS)
+        made = kind(open_session(partial), exact.backend.config, exact.backend.tokenizer)
+        compared = compare(exact, made, rows, labels, file)
+        if reason := compared.why_refused():
+            raise InputError(f"{file}: not kept, because {reason} ({compared})")
+    manifest.update(folder, kind.FILE)
+    return compared
+
+
+def compare(
+    exact: CheckpointClassifier, backend: Backend, rows: Sequence[Row], labels: Sequence[str] | None, file: Path
+) -> Comparison:
+    """Compares a backend with the one of a classifier, on the same rows."""
+    from sklearn.metrics import f1_score
+
+    other = CheckpointClassifier(backend, str(exact.backend.config[VIEW_KEY]), exact.name, exact.rule)
+    logits = [classifier.score(rows).logits for classifier in (exact, other)]
+    decided = [
+        [exact.choose_label(dict(zip(exact.labels, row, strict=True)), exact.rule) for row in probabilities]
+        for probabilities in (exact.rule.calibrate(scores, exact.labels).tolist() for scores in logits)
+    ]
+    gap = float(np.abs(logits[0] - logits[1]).max())
+    agreement = float(np.mean([one == two for one, two in zip(*decided, strict=True)]))
+    if labels is None or not set(labels) <= set(exact.labels):
+        return Comparison(file, len(rows), gap, agreement)
+    before, after = (100 * f1_score(labels, mine, labels=exact.labels, average="macro") for mine in decided)
+    return Comparison(file, len(rows), gap, agreement, float(before), float(after))
+
+
+def _trace(backend: TorchBackend, file: Path, weights: Path) -> None:
+    """Writes a checkpoint as ONNX in float32, with what it was made from."""
+    import onnx
+    import torch
+
+    pairs = [("你好", "你好"), ("你好吗？", "很好，谢谢你。")]  # of two lengths, so that there is padding
+    example = backend.tokenizer([one for one, _ in pairs], [two for _, two in pairs], padding=True, return_tensors="pt")
+    names = list(example)
+
+    class Logits(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = backend.model
+
+        def forward(self, *tensors: torch.Tensor) -> torch.Tensor:
+            logits: torch.Tensor = self.model(**dict(zip(names, tensors, strict=True))).logits
+            return logits
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of shapes that the trace keeps, and that the exporter is the older one
+        torch.onnx.export(
+            Logits().eval(),
+            tuple(example[name] for name in names),
+            str(file),
+            input_names=names,
+            output_names=["logits"],
+            dynamic_axes={name: {0: "batch", 1: "tokens"} for name in names} | {"logits": {0: "batch"}},
+            opset_version=OPSET,
+            dynamo=False,  # the newer exporter takes ten times as long, and gives the same logits
+        )
+    graph = onnx.load(file)
+    for key, value in ((MAX_LENGTH, str(backend.max_length)), (MADE_FROM, manifest.sha256(weights))):
+        graph.metadata_props.add(key=key, value=value)
+    onnx.save(graph, file)
+
+
+def _quantize(plain: Path, file: Path) -> None:
+    """Writes a file whose linear layers compute in 8 bits, with a scale for each column of the weights.
+
+    The scale of the activations is that of a whole tensor, chosen as they come. The output layers of the feed-forward
+    blocks stay in float32: their inputs hold a few large activations, which leave the others too few of the 256 steps.
+    """
+    import onnx
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    graph = onnx.load(plain).graph
+    shapes = {weight.name: weight.dims for weight in graph.initializer}
+    linear = [node for node in graph.node if node.op_type == "MatMul" and node.input[1] in shapes]
+    # The only layers that have fewer outputs than inputs.
+    sensitive = [node.name for node in linear if shapes[node.input[1]][0] > shapes[node.input[1]][1]]
+    logging.getLogger().addFilter(_no_advice)
+    try:
+        quantize_dynamic(
+            plain,
+            file,
+            op_types_to_quantize=["MatMul"],
+            nodes_to_exclude=sensitive,
+            per_channel=True,
+            weight_type=QuantType.QInt8,
+            extra_options={"MatMulConstBOnly": True},
+        )
+    finally:
+        logging.getLogger().removeFilter(_no_advice)
+
+
+def _no_advice(record: logging.LogRecord) -> bool:
+    """Leaves out the advice of the quantizer to prepare the model, which changes nothing here."""
+    return "pre-processing" not in record.getMessage()
+
+
+def _is_current(file: Path) -> bool:
+    """Whether there is a file that was made from the weights beside it."""
+    try:
+        open_session(file)
+    except InputError:
+        return False
+    return True

@@ -3,20 +3,13 @@
 Most parameters of a small multilingual encoder are embeddings of pieces that a corpus of one language never uses. They
 can be removed without training: Abdaoui et al. 2020, "Load What You Need: Smaller Versions of Multilingual BERT".
 
-Guarantees:
+The pruned tokenizer splits every text all of whose pieces remain into the same pieces, and the hidden states are
+exactly the same. Without ``keep`` and ``min_count``, these are all texts of the corpus. Another text with only
+characters of the corpus may be split into smaller pieces. Only characters that never had a piece become unknown.
 
-- The pruned tokenizer splits every text of the corpus into the same pieces, and the hidden states are exactly the same.
-  This also holds for any other text all of whose pieces remain.
-- Another text with only characters of the corpus may be split into smaller pieces. Only characters that never had a
-  piece of their own become unknown.
-- With ``keep`` or ``min_count``, the first guarantee holds for texts all of whose pieces remain; the result counts
-  these texts of the corpus.
-
-Proof sketch. WordPiece repeatedly takes the longest matching piece. It takes the same one as long as that piece remains
-and there are no new pieces. For unknown words, the pieces that WordPiece matched before it failed must remain, too.
-Unigram takes the most probable sequence of pieces, and the most probable one stays so among fewer sequences with the
-same scores. The cost of an unknown character depends on the least probable piece, and a character is unknown if it has
-no piece of its own. So the least probable piece and the pieces of all single characters of the corpus always remain.
+WordPiece takes the longest matching piece, which stays the same. For unknown words, the pieces that it matched before
+it failed must remain, too. Unigram takes the most probable sequence of pieces, which stays the most probable among
+fewer. The cost of an unknown character depends on the least probable piece, which therefore always remains.
 """
 
 import json
@@ -28,11 +21,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from contradiction.errors import InputError
+from contradiction.errors import InputError, first_line
 from contradiction.inputs.tokenization import first_position
+from contradiction.inputs.views import simplified
 from contradiction.io import files, manifest
 from contradiction.io.pretrained import check_finite, load_config, load_model, load_tokenizer, loading
-from contradiction.io.quiet import no_model_bars
+from contradiction.io.quiet import no_data_bars, no_model_bars
 from contradiction.methods.decision import KEY
 from contradiction.training import leakage
 from contradiction.training.record import PRUNED
@@ -137,14 +131,10 @@ def prune(
 def _load_tokenizer(backbone: str) -> "PreTrainedTokenizerBase":
     with loading(backbone, f"backbone {backbone!r}: no tokenizer that can be loaded"):
         tokenizer = load_tokenizer(backbone)
-    kinds = " and ".join(KINDS)
-    if not tokenizer.is_fast:
-        raise InputError(
-            f"backbone {backbone!r}: has only a slow tokenizer; fast ones of the kinds {kinds} can be pruned"
-        )
-    kind = type(tokenizer.backend_tokenizer.model).__name__
+    kind = type(tokenizer.backend_tokenizer.model).__name__ if tokenizer.is_fast else "slow"
     if kind not in KINDS:
-        raise InputError(f"backbone {backbone!r}: has a tokenizer of the kind {kind}; those of {kinds} can be pruned")
+        kinds = " and ".join(KINDS)
+        raise InputError(f"backbone {backbone!r}: has a {kind} tokenizer; fast ones of the kinds {kinds} can be pruned")
     return tokenizer
 
 
@@ -333,3 +323,74 @@ def _unchanged(
         same += sum(one.ids == [remaining[id] for id in other.ids] for one, other in zip(encodings, again, strict=True))
         on_texts(len(batch))
     return same
+
+
+def read_texts(sources: Iterable[str | Path]) -> Iterator[str]:
+    """The texts of all sources, in their order, without blank ones.
+
+    A text in traditional characters is followed by its simplified form, which a detector reads instead.
+
+    Args:
+        sources: text files, JSON lines files, or data repos (folders that ``load_dataset`` reads). Each line of a text
+            file is a text. All strings of the JSON objects are texts, and all strings of all splits of the default
+            config of a data repo. Files are in UTF-8.
+
+    Raises:
+        InputError: a source cannot be read.
+    """
+    for source in sources:
+        path = Path(source)
+        texts = _of_data_repo(path) if path.is_dir() else _of_file(path)
+        for text in texts:
+            if text.strip():
+                yield from dict.fromkeys((text, simplified(text)))
+
+
+def _of_file(path: Path) -> Iterator[str]:
+    json_lines = None
+    try:
+        with path.open(encoding="utf-8") as lines:
+            for number, line in enumerate(lines, start=1):
+                if not line.strip():
+                    continue
+                row = _object(line)
+                if json_lines is None:
+                    json_lines = row is not None
+                if json_lines and row is None:
+                    raise InputError(f"{path}:{number}: not a JSON object, unlike the lines before it")
+                yield from _strings(row) if json_lines else (line.rstrip("\n"),)
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not a text file in UTF-8 ({error.reason} at byte {error.start})") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}); a corpus is a file or a data repo") from None
+
+
+def _object(line: str) -> dict[str, Any] | None:
+    try:
+        value = json.loads(line)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _strings(item)
+
+
+def _of_data_repo(folder: Path) -> Iterator[str]:
+    from datasets import get_dataset_config_names, get_dataset_default_config_name, load_dataset
+    from datasets.exceptions import DatasetsError
+
+    try:
+        with no_data_bars():
+            names = get_dataset_config_names(str(folder))
+            splits = load_dataset(str(folder), get_dataset_default_config_name(str(folder)) or names[0])
+    except (DatasetsError, ValueError, OSError) as error:
+        raise InputError(f"{folder}: a folder that is no data repo ({first_line(error)})") from error
+    for rows in splits.values():
+        for row in rows:
+            yield from _strings(row)

@@ -1,18 +1,130 @@
 """The training function of each method. To add a method, add an entry to :data:`TRAINERS`."""
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
+from contradiction.data.splits import load_split, of_bot
 from contradiction.errors import InputError
-from contradiction.training import hierarchical, kernel, loop
+from contradiction.inference.embedding import Embedder
+from contradiction.inputs.views import VIEWS
+from contradiction.io import files
+from contradiction.io.files import locked, new_folder
+from contradiction.labels import STAGES
+from contradiction.methods.hierarchical import HierarchicalClassifier
+from contradiction.methods.kernel import KernelClassifier, KernelRegression
+from contradiction.training import leakage, loop, record, run_folder, tracking
+from contradiction.training.accelerators import check_precision, processes
+from contradiction.training.augmentation import training_rows
 from contradiction.training.recipe import Recipe
+from contradiction.training.run_folder import writing
+
+
+def train_hierarchical(
+    recipe: Recipe,
+    *,
+    data: str | Path,
+    out: str | Path,
+    resume: bool = False,
+    save_steps: int | None = None,
+    track: str | None = None,
+    deterministic: bool = False,
+) -> Path:
+    """Trains the stages of the hierarchical method, one after the other.
+
+    The arguments are those of :func:`contradiction.training.loop.train`.
+
+    The folder holds a checkpoint for each stage, ``stages.json`` with their order, and ``run.json`` with their records.
+    """
+    out = Path(out)
+    work = run_folder.partial_of(out)
+    check_precision(recipe)
+    sharing = processes()  # only the main process writes
+    request = run_folder.request(recipe, data)
+    with locked(out, sharing.is_main_process):
+        sharing.wait_for_everyone()
+        if run_folder.finished(out, request, resume):
+            return out
+        if sharing.is_main_process:
+            run_folder.claim(work, request, resume, run_folder.conditions(recipe, deterministic))
+        sharing.wait_for_everyone()
+        for stage in recipe.stages():
+            loop.train(
+                stage, data=data, out=work / stage.data.view, resume=True, save_steps=save_steps, track=track,
+                logs=tracking.folder_of(out) / stage.data.view, tracked_as=f"{out.name}-{stage.data.view}",
+                deterministic=deterministic,
+            )  # fmt: skip
+        if sharing.is_main_process:
+            with writing(work):
+                files.write_json(work / HierarchicalClassifier.MARKER, {"stages": list(STAGES)})
+                record.write_stages(work, request=request, stages=tuple(STAGES))
+                run_folder.complete(work, of_bot(load_split(data, recipe.data.config, "validation"), recipe.data.bot))
+                work.rename(out)
+        sharing.wait_for_everyone()
+    return out
+
+
+def train_kernel(
+    recipe: Recipe,
+    *,
+    data: str | Path,
+    out: str | Path,
+    resume: bool = False,
+) -> Path:
+    """Embeds the training rows, fits kernel ridge regression to them, and writes both as a model folder.
+
+    Args:
+        recipe: a recipe of the method ``kernel``.
+        data: the data repo, a folder or Hub id.
+        out: the model folder to write.
+        resume: accept a finished run of the same recipe and data; there is no state of an unfinished one.
+
+    Returns:
+        ``out``.
+
+    Raises:
+        InputError: ``out`` exists or has no name, another process works there, or the encoder was trained on CDConv.
+    """
+    out = Path(out)
+    check_precision(recipe)
+    sharing = processes()  # only the main process works
+    rows = run_folder.read(recipe, data)
+    request, conditions = run_folder.request(recipe, data, rows), run_folder.conditions(recipe)
+    with locked(out, sharing.is_main_process):
+        sharing.wait_for_everyone()
+        if run_folder.finished(out, request, resume):
+            return out
+        sharing.wait_for_everyone()
+        if sharing.is_main_process:
+            began = time.perf_counter()
+            chosen = list(training_rows(rows["train"], recipe).rows)
+            columns = VIEWS[recipe.data.view]
+            embed = Embedder(str(recipe.model.backbone), recipe.precision)
+            embed(row[column] for column in columns for row in chosen)  # all texts in one progress bar
+            model = KernelRegression(columns, embed).fit(chosen, [row["label"] for row in chosen])
+            fitted = KernelClassifier(model, embed, recipe.labels, out.name)
+            minutes = (time.perf_counter() - began) / 60
+            origin = {
+                "base_model": record.base_model_of_recipe(recipe),
+                "ancestors": leakage.ancestors(leakage.sources(recipe)),
+            }
+            with new_folder(out) as folder:
+                fitted.save(folder)
+                record.write_fitted(
+                    folder, request=request, result={**conditions, **origin}, minutes=minutes,
+                    parameters=embed.parameters, device=embed.device,
+                )  # fmt: skip
+                run_folder.complete(folder, of_bot(rows["validation"], recipe.data.bot))
+        sharing.wait_for_everyone()
+    return out
+
 
 # The name of a method -> a function that trains a recipe and writes a model folder. Its arguments are those of
 # ``contradiction.training.loop.train``; a method without training steps has only ``data``, ``out`` and ``resume``.
 TRAINERS: dict[str, Callable[..., Path]] = {
     "checkpoint": loop.train,
-    "hierarchical": hierarchical.train,
-    "kernel": kernel.train,
+    "hierarchical": train_hierarchical,
+    "kernel": train_kernel,
 }
 COMMON_OPTIONS = ("data", "out", "resume")
 

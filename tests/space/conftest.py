@@ -4,7 +4,7 @@ import sys
 from types import ModuleType
 
 import pytest
-from chats import chat as messages
+from helpers.chats import chat as messages
 from serving import CDCONV, free_port, served
 
 from contradiction import ContradictionDetector, page

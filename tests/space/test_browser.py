@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from chats import chat as messages
+from helpers.chats import chat as messages
 from serving import CHATS, free_port, served
 
 from contradiction.labels import LABELS

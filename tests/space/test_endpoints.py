@@ -9,7 +9,7 @@ import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from chats import chat as messages
+from helpers.chats import chat as messages
 from serving import CHATS, ENVIRONMENT, ROOT, call_tool, free_port, with_tools
 
 from contradiction import ContradictionDetector

@@ -5,7 +5,7 @@ import json
 import urllib.request
 
 import pytest
-from chats import chat as messages
+from helpers.chats import chat as messages
 from serving import CHATS, call_tool
 
 from contradiction import ContradictionDetector

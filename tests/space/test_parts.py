@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from chats import chat as messages
+from helpers.chats import chat as messages
 from serving import CHATS, COLUMNS, ROWS
 
 from contradiction import ContradictionDetector

@@ -12,8 +12,8 @@ from contradiction.data.corpora.dialfact import NAMES
 from contradiction.evaluation.corpora import artefacts
 from contradiction.evaluation.corpora.report import Report, Request
 from contradiction.evaluation.corpora.structured import pair_row
+from contradiction.evaluation.figures import wilson
 from contradiction.io.tables import Table, interval, percent
-from contradiction.rates import wilson
 
 if TYPE_CHECKING:
     from contradiction.methods.base import Classifier

@@ -9,9 +9,9 @@ from contradiction.data.corpora.corpus import Row
 from contradiction.evaluation.corpora import artefacts
 from contradiction.evaluation.corpora.report import Report, Request
 from contradiction.evaluation.corpora.structured import NgramPairs, PairRow, pair_row
+from contradiction.evaluation.figures import wilson
 from contradiction.io.tables import Table, interval, percent
 from contradiction.labels import LABELS, is_contradiction
-from contradiction.rates import wilson
 
 if TYPE_CHECKING:
     from contradiction.methods.base import Classifier

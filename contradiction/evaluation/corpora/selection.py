@@ -15,8 +15,8 @@ from contradiction.errors import InputError
 from contradiction.evaluation.corpora import structured
 from contradiction.evaluation.corpora.report import Report, Request
 from contradiction.evaluation.corpora.structured import model_scorer
+from contradiction.evaluation.figures import wilson
 from contradiction.io.tables import Table, percent
-from contradiction.rates import wilson
 
 # Gives each reply of each item a score; the highest of an item is chosen.
 Items = Sequence[Sequence[Row]]

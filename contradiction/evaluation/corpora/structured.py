@@ -16,10 +16,10 @@ from contradiction.conversation import ASSISTANT, USER
 from contradiction.data.corpora.corpus import PAIRS, Row
 from contradiction.errors import InputError
 from contradiction.evaluation.corpora.report import Report, Request
+from contradiction.evaluation.figures import wilson
 from contradiction.inference.base import OnBatch
 from contradiction.io.tables import Table, interval, percent
 from contradiction.labels import CONTRADICTION, CONTRADICTIONS, is_contradiction, merge
-from contradiction.rates import wilson
 
 if TYPE_CHECKING:
     from contradiction.methods.base import Classifier

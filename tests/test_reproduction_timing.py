@@ -1,7 +1,7 @@
 """How long a grid will take, as a dry run says."""
 
 import pytest
-from grid_files import SIZE
+from helpers.grids import SIZE
 
 from contradiction.reproduction import grid
 from contradiction.reproduction.cells import cells_of
@@ -34,9 +34,9 @@ def test_the_steps_measured_read_each_row_once_as_training_does(options, sample_
     assert sum(rows) == (grid.STEPS + 1) * 8
 
 
-def test_a_dry_run_trains_nothing_and_measures(run, options, tmp_path):
+def test_a_dry_run_trains_nothing_and_measures(reproduce, options, tmp_path):
     out = tmp_path / "out"
-    code, said, _ = run("table4", *options, "--seeds", "23", "--configs", "4-class", "--out", out, "--dry-run")
+    code, said, _ = reproduce("table4", *options, "--seeds", "23", "--configs", "4-class", "--out", out, "--dry-run")
     assert code == 0
     assert not out.exists()
     assert "3 cells, 0 finished" in said

@@ -5,7 +5,7 @@ import shutil
 import statistics
 
 import pytest
-from grid_files import VALUES, evaluation, times
+from helpers.grids import VALUES, evaluation, times
 from sklearn.metrics import f1_score
 
 from contradiction import cli

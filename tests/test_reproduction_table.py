@@ -4,13 +4,16 @@ import csv
 import statistics
 
 import pytest
-from grid_files import evaluation, markdown_row
+from helpers.grids import VALUES, evaluation, markdown_row
 from sklearn.metrics import f1_score
 
 from contradiction.evaluation import paired_tests
+from contradiction.evaluation.baselines import tfidf
 from contradiction.io.files import read_json
+from contradiction.reproduction.cells import METHODS, Method, cells_of, paper_methods
 from contradiction.reproduction.grid import finished
 from contradiction.reproduction.panels import panels_of
+from contradiction.reproduction.table import curve_plot, method_plot, score_table
 from evaluate_metric.evaluate_metric import compare
 
 
@@ -76,10 +79,10 @@ def test_each_seed_is_tested_by_the_metric_and_the_tests_of_a_config_are_correct
     assert float(smallest[1]) == pytest.approx(min(1, 3 * float(smallest[0])), abs=0.0016)
 
 
-def test_the_context_alone_can_be_a_cell_and_is_named_as_what_it_is(run, options, tmp_path):
+def test_the_context_alone_can_be_a_cell_and_is_named_as_what_it_is(reproduce, options, tmp_path):
     out = tmp_path / "out"
     few = ["--seeds", "23", "--configs", "4-class", "--methods", "context-only", "--out", out]
-    assert run("table4", *options, *few)[0] == 0
+    assert reproduce("table4", *options, *few)[0] == 0
     kept = evaluation(out, "context-only-4-class-tiny-seed23")
     row = markdown_row(out, "4-class", "context-only (artefact baseline)")
     assert row[1] == f"{100 * kept['metrics']['macro_f1']:.1f}"
@@ -111,3 +114,22 @@ def _renamed(cell):
     from dataclasses import replace
 
     return replace(cell, request={**cell.request, "data_name": "CDConv"})
+
+
+def test_one_entry_adds_a_method_to_cells_tables_and_plots(encoders, sample_repo, tmp_path, monkeypatch):
+    entry = Method({"4-class": "flatten-4-class"}, colour="#123456")
+    monkeypatch.setitem(METHODS, "role-confusion", entry)
+    cells = cells_of(
+        "learning-curve", data=sample_repo, methods=["role-confusion"], configs=["4-class"], seeds=[23],
+        train_fractions=[0.5, 1.0], backbone=str(encoders / "tiny"), values=VALUES,
+    )  # fmt: skip
+    # What an encoder predicts makes no difference here.
+    [evaluation] = tfidf(sample_repo, "4-class", views=["flatten"])
+    done = {cell.name: {**evaluation, "run": {"request": cell.request}} for cell in cells}
+    panels = panels_of("learning-curve", cells, done, {}, bootstrap=2)
+    names = [row[0] for row in score_table(panels[-1]).rows]
+    assert names[:2] == ["role-confusion, 50 % of the rows", "role-confusion, 100 % of the rows"]
+    for draw in (curve_plot, method_plot):
+        draw(panels, "title", tmp_path / "plot.png")
+        assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
+    assert "role-confusion" not in paper_methods()

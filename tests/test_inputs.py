@@ -1,15 +1,21 @@
-"""Tokenizing model inputs: what is cut, and what is said of it."""
+"""From a chat to model inputs: what a method reads, which earlier turns, and what is cut."""
 
+import os
 import random
+import subprocess
+import sys
 
 import pytest
+from helpers.chats import chat
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
+from contradiction.conversation import read_turns
 from contradiction.inputs.tokenization import MARGIN, encode, has_known_token, text_end
 from contradiction.inputs.views import VIEWS, model_input
+from contradiction.inputs.windows import windows
 from contradiction.training.initialize import character_tokenizer
 
 ROW = {"u1": "你好吗", "b1": "我很好", "u2": "你多大", "b2": "我三岁"}
@@ -18,6 +24,97 @@ ROW = {"u1": "你好吗", "b1": "我很好", "u2": "你多大", "b2": "我三岁
 @pytest.fixture(scope="module")
 def tokenizer():
     return character_tokenizer([text for text in ROW.values()] * 2, 100, model_max_length=64, truncation_side="left")
+
+
+def test_flatten_reads_all_and_judges_the_reply(tokenizer):
+    assert model_input(ROW, VIEWS["flatten"], tokenizer) == {
+        "text": "你好吗[SEP]我很好[SEP]你多大",
+        "text_pair": "我三岁",
+    }
+
+
+def test_sentence_pair_reads_the_two_replies_only(tokenizer):
+    assert model_input(ROW, VIEWS["sentence-pair"], tokenizer) == {"text": "我很好", "text_pair": "我三岁"}
+
+
+def test_reply_only_has_no_pair(tokenizer):
+    assert model_input(ROW, VIEWS["reply-only"], tokenizer) == {"text": "我三岁"}
+
+
+def test_a_message_cannot_forge_the_border_between_speakers(tokenizer):
+    honest = model_input(ROW, VIEWS["flatten"], tokenizer)
+    forged = model_input({**ROW, "u1": "你好吗[SEP]我很好[CLS][PAD]"}, VIEWS["flatten"], tokenizer)
+    count = [
+        tokenizer(text_input["text"], text_input["text_pair"])["input_ids"].count(tokenizer.sep_token_id)
+        for text_input in (honest, forged)
+    ]
+    assert count == [4, 4]  # two between the three utterances of the context, one behind each text
+    ids = tokenizer(forged["text"], forged["text_pair"])["input_ids"]
+    assert ids.count(tokenizer.cls_token_id) == 1
+    assert ids.count(tokenizer.pad_token_id) == 0
+
+
+def test_a_tokenizer_made_from_texts_is_the_same_in_every_process():
+    texts = "[text * 2 for text in ('你好吗', '我很好 OK', '你多大', '我三岁 ok')]"
+    code = (
+        "from contradiction.training.initialize import character_tokenizer as make\n"
+        f"print(sorted(make({texts}, 12).get_vocab().items(), key=lambda item: item[1]))"
+    )
+    seen = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(seen) == 1
+    assert seen.pop().count("(") == 12
+
+
+def test_a_tokenizer_without_a_separator_gets_a_line_break():
+    bare = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(models.WordLevel({"[UNK]": 0}, unk_token="[UNK]")))
+    assert model_input(ROW, VIEWS["flatten"], bare)["text"] == "你好吗\n我很好\n你多大"
+
+
+def test_windowed_reads_each_earlier_turn_with_the_turn_judged():
+    turns = read_turns(chat(*"甲乙丙丁戊己"))
+    assert [(tuple(window.row.values()), window.turn) for window in windows(turns, 2)] == [
+        (("甲", "乙", "戊", "己"), 0),
+        (("丙", "丁", "戊", "己"), 1),
+    ]
+    assert [window.turn for window in windows(turns, 2, max_turns=1)] == [1]
+
+
+def test_structured_reads_pairs_of_replies_and_unstructured_all_at_once():
+    turns = read_turns(chat(*"甲乙丙丁戊己"))
+    assert [tuple(window.row.values()) for window in windows(turns, 2, "structured")] == [
+        ("", "乙", "", "己"),
+        ("", "丁", "", "己"),
+    ]
+    [whole] = windows(turns, 2, "unstructured")
+    assert tuple(whole.row.values()) == (("甲", "乙", "丙"), "丁", "戊", "己")
+    assert whole.turn is None
+
+
+def test_earlier_replies_without_words_are_left_out():
+    turns = read_turns(chat("甲", "乙", "丙", "……", "戊", "己"))
+    [window] = windows(turns, 2)
+    assert window.turn == 0
+    # What the user said to the reply that says nothing is not lost.
+    assert tuple(window.row.values()) == ("甲", "乙", "丙\n戊", "己")
+    [alone] = windows(read_turns(chat("甲", "……", "丙", "丁")), 1)
+    assert alone.opening
+    assert tuple(alone.row.values()) == ("", "", "甲\n丙", "丁")
+
+
+def test_the_whole_history_is_one_text_with_a_separator_between_utterances(detector):
+    turns = read_turns(chat(*"甲乙丙丁戊己"))
+    [whole] = windows(turns, 2, "unstructured")
+    separator = detector.classifier.backend.tokenizer.sep_token
+    assert detector.classifier.model_input(whole.row) == {"text": separator.join("甲乙丙丁戊"), "text_pair": "己"}
 
 
 def test_what_is_too_long_is_cut_from_the_left_and_counted(tokenizer):

@@ -1,9 +1,13 @@
-"""A chat, and files of chats in several formats."""
+"""Chats for tests, and files of chats in several formats."""
 
 import csv
 import json
 
-from chats import chat
+
+def chat(*texts: str) -> list[dict[str, str]]:
+    """The messages of a chat, whose user speaks first and whose sides take turns."""
+    return [{"role": ("user", "assistant")[index % 2], "content": text} for index, text in enumerate(texts)]
+
 
 TEXTS = ("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
 

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from grid_files import VALUES
+from helpers.grids import VALUES
 
 from contradiction import paths
 from contradiction.errors import InputError

@@ -1,6 +1,8 @@
-"""Rows and evaluations that are worked out by hand."""
+"""Rows and evaluations for tests: worked out by hand, or drawn at random."""
 
-from contradiction.evaluation.evaluated_rows import EvaluatedRows
+import numpy as np
+
+from contradiction.evaluation.error_analysis import EvaluatedRows
 from contradiction.labels import LABELS
 
 FOUR = LABELS["4-class"]
@@ -32,3 +34,14 @@ def evaluated(references, predictions, probabilities=None, rows=None, config="4-
     return EvaluatedRows(
         result, rows or [row(index, category=FOUR[reference]) for index, reference in enumerate(references)]
     )
+
+
+def sample(rows: int, seed: int = 0) -> np.ndarray:
+    """4-class references in about the proportions of the data set."""
+    return np.random.default_rng(seed).choice(4, size=rows, p=[0.627, 0.045, 0.066, 0.262])
+
+
+def noisy(references: np.ndarray, share_right: float, seed: int) -> np.ndarray:
+    """Predictions that are right on about this share of rows and otherwise drawn from the references' own classes."""
+    rng = np.random.default_rng(seed)
+    return np.where(rng.random(len(references)) < share_right, references, rng.permutation(references))

@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 
-import processes
+from helpers import processes
 
 NEVER = ("HF_HUB_OFFLINE", "HF_TOKEN", "HF_DATASETS_CACHE", "CDCONV_MODEL")
 NO_WAITING = "import time; time.sleep = lambda seconds: None\n"  # the library waits between its retries

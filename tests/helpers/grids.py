@@ -1,14 +1,39 @@
-"""A grid of tiny encoders, trained once a process."""
+"""A grid of tiny encoders, trained once a process, and what lies in its folder."""
 
 from functools import partial
+from pathlib import Path
 
 import pytest
-from grid_files import SIZE, VALUES
 
-from contradiction import cli
-from contradiction.inputs.views import CONVERSATION
-from contradiction.reproduction.cells import cells_of
-from contradiction.training.recipe import Recipe
+from contradiction.io.files import read_json
+
+# Of a tiny encoder, and recipe values of all cells.
+SIZE = {"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600}
+VALUES = {"epochs": 1, "learning_rate": 0.01, "class_weights": "balanced"}
+
+
+def times(folder):
+    return {
+        path: path.stat().st_mtime_ns for path in Path(folder).rglob("*") if path.suffix in (".json", ".safetensors")
+    }
+
+
+def evaluation(folder, name):
+    """The kept test evaluation of a cell, as the table reads it: without a rule fitted afterwards."""
+    kept = read_json(folder / f"{name}.test.json")
+    return {**kept, **kept.get("argmax", {})}
+
+
+def predictions(folder, name):
+    return evaluation(folder, name)["predictions"]
+
+
+def markdown_row(folder, title, name, table="table4"):
+    """The cells of a method's line in a section of a table's page."""
+    section = (folder / f"{table}.md").read_text(encoding="utf-8").split(f"## {title},")[1]
+    line = next(line for line in section.splitlines() if line.startswith(f"| {name} |"))
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
 
 SET = [word for key, value in VALUES.items() for word in ("--set", f"{key}={value}")]
 
@@ -18,7 +43,9 @@ def encoders(sample_rows, tmp_path_factory):
     """Folders of a tiny encoder without a head, and of a tiny NLI checkpoint with labels in capitals."""
     import torch
 
+    from contradiction.inputs.views import CONVERSATION
     from contradiction.training.initialize import start
+    from contradiction.training.recipe import Recipe
 
     parent = tmp_path_factory.mktemp("encoders")
     texts = [row[column] for row in sample_rows for column in CONVERSATION]
@@ -41,7 +68,7 @@ def encoders(sample_rows, tmp_path_factory):
 
 
 @pytest.fixture
-def run(run):
+def reproduce(run):
     """Calls `cdconv reproduce` in this process; gives exit code, stdout and stderr."""
     return partial(run, "reproduce")
 
@@ -54,6 +81,8 @@ def options(encoders, sample_repo):
 @pytest.fixture(scope="session")
 def grid(options, tmp_path_factory):
     """The folder of a finished table 4: three methods, two seeds, both label sets."""
+    from contradiction import cli
+
     out = tmp_path_factory.mktemp("grid") / "table4"
     command = ["reproduce", "table4", "--seeds", "23,42", "--out", out, *options]
     assert not cli.app([*map(str, command)], standalone_mode=False)
@@ -62,4 +91,6 @@ def grid(options, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def cells(encoders, sample_repo):
+    from contradiction.reproduction.cells import cells_of
+
     return cells_of("table4", data=sample_repo, seeds=(23, 42), backbone=str(encoders / "tiny"), values=VALUES)

@@ -4,9 +4,9 @@ import shutil
 import signal
 
 import numpy as np
-import processes
 import pytest
-from grid_files import markdown_row, predictions, times
+from helpers import processes
+from helpers.grids import markdown_row, predictions, times
 from numpy.testing import assert_allclose
 
 from contradiction import cli
@@ -53,28 +53,28 @@ from contradiction.training.loop import train
         (["table4", "--data", "no/such/folder"], "no/such/folder: no such folder"),
     ],
 )
-def test_a_users_mistake_is_one_line_and_leaves_nothing(run, options, tmp_path, arguments, said):
+def test_a_users_mistake_is_one_line_and_leaves_nothing(reproduce, options, tmp_path, arguments, said):
     out = tmp_path / "out"
-    code, _, err = run(*options, "--out", out, *arguments)
+    code, _, err = reproduce(*options, "--out", out, *arguments)
     assert (code, err.count("\n")) == (2, 1)
     assert said in err
     assert not out.exists()
 
 
-def test_a_second_run_trains_nothing_and_writes_the_same_table(grid, run, options):
+def test_a_second_run_trains_nothing_and_writes_the_same_table(grid, reproduce, options):
     before, table = times(grid), (grid / "table4.md").read_bytes()
-    code, out, err = run("table4", *options, "--seeds", "23,42", "--out", grid)
+    code, out, err = reproduce("table4", *options, "--seeds", "23,42", "--out", grid)
     assert (code, times(grid)) == (0, before)
     assert "10 of 10 cells are finished already" in err
     assert (grid / "table4.md").read_bytes() == table
     assert "written, 10 of 10 cells" in out
 
 
-def test_a_dry_run_reckons_with_what_finished_cells_took(grid, run, options, tmp_path):
+def test_a_dry_run_reckons_with_what_finished_cells_took(grid, reproduce, options, tmp_path):
     out = tmp_path / "out"
     out.mkdir()
     shutil.copy(grid / "flatten-4-class-tiny-seed23.test.json", out)
-    code, said, _ = run("table4", *options, "--seeds", "23", "--configs", "4-class", "--out", out, "--dry-run")
+    code, said, _ = reproduce("table4", *options, "--seeds", "23", "--configs", "4-class", "--out", out, "--dry-run")
     assert (code, [path.name for path in out.iterdir()]) == (0, ["flatten-4-class-tiny-seed23.test.json"])
     assert "3 cells, 1 finished" in said
     assert "measured on the finished cells on this hardware" in said
@@ -96,20 +96,20 @@ def test_an_evaluation_of_the_same_run_counts_under_any_name_and_another_does_no
     assert found[cell.name]["predictions"] == read_json(grid / f"{cell.name}.test.json")["predictions"]
 
 
-def test_shards_on_two_machines_make_the_same_table_as_one(grid, run, options, tmp_path):
+def test_shards_on_two_machines_make_the_same_table_as_one(grid, reproduce, options, tmp_path):
     few = [*options, "--seeds", "42", "--configs", "4-class", "--methods", "sentence-pair,flatten"]
     both = tmp_path / "both"
     both.mkdir()
     for part in (1, 2):
         out = tmp_path / str(part)
-        assert run("table4", *few, "--out", out, "--shard", f"{part}/2", "--drop-weights")[0] == 0
+        assert reproduce("table4", *few, "--out", out, "--shard", f"{part}/2", "--drop-weights")[0] == 0
         assert len(list(out.glob("*seed42.test.json"))) == 1
         assert list((out / "models").iterdir()) == []
         for file in out.glob("*.json"):
             shutil.copy(file, both)
     whole = shutil.copytree(grid, tmp_path / "whole")
     for folder in (both, whole):
-        code, said, _ = run("table4", *few, "--out", folder, "--only-table")
+        code, said, _ = reproduce("table4", *few, "--out", folder, "--only-table")
         assert (code, "2 of 2 cells" in said) == (0, True)
     for name in ("table4.md", "table4.csv"):
         tables = [
@@ -120,7 +120,7 @@ def test_shards_on_two_machines_make_the_same_table_as_one(grid, run, options, t
         assert tables[0] == tables[1]
 
 
-def test_a_killed_grid_goes_on_where_it_stopped(grid, run, options, tmp_path):
+def test_a_killed_grid_goes_on_where_it_stopped(grid, reproduce, options, tmp_path):
     out = tmp_path / "out"
     few = [*options, "--seeds", "23", "--configs", "4-class", "--methods", "flatten,hierarchical", "--out", out]
     killed = processes.start_cdconv("reproduce", "table4", *few)
@@ -132,7 +132,7 @@ def test_a_killed_grid_goes_on_where_it_stopped(grid, run, options, tmp_path):
     kept = {path: when for path, when in times(out).items() if "flatten" in path.name or path == stage}
     assert len(kept) == 3
 
-    code, _, err = run("table4", *few)
+    code, _, err = reproduce("table4", *few)
     assert code == 0
     assert "1 of 2 cells are finished already" in err
     after = times(out)
@@ -142,22 +142,24 @@ def test_a_killed_grid_goes_on_where_it_stopped(grid, run, options, tmp_path):
         assert predictions(out, name) == predictions(grid, name)
 
 
-def test_what_another_run_left_is_never_overwritten(grid, run, options):
+def test_what_another_run_left_is_never_overwritten(grid, reproduce, options):
     before = times(grid)
-    code, _, err = run("table4", *options, "--seeds", "23", "--set", "epochs=2", "--out", grid)
+    code, _, err = reproduce("table4", *options, "--seeds", "23", "--set", "epochs=2", "--out", grid)
     assert (code, err.count("\n")) == (2, 1 + 1)  # the first line says where hierarchical is not trained
     assert "belongs to another recipe or other data; remove it, or name another --out" in err
-    code, _, err = run("table4", *options, "--seeds", "23", "--no-resume", "--out", grid)
+    code, _, err = reproduce("table4", *options, "--seeds", "23", "--no-resume", "--out", grid)
     assert code == 2
     assert "has sentence-pair-4-class-tiny-seed23 already" in err
     assert times(grid) == before
 
 
-def test_a_failing_cell_is_one_line_and_the_rest_goes_on(run, options, encoders, sample_repo, sample_rows, tmp_path):
+def test_a_failing_cell_is_one_line_and_the_rest_goes_on(
+    reproduce, options, encoders, sample_repo, sample_rows, tmp_path
+):
     """Table 5, where one of two NLI checkpoints has no NLI head: it trains, but cannot be asked as it is."""
     headless = shutil.copytree(encoders / "tiny", tmp_path / "headless")
     out = tmp_path / "out"
-    code, said, err = run(
+    code, said, err = reproduce(
         "table5", *options, "--seeds", "23", "--configs", "2-class", "--methods", "sentence-pair", "--out", out,
         "--nli", encoders / "tiny-nli", "--nli", headless,
     )  # fmt: skip

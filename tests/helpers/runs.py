@@ -1,8 +1,20 @@
-"""What TensorBoard would draw, read from its files."""
+"""Records of runs, decision rules, and curves of TensorBoard, for tests."""
 
 import struct
 
 from tensorboardX.proto.event_pb2 import Event
+
+from contradiction.methods.decision import Point, Rule
+from contradiction.training import record
+
+
+def with_options(request, **options):
+    """The request of a run with other values of its recipe."""
+    return {**request, "recipe": record.recipe(request).with_changes(**options).recorded()}
+
+
+CURVE = (Point(0.9, 0.2, 0.01), Point(0.7, 0.5, 0.05), Point(0.4, 0.8, 0.3))
+CHANGES_LABELS = Rule(0.7, {"history": -0.3}, {"role-confusion": 0.2}, 0.77, 0.4, CURVE)
 
 
 def scalars(folder):
