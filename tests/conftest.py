@@ -153,13 +153,15 @@ def encoder(sample_rows, tmp_path_factory) -> Path:
 
     from contradiction.inputs.views import CONVERSATION
     from contradiction.labels import LABELS
-    from contradiction.training.initialize import start
+    from contradiction.training.initialize import initialize_model
     from contradiction.training.recipe import Recipe
 
     size = {"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600}
     recipe = Recipe.of(name="tiny", view="flatten", config="4-class", scratch=size)
     torch.manual_seed(0)
-    model, tokenizer = start(recipe, LABELS["4-class"], [row[name] for row in sample_rows for name in CONVERSATION])
+    model, tokenizer = initialize_model(
+        recipe, LABELS["4-class"], [row[name] for row in sample_rows for name in CONVERSATION]
+    )
     for parameter in model.parameters():  # larger, so that random weights tell inputs apart
         parameter.data.mul_(4)
     folder = tmp_path_factory.mktemp("encoders") / "encoder"
@@ -179,7 +181,7 @@ def _random_model(task: str, rows: list[dict], path: Path) -> Path:
     from transformers import set_seed
 
     from contradiction.inputs.views import CONVERSATION, VIEWS, model_input
-    from contradiction.training.initialize import start
+    from contradiction.training.initialize import initialize_model
     from contradiction.training.recipe import Recipe
 
     recipe = Recipe.of(
@@ -190,7 +192,7 @@ def _random_model(task: str, rows: list[dict], path: Path) -> Path:
         max_length=64,
     )
     set_seed(5)
-    model, tokenizer = start(recipe, recipe.labels, (row[column] for row in rows for column in CONVERSATION))
+    model, tokenizer = initialize_model(recipe, recipe.labels, (row[column] for row in rows for column in CONVERSATION))
     # Larger and centred, so that random weights tell inputs apart: as they are, all scores are nearly equal.
     for parameter in model.parameters():
         parameter.data.mul_(5)

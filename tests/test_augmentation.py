@@ -74,12 +74,12 @@ def test_a_bot_that_no_row_is_of_is_named_and_nothing_is_begun(sample_repo, rows
     alone = of_bot(rows, "eva")
     with pytest.raises(InputError, match=rf"^none of the {len(alone)} rows of the train split is a reply of plato;"):
         of_bot(alone, "plato")
-    read = run_folder.read
+    read = run_folder.load_splits
 
     def of_eva(*arguments):
         return {split: of_bot(part, "eva") for split, part in read(*arguments).items()}
 
-    monkeypatch.setattr(run_folder, "read", of_eva)
+    monkeypatch.setattr(run_folder, "load_splits", of_eva)
     with pytest.raises(InputError, match="is a reply of plato; name the other bot"):
         train(QUICK.with_changes(bot="plato"), data=sample_repo, out=tmp_path / "run")
     assert not any(tmp_path.iterdir())

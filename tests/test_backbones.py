@@ -23,7 +23,7 @@ from contradiction.inference.torch_backend import TorchBackend
 from contradiction.inputs.views import CONVERSATION
 from contradiction.labels import LABELS
 from contradiction.methods.checkpoint import CheckpointClassifier
-from contradiction.training.initialize import start
+from contradiction.training.initialize import initialize_model
 from contradiction.training.loop import train
 from contradiction.training.recipe import Recipe
 
@@ -214,7 +214,10 @@ def test_rows_longer_than_the_model_reads_are_trained_on(family, texts, sample_r
 @pytest.mark.parametrize("classes", [("entailment", "neutral", "contradiction"), ("a", "b", "c", "d")])
 def test_a_head_for_other_labels_is_not_kept(family, classes, texts, tmp_path):
     folder = backbone(family, texts, tmp_path, classes)
-    before, (after, _) = AutoModelForSequenceClassification.from_pretrained(folder), start(recipe(folder), FOUR, [])
+    before, (after, _) = (
+        AutoModelForSequenceClassification.from_pretrained(folder),
+        initialize_model(recipe(folder), FOUR, []),
+    )
     assert tuple(after.config.id2label.values()) == FOUR
     encoder, head = after.base_model_prefix, dict(before.named_parameters())
     for name, weights in after.named_parameters():
@@ -228,7 +231,10 @@ def test_a_head_for_other_labels_is_not_kept(family, classes, texts, tmp_path):
 
 def test_a_head_for_the_same_labels_is_kept(texts, tmp_path):
     folder = backbone("roberta", texts, tmp_path, FOUR)
-    before, (after, _) = AutoModelForSequenceClassification.from_pretrained(folder), start(recipe(folder), FOUR, [])
+    before, (after, _) = (
+        AutoModelForSequenceClassification.from_pretrained(folder),
+        initialize_model(recipe(folder), FOUR, []),
+    )
     for (name, old), new in zip(before.named_parameters(), after.parameters(), strict=True):
         assert torch.equal(old, new), name
 
@@ -247,7 +253,7 @@ def changed(folder, change):
 def test_nothing_is_said_of_a_head_that_is_to_be_another(family, classes, texts, tmp_path, caplog):
     folder = backbone(family, texts, tmp_path, classes)
     caplog.clear()
-    start(recipe(folder), FOUR, [])
+    initialize_model(recipe(folder), FOUR, [])
     assert caplog.messages == []
 
 
@@ -256,14 +262,14 @@ def test_nothing_is_said_of_a_pooler_that_a_masked_language_model_lacks(texts, t
     AutoModelForMaskedLM.from_pretrained(folder).save_pretrained(folder)
     caplog.clear()
     assert not any("pooler" in name for name in load_file(tmp_path / "model.safetensors"))
-    start(recipe(folder), FOUR, [])
+    initialize_model(recipe(folder), FOUR, [])
     assert caplog.messages == []
 
 
 def test_a_layer_that_the_checkpoint_lacks_is_said_in_one_line(texts, tmp_path, caplog):
     folder = backbone("bert", texts, tmp_path)
     changed(folder, lambda old: {name: value for name, value in old.items() if "layer.1.output" not in name})
-    start(recipe(folder), FOUR, [])
+    initialize_model(recipe(folder), FOUR, [])
     [said] = caplog.messages
     assert said.startswith(f"backbone {folder!r}: its checkpoint lacks 4 of the encoder's 37 weights (")
     assert said.endswith("bert.encoder.layer.1.output.LayerNorm.bias for one; they start at random")
@@ -282,14 +288,14 @@ def test_a_checkpoint_without_the_encoder_is_one_clear_error(share, change, text
     with pytest.raises(
         InputError, match=rf"\({share} of its parameters\).*not the encoder that its config.json"
     ) as error:
-        start(recipe(folder), FOUR, [])
+        initialize_model(recipe(folder), FOUR, [])
     assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("family", ["bert", "albert", "distilbert", "modernbert", "deberta-v2", "gpt2"])
 @pytest.mark.parametrize("rate", [0.0, 0.5])
 def test_a_recipes_dropout_replaces_all_of_the_backbones(family, rate, texts, tmp_path):
-    model, tokenizer = start(recipe(backbone(family, texts, tmp_path), dropout=rate), FOUR, [])
+    model, tokenizer = initialize_model(recipe(backbone(family, texts, tmp_path), dropout=rate), FOUR, [])
     batch = tokenizer(["你是几月"], ["生日"], return_tensors="pt")
     with torch.no_grad():
         once, again = (model.train()(**batch).logits for _ in range(2))
@@ -297,7 +303,7 @@ def test_a_recipes_dropout_replaces_all_of_the_backbones(family, rate, texts, tm
 
 
 def test_a_reply_of_unknown_characters_is_not_judged_by_a_unigram_model(texts, tmp_path):
-    model, tokenizer = start(recipe(backbone("xlm-roberta", texts, tmp_path)), FOUR, [])
+    model, tokenizer = initialize_model(recipe(backbone("xlm-roberta", texts, tmp_path)), FOUR, [])
     verdict = ContradictionDetector(CheckpointClassifier(TorchBackend(model, tokenizer)))(
         chat("你好", "你好", "你好", "☃☄")
     )
@@ -307,4 +313,4 @@ def test_a_reply_of_unknown_characters_is_not_judged_by_a_unigram_model(texts, t
 def test_what_is_no_encoder_is_one_clear_error(tmp_path):
     (tmp_path / "config.json").write_text('{"model_type": "vit"}', encoding="utf-8")
     with pytest.raises(InputError, match=r"^backbone .*: neither a folder with an encoder nor one on the Hub"):
-        start(recipe(str(tmp_path)), FOUR, [])
+        initialize_model(recipe(str(tmp_path)), FOUR, [])

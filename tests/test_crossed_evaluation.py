@@ -5,7 +5,7 @@ import json
 import pytest
 
 from contradiction.data.corpora.crossed import Pair, Quadruple
-from contradiction.evaluation.crossed import ALL, FIGURES, ask, summary
+from contradiction.evaluation.crossed import ALL, FIGURES, judge_items, summary
 from contradiction.verdict import Verdict
 
 
@@ -55,33 +55,33 @@ def items():
 
 
 def test_a_detector_that_compares_has_all_right(items):
-    whole = summary(ask(Scripted(oracle), items))[ALL]
+    whole = summary(judge_items(Scripted(oracle), items))[ALL]
     assert [whole[figure] for figure in FIGURES] == [1, 1, 1, 1]
     assert whole["auc"] == 1
 
 
 @pytest.mark.parametrize("one_sided", [only_the_reply, only_the_chat])
 def test_a_detector_that_reads_one_side_is_at_chance(items, one_sided):
-    whole = summary(ask(Scripted(one_sided), items))[ALL]
+    whole = summary(judge_items(Scripted(one_sided), items))[ALL]
     assert (whole["in_order"], whole["all_right"], whole["auc"]) == (0.5, 0, 0.5)
     assert whole["both_right"] == (0.5 if one_sided is only_the_reply else 0)
 
 
 def test_ties_count_one_half(items):
-    assert summary(ask(Scripted(lambda chat: 0.3), items))[ALL]["in_order"] == 0.5
+    assert summary(judge_items(Scripted(lambda chat: 0.3), items))[ALL]["in_order"] == 0.5
 
 
 def test_evidence_counts_in_chats_of_three_turns_and_more_alone(items):
-    whole = summary(ask(Scripted(oracle, evidence=(3,)), items))[ALL]
+    whole = summary(judge_items(Scripted(oracle, evidence=(3,)), items))[ALL]
     assert whole["evidence"] == 0
     short = [item for item in items if len(item.a) < 5]
-    assert summary(ask(Scripted(oracle), short))[ALL]["evidence"] is None
+    assert summary(judge_items(Scripted(oracle), short))[ALL]["evidence"] is None
 
 
 def test_the_interval_holds_the_figure_and_draws_whole_items(items):
     found = {item.id for item in items[:6]}
     half = Scripted(lambda chat: oracle(chat) if f"q{chat[1]['content'][2:]}" in found else 0.5)
-    whole = summary(ask(half, items))[ALL]
+    whole = summary(judge_items(half, items))[ALL]
     low, high = whole["interval"]["in_order"]
     assert whole["in_order"] == 0.75
     assert 0.5 <= low < 0.75 < high <= 1
@@ -91,7 +91,7 @@ def test_pairs_of_self_contradictions_count_too():
     pair = Pair(
         "p", "b", "intra-sentence", "kin", (user("几口人"),), "独生子，表姐大", "独生子，亲姐大", ("独生子", "亲姐大")
     )
-    whole = summary(ask(Scripted(lambda chat: 0.9 if "亲姐" in chat[-1]["content"] else 0.1), [pair]))[ALL]
+    whole = summary(judge_items(Scripted(lambda chat: 0.9 if "亲姐" in chat[-1]["content"] else 0.1), [pair]))[ALL]
     assert (whole["in_order"], whole["all_right"], whole["evidence"]) == (1, 1, None)
 
 

@@ -15,7 +15,7 @@ from contradiction.labels import LABELS
 from contradiction.methods.checkpoint import CheckpointClassifier
 from contradiction.methods.decision import KEY, LEGACY_FILE, Point, Rule, precision_at
 from contradiction.methods.loading import load_rule
-from contradiction.training.initialize import start
+from contradiction.training.initialize import initialize_model
 from contradiction.training.recipe import Recipe
 from evaluate_metric.evaluate_metric import score
 
@@ -88,7 +88,7 @@ def test_training_leaves_a_rule_beside_the_weights(quick_model, sample_repo):
 def test_what_starts_from_a_detector_has_no_rule_until_one_is_chosen_for_it(quick_model):
     assert load_rule(quick_model) != Rule()
     recipe = Recipe.of(name="next", view="flatten", config="4-class", backbone=str(quick_model))
-    model, _ = start(recipe, recipe.labels, [])
+    model, _ = initialize_model(recipe, recipe.labels, [])
     assert KEY not in model.config.to_dict()
 
 

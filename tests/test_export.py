@@ -14,7 +14,7 @@ from contradiction.errors import InputError
 from contradiction.io import manifest
 from contradiction.io.files import read_json, write_json
 from contradiction.training.export import WEIGHTS, export
-from contradiction.training.initialize import start
+from contradiction.training.initialize import initialize_model
 from contradiction.training.merging import soup
 from contradiction.training.pruning import prune
 from contradiction.training.recipe import Recipe
@@ -90,7 +90,7 @@ def test_damaged_weights_are_one_line_that_names_the_file(damage, quick_model, s
     recipe = Recipe.of(name="next", view="flatten", config="4-class", backbone=str(model))
     for ask in (
         lambda: ContradictionDetector.from_pretrained(model),
-        lambda: start(recipe, recipe.labels, []),
+        lambda: initialize_model(recipe, recipe.labels, []),
         lambda: prune(str(model), lambda: ["你养猫吗？"], tmp_path / "out"),
         lambda: export(model, tmp_path / "out"),
         lambda: soup([other, model], tmp_path / "out", data=sample_repo),

@@ -230,7 +230,7 @@ def test_a_share_of_the_rows_is_what_it_is_fitted_to(recipe_file, sample_repo, t
     )
     rows = len(load_split(sample_repo, "4-class", "train"))
     assert len(load_file(few / "kernel.safetensors")["dual"]) == pytest.approx(rows / 2, abs=2)
-    assert leakage.why_seen(record.read(few), "4-class-grouped", "test") is not None
+    assert leakage.describe_leakage(record.read(few), "4-class-grouped", "test") is not None
 
 
 def test_more_rows_than_can_be_compared_are_one_line(run, recipe_file, sample_repo, tmp_path, monkeypatch):

@@ -57,14 +57,14 @@ def trained(config, *before, data_name="CDConv"):
     ],
 )  # fmt: skip
 def test_rows_are_seen_by_the_other_split_and_in_training(record, config, split, why):
-    found = leakage.why_seen(record, config, split, "CDConv")
+    found = leakage.describe_leakage(record, config, split, "CDConv")
     assert found == why if why is None else found.startswith(why)
 
 
 def test_rows_of_another_data_set_are_not_seen():
     asked = "4-class-grouped", "test"
-    assert leakage.why_seen(trained("4-class", data_name="CDConv sample"), *asked, "CDConv") is None
-    assert leakage.why_seen(trained("4-class", data_name="CDConv sample"), *asked) is not None
+    assert leakage.describe_leakage(trained("4-class", data_name="CDConv sample"), *asked, "CDConv") is None
+    assert leakage.describe_leakage(trained("4-class", data_name="CDConv sample"), *asked) is not None
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_a_data_set_without_a_name_may_be_any(quick_model, unnamed, sample_repo,
     assert run_folder.request(recipe(), unnamed) == run_folder.request(recipe(), moved)
     asked, why = ("4-class-grouped", "test"), "was trained on 4-class, whose training split holds rows of the test "
     for name, data in (("CDConv sample", unnamed), (UNNAMED, sample_repo), (UNNAMED, moved)):
-        assert evaluate.why_seen(trained("4-class", data_name=name), *asked, data).startswith(why)
+        assert evaluate.describe_leakage(trained("4-class", data_name=name), *asked, data).startswith(why)
     with pytest.raises(InputError, match=r"backbone .*quick: trained on 4-class, whose training split holds test rows"):
         run_folder.request(recipe(backbone=str(quick_model)), unnamed)
 
@@ -300,27 +300,27 @@ def test_a_model_on_the_hub_is_known_by_its_record(run, on_the_hub, sample_repo,
     assert code == 0
     assert f"cdconv: {HUB_ID} was trained on 4-class, whose training split holds rows" in err
     asked = recipe("4-class", backbone=on_the_hub)
-    assert run_folder.conditions(asked, True) == {"deterministic": True, "revisions": {HUB_ID: SHA}}
-    assert run_folder.conditions(recipe(backbone="user/unknown"), False) == {"deterministic": False, "revisions": {}}
+    assert run_folder.provenance(asked, True) == {"deterministic": True, "revisions": {HUB_ID: SHA}}
+    assert run_folder.provenance(recipe(backbone="user/unknown"), False) == {"deterministic": False, "revisions": {}}
 
 
 def test_a_run_is_not_resumed_under_other_conditions(tmp_path):
     work, asked = tmp_path / "run.partial", {"recipe": {}}
     begun = {"deterministic": False, "revisions": {HUB_ID: SHA}}
-    run_folder.claim(work, asked, False, begun)
+    run_folder.open_run(work, asked, False, begun)
     (work / "state").mkdir()
-    run_folder.claim(work, asked, True, begun)
-    run_folder.claim(work, asked, True, {**begun, "revisions": {}})  # out of reach
+    run_folder.open_run(work, asked, True, begun)
+    run_folder.open_run(work, asked, True, {**begun, "revisions": {}})  # out of reach
     (work / "state").rename(work / ".state.7.old")  # as a process leaves it that was killed while it replaced it
     with pytest.raises(InputError, match="an unfinished run"):
-        run_folder.claim(work, asked, False, begun)
+        run_folder.open_run(work, asked, False, begun)
     assert (work / "state").is_dir()
     with pytest.raises(InputError, match=r"began without --deterministic; resume it so, or remove it"):
-        run_folder.claim(work, asked, True, {**begun, "deterministic": True})
+        run_folder.open_run(work, asked, True, {**begun, "deterministic": True})
     with pytest.raises(InputError, match=r"began with user/seen at commit 0123456789ab, and it stands at ffffffffffff"):
-        run_folder.claim(work, asked, True, {**begun, "revisions": {HUB_ID: "f" * 40}})
+        run_folder.open_run(work, asked, True, {**begun, "revisions": {HUB_ID: "f" * 40}})
     write_json(work / "run.json", {"request": {"recipe": {}}})  # of before conditions were recorded
-    run_folder.claim(work, asked, True, {**begun, "deterministic": True})
+    run_folder.open_run(work, asked, True, {**begun, "deterministic": True})
 
 
 def test_a_page_of_results_takes_no_figure_of_seen_rows(quick_model, tmp_path):

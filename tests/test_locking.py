@@ -127,12 +127,14 @@ def test_a_lock_taken_on_a_file_that_is_gone_is_none(tmp_path, held):
 @pytest.fixture(scope="module")
 def encoder(sample_rows, tmp_path_factory):
     from contradiction.inputs.views import CONVERSATION
-    from contradiction.training.initialize import start
+    from contradiction.training.initialize import initialize_model
 
     folder = tmp_path_factory.mktemp("encoders") / "tiny"
     size = {"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600}
     texts = [row[column] for row in sample_rows for column in CONVERSATION]
-    model, tokenizer = start(Recipe.of(name="tiny", view="flatten", config="2-class", scratch=size), ("a", "b"), texts)
+    model, tokenizer = initialize_model(
+        Recipe.of(name="tiny", view="flatten", config="2-class", scratch=size), ("a", "b"), texts
+    )
     model.bert.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
@@ -187,13 +189,13 @@ def test_a_cell_finished_meanwhile_is_not_run_again_and_states_are_kept_as_often
         "table4", data=sample_repo, methods=["flatten"], configs=["4-class"], seeds=[1], backbone=str(encoder),
         values={"epochs": 1},
     )  # fmt: skip
-    kept, real = [], loop.keep
+    kept, real = [], loop.save_state
 
     def noted(accelerator, work, progress, position=None):
         kept.append(position.steps if position else "an epoch")
         real(accelerator, work, progress, position)
 
-    monkeypatch.setattr(loop, "keep", noted)
+    monkeypatch.setattr(loop, "save_state", noted)
     assert run(cell, data=sample_repo, out=tmp_path, drop_weights=True, save_steps=4)
     assert kept == [4, 8, "an epoch"]
     before = cell.evaluation(tmp_path, "test").stat().st_mtime_ns

@@ -26,7 +26,7 @@ from contradiction.labels import NON_CONTRADICTION
 from contradiction.methods.checkpoint import CheckpointClassifier
 from contradiction.methods.decision import Rule
 from contradiction.methods.hierarchical import HierarchicalClassifier
-from contradiction.training.initialize import start
+from contradiction.training.initialize import initialize_model
 from contradiction.training.recipe import Recipe
 
 texts = st.lists(st.text(st.characters(exclude_categories=()), max_size=12), min_size=4, max_size=12)
@@ -66,7 +66,7 @@ def hierarchy(sample_rows):
     stages = []
     for number, stage in enumerate(recipe.stages()):
         set_seed(number)
-        model, tokenizer = start(stage, stage.labels, words)
+        model, tokenizer = initialize_model(stage, stage.labels, words)
         for parameter in model.parameters():
             parameter.data.mul_(5)
         stages.append(CheckpointClassifier(TorchBackend(model, tokenizer), rule=Rule()))

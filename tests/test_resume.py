@@ -16,7 +16,7 @@ from contradiction.io import files
 from contradiction.training import loop as training
 from contradiction.training.loop import train
 from contradiction.training.recipe_files import load_recipe
-from contradiction.training.run_folder import writing
+from contradiction.training.run_folder import explain_write_errors
 from contradiction.training.tracking import Tracker
 
 # Everything at once that has a state of its own or draws random numbers.
@@ -155,13 +155,13 @@ def test_whatever_writes_to_a_full_disk_says_so_alike(small_disk, write):
     fill(folder)
     with (
         pytest.raises(InputError, match=r"disk: cannot be written, 0 MB are free \(.+\); .* make room"),
-        writing(folder),
+        explain_write_errors(folder),
     ):
         write(folder / "file")
 
 
 def test_other_errors_while_writing_stay_what_they_are(tmp_path):
-    with pytest.raises(RuntimeError, match="out of memory") as error, writing(tmp_path):
+    with pytest.raises(RuntimeError, match="out of memory") as error, explain_write_errors(tmp_path):
         raise RuntimeError("out of memory")
     assert not isinstance(error.value, InputError)
 
@@ -171,20 +171,20 @@ def test_a_full_disk_is_said_in_one_line_and_loses_no_finished_epoch(
 ):
     folder, enlarge = small_disk
     # Once the first epoch is kept, something else takes the room that is left.
-    real = training.keep
+    real = training.save_state
 
     def then_the_disk_fills_up(*arguments):
         real(*arguments)
         fill(folder)
 
-    monkeypatch.setattr(training, "keep", then_the_disk_fills_up)
+    monkeypatch.setattr(training, "save_state", then_the_disk_fills_up)
     with pytest.raises(InputError, match=r"run\.partial: cannot be written, .* make room, then --resume") as error:
         train(load_recipe(recipe), data=sample_repo, out=folder / "run")
     assert "\n" not in str(error.value)
     work = folder / "run.partial"
     assert not list(work.rglob("*.partial")), "what was half written takes room"
     assert len(json.loads((work / "state" / "progress.json").read_text(encoding="utf-8"))["epochs"]) == 1
-    monkeypatch.setattr(training, "keep", real)
+    monkeypatch.setattr(training, "save_state", real)
     with pytest.raises(InputError, match="cannot be written"):  # as long as the disk is full, and still nothing is lost
         train(load_recipe(recipe), data=sample_repo, out=folder / "run", resume=True)
     enlarge()

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contradiction.inputs.views import VIEWS, model_input, simplified
-from contradiction.training.initialize import start
+from contradiction.training.initialize import initialize_model
 from contradiction.training.pruning import read_texts
 from contradiction.training.recipe import Recipe
 
@@ -36,7 +36,7 @@ def test_a_model_reads_either_as_the_same(detector, view):
 
 def test_a_vocabulary_made_from_texts_has_what_a_model_reads_of_them():
     recipe = Recipe.of(name="new", view="flatten", config="4-class", scratch={"hidden_size": 32, "heads": 2})
-    tokenizer = start(recipe, recipe.labels, [text["content"] for text in TRADITIONAL] * 2)[1]
+    tokenizer = initialize_model(recipe, recipe.labels, [text["content"] for text in TRADITIONAL] * 2)[1]
     assert {"养", "猫"} < tokenizer.get_vocab().keys()
     assert not {"養", "貓"} & tokenizer.get_vocab().keys()
 

@@ -12,12 +12,12 @@ from contradiction.evaluation.figures import wilson
 from contradiction.evaluation.thresholds import (
     NOT_REACHED,
     calibration_error,
+    missing_reason,
     operating_points,
     outcomes,
     reliability,
     table,
     threshold_curve,
-    why_not,
 )
 from contradiction.labels import NON_CONTRADICTION
 from contradiction.methods.decision import Point, Rule
@@ -157,7 +157,7 @@ def test_the_table_says_what_was_not_reached_and_what_calls_nothing():
     ],
 )
 def test_where_outcomes_cannot_be_had_it_is_said(change, rule, said):
-    assert said in str(why_not({**RESULT, **change}, rule))
+    assert said in str(missing_reason({**RESULT, **change}, rule))
 
 
 def test_outcomes_are_what_the_facade_calls(quick_model, sample_repo):

@@ -76,14 +76,14 @@ def evaluate(
 
 def _crossed(detector: "ContradictionDetector", split: str, json: Path | None) -> None:
     from contradiction.data.corpora import crossed
-    from contradiction.evaluation.crossed import ask, summary, tables
+    from contradiction.evaluation.crossed import judge_items, summary, tables
     from contradiction.evaluation.evaluate import model_name
     from contradiction.io.files import write_json
 
     items, batches = crossed.read(split), crossed.batches()
     with progress(f"judging crossed chats with {Path(detector.name).resolve().name}") as bar:
         task = bar.add_task("", total=None)
-        answers = ask(detector, items, on_batch=lambda done: bar.advance(task, done))
+        answers = judge_items(detector, items, on_batch=lambda done: bar.advance(task, done))
     styles = summary(answers, lambda item: batches[item.batch].style)
     phenomena = summary(answers)
     name = model_name(detector.name)
@@ -102,7 +102,7 @@ def _labels(
     from contradiction.reports.tables import class_table, score_table
 
     config = config or trained_config(detector.name) or detector.task
-    if saved and (reason := thresholds.why_never(detector.name, config, split, detector.classifier.rule)):
+    if saved and (reason := thresholds.unsupported_reason(detector.name, config, split, detector.classifier.rule)):
         raise InputError(reason)
     result = _saved(detector, data, config, split, saved) if saved else None
     if result is None:

@@ -146,7 +146,7 @@ def calibrate(
     config = config or trained_config(model) or "4-class"
     rows = load_split(data, config, "validation")
     run = record.read(model)
-    if why := leakage.why_seen(run, config, "validation", name_of(data)):
+    if why := leakage.describe_leakage(run, config, "validation", name_of(data)):
         raise InputError(
             f"{model} {why}: a rule chosen on them would be overconfident; choose data that it was not trained on"
         )

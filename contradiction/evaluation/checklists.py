@@ -11,7 +11,7 @@ from contradiction.data.splits import fingerprint, load_split
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation import evidence
-from contradiction.evaluation.evaluate import model_name, why_seen
+from contradiction.evaluation.evaluate import describe_leakage, model_name
 from contradiction.evaluation.figures import RESAMPLES
 from contradiction.inputs.windows import STRUCTURED, UNSTRUCTURED, WINDOWINGS, windows
 from contradiction.io.tables import Table, interval, percent
@@ -105,7 +105,7 @@ def evaluate(
         "columns": detector.columns,
         "left_out": left_out,
         "run": run,
-        "seen": why_seen(run, config, "test", data),
+        "seen": describe_leakage(run, config, "test", data),
         "metrics": {windowing: by_turn for windowing, (by_turn, _) in scored.items()},
         "by_message": {windowing: by_message for windowing, (_, by_message) in scored.items()},
         "false_alarms": _false_alarms(removed, on_removed, config.replace(A2T, RCT), whole[1]),

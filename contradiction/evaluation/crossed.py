@@ -71,7 +71,7 @@ def _is_right(consistent: Verdict, contradicting: Verdict) -> bool:
     return contradicting.is_contradiction is True and consistent.is_contradiction is False
 
 
-def ask(
+def judge_items(
     detector: ContradictionDetector, items: Sequence[Item], *, on_batch: Callable[[int], Any] | None = None
 ) -> list[Answer]:
     """Judges every reply of some items.

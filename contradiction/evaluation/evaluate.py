@@ -78,17 +78,17 @@ def evaluate(
         columns=detector.columns,
         cut=sum(result.truncation is not None for result in classifications),
         run=run,
-        seen=why_seen(run, config, split, data),
+        seen=describe_leakage(run, config, split, data),
         rule=detector.classifier.rule.without_curve(),
         # More digits than a threshold has, so that the same rows reach it.
         probabilities=[[round(row[label], 8) for label in LABELS[task]] for row in scores],
     )
 
 
-def why_seen(run: Mapping[str, Any], config: str, split: str, data: str | Path) -> str | None:
+def describe_leakage(run: Mapping[str, Any], config: str, split: str, data: str | Path) -> str | None:
     """The leakage of a split in words, see ``contradiction.training.leakage``; None without any."""
     # Only for a folder, because the cache may have a Hub repo without its card.
-    return leakage.why_seen(run, config, split, name_of(data) if Path(data).is_dir() else None)
+    return leakage.describe_leakage(run, config, split, name_of(data) if Path(data).is_dir() else None)
 
 
 def trained_config(model: str | Path) -> str | None:

@@ -167,7 +167,7 @@ class Outcome:
         return low, high
 
 
-def why_never(name: str, config: str, split: str, rule: Rule) -> str | None:
+def unsupported_reason(name: str, config: str, split: str, rule: Rule) -> str | None:
     """Why no evaluation of a detector on a config and split has outcomes; None where it can have them."""
     if task_of(config) not in TASKS or config.startswith(NLI):
         return f"config {config!r} has no contradictions of CDConv; settings are measured on {', '.join(TASKS)}"
@@ -178,7 +178,7 @@ def why_never(name: str, config: str, split: str, rule: Rule) -> str | None:
     return None
 
 
-def why_not(result: Mapping[str, Any], rule: Rule) -> str | None:
+def missing_reason(result: Mapping[str, Any], rule: Rule) -> str | None:
     """Why an evaluation has no outcomes; None where it has.
 
     Args:
@@ -186,7 +186,7 @@ def why_not(result: Mapping[str, Any], rule: Rule) -> str | None:
         rule: the current rule of the detector.
     """
     name = result["name"]
-    if reason := why_never(name, result["config"], result["split"], rule):
+    if reason := unsupported_reason(name, result["config"], result["split"], rule):
         return reason
     if "probabilities" not in result or rule_of(result) != rule.without_curve():
         return f"{name} was evaluated with an older decision rule; evaluate it again"
@@ -197,7 +197,7 @@ def why_not(result: Mapping[str, Any], rule: Rule) -> str | None:
 
 
 def outcomes(result: Mapping[str, Any], rule: Rule) -> list[Outcome]:
-    """Each of ``THRESHOLDS`` at validation's prior, then at ``IN_USE``; see :func:`why_not`.
+    """Each of ``THRESHOLDS`` at validation's prior, then at ``IN_USE``; see :func:`missing_reason`.
 
     A reply is called a contradiction where its probability, corrected for the prior, reaches the threshold, as in
     :class:`contradiction.ContradictionDetector`.
@@ -205,7 +205,7 @@ def outcomes(result: Mapping[str, Any], rule: Rule) -> list[Outcome]:
     Raises:
         InputError: the evaluation has no outcomes.
     """
-    if reason := why_not(result, rule):
+    if reason := missing_reason(result, rule):
         raise InputError(reason)
     task, truth = task_of(result["config"]), _are_contradictions(result)
     probabilities = [

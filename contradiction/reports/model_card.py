@@ -10,7 +10,7 @@ from contradiction.errors import InputError
 from contradiction.evaluation import results
 from contradiction.evaluation.baselines import KERNEL
 from contradiction.evaluation.figures import FIGURES
-from contradiction.evaluation.thresholds import rule_of, why_not
+from contradiction.evaluation.thresholds import missing_reason, rule_of
 from contradiction.evaluation.thresholds import table as settings_table
 from contradiction.inputs.views import CONVERSATION, VIEWS
 from contradiction.io.files import read_json
@@ -310,7 +310,7 @@ def _is_on_test(evaluation: Mapping[str, Any], config: str) -> bool:
 
 def _settings(evaluations: Sequence[Mapping[str, Any]], rule: Rule) -> list[Table]:
     """The tables of settings, one for each set of rows: 2-class and 4-class evaluations of a split have the same."""
-    usable = [result for result in evaluations if not why_not(result, rule)]
+    usable = [result for result in evaluations if not missing_reason(result, rule)]
     by_rows = {tuple(result["ids"]): result for result in reversed(usable)}
     return [settings_table(result, rule) for result in by_rows.values()]
 

@@ -214,13 +214,13 @@ def measure(recipe: Recipe, data: str | Path) -> float:
     from contradiction.data.splits import load_split
     from contradiction.training.accelerators import accelerator_for
     from contradiction.training.augmentation import training_rows
-    from contradiction.training.initialize import start
+    from contradiction.training.initialize import initialize_model
     from contradiction.training.loaders import encode_rows
     from contradiction.training.losses import objective
     from contradiction.training.optimizers import adamw
 
     rows = training_rows(load_split(data, recipe.data.config, "train"), recipe).rows
-    model, tokenizer = start(recipe, recipe.labels, [])
+    model, tokenizer = initialize_model(recipe, recipe.labels, [])
     # What teachers say makes no difference here, and to ask them is no part of training.
     uniform = np.full((len(rows), len(recipe.labels)), 1 / len(recipe.labels))
     soft = uniform if recipe.distillation.has_teachers else None

@@ -33,7 +33,7 @@ FAST_ON_CPU = {"attn_implementation": "eager"}
 Names = dict[str, Any]
 
 
-def start(
+def initialize_model(
     recipe: Recipe, labels: tuple[str, ...], texts: Iterable[str]
 ) -> tuple["PreTrainedModel", "PreTrainedTokenizerBase"]:
     """The model (in float32, with the label names in its configuration) and the tokenizer at the start of training.

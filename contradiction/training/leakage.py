@@ -125,7 +125,7 @@ def exposure(run: Mapping[str, Any], config: str, split: str, data_name: str | N
     return None
 
 
-def why_seen(run: Mapping[str, Any], config: str, split: str, data_name: str | None = None) -> str | None:
+def describe_leakage(run: Mapping[str, Any], config: str, split: str, data_name: str | None = None) -> str | None:
     """The leakage in words that follow the name of the model; None where no record shows any."""
     leak = exposure(run, config, split, data_name)
     if not leak:
@@ -140,7 +140,7 @@ def of_evaluation(result: Mapping[str, Any]) -> str | None:
     """The leakage of an evaluation in words; None without any. For older files it is derived from the record."""
     if "seen" in result:
         return result["seen"] or None
-    return why_seen(result.get("run") or {}, str(result.get("config")), str(result.get("split")))
+    return describe_leakage(result.get("run") or {}, str(result.get("config")), str(result.get("split")))
 
 
 def other_split(one: str, other: str) -> bool:

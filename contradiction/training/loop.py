@@ -30,12 +30,19 @@ from contradiction.training.accelerators import accelerator_for
 from contradiction.training.accelerators import deterministic as only_deterministic
 from contradiction.training.augmentation import TrainingRows, training_rows
 from contradiction.training.distillation import check_teachers, soft_labels
-from contradiction.training.initialize import start
+from contradiction.training.initialize import initialize_model
 from contradiction.training.loaders import Layout, encode_rows, evaluation_loader, train_loader
 from contradiction.training.losses import UNLABELLED, Objective, objective
 from contradiction.training.optimizers import adamw, averaged, weight_average
 from contradiction.training.recipe import Recipe
-from contradiction.training.run_folder import TEACHER_PROBABILITIES, Position, Progress, keep, restore, writing
+from contradiction.training.run_folder import (
+    TEACHER_PROBABILITIES,
+    Position,
+    Progress,
+    explain_write_errors,
+    load_state,
+    save_state,
+)
 from evaluate_metric.evaluate_metric import score
 
 if TYPE_CHECKING:
@@ -83,21 +90,21 @@ def train(
     if not recipe.model.fine_tunes:
         raise InputError(f"{recipe.name}: method {recipe.model.method!r} fine-tunes nothing; `cdconv train` fits it")
     out = Path(out)
-    work = run_folder.partial_of(out)
+    work = run_folder.partial_folder(out)
     accelerator = _accelerator(recipe, track, Path(logs or tracking.folder_of(out)))
-    rows = run_folder.read(recipe, data)
-    request, conditions = run_folder.request(recipe, data, rows), run_folder.conditions(recipe, deterministic)
+    rows = run_folder.load_splits(recipe, data)
+    request, conditions = run_folder.request(recipe, data, rows), run_folder.provenance(recipe, deterministic)
     check_teachers(recipe, request["data"])
     with locked(out, accelerator.is_main_process):
         accelerator.wait_for_everyone()
-        if run_folder.finished(out, request, resume):
+        if run_folder.is_finished(out, request, resume):
             return out
         training, validation = training_rows(rows["train"], recipe), of_bot(rows["validation"], recipe.data.bot)
         layout = Layout(
             len(training.rows), recipe.optimizer.batch_size, accelerator.num_processes, accelerator.process_index
         )
         if accelerator.is_main_process:
-            run_folder.claim(work, request, resume, conditions)
+            run_folder.open_run(work, request, resume, conditions)
         accelerator.wait_for_everyone()
 
         curves = tracking.tracking(
@@ -109,7 +116,7 @@ def train(
             progress = _run(run, recipe, work, save_steps, tracker)
 
         if accelerator.is_main_process:
-            with writing(work):
+            with explain_write_errors(work):
                 result = asdict(progress)
                 started = record.read(work)  # since then, a Hub repo may have changed
                 result |= {key: started.get(key) or value for key, value in conditions.items()}
@@ -119,7 +126,7 @@ def train(
                     "ancestors": leakage.ancestors(leakage.sources(recipe)),
                 }
                 record.write(work / "best", request=request, progress=result, model=accelerator.unwrap_model(run.model))
-                run_folder.complete(work / "best", validation)
+                run_folder.finalize(work / "best", validation)
                 files.replace_folder(work / "best", out)
             shutil.rmtree(work)
         accelerator.wait_for_everyone()
@@ -156,7 +163,9 @@ def _prepare(
     accelerator: Accelerator, recipe: Recipe, training: TrainingRows, validation: "Dataset", layout: Layout, work: Path
 ) -> _Run:
     rows = training.rows
-    model, tokenizer = start(recipe, recipe.labels, (row[column] for row in rows for column in VIEWS[recipe.data.view]))
+    model, tokenizer = initialize_model(
+        recipe, recipe.labels, (row[column] for row in rows for column in VIEWS[recipe.data.view])
+    )
     soft = _teacher_probabilities(accelerator, recipe, training, work) if recipe.distillation.has_teachers else None
     examples = encode_rows(rows, recipe, tokenizer, soft)
     batches = train_loader(examples, tokenizer, recipe.optimizer.batch_size, recipe.seed)
@@ -181,7 +190,7 @@ def _teacher_probabilities(accelerator: Accelerator, recipe: Recipe, training: T
     cache = work / TEACHER_PROBABILITIES
     if accelerator.is_main_process and not cache.is_file():
         computed = soft_labels(recipe, training.rows.select(range(training.teacher_rows)))
-        with writing(work), files.new_file(cache) as partial, partial.open("wb") as stream:
+        with explain_write_errors(work), files.new_file(cache) as partial, partial.open("wb") as stream:
             np.save(stream, computed)
     accelerator.wait_for_everyone()
     probabilities: np.ndarray = np.load(cache)
@@ -194,7 +203,7 @@ def _teacher_probabilities(accelerator: Accelerator, recipe: Recipe, training: T
 
 def _run(run: _Run, recipe: Recipe, work: Path, save_steps: int | None, tracker: tracking.Tracker) -> Progress:
     """Trains, validates and saves the remaining epochs; returns the progress of the whole run."""
-    progress, position = restore(run.accelerator, work)
+    progress, position = load_state(run.accelerator, work)
     model = run.accelerator.unwrap_model(run.model)
     rows, batch_size = run.layout.rows, run.layout.batch_size
     bar = tqdm(
@@ -209,7 +218,7 @@ def _run(run: _Run, recipe: Recipe, work: Path, save_steps: int | None, tracker:
     def after_step(now: Position) -> None:
         # The last step of an epoch is saved after validation.
         if save_steps and now.steps % save_steps == 0 and now.steps < run.layout.steps:
-            keep(run.accelerator, work, progress, now)
+            save_state(run.accelerator, work, progress, now)
 
     with bar:
         while len(progress.epochs) < recipe.optimizer.epochs:
@@ -224,10 +233,10 @@ def _run(run: _Run, recipe: Recipe, work: Path, save_steps: int | None, tracker:
                 if scores["macro_f1"] > progress.best_macro_f1 or recipe.optimizer.checkpoint == "last":
                     progress.best_macro_f1, progress.best_epoch = scores["macro_f1"], epoch + 1
                     if run.accelerator.is_main_process:
-                        with writing(work), files.new_folder(work / "best") as folder, no_model_bars():
+                        with explain_write_errors(work), files.new_folder(work / "best") as folder, no_model_bars():
                             model.save_pretrained(folder)
                             run.tokenizer.save_pretrained(folder)
-            keep(run.accelerator, work, progress)
+            save_state(run.accelerator, work, progress)
             position = Position()
     return progress
 

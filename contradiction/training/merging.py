@@ -16,7 +16,7 @@ from contradiction.methods.ensemble import EnsembleClassifier
 from contradiction.methods.loading import method_of
 from contradiction.training import leakage, record
 from contradiction.training.export import WEIGHTS
-from contradiction.training.run_folder import complete
+from contradiction.training.run_folder import finalize
 
 if TYPE_CHECKING:
     import torch
@@ -191,7 +191,7 @@ def merged(models: Sequence[Path], runs: Sequence[Mapping[str, Any]], data: str 
     validation = _common_validation(models, runs, data)
     with new_folder(out) as folder:
         yield folder
-        complete(folder, validation)
+        finalize(folder, validation)
 
 
 def _common_validation(models: Sequence[Path], runs: Sequence[Mapping[str, Any]], data: str | Path) -> "Dataset":

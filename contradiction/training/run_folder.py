@@ -35,18 +35,18 @@ TEACHER_PROBABILITIES = "teachers.npy"  # the cache in the working folder of a r
 def request(recipe: Recipe, data: str | Path, rows: "Mapping[str, Dataset] | None" = None) -> dict[str, Any]:
     """The request of a run, as its record stores it: the recipe and the fingerprint of the data.
 
-    Two runs with equal requests and equal :func:`conditions` produce equal weights, within the limits that
+    Two runs with equal requests and equal :func:`provenance` produce equal weights, within the limits that
     :func:`contradiction.training.accelerators.deterministic` describes.
 
     Args:
         recipe: the recipe of the run.
         data: the data repo.
-        rows: the result of :func:`read`, where the caller has read the rows already.
+        rows: the result of :func:`load_splits`, where the caller has read the rows already.
 
     Raises:
         InputError: the backbone or a teacher was trained on test rows of this run.
     """
-    rows = rows or read(recipe, data)
+    rows = rows or load_splits(recipe, data)
     values = recipe.recorded()
     values["model"]["backbone"] = name_with_digest(recipe.model.backbone)
     values["distillation"]["teachers"] = [name_with_digest(teacher) for teacher in recipe.distillation.teachers]
@@ -64,7 +64,7 @@ def request(recipe: Recipe, data: str | Path, rows: "Mapping[str, Dataset] | Non
     return {"recipe": values, "data": fingerprint(*rows.values()), "data_name": name, **fingerprints}
 
 
-def conditions(recipe: Recipe, deterministic: bool = False) -> dict[str, Any]:
+def provenance(recipe: Recipe, deterministic: bool = False) -> dict[str, Any]:
     """What the weights of a run depend on beside its request: determinism, and the commits of models on the Hub.
 
     Args:
@@ -76,12 +76,12 @@ def conditions(recipe: Recipe, deterministic: bool = False) -> dict[str, Any]:
     return {"deterministic": deterministic, "revisions": {name: commit for name, commit in commits.items() if commit}}
 
 
-def read(recipe: Recipe, data: str | Path) -> dict[str, "Dataset"]:
+def load_splits(recipe: Recipe, data: str | Path) -> dict[str, "Dataset"]:
     """The whole training and validation split of a recipe's config."""
     return {split: load_split(data, recipe.data.config, split) for split in ("train", "validation")}
 
 
-def partial_of(out: Path) -> Path:
+def partial_folder(out: Path) -> Path:
     """The working folder of a run, beside the finished one.
 
     Raises:
@@ -92,7 +92,7 @@ def partial_of(out: Path) -> Path:
     return out.with_name(f"{out.name}.partial")
 
 
-def finished(out: Path, request: dict[str, Any], resume: bool) -> bool:
+def is_finished(out: Path, request: dict[str, Any], resume: bool) -> bool:
     """Whether the run is finished, so that there is nothing to resume.
 
     Removes a working folder that a killed process left behind after the run was finished.
@@ -103,14 +103,14 @@ def finished(out: Path, request: dict[str, Any], resume: bool) -> bool:
     if not out.exists():
         return False
     if resume and record.request(out) == request:
-        work = partial_of(out)
+        work = partial_folder(out)
         if record.request(work) == request:
             shutil.rmtree(work, ignore_errors=True)  # another process of the run may do the same
         return True
     raise InputError(f"{out}: exists already; remove it, or name another folder")
 
 
-def claim(work: Path, request: dict[str, Any], resume: bool, conditions: dict[str, Any]) -> None:
+def open_run(work: Path, request: dict[str, Any], resume: bool, provenance: dict[str, Any]) -> None:
     """Creates the working folder of a run, or checks that an existing one belongs to this run.
 
     Raises:
@@ -126,21 +126,21 @@ def claim(work: Path, request: dict[str, Any], resume: bool, conditions: dict[st
             raise InputError(
                 f"{work}: the unfinished run is of another recipe or other data; remove it, or name another folder"
             )
-        _check_conditions(work, conditions)
+        _check_conditions(work, provenance)
         return
     with files.new_folder(work) as folder:
-        files.write_json(folder / record.NAME, {"request": request, **conditions})
+        files.write_json(folder / record.NAME, {"request": request, **provenance})
 
 
-def _check_conditions(work: Path, conditions: dict[str, Any]) -> None:
+def _check_conditions(work: Path, provenance: dict[str, Any]) -> None:
     """Raises InputError where an unfinished run began under other conditions; unrecorded conditions match any value."""
     started = record.read(work)
-    if (was := started.get("deterministic", conditions["deterministic"])) != conditions["deterministic"]:
+    if (was := started.get("deterministic", provenance["deterministic"])) != provenance["deterministic"]:
         raise InputError(
             f"{work}: the unfinished run began {'with' if was else 'without'} --deterministic; resume it so, or "
             "remove it"
         )
-    for name, now in conditions["revisions"].items():
+    for name, now in provenance["revisions"].items():
         if (was := started.get("revisions", {}).get(name, now)) != now:
             raise InputError(
                 f"{work}: the unfinished run began with {name} at commit {was[:12]}, and it stands at {now[:12]} now; "
@@ -148,7 +148,7 @@ def _check_conditions(work: Path, conditions: dict[str, Any]) -> None:
             )
 
 
-def complete(folder: Path, validation: "Dataset") -> None:
+def finalize(folder: Path, validation: "Dataset") -> None:
     """Adds the decision rule, chosen on validation, and the manifest to a model folder; an NLI model gets no rule.
 
     Only the main process calls this function. A run that is killed here repeats it after a resume.
@@ -189,7 +189,7 @@ class Position:
         return Position(self.steps + 1, self.loss + loss, self.rows + rows, seconds)
 
 
-def keep(accelerator: "Accelerator", work: Path, progress: Progress, position: Position | None = None) -> None:
+def save_state(accelerator: "Accelerator", work: Path, progress: Progress, position: Position | None = None) -> None:
     """Saves the training state under a temporary name, then renames it.
 
     Args:
@@ -202,7 +202,7 @@ def keep(accelerator: "Accelerator", work: Path, progress: Progress, position: P
         InputError: the state cannot be written; the previous one stays.
     """
     fresh, number = work / ".state.partial", accelerator.process_index
-    with writing(work):
+    with explain_write_errors(work):
         if accelerator.is_main_process:
             shutil.rmtree(fresh, ignore_errors=True)  # a killed process may have left it
         accelerator.wait_for_everyone()
@@ -221,7 +221,7 @@ def keep(accelerator: "Accelerator", work: Path, progress: Progress, position: P
     accelerator.wait_for_everyone()
 
 
-def restore(accelerator: "Accelerator", work: Path) -> tuple[Progress, Position]:
+def load_state(accelerator: "Accelerator", work: Path) -> tuple[Progress, Position]:
     """Loads the saved training state; without one, the run starts from the beginning.
 
     Raises:
@@ -243,7 +243,7 @@ def restore(accelerator: "Accelerator", work: Path) -> tuple[Progress, Position]
 
 
 @contextmanager
-def writing(folder: Path) -> Iterator[None]:
+def explain_write_errors(folder: Path) -> Iterator[None]:
     """Turns the errors of libraries that write weights into one clear line, for instance when the disk is full.
 
     Raises:

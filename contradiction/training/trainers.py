@@ -17,7 +17,7 @@ from contradiction.training import leakage, loop, record, run_folder, tracking
 from contradiction.training.accelerators import check_precision, processes
 from contradiction.training.augmentation import training_rows
 from contradiction.training.recipe import Recipe
-from contradiction.training.run_folder import writing
+from contradiction.training.run_folder import explain_write_errors
 
 
 def train_hierarchical(
@@ -37,16 +37,16 @@ def train_hierarchical(
     The folder holds a checkpoint for each stage, ``stages.json`` with their order, and ``run.json`` with their records.
     """
     out = Path(out)
-    work = run_folder.partial_of(out)
+    work = run_folder.partial_folder(out)
     check_precision(recipe)
     sharing = processes()  # only the main process writes
     request = run_folder.request(recipe, data)
     with locked(out, sharing.is_main_process):
         sharing.wait_for_everyone()
-        if run_folder.finished(out, request, resume):
+        if run_folder.is_finished(out, request, resume):
             return out
         if sharing.is_main_process:
-            run_folder.claim(work, request, resume, run_folder.conditions(recipe, deterministic))
+            run_folder.open_run(work, request, resume, run_folder.provenance(recipe, deterministic))
         sharing.wait_for_everyone()
         for stage in recipe.stages():
             loop.train(
@@ -55,10 +55,10 @@ def train_hierarchical(
                 deterministic=deterministic,
             )  # fmt: skip
         if sharing.is_main_process:
-            with writing(work):
+            with explain_write_errors(work):
                 files.write_json(work / HierarchicalClassifier.MARKER, {"stages": list(STAGES)})
                 record.write_stages(work, request=request, stages=tuple(STAGES))
-                run_folder.complete(work, of_bot(load_split(data, recipe.data.config, "validation"), recipe.data.bot))
+                run_folder.finalize(work, of_bot(load_split(data, recipe.data.config, "validation"), recipe.data.bot))
                 work.rename(out)
         sharing.wait_for_everyone()
     return out
@@ -88,11 +88,11 @@ def train_kernel(
     out = Path(out)
     check_precision(recipe)
     sharing = processes()  # only the main process works
-    rows = run_folder.read(recipe, data)
-    request, conditions = run_folder.request(recipe, data, rows), run_folder.conditions(recipe)
+    rows = run_folder.load_splits(recipe, data)
+    request, conditions = run_folder.request(recipe, data, rows), run_folder.provenance(recipe)
     with locked(out, sharing.is_main_process):
         sharing.wait_for_everyone()
-        if run_folder.finished(out, request, resume):
+        if run_folder.is_finished(out, request, resume):
             return out
         sharing.wait_for_everyone()
         if sharing.is_main_process:
@@ -114,7 +114,7 @@ def train_kernel(
                     folder, request=request, result={**conditions, **origin}, minutes=minutes,
                     parameters=embed.parameters, device=embed.device,
                 )  # fmt: skip
-                run_folder.complete(folder, of_bot(rows["validation"], recipe.data.bot))
+                run_folder.finalize(folder, of_bot(rows["validation"], recipe.data.bot))
         sharing.wait_for_everyone()
     return out
 

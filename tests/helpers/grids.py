@@ -44,14 +44,14 @@ def encoders(sample_rows, tmp_path_factory):
     import torch
 
     from contradiction.inputs.views import CONVERSATION
-    from contradiction.training.initialize import start
+    from contradiction.training.initialize import initialize_model
     from contradiction.training.recipe import Recipe
 
     parent = tmp_path_factory.mktemp("encoders")
     texts = [row[column] for row in sample_rows for column in CONVERSATION]
     labels = ("CONTRADICTION", "NEUTRAL", "ENTAILMENT")
     torch.manual_seed(0)
-    model, tokenizer = start(Recipe.of(name="tiny", view="nli", config="nli", scratch=SIZE), labels, texts)
+    model, tokenizer = initialize_model(Recipe.of(name="tiny", view="nli", config="nli", scratch=SIZE), labels, texts)
     for parameter in model.parameters():  # larger and centred, so that random weights tell inputs apart
         parameter.data.mul_(4)
     with torch.no_grad():
