@@ -19,8 +19,8 @@ class Settings:
 
     Attributes:
         threshold: the probability from which a reply is called a contradiction; or ``"precision>=0.8"``: the lowest
-            threshold that had this precision on the validation split, corrected for ``prior``. By default the ``cut``
-            of the detector's rule, or one half where a prior is set.
+            threshold that had this precision on the validation split, corrected for ``prior``. By default the
+            threshold of the detector's rule, or one half where a prior is set.
         prior: the share of contradictions among the operator's own replies; the probabilities are corrected for it.
         categories: the contradictions that are called, where the labels tell them apart; the others count as none.
         windowing: how earlier turns are read, see ``contradiction.inputs.windows.windows``.
@@ -67,7 +67,7 @@ class Settings:
             InputError: the setting asks for a precision that was never reached, or no precision was measured.
         """
         if self.threshold is None:
-            return rule.cut if self.prior is None else self._one_half(rule, name)
+            return rule.threshold if self.prior is None else self._one_half(rule, name)
         if not isinstance(self.threshold, str):
             return self.threshold
         wanted = float(_PRECISION.fullmatch(self.threshold)[1])  # type: ignore[index]  # checked when it was set

@@ -18,8 +18,8 @@ from contradiction.methods.calibration import (
     curve_of,
     fit,
     fit_calibration,
-    fit_cut,
     fit_stages,
+    fit_threshold,
     with_curve,
 )
 from contradiction.methods.checkpoint import CheckpointClassifier
@@ -96,8 +96,8 @@ def test_stages_get_offsets_by_their_order():
 
 def test_the_cut_is_where_2_class_macro_f1_is_best():
     given = np.array([0.1, 0.2, 0.3, 0.35, 0.4, 0.6])
-    assert 0.3 < fit_cut(given, given > 0.32) <= 0.35
-    assert fit_cut(given, given > 0.5) == 0.5  # of equals the nearest to one half
+    assert 0.3 < fit_threshold(given, given > 0.32) <= 0.35
+    assert fit_threshold(given, given > 0.5) == 0.5  # of equals the nearest to one half
 
 
 def test_a_curve_counts_recall_and_false_alarms_and_promises_nothing_on_a_handful():

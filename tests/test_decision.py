@@ -55,7 +55,7 @@ def test_a_rule_in_a_file_of_its_own_is_read_until_another_is_saved(tmp_path):
     file, legacy = tmp_path / "config.json", tmp_path / LEGACY_FILE
     write_json(file, {})
     write_json(legacy, {"temperature": 2.0, "biases": {}, "offsets": {}, "cut": 0.4, "prior": 0.3, "curve": []})
-    assert Rule.load(file) == Rule(temperature=2.0, cut=0.4, prior=0.3)
+    assert Rule.load(file) == Rule(temperature=2.0, threshold=0.4, prior=0.3)
     Rule(temperature=3.0).save(file)
     assert Rule.load(file) == Rule(temperature=3.0)
     assert not legacy.exists()
@@ -110,8 +110,8 @@ def test_two_classes_are_decided_by_the_cut(calibrated, sample_repo):
     folder, rule = calibrated
     result = evaluate(ContradictionDetector.from_pretrained(folder), data=sample_repo, config="2-class")
     given = np.array(result["probabilities"])[:, 1]
-    sure = np.abs(given - rule.cut) > 1e-5
-    assert (np.array(result["predictions"])[sure] == (given >= rule.cut)[sure]).all()
+    sure = np.abs(given - rule.threshold) > 1e-5
+    assert (np.array(result["predictions"])[sure] == (given >= rule.threshold)[sure]).all()
 
 
 def test_offsets_decide_the_label_of_a_row_and_not_the_verdict_on_a_reply(detector, sample_rows):

@@ -98,7 +98,7 @@ def test_the_baseline_decides_by_a_rule_that_is_chosen_on_validation(sample_repo
     said = softmax(logs["test"] / rule.temperature + [rule.biases[name] for name in names], axis=1)
     assert_allclose(found["probabilities"], said, atol=1e-6)
     if config == "2-class":
-        assert found["predictions"] == (said[:, 1] >= found["rule"]["cut"]).astype(int).tolist()
+        assert found["predictions"] == (said[:, 1] >= found["rule"]["threshold"]).astype(int).tolist()
     else:
         assert found["predictions"] == (np.log(said) + [rule.offsets[name] for name in names]).argmax(axis=1).tolist()
         assert found["predictions"] != plain

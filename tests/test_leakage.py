@@ -109,7 +109,7 @@ def test_a_figure_of_seen_rows_is_said_and_marked_and_never_published(run, quick
     ):
         kept = folder / f"{name}.json"
         code, out, err = run("evaluate", quick_model, "--data", sample_repo, "--json", kept, *options)
-        why = json.loads(kept.read_text(encoding="utf-8"))["seen"]
+        why = json.loads(kept.read_text(encoding="utf-8"))["leakage"]
         assert code == 0
         assert "macro-F1" in out
         if name == "fair":
@@ -123,7 +123,7 @@ def test_a_figure_of_seen_rows_is_said_and_marked_and_never_published(run, quick
     # Files of before there was a mark are told by the record of their run.
     for name in ("grouped", "train"):
         old = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
-        del old["seen"]
+        del old["leakage"]
         write_json(folder / f"{name}.json", old)
     assert results.load(folder) == [fair]
 

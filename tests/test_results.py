@@ -20,7 +20,7 @@ def evaluation(name="any", seed=1, config="4-class", split="test", epoch=0.5, **
     recipe = {"config": "4-class", "seed": 23}
     run = {"request": {"recipe": recipe}, "epochs": [epoch], "best_epoch": 1}
     values = {
-        "kind": "detector", "run": run, "columns": ["b1", "b2"], "cut": 0, "rule": {"temperature": 2.0}, **more,
+        "kind": "detector", "run": run, "columns": ["b1", "b2"], "truncated": 0, "rule": {"temperature": 2.0}, **more,
     }  # fmt: skip
     return results.evaluation(
         name=name, config=config, split=split, data="these", ids=list(range(40)), references=REFERENCES,
@@ -35,7 +35,7 @@ def one():
 
 
 def without_probabilities(result):
-    return {key: value for key, value in result.items() if key not in ("probabilities", "page", "seen")}
+    return {key: value for key, value in result.items() if key not in ("probabilities", "page", "leakage")}
 
 
 def test_what_is_added_comes_back_with_probabilities_in_four_digits(one, tmp_path):

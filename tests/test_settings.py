@@ -89,7 +89,7 @@ def test_the_kind_is_the_most_probable_one_that_is_asked_for(detector, sample_ro
 def test_without_a_threshold_the_cut_of_the_rule_decides_and_offsets_do_not(detector, sample_rows):
     chats = [chat(*(row[column] for column in ("u1", "b1", "u2", "b2"))) for row in sample_rows[:20]]
     cut = float(np.median([verdict.probability for verdict in detector.batch(chats)]))
-    rule = Rule(offsets={"role-confusion": 30.0}, cut=cut)
+    rule = Rule(offsets={"role-confusion": 30.0}, threshold=cut)
     classifier = CheckpointClassifier(detector.classifier.backend, "flatten", rule=rule)
     verdicts = ContradictionDetector(classifier).batch(chats)
     assert [verdict.contradiction for verdict in verdicts] == [verdict.probability >= cut for verdict in verdicts]

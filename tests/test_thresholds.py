@@ -190,7 +190,7 @@ def test_a_kept_evaluation_is_not_scored_again_and_another_rule_is(run, quick_mo
     assert (code, second) == (0, first)
     assert err.startswith(f"cdconv: {kept} ") and err.count("\n") == 1, "it says where the evaluation is kept"
     assert "Settings chosen on validation, on 4-class, test split" in second
-    save_rule(model, Rule(temperature=3.0, cut=0.4, prior=0.4, curve=(Point(0.5, 0.5, 0.5),)))
+    save_rule(model, Rule(temperature=3.0, threshold=0.4, prior=0.4, curve=(Point(0.5, 0.5, 0.5),)))
     code, _, err = run(*asked)
     assert (code, err) == (0, "")
 
@@ -202,7 +202,7 @@ def test_a_card_names_the_rule_and_holds_the_settings(run, quick_model, sample_r
     run("card", model, "--results", kept)
     card = (model / "README.md").read_text(encoding="utf-8")
     assert f"logits are divided by {rule.temperature:.2f}" in card
-    assert f"contradictions together is at least {rule.cut:.2f}" in card
+    assert f"contradictions together is at least {rule.threshold:.2f}" in card
     for label, offset in rule.offsets.items():
         assert (f"`{label}` gets {offset:+.1f}" in card) == bool(offset)
     assert card.count("\n| precision>=0.8 |") == 2

@@ -159,7 +159,7 @@ def calibrate(
         rule = calibration.calibrate(model, rows, view=view, on_batch=lambda done: bar.advance(task, done))
     if view:
         save_view(model, view)
-    body = [("temperature", f"{rule.temperature:.2f}"), ("2-class from probability", f"{rule.cut:.2f}")]
+    body = [("temperature", f"{rule.temperature:.2f}"), ("2-class from probability", f"{rule.threshold:.2f}")]
     body += [(f"bias of {name}", f"{value:+.2f}") for name, value in rule.biases.items() if value]
     body += [(f"offset of {name}", f"{value:+.1f}") for name, value in rule.offsets.items() if value]
     show(Table(f"{model / method_of(model).MARKER}: chosen on {len(rows):,} validation rows", ("", "value"), body))

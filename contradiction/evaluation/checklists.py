@@ -105,7 +105,7 @@ def evaluate(
         "columns": detector.columns,
         "left_out": left_out,
         "run": run,
-        "seen": describe_leakage(run, config, "test", data),
+        "leakage": describe_leakage(run, config, "test", data),
         "metrics": {windowing: by_turn for windowing, (by_turn, _) in scored.items()},
         "by_message": {windowing: by_message for windowing, (_, by_message) in scored.items()},
         "false_alarms": _false_alarms(removed, on_removed, config.replace(A2T, RCT), whole[1]),

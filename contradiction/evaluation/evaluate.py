@@ -39,7 +39,7 @@ def evaluate(
 
     Returns:
         An evaluation, see :func:`contradiction.evaluation.results.evaluation`: metrics with intervals, predictions,
-        probabilities, the rule, the record of the run, and ``seen``, the leakage in words, or None.
+        probabilities, the rule, the record of the run, and ``leakage`` in words, or None.
 
     Raises:
         InputError: the detector predicts other labels than the config has, or this is a checklist.
@@ -76,9 +76,9 @@ def evaluate(
         argmax=[LABELS[task].index(label) for label in argmax],
         kind=DETECTOR,
         columns=detector.columns,
-        cut=sum(result.truncation is not None for result in classifications),
+        truncated=sum(result.truncation is not None for result in classifications),
         run=run,
-        seen=describe_leakage(run, config, split, data),
+        leakage=describe_leakage(run, config, split, data),
         rule=detector.classifier.rule.without_curve(),
         # More digits than a threshold has, so that the same rows reach it.
         probabilities=[[round(row[label], 8) for label in LABELS[task]] for row in scores],

@@ -104,7 +104,7 @@ def load(
     stored = results_store.read(Path(folder), lambda row: not row["leakage"] and wanted(row), with_rows)
     evaluations = {_place(result): result for result in stored}
     for path in sorted(Path(folder).glob("*.json")):
-        result = read_json(path)
+        result = results_store.renamed_keys(read_json(path))
         if result.get("kind") not in KINDS or leakage.of_evaluation(result):
             continue
         check(path, result)
@@ -233,7 +233,7 @@ def read_evaluation(path: str | Path) -> dict[str, Any]:
     Raises:
         InputError: the file holds none, or one without probabilities, or a damaged one.
     """
-    evaluation = read_json(path)
+    evaluation = results_store.renamed_keys(read_json(path))
     check(path, evaluation)
     check_task(str(evaluation["config"]))
     if "probabilities" not in evaluation:
@@ -289,7 +289,8 @@ def read_files(files: Iterable[Path]) -> tuple[list[dict[str, Any]], list[dict[s
     evaluations: list[dict[str, Any]] = []
     counts: list[dict[str, Any]] = []
     for path in files:
-        contents = [(file, read_json(file)) for file in (sorted(path.glob("*.json")) if path.is_dir() else [path])]
+        found = sorted(path.glob("*.json")) if path.is_dir() else [path]
+        contents = [(file, results_store.renamed_keys(read_json(file))) for file in found]
         if path.is_dir():
             contents = [
                 (file, result) for file, result in contents if _is_contrast(result) or result.get("kind") in KINDS

@@ -22,6 +22,7 @@ from contradiction.errors import InputError
 from contradiction.evaluation.figures import FIGURES, RESAMPLES, measure
 from contradiction.io.files import new_file, write_text
 from contradiction.labels import LABELS, task_of
+from contradiction.methods.decision import current_keys
 from contradiction.training import leakage, record
 
 if TYPE_CHECKING:
@@ -30,11 +31,13 @@ if TYPE_CHECKING:
 METRICS, RUNS, PREDICTIONS = "metrics.csv", "runs.jsonl", "predictions"
 # Entries of an evaluation that are text, and those that are stored as JSON.
 TEXTS = ("name", "page", "kind", "config", "split", "data", "view", "embedder")
-OBJECTS = ("columns", "cut", "part", "request", "rule")
+OBJECTS = ("columns", "truncated", "part", "request", "rule")
 DESCRIPTION = (*TEXTS, *OBJECTS, "n", "seed", "leakage")
 # The description of a bootstrap interval.
 DRAWN = {"confidence_level": 0.95, "resamples": RESAMPLES, "seed": 0, "stratified": False}
 DIGITS = 4
+# The keys of older evaluations -> their present names.
+OLD_KEYS = {"cut": "truncated", "seen": "leakage"}
 Row = dict[str, str]
 
 
@@ -96,7 +99,7 @@ def read_metrics(folder: Path) -> list[Row]:
     if not (path := folder / METRICS).is_file():
         return []
     with path.open(encoding="utf-8", newline="") as lines:
-        rows = list(csv.DictReader(lines))
+        rows = [renamed_keys(row) for row in csv.DictReader(lines)]
     if missing := [column for column in DESCRIPTION if rows and column not in rows[0]]:
         raise InputError(f"{path}: has no column {missing[0]!r}; `cdconv results add` writes this file")
     return rows
@@ -106,9 +109,17 @@ def entries(row: Row) -> dict[str, Any]:
     """The entries of an evaluation in its row of ``metrics.csv``, without scores."""
     texts = {key: row[key] for key in TEXTS if row[key]}
     try:
-        return texts | {key: json.loads(row[key]) for key in OBJECTS if row[key]}
+        return renamed_keys(texts | {key: json.loads(row[key]) for key in OBJECTS if row[key]})
     except ValueError as error:
         raise InputError(f"{METRICS}: the row of {row['name']!r} has a cell that is not JSON ({error})") from None
+
+
+def renamed_keys(result: Mapping[str, Any]) -> dict[str, Any]:
+    """An evaluation, or its row, with the present names of its keys."""
+    renamed = {OLD_KEYS.get(key, key): value for key, value in result.items()}
+    if isinstance(renamed.get("rule"), Mapping):
+        renamed["rule"] = current_keys(renamed["rule"])
+    return renamed
 
 
 def read_runs(folder: Path) -> dict[str, dict[str, Any]]:
@@ -215,7 +226,7 @@ def _summary(row: Row, runs: Mapping[str, Any]) -> dict[str, Any]:
         values = {figure.key: float(row[prefix + figure.key]) for figure in FIGURES if row.get(prefix + figure.key)}
         return values | {"n": int(row["n"]), "interval": _intervals(row, prefix)}
 
-    result = entries(row) | {"run": runs.get(row["name"], {}), "seen": row["leakage"] or None}
+    result = entries(row) | {"run": runs.get(row["name"], {}), "leakage": row["leakage"] or None}
     for key, prefix in (("metrics", ""), ("argmax", "argmax_")):
         if metrics := figures(prefix) if row.get(f"{prefix}{FIGURES[0].key}") else None:
             if row.get(f"{prefix}merged_{FIGURES[0].key}"):
@@ -239,7 +250,7 @@ def _evaluation(folder: Path, row: Row, runs: Mapping[str, Any], table: "pa.Tabl
     references, predictions, argmax = (
         pc.index_in(rows[column], value_set=names).to_pylist() for column in ("reference", "prediction", "argmax")
     )
-    result = entries(row) | {"run": runs.get(row["name"], {}), "seen": row["leakage"] or None}
+    result = entries(row) | {"run": runs.get(row["name"], {}), "leakage": row["leakage"] or None}
     probabilities = None
     if not rows[labels[0]].null_count:
         columns = [rows[label].to_numpy().astype(float) for label in labels]

@@ -197,7 +197,7 @@ class Classifier(ABC):
         if self.task not in CONTRADICTIONS:
             return None
         contradiction = merge(self.task, self.scores(probabilities))[CONTRADICTION]
-        return CONTRADICTION if contradiction >= rule.cut else NON_CONTRADICTION
+        return CONTRADICTION if contradiction >= rule.threshold else NON_CONTRADICTION
 
     def classify(
         self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None

@@ -148,7 +148,7 @@ def _best_offsets(
 
 
 def with_curve(rule: Rule, probabilities: np.ndarray, truth: "ArrayLike") -> Rule:
-    """Adds the cut, the prior and the curve, which follow from the probabilities of a contradiction.
+    """Adds the threshold, the prior and the curve, which follow from the probabilities of a contradiction.
 
     Args:
         rule: the rule so far.
@@ -158,11 +158,11 @@ def with_curve(rule: Rule, probabilities: np.ndarray, truth: "ArrayLike") -> Rul
     contradictions = np.asarray(truth, dtype=bool)
     if contradictions.all() or not contradictions.any():  # rows of one kind show nothing
         return rule
-    prior, cut = round(float(contradictions.mean()), 5), fit_cut(probabilities, contradictions)
-    return replace(rule, cut=cut, prior=prior, curve=curve_of(probabilities, contradictions))
+    prior, threshold = round(float(contradictions.mean()), 5), fit_threshold(probabilities, contradictions)
+    return replace(rule, threshold=threshold, prior=prior, curve=curve_of(probabilities, contradictions))
 
 
-def fit_cut(probabilities: np.ndarray, truth: np.ndarray) -> float:
+def fit_threshold(probabilities: np.ndarray, truth: np.ndarray) -> float:
     """The threshold with the best 2-class macro-F1, for probabilities and truth of shape (rows,)."""
     thresholds = np.array(sorted(np.linspace(0.01, 0.99, 99), key=lambda threshold: abs(threshold - 0.5)))
     scores = [_macro_f1((probabilities >= threshold).astype(int), truth.astype(int), 2) for threshold in thresholds]

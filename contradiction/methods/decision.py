@@ -61,7 +61,7 @@ class Rule:
         biases: label -> what is then added to its logit, for the same reason; other labels have 0.
         offsets: label -> what is added to its log-probability before the most probable label is taken, for a better
             macro-F1; other labels have 0. In the hierarchical method it is added to the log-odds of a stage.
-        cut: the probability of a contradiction from which a reply is called one, where there are only two labels.
+        threshold: the probability of a contradiction from which a reply is called one, where there are two labels.
         prior: the share of contradictions among the rows that the probabilities were calibrated on.
         curve: from the highest threshold down; empty where it was not measured.
     """
@@ -69,7 +69,7 @@ class Rule:
     temperature: float = 1.0
     biases: Mapping[str, float] = field(default_factory=dict)
     offsets: Mapping[str, float] = field(default_factory=dict)
-    cut: float = 0.5
+    threshold: float = 0.5
     prior: float | None = None
     curve: tuple[Point, ...] = ()
 
@@ -80,7 +80,7 @@ class Rule:
     def decide(self, probabilities: np.ndarray, labels: Sequence[str]) -> np.ndarray:
         """The class ids of calibrated probabilities, shape (rows, classes); of two, the second is the contradiction."""
         if len(labels) == 2:
-            return (probabilities[:, 1] >= self.cut).astype(int)
+            return (probabilities[:, 1] >= self.threshold).astype(int)
         return np.argmax(np.log(probabilities) + [self.offsets.get(name, 0.0) for name in labels], axis=1)
 
     def biases_of(self, labels: Sequence[str]) -> np.ndarray:
@@ -138,14 +138,19 @@ class Rule:
         try:
             names = ("threshold", "recall", "false_alarms")
             curve = [dict(zip(names, point, strict=True)) for point in values["curve"]]
-            rule = TypeAdapter(cls).validate_python({**values, "curve": curve})
+            rule = TypeAdapter(cls).validate_python({**current_keys(values), "curve": curve})
             points = [value for point in rule.curve for value in asdict(point).values()]
-            numbers = (rule.temperature, rule.cut, *rule.biases.values(), *rule.offsets.values(), *points)
+            numbers = (rule.temperature, rule.threshold, *rule.biases.values(), *rule.offsets.values(), *points)
             if not all(map(math.isfinite, numbers)) or not rule.temperature > 0 or not 0 < (rule.prior or 0.5) < 1:
                 raise ValueError
         except (TypeError, KeyError, ValueError):  # a ValidationError of pydantic is a ValueError
             raise InputError(f"{where}: holds no decision rule; `cdconv calibrate` writes one") from None
         return rule
+
+
+def current_keys(rule: Mapping[str, Any]) -> dict[str, Any]:
+    """A saved rule with the present names of its keys; in older files the threshold is called ``cut``."""
+    return {"threshold" if key == "cut" else key: value for key, value in rule.items()}
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:

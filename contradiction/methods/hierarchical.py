@@ -72,7 +72,7 @@ class HierarchicalClassifier(Classifier):
         return predictions
 
     def fit_rule(self, rows: Sequence[Row], labels: Sequence[str], *, on_batch: OnBatch | None = None) -> Rule:
-        """Chooses offsets, cut and curve; see :meth:`Classifier.fit_rule`."""
+        """Chooses offsets, threshold and curve; see :meth:`Classifier.fit_rule`."""
         from contradiction.methods import calibration
 
         order = [stage.task for stage in self.stages]

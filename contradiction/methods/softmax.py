@@ -61,7 +61,7 @@ class SoftmaxClassifier(Classifier):
         ]
 
     def fit_rule(self, rows: Sequence[Row], labels: Sequence[str], *, on_batch: OnBatch | None = None) -> Rule:
-        """Chooses temperature, biases, offsets, cut and curve; see :meth:`Classifier.fit_rule`."""
+        """Chooses temperature, biases, offsets, threshold and curve; see :meth:`Classifier.fit_rule`."""
         from contradiction.methods import calibration
 
         if self.task in STAGES and set(labels) <= set(LABELS["4-class"]):
@@ -128,10 +128,10 @@ class SoftmaxClassifier(Classifier):
         return dict(probabilities)
 
     def choose_label(self, probabilities: Mapping[str, float], rule: Rule) -> str:
-        """The most probable label after the offsets; of two labels, the contradiction from the cut on."""
+        """The most probable label after the offsets; of two labels, the contradiction from the threshold on."""
         if len(self.labels) == 2:
             contradiction = next(name for name in self.labels if name in CONTRADICTIONS[self.task])
             other = next(name for name in self.labels if name != contradiction)
-            return contradiction if probabilities[contradiction] >= rule.cut else other
+            return contradiction if probabilities[contradiction] >= rule.threshold else other
         logs = np.log(np.maximum([probabilities[name] for name in self.labels], TINY))
         return self.labels[int(np.argmax(logs + [rule.offsets.get(name, 0.0) for name in self.labels]))]

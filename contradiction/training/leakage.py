@@ -138,8 +138,9 @@ def describe_leakage(run: Mapping[str, Any], config: str, split: str, data_name:
 
 def of_evaluation(result: Mapping[str, Any]) -> str | None:
     """The leakage of an evaluation in words; None without any. For older files it is derived from the record."""
-    if "seen" in result:
-        return result["seen"] or None
+    for key in ("leakage", "seen"):  # the second in older files
+        if key in result:
+            return result[key] or None
     return describe_leakage(result.get("run") or {}, str(result.get("config")), str(result.get("split")))
 
 

@@ -38,7 +38,7 @@ def _set(name, **values):
 
 
 def _rule(**values):
-    rule = {"temperature": 1.0, "biases": {}, "offsets": {}, "cut": 0.5, "prior": None, "curve": []}
+    rule = {"temperature": 1.0, "biases": {}, "offsets": {}, "threshold": 0.5, "prior": None, "curve": []}
     return _set(CONFIG, **{KEY: rule | values})
 
 
@@ -177,7 +177,7 @@ REFUSED = {
     "labels not numbered": _set(CONFIG, id2label={f"n{key}": name for key, name in LABELS.items()}),
     "labels one fewer": _set(CONFIG, id2label={key: LABELS[key] for key in "012"}),
     "view unknown": _set(CONFIG, cdconv_view="aloud"),
-    "rule cut NaN": _rule(cut=float("nan")),
+    "rule threshold NaN": _rule(threshold=float("nan")),
     "rule offset infinite": _rule(offsets={"history": float("inf")}),
     "rule of unknown labels": _rule(offsets={"lie": 1.0}),
     "rule bias of an unknown label": _rule(biases={"lie": 1.0}),
