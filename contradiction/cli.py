@@ -39,8 +39,8 @@ app.add_typer(train.backbone_app, name="backbone")
 app.add_typer(push.app, name="push")
 
 
-def _say_version(asked: bool) -> None:
-    if asked:
+def _say_version(enabled: bool) -> None:
+    if enabled:
         names = ("torch", "transformers", "datasets")
         versions = ", ".join(f"{name} {_version(name)}" for name in names)
         typer.echo(f"cdconv {__version__} ({versions})")
@@ -87,13 +87,13 @@ def main() -> None:
 
 def _misuse(error: typer.TyperException) -> str:
     """What is wrong with an option or argument: its name, what is right, and what was given."""
-    said = error.format_message().replace("Value error, ", "").rstrip(".")
+    message = error.format_message().replace("Value error, ", "").rstrip(".")
     if not isinstance(error, typer.BadParameter) or not error.__cause__:
-        return said
+        return message
     from pydantic import ValidationError  # by now it was Typer that raised one
 
-    given = error.__cause__.errors()[0]["input"] if isinstance(error.__cause__, ValidationError) else None
-    return said if given is None or repr(given) in said else f"{said}; it is {given!r}"
+    value = error.__cause__.errors()[0]["input"] if isinstance(error.__cause__, ValidationError) else None
+    return message if value is None or repr(value) in message else f"{message}; it is {value!r}"
 
 
 def _of_the_system(error: OSError) -> str:

@@ -181,10 +181,10 @@ class Judge:
         """
         settings, rule = self.settings, self.classifier.rule
         scores = settings.correct(self.classifier.scores(probabilities), self.task, rule)
-        asked = [name for name in self._contradictions if name not in CATEGORIES or name in settings.categories]
-        probability = settings.at_prior(self.classifier.contradiction_probability(probabilities, asked), rule)
+        categories = [name for name in self._contradictions if name not in CATEGORIES or name in settings.categories]
+        probability = settings.at_prior(self.classifier.contradiction_probability(probabilities, categories), rule)
         others = [name for name in self.labels if name not in self._contradictions]
-        label = max(asked if probability >= self._threshold else others, key=scores.__getitem__)
+        label = max(categories if probability >= self._threshold else others, key=scores.__getitem__)
         return label, scores, probability
 
     def _clashes(self, case: Case, predictions: Sequence[Prediction]) -> list[Clash | None]:

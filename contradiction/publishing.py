@@ -75,14 +75,14 @@ def code_on_the_hub(card: str, names: Iterable[str], repo_id: str, place: str = 
             of a repo, so the code fetches the repo first.
     """
     own = "|".join(re.escape(name) for name in names)
-    named = re.compile(rf'(model=|from_pretrained\()"(?:{own})(/[^"]*)?"')
+    loading_call = re.compile(rf'(model=|from_pretrained\()"(?:{own})(/[^"]*)?"')
 
     def where(match: re.Match[str]) -> str:
         inner = "/".join(filter(None, (place, (match[2] or "").strip("/"))))
         return f'{match[1]}snapshot_download("{repo_id}") + "/{inner}"' if inner else f'{match[1]}"{repo_id}"'
 
     def block(match: re.Match[str]) -> str:
-        code = named.sub(where, match[2])
+        code = loading_call.sub(where, match[2])
         first = "from huggingface_hub import snapshot_download\n" if code.count("snapshot_download(") else ""
         return f"{match[1]}{first}{code}{match[3]}"
 

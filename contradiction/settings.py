@@ -70,7 +70,7 @@ class Settings:
             return rule.threshold if self.prior is None else self._one_half(rule, name)
         if not isinstance(self.threshold, str):
             return self.threshold
-        wanted = float(_PRECISION.fullmatch(self.threshold)[1])  # type: ignore[index]  # checked when it was set
+        target = float(_PRECISION.fullmatch(self.threshold)[1])  # type: ignore[index]  # checked when it was set
         if not rule.curve or rule.prior is None:
             raise InputError(f"{name}: no precision was measured for it; `cdconv calibrate` does, or give a number")
         if set(self.categories) != set(CATEGORIES):
@@ -78,11 +78,11 @@ class Settings:
                 f"threshold {self.threshold}: precision was measured with all categories; give a number instead"
             )
         prior = rule.prior if self.prior is None else self.prior
-        reached = [point for point in rule.curve if point.precision(prior) >= wanted]
+        reached = [point for point in rule.curve if point.precision(prior) >= target]
         if not reached:
             best = max(rule.curve, key=lambda point: point.precision(prior))
             raise InputError(
-                f"{name}: precision {wanted} was not reached at a prior of {prior:.3g}; the best was "
+                f"{name}: precision {target} was not reached at a prior of {prior:.3g}; the best was "
                 f"{best.precision(prior):.2f}, at recall {best.recall:.2f}"
             )
         return self.at_prior(max(reached, key=lambda point: point.recall).threshold, rule)

@@ -139,7 +139,7 @@ def _saved(
     from contradiction.data.splits import fingerprint, load_split
     from contradiction.evaluation.results import evaluations_of
 
-    wanted = {
+    expected = {
         "config": config,
         "split": split,
         "columns": list(detector.columns),
@@ -148,7 +148,7 @@ def _saved(
     candidates = [
         result
         for result in evaluations_of(detector.name, folder)
-        if all(result.get(key) == value for key, value in wanted.items())
+        if all(result.get(key) == value for key, value in expected.items())
     ]
     rows = fingerprint(load_split(data, config, split)) if candidates else None
     return next((result for result in candidates if result["data"] == rows), None)

@@ -77,8 +77,8 @@ def reproduce(
     mine = shard_of(cells, shard)
     trained = {(cell.method, cell.config) for cell in cells}
     for method in _words(methods):
-        if left_out := [config for config in _words(configs) if (method, config) not in trained]:
-            typer.echo(f"cdconv: {method} is not trained on {', '.join(left_out)}, only merged to it", err=True)
+        if untrained := [config for config in _words(configs) if (method, config) not in trained]:
+            typer.echo(f"cdconv: {method} is not trained on {', '.join(untrained)}, only merged to it", err=True)
     if dry_run:
         _show_plan(mine, grid.finished(mine, folder), data, folder)
         return
@@ -128,10 +128,10 @@ def _run(
     done = grid.finished(cells, folder)
     todo = [cell for cell in mine if cell.name not in done]
     for cell in todo:
-        if is_recorded_folder(start := str(cell.recipe.model.backbone)):
+        if is_recorded_folder(backbone := str(cell.recipe.model.backbone)):
             raise InputError(
-                f"{cell.name}: starts from {start}, a folder's name and digest; name its folder, or use --only-table "
-                "to leave out unfinished cells"
+                f"{cell.name}: starts from {backbone}, a folder's name and digest; name its folder, or use "
+                "--only-table to leave out unfinished cells"
             )
     if len(todo) < len(mine):
         typer.echo(f"{len(mine) - len(todo)} of {len(mine)} cells are finished already", err=True)
@@ -141,8 +141,8 @@ def _run(
         minutes = grid.estimate(cells, done)
         left = ""
         if minutes:
-            rest = sum(minutes[later.name] for later in todo[number:] if later.name not in done)
-            left = f"; {grid.duration(rest)} of training left"
+            remaining = sum(minutes[later.name] for later in todo[number:] if later.name not in done)
+            left = f"; {grid.duration(remaining)} of training left"
         typer.secho(f"cell {number + 1} of {len(todo)}: {cell.name}{left}", bold=True, err=True)
         try:
             if not grid.run(cell, data=data, out=folder, drop_weights=drop_weights, save_steps=save_steps):
@@ -169,18 +169,18 @@ def _show_plan(cells: Sequence["Cell"], done: Done, data: str, folder: Path) -> 
     if minutes is None and todo:
         source = f"estimated from {grid.STEPS} steps of each method on this machine"
         try:
-            minutes = grid.measured(todo, data)
+            minutes = grid.measured_minutes(todo, data)
         except InputError as error:  # for instance, the backbone does not exist yet
             source = str(error)
     body = []
     for cell in cells:
         if cell.name in done:
-            state, took = "finished", ""
+            state, duration = "finished", ""
         else:
             partial = cell.model(folder).with_name(f"{cell.name}.partial")
             state = "unfinished, will continue" if partial.exists() or cell.model(folder).exists() else "to do"
-            took = f"{minutes[cell.name]:.1f}" if minutes else "?"
-        body.append((cell.name, state, took))
+            duration = f"{minutes[cell.name]:.1f}" if minutes else "?"
+        body.append((cell.name, state, duration))
     show(Table(f"{len(cells)} cells, {len(done)} finished", ("cell", "state", "minutes"), body))
     if todo and not minutes:
         typer.echo(f"cdconv: the time is unknown: {source}", err=True)

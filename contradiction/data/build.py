@@ -53,18 +53,18 @@ def find(source: str | None = None) -> Source:
     """
     if source == "sample":
         return Source(SAMPLE, "sample")
-    named = source or os.environ.get("CDCONV_FILE")
-    if named and not Path(named).is_file():
+    location = source or os.environ.get("CDCONV_FILE")
+    if location and not Path(location).is_file():
         origin = "" if source else " (from $CDCONV_FILE)"
-        raise InputError(f"{named}{origin}: no such file; a source is a raw file of CDConv, or the word sample")
-    path = Path(named) if named else _download()
+        raise InputError(f"{location}{origin}: no such file; a source is a raw file of CDConv, or the word sample")
+    path = Path(location) if location else _download()
     try:
         # Rows first, because their errors are more precise than a wrong checksum.
         cdconv.read_rows(path)
         if source is None:
             cdconv.verify_checksum(path)
     except (cdconv.InvalidSourceError, cdconv.NonMatchingChecksumError):
-        if not named:
+        if not location:
             path.unlink()  # otherwise the bad download would stay in the cache
         raise
     return Source(path, "release" if cdconv.sha256(path) == cdconv.SHA256 else "custom")

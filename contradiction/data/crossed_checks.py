@@ -103,7 +103,7 @@ def _crossing(quadruples: Sequence[Quadruple]) -> Gate:
             labels: dict[str, list[bool]] = {}
             for row in judged:
                 labels.setdefault(part(row), []).append(row.label != NON_CONTRADICTION)
-            broken += any(sorted(seen) != [False, True] for seen in labels.values())
+            broken += any(sorted(labels_of_part) != [False, True] for labels_of_part in labels.values())
     return Gate("quadruples that are not crossed", str(broken), "0", not broken)
 
 
@@ -201,9 +201,9 @@ def _second_reading(path: Path, items: Sequence[Item]) -> Gate:
         read = [(line["id"], int(line["contradiction"])) for line in csv.DictReader(stream)]
     if unknown := [name for name, _ in read if name not in labels]:
         raise InputError(f"{path}: {unknown[0]!r} is the id of no judged reply of the corpus")
-    truth, answers = [labels[name] for name, _ in read], [answer for _, answer in read]
-    agreed = sum(one == other for one, other in zip(truth, answers, strict=True))
-    kappa = cohen_kappa_score(truth, answers)
+    truth, readings = [labels[name] for name, _ in read], [reading for _, reading in read]
+    agreed = sum(label == reading for label, reading in zip(truth, readings, strict=True))
+    kappa = cohen_kappa_score(truth, readings)
     return Gate(
         "second, blind reading",
         f"{agreed} of {len(read)} agree, Cohen's kappa {kappa:.2f}",

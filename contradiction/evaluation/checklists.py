@@ -76,18 +76,19 @@ def evaluate(
     """
     if config not in CONFIGS:
         raise InputError(f"config {config!r}; evidence is scored on {', '.join(CONFIGS)}")
-    able, left_out = _able(detector, windowings)
+    variants, left_out = _able(detector, windowings)
     added = load_split(data, config, "test")
     removed = load_split(data, config.replace(A2T, RCT), "test")
-    whole = fingerprint(added), fingerprint(removed)
+    fingerprints = fingerprint(added), fingerprint(removed)
     conversations = len(set(added["id"]))
     if limit is not None:
         added, removed = _sample(added, removed, limit)
     chats = [*added["messages"], *removed["messages"]]
     if on_start:
-        on_start(sum(_windows(messages, windowing) for messages in chats for windowing in able))
+        on_start(sum(_windows(messages, windowing) for messages in chats for windowing in variants))
     verdicts = {
-        windowing: variant.batch(chats, batch_size=batch_size, on_batch=on_batch) for windowing, variant in able.items()
+        windowing: variant.batch(chats, batch_size=batch_size, on_batch=on_batch)
+        for windowing, variant in variants.items()
     }
     on_added = {windowing: results[: len(added)] for windowing, results in verdicts.items()}
     on_removed = {windowing: results[len(added) :] for windowing, results in verdicts.items()}
@@ -98,7 +99,7 @@ def evaluate(
         "kind": "evidence",
         "config": config,
         "split": "test",
-        "data": whole[0],
+        "data": fingerprints[0],
         "limit": limit,
         "conversations": [len(set(added["id"])), conversations],
         "task": detector.task,
@@ -108,7 +109,7 @@ def evaluate(
         "leakage": describe_leakage(run, config, "test", data),
         "metrics": {windowing: by_turn for windowing, (by_turn, _) in scored.items()},
         "by_message": {windowing: by_message for windowing, (_, by_message) in scored.items()},
-        "false_alarms": _false_alarms(removed, on_removed, config.replace(A2T, RCT), whole[1]),
+        "false_alarms": _false_alarms(removed, on_removed, config.replace(A2T, RCT), fingerprints[1]),
         **_predictions(on_added),
         "predicted_evidence": {
             windowing: [list(verdict.evidence) for verdict in results] for windowing, results in on_added.items()
@@ -127,12 +128,12 @@ def tables(result: Mapping[str, Any]) -> list[Table]:
     categories = result["task"] == "4-class"
     score_tables = []
     for windowing, figures in result["metrics"].items():
-        named = windowing == STRUCTURED or (categories and windowing != UNSTRUCTURED)
+        names_evidence = windowing == STRUCTURED or (categories and windowing != UNSTRUCTURED)
         title = (
             f"{result['name']}: {windowing} windows, {result['config']}, n = {figures['n']:,} ({sample}; "
             f"{figures['history']:,} rows contradict the history)"
         )
-        score_tables.append(evidence.table(figures, title, named=named, categories=categories))
+        score_tables.append(evidence.table(figures, title, named=names_evidence, categories=categories))
     return [*score_tables, _false_alarm_table(result)]
 
 
@@ -162,15 +163,15 @@ def _able(
         raise InputError(f"{detector.name} predicts {', '.join(detector.labels)}; evidence needs all contradictions")
     if "b1" not in detector.columns:
         raise InputError(f"{detector.name} reads {', '.join(detector.columns)}; evidence needs b1, the earlier reply")
-    able, left_out = {}, {}
+    variants, left_out = {}, {}
     for windowing in windowings:
         try:
-            able[windowing] = detector.with_settings(windowing=windowing)
+            variants[windowing] = detector.with_settings(windowing=windowing)
         except InputError as error:
             left_out[windowing] = str(error)
-    if not able:
+    if not variants:
         raise InputError("; ".join(left_out.values()))
-    return able, left_out
+    return variants, left_out
 
 
 def _sample(added: "Dataset", removed: "Dataset", limit: int) -> "tuple[Dataset, Dataset]":
@@ -196,16 +197,16 @@ def _windows(messages: Sequence[Mapping[str, str]], windowing: str) -> int:
 
 def _score(rows: "Dataset", verdicts: Sequence[Verdict]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The figures with evidence as turns, and as messages."""
-    gold, named = list(rows["evidence"]), [verdict.evidence for verdict in verdicts]
+    gold, predicted = list(rows["evidence"]), [verdict.evidence for verdict in verdicts]
     references, predictions = [NAMES[label] for label in rows["label"]], [_category(verdict) for verdict in verdicts]
 
-    def score(gold: Sequence[Any], named: Sequence[Any]) -> dict[str, Any]:
+    def score(gold: Sequence[Any], predicted: Sequence[Any]) -> dict[str, Any]:
         return evidence.score_evidence(
-            references, predictions, gold, named, ids=list(rows["id"]), groups=list(rows["inserted"]),
+            references, predictions, gold, predicted, ids=list(rows["id"]), groups=list(rows["inserted"]),
             bootstrap=RESAMPLES,
         )  # fmt: skip
 
-    return score(evidence.turns_of(gold), evidence.turns_of(named)), score(gold, named)
+    return score(evidence.turns_of(gold), evidence.turns_of(predicted)), score(gold, predicted)
 
 
 def _category(verdict: Verdict) -> str:

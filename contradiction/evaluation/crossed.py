@@ -47,12 +47,12 @@ class Answer:
         """
         order = [_order(*chat) for chat in self.chats]
         right = [_is_right(*chat) for chat in self.chats]
-        found = self._found_in_long_chats()
+        evidence_found = self._found_in_long_chats()
         return {
             "in_order": (sum(order), len(order)),
             "both_right": (sum(right), len(right)),
             "all_right": (float(all(right)), 1),
-            "evidence": (sum(found), len(found)),
+            "evidence": (sum(evidence_found), len(evidence_found)),
         }
 
     def _found_in_long_chats(self) -> list[bool]:
@@ -103,8 +103,8 @@ def summary(answers: Sequence[Answer], part_of: Callable[[Item], str] = lambda i
     parts: dict[str, list[Answer]] = {}
     for answer in answers:
         parts.setdefault(part_of(answer.item), []).append(answer)
-    whole = {**_shares(answers), "interval": _intervals(answers), "auc": _auc(answers)}
-    return {ALL: whole, **{part: _shares(group) for part, group in sorted(parts.items())}}
+    overall = {**_shares(answers), "interval": _intervals(answers), "auc": _auc(answers)}
+    return {ALL: overall, **{part: _shares(group) for part, group in sorted(parts.items())}}
 
 
 def _shares(answers: Sequence[Answer]) -> dict[str, Any]:
@@ -148,7 +148,7 @@ def tables(name: str, figures: Mapping[str, Any]) -> list[Table]:
         name: of the detector.
         figures: what :func:`summary` returns.
     """
-    whole = figures[ALL]
+    overall = figures[ALL]
     chance = {"in_order": "50", "both_right": "25", "all_right": "6 to 25", "evidence": ""}
     titles = {
         "in_order": "pair in order",
@@ -157,17 +157,17 @@ def tables(name: str, figures: Mapping[str, Any]) -> list[Table]:
         "evidence": "evidence right, chats of three turns and more",
     }
     rows = [
-        (titles[figure], percent(whole[figure]), interval(whole["interval"][figure]), chance[figure])
+        (titles[figure], percent(overall[figure]), interval(overall["interval"][figure]), chance[figure])
         for figure in FIGURES
-        if whole[figure] is not None
+        if overall[figure] is not None
     ]
-    rows.append(("area under the ROC curve", percent(whole["auc"]), "", "50"))
+    rows.append(("area under the ROC curve", percent(overall["auc"]), "", "50"))
     parts = [
         (part, str(shares["n"]), *("" if shares[figure] is None else percent(shares[figure], 0) for figure in FIGURES))
         for part, shares in figures.items()
         if part != ALL
     ]
     return [
-        Table(f"{name}: crossed, {whole['n']} items", ("figure", "%", "95 % interval", "a coin"), rows),
+        Table(f"{name}: crossed, {overall['n']} items", ("figure", "%", "95 % interval", "a coin"), rows),
         Table("By part", ("part", "items", "in order", "both right", "all right", "evidence"), parts),
     ]

@@ -106,7 +106,7 @@ def load_rows(evaluation: Mapping[str, Any], data: str | Path) -> EvaluatedRows:
         )
     categories, personas = (_label_names(data, task + suffix, split) for task in ("4-class", "persona"))
     train = None if split == "train" else list(load_split(data, config, "train"))
-    seen: dict[tuple[str, ...], set[Any]] = {
+    training_keys: dict[tuple[str, ...], set[Any]] = {
         columns: {tuple(row[name] for name in columns) for row in train or ()} for columns in (CONTEXT, ("u1",))
     }
     rows = [
@@ -117,8 +117,8 @@ def load_rows(evaluation: Mapping[str, Any], data: str | Path) -> EvaluatedRows:
             "batch": str(row["batch"]),
             "category": categories[row["id"]],
             "persona": personas.get(row["id"]),
-            "seen_context": _seen(row, CONTEXT, seen) if train else None,
-            "seen_u1": _seen(row, ("u1",), seen) if train else None,
+            "seen_context": _seen(row, CONTEXT, training_keys) if train else None,
+            "seen_u1": _seen(row, ("u1",), training_keys) if train else None,
         }
         for row in split_rows
     ]
@@ -133,8 +133,8 @@ def _label_names(data: str | Path, config: str, split: str) -> dict[int, str]:
     return dict(zip(rows["id"], rows.features["label"].int2str(list(rows["label"])), strict=True))
 
 
-def _seen(row: Mapping[str, Any], columns: tuple[str, ...], seen: Mapping[tuple[str, ...], set[Any]]) -> str:
-    return "seen" if tuple(row[name] for name in columns) in seen[columns] else "unseen"
+def _seen(row: Mapping[str, Any], columns: tuple[str, ...], training_keys: Mapping[tuple[str, ...], set[Any]]) -> str:
+    return "seen" if tuple(row[name] for name in columns) in training_keys[columns] else "unseen"
 
 
 ALL = "all rows"
@@ -373,9 +373,9 @@ def removal(evaluated: EvaluatedRows, without: Sequence[int]) -> Records:
         mask = categories == label
         if not mask.any():
             continue
-        asked = mask & (before == (label != NON_CONTRADICTION))
-        right = asked & (after == (label == INTRA))
-        low, high = wilson(int(right.sum()), int(asked.sum()))
+        decided_right = mask & (before == (label != NON_CONTRADICTION))
+        right = decided_right & (after == (label == INTRA))
+        low, high = wilson(int(right.sum()), int(decided_right.sum()))
         known = label != ROLE
         records.append(
             {
@@ -384,9 +384,9 @@ def removal(evaluated: EvaluatedRows, without: Sequence[int]) -> Records:
                 "n": int(mask.sum()),
                 "called": int((mask & before).sum()),
                 "called_without": int((mask & after).sum()),
-                "asked": int(asked.sum()),
+                "asked": int(decided_right.sum()),
                 "right": int(right.sum()) if known else None,
-                "rate": float(right.sum() / asked.sum()) if known and asked.any() else None,
+                "rate": float(right.sum() / decided_right.sum()) if known and decided_right.any() else None,
                 "low": low if known else None,
                 "high": high if known else None,
             }

@@ -61,11 +61,11 @@ def score_evidence(
     Raises:
         InputError: lengths differ, there are no rows, or a label has no such name.
     """
-    given = {
+    sequences = {
         "references": references, "predictions": predictions, "evidence": evidence,
         "predicted_evidence": predicted_evidence, "merged": merged, "ids": ids, "groups": groups,
     }  # fmt: skip
-    _check_lengths(given)
+    _check_lengths(sequences)
     _check_names("references", references, TASK)
     _check_names("predictions", predictions, TASK)
     merged = [_merge(label) for label in predictions] if merged is None else merged
@@ -76,10 +76,10 @@ def score_evidence(
     clusters = np.arange(len(counts)) if ids is None else np.unique(np.asarray(ids), return_inverse=True)[1]
     result = _report(counts, clusters, bootstrap, seed)
     if groups is not None:
-        each = np.asarray(groups)
+        group_of_row = np.asarray(groups)
         result["groups"] = {
-            str(group): _report(counts[each == group], clusters[each == group], bootstrap, seed)
-            for group in np.unique(each).tolist()
+            str(group): _report(counts[group_of_row == group], clusters[group_of_row == group], bootstrap, seed)
+            for group in np.unique(group_of_row).tolist()
         }
     return result
 

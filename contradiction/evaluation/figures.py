@@ -133,5 +133,5 @@ def wilson(part: int, whole: int) -> tuple[float, float]:
 
     if not whole:
         return 0.0, 1.0
-    found = binomtest(part, whole).proportion_ci(method="wilson")
-    return float(found.low), float(found.high)
+    bounds = binomtest(part, whole).proportion_ci(method="wilson")
+    return float(bounds.low), float(bounds.high)

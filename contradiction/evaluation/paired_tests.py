@@ -35,7 +35,7 @@ class MethodRuns:
     Attributes:
         name: the name in tables.
         method: for instance ``flatten``; for a baseline its view.
-        start: the starting checkpoint; empty for a baseline.
+        checkpoint: the starting checkpoint; empty for a baseline.
         kind: ``trained``, ``merged`` (trained on four classes, its labels merged to two), ``zero-shot``, ``baseline``,
             or ``shipped``, the detector of the repository.
         runs: at least one run.
@@ -47,7 +47,7 @@ class MethodRuns:
 
     name: str
     method: str
-    start: str
+    checkpoint: str
     kind: str
     runs: tuple[Run, ...]
     planned: int

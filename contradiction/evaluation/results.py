@@ -289,8 +289,8 @@ def read_files(files: Iterable[Path]) -> tuple[list[dict[str, Any]], list[dict[s
     evaluations: list[dict[str, Any]] = []
     counts: list[dict[str, Any]] = []
     for path in files:
-        found = sorted(path.glob("*.json")) if path.is_dir() else [path]
-        contents = [(file, results_store.renamed_keys(read_json(file))) for file in found]
+        json_files = sorted(path.glob("*.json")) if path.is_dir() else [path]
+        contents = [(file, results_store.renamed_keys(read_json(file))) for file in json_files]
         if path.is_dir():
             contents = [
                 (file, result) for file, result in contents if _is_contrast(result) or result.get("kind") in KINDS

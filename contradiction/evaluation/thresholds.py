@@ -99,14 +99,14 @@ def operating_points(curve: Records, rows: int, prior: float, targets: tuple[flo
     precision = precision_at(prior, recall, false_alarms)
     positives, negatives = curve[-1]["true_positives"], rows - curve[-1]["true_positives"]
     records = []
-    for wanted in targets:
-        reaching = np.flatnonzero(precision >= wanted - 1e-9)  # 4 / 5 may be slightly below 0.8 in floating point
+    for target in targets:
+        reaching = np.flatnonzero(precision >= target - 1e-9)  # 4 / 5 may be slightly below 0.8 in floating point
         candidates = reaching if reaching.size else np.flatnonzero(precision == precision.max())
         chosen = int(max(candidates, key=lambda index: (recall[index], -false_alarms[index])))
         point = curve[chosen]
         hits, alarms = wilson(point["true_positives"], positives), wilson(point["false_positives"], negatives)
         low, high = precision_at(prior, hits, alarms[::-1]).tolist()
-        record: dict[str, Any] = {"prior": prior, "wanted": wanted, "reached": bool(reaching.size)}
+        record: dict[str, Any] = {"prior": prior, "wanted": target, "reached": bool(reaching.size)}
         record |= {key: point[key] for key in ("threshold", "recall", "false_alarm_rate")}
         record |= {key: point[key] for key in ("true_positives", "false_positives")}
         record |= {"precision": float(precision[chosen]), "low": low, "high": high}

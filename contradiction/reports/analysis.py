@@ -196,12 +196,12 @@ def compare_baselines(evaluated: EvaluatedRows, folder: str | Path = results.FOL
     """
     from evaluate_metric.evaluate_metric import compare
 
-    ours = evaluated.evaluation
-    records = [_summary(ours)]
-    for baseline in results.baselines(ours["config"], ours["split"], folder):
-        if (baseline["ids"], baseline["references"]) != (list(ours["ids"]), list(ours["references"])):
+    evaluation = evaluated.evaluation
+    records = [_summary(evaluation)]
+    for baseline in results.baselines(evaluation["config"], evaluation["split"], folder):
+        if (baseline["ids"], baseline["references"]) != (list(evaluation["ids"]), list(evaluation["references"])):
             continue
-        test = compare(ours["references"], ours["predictions"], baseline["predictions"], evaluated.task)
+        test = compare(evaluation["references"], evaluation["predictions"], baseline["predictions"], evaluated.task)
         low, high = test["interval"]["macro_f1_difference"]
         records.append(
             {

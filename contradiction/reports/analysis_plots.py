@@ -173,7 +173,7 @@ def readable_on(colour: Sequence[float]) -> str:
 
 def slices(analysis: Analysis, palette: Palette, prefix: str) -> "Figure":
     """Macro-F1 of every slice, in groups, with a line for all rows."""
-    whole, *records = analysis.slices
+    overall, *records = analysis.slices
     places, ticks, heads, place = [], [], [], 0.0
     group = ALL
     for record in records:
@@ -187,8 +187,8 @@ def slices(analysis: Analysis, palette: Palette, prefix: str) -> "Figure":
         place += 1
     figure, axes = _axes(1.2 + 0.25 * place)
     keys = [prefix + key for key in ("macro_f1", "low", "high")]
-    axes.axvspan(100 * whole[keys[1]], 100 * whole[keys[2]], color=palette.faint, alpha=0.35, linewidth=0)
-    axes.axvline(100 * whole[keys[0]], color=palette.ink, linewidth=1, linestyle="--")
+    axes.axvspan(100 * overall[keys[1]], 100 * overall[keys[2]], color=palette.faint, alpha=0.35, linewidth=0)
+    axes.axvline(100 * overall[keys[0]], color=palette.ink, linewidth=1, linestyle="--")
     _intervals(axes, places, records, keys, color=palette.first)
     axes.set_yticks(places, ticks, fontsize=10)
     axes.set_ylim(place, -0.2)
@@ -204,7 +204,7 @@ def slices(analysis: Analysis, palette: Palette, prefix: str) -> "Figure":
     axes.grid(axis="x")
     task = "2-class" if prefix else analysis.evaluated.task
     how = ", kinds merged" if prefix else ""
-    axes.set_xlabel(f"macro-F1{how}, 95 % interval (%)\ndashed, shaded: all rows, {percent(whole[keys[0]])}")
+    axes.set_xlabel(f"macro-F1{how}, 95 % interval (%)\ndashed, shaded: all rows, {percent(overall[keys[0]])}")
     _title(figure, f"Macro-F1 ({task}) by slice")
     return figure
 
@@ -255,8 +255,8 @@ def precision_recall(analysis: Analysis, palette: Palette) -> "Figure":
             [100 * record["precision"] for record in baselines], "^",
             color=palette.third, markersize=8, label="TF-IDF baselines, as here",
         )  # fmt: skip
-    for wanted in TARGETS:
-        axes.axhline(100 * wanted, color=palette.faint, linewidth=0.8, linestyle=":")
+    for target in TARGETS:
+        axes.axhline(100 * target, color=palette.faint, linewidth=0.8, linestyle=":")
     axes.set(xlim=(0, 101), ylim=(0, 104))
     axes.set_xlabel("recall of contradictions (%)")
     axes.set_ylabel("precision of alarms (%)")

@@ -348,11 +348,11 @@ def _again(recipe: RecordedRecipe, members: Sequence[Any]) -> str | None:
     if members or recipe.retired:
         return None
     data = " --data nli" if recipe.data.view == "nli" else ""
-    start = " --backbone FOLDER" if is_recorded_folder(recipe.model.backbone) else ""
+    backbone = " --backbone FOLDER" if is_recorded_folder(recipe.model.backbone) else ""
     teachers = recipe.distillation.teachers
     teachers = teachers if any(map(is_recorded_folder, teachers)) else []
     pairs = " --nli FOLDER" if is_recorded_folder(recipe.augmentation.nli) else ""
-    return f"cdconv train run.json{data}{start}" + " --teacher FOLDER" * len(teachers) + pairs
+    return f"cdconv train run.json{data}{backbone}" + " --teacher FOLDER" * len(teachers) + pairs
 
 
 def _separator(folder: Path) -> str:

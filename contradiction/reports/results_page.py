@@ -168,10 +168,12 @@ def _table(opponent: tuple[MethodRuns, MethodRuns], evaluations: Sequence[Mappin
     )
     body = [
         [
-            *(fine.name, percent(fine.mean("macro_f1")), *comparison_cells(four_test)),
-            *(percent(coarse.mean("macro_f1")), *comparison_cells(two_test)),
+            *(four_classes.name, percent(four_classes.mean("macro_f1")), *comparison_cells(four_test)),
+            *(percent(two_classes.mean("macro_f1")), *comparison_cells(two_test)),
         ]
-        for (fine, coarse), four_test, two_test in zip([opponent, *methods], [None, *four], [None, *two], strict=True)
+        for (four_classes, two_classes), four_test, two_test in zip(
+            [opponent, *methods], [None, *four], [None, *two], strict=True
+        )
     ]
     return Table(opponent[0].name, ("detector", "macro-F1", *COMPARISON, "merged to 2-class", *COMPARISON), body)
 

@@ -91,7 +91,7 @@ class Cell:
 
     Attributes:
         method: a key of ``METHODS``.
-        start: the short name of the starting checkpoint.
+        checkpoint: the short name of the starting checkpoint.
         nli: whether the starting checkpoint is that of an NLI stage.
         trained: False for zero-shot, where the NLI checkpoint predicts without further training.
         recipe: the recipe. A zero-shot cell uses only its view, config and checkpoint.
@@ -101,7 +101,7 @@ class Cell:
     """
 
     method: str
-    start: str
+    checkpoint: str
     nli: bool
     trained: bool
     recipe: Recipe
@@ -188,13 +188,13 @@ def cells_of(
         parts = [{"train_fraction": fraction} for fraction in train_fractions or TRAIN_FRACTIONS]
     elif table == BY_BOT:
         parts = [{"bot": bot} for bot in (*BOTS, None)]
-    starts = [(backbone, False), *((checkpoint, True) for checkpoint in nli)]
+    checkpoints = [(backbone, False), *((checkpoint, True) for checkpoint in nli)]
     cells: list[Cell] = []
     for config in configs:
         for method in methods:
             if not (name := METHODS[method].recipes.get(task_of(config))):
                 continue
-            for checkpoint, is_nli in starts:
+            for checkpoint, is_nli in checkpoints:
                 recipe = load_recipe(name).with_changes(config=config, backbone=checkpoint, **(values or {}))
                 recipe = recipe.with_changes(name=f"{method}-{task_of(config)}", view=method)
                 cells += _cells(method, is_nli, recipe, seeds, parts, data)
@@ -209,17 +209,17 @@ def _check(
     table: str, methods: Sequence[str], configs: Sequence[str], seeds: Sequence[int], nli: Sequence[str]
 ) -> None:
     tasks = {task for method in METHODS.values() for task in method.recipes}
-    for kind, given, allowed in (
+    for kind, names, allowed in (
         ("table", [table], list(TABLES)),
         ("method", methods, list(METHODS)),
         ("config", configs, [f"{task}{end}" for task in sorted(tasks) for end in ("", "-grouped")]),
     ):
-        if not given:
+        if not names:
             raise InputError(f"no {kind} is named; there are {', '.join(allowed)}")
-        if wrong := [name for name in given if name not in allowed]:
+        if wrong := [name for name in names if name not in allowed]:
             raise InputError(f"{kind} {wrong[0]!r}; there are {', '.join(allowed)}")
-        if len(set(given)) < len(given):
-            raise InputError(f"a {kind} is named twice in {', '.join(given)}")
+        if len(set(names)) < len(names):
+            raise InputError(f"a {kind} is named twice in {', '.join(names)}")
     if not seeds or len(set(seeds)) < len(seeds):
         raise InputError(f"the seeds are {', '.join(map(str, seeds)) or 'none'}; give at least one, each once")
     if (table == "table5") != bool(nli):
@@ -239,12 +239,12 @@ def _check_fractions(table: str, fractions: Sequence[float]) -> None:
 
 
 def _check_names(cells: Iterable[Cell]) -> None:
-    starts: dict[str, set[str]] = {}
+    places_of: dict[str, set[str]] = {}
     for cell in cells:
-        starts.setdefault(cell.start, set()).add(str(cell.recipe.model.backbone))
-    for start, places in starts.items():
+        places_of.setdefault(cell.checkpoint, set()).add(str(cell.recipe.model.backbone))
+    for checkpoint, places in places_of.items():
         if len(places) > 1:
-            raise InputError(f"{' and '.join(sorted(places))} have the same name, {start}; rename one of them")
+            raise InputError(f"{' and '.join(sorted(places))} have the same name, {checkpoint}; rename one of them")
 
 
 def _cells(
@@ -259,12 +259,12 @@ def _cells(
     request = run_folder.request(recipe, data)
     train = load_split(data, recipe.data.config, "train")
     test = fingerprint(load_split(data, recipe.data.config, "test"))
-    start = start_name(str(recipe.model.backbone))
+    checkpoint = checkpoint_name(str(recipe.model.backbone))
     cells = []
     plain = recipe.data.view in VIEWS and not METHODS[method].artefact
     if nli and plain and task_of(recipe.data.config) == "2-class":
         zero_shot = {"zero_shot": recipe.data.view, "backbone": request["recipe"]["model"]["backbone"]}
-        cells.append(Cell(method, start, nli, False, recipe, 0, zero_shot, test))
+        cells.append(Cell(method, checkpoint, nli, False, recipe, 0, zero_shot, test))
     for values in parts:
         part = _with_as_many_steps(recipe.with_changes(**values), train)
         rows = len(training_rows(train, part).rows)
@@ -276,7 +276,7 @@ def _cells(
                 "epochs": seeded.optimizer.epochs,
             }  # fmt: skip
             changed = {**request, "recipe": record.recipe(request).with_changes(**varied).recorded()}
-            cells.append(Cell(method, start, nli, True, seeded, rows, changed, test))
+            cells.append(Cell(method, checkpoint, nli, True, seeded, rows, changed, test))
     return cells
 
 
@@ -285,7 +285,7 @@ def fraction_label(fraction: float) -> str:
     return f", {100 * fraction:g} % of the rows"
 
 
-def start_name(checkpoint: str) -> str:
+def checkpoint_name(checkpoint: str) -> str:
     """The short name of a checkpoint: a folder, a Hub id, or the ``name@digest`` of a record."""
     return checkpoint.partition("@")[0] if is_recorded_folder(checkpoint) else Path(checkpoint).resolve().name
 

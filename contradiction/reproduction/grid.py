@@ -39,10 +39,10 @@ def _is_of(result: Mapping[str, Any], cell: Cell) -> bool:
 
 def same_request(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> bool:
     """Whether two requests are for the same run. Names do not matter, and missing options have their defaults."""
-    return bool(one and other) and _essence(one) == _essence(other)
+    return bool(one and other) and _comparable(one) == _comparable(other)
 
 
-def _essence(request: Mapping[str, Any] | None) -> dict[str, Any]:
+def _comparable(request: Mapping[str, Any] | None) -> dict[str, Any]:
     if not request or "recipe" not in request:  # zero-shot
         return dict(request or {})
     return {**request, "recipe": {**record.recipe(request).recorded(), "name": None}}
@@ -92,7 +92,7 @@ def run(
         False where another process has finished the cell.
 
     Raises:
-        TakenError: another process works on the cell.
+        LockedError: another process works on the cell.
     """
     # The lock is beside the evaluations, because training locks the model folder itself.
     with locked(Path(out) / cell.name):
@@ -110,8 +110,7 @@ def _run(cell: Cell, data: str | Path, out: Path, drop_weights: bool, save_steps
 
     folder = cell.model(out)
     if cell.trained:
-        train = trainers.train
-        train(cell.recipe, data=data, out=folder, resume=True, save_steps=save_steps)
+        trainers.train(cell.recipe, data=data, out=folder, resume=True, save_steps=save_steps)
         if not drop_weights:
             write_cards(folder)
         detector = ContradictionDetector.from_pretrained(folder)
@@ -161,7 +160,7 @@ def bots_of(all_cells: Iterable[Cell], data: str | Path) -> dict[int, str]:
 STEPS = 3
 
 
-def trainings(cell: Cell) -> int:
+def checkpoints_to_train(cell: Cell) -> int:
     """The number of checkpoints to train for a cell."""
     if not cell.trained:
         return 0
@@ -171,8 +170,8 @@ def trainings(cell: Cell) -> int:
 def estimate(cells: Iterable[Cell], done: Mapping[str, Mapping[str, Any]]) -> dict[str, float] | None:
     """The training minutes of each cell, by its name, estimated from finished cells on the same hardware.
 
-    The estimate is the mean time of a checkpoint of the same method and start; without one, of the same method, and
-    otherwise of all cells. None without finished cells on this hardware. Evaluation takes additional time.
+    The estimate is the mean time of the same method from the same starting checkpoint; without one, of the same method,
+    and otherwise of all cells. None without finished cells on this hardware. Evaluation takes additional time.
     """
     cells = list(cells)
     here = hardware()
@@ -180,27 +179,29 @@ def estimate(cells: Iterable[Cell], done: Mapping[str, Mapping[str, Any]]) -> di
     for cell in cells:
         run = done.get(cell.name, {}).get("run", {})
         if cell.trained and run.get("hardware") == here:
-            minutes_of.setdefault((cell.method, cell.start), []).append(run["minutes"] / trainings(cell))
+            minutes_of.setdefault((cell.method, cell.checkpoint), []).append(
+                run["minutes"] / checkpoints_to_train(cell)
+            )
     if not minutes_of:
         return None
     means = {key: fmean(minutes) for key, minutes in minutes_of.items()}
 
     def one(cell: Cell) -> float:
-        if mean := means.get((cell.method, cell.start)):
+        if mean := means.get((cell.method, cell.checkpoint)):
             return mean
         return fmean([mean for (method, _), mean in means.items() if method == cell.method] or means.values())
 
-    return {cell.name: trainings(cell) * one(cell) for cell in cells}
+    return {cell.name: checkpoints_to_train(cell) * one(cell) for cell in cells}
 
 
-def measured(cells: Sequence[Cell], data: str | Path) -> dict[str, float]:
+def measured_minutes(cells: Sequence[Cell], data: str | Path) -> dict[str, float]:
     """The training minutes of each cell, estimated from a few steps on this machine with its own backbone."""
     minutes: dict[tuple[str, str], float] = {}
     for cell in cells:
-        if cell.trained and (cell.method, cell.start) not in minutes:
+        if cell.trained and (cell.method, cell.checkpoint) not in minutes:
             recipes = cell.recipe.stages() if cell.recipe.data.view == HIERARCHICAL else [cell.recipe]
-            minutes[cell.method, cell.start] = sum(measure(recipe, data) for recipe in recipes)
-    return {cell.name: minutes.get((cell.method, cell.start), 0.0) if cell.trained else 0.0 for cell in cells}
+            minutes[cell.method, cell.checkpoint] = sum(measure(recipe, data) for recipe in recipes)
+    return {cell.name: minutes.get((cell.method, cell.checkpoint), 0.0) if cell.trained else 0.0 for cell in cells}
 
 
 def measure(recipe: Recipe, data: str | Path) -> float:
@@ -221,18 +222,18 @@ def measure(recipe: Recipe, data: str | Path) -> float:
 
     rows = training_rows(load_split(data, recipe.data.config, "train"), recipe).rows
     model, tokenizer = initialize_model(recipe, recipe.labels, [])
-    # What teachers say makes no difference here, and to ask them is no part of training.
+    # The teachers' probabilities do not change the time, and computing them is not part of training.
     uniform = np.full((len(rows), len(recipe.labels)), 1 / len(recipe.labels))
     soft = uniform if recipe.distillation.has_teachers else None
     examples = sorted(encode_rows(rows, recipe, tokenizer, soft=soft), key=lambda example: len(example["input_ids"]))
     accelerator = accelerator_for(recipe)
-    loss_of = objective(recipe, [1] * len(recipe.labels))  # how the classes weigh takes no time
+    loss_of = objective(recipe, [1] * len(recipe.labels))  # class weights do not change the time
     model, optimizer = accelerator.prepare(model, adamw(model, recipe))
     model.train()
     collate = DataCollatorWithPadding(tokenizer)
     seconds, batch_size = [], recipe.optimizer.batch_size
-    for step in range(STEPS + 1):  # the first warms up
-        # Batches hold rows of like length: one from the middle of each part of them.
+    for step in range(STEPS + 1):  # the first one is a warm-up
+        # Rows of similar length, from the middle of the short, the medium and the long third.
         middle = int((max(step, 1) - 0.5) / STEPS * len(examples))
         first = max(0, min(middle - batch_size // 2, len(examples) - batch_size))
         chosen = examples[first : first + batch_size]
@@ -259,7 +260,7 @@ def hardware() -> str:
 
 def duration(minutes: float) -> str:
     """Minutes in words: 0.4 -> ``under a minute``, 59.6 -> ``about 60 min``, 135 -> ``about 2 h 15 min``."""
-    whole = round(minutes)
-    if whole < 1:
+    total = round(minutes)
+    if total < 1:
         return "under a minute"
-    return f"about {whole} min" if whole < 61 else f"about {whole // 60} h {whole % 60:02} min"
+    return f"about {total} min" if total < 61 else f"about {total // 60} h {total % 60:02} min"

@@ -44,7 +44,7 @@ def panels_of(
     """
     panels = []
     tested_on = BOTS if table == BY_BOT else ("",)
-    nli = {cell.start for cell in cells if cell.nli}
+    nli = {cell.checkpoint for cell in cells if cell.nli}
     for config in configs_of(cells):
         methods = _methods(table, cells, done, config)
         if not methods:
@@ -79,16 +79,16 @@ def _methods(table: str, cells: Sequence[Cell], done: Mapping[str, Mapping[str, 
             kind = "merged"
         else:
             continue
-        key = (cell.method, cell.start, kind, cell.recipe.data.bot or "", cell.recipe.data.train_fraction)
+        key = (cell.method, cell.checkpoint, kind, cell.recipe.data.bot or "", cell.recipe.data.train_fraction)
         groups.setdefault(key, []).append(cell)
     order = list(METHODS)
     methods = []
     for key in sorted(groups, key=lambda key: (KINDS.index(key[2]), order.index(key[0]), key[4])):
-        (method, start, kind, bot, _), group = key, groups[key]
+        (method, checkpoint, kind, bot, _), group = key, groups[key]
         read = merged_run_of if kind == "merged" else run_of
         if runs := tuple(read(done[cell.name]) for cell in group if cell.name in done):
             name, first = _name(table, *key), group[0]
-            methods.append(MethodRuns(name, method, start, kind, runs, len(group), bot, first.rows, first.subset))
+            methods.append(MethodRuns(name, method, checkpoint, kind, runs, len(group), bot, first.rows, first.subset))
     return methods
 
 
@@ -108,13 +108,13 @@ def _baselines(evaluations: Sequence[dict[str, Any]]) -> list[MethodRuns]:
     return methods
 
 
-def _name(table: str, method: str, start: str, kind: str, bot: str, fraction: float) -> str:
+def _name(table: str, method: str, checkpoint: str, kind: str, bot: str, fraction: float) -> str:
     if kind == "zero-shot":
-        return f"zero-shot {start}, {method}"
+        return f"zero-shot {checkpoint}, {method}"
     return "".join(
         (
             method_label(method),
-            f" from {start}" if table == "table5" else "",
+            f" from {checkpoint}" if table == "table5" else "",
             fraction_label(fraction) if table == CURVE else "",
             f", trained on {bot or 'both'}" if table == BY_BOT else "",
             ", 4-class merged" if kind == "merged" else "",
@@ -148,7 +148,7 @@ def _pairs(
             (method, other)
             for method in methods
             for other in methods
-            if _alike(method, other) and method.start in nli and other.start not in nli
+            if _alike(method, other) and method.checkpoint in nli and other.checkpoint not in nli
         ]
     pairs: dict[frozenset[str], tuple[MethodRuns, MethodRuns]] = {}
     for name in AGAINST:
@@ -209,8 +209,10 @@ def baselines_of(
     """
     train, test = (load_split(data, config, split) for split in ("train", "test"))
     part = {"bot": None, "subset": "", "share": 1.0, "seed": None, "rows": len(train)}
-    whole = _on_all(config, fingerprint(test), data, out, fit)
-    return [{**result, "part": part} for result in whole] + _on_parts(config, fingerprint(test), cells, data, out, fit)
+    on_all_rows = _on_all(config, fingerprint(test), data, out, fit)
+    return [{**result, "part": part} for result in on_all_rows] + _on_parts(
+        config, fingerprint(test), cells, data, out, fit
+    )
 
 
 def _on_all(config: str, rows: str, data: str | Path, out: str | Path, fit: bool) -> list[dict[str, Any]]:

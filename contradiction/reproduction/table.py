@@ -92,7 +92,7 @@ def write(
         artefacts=any(METHODS[cell.method].artefact for cell in cells),
         panels=[(panel, score_table(panel), test_table(panel)) for panel in panels],
         data=next((cell.request["data_name"] for cell in cells if cell.trained), ""),
-        starts=list(dict.fromkeys(cell.start for cell in cells)),
+        starts=list(dict.fromkeys(cell.checkpoint for cell in cells)),
         seeds=list(dict.fromkeys(str(cell.seed) for cell in cells if cell.trained)),
         settings=_settings(cells),
         several=any(len(method.runs) > 1 for panel in panels for method in panel.methods),
@@ -137,18 +137,18 @@ def _run_table(cells: Sequence[Cell], done: Mapping[str, Mapping[str, Any]]) -> 
     for cell in cells:
         if cell.trained and cell.name in done:
             bot, epochs = cell.recipe.data.bot or "", cell.recipe.optimizer.epochs
-            key = (cell.method, cell.config, cell.start, bot, cell.rows, epochs)
+            key = (cell.method, cell.config, cell.checkpoint, bot, cell.rows, epochs)
             groups.setdefault(key, []).append(done[cell.name]["run"])
     body = [
         (
-            f"{method}, {config}, from {start}{f', {bot} alone' if bot else ''}",
+            f"{method}, {config}, from {checkpoint}{f', {bot} alone' if bot else ''}",
             f"{rows:,}",
             str(epochs),
             f"{runs[0]['parameters'] / 1e6:.1f} M",
             f"{sum(run['minutes'] for run in runs) / len(runs):.1f}",
             " / ".join(sorted({run["hardware"] for run in runs})),
         )
-        for (method, config, start, bot, rows, epochs), runs in groups.items()
+        for (method, config, checkpoint, bot, rows, epochs), runs in groups.items()
     ]
     return Table("Runs", ("trained", "rows", "epochs", "parameters", "minutes of training", "hardware"), body)
 
@@ -172,7 +172,7 @@ def _csv_rows(panel: Panel, method: MethodRuns) -> Iterator[tuple[Any, ...]]:
         deviation = method.deviation(figure, label)
         bounds = ("", "") if label else tuple(f"{bound:.6f}" for bound in method.interval(figure))
         yield (
-            *(panel.config, panel.bot, name, method.bot, method.kind, method.start, figure, label or ""),
+            *(panel.config, panel.bot, name, method.bot, method.kind, method.checkpoint, figure, label or ""),
             *(f"{method.mean(figure, label):.6f}", "" if deviation is None else f"{deviation:.6f}", *bounds),
             *(len(method.runs), method.rows or ""),
         )

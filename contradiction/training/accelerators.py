@@ -57,18 +57,18 @@ def check_precision(recipe: "Recipe") -> None:
 
 
 @contextmanager
-def deterministic(wanted: bool) -> Iterator[None]:
-    """Inside the block, torch uses only deterministic algorithms; without ``wanted`` nothing changes.
+def deterministic(enabled: bool) -> Iterator[None]:
+    """Inside the block, torch uses only deterministic algorithms; unless ``enabled``, nothing changes.
 
-    - On a CPU, equal requests give equal weights with and without it, on the same kind of CPU and with the same number
+    - On a CPU, equal runs give equal weights with and without it, on the same kind of CPU and with the same number
       of threads and the same versions.
     - On a GPU, some kernels add numbers in an order that varies between runs. Deterministic algorithms replace them
-      with slower ones, and equal requests give equal weights on the same kind of GPU. An operation without a
+      with slower ones, and equal runs give equal weights on the same kind of GPU. An operation without a
       deterministic kernel stops the run.
     - Another number of processes changes the order of sums and the dropout masks, so the weights always differ. Without
       dropout, the curves agree up to rounding.
     """
-    if not wanted:
+    if not enabled:
         yield
         return
     import torch

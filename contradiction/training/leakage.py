@@ -130,10 +130,10 @@ def describe_leakage(run: Mapping[str, Any], config: str, split: str, data_name:
     leak = exposure(run, config, split, data_name)
     if not leak:
         return None
-    start = f"was made from {leak.model}, which was" if leak.model else "was"
+    origin = f"was made from {leak.model}, which was" if leak.model else "was"
     if other_split(leak.config, config):
-        return f"{start} trained on {leak.config}, whose training split holds rows of the {split} split of {config}"
-    return f"{start} trained on {leak.config}, whose training rows these are"
+        return f"{origin} trained on {leak.config}, whose training split holds rows of the {split} split of {config}"
+    return f"{origin} trained on {leak.config}, whose training rows these are"
 
 
 def of_evaluation(result: Mapping[str, Any]) -> str | None:
@@ -171,7 +171,7 @@ def check_sources(recipe: "Recipe", data_name: str) -> None:
                 f"{kind} {name}: {_made_from(leak)}trained on {leak.config}, whose training split holds test rows of "
                 f"{recipe.data.config}; take one that was trained on {right}, or not on CDConv"
             )
-        wanted = recipe.data.train_fraction
+        fraction = recipe.data.train_fraction
         for training in _of_these_rows(run, recipe.data.config, data_name):
             source = f"{kind} {name}: {_made_from(training)}trained on"
             part = f"{100 * training.train_fraction:g} % of the rows"
@@ -180,12 +180,12 @@ def check_sources(recipe: "Recipe", data_name: str) -> None:
                     f"{source} replies of {training.bot or 'both bots'}, and the recipe reads "
                     f"those of {recipe.data.bot} alone; take one that was trained on those, or not on CDConv"
                 )
-            if wanted < 1 and training.train_fraction > wanted:
+            if fraction < 1 and training.train_fraction > fraction:
                 raise InputError(
-                    f"{source} {part}, and the recipe reads {100 * wanted:g} %; take one that was trained on no more, "
-                    "or not on these rows"
+                    f"{source} {part}, and the recipe reads {100 * fraction:g} %; take one that was trained on no "
+                    "more, or not on these rows"
                 )
-            if wanted < 1 and training.seed != recipe.seed:  # samples are nested only for equal seeds
+            if fraction < 1 and training.seed != recipe.seed:  # samples are nested only for equal seeds
                 seed = "a seed that is not recorded" if training.seed is None else f"the seed {training.seed}"
                 raise InputError(
                     f"{source} {part}, drawn with {seed}, and the recipe's fraction with {recipe.seed}; take one of "

@@ -78,21 +78,21 @@ def _soup_runs(models: Sequence[Path]) -> list[dict[str, Any]]:
             raise InputError(f"{model}: holds no trained detector of one checkpoint; `cdconv train` writes one")
     runs = [record.read(model) for model in models]
     first, run = models[0], runs[0]
-    start = record.recipe(run["request"]).model.backbone
-    if not start:
+    backbone = record.recipe(run["request"]).model.backbone
+    if not backbone:
         raise InputError(
             f"{first}: started from random weights; a soup needs runs that started from the same checkpoint"
         )
-    for model, other in zip(models[1:], runs[1:], strict=True):
-        if record.recipe(other["request"]).model.backbone != start:
+    for model, run_of_model in zip(models[1:], runs[1:], strict=True):
+        if record.recipe(run_of_model["request"]).model.backbone != backbone:
             raise InputError(
                 f"{model} and {first}: started from different checkpoints; a soup needs runs of the same one"
             )
-        commits = [(member.get("revisions") or {}).get(start) for member in (run, other)]
+        commits = [(member.get("revisions") or {}).get(backbone) for member in (run, run_of_model)]
         if None not in commits and commits[0] != commits[1]:
             raise InputError(
-                f"{model} and {first}: started from {start} at the commits {commits[1]} and {commits[0]}; a soup needs "
-                "runs that started from the same checkpoint"
+                f"{model} and {first}: started from {backbone} at the commits {commits[1]} and {commits[0]}; a soup "
+                "needs runs that started from the same checkpoint"
             )
         if _shape(model) != _shape(first):
             raise InputError(f"{model} and {first}: have different shapes, labels or views")

@@ -194,11 +194,13 @@ def _words(tokenizer: "Tokenizer", text: str) -> list[str]:
 
 def _before_failing(tokenizer: "Tokenizer", pieces: dict[str, int], word: str) -> list[int]:
     """The pieces that WordPiece matches before it fails on a word; none where it does not fail."""
-    prefix, start = tokenizer.model.continuing_subword_prefix, 0
+    prefix, position = tokenizer.model.continuing_subword_prefix, 0
     matched: list[int] = []
-    while start < len(word):
-        candidates = ((end, (prefix if start else "") + word[start:end]) for end in range(len(word), start, -1))
-        start, piece = next(((end, piece) for end, piece in candidates if piece in pieces), (0, ""))
+    while position < len(word):
+        candidates = (
+            (end, (prefix if position else "") + word[position:end]) for end in range(len(word), position, -1)
+        )
+        position, piece = next(((end, piece) for end, piece in candidates if piece in pieces), (0, ""))
         if not piece:
             return matched
         matched.append(pieces[piece])
@@ -221,9 +223,9 @@ def _always(tokenizer: "Tokenizer", characters: set[str]) -> set[int]:
 
 def _special(model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase") -> set[int]:
     """The ids of special and added tokens, of tokens in the configuration, and those below the first position."""
-    named = {id for _, value in _ids_of(model) for id in (value if isinstance(value, list) else [value])}
+    config_ids = {id for _, value in _ids_of(model) for id in (value if isinstance(value, list) else [value])}
     pieces = set(tokenizer.get_vocab().values())
-    return {*tokenizer.added_tokens_decoder, *(named & pieces), *(set(range(first_position(model))) & pieces)}
+    return {*tokenizer.added_tokens_decoder, *(config_ids & pieces), *(set(range(first_position(model))) & pieces)}
 
 
 def _ids_of(model: "PreTrainedModel") -> list[tuple[str, Any]]:
@@ -319,8 +321,8 @@ def _unchanged(
     same = 0
     for batch, encodings in _encoded(before, texts):
         # Compares ids, because the token of an unknown piece is its text.
-        again = after.encode_batch(batch, add_special_tokens=False)
-        same += sum(one.ids == [remaining[id] for id in other.ids] for one, other in zip(encodings, again, strict=True))
+        pruned = after.encode_batch(batch, add_special_tokens=False)
+        same += sum(one.ids == [remaining[id] for id in new.ids] for one, new in zip(encodings, pruned, strict=True))
         on_texts(len(batch))
     return same
 

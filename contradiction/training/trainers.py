@@ -96,14 +96,14 @@ def train_kernel(
             return out
         sharing.wait_for_everyone()
         if sharing.is_main_process:
-            began = time.perf_counter()
+            start_time = time.perf_counter()
             chosen = list(training_rows(rows["train"], recipe).rows)
             columns = VIEWS[recipe.data.view]
             embed = Embedder(str(recipe.model.backbone), recipe.precision)
             embed(row[column] for column in columns for row in chosen)  # all texts in one progress bar
             model = KernelRegression(columns, embed).fit(chosen, [row["label"] for row in chosen])
             fitted = KernelClassifier(model, embed, recipe.labels, out.name)
-            minutes = (time.perf_counter() - began) / 60
+            minutes = (time.perf_counter() - start_time) / 60
             origin = {
                 "base_model": record.base_model_of_recipe(recipe),
                 "ancestors": leakage.ancestors(leakage.sources(recipe)),
