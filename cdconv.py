@@ -171,7 +171,7 @@ def label_of(row: Row, task: str) -> int | None:
 def official_split(rows: Sequence[Row]) -> dict[str, list[Row]]:
     """The authors' split, in the authors' order: 60/20/20 after a shuffle with seed 13.
 
-    It leaks: most contexts of the test split stand in the training split as well. See :func:`grouped_split`.
+    It leaks: most contexts of the test split are also in the training split. See :func:`grouped_split`.
     """
     rows = list(rows)
     random.Random(13).shuffle(rows)
@@ -180,7 +180,7 @@ def official_split(rows: Sequence[Row]) -> dict[str, list[Row]]:
 
 
 def grouped_split(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """A split in which no ``u1`` stands on two sides: 60/20/20, rows in the order of the file.
+    """A split in which no ``u1`` is in two parts: 60/20/20, rows in the order of the file.
 
     Stratified by category and persona as far as the groups let (scikit-learn's ``StratifiedGroupKFold``, five folds,
     seed 13: the first is the test split, the second the validation split). Deterministic for one set of rows.

@@ -28,7 +28,7 @@ def main() -> None:
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
-    """Ends the process at once; nothing is to be tidied up before the command begins."""
+    """Ends the process at once; before the command begins, there is nothing to clean up."""
     os.write(2, MESSAGE.encode())
     os._exit(INTERRUPTED)
 

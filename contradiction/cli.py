@@ -1,4 +1,4 @@
-"""The command line: parses, calls, prints. Heavy imports stand in the commands, so that ``--help`` answers at once."""
+"""The command line. Heavy imports are inside the commands, so that ``--help`` answers at once."""
 
 import sys
 from importlib import metadata
@@ -39,7 +39,7 @@ app.add_typer(train.backbone_app, name="backbone")
 app.add_typer(push.app, name="push")
 
 
-def _say_version(enabled: bool) -> None:
+def _print_version(enabled: bool) -> None:
     if enabled:
         names = ("torch", "transformers", "datasets")
         versions = ", ".join(f"{name} {_version(name)}" for name in names)
@@ -57,16 +57,16 @@ def _version(name: str) -> str:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Show versions and exit.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show versions and exit.")
     ] = False,
 ) -> None:
     pass
 
 
 def main() -> None:
-    """The entry point: an error that the user can mend is one line on stderr and exit code 2."""
+    """The entry point: an error of the user is one line on stderr and exit code 2."""
     for stream in filter(None, (sys.stdout, sys.stderr)):
-        if hasattr(stream, "reconfigure"):  # Chinese on a terminal that knows none is no reason to stop
+        if hasattr(stream, "reconfigure"):  # a terminal without Chinese characters shows escapes
             stream.reconfigure(errors="backslashreplace")
     try:
         code = app(standalone_mode=False)
@@ -74,35 +74,35 @@ def main() -> None:
             raise KeyboardInterrupt
         sys.exit(code)
     except SystemExit as ended:
-        if isinstance(ended.__context__, BrokenPipeError):  # which Typer turns into the code 1
+        if isinstance(ended.__context__, BrokenPipeError):  # Typer turns it into the code 1
             sys.exit(CLOSED_PIPE)
         raise
     except typer.TyperException as error:
-        if type(error).__name__ == "NoArgsIsHelpError":  # the help has been shown, and is all there is to say
+        if type(error).__name__ == "NoArgsIsHelpError":  # Typer has already printed the help
             sys.exit(2)
-        _fail(_misuse(error))
-    except _mendable() as error:
-        _fail(_of_the_system(error) if isinstance(error, OSError) else str(error))
+        _fail(_usage_message(error))
+    except _user_errors() as error:
+        _fail(_os_message(error) if isinstance(error, OSError) else str(error))
 
 
-def _misuse(error: typer.TyperException) -> str:
-    """What is wrong with an option or argument: its name, what is right, and what was given."""
+def _usage_message(error: typer.TyperException) -> str:
+    """What is wrong with an option or argument: its name, what is allowed, and its value."""
     message = error.format_message().replace("Value error, ", "").rstrip(".")
     if not isinstance(error, typer.BadParameter) or not error.__cause__:
         return message
-    from pydantic import ValidationError  # by now it was Typer that raised one
+    from pydantic import ValidationError  # Typer has imported it, because it raised the error
 
     value = error.__cause__.errors()[0]["input"] if isinstance(error.__cause__, ValidationError) else None
     return message if value is None or repr(value) in message else f"{message}; it is {value!r}"
 
 
-def _of_the_system(error: OSError) -> str:
+def _os_message(error: OSError) -> str:
     return ": ".join(str(part) for part in (error.filename, error.strerror) if part) or str(error)
 
 
-def _mendable() -> tuple[type[Exception], ...]:
+def _user_errors() -> tuple[type[Exception], ...]:
     errors: list[type[Exception]] = [InputError, OSError]
-    # Looked up only if loaded: an error of cdconv.py can only have been raised after its import.
+    # Only if it is loaded: importing cdconv is slow, and without the import it cannot have raised an error.
     if module := sys.modules.get("cdconv"):
         errors += [module.InvalidSourceError, module.NonMatchingChecksumError]
     return tuple(errors)

@@ -67,7 +67,7 @@ def read_turns(messages: Messages) -> list[Turn]:
             read), or None, which counts as empty.
 
     Raises:
-        InputError: a message is not usable; the error names its index, what stands there, and what would be right.
+        InputError: a message is not usable; the error names its index, its value, and what is allowed.
     """
     if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Sequence):
         raise InputError(f"messages is {kind_of(messages)}; it must be a list of {MESSAGE}")

@@ -1,4 +1,4 @@
-"""Judges replies: the windows of a reply are classified and combined, and the verdict is decided on here alone."""
+"""Judges replies: classifies the windows of a reply, combines them, and decides on the verdict, here alone."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -65,7 +65,7 @@ class Judge:
         self.name, self.task, self.labels, self.columns = (
             classifier.name, classifier.task, classifier.labels, classifier.columns,
         )  # fmt: skip
-        # Cached, because the same earlier replies of a long chat are asked about for every later reply.
+        # Cached, because in a long chat the same earlier replies are checked for every later reply.
         self.why_unreadable = lru_cache(maxsize=4096)(self._why_unreadable)
         rule = classifier.rule
         self._contradictions = tuple(name for name in self.labels if name in CONTRADICTIONS.get(self.task, ()))
@@ -116,7 +116,7 @@ class Judge:
         """Judges replies, all in one stream of batches.
 
         Args:
-            cases: the replies; they are drawn as they are needed.
+            cases: the replies; read lazily.
             batch_size: the number of windows in a forward pass.
             on_batch: called with the number of windows done, after each forward pass.
 
@@ -134,7 +134,7 @@ class Judge:
 
         Args:
             case: the reply.
-            predictions: what the classifier makes of each window of the case.
+            predictions: the prediction for each window of the case.
         """
         reply = case.turns[case.place].reply_messages if case.turns else ()
         if case.reason:
@@ -147,11 +147,11 @@ class Judge:
             return Verdict(None, None, {}, checked=False, reason=NOTHING_BEFORE, reply=reply)
         label, scores, probability = self._decide(combined)
         clashes = [] if opening else self._clashes(case, predictions)
-        # With structured windows, pairs of replies show which reply is contradicted also where the labels do not.
+        # With structured windows, pairs show which reply is contradicted, also if the labels do not.
         names_evidence = label == HISTORY or (label == CONTRADICTION and self.settings.windowing == STRUCTURED)
         evidence = clashes[0].messages if names_evidence and clashes and clashes[0] else ()
         further = tuple(clash for clash in clashes[1:] if clash and clash.score >= self._threshold)
-        # The first truncated window stands for all: each of them lost another number of tokens.
+        # The reason names only the first truncated window; the others lost other numbers of tokens.
         truncated = next((prediction.truncation for prediction in predictions if prediction.truncation), None)
         reasons = list(dict.fromkeys(filter(None, (truncated, self._unchecked_turns(case)))))
         return Verdict(
@@ -174,7 +174,7 @@ class Judge:
         return None if is_chinese(text) else "is not in Chinese, the language that the model was trained on"
 
     def _decide(self, probabilities: Mapping[str, float]) -> tuple[str, dict[str, float], float]:
-        """The label, the probability of every label, and the probability of a contradiction that is asked for.
+        """The label, the probability of every label, and that of a contradiction of the chosen categories.
 
         The reply is a contradiction where this probability reaches the threshold. Its label is then the most probable
         contradiction, and else the most probable of the other labels.

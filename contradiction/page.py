@@ -19,7 +19,7 @@ def serve(model: str | Path, *, host: str, port: int) -> None:
     Raises:
         InputError: gradio is not installed, the address is not free, or the model cannot be loaded.
     """
-    # Gradio reads this when imported: a page on one's own machine tells nobody that it was started.
+    # Gradio reads this when it is imported. Otherwise it would report to its makers that a page was started.
     os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
     if importlib.util.find_spec("gradio") is None:
         raise InputError('the page needs gradio: pip install "cdconv[space]"')
@@ -40,10 +40,10 @@ def app() -> ModuleType:
 
 
 def check_address(host: str, port: int) -> None:
-    """Raises InputError where an address is not free, in words, and before a model is loaded."""
+    """Raises InputError where an address is not free; called before a model is loaded."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         socket.create_server((host, port), family=family).close()
     except OSError as error:
-        reason = (error.strerror or str(error)).partition(" (")[0].lower()  # in brackets stands the address once more
+        reason = (error.strerror or str(error)).partition(" (")[0].lower()  # the brackets repeat the address
         raise InputError(f"{host}:{port}: {reason}; --host and --port choose another address") from None

@@ -49,7 +49,7 @@ def check(judge: Judge, facts: Sequence[str], reply: str, question: str = "") ->
     elif not windows:
         reason = _why_no_window(turns, reply)
     case = Case((*turns, Turn(question, reply, (), ())), len(turns), () if reason else windows, reason)
-    # Structured, because pairs show which fact is contradicted also where the labels do not tell categories.
+    # Structured, because pairs show which fact is contradicted, also if the labels have no categories.
     judge = judge.with_settings(windowing=STRUCTURED, max_turns=None)
     predictions = judge.classifier.predict([window.row for window in case.windows])
     return judge.verdict(case, [_history_only(prediction) for prediction in predictions])

@@ -27,7 +27,7 @@ class Ranked:
     """A candidate reply with its verdict.
 
     Attributes:
-        index: the position of the candidate in the list that was handed in.
+        index: the position of the candidate in the given list.
         reply: the text of the candidate.
         verdict: the verdict on the chat with this reply at its end.
     """

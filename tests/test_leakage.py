@@ -317,7 +317,7 @@ def test_a_run_is_not_resumed_under_other_conditions(tmp_path):
     assert (work / "state").is_dir()
     with pytest.raises(InputError, match=r"began without --deterministic; resume it so, or remove it"):
         run_folder.open_run(work, asked, True, {**begun, "deterministic": True})
-    with pytest.raises(InputError, match=r"began with user/seen at commit 0123456789ab, and it stands at ffffffffffff"):
+    with pytest.raises(InputError, match=r"began with user/seen at commit 0123456789ab, and the Hub has ffffffffffff"):
         run_folder.open_run(work, asked, True, {**begun, "revisions": {HUB_ID: "f" * 40}})
     write_json(work / "run.json", {"request": {"recipe": {}}})  # of before conditions were recorded
     run_folder.open_run(work, asked, True, {**begun, "deterministic": True})

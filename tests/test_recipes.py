@@ -71,9 +71,9 @@ def test_the_defaults_are_the_papers_setup(tmp_path):
     ("text", "said"),
     [
         ("epoch = 3\n" + GOOD, "epoch is no option; a recipe has name, seed, precision and the tables [data]"),
-        ("epochs = 3\n" + GOOD, "epochs is no option; it stands in the table [optimizer]"),
+        ("epochs = 3\n" + GOOD, "epochs is no option; it belongs to the table [optimizer]"),
         (GOOD + "[optimizer]\nepoch = 3", "optimizer.epoch is no option; [optimizer] has epochs, batch_size"),
-        (GOOD + "[optimizer]\ndropout = 0.1", "optimizer.dropout is no option; it stands in the table [model]"),
+        (GOOD + "[optimizer]\ndropout = 0.1", "optimizer.dropout is no option; it belongs to the table [model]"),
         (GOOD + "[optimizer]\nepochs = 0", "optimizer.epochs is 0"),
         (GOOD + "[optimizer]\nepochs = 2.5", "optimizer.epochs is 2.5"),
         (GOOD + "[optimizer]\nepochs = true", "optimizer.epochs is True"),

@@ -1,1 +1,1 @@
-"""The commands of the command line: each parses, calls and prints. Heavy imports stand in the functions."""
+"""The commands of the command line. Each parses options, calls the library and prints; heavy imports are inside."""

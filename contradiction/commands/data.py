@@ -90,12 +90,12 @@ def build_nli(
     for note, count in built.notes.items():
         say(f"{count:,} {note}")
     if exclude:
-        say(f"{built.excluded:,} training pairs left out because they stand in an excluded corpus")
+        say(f"{built.excluded:,} training pairs left out because an excluded corpus contains them")
     if built.two_way:
         say(f"{built.two_way:,} training pairs have two labels only; theirs in the config nli is -1")
     typer.echo(
         f"{out}: {built.train:,} training and {built.validation:,} validation pairs; {built.dropped:,} training "
-        "pairs left out because they stand twice or in the validation split"
+        "pairs left out because they are duplicates or in the validation split"
     )
 
 

@@ -70,7 +70,7 @@ def check(folder: str | Path = FOLDER, cdconv_rows: Sequence[Mapping[str, str]] 
 
 
 def gate_table(gates: Iterable[Gate]) -> Table:
-    """A row a gate."""
+    """A table with a row for each gate."""
     rows = [(gate.name, gate.value, gate.limit, "yes" if gate.passed else "NO") for gate in gates]
     return Table("Gates of the crossed corpus", ("gate", "value", "limit", "passed"), rows, texts=4)
 
@@ -95,7 +95,7 @@ def size_table(folder: str | Path = FOLDER) -> Table:
 
 
 def _crossing(quadruples: Sequence[Quadruple]) -> Gate:
-    """Every chat and every reply of a quadruple must stand once with each label."""
+    """Every chat and every reply of a quadruple must occur once with each label."""
     broken = 0
     for quadruple in quadruples:
         judged = list(quadruple.judged())

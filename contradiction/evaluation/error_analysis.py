@@ -1,7 +1,7 @@
 """Where a detector fails: scores on parts of a split, its mistakes, and the removal test.
 
 The removal test follows RCT of DECODE: without the first turn, a history contradiction has nothing left to contradict.
-A detector that still calls it a contradiction goes by the looks of the reply.
+A detector that still calls it a contradiction judges by the reply alone.
 """
 
 from collections import Counter

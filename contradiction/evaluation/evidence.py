@@ -41,13 +41,14 @@ def score_evidence(
     Args:
         references: label names of ``4-class``.
         predictions: label names of ``4-class``.
-        evidence: indices of the messages that the reply contradicts; none but for history.
-        predicted_evidence: likewise.
-        merged: label names of ``2-class``, where a detector decides on them apart; by default merged predictions.
+        evidence: indices of the messages that the reply contradicts; empty for all labels except history.
+        predicted_evidence: the predicted indices.
+        merged: label names of ``2-class``, for a detector that decides on them separately; by default predictions are
+            merged.
         ids: rows of one id are drawn together by the bootstrap, as the versions of one conversation must be.
-        groups: for instance how many turns were inserted; each is also scored alone.
+        groups: for instance the number of inserted turns; each group is also scored alone.
         bootstrap: number of resamples of the 95 % intervals; 0 for none.
-        seed: of the resamples.
+        seed: the seed of the resamples.
 
     Returns:
         ``n`` and ``history`` (rows, and those of the reference history);

@@ -128,7 +128,7 @@ def value_of(metrics: Mapping[str, Any], figure: Figure) -> tuple[float, Sequenc
 
 
 def wilson(part: int, whole: int) -> tuple[float, float]:
-    """The 95 % Wilson interval of a share; 0 to 1 where there is nothing to count."""
+    """The 95 % Wilson interval of the fraction ``part / whole``; 0 to 1 if ``whole`` is 0."""
     from scipy.stats import binomtest
 
     if not whole:

@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 KEY = "cdconv_decision"  # of the rule in the JSON file of a model folder, for a checkpoint its config.json
 LEGACY_FILE = "decision.json"  # which held the rule in older model folders
-# The share of contradictions to reckon with in real use: the paper counts about one in a 30-turn chat.
+# The fraction of contradictions in real use: the paper counts about one in a 30-turn chat.
 IN_USE = 0.03
 TINY = 1e-12  # the lowest probability: 0 has no logarithm
 
 
 def precision_at(prior: float, recall: "ArrayLike", false_alarms: "ArrayLike") -> np.ndarray:
-    """The precision where a share ``prior`` of replies are contradictions: π·TPR / (π·TPR + (1 - π)·FPR).
+    """The precision where a fraction ``prior`` of replies are contradictions: π·TPR / (π·TPR + (1 - π)·FPR).
 
-    Recall and false-alarm rate say nothing of how frequent contradictions are, so they carry over to another share as
-    long as the replies of each kind stay as they are. Not a number where there is no alarm.
+    Recall and false-alarm rate do not depend on how frequent contradictions are, so they hold for another fraction as
+    long as the replies of each kind are alike. NaN where there is no alarm.
     """
     hits = prior * np.asarray(recall, dtype=float)
     alarms = hits + (1 - prior) * np.asarray(false_alarms, dtype=float)

@@ -70,7 +70,7 @@ def _pretrained(backbone: str, recipe: Recipe, names: Names) -> tuple["PreTraine
         from transformers import AutoModelForSequenceClassification
 
         config = load_config(backbone)
-        # A head that was trained for other labels says something else, also where it happens to fit.
+        # A head that was trained for other labels is replaced, also if its shape fits.
         other_head = _classifies(config) and config.id2label != names["id2label"]
         if recipe.model.nli_head:
             _check_nli_head(config, backbone)

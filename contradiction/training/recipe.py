@@ -260,7 +260,7 @@ def _there_are(place: tuple[str | int, ...]) -> str:
     table, option = ".".join(map(str, place[:-1])), str(place[-1])
     owners = [name for name, options in TABLES.items() if option in options.model_fields]
     if owners:
-        return f"it stands in the table [{owners[0]}]"
+        return f"it belongs to the table [{owners[0]}]"
     if table in TABLES:
         return f"[{table}] has {', '.join(TABLES[table].model_fields)}"
     if not table:

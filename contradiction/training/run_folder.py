@@ -143,7 +143,7 @@ def _check_conditions(work: Path, provenance: dict[str, Any]) -> None:
     for name, now in provenance["revisions"].items():
         if (was := started.get("revisions", {}).get(name, now)) != now:
             raise InputError(
-                f"{work}: the unfinished run began with {name} at commit {was[:12]}, and it stands at {now[:12]} now; "
+                f"{work}: the unfinished run began with {name} at commit {was[:12]}, and the Hub has {now[:12]} now; "
                 "remove the run, or fetch that commit into a folder and train from there"
             )
 
@@ -157,7 +157,7 @@ def finalize(folder: Path, validation: "Dataset") -> None:
         folder: the model folder with the final weights and their record.
         validation: the rows that the checkpoint was chosen on.
     """
-    if task_with(validation.features["label"].names) != "nli":  # an NLI model is a start, not a detector
+    if task_with(validation.features["label"].names) != "nli":  # an NLI model is a backbone, not a detector
         calibrate(folder, validation)
     write_manifests(folder)
 
