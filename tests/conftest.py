@@ -32,10 +32,21 @@ os.environ.update(HF_HUB_OFFLINE="1", HF_HOME=str(CACHE), HF_DATASETS_CACHE=str(
 os.environ["OMP_NUM_THREADS"] = "1"  # tiny models gain nothing by more, and tests run in several processes at a time
 
 
+# Fixtures that take long -> the name of the process that makes them: all files whose tests use one of them run there.
+SHARED = {"grid": "grid", "cells": "grid", "kind": "release", "release_repo": "release", "url": "page"}
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
+    process_of: dict[Path, str] = {}
     for item in items:
-        if "release" in getattr(item, "fixturenames", ()):
+        fixtures = getattr(item, "fixturenames", ())
+        if "release" in fixtures:
             item.add_marker(pytest.mark.real_data)
+        for name in SHARED.keys() & set(fixtures):
+            process_of.setdefault(item.path, SHARED[name])
+    for item in items:  # any other file runs as a whole in one process
+        item.add_marker(pytest.mark.xdist_group(process_of.get(item.path, item.path.stem)))
 
 
 def pytest_collection_finish():

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,9 @@ from datasets.info import DatasetInfosDict
 from helpers.data_repo import contents, header
 from huggingface_hub import DatasetCard, DatasetCardData
 
+import cdconv
 from contradiction.conversation import read_turns
-from contradiction.data import build
+from contradiction.data import build, checklists
 from contradiction.data.splits import fingerprint
 from contradiction.errors import InputError
 from contradiction.paths import SAMPLE
@@ -58,22 +60,35 @@ def plain(kind, request):
 
 
 @pytest.fixture(scope="module")
-def repo(kind, request, tmp_path_factory):
-    """The data repo with checklists. Copy it before you change it."""
-    source = "sample" if kind == "sample" else str(request.getfixturevalue("release"))
+def repo(kind, tmp_path_factory):
+    """The data repo of the sample with checklists. Copy it before you change it."""
+    assert kind == "sample"  # building all configs of the release once more would take half a minute
     folder = tmp_path_factory.mktemp("checklists") / "cdconv"
-    return build.build(build.find(source), folder, with_checklists=True, baselines=baseline_table())
+    return build.build(build.find("sample"), folder, with_checklists=True, baselines=baseline_table())
 
 
 @pytest.fixture(scope="module")
-def loaded(repo, tmp_path_factory):
-    """All checklists by config, from a cache of their own, with the recorded sizes checked."""
+def loaded(kind, request, tmp_path_factory):
+    """All checklists by config: those of the sample as they load from its data repo, with the recorded sizes checked.
+
+    Those of the release are taken as they are made, before they are written.
+    """
+    if kind == "release":
+        rows = cdconv.read_rows(request.getfixturevalue("release"))
+        return checklists.build({"": cdconv.official_split(rows), "-grouped": cdconv.grouped_split(rows)})
+    repo = request.getfixturevalue("repo")
     cache = str(tmp_path_factory.mktemp("cache"))
     splits = {
         config: load_dataset(str(repo), config, cache_dir=cache, verification_mode="all_checks") for config in CONFIGS
     }
     assert all(list(split) == ["test"] for split in splits.values())
     return {config: split["test"] for config, split in splits.items()}
+
+
+@pytest.fixture(scope="module")
+def rows(loaded):
+    """The rows of all checklists by config, with the texts of their messages."""
+    return {config: [{**row, "texts": texts_of(row)} for row in part.to_list()] for config, part in loaded.items()}
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +101,7 @@ def tests(plain, tmp_path_factory):
     }
 
 
-def said(row):
+def texts_of(row):
     """The texts of a row's messages, once it has been seen to be a chat that a detector takes."""
     assert len(read_turns(row["messages"])) == len(row["messages"]) // 2
     assert [message["role"] for message in row["messages"]] == ["user", "assistant"] * (len(row["messages"]) // 2)
@@ -106,21 +121,22 @@ def first_turns(ids, lines):
 
 
 @pytest.mark.parametrize("config", A2T)
-def test_every_test_row_stands_there_five_times_with_its_turns_and_label_untouched(config, loaded, tests, lines):
-    rows = loaded[config].to_list()
-    assert [(row["id"], row["inserted"]) for row in rows] == [(id_, n) for id_ in tests[config] for n in range(1, 6)]
-    for row in rows:
-        line, texts = lines[row["id"] - 1], said(row)
+def test_every_test_row_stands_there_five_times_with_its_turns_and_label_untouched(config, rows, tests, lines):
+    assert [(row["id"], row["inserted"]) for row in rows[config]] == [
+        (id_, n) for id_ in tests[config] for n in range(1, 6)
+    ]
+    for row in rows[config]:
+        line, texts = lines[row["id"] - 1], row["texts"]
         assert texts[:2] + texts[-2:] == [line[column] for column in ("u1", "b1", "u2", "b2")]
         assert row["label"] == line["label"]
         assert len(texts) == 4 + 2 * row["inserted"]
 
 
 @pytest.mark.parametrize("config", A2T)
-def test_what_is_inserted_are_first_turns_of_other_conversations_with_the_same_bot(config, loaded, tests, lines):
+def test_what_is_inserted_are_first_turns_of_other_conversations_with_the_same_bot(config, rows, tests, lines):
     known = first_turns(tests[config], lines)
-    for row in loaded[config].to_list():
-        line, texts = lines[row["id"] - 1], said(row)
+    for row in rows[config]:
+        line, texts = lines[row["id"] - 1], row["texts"]
         inserted = list(zip(texts[2:-2:2], texts[3:-2:2], strict=True))
         assert all(line["model"] in known[turn] for turn in inserted)
         users = [user for user, _ in inserted]
@@ -130,28 +146,27 @@ def test_what_is_inserted_are_first_turns_of_other_conversations_with_the_same_b
 
 
 @pytest.mark.parametrize("config", A2T)
-def test_a_row_with_more_turns_is_the_row_with_fewer_and_one_more(config, loaded):
-    rows = loaded[config].to_list()
-    for before, after in zip(rows, rows[1:], strict=False):
+def test_a_row_with_more_turns_is_the_row_with_fewer_and_one_more(config, rows):
+    for before, after in pairwise(rows[config]):
         if before["id"] == after["id"]:
-            assert said(after)[: 2 + 2 * before["inserted"]] == said(before)[:-2]
+            assert after["texts"][: 2 + 2 * before["inserted"]] == before["texts"][:-2]
 
 
 @pytest.mark.parametrize("config", A2T)
-def test_evidence_is_the_message_that_is_contradicted(config, loaded, lines):
-    told = {"设问-user", "设问-user-v2"}  # there the bot was asked what the user had told
+def test_evidence_is_the_message_that_is_contradicted(config, rows, lines):
+    about_user = {"设问-user", "设问-user-v2"}  # the triggers whose question is about the user's words
     seen = Counter()
-    for row in loaded[config].to_list():
+    for row in rows[config]:
         line = lines[row["id"] - 1]
         texts = [row["messages"][index]["content"] for index in row["evidence"]]
-        column = "u1" if line["method"] in told else "b1"
+        column = "u1" if line["method"] in about_user else "b1"
         assert texts == ([line[column]] if line["label"] == HISTORY else [])
         seen[len(texts), column] += 1
     assert seen[1, "u1"] > 0 < seen[1, "b1"]
 
 
-def test_different_rows_are_given_different_turns(loaded):
-    turns = Counter(said(row)[2] for row in loaded["4-class-a2t"].to_list() if row["inserted"] == 1)
+def test_different_rows_are_given_different_turns(rows):
+    turns = Counter(row["texts"][2] for row in rows["4-class-a2t"] if row["inserted"] == 1)
     assert len(turns) > turns.total() / 5
     assert turns.most_common(1)[0][1] < turns.total() / 5
 
@@ -160,24 +175,23 @@ def test_different_rows_are_given_different_turns(loaded):
 
 
 @pytest.mark.parametrize("config", RCT)
-def test_without_its_first_turn_a_row_of_history_contradicts_nothing(config, loaded, tests, lines):
-    rows = loaded[config].to_list()
-    wanted = [number for number in tests[config] if lines[number - 1]["label"] != ROLE]
-    assert [(row["id"], row["form"]) for row in rows] == [(id_, form) for id_ in wanted for form in (0, 1)]
-    for row in rows:
+def test_without_its_first_turn_a_row_of_history_contradicts_nothing(config, rows, tests, lines):
+    ids = [number for number in tests[config] if lines[number - 1]["label"] != ROLE]
+    assert [(row["id"], row["form"]) for row in rows[config]] == [(id_, form) for id_ in ids for form in (0, 1)]
+    for row in rows[config]:
         line = lines[row["id"] - 1]
         assert row["origin"] == line["label"]
         assert row["label"] == {NONE: NONE, INTRA: INTRA, HISTORY: NONE}[line["label"]]
-        assert said(row)[-2:] == [line["u2"], line["b2"]]
+        assert row["texts"][-2:] == [line["u2"], line["b2"]]
         assert len(row["messages"]) == (2 if row["form"] == 0 else 4)
 
 
 @pytest.mark.parametrize("config", RCT)
-def test_the_turn_in_its_place_is_the_first_of_those_inserted(config, loaded):
-    added = {row["id"]: said(row)[2:4] for row in loaded[config.replace("rct", "a2t")] if row["inserted"] == 1}
-    replaced = [row for row in loaded[config].to_list() if row["form"] == 1]
+def test_the_turn_in_its_place_is_the_first_of_those_inserted(config, rows):
+    added = {row["id"]: row["texts"][2:4] for row in rows[config.replace("rct", "a2t")] if row["inserted"] == 1}
+    replaced = [row for row in rows[config] if row["form"] == 1]
     assert replaced
-    assert all(said(row)[:2] == added[row["id"]] for row in replaced)
+    assert all(row["texts"][:2] == added[row["id"]] for row in replaced)
 
 
 # --- as published ---------------------------------------------------------------------------------------------------
@@ -211,6 +225,7 @@ def test_release_counts_and_rows_of(config, loaded):
     assert fingerprint(loaded[config]) == DIGESTS[config]
 
 
+@only("sample")
 def test_the_other_configs_are_those_of_a_build_without(repo, plain):
     kept = {name: found for name, found in contents(repo).items() if name.split("/")[0] not in CONFIGS}
     without = contents(plain)
@@ -243,6 +258,7 @@ def test_the_command_builds_the_same_bytes_in_another_process(repo, tmp_path):
     assert contents(tmp_path / "cdconv") == contents(repo)
 
 
+@only("sample")
 def test_card_lists_them_with_their_files_sizes_and_string_class_keys(repo, loaded):
     front, body = header(repo)
     data = DatasetCardData(**front)

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from contextlib import nullcontext
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,7 +49,9 @@ def load_split(data: str | Path, config: str, split: str) -> "Dataset":
     if not folder.exists() and not _HUB_ID.fullmatch(str(data)):
         raise InputError(f"{data}: no such folder; `{command}` builds it")
     try:
-        with no_data_bars(), nullcontext() if folder.is_dir() else quick_hub():
+        if folder.is_dir():
+            return _load_folder(folder.resolve(), config, split, _state(folder))
+        with no_data_bars(), quick_hub():
             return load_dataset(str(data), config, split=split)
     except (DatasetsError, ValueError, OSError, ConnectionError) as error:
         if config in CHECKLISTS and "not found" in str(error):
@@ -57,6 +59,21 @@ def load_split(data: str | Path, config: str, split: str) -> "Dataset":
                 f"{data} has no config {config!r}; `cdconv data build --checklists` builds a data repo that has"
             ) from error
         raise InputError(f"{data}: config {config!r} cannot be loaded ({first_line(error)})") from error
+
+
+@lru_cache(maxsize=32)
+def _load_folder(folder: Path, config: str, split: str, state: tuple[tuple[str, int, int], ...]) -> "Dataset":
+    """A split of a data repo; kept, because training and evaluation load the same split several times."""
+    from datasets import load_dataset
+
+    with no_data_bars():
+        return load_dataset(str(folder), config, split=split)
+
+
+def _state(folder: Path) -> tuple[tuple[str, int, int], ...]:
+    """The name, size and time of every file of a folder, which change with its content."""
+    files = ((file, file.stat()) for file in sorted(folder.rglob("*")) if file.is_file())
+    return tuple((str(file), status.st_size, status.st_mtime_ns) for file, status in files)
 
 
 def of_bot(rows: "Dataset", bot: str | None) -> "Dataset":
