@@ -19,10 +19,10 @@ setup: .venv/.ready
 demo: setup
 	$(BIN)/cdconv demo $(if $(BACKBONE),--backbone $(BACKBONE)) $(if $(TRAIN),--train) $(if $(filter 0,$(OPEN)),--no-open)
 
-# A file of tests runs in one process, which makes its fixtures once; files that share a slow fixture run together, see
-# tests/conftest.py. They start in the order of their names. By their numbers of tests, which is the default, slow files of
+# A file of tests runs in one process, which makes its fixtures once; files that share a slow fixture run together
+# (tests/conftest.py). They start in the order of their names. By their numbers of tests, which is the default, slow files of
 # few tests would come last and leave the other processes idle.
-WORKERS = -n logical --maxprocesses 4 --dist loadgroup --no-loadscope-reorder
+WORKERS = -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 test: setup .venv-legacy/.ready lint
 	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest $(WORKERS)
 

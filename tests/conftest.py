@@ -32,21 +32,30 @@ os.environ.update(HF_HUB_OFFLINE="1", HF_HOME=str(CACHE), HF_DATASETS_CACHE=str(
 os.environ["OMP_NUM_THREADS"] = "1"  # tiny models gain nothing by more, and tests run in several processes at a time
 
 
-# Fixtures that take long -> the name of the process that makes them: all files whose tests use one of them run there.
-SHARED = {"grid": "grid", "cells": "grid", "kind": "release", "release_repo": "release", "url": "page"}
-
-
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    process_of: dict[Path, str] = {}
     for item in items:
-        fixtures = getattr(item, "fixturenames", ())
-        if "release" in fixtures:
+        if "release" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.real_data)
-        for name in SHARED.keys() & set(fixtures):
-            process_of.setdefault(item.path, SHARED[name])
-    for item in items:  # any other file runs as a whole in one process
-        item.add_marker(pytest.mark.xdist_group(process_of.get(item.path, item.path.stem)))
+
+
+# The beginnings of the names of files that share a slow fixture: a trained grid, the data repo of the release, a served
+# page. Such files run in one process, so the fixture is made once.
+TOGETHER = (
+    ("tests/test_reproduction_",),
+    ("tests/test_data_card", "tests/test_data_repo", "tests/test_dataset_legacy", "tests/test_checklists"),
+    ("tests/space/",),
+)
+
+
+def pytest_xdist_make_scheduler(config, log):
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            file = super()._split_scope(nodeid)
+            return next((names[0] for names in TOGETHER if file.startswith(names)), file)
+
+    return Scheduling(config, log)
 
 
 def pytest_collection_finish():
