@@ -36,7 +36,7 @@ def environment(tmp_path_factory) -> Path:
     pip("wheel", "--no-build-isolation", "--no-deps", "--no-index", "-w", folder / "dist", folder / "source")
     venv.create(folder / "env", with_pip=False)
     python = folder / "env" / "bin" / "python"
-    pip("--python", python, "install", "--no-deps", "--no-index", *(folder / "dist").glob("*.whl"))
+    pip("--python", python, "install", "--no-compile", "--no-deps", "--no-index", *(folder / "dist").glob("*.whl"))
     own = sysconfig.get_path("purelib", vars={"base": str(folder / "env")})
     Path(own, "libraries.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
     return folder / "env"
