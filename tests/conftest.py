@@ -1,7 +1,6 @@
-"""What all tests share: no network, Hugging Face caches of their own, and the data repos, each built once a process.
+"""Fixtures of all tests: no network, separate Hugging Face caches, data repos and small models, made once a process.
 
-A test that uses `release` or `release_repo` carries the marker `real_data` by itself, and is skipped where
-`$CDCONV_FILE` is not set.
+A test that uses `release` or `release_repo` gets the marker `real_data`. It is skipped if `$CDCONV_FILE` is not set.
 """
 
 import gc
@@ -23,13 +22,13 @@ if TYPE_CHECKING:
 
 pytest_plugins = ["helpers.grids"]
 
-# Before anything imports a Hugging Face library: they read these once. Without caches of its own, a test would be
-# answered from an earlier build, and hide that the present one is broken.
+# Set before a Hugging Face library is imported, because they read these variables once. Without separate caches, a test
+# could read an earlier build and not notice that the present one is broken.
 CACHE = Path(tempfile.mkdtemp(prefix="cdconv-tests-"))
 for name in [name for name in os.environ if name.startswith("HF_") and name.endswith(("_CACHE", "_PATH", "_ENDPOINT"))]:
     del os.environ[name]
 os.environ.update(HF_HUB_OFFLINE="1", HF_HOME=str(CACHE), HF_DATASETS_CACHE=str(CACHE / "datasets"))
-os.environ["OMP_NUM_THREADS"] = "1"  # tiny models gain nothing by more, and tests run in several processes at a time
+os.environ["OMP_NUM_THREADS"] = "1"  # more threads do not help tiny models, and tests run in several processes
 
 
 def pytest_collection_modifyitems(items):
@@ -60,14 +59,14 @@ def pytest_xdist_make_scheduler(config, log):
 
 
 def pytest_collection_finish():
-    # What the libraries hold after their imports stays to the end. Without this each full collection of garbage walks
-    # through all of it, which takes more than a tenth of the run.
+    # The objects of imported libraries stay to the end. Without this, every full garbage collection visits all of them,
+    # which takes more than a tenth of the run.
     gc.collect()
     gc.freeze()
 
 
 def pytest_configure():
-    # A shell starts what it puts into the background deaf to interrupts; what tests start and interrupt must hear them.
+    # A shell starts background processes with interrupts ignored, which the processes that tests interrupt would inherit.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -109,13 +108,13 @@ def _build(source: str, parent: Path) -> Path:
 
 @pytest.fixture
 def no_default_source(monkeypatch):
-    """The test does not depend on whether $CDCONV_FILE is set outside."""
+    """Unsets $CDCONV_FILE, so that the test does not depend on it."""
     monkeypatch.delenv("CDCONV_FILE", raising=False)
 
 
 @pytest.fixture(scope="module", params=["sample", pytest.param("release", marks=pytest.mark.real_data)])
 def kind(request) -> str:
-    """Which source the data set is built from; a test that uses it runs on both."""
+    """The source of the data set; a test that uses it runs on the sample and on the release."""
     return request.param
 
 
@@ -288,7 +287,7 @@ def run(monkeypatch, capsys):
     from contradiction import cli
 
     def call(*arguments, stdin=b""):
-        capsys.readouterr()  # what was written before
+        capsys.readouterr()  # discards earlier output
         monkeypatch.setattr("sys.argv", ["cdconv", *map(str, arguments)])
         monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=BytesIO(stdin)))
         with pytest.raises(SystemExit) as stopped:
@@ -338,13 +337,13 @@ def small_chunks(monkeypatch):
 
 @pytest.fixture(scope="session")
 def mixed(sample_chats, tmp_path_factory) -> Path:
-    """A file of good lines, bad ones and blank ones."""
+    """A file of valid, invalid and blank lines."""
     lines = [
         json.dumps({"id": index, "messages": chat}, ensure_ascii=False) for index, chat in enumerate(sample_chats[:45])
     ]
     for index in range(0, len(lines), 9):
         lines[index] = "{bad" if index % 2 else ""
-    lines += ["{bad"] * 12  # whole chunks of which nothing is judged
+    lines += ["{bad"] * 12  # whole chunks without a valid line
     file = tmp_path_factory.mktemp("mixed") / "chats.jsonl"
     file.write_text("\n".join(lines), encoding="utf-8")
     return file

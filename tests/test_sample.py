@@ -77,7 +77,7 @@ def test_no_sentence_of_the_sample_is_from_the_release(release):
 def test_no_sentence_of_the_sample_is_one_that_detectors_learn_from_the_crossed_corpus():
     ours = {text for text in utterances(SAMPLE) if len(text) >= 6}
     rows = [row for split in ("train", "validation") for item in read(split) for row in item.judged()]
-    learned = {words(text) for row in rows for text in (row.reply, *(each["content"] for each in row.messages))}
+    learned = {words(text) for row in rows for text in (row.reply, *(message["content"] for message in row.messages))}
     assert len(learned) > 1000
     assert ours & learned == set()
 

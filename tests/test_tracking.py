@@ -48,12 +48,12 @@ def test_the_loss_tracked_is_the_mean_over_all_rows_since_the_last_entry(sample_
     def recorded(*arguments):
         loss_of = real(*arguments)
 
-        def each(*inputs):
+        def row_losses(*inputs):
             rows = loss_of(*inputs)
             losses.extend(rows.tolist())
             return rows
 
-        return each
+        return row_losses
 
     monkeypatch.setattr(loop, "objective", recorded)
     # 288 rows: seven steps of 40, and one of eight.
