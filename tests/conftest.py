@@ -66,7 +66,7 @@ def pytest_collection_finish():
 
 
 def pytest_configure():
-    # A shell starts background processes with interrupts ignored, which the processes that tests interrupt would inherit.
+    # A shell starts background processes with interrupts ignored; processes that tests interrupt would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
