@@ -2,10 +2,11 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from contradiction.data.corpora.crossed import Pair, Quadruple
-from contradiction.evaluation.crossed import ALL, FIGURES, judge_items, summary
+from contradiction.evaluation.crossed import ALL, FIGURES, best_precision, false_alarms, judge_items, summary
 from contradiction.verdict import Verdict
 
 
@@ -93,6 +94,34 @@ def test_pairs_of_self_contradictions_count_too():
     )
     whole = summary(judge_items(Scripted(lambda chat: 0.9 if "亲姐" in chat[-1]["content"] else 0.1), [pair]))[ALL]
     assert (whole["in_order"], whole["all_right"], whole["evidence"]) == (1, 1, None)
+
+
+def test_precision_where_contradictions_are_rare_counts_false_alarms_a_hundredfold():
+    truth = np.arange(200) < 100
+    # Half of the contradictions stand above everything else, the others among 9 of 100 consistent replies.
+    probabilities = np.where(truth, np.where(np.arange(200) < 50, 0.9, 0.6), np.where(np.arange(200) < 109, 0.7, 0.1))
+    above = 0.03 * 0.5 / (0.03 * 0.5 + 0.97 * 0.5 / 101)
+    assert best_precision(truth, probabilities) == pytest.approx(above)
+    everything = 0.03 / (0.03 + 0.97 * 9.5 / 101)
+    assert best_precision(truth, probabilities, recall=0.6) == pytest.approx(everything)
+
+
+def test_the_calibration_error_is_the_gap_of_probability_and_share(items):
+    whole = summary(judge_items(Scripted(lambda chat: 0.7), items))[ALL]
+    assert whole["calibration_error"] == pytest.approx(0.2)
+
+
+def test_false_alarms_are_counted_where_nothing_was_said_before(items):
+    counts = false_alarms(Scripted(lambda chat: 0.9 if len(chat) == 1 or "3" in chat[-1]["content"] else 0.1), items)
+    assert counts == {"alone": (24, 24), "unrelated": (2, 24)}
+
+
+def test_an_unrelated_chat_is_that_of_another_item(items):
+    chats = []
+    detector = Scripted(lambda chat: chats.append(chat) or 0.1)
+    false_alarms(detector, items)
+    for chat in chats[24:]:
+        assert chat[1]["content"][2:] != chat[-1]["content"].lstrip("给猫洗澡没活物")
 
 
 def test_the_command_prints_figures_beside_chance(run, quick_model, tmp_path, monkeypatch):

@@ -76,7 +76,7 @@ def evaluate(
 
 def _crossed(detector: "ContradictionDetector", split: str, json: Path | None) -> None:
     from contradiction.data.corpora import crossed
-    from contradiction.evaluation.crossed import judge_items, summary, tables
+    from contradiction.evaluation.crossed import false_alarms, judge_items, summary, tables
     from contradiction.evaluation.evaluate import model_name
     from contradiction.io.files import write_json
 
@@ -84,12 +84,14 @@ def _crossed(detector: "ContradictionDetector", split: str, json: Path | None) -
     with progress(f"judging crossed chats with {Path(detector.name).resolve().name}") as bar:
         task = bar.add_task("", total=None)
         answers = judge_items(detector, items, on_batch=lambda done: bar.advance(task, done))
+        alarms = false_alarms(detector, items, on_batch=lambda done: bar.advance(task, done))
     styles = summary(answers, lambda item: batches[item.batch].style)
     phenomena = summary(answers)
     name = model_name(detector.name)
     if json:
-        write_json(json, {"name": name, "config": CROSSED, "split": split, "styles": styles, "phenomena": phenomena})
-    show(*tables(name, styles), tables(name, phenomena)[-1])
+        figures = {"styles": styles, "phenomena": phenomena, "false_alarms": alarms}
+        write_json(json, {"name": name, "config": CROSSED, "split": split, **figures})
+    show(*tables(name, styles, alarms), tables(name, phenomena)[-1])
 
 
 def _labels(

@@ -8,8 +8,10 @@ import numpy as np
 
 from contradiction.data.corpora.crossed import Item, Quadruple
 from contradiction.detector import ContradictionDetector
+from contradiction.evaluation.thresholds import calibration_error, reliability
 from contradiction.io.tables import Table, interval, percent
 from contradiction.labels import HISTORY, NON_CONTRADICTION
+from contradiction.rates import IN_USE, precision_at, wilson
 from contradiction.verdict import Verdict
 
 RESAMPLES = 2000
@@ -17,6 +19,7 @@ SEED = 13
 LONG = 5  # messages before the reply, from which a chat has three turns and evidence is worth scoring
 ALL = "all"
 FIGURES = ("in_order", "both_right", "all_right", "evidence")
+RECALL = 0.4  # the least recall at which a precision is worth having
 
 
 @dataclass(frozen=True)
@@ -97,13 +100,20 @@ def summary(answers: Sequence[Answer], part_of: Callable[[Item], str] = lambda i
         part_of: the part that an item belongs to, by default its phenomenon.
 
     Returns:
-        Part -> ``n`` (items), each figure of ``FIGURES`` as a share (None where nothing was counted), and over all
-        items ``interval``, 95 % bootstrap intervals over the items, and ``auc``, the area under the ROC curve.
+        Part -> ``n`` (items), each figure of ``FIGURES`` as a share (None where nothing was counted), and
+        ``precision``, see :func:`best_precision`. Over all items also ``interval``, 95 % bootstrap intervals over the
+        items, ``auc``, the area under the ROC curve, and ``calibration_error``, the expected calibration error.
     """
     parts: dict[str, list[Answer]] = {}
     for answer in answers:
         parts.setdefault(part_of(answer.item), []).append(answer)
-    overall = {**_shares(answers), "interval": _intervals(answers), "auc": _auc(answers)}
+    truth, probabilities = _probabilities(answers)
+    overall = {
+        **_shares(answers),
+        "interval": _intervals(answers),
+        "auc": _auc(truth, probabilities),
+        "calibration_error": calibration_error(reliability(truth, probabilities)),
+    }
     return {ALL: overall, **{part: _shares(group) for part, group in sorted(parts.items())}}
 
 
@@ -113,6 +123,7 @@ def _shares(answers: Sequence[Answer]) -> dict[str, Any]:
     for figure in FIGURES:
         trials = sum(count[figure][1] for count in counts)
         shares[figure] = sum(count[figure][0] for count in counts) / trials if trials else None
+    shares["precision"] = best_precision(*_probabilities(answers))
     return shares
 
 
@@ -133,20 +144,84 @@ def _intervals(answers: Sequence[Answer]) -> dict[str, tuple[float, float] | Non
     return intervals
 
 
-def _auc(answers: Sequence[Answer]) -> float:
+def _auc(truth: np.ndarray, probabilities: np.ndarray) -> float:
     from sklearn.metrics import roc_auc_score
 
-    labels = [row.label != NON_CONTRADICTION for answer in answers for row in answer.item.judged()]
-    scores = [verdict.probability or 0.0 for answer in answers for verdict in answer.verdicts]
-    return float(roc_auc_score(labels, scores))
+    return float(roc_auc_score(truth, probabilities))
 
 
-def tables(name: str, figures: Mapping[str, Any]) -> list[Table]:
+def _probabilities(answers: Sequence[Answer]) -> tuple[np.ndarray, np.ndarray]:
+    """Whether each judged reply is a contradiction, and its probability, both of shape (replies,)."""
+    truth = [row.label != NON_CONTRADICTION for answer in answers for row in answer.item.judged()]
+    probabilities = [verdict.probability or 0.0 for answer in answers for verdict in answer.verdicts]
+    return np.array(truth), np.array(probabilities)
+
+
+def best_precision(
+    truth: np.ndarray, probabilities: np.ndarray, prior: float = IN_USE, recall: float = RECALL
+) -> float:
+    """The highest precision of a threshold that keeps a recall, where contradictions are rare.
+
+    Half a false alarm is added to the counted ones, so that no precision is promised on a handful of replies.
+
+    Args:
+        truth: whether each reply is a contradiction, shape (replies,).
+        probabilities: P(contradiction), shape (replies,).
+        prior: the share of contradictions in use.
+        recall: the least recall.
+    """
+    from sklearn.metrics import roc_curve
+
+    false_alarms, recalls, _ = roc_curve(truth, probabilities, drop_intermediate=False)
+    others = (~truth).sum()
+    smoothed = (false_alarms * others + 0.5) / (others + 1)
+    return float(precision_at(prior, recalls, smoothed)[recalls >= recall].max())
+
+
+def false_alarms(
+    detector: ContradictionDetector, items: Sequence[Item], *, on_batch: Callable[[int], Any] | None = None
+) -> dict[str, tuple[int, int] | None]:
+    """How often replies are called contradictions where nothing was said that they could contradict.
+
+    The replies of the quadruples are consistent in themselves. Each one is judged ``alone``, as the first message of a
+    chat, and after the chat of the next quadruple whose chat is as long, which is about something else
+    (``unrelated``).
+
+    Returns:
+        For both, the number of replies that are called contradictions, and of those that are judged; None where the
+        detector judges no opening replies.
+    """
+    quadruples = [item for item in items if isinstance(item, Quadruple)]
+    by_length: dict[int, list[Quadruple]] = {}
+    for item in quadruples:
+        by_length.setdefault(len(item.a), []).append(item)
+    unrelated = [
+        [*others[(place + 1) % len(others)].a, {"role": "assistant", "content": reply}]
+        for others in by_length.values()
+        if len(others) > 1
+        for place, item in enumerate(others)
+        for reply in (item.reply_a, item.reply_b)
+    ]
+    alone = [
+        [{"role": "assistant", "content": reply}] for item in quadruples for reply in (item.reply_a, item.reply_b)
+    ]
+    counts: dict[str, tuple[int, int] | None] = {}
+    for name, chats in (("alone", alone), ("unrelated", unrelated)):
+        judged = [verdict for verdict in detector.batch(chats, on_batch=on_batch) if verdict.label is not None]
+        alarms = sum(verdict.is_contradiction is True for verdict in judged)
+        counts[name] = (alarms, len(judged)) if judged else None
+    return counts
+
+
+def tables(
+    name: str, figures: Mapping[str, Any], alarms: Mapping[str, tuple[int, int] | None] | None = None
+) -> list[Table]:
     """The figures over all items with their intervals beside chance, and the figures by part.
 
     Args:
         name: of the detector.
         figures: what :func:`summary` returns.
+        alarms: what :func:`false_alarms` returns.
     """
     overall = figures[ALL]
     chance = {"in_order": "50", "both_right": "25", "all_right": "6 to 25", "evidence": ""}
@@ -162,12 +237,22 @@ def tables(name: str, figures: Mapping[str, Any]) -> list[Table]:
         if overall[figure] is not None
     ]
     rows.append(("area under the ROC curve", percent(overall["auc"]), "", "50"))
+    rows.append(("expected calibration error", percent(overall["calibration_error"]), "", ""))
+    places = {"alone": "called a contradiction: a reply alone", "unrelated": "the same, after an unrelated chat"}
+    rows += [
+        (places[place], percent(count[0] / count[1]), interval(wilson(*count)), "")
+        for place, count in (alarms or {}).items()
+        if count
+    ]
+    shown = (*FIGURES, "precision")
     parts = [
-        (part, str(shares["n"]), *("" if shares[figure] is None else percent(shares[figure], 0) for figure in FIGURES))
+        (part, str(shares["n"]), *("" if shares[figure] is None else percent(shares[figure], 0) for figure in shown))
         for part, shares in figures.items()
         if part != ALL
     ]
+    precision = f"precision at {percent(IN_USE, 0)} %, recall {percent(RECALL, 0)}"
+    header = ("part", "items", "in order", "both right", "all right", "evidence", precision)
     return [
         Table(f"{name}: crossed, {overall['n']} items", ("figure", "%", "95 % interval", "a coin"), rows),
-        Table("By part", ("part", "items", "in order", "both right", "all right", "evidence"), parts),
+        Table("By part", header, parts),
     ]
