@@ -6,7 +6,7 @@ from helpers.chats import chat
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.inference.torch_backend import TorchBackend
-from contradiction.inputs.views import VIEW_KEY
+from contradiction.inputs.views import OPENINGS_KEY, VIEW_KEY
 from contradiction.methods.checkpoint import CheckpointClassifier
 from contradiction.verdict import Verdict
 
@@ -70,3 +70,13 @@ def test_a_model_in_training_mode_is_set_to_evaluation_mode(folder):
     detector = ContradictionDetector(CheckpointClassifier(TorchBackend(loaded.model.train(), loaded.tokenizer)))
     assert detector(chat(*CHAT)) == detector(chat(*CHAT))
     assert isinstance(detector(chat(*CHAT)), Verdict)
+
+
+def test_an_opening_reply_is_judged_by_a_model_that_was_trained_on_such_replies(random_model):
+    backend = TorchBackend.load(random_model("4-class"))
+    opening = chat("你好", "我有一只猫，我没有猫")
+    assert ContradictionDetector(CheckpointClassifier(backend, view="sentence-pair"))(opening).label is None
+    backend.config = {**backend.config, OPENINGS_KEY: True}
+    verdict = ContradictionDetector(CheckpointClassifier(backend, view="sentence-pair"))(opening)
+    assert verdict.label in ("non-contradiction", "intra-sentence")
+    assert verdict.scores["history"] == verdict.scores["role-confusion"] == 0

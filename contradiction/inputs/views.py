@@ -48,6 +48,9 @@ VIEWS: Mapping[str, tuple[str, ...]] = {
 
 # The key of a checkpoint's config.json that names its view.
 VIEW_KEY = "cdconv_view"
+# The key that says whether a checkpoint was also trained on replies without an earlier reply. A view with u2 says so
+# itself, because the model was trained to read the user's last utterance.
+OPENINGS_KEY = "cdconv_openings"
 
 # The view of a recipe, and of a model folder, with one checkpoint for each stage.
 HIERARCHICAL = "hierarchical"

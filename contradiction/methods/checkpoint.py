@@ -8,7 +8,7 @@ from contradiction.errors import InputError
 from contradiction.inference.base import Backend, OnBatch, Scores
 from contradiction.inference.choice import load_backend
 from contradiction.inputs.tokenization import has_known_token
-from contradiction.inputs.views import VIEW_KEY, VIEWS, Row, model_input, simplified
+from contradiction.inputs.views import OPENINGS_KEY, VIEW_KEY, VIEWS, Row, model_input, simplified
 from contradiction.io import manifest
 from contradiction.io.files import read_json, write_json
 from contradiction.io.hub import CONFIG, fetch_file
@@ -77,6 +77,11 @@ class CheckpointClassifier(SoftmaxClassifier):
         super().check_folder(folder)
         if not any(folder.glob("*.safetensors")):
             raise InputError(f"{folder}: no weights (*.safetensors)")
+
+    @property
+    def judges_openings(self) -> bool:
+        """Whether the model can judge a reply without an earlier reply."""
+        return super().judges_openings or self.backend.config.get(OPENINGS_KEY) is True
 
     def model_input(self, row: Row) -> dict[str, str]:
         """The input of a text-classification pipeline for a row."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from contradiction.errors import InputError
 from contradiction.inputs.tokenization import first_position, max_positions
-from contradiction.inputs.views import VIEW_KEY, simplified
+from contradiction.inputs.views import OPENINGS_KEY, VIEW_KEY, simplified
 from contradiction.io.pretrained import (
     check_finite,
     check_vocabulary,
@@ -53,6 +53,8 @@ def initialize_model(
     else:
         model, tokenizer = _scratch(recipe, names, map(simplified, texts))
     setattr(model.config, VIEW_KEY, recipe.data.view)
+    if recipe.augmentation.crossed:  # its pairs of self-contradictions are replies without an earlier reply
+        setattr(model.config, OPENINGS_KEY, True)
     vars(model.config).pop(KEY, None)  # the decision rule of the detector that training starts from
     return model, tokenizer
 
