@@ -8,10 +8,11 @@ import numpy as np
 
 from contradiction.data.corpora.crossed import Item, Quadruple
 from contradiction.detector import ContradictionDetector
+from contradiction.evaluation.figures import wilson
 from contradiction.evaluation.thresholds import calibration_error, reliability
 from contradiction.io.tables import Table, interval, percent
 from contradiction.labels import HISTORY, NON_CONTRADICTION
-from contradiction.rates import IN_USE, precision_at, wilson
+from contradiction.methods.decision import IN_USE, precision_at
 from contradiction.verdict import Verdict
 
 RESAMPLES = 2000
