@@ -159,11 +159,11 @@ def plain_cell(cell):
     return cell.replace("`", "").replace("**", "")
 
 
-def tables(text, plain=True):
-    """Header and rows of each Markdown table, by default without the formatting of cells."""
+def tables(text):
+    """Header and rows of each Markdown table, without the formatting of cells."""
     for match in re.finditer(r"^\|.+\|\n\|[-:| ]+\|\n(?:\|.*\|\n?)*", text, flags=re.MULTILINE):
         header, _, *rows = (
-            [plain_cell(cell.strip()) if plain else cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+            [plain_cell(cell.strip()) for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
             for line in match[0].strip().splitlines()
         )
         yield header, rows
@@ -197,40 +197,6 @@ def kept_figure(kept, name, task, suffix, by_rule):
     metrics = result["metrics"] if by_rule or "argmax" not in result else result["argmax"]["metrics"]
     metrics = metrics["two_class"] if task == "2-class" and "two_class" in metrics else metrics
     return f"{percent(metrics['macro_f1'])} ({'–'.join(map(percent, metrics['interval']['macro_f1']))})"
-
-
-def test_the_differences_in_the_findings_are_those_on_the_page_of_results():
-    published = dict(published_differences())
-    checked = 0
-    for header, rows in tables(text_of(ROOT / "docs" / "findings.md"), plain=False):
-        if re.search("argmax|first utterance", header[0]):  # differences that the page of results does not have
-            continue
-        config = "4-class-grouped" if "grouped" in header[0] else "4-class"
-        for column, title in enumerate(header):
-            if not (base := re.search(r"(?:compared )?with (n-grams|hierarchical)", title)):
-                continue
-            merged = "2-class" in (title if "-class" in title else header[1])
-            for name, *cells in rows:
-                key = (config, base[1], plain_cell(name), merged)
-                if key in published and (cell := cells[column - 1]):
-                    assert cell == published[key], f"{name}, {title}"
-                    checked += 1
-    assert checked >= 50
-
-
-def published_differences():
-    """Config, what it is compared with, name, merged or not -> the difference as the findings write it."""
-    sections = re.split(r"^### ", text_of(ROOT / "models" / "README.md"), flags=re.MULTILINE)
-    for section in sections:
-        if not (title := re.match(r"(4-class\S*): compared with (TF-IDF|hierarchical)", section)):
-            continue
-        base = "n-grams" if title[2] == "TF-IDF" else "hierarchical"
-        _, rows = next(tables(section))
-        for name, *cells in rows:
-            for merged, (difference, interval, _, holm) in ((False, cells[1:5]), (True, cells[6:10])):
-                if difference:
-                    cell = f"{difference} ({interval.replace('+', '')})".replace("-", "−")
-                    yield (title[1], base, name, merged), f"**{cell}**" if float(holm) < 0.05 else cell
 
 
 @pytest.mark.parametrize("page", **by_path([ROOT / "docs" / "data.md", ROOT / "evaluate_metric" / "README.md"]))
