@@ -71,8 +71,8 @@ class Judge:
         self._contradictions = tuple(name for name in self.labels if name in CONTRADICTIONS.get(self.task, ()))
         if self.settings.categories != CATEGORIES and not set(self.settings.categories) <= set(self.labels):
             raise InputError(
-                f"{self.name} has the labels {', '.join(self.labels)}, so it cannot be asked for the categories "
-                f"{', '.join(self.settings.categories)} alone"
+                f"{self.name} has the labels {', '.join(self.labels)}, so categories cannot be limited to "
+                f"{', '.join(self.settings.categories)}"
             )
         self._threshold = self.settings.threshold_for(rule, self.name)
         # Raises an error now where the correction for a prior lacks something.

@@ -142,7 +142,7 @@ class Monitor:
                 f"the saved monitor is damaged: {'.'.join(map(str, first['loc']))}: {first['msg']}"
             ) from None
         if not state.is_sound():
-            raise InputError("the saved monitor is damaged: its counts and the places of its messages do not fit")
+            raise InputError("the saved monitor is damaged: its counts do not match its messages")
         if state.model != _identity(judge.name):
             raise InputError(
                 f"the monitor was saved with the model {state.model}; this detector is {judge.name}: load that one"

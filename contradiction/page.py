@@ -27,7 +27,7 @@ def serve(model: str | Path, *, host: str, port: int) -> None:
     detector = ContradictionDetector.from_pretrained(model)
     if detector.task not in ("2-class", "4-class"):
         raise InputError(
-            f"{model}: its labels are {', '.join(detector.labels)}; the page shows 2-class and 4-class ones"
+            f"{model}: its labels are {', '.join(detector.labels)}; the page needs a 2-class or a 4-class detector"
         )
     app().launch(detector, host=host, port=port)
 

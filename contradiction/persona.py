@@ -62,7 +62,7 @@ def _check_compares_replies(judge: Judge) -> None:
     if not {"b1", "b2"} <= set(judge.columns):
         raise InputError(f"{judge.name} reads {columns}; comparing a reply with a fact needs b1 and b2")
     if HISTORY in judge.labels and HISTORY not in judge.settings.categories:
-        raise InputError(f"the settings leave out the category {HISTORY}, that of a reply that contradicts a fact")
+        raise InputError(f"categories must include {HISTORY}, the category of a reply that contradicts a fact")
 
 
 def _why_no_window(turns: Sequence[Turn], reply: str) -> str:

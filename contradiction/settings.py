@@ -44,7 +44,7 @@ class Settings:
         elif self.threshold is not None and not (_is_number(self.threshold) and 0 <= self.threshold <= 1):
             raise InputError(f"threshold {shown(self.threshold)}; it must be a probability from 0 to 1")
         if self.prior is not None and not (_is_number(self.prior) and 0 < self.prior < 1):
-            raise InputError(f"prior {shown(self.prior)}; it must be a share between 0 and 1")
+            raise InputError(f"prior {shown(self.prior)}; it must be a fraction between 0 and 1")
         if self.max_turns is not None and not (type(self.max_turns) is int and self.max_turns >= 1):
             raise InputError(f"max_turns {shown(self.max_turns)}; it must be a whole number, 1 or more")
         if isinstance(self.categories, str) or not isinstance(self.categories, Iterable):
@@ -72,7 +72,7 @@ class Settings:
             return self.threshold
         target = float(_PRECISION.fullmatch(self.threshold)[1])  # type: ignore[index]  # checked when it was set
         if not rule.curve or rule.prior is None:
-            raise InputError(f"{name}: no precision was measured for it; `cdconv calibrate` does, or give a number")
+            raise InputError(f"{name}: no precision was measured; run `cdconv calibrate`, or give a number as the threshold")
         if set(self.categories) != set(CATEGORIES):
             raise InputError(
                 f"threshold {self.threshold}: precision was measured with all categories; give a number instead"
@@ -92,8 +92,8 @@ class Settings:
         if self.prior is not None and rule.curve and self.at_prior(rule.curve[0].threshold, rule) < 0.5:
             most = max(point.precision(self.prior) for point in rule.curve)
             raise InputError(
-                f"{name}: at a prior of {self.prior:.3g} hardly any validation reply would reach one half and be "
-                f"called; set a threshold, up to precision>={math.floor(100 * most) / 100:g}"
+                f"{name}: at a prior of {self.prior:.3g} hardly any validation reply reaches the default "
+                f"threshold of one half; set a threshold, at most precision>={math.floor(100 * most) / 100:g}"
             )
         return 0.5
 
@@ -113,7 +113,7 @@ class Settings:
         if self.prior is None:
             return dict(scores)
         if rule.prior is None:
-            raise InputError("a prior can only correct calibrated probabilities; `cdconv calibrate` fits them")
+            raise InputError("a prior can only correct calibrated probabilities; run `cdconv calibrate` first")
         before = min(sum(scores[name] for name in CONTRADICTIONS[task]), 1.0)
         after = self.at_prior(before, rule)
         return {

@@ -89,13 +89,13 @@ def locate(judge: Judge, messages: Messages, verdict: Verdict | None = None) -> 
         InputError: the chat is not usable, the verdict is on another reply, or the model does not read earlier replies.
     """
     if "b1" not in judge.columns:
-        raise InputError(f"{judge.name} reads {', '.join(judge.columns)}; locating takes b1, the earlier reply")
+        raise InputError(f"{judge.name} reads {', '.join(judge.columns)}; locating clauses needs b1, the earlier reply")
     turns = read_turns(messages)
     if verdict is None:
         [verdict] = judge.judge_last_replies([turns])
     judged = turns[-1] if turns else Turn("", "", (), ())
     if verdict.reply != judged.reply_messages:
-        raise InputError(f"the verdict is on {verdict.reply}; the last reply of the chat is {judged.reply_messages}")
+        raise InputError(f"the verdict is on the messages {verdict.reply}, but the last reply of the chat is {judged.reply_messages}")
     if verdict.label == INTRA:
         earlier, pair = judged, _most_contradictory_pair(judge, judged)
     elif verdict.is_contradiction and verdict.evidence:
@@ -110,7 +110,7 @@ def _find_turn(turns: Sequence[Turn], evidence: tuple[int, ...]) -> Turn:
     for turn in turns[:-1]:
         if turn.reply_messages == evidence:
             return turn
-    raise InputError(f"the verdict names {evidence} as evidence; that is no earlier reply of the chat")
+    raise InputError(f"the verdict names {evidence} as evidence, which is not an earlier reply of the chat")
 
 
 def _most_contradictory_pair(judge: Judge, judged: Turn) -> tuple[Clause, Clause] | None:

@@ -190,7 +190,7 @@ def test_stages_that_cannot_be_fetched_are_one_clear_line(published, client):
         refused = client(NO_WAITING + loaded("user/stages"))
     finally:
         published.busy = r"(?!)"
-    assert refused.startswith("user/stages: not all of it could be fetched from the Hub (")
+    assert refused.startswith("user/stages: it could not be downloaded completely from the Hub (")
 
 
 LOADED = """

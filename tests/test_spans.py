@@ -199,5 +199,5 @@ def test_what_does_not_fit_the_chat_is_refused(detector, random_model):
     with pytest.raises(InputError, match=r"\(2,\) as evidence"):
         detector.locate(messages, Verdict(HISTORY, 0.9, {}, evidence=(2,), reply=(3,)))
     alone = ContradictionDetector(CheckpointClassifier.load(random_model("4-class"), view=INTRA))
-    with pytest.raises(InputError, match="reads u2, b2; locating takes b1"):
+    with pytest.raises(InputError, match="reads u2, b2; locating clauses needs b1"):
         alone.locate(messages)

@@ -15,7 +15,7 @@ app = typer.Typer(help="Lists the corpora that this package reads, and builds da
 
 FolderOption = Annotated[
     Path | None,
-    typer.Option(help="A folder with a folder for each corpus, by its name.", show_default="$CDCONV_CORPORA"),
+    typer.Option(help="A folder with one subfolder for each corpus, named after it.", show_default="$CDCONV_CORPORA"),
 ]
 NameArgument = Annotated[str, typer.Argument(help="The name of a corpus; `cdconv corpora` lists them.")]
 SourceOption = Annotated[
@@ -78,7 +78,7 @@ def build(
     source: SourceOption = None,
     folder: FolderOption = None,
 ) -> None:
-    """Builds a data repo of a corpus: Parquet and a card, as `load_dataset` reads them."""
+    """Builds a data repo of a corpus, with Parquet files and a card, for `load_dataset`."""
     from contradiction.data.corpora import data_repo, registry
 
     corpus = registry.find(name)
@@ -86,7 +86,7 @@ def build(
     for note in data_repo.notes_of(built.splits):
         say(note)
     if built.missing:
-        say(f"not in the source: {', '.join(built.missing)}; the whole of {corpus.name}: {corpus.home}")
+        say(f"missing in the source: {', '.join(built.missing)}; the complete {corpus.name} is at {corpus.home}")
     show(data_repo.size_table(built.splits))
     typer.echo(f"{out}: {corpus.title}")
 
@@ -113,7 +113,7 @@ def evaluate(
     split: Annotated[
         str | None, typer.Option(help="A split. By default all splits with labels, except the training split.")
     ] = None,
-    view: Annotated[str | None, typer.Option(help="The view, where the model does not say: nli.")] = None,
+    view: Annotated[str | None, typer.Option(help="The view, if the model does not state one: nli.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="The maximum number of rows of each split.")] = None,
     baselines: Annotated[
         bool, typer.Option("--baselines/--no-baselines", help="Whether baselines are scored beside the model.")

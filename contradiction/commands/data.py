@@ -16,7 +16,7 @@ app = typer.Typer(help="Builds the data repo and shows what is in it.", no_args_
 
 SourceOption = Annotated[
     str | None,
-    typer.Option(help="A raw file of CDConv, or the word sample. By default $CDCONV_FILE, else the pinned URL."),
+    typer.Option(help="The raw file of CDConv, or the word sample. By default $CDCONV_FILE, else the download."),
 ]
 
 
@@ -54,7 +54,7 @@ def build(
     out: Annotated[Path, typer.Option(help="The folder to write.")] = Path(DATA),
     checklists: Annotated[
         bool,
-        typer.Option("--checklists", help="Also the checklists: test rows with turns added, and with turns removed."),
+        typer.Option("--checklists", help="Also build the checklists: test rows with added turns, and with removed turns."),
     ] = False,
 ) -> None:
     """Builds the data repo that `load_dataset("cdconv", "4-class")` reads."""
@@ -92,7 +92,7 @@ def build_nli(
     if exclude:
         say(f"{built.excluded:,} training pairs left out because an excluded corpus contains them")
     if built.two_way:
-        say(f"{built.two_way:,} training pairs have two labels only; theirs in the config nli is -1")
+        say(f"{built.two_way:,} training pairs have only two labels; consistent ones have the label -1 in the config nli")
     typer.echo(
         f"{out}: {built.train:,} training and {built.validation:,} validation pairs; {built.dropped:,} training "
         "pairs left out because they are duplicates or in the validation split"
@@ -117,7 +117,7 @@ def check_crossed(
     ] = None,
     source: SourceOption = None,
 ) -> None:
-    """Measures the gates of the crossed corpus; exits with 1 if one fails."""
+    """Checks that neither reply nor chat alone reveals the label in the crossed corpus; exits with 1 if a check fails."""
     import cdconv
     from contradiction.data import crossed_checks
     from contradiction.data.corpora import crossed

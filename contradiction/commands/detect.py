@@ -177,7 +177,7 @@ def _check_options(file: str, text: str | None, out: Path | None, *, resume: boo
     if out and out.is_dir():
         raise InputError(f"--out {out}: is a folder; name a file in it")
     if out and out.exists() and not out.is_file():
-        raise InputError(f"--out {out}: is no regular file; without --out the verdicts go to standard output")
+        raise InputError(f"--out {out}: is not a regular file; without --out the verdicts go to standard output")
     if only and out:
         # A continued run could not count the verdicts that were not written.
         raise InputError("--only filters what is shown, and --out keeps every verdict; give only one of them")
@@ -261,5 +261,5 @@ def _fails(tally: "Tally", fail_on: list[Kind]) -> bool:
     counts = {Kind.CONTRADICTION: tally.contradictions, Kind.UNCHECKED: tally.unchecked}
     failed = [kind for kind in dict.fromkeys(fail_on) if counts[kind]]
     for kind in failed:
-        say(f"{counts[kind]:,} × {kind}, and --fail-on asks for none")
+        say(f"{counts[kind]:,} × {kind}; --fail-on allows none")
     return bool(failed)

@@ -33,7 +33,7 @@ def evaluate(
     ] = None,
     split: Annotated[str, typer.Option(help="train, validation or test.")] = "test",
     revision: RevisionOption = None,
-    view: Annotated[str | None, typer.Option(help="The utterances to read, where the model does not say.")] = None,
+    view: Annotated[str | None, typer.Option(help="The view, if the model does not state one.")] = None,
     backend: BackendOption = "torch",
     json: Annotated[Path | None, typer.Option(help="Also write metrics and predictions to this file.")] = None,
     settings: Annotated[
@@ -60,11 +60,11 @@ def evaluate(
     if evidence and settings:
         raise InputError("--evidence and --settings cannot be used together")
     if evidence and split != "test":
-        raise InputError(f"split {split!r}; the checklists are made from the test split; leave --split out")
+        raise InputError(f"split {split!r}: the checklists have only a test split; leave --split out")
     if not evidence and (windowing != ALL or limit is not None):
-        raise InputError("--windowing and --limit go with --evidence")
+        raise InputError("--windowing and --limit need --evidence")
     if results and not settings:
-        raise InputError("--results goes with --settings")
+        raise InputError("--results needs --settings")
     detector = ContradictionDetector.from_pretrained(model, view=view, revision=revision, backend=backend)
     if config == CROSSED:
         _crossed(detector, split, json)
@@ -233,7 +233,7 @@ def analyze(
         str | None, typer.Option(help="A config of the data. By default the one that the model was trained on.")
     ] = None,
     split: Annotated[str | None, typer.Option(help="train, validation or test. By default test.")] = None,
-    view: Annotated[str | None, typer.Option(help="The utterances to read, where the model does not say.")] = None,
+    view: Annotated[str | None, typer.Option(help="The view, if the model does not state one.")] = None,
     results: Annotated[
         Path, typer.Option(help="The folder of saved results, with the baselines.", show_default=SHOWN_RESULTS)
     ] = RESULTS,

@@ -19,13 +19,13 @@ def reproduce(
     table: Annotated[
         str, typer.Argument(help="table4 (methods), table5 (with and without an NLI stage), learning-curve or bots.")
     ],
-    backbone: Annotated[str | None, typer.Option(help="Folder or Hub id, instead of the recipes'.")] = None,
+    backbone: Annotated[str | None, typer.Option(help="Folder or Hub id of the encoder, instead of the recipes'.")] = None,
     nli: Annotated[list[str] | None, typer.Option(help="For table5: an NLI checkpoint; can be repeated.")] = None,
-    seeds: Annotated[str, typer.Option(help="Separated by commas.")] = "23,42,133,233",
+    seeds: Annotated[str, typer.Option(help="Random seeds, separated by commas.")] = "23,42,133,233",
     methods: Annotated[
-        str, typer.Option(help="Separated by commas; also the baselines reply-only and context-only.")
+        str, typer.Option(help="Methods, separated by commas; also the baselines reply-only and context-only.")
     ] = "sentence-pair,flatten,hierarchical",
-    configs: Annotated[str, typer.Option(help="Separated by commas; also 4-class-grouped …")] = "4-class,2-class",
+    configs: Annotated[str, typer.Option(help="Configs, separated by commas; also 4-class-grouped …")] = "4-class,2-class",
     train_fractions: Annotated[
         str,
         typer.Option(
@@ -47,7 +47,7 @@ def reproduce(
         bool, typer.Option("--resume/--no-resume", help="Skip finished cells and continue unfinished ones.")
     ] = True,
     shard: Annotated[
-        str, typer.Option(help="i/n: only every n-th cell from the i-th, to use several machines.")
+        str, typer.Option(help="i/n: run only every n-th cell, starting with the i-th, to use several machines.")
     ] = "1/1",
     save_steps: Annotated[
         int | None,

@@ -19,11 +19,11 @@ def baselines(
     ] = None,
     split: Annotated[str, typer.Option(help="The split to score.")] = "test",
     embedder: Annotated[
-        str | None, typer.Option(help="Folder or Hub id of an encoder: kernel ridge regression on its embeddings too.")
+        str | None, typer.Option(help="Folder or Hub id of an encoder; adds kernel ridge regression on its embeddings.")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Also add them to the saved results in this folder.")] = None,
 ) -> None:
-    """Runs the baselines: TF-IDF of the reply alone, of the context without it, and of all; kernel ridge regression.
+    """Runs the baselines: TF-IDF of the reply alone, of the context alone, and of both; and kernel ridge regression.
 
     Kernel ridge regression is fitted to n-grams and, with --embedder, also to embeddings by an encoder that is not
     fine-tuned.
@@ -66,7 +66,7 @@ def export(
         str, typer.Option(help="torch: a copy in fp16. onnx, onnx-int8: a file for ONNX Runtime beside the weights.")
     ] = "torch",
     data: Annotated[
-        str | None, typer.Option(help="For ONNX: the data repo whose validation split the file is compared on.")
+        str | None, typer.Option(help="For ONNX: the data repo; the file is compared with PyTorch on its validation split.")
     ] = None,
 ) -> None:
     """Copies a model folder with its weights in fp16, or writes files for ONNX Runtime beside the weights.
@@ -80,12 +80,12 @@ def export(
         if out is None:
             raise InputError("--out is missing; it names the folder to write")
         if data is not None:
-            raise InputError("--data goes with --backend onnx or onnx-int8")
+            raise InputError("--data is only for --backend onnx and onnx-int8")
         size = sum(file.stat().st_size for file in run(model, out).rglob("*") if file.is_file())
         typer.echo(f"{out}: {size / 1e6:.1f} MB; next: cdconv evaluate {out}")
         return
     if out is not None:
-        raise InputError(f"--out goes with --backend torch; {backend} writes its file beside the weights")
+        raise InputError(f"--out is only for --backend torch; {backend} writes its file beside the weights")
     from contradiction.training.export import export_onnx
 
     for compared in export_onnx(model, backend, *_rows_to_compare(model, data)):
@@ -145,7 +145,7 @@ def add(
     from contradiction.evaluation import results as saved
 
     if page not in saved.PAGES:
-        raise InputError(f"page {page!r}; there are {', '.join(saved.PAGES)}")
+        raise InputError(f"page {page!r}; allowed are {', '.join(saved.PAGES)}")
     evaluations, counts = saved.read_files(files)
     if evaluations:
         saved.add(evaluations, folder, page=page)

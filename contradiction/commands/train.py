@@ -19,16 +19,16 @@ def train(
     ] = None,
     base_model: Annotated[
         str | None,
-        typer.Option(help="Hub id of the model from which a backbone in a folder was made, for the card."),
+        typer.Option(help="Hub id of the model that a local backbone was made from, for the card."),
     ] = None,
     teacher: Annotated[
         list[str] | None, typer.Option(help="Folder or Hub id of a teacher, instead of the recipe's; can be repeated.")
     ] = None,
     nli: Annotated[
-        str | None, typer.Option(help="Data repo of NLI pairs to train on as well, instead of the recipe's.")
+        str | None, typer.Option(help="Data repo of NLI pairs to add to the training rows, instead of the recipe's.")
     ] = None,
     data: DataOption = DATA,
-    seed: Annotated[int | None, typer.Option(help="Instead of the recipe's.")] = None,
+    seed: Annotated[int | None, typer.Option(help="The random seed, instead of the recipe's.")] = None,
     precision: Annotated[str | None, typer.Option(help="fp32, bf16 or fp16, instead of the recipe's.")] = None,
     out: Annotated[Path | None, typer.Option(help="The model folder to write. By default runs/RECIPE-seedN.")] = None,
     resume: Annotated[
@@ -88,7 +88,7 @@ OutOption = Annotated[Path, typer.Option(help="The model folder to write.")]
 
 
 def soup(models: ModelsArgument, out: OutOption, data: DataOption = DATA) -> None:
-    """Averages the weights of runs that started from the same checkpoint; the mean is as fast as one of them."""
+    """Averages the weights of runs that started from the same checkpoint; the result is as fast as one of them."""
     from contradiction.training.merging import soup
 
     soup(models, out, data=data)
@@ -103,7 +103,7 @@ def ensemble(
         bool, typer.Option(help="Calibrate each detector first, so that overconfident ones do not dominate.")
     ] = True,
 ) -> None:
-    """Combines detectors of any views into one that averages their predictions; it takes the time of all of them."""
+    """Combines detectors into one that averages their probabilities; it takes the time of all of them."""
     from contradiction.training.merging import ensemble
 
     ensemble(models, out, data=data, calibrate=calibrate)
@@ -124,7 +124,7 @@ def calibrate(
         str | None, typer.Option(help="A config of the data. By default the one that the model was trained on.")
     ] = None,
     view: Annotated[
-        str | None, typer.Option(help="The utterances to read, where the model does not say; the model then stores it.")
+        str | None, typer.Option(help="The view, if the model does not state one; it is then saved with the model.")
     ] = None,
 ) -> None:
     """Chooses a detector's decision rule on the validation split and writes it beside the weights.
@@ -184,7 +184,7 @@ def prune_(
     ] = None,
     min_count: Annotated[int | None, typer.Option(min=1, help="How often a piece must occur. By default 1.")] = None,
 ) -> None:
-    """Prunes a multilingual backbone's vocabulary to the pieces of a corpus: the same scores with fewer parameters."""
+    """Reduces the vocabulary of a multilingual backbone to the pieces of a corpus: the same scores with fewer parameters."""
     from contradiction.io.tables import Table
     from contradiction.training.pruning import prune, read_texts
 

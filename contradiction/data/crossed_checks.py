@@ -72,7 +72,7 @@ def check(folder: str | Path = FOLDER, cdconv_rows: Sequence[Mapping[str, str]] 
 def gate_table(gates: Iterable[Gate]) -> Table:
     """A table with a row for each gate."""
     rows = [(gate.name, gate.value, gate.limit, "yes" if gate.passed else "NO") for gate in gates]
-    return Table("Gates of the crossed corpus", ("gate", "value", "limit", "passed"), rows, texts=4)
+    return Table("Checks of the crossed corpus", ("check", "value", "limit", "passed"), rows, texts=4)
 
 
 def size_table(folder: str | Path = FOLDER) -> Table:

@@ -115,7 +115,7 @@ class Classifier(ABC):
         for name in names:
             # A model that somebody sends must not make others read what lies elsewhere.
             if folder.resolve() not in (folder / name).resolve().parents:
-                raise InputError(f"{folder / cls.MARKER}: {name!r} lies outside the folder; a part is a folder in it")
+                raise InputError(f"{folder / cls.MARKER}: {name!r} lies outside the folder; parts must be folders inside it")
         return [folder / name for name in names]
 
     @classmethod

@@ -101,7 +101,7 @@ def check_view(folder: Path, view: str) -> None:
     """Raises InputError where a folder holds no checkpoint, or one that states another view."""
     file = folder / CONFIG
     if not file.is_file():
-        raise InputError(f"{folder}: the folder holds no checkpoint (no {CONFIG}) that could read a view")
+        raise InputError(f"{folder}: the folder has no {CONFIG}, so it is not a checkpoint and takes no view")
     if (own_view := read_json(file).get(VIEW_KEY, view)) != view:
         raise InputError(f"{file}: reads {own_view}, not {view}; leave the view out")
 

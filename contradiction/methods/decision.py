@@ -91,8 +91,8 @@ class Rule:
         """Returns the rule; raises InputError where it is about other labels than those of the model ``name``."""
         if unknown := sorted({*self.biases, *self.offsets} - set(labels)):
             raise InputError(
-                f"{name}: its decision rule is about {unknown[0]!r}, and its labels are {', '.join(labels)}; "
-                "`cdconv calibrate` writes another rule"
+                f"{name}: its decision rule has the label {unknown[0]!r}, but the model has {', '.join(labels)}; "
+                "`cdconv calibrate` writes a new rule"
             )
         return self
 

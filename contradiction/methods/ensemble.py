@@ -51,7 +51,7 @@ class EnsembleClassifier(SoftmaxClassifier):
         calibrate: bool = True,
     ) -> None:
         if len(members) < 2:
-            raise InputError(f"{name}: an ensemble has two members at least")
+            raise InputError(f"{name}: an ensemble needs at least two members")
         first = members[0]
         for other in members[1:]:
             if set(other.labels) != set(first.labels):

@@ -64,7 +64,7 @@ def load_classifier(
     if method.MARKER == CONFIG:  # transformers fetches such a model itself
         return method.load(name, view=view, device=device, precision=precision, backend=backend)
     if view is not None:
-        raise InputError(f"{name}: says itself what each of its checkpoints reads; leave the view out")
+        raise InputError(f"{name}: states what each of its checkpoints reads; leave the view out")
     folder = _fetch(name)
     manifest.check(folder)  # those of its parts are checked as they are loaded
     return method.load(folder, device=device, precision=precision, backend=backend)
@@ -149,4 +149,4 @@ def _fetch(name: str | Path) -> Path:
         with quick_hub():
             return Path(snapshot_download(repo, revision=revision))
     except (OSError, ValueError) as error:
-        raise InputError(f"{name}: not all of it could be fetched from the Hub ({first_line(error)})") from error
+        raise InputError(f"{name}: it could not be downloaded completely from the Hub ({first_line(error)})") from error

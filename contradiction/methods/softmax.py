@@ -36,7 +36,7 @@ class SoftmaxClassifier(Classifier):
         task = task_with(labels)
         if task is None:
             known = "; ".join(", ".join(names) for names in LABELS.values())
-            raise InputError(f"{name}: its labels are {', '.join(labels)}; a detector's are one of: {known}")
+            raise InputError(f"{name}: its labels are {', '.join(labels)}; allowed are {known}")
         self.name, self.task, self.labels, self.columns = name, task, tuple(labels), tuple(columns)
         self.rule = (rule or Rule()).check_labels(labels, name)
 
