@@ -25,11 +25,11 @@ class Turn:
     """A user's utterance and the reply to it; several messages in a row by one side are one utterance.
 
     Attributes:
-        user: the text of the user, empty where the assistant spoke first.
+        user: the text of the user, empty if the assistant spoke first.
         reply: the text of the assistant.
         user_messages: the indices in the chat of the messages that make up ``user``.
         reply_messages: the indices of the messages that make up ``reply``.
-        unread: which content of these messages is not text and was not read; None where all of it is text.
+        unread: which content of these messages is not text and was not read; None if all of it is text.
     """
 
     user: str
@@ -46,7 +46,7 @@ class Utterance:
     Attributes:
         role: one of ``ROLES``.
         text: the text; empty for a message by a tool.
-        unread: which content of the message is not text and was not read; None where all of it is text.
+        unread: which content of the message is not text and was not read; None if all of it is text.
         skipped: whether the message belongs to no turn: an instruction, a call of a tool, or what a tool returned.
     """
 
@@ -57,10 +57,10 @@ class Utterance:
 
 
 def read_turns(messages: Messages) -> list[Turn]:
-    """Cuts a chat of any length into turns.
+    """Splits a chat of any length into turns.
 
-    Skipped are messages by the system and by tools, messages of the assistant that only call a tool, and messages of
-    the user after the last reply.
+    Messages of the system and of tools, assistant messages that only call a tool, and user messages after the last
+    reply are skipped.
 
     Args:
         messages: dicts with ``role`` (one of ``ROLES``) and ``content``: text, a list of parts (only parts of text are
@@ -136,7 +136,7 @@ def _is_given(value: Any) -> bool:
 def _read_content(role: str, message: Mapping[str, Any], where: str) -> tuple[str, str | None]:
     """The text of a message, and which of its content is not text."""
     content = message.get("content")
-    if content is None:  # for instance where a tool is called, or where the assistant refuses under a key of its own
+    if content is None:  # for instance if a tool is called, or if the assistant refuses under a key of its own
         refusal = message.get("refusal")
         content = refusal if role == ASSISTANT and isinstance(refusal, str) else ""
     if isinstance(content, str):

@@ -25,10 +25,10 @@ class ContradictionDetector(Judge):
 
     Args:
         classifier: classifies rows of two turns.
-        settings: what the operator sets.
+        settings: the settings of the operator.
 
     Raises:
-        InputError: the settings ask for something that this classifier cannot give.
+        InputError: the settings do not fit this classifier.
     """
 
     def __repr__(self) -> str:
@@ -53,7 +53,7 @@ class ContradictionDetector(Judge):
             view: the utterances that it reads, for a checkpoint whose configuration does not say.
             device: for instance ``cpu`` or ``cuda:1``; by default a GPU where there is one.
             precision: ``fp32``, ``bf16`` or ``fp16``, see :func:`contradiction.methods.loading.load_classifier`.
-            backend: ``torch``, ``onnx``, ``onnx-int8`` or ``auto``; ``load_classifier`` says more.
+            backend: ``torch``, ``onnx``, ``onnx-int8`` or ``auto``; see ``load_classifier``.
             revision: the branch, tag or commit of a model on the Hub.
             settings: see :class:`contradiction.settings.Settings`.
 
@@ -85,7 +85,7 @@ class ContradictionDetector(Judge):
 
         Raises:
             InputError: this model does not judge replies, or a chat is not usable; the message names the chat, the
-                message in it, and what would be right.
+                message in it, and what is allowed.
         """
         return self.judge_last_replies(self._read_chats(chats), batch_size=batch_size, on_batch=on_batch)
 
@@ -106,7 +106,7 @@ class ContradictionDetector(Judge):
         """Follows one chat message by message; see :class:`contradiction.monitor.Monitor`.
 
         Args:
-            max_turns: how many earlier turns are held; by default as many as the settings say, or else
+            max_turns: how many earlier turns are kept; by default as in the settings, or else
                 ``contradiction.inputs.windows.MAX_TURNS``.
 
         Raises:

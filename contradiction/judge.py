@@ -28,9 +28,9 @@ class Case:
     Attributes:
         turns: the turns of its chat.
         place: the position of its turn among them.
-        windows: the windows in which it is read, the nearest last; empty where there is nothing to judge.
-        reason: why there is nothing to judge; None where there is something.
-        dropped: the number of turns before ``turns`` that are no longer held.
+        windows: the windows in which it is read, the nearest last; empty if there is nothing to judge.
+        reason: why there is nothing to judge; None if there is something.
+        dropped: the number of earlier turns that were dropped before ``turns``.
     """
 
     turns: Sequence[Turn]
@@ -45,7 +45,7 @@ class Judge:
 
     Args:
         classifier: classifies rows of two turns.
-        settings: what the operator sets.
+        settings: the settings of the operator.
 
     Attributes:
         name: the name of the classifier.
@@ -53,10 +53,10 @@ class Judge:
         labels: the labels of the classifier.
         columns: the utterances that the classifier reads.
         why_unreadable: a function from a text to the reason why it cannot be judged, in words that follow the name of
-            the text (``holds no words``); it returns None where the text can be judged.
+            the text (``holds no words``); it returns None if the text can be judged.
 
     Raises:
-        InputError: the settings ask for something that this classifier cannot give.
+        InputError: the settings do not fit this classifier.
     """
 
     def __init__(self, classifier: Classifier, settings: Settings | None = None) -> None:
@@ -87,7 +87,7 @@ class Judge:
         return type(self)(self.classifier, replace(self.settings, **settings))
 
     def check_judges_replies(self) -> None:
-        """Raises InputError where the classifier does not judge the reply of a chat."""
+        """Raises InputError if the classifier does not judge the reply of a chat."""
         reply = CONVERSATION[-1]
         if reply not in self.columns or not set(self.columns) <= set(CONVERSATION):
             raise InputError(f"{self.name} reads {', '.join(self.columns)}; it does not judge the reply of a chat")
@@ -176,8 +176,8 @@ class Judge:
     def _decide(self, probabilities: Mapping[str, float]) -> tuple[str, dict[str, float], float]:
         """The label, the probability of every label, and that of a contradiction of the chosen categories.
 
-        The reply is a contradiction where this probability reaches the threshold. Its label is then the most probable
-        contradiction, and else the most probable of the other labels.
+        The reply is a contradiction if this probability reaches the threshold. Its label is then the most probable
+        contradiction, otherwise the most probable of the other labels.
         """
         settings, rule = self.settings, self.classifier.rule
         scores = settings.correct(self.classifier.scores(probabilities), self.task, rule)
@@ -202,7 +202,7 @@ class Judge:
         return [clash for _, clash in sorted(ranked, key=lambda item: -item[0])]
 
     def _unchecked_turns(self, case: Case) -> str | None:
-        """Why not all turns of the chat were checked; None where all were."""
+        """Why not all turns of the chat were checked; None if all were."""
         for place in (place for window in case.windows for place in window.earlier):
             if reason := self.why_unreadable(case.turns[place].reply):
                 first = case.turns[place].reply_messages

@@ -1,4 +1,4 @@
-"""Follows a chat message by message and judges each reply as it comes, in bounded memory."""
+"""Follows a chat message by message and judges each reply as it arrives, in bounded memory."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -41,21 +41,21 @@ class _State:
 
 
 class Monitor:
-    """Judges the replies of one chat as they come.
+    """Judges the replies of one chat as they arrive.
 
-    A verdict is the one that the detector, with this ``max_turns``, gives on all messages so far. Indices count from
+    A verdict equals that of the detector, with this ``max_turns``, on all messages so far. Indices count from
     the first message of the chat, also after old turns were dropped. Only the windows of the new reply are scored. A
     fine-tuned encoder reads both sides of a window together, so it can reuse nothing of earlier windows: a reply costs
-    one input for each earlier turn that is held. The kernel method embeds each new text once.
+    one input for each earlier turn that is kept. The kernel method embeds each new text once.
 
-    The monitor holds the last ``max_turns`` turns and the current one. A verdict says where there were more turns
-    before the reply. A turn is held whole, so a side that keeps talking without an answer still adds to memory. A
+    The monitor keeps the last ``max_turns`` turns and the current one. A verdict says if there were more turns
+    before the reply. A turn is kept whole, so memory still grows if one side keeps talking without an answer. A
     monitor follows one chat, and is used from one thread at a time; many monitors can share a detector.
 
     Args:
         judge: the detector.
-        max_turns: how many earlier turns a reply is read against at most; by default what the settings of the detector
-            say, or else ``MAX_TURNS``.
+        max_turns: the maximum number of earlier turns that a reply is compared with; by default that of the detector's
+            settings, or else ``MAX_TURNS``.
 
     Raises:
         InputError: ``max_turns`` is below 1, or the model does not judge replies.
@@ -86,7 +86,7 @@ class Monitor:
             message: a dict as ``contradiction.conversation.read_turns`` takes it.
 
         Returns:
-            The verdict on the reply that the message belongs to; None where the message is no reply: one that is not
+            The verdict on the reply that the message belongs to; None if the message is no reply: one that is not
             the assistant's, or only calls a tool. Several messages in a row by the assistant are one reply, which is
             judged again with each of them.
 
@@ -106,7 +106,7 @@ class Monitor:
         return verdict
 
     def to_json(self) -> str:
-        """The state of the monitor, including the text of the held messages; :meth:`from_json` continues from it."""
+        """The state of the monitor, including the text of the kept messages; :meth:`from_json` continues from it."""
         state = _State(
             FORMAT, VERSION, _identity(self._judge.name), self.max_turns, self._messages, self._dropped, self._turns
         )

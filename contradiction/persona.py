@@ -1,4 +1,4 @@
-"""Checks a reply against facts about the bot: its persona, or what it remembers."""
+"""Checks a reply against facts about the bot: its persona, or its memory."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -29,7 +29,7 @@ def check(judge: Judge, facts: Sequence[str], reply: str, question: str = "") ->
 
     Returns:
         A verdict whose ``evidence`` and ``further`` are positions in ``facts``. A fact that says the same as the reply
-        is left out, because it cannot contradict it. The reply is not checked where there is no other fact, or where
+        is left out, because it cannot contradict it. The reply is not checked if there is no other fact, or if
         the model cannot read a fact.
 
     Raises:
@@ -75,7 +75,7 @@ def _why_no_window(turns: Sequence[Turn], reply: str) -> str:
 
 
 def _history_only(prediction: Prediction) -> Prediction:
-    """The same prediction with all other contradictions counted as none; unchanged where labels tell no categories."""
+    """The same prediction with all other contradictions counted as none; unchanged if the labels have no categories."""
     probabilities = prediction.probabilities
     if HISTORY not in probabilities:
         return prediction

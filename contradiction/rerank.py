@@ -38,7 +38,7 @@ class Ranked:
 
     @property
     def probability(self) -> float | None:
-        """The probability of a contradiction; None where the candidate could not be judged."""
+        """The probability of a contradiction; None if the candidate could not be judged."""
         return self.verdict.probability
 
 
@@ -53,8 +53,8 @@ def rerank(
     """Orders candidate replies by the probability of a contradiction (DECODE, Nie et al., 2021, section 5).
 
     Candidates that were checked come first, then those that were checked only in part, then those that could not be
-    judged. Within each group the lowest probability comes first, and ties keep the given order. So text that was not
-    read is never preferred to text that was. The first candidate may still be a contradiction: look at its verdict.
+    judged. Within each group the lowest probability comes first, and ties keep the given order. So text that was
+    not read is never preferred to text that was. The first candidate may still be a contradiction: look at its verdict.
 
     Args:
         judge: the detector.

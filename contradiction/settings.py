@@ -1,4 +1,4 @@
-"""What an operator sets: a threshold, a prior, categories, and which earlier turns are read and how."""
+"""Settings of an operator: a threshold, a prior, categories, and which earlier turns are read and how."""
 
 import math
 import re
@@ -15,17 +15,17 @@ _PRECISION = re.compile(r"\s*precision\s*>=\s*(\d*\.?\d+)\s*")
 
 @dataclass(frozen=True)
 class Settings:
-    """What an operator sets; by default a detector decides by its own threshold.
+    """Settings of an operator; by default a detector decides by its own threshold.
 
     Attributes:
         threshold: the probability from which a reply is called a contradiction; or ``"precision>=0.8"``: the lowest
             threshold that had this precision on the validation split, corrected for ``prior``. By default the
-            threshold of the detector's rule, or one half where a prior is set.
-        prior: the share of contradictions among the operator's own replies; the probabilities are corrected for it.
-        categories: the contradictions that are called, where the labels tell them apart; the others count as none.
+            threshold of the detector's rule, or one half if a prior is set.
+        prior: the fraction of contradictions among the operator's own replies; the probabilities are corrected for it.
+        categories: the kinds of contradiction that count, if the labels distinguish them; others count as none.
         windowing: how earlier turns are read, see ``contradiction.inputs.windows.windows``.
-        max_turns: how many earlier turns a reply is read against at most; the verdict says where there were more. None
-            reads all.
+        max_turns: the maximum number of earlier turns that a reply is compared with; the verdict says if there were
+            more. None reads all.
 
     Raises:
         InputError: a value is not allowed; the message names the setting, the value, and what is allowed.
@@ -72,7 +72,9 @@ class Settings:
             return self.threshold
         target = float(_PRECISION.fullmatch(self.threshold)[1])  # type: ignore[index]  # checked when it was set
         if not rule.curve or rule.prior is None:
-            raise InputError(f"{name}: no precision was measured; run `cdconv calibrate`, or give a number as the threshold")
+            raise InputError(
+                f"{name}: no precision was measured; run `cdconv calibrate`, or give a number as the threshold"
+            )
         if set(self.categories) != set(CATEGORIES):
             raise InputError(
                 f"threshold {self.threshold}: precision was measured with all categories; give a number instead"
@@ -88,7 +90,7 @@ class Settings:
         return self.at_prior(max(reached, key=lambda point: point.recall).threshold, rule)
 
     def _one_half(self, rule: Rule, name: str) -> float:
-        """The threshold of one half at the operator's prior; raises InputError where hardly any reply reaches it."""
+        """The threshold of one half at the operator's prior; raises InputError if hardly any reply reaches it."""
         if self.prior is not None and rule.curve and self.at_prior(rule.curve[0].threshold, rule) < 0.5:
             most = max(point.precision(self.prior) for point in rule.curve)
             raise InputError(
@@ -124,7 +126,7 @@ class Settings:
         }
 
     def at_prior(self, probability: float, rule: Rule) -> float:
-        """Corrects the probability of a contradiction for the operator's prior; unchanged where none is set."""
+        """Corrects the probability of a contradiction for the operator's prior; unchanged if none is set."""
         if self.prior is None or rule.prior is None:
             return probability
         contradiction = probability * self.prior / rule.prior
@@ -137,7 +139,7 @@ def _is_number(value: object) -> bool:
 
 
 def _parse_threshold(text: str) -> float | str:
-    """The threshold that a text states, as a number where it is one."""
+    """The threshold that a text states, as a number if it is one."""
     if match := _PRECISION.fullmatch(text):
         if not 0 < float(match[1]) <= 1:
             raise InputError(f"threshold {text!r}: a precision is above 0 and at most 1")

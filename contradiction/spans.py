@@ -28,9 +28,9 @@ class Span:
 
     Attributes:
         message: the index of the message in the chat.
-        start: the position of the first character in the text of the message; where the content is a list of parts,
+        start: the position of the first character in the text of the message; if the content is a list of parts,
             their texts are joined by line breaks.
-        end: the position behind the last character.
+        end: the position after the last character.
     """
 
     message: int
@@ -40,7 +40,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Location:
-    """Two clauses that contradict each other; both lie in the judged reply where it contradicts itself.
+    """Two clauses that contradict each other; both lie in the judged reply if it contradicts itself.
 
     Attributes:
         earlier: the clause that is contradicted.
@@ -54,7 +54,7 @@ class Location:
 
 
 def clauses(text: str) -> list[Clause]:
-    """The clauses of a text: its parts between punctuation or spaces that hold words."""
+    """The clauses of a text: its parts between punctuation or spaces, if they have words."""
     spans, start = [], 0
     for border in (*_BORDER.finditer(text), None):
         end = border.start() if border else len(text)
@@ -66,7 +66,7 @@ def clauses(text: str) -> list[Clause]:
 
 
 def locate(judge: Judge, messages: Messages, verdict: Verdict | None = None) -> Location | None:
-    """Finds the two clauses that contradict each other, where the last reply of a chat is a contradiction.
+    """Finds the two clauses that contradict each other, if the last reply of a chat is a contradiction.
 
     - *intra-sentence*: the clauses of the reply are read in pairs, the earlier clause in the place of the earlier
       reply. The pair with the highest probability of a contradiction is returned. n clauses take n (n - 1) / 2 windows.
@@ -82,7 +82,7 @@ def locate(judge: Judge, messages: Messages, verdict: Verdict | None = None) -> 
         verdict: the verdict of the detector on the last reply; by default the reply is judged here.
 
     Returns:
-        The clauses; None where there are none: no contradiction, role confusion, a contradiction without evidence, or
+        The clauses; None if there are none: no contradiction, role confusion, a contradiction without evidence, or
         a contradiction within a reply of a single clause.
 
     Raises:
@@ -95,7 +95,9 @@ def locate(judge: Judge, messages: Messages, verdict: Verdict | None = None) -> 
         [verdict] = judge.judge_last_replies([turns])
     judged = turns[-1] if turns else Turn("", "", (), ())
     if verdict.reply != judged.reply_messages:
-        raise InputError(f"the verdict is on the messages {verdict.reply}, but the last reply of the chat is {judged.reply_messages}")
+        raise InputError(
+            f"the verdict is on the messages {verdict.reply}, but the last reply of the chat is {judged.reply_messages}"
+        )
     if verdict.label == INTRA:
         earlier, pair = judged, _most_contradictory_pair(judge, judged)
     elif verdict.is_contradiction and verdict.evidence:
@@ -114,7 +116,7 @@ def _find_turn(turns: Sequence[Turn], evidence: tuple[int, ...]) -> Turn:
 
 
 def _most_contradictory_pair(judge: Judge, judged: Turn) -> tuple[Clause, Clause] | None:
-    """The two clauses of a reply that most likely contradict each other; None where it has only one clause."""
+    """The two clauses of a reply that most likely contradict each other; None if it has only one clause."""
     pairs = list(combinations(clauses(judged.reply), 2))
     if not pairs:
         return None

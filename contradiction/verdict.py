@@ -15,7 +15,7 @@ CERTAINTIES = {SURE: 0.8, LIKELY: 0.6, UNSURE: 0.0}
 
 
 def is_unchecked(checked: bool, reason: str | None, replies: int) -> bool:
-    """Whether a verdict leaves open something that could have been checked.
+    """Whether a verdict left something unchecked that could have been checked.
 
     An opening reply that the model does not judge counts as checked, unless it is the only reply of the chat.
 
@@ -44,26 +44,26 @@ class Clash:
 class Verdict:
     """The verdict on one reply of a chat.
 
-    :class:`contradiction.judge.Judge` makes the decision, for every way in which a detector can be asked.
+    :class:`contradiction.judge.Judge` makes the decision for Python, the command line, the page and the service.
 
     Attributes:
-        label: the label; None where there was nothing to judge.
-        contradiction: whether the label is a contradiction; None where there was nothing to judge.
-        kind: the category of the contradiction; None where there is none, or where the labels tell no categories.
+        label: the label; None if there was nothing to judge.
+        contradiction: whether the label is a contradiction; None if there was nothing to judge.
+        kind: the category of the contradiction; None if there is none, or if the labels have no categories.
         certainty: how sure the decision between contradiction and none is: ``sure``, ``likely`` or ``unsure``, by the
             probability that it is right, see ``CERTAINTIES``. A decision on text that was read in part is unsure. None
-            where there was nothing to judge.
-        score: the probability of the label; None where there was nothing to judge.
-        scores: the probability of every label, by name; empty where there was nothing to judge.
+            if there was nothing to judge.
+        score: the probability of the label; None if there was nothing to judge.
+        scores: the probability of every label, by name; empty if there was nothing to judge.
         probability: the probability of a contradiction of one of the categories that the settings ask for; a threshold
-            is compared with it. None where there was nothing to judge.
+            is compared with it. None if there was nothing to judge.
         evidence: the indices of the messages that the reply contradicts: those of the earlier reply with the highest
-            probability of a contradiction of the history. Empty for other labels, and where the window of that reply
+            probability of a contradiction of the history. Empty for other labels, and if the window of that reply
             was truncated.
-        checked: whether all text that bears on the reply was read; else the label is a guess.
-        reason: why ``checked`` is false; None where it is true.
+        checked: whether all text that matters for the verdict was read; if not, the label is a guess.
+        reason: why ``checked`` is false; None if it is true.
         reply: the indices of the messages that were judged.
-        further: other earlier replies whose probability of being contradicted reaches the threshold, or one half where
+        further: other earlier replies whose probability of being contradicted reaches the threshold, or one half if
             there is none; the highest first.
     """
 
@@ -107,5 +107,5 @@ class Verdict:
 
     @property
     def is_contradiction(self) -> bool | None:
-        """The same as ``contradiction``, by its earlier name."""
+        """The earlier name of ``contradiction``."""
         return self.contradiction

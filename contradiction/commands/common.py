@@ -37,7 +37,7 @@ def data_option(data: str) -> str:
 
 
 def demand_model(model: str) -> None:
-    """Raises InputError where the shipped detector is requested and missing."""
+    """Raises InputError if the shipped detector is requested and missing."""
     # Otherwise the path would be read as a Hub id.
     if model == SHIPPED and not Path(model).exists():
         raise InputError(
@@ -63,7 +63,7 @@ def show(*tables: "Table") -> None:
 
 
 def warn_of_leakage(result: Mapping[str, Any]) -> None:
-    """Writes one line to stderr where the detector was trained on the evaluated rows."""
+    """Writes one line to stderr if the detector was trained on the evaluated rows."""
     from contradiction.training import leakage
 
     if why := leakage.of_evaluation(result):

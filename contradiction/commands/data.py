@@ -21,11 +21,11 @@ SourceOption = Annotated[
 
 
 def find(source: str | None, fall_back: bool = False) -> "Source":
-    """The raw file that an option names; a note on stderr says where it is not the released file.
+    """The raw file that an option names; a note on stderr says if it is not the released file.
 
     Args:
         source: the value of the option.
-        fall_back: use the embedded sample where the released file is not available.
+        fall_back: use the embedded sample if the released file is not available.
     """
     from contradiction.data import build
 
@@ -54,7 +54,9 @@ def build(
     out: Annotated[Path, typer.Option(help="The folder to write.")] = Path(DATA),
     checklists: Annotated[
         bool,
-        typer.Option("--checklists", help="Also build the checklists: test rows with added turns, and with removed turns."),
+        typer.Option(
+            "--checklists", help="Also build the checklists: test rows with added turns, and with removed turns."
+        ),
     ] = False,
 ) -> None:
     """Builds the data repo that `load_dataset("cdconv", "4-class")` reads."""
@@ -92,7 +94,7 @@ def build_nli(
     if exclude:
         say(f"{built.excluded:,} training pairs left out because an excluded corpus contains them")
     if built.two_way:
-        say(f"{built.two_way:,} training pairs have only two labels; consistent ones have the label -1 in the config nli")
+        say(f"{built.two_way:,} training pairs have only two labels; in the config nli, consistent ones have -1")
     typer.echo(
         f"{out}: {built.train:,} training and {built.validation:,} validation pairs; {built.dropped:,} training "
         "pairs left out because they are duplicates or in the validation split"
@@ -117,7 +119,7 @@ def check_crossed(
     ] = None,
     source: SourceOption = None,
 ) -> None:
-    """Checks that neither reply nor chat alone reveals the label in the crossed corpus; exits with 1 if a check fails."""
+    """Checks that one side of the crossed corpus does not reveal the label; exits with 1 if a check fails."""
     import cdconv
     from contradiction.data import crossed_checks
     from contradiction.data.corpora import crossed

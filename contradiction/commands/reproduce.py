@@ -19,13 +19,17 @@ def reproduce(
     table: Annotated[
         str, typer.Argument(help="table4 (methods), table5 (with and without an NLI stage), learning-curve or bots.")
     ],
-    backbone: Annotated[str | None, typer.Option(help="Folder or Hub id of the encoder, instead of the recipes'.")] = None,
+    backbone: Annotated[
+        str | None, typer.Option(help="Folder or Hub id of the encoder, instead of the recipes'.")
+    ] = None,
     nli: Annotated[list[str] | None, typer.Option(help="For table5: an NLI checkpoint; can be repeated.")] = None,
     seeds: Annotated[str, typer.Option(help="Random seeds, separated by commas.")] = "23,42,133,233",
     methods: Annotated[
         str, typer.Option(help="Methods, separated by commas; also the baselines reply-only and context-only.")
     ] = "sentence-pair,flatten,hierarchical",
-    configs: Annotated[str, typer.Option(help="Configs, separated by commas; also 4-class-grouped …")] = "4-class,2-class",
+    configs: Annotated[
+        str, typer.Option(help="Configs, separated by commas; also 4-class-grouped …")
+    ] = "4-class,2-class",
     train_fractions: Annotated[
         str,
         typer.Option(

@@ -66,7 +66,8 @@ def export(
         str, typer.Option(help="torch: a copy in fp16. onnx, onnx-int8: a file for ONNX Runtime beside the weights.")
     ] = "torch",
     data: Annotated[
-        str | None, typer.Option(help="For ONNX: the data repo; the file is compared with PyTorch on its validation split.")
+        str | None,
+        typer.Option(help="For ONNX: the data repo; the file is compared with PyTorch on its validation split."),
     ] = None,
 ) -> None:
     """Copies a model folder with its weights in fp16, or writes files for ONNX Runtime beside the weights.

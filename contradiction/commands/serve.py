@@ -32,17 +32,21 @@ def serve(
     ] = None,
     threshold: Annotated[
         str | None,
-        typer.Option(
-            help="The probability from which a reply is a contradiction, or 'precision>=0.8'; a request can override it."
-        ),
+        typer.Option(help="The lowest probability of a contradiction, or 'precision>=0.8'; a request can override it."),
     ] = None,
     prior: Annotated[
         float | None, typer.Option(help="The fraction of contradictions among your replies; use it with --threshold.")
     ] = None,
     max_body: Annotated[int, typer.Option(min=1, help="The maximum size of a request in bytes.")] = DEFAULT.body,
-    max_messages: Annotated[int, typer.Option(min=1, help="The maximum number of messages in a chat.")] = DEFAULT.messages,
-    max_cost: Annotated[int, typer.Option(min=1, help="The maximum number of characters that a request may cost.")] = DEFAULT.cost,
-    timeout: Annotated[float, typer.Option(min=0.1, help="The maximum time for an answer, in seconds.")] = DEFAULT.seconds,
+    max_messages: Annotated[
+        int, typer.Option(min=1, help="The maximum number of messages in a chat.")
+    ] = DEFAULT.messages,
+    max_cost: Annotated[
+        int, typer.Option(min=1, help="The maximum number of characters that a request may cost.")
+    ] = DEFAULT.cost,
+    timeout: Annotated[
+        float, typer.Option(min=0.1, help="The maximum time for an answer, in seconds.")
+    ] = DEFAULT.seconds,
     precision: Annotated[str, typer.Option(help="fp32; bf16, which is faster on some hardware.")] = "fp32",
     backend: BackendOption = "torch",
 ) -> None:
@@ -58,7 +62,9 @@ def serve(
     demand_model(model)
     model = pinned(model, revision)
     if token is None and not _is_loopback(host):
-        say(f"no token is set, so anyone who reaches {host}:{port} can use the service; set one with --token or {TOKEN}")
+        say(
+            f"no token is set, so anyone who reaches {host}:{port} can use the service; set one with --token or {TOKEN}"
+        )
     check_address(host, port)
     import uvicorn
 

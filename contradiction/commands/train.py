@@ -184,7 +184,7 @@ def prune_(
     ] = None,
     min_count: Annotated[int | None, typer.Option(min=1, help="How often a piece must occur. By default 1.")] = None,
 ) -> None:
-    """Reduces the vocabulary of a multilingual backbone to the pieces of a corpus: the same scores with fewer parameters."""
+    """Reduces a multilingual vocabulary to the pieces of a corpus: the same scores with fewer parameters."""
     from contradiction.io.tables import Table
     from contradiction.training.pruning import prune, read_texts
 

@@ -23,8 +23,8 @@ def encode(
 ) -> tuple[list[dict[str, list[int]]], list[str | None]]:
     """Tokenizes inputs, cut from the left to at most ``max_length`` tokens.
 
-    The earlier utterances are cut first, and the reply only where it is too long by itself. Of a very long text only
-    the end is tokenized; where both texts are very long, one token of the history may go to the reply. Safe to call
+    The earlier utterances are cut first, and the reply only if it is too long by itself. Of a very long text only
+    the end is tokenized; if both texts are very long, one token of the history may go to the reply. Safe to call
     from several threads.
 
     Args:
@@ -90,7 +90,7 @@ def text_ends(text: str, tokens: int) -> Iterator[str]:
 
 
 def text_end(text: str, tokens: int, count: Callable[[str], int]) -> str:
-    """An end of a text that has the same last tokens as the text; the whole text where it is not long.
+    """An end of a text that has the same last tokens as the text; the whole text if it is not long.
 
     The end has twice as many tokens and a margin, because a cut changes the tokens behind it up to the next word or,
     where a tokenizer does not split words first, for some pieces. In a text that repeats itself without end all tokens
@@ -115,7 +115,7 @@ def max_length_of(model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase"
 
 
 def max_positions(model: "PreTrainedModel") -> int | None:
-    """For how many tokens a model has positions; None where there is no limit."""
+    """For how many tokens a model has positions; None if there is no limit."""
     positions = getattr(model.config, "max_position_embeddings", None)
     return positions - first_position(model) if positions and positions > 0 else None
 

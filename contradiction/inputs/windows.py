@@ -1,4 +1,4 @@
-"""Cuts a chat of any length into rows of two turns: which earlier turns a reply is read against."""
+"""Cuts a chat of any length into rows of two turns: an earlier turn and the judged one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class Window:
 
     @property
     def turn(self) -> int | None:
-        """The position of the earlier turn where there is exactly one; else None."""
+        """The position of the earlier turn if there is exactly one; else None."""
         return self.earlier[0] if len(self.earlier) == 1 else None
 
     @property

@@ -1,4 +1,4 @@
-"""What a method is: rows of utterances in, probabilities and labels out; and what other modules ask about a method."""
+"""The interface of a method: rows of utterances in, probabilities and labels out."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ class Prediction:
 
     Attributes:
         probabilities: by label; of the hierarchical method by stage.
-        truncation: what was not read, in words; None where all was read.
+        truncation: what was not read, in words; None if all was read.
     """
 
     probabilities: Mapping[str, float]
@@ -35,7 +35,7 @@ class Classification:
         label: the label by the decision rule.
         label_without_rule: the most probable label by the logits alone.
         scores: the probability of every label, by name.
-        truncation: what was not read, in words; None where all was read.
+        truncation: what was not read, in words; None if all was read.
         binary_label: the label after the merge to ``2-class``, by the decision rule; None for labels that cannot be
             merged.
         binary_label_without_rule: the same by the logits alone.
@@ -52,15 +52,15 @@ class Classification:
 class Classifier(ABC):
     """A trained model with its decision rule.
 
-    A subclass is a method. It says what its folders consist of by the class attributes, and is added to the list in
+    A subclass is a method. Its class attributes describe its folders. It is added to the list in
     ``contradiction.methods``. Most methods give each label a logit and derive from
     :class:`contradiction.methods.softmax.SoftmaxClassifier`, which implements all but loading and scoring.
 
     Attributes:
-        NAME: the name of the method in recipes; empty where no recipe trains it.
-        MARKER: the JSON file by which a folder of this method is known; it also keeps the decision rule.
-        PARTS: the key in ``MARKER`` of a list of the sub-folders that the model consists of; None where it has none.
-        FILES: the other files that a folder has to hold.
+        NAME: the name of the method in recipes; empty if no recipe trains it.
+        MARKER: the JSON file that identifies a folder of this method; it also has the decision rule.
+        PARTS: the key in ``MARKER`` of a list of the sub-folders that the model consists of; None if it has none.
+        FILES: the other files that a folder must have.
         WEIGHTS: those files in the folder that hold weights in safetensors.
         ENSEMBLE_MEMBER: whether the model can be a member of an ensemble.
         TRANSFORMERS: whether transformers loads a folder of this method without this library.
@@ -115,7 +115,9 @@ class Classifier(ABC):
         for name in names:
             # A model that somebody sends must not make others read what lies elsewhere.
             if folder.resolve() not in (folder / name).resolve().parents:
-                raise InputError(f"{folder / cls.MARKER}: {name!r} lies outside the folder; parts must be folders inside it")
+                raise InputError(
+                    f"{folder / cls.MARKER}: {name!r} lies outside the folder; parts must be folders inside it"
+                )
         return [folder / name for name in names]
 
     @classmethod
@@ -125,7 +127,7 @@ class Classifier(ABC):
 
     @classmethod
     def check_folder(cls, folder: Path) -> None:
-        """Raises InputError where a file is missing that a model folder has to hold."""
+        """Raises InputError if a file of the model folder is missing."""
         for name in (cls.MARKER, *cls.FILES):
             if not (folder / name).is_file():
                 raise InputError(f"{folder}: no {name}; `cdconv train` writes it")
@@ -182,7 +184,7 @@ class Classifier(ABC):
 
     @abstractmethod
     def opening_probabilities(self, probabilities: Mapping[str, float]) -> Mapping[str, float] | None:
-        """The probabilities of a reply without an earlier reply; None where the model cannot judge such a reply."""
+        """The probabilities of a reply without an earlier reply; None if the model cannot judge such a reply."""
 
     @abstractmethod
     def scores(self, probabilities: Mapping[str, float]) -> dict[str, float]:

@@ -73,7 +73,7 @@ class CheckpointClassifier(SoftmaxClassifier):
 
     @classmethod
     def check_folder(cls, folder: Path) -> None:
-        """Raises InputError where the configuration, the tokenizer or the weights are missing."""
+        """Raises InputError if the configuration, the tokenizer or the weights are missing."""
         super().check_folder(folder)
         if not any(folder.glob("*.safetensors")):
             raise InputError(f"{folder}: no weights (*.safetensors)")
@@ -98,7 +98,7 @@ class CheckpointClassifier(SoftmaxClassifier):
 
 
 def check_view(folder: Path, view: str) -> None:
-    """Raises InputError where a folder holds no checkpoint, or one that states another view."""
+    """Raises InputError if a folder has no checkpoint, or one that states another view."""
     file = folder / CONFIG
     if not file.is_file():
         raise InputError(f"{folder}: the folder has no {CONFIG}, so it is not a checkpoint and takes no view")

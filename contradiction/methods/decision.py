@@ -34,12 +34,12 @@ def precision_at(prior: float, recall: "ArrayLike", false_alarms: "ArrayLike") -
 
 @dataclass(frozen=True)
 class Point:
-    """What a threshold on the probability of a contradiction gives on the validation split.
+    """Recall and false alarms of a threshold on the validation split.
 
     Attributes:
-        threshold: replies from this probability on are called contradictions.
-        recall: the share of contradictions that are called.
-        false_alarms: the share of other replies that are called.
+        threshold: replies with at least this probability count as contradictions.
+        recall: the fraction of contradictions that are found.
+        false_alarms: the fraction of other replies that count as contradictions.
     """
 
     threshold: float
@@ -57,13 +57,13 @@ class Rule:
     """The decision rule of a detector, chosen on the validation split.
 
     Attributes:
-        temperature: divides the logits, so that probabilities are as high as they are right.
-        biases: label -> what is then added to its logit, for the same reason; other labels have 0.
-        offsets: label -> what is added to its log-probability before the most probable label is taken, for a better
+        temperature: divides the logits, so that the probabilities are calibrated.
+        biases: label -> the number that is then added to its logit, for the same reason; other labels have 0.
+        offsets: label -> the number added to its log-probability before the most probable label is taken, for a better
             macro-F1; other labels have 0. In the hierarchical method it is added to the log-odds of a stage.
-        threshold: the probability of a contradiction from which a reply is called one, where there are two labels.
+        threshold: the probability from which a reply is a contradiction, for two labels and for verdicts.
         prior: the share of contradictions among the rows that the probabilities were calibrated on.
-        curve: from the highest threshold down; empty where it was not measured.
+        curve: from the highest threshold down; empty if it was not measured.
     """
 
     temperature: float = 1.0
@@ -88,7 +88,7 @@ class Rule:
         return np.array([self.biases.get(name, 0.0) for name in labels])
 
     def check_labels(self, labels: Sequence[str], name: str) -> Self:
-        """Returns the rule; raises InputError where it is about other labels than those of the model ``name``."""
+        """Returns the rule; raises InputError if its labels are not those of the model ``name``."""
         if unknown := sorted({*self.biases, *self.offsets} - set(labels)):
             raise InputError(
                 f"{name}: its decision rule has the label {unknown[0]!r}, but the model has {', '.join(labels)}; "
@@ -97,12 +97,12 @@ class Rule:
         return self
 
     def without_curve(self) -> dict[str, Any]:
-        """All that decides, as an evaluation keeps it."""
+        """Everything that decides, as an evaluation saves it."""
         return {name: value for name, value in asdict(self).items() if name != "curve"}
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], where: str | Path) -> Self | None:
-        """The rule in the contents of a JSON file, for a checkpoint those of its config.json; None where it has none.
+        """The rule in the contents of a JSON file, for a checkpoint its config.json; None if it has none.
 
         Raises:
             InputError: the rule is damaged; the message begins with ``where``.
@@ -111,7 +111,7 @@ class Rule:
 
     @classmethod
     def load(cls, file: Path) -> Self:
-        """The rule that a JSON file of a model folder keeps; the default one where there is none.
+        """The rule in a JSON file of a model folder; the default one where there is none.
 
         Raises:
             InputError: the rule is damaged.
@@ -126,7 +126,7 @@ class Rule:
         return cls._parse(read_json(file), file) if file.is_file() else cls()
 
     def save(self, file: Path) -> None:
-        """Writes the rule into a JSON file of a model folder, beside what else the file holds."""
+        """Writes the rule into a JSON file of a model folder, beside the other contents of the file."""
         curve = [[point.threshold, point.recall, point.false_alarms] for point in self.curve]
         write_json(file, read_json(file) | {KEY: {**asdict(self), "curve": curve}})
         (file.parent / LEGACY_FILE).unlink(missing_ok=True)

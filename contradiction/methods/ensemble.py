@@ -91,7 +91,7 @@ class EnsembleClassifier(SoftmaxClassifier):
 
     def score(self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None) -> Scores:
         """The mean log-probabilities of rows as logits; see :meth:`SoftmaxClassifier.score`."""
-        # ``contradiction.inputs.windows`` leaves b1 empty where there is no earlier reply.
+        # ``contradiction.inputs.windows`` leaves b1 empty if there is no earlier reply.
         opening = np.array([row.get("b1") == "" for row in rows], dtype=bool)
         able = [member for member in self.members if member.judges_openings] or list(self.members)
         all_rows, later_rows = range(len(rows)), np.flatnonzero(~opening).tolist()

@@ -1,4 +1,4 @@
-"""The hierarchical method (paper, section 5.1): one classifier for each category; the first that fires decides."""
+"""The hierarchical method (paper, section 5.1): a classifier for each category, the first hit decides."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -30,7 +30,7 @@ MAX_ROWS = 30_000  # each matrix of the kernel then takes 3.6 GB
 class KernelRegression:
     """Kernel ridge regression from conversations to indicators of their labels, with the interface of scikit-learn.
 
-    Two conversations are similar where all their utterances are similar. The kernel is the sum of two Gaussians: one of
+    Two conversations are similar if all their utterances are similar. The kernel is the sum of two Gaussians: one of
     weighted distances between embeddings of utterances, one of those between TF-IDF vectors of their n-grams. The
     regression of a label's indicator estimates the probability of the label (Hastie et al., 2009, *The Elements of
     Statistical Learning*, section 4.2); values below ``MIN_PROBABILITY`` are raised to it. A blank utterance is similar
@@ -151,7 +151,7 @@ class KernelRegression:
         return model
 
     def _check_shapes(self) -> None:
-        """Raises ValueError where the shapes of arrays do not fit each other, or the embedder."""
+        """Raises ValueError if the shapes of arrays do not fit each other, or the embedder."""
         rows, classes = self._dual.shape
         if classes != len(self.classes_) or self._priors.shape != (classes,):
             raise ValueError(f"{len(self.classes_)} classes and weights for {classes}")

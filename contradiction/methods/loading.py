@@ -41,8 +41,8 @@ def load_classifier(
 ) -> Classifier:
     """Loads a model with its decision rule.
 
-    No code of the model is run. Weights are read from safetensors, or from ONNX where the backend asks for it. A folder
-    with a manifest (:mod:`contradiction.io.manifest`) has to be as the manifest says.
+    No code of the model is run. Weights are read from safetensors, or from ONNX if the backend needs it. A folder
+    with a manifest (:mod:`contradiction.io.manifest`) must match it.
 
     Args:
         name: a folder or Hub id; ``user/name@v1`` names a revision as well.
@@ -71,10 +71,10 @@ def load_classifier(
 
 
 def method_of(name: str | Path) -> type[Classifier]:
-    """The method of a model, a folder or Hub id; a plain checkpoint where no other method marks it.
+    """The method of a model, a folder or Hub id; a plain checkpoint if no other method matches.
 
     Raises:
-        InputError: the Hub cannot be asked for the moment.
+        InputError: the Hub does not answer.
     """
     checkpoint = next(method for method in METHODS if method.MARKER == CONFIG)
     composites = [method for method in METHODS if method is not checkpoint]
@@ -124,7 +124,7 @@ def save_rule(folder: str | Path, rule: Rule) -> None:
 
 
 def write_manifests(folder: str | Path) -> None:
-    """Writes the manifest of a model folder that is finished, and of those of its parts that have none."""
+    """Writes the manifest of a model folder that is finished, and of its parts without one."""
     for part in parts_of(folder):
         if part == Path(folder) or not (part / manifest.NAME).is_file():
             method = method_of(part)

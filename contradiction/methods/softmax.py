@@ -1,4 +1,4 @@
-"""What methods share that give each label a logit: how they predict, decide, combine windows, and choose a rule."""
+"""The base of methods with a logit for each label: how they predict, decide, combine windows, and choose a rule."""
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
@@ -85,7 +85,7 @@ class SoftmaxClassifier(Classifier):
         return dict(zip(self.labels, softmax(logits).tolist(), strict=True))
 
     def history_probability(self, probabilities: Mapping[str, float]) -> float:
-        """The probability of the label history; where there is none, the probability of any contradiction."""
+        """The probability of the label history; without such a label, the probability of any contradiction."""
         names = (HISTORY,) if HISTORY in probabilities else CONTRADICTIONS.get(self.task, ())
         return sum(probabilities[name] for name in names)
 
