@@ -78,7 +78,7 @@ def test_a_literal_chat(detect):
         (["--only", "unchecked", "--out", "v.jsonl"], "--only filters"),
         (["."], ".: is a folder; name a file of chats"),
         (["--out", "."], "--out .: is a folder; name a file in it"),
-        (["--out", "/dev/null"], "--out /dev/null: is no regular file"),
+        (["--out", "/dev/null"], "--out /dev/null: is not a regular file"),
         (["--threshold", "2"], "threshold '2'"),
         (["--prior", "3"], "prior 3.0"),
         (["--prior", "0.03"], "can only correct calibrated probabilities"),
@@ -104,8 +104,8 @@ def test_fail_on_is_exit_code_1_and_says_how_many(detect):
     assert (code, err) == (
         1,
         [
-            "cdconv: 2 × contradiction, and --fail-on asks for none",
-            "cdconv: 1 × unchecked, and --fail-on asks for none",
+            "cdconv: 2 × contradiction; --fail-on allows none",
+            "cdconv: 1 × unchecked; --fail-on allows none",
         ],
     )
     assert detect("--threshold", "1", "--fail-on", "contradiction", stdin=both)[0] == 0

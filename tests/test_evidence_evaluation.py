@@ -159,11 +159,11 @@ def test_what_cannot_be_asked_together_is_one_line(run, random_model, repo, samp
         (["--data", sample_repo, "--evidence"], "`cdconv data build --checklists`"),
         (["--data", repo, "--config", "4-class-a2t"], "holds chats of several turns; `cdconv evaluate --evidence`"),
         (["--data", repo, "--evidence", "--config", "4-class-rct"], "is scored on 4-class-a2t, 4-class-a2t-grouped"),
-        (["--data", repo, "--evidence", "--split", "validation"], "split 'validation'; the checklists are"),
+        (["--data", repo, "--evidence", "--split", "validation"], "split 'validation': the checklists"),
         (["--data", repo, "--evidence", "--settings"], "cannot be used together"),
         (["--data", repo, "--evidence", "--windowing", "all-at-once"], "windowing 'all-at-once'; allowed are windowed"),
-        (["--data", repo, "--limit", "10"], "go with --evidence"),
-        (["--data", repo, "--results", repo], "--results goes with --settings"),
+        (["--data", repo, "--limit", "10"], "need --evidence"),
+        (["--data", repo, "--results", repo], "--results needs --settings"),
     ]:
         code, out, err = run("evaluate", model, *arguments)
         assert (code, out, err.count("\n")) == (2, "", 1)

@@ -33,4 +33,4 @@ def test_an_open_service_for_other_machines_says_so(run, random_model, host, opt
         port = taken.getsockname()[1]
         code, _, error = run("serve", "--model", random_model("4-class"), "--host", host, "--port", port, *options)
     assert code == 2
-    assert ("there is no token" in error) == warned
+    assert ("no token is set" in error) == warned
