@@ -156,7 +156,7 @@ def test_categories_are_a_set(two_class, detector):
         ({"categories": "history"}, "categories is 'history'; it must be a list"),
         ({"threshold": True}, "threshold True; it must be a probability"),
         ({"threshold": [1]}, "threshold [1]; it must be a probability"),
-        ({"prior": "0.03"}, "prior '0.03'; it must be a share"),
+        ({"prior": "0.03"}, "prior '0.03'; it must be a fraction"),
         ({"max_turns": 1.5}, "max_turns 1.5; it must be a whole number"),
         ({"max_turns": "3"}, "max_turns '3'; it must be a whole number"),
     ],
