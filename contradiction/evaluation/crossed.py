@@ -203,9 +203,7 @@ def false_alarms(
         for place, item in enumerate(others)
         for reply in (item.reply_a, item.reply_b)
     ]
-    alone = [
-        [{"role": "assistant", "content": reply}] for item in quadruples for reply in (item.reply_a, item.reply_b)
-    ]
+    alone = [[{"role": "assistant", "content": reply}] for item in quadruples for reply in (item.reply_a, item.reply_b)]
     counts: dict[str, tuple[int, int] | None] = {}
     for name, chats in (("alone", alone), ("unrelated", unrelated)):
         judged = [verdict for verdict in detector.batch(chats, on_batch=on_batch) if verdict.label is not None]
