@@ -9,7 +9,6 @@ from datasets import ClassLabel, Dataset, Features, Value
 from helpers.chats import chat
 
 import cdconv
-from contradiction.data.splits import SPLITS, load_split
 from contradiction.detector import ContradictionDetector
 from contradiction.evaluation.contrast import Answer, add, count, in_order, judge_pairs, pairs_of, read_pairs, table
 from contradiction.labels import CATEGORIES, LABELS
@@ -48,8 +47,8 @@ def test_neither_length_nor_the_words_of_the_first_reply_tell_which_reply_contra
     assert share(lambda pair, reply: len(set(reply) & set(pair.turns[1]))) == pytest.approx(0.5, abs=0.05)
 
 
-def test_they_are_no_conversations_of_the_benchmark(release_repo):
-    rows = [row for split in SPLITS for row in load_split(release_repo, "4-class", split)]
+def test_they_are_no_conversations_of_the_benchmark(release):
+    rows = cdconv.read_rows(release)
     read = {row[names[0]] + row[names[1]] for row in rows for names in (("u1", "b1"), ("b1", "b2"))}
     for pair in PAIRS:
         said = pair.turns[1]
