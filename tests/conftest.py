@@ -94,6 +94,17 @@ def sample_repo(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def other_repo(tmp_path_factory) -> Path:
+    """The data repo of the sample without its last row: data that no model of the tests was trained on."""
+    from contradiction.paths import SAMPLE
+
+    folder = tmp_path_factory.mktemp("other")
+    rows = SAMPLE.read_text(encoding="utf-8").splitlines(keepends=True)
+    (folder / "raw.jsonl").write_text("".join(rows[:-1]), encoding="utf-8")
+    return _build(str(folder / "raw.jsonl"), folder)
+
+
+@pytest.fixture(scope="session")
 def release_repo(release, tmp_path_factory) -> Path:
     """The data repo of the released file: a folder named `cdconv`. Copy it before you change it."""
     return _build(str(release), tmp_path_factory.mktemp("release"))

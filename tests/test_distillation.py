@@ -46,9 +46,9 @@ def test_a_teacher_with_other_labels_is_refused(random_model, rows):
         soft_labels(recipe(teachers=[str(random_model("2-class"))]), rows)
 
 
-def test_a_teacher_that_read_other_rows_is_refused(quick_model, release_repo, tmp_path):
+def test_a_teacher_that_read_other_rows_is_refused(quick_model, other_repo, tmp_path):
     with pytest.raises(InputError, match="trained on other rows than the student's"):
-        train(recipe(teachers=[str(quick_model)]), data=release_repo, out=tmp_path / "student")
+        train(recipe(teachers=[str(quick_model)]), data=other_repo, out=tmp_path / "student")
     assert not any(tmp_path.iterdir())
 
 

@@ -131,6 +131,6 @@ def test_what_does_not_fit_together_is_refused(runs, quick_model, sample_repo, r
     assert not (tmp_path / "out").exists()
 
 
-def test_data_that_the_runs_were_not_trained_on_is_refused(runs, release_repo, tmp_path):
+def test_data_that_the_runs_were_not_trained_on_is_refused(runs, other_repo, tmp_path):
     with pytest.raises(InputError, match="not the data that"):
-        soup(runs, tmp_path / "out", data=release_repo)
+        soup(runs, tmp_path / "out", data=other_repo)
