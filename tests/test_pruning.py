@@ -239,7 +239,7 @@ def test_keep_and_min_count_keep_the_most_used(tmp_path):
     before = write(tmp_path / "in", "xlm-roberta", unigram())
     corpus = [*["喝茶喝茶"] * 9, *CORPUS]
     all_of = prune(before, lambda: corpus, tmp_path / "all")
-    kept = prune(before, lambda: corpus, tmp_path / "kept", keep=all_of.after.pieces - 3)
+    kept = prune(before, lambda: corpus, tmp_path / "kept", max_pieces=all_of.after.pieces - 3)
     often = prune(before, lambda: corpus, tmp_path / "often", min_count=5)
     assert kept.after.pieces == all_of.after.pieces - 3
     assert often.after.pieces < all_of.after.pieces
@@ -259,8 +259,8 @@ def byte_pairs():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"keep": 3}, r"^keep is 3; the special tokens and characters of the corpus already need \d+ pieces$"),
-        ({"keep": 300, "min_count": 2}, "^keep and min_count cannot"),
+        ({"max_pieces": 3}, r"^keep is 3; the special tokens and characters of the corpus already need \d+ pieces$"),
+        ({"max_pieces": 300, "min_count": 2}, "^keep and min_count cannot"),
         ({"corpus": list}, "^the corpus holds no text$"),
         ({"backbone": "no/such"}, "^backbone 'no/such': no tokenizer that can be loaded"),
         ({"backbone": "bpe"}, "BPE tokenizer; .* Unigram and WordPiece can be pruned$"),

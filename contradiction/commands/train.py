@@ -179,8 +179,8 @@ def prune_(
     backbone: Annotated[str, typer.Argument(help="Folder or Hub id of an encoder.")],
     corpus: Annotated[list[Path], typer.Option(help="A text file, JSON lines, or a data repo; can be repeated.")],
     out: Annotated[Path, typer.Option(help="The folder to write.")],
-    keep: Annotated[
-        int | None, typer.Option(min=1, help="The maximum number of pieces; the most frequent ones remain.")
+    max_pieces: Annotated[
+        int | None, typer.Option("--keep", min=1, help="The maximum number of pieces; the most frequent ones remain.")
     ] = None,
     min_count: Annotated[int | None, typer.Option(min=1, help="How often a piece must occur. By default 1.")] = None,
 ) -> None:
@@ -194,7 +194,7 @@ def prune_(
             backbone,
             lambda: read_texts(corpus),
             out,
-            keep=keep,
+            max_pieces=max_pieces,
             min_count=min_count,
             on_texts=lambda texts: bar.advance(task, texts),
         )

@@ -4,7 +4,7 @@ Most parameters of a small multilingual encoder are embeddings of pieces that a 
 can be removed without training: Abdaoui et al. 2020, "Load What You Need: Smaller Versions of Multilingual BERT".
 
 The pruned tokenizer splits every text all of whose pieces remain into the same pieces, and the hidden states are
-exactly the same. Without ``keep`` and ``min_count``, these are all texts of the corpus. Another text with only
+exactly the same. Without ``max_pieces`` and ``min_count``, these are all texts of the corpus. Another text with only
 characters of the corpus may be split into smaller pieces. Only characters that never had a piece become unknown.
 
 WordPiece takes the longest matching piece, which stays the same. For unknown words, the pieces that it matched before
@@ -72,7 +72,7 @@ def prune(
     corpus: Callable[[], Iterable[str]],
     out: str | Path,
     *,
-    keep: int | None = None,
+    max_pieces: int | None = None,
     min_count: int | None = None,
     on_texts: Callable[[int], Any] = lambda texts: None,
 ) -> Pruned:
@@ -82,15 +82,15 @@ def prune(
         backbone: folder or Hub id of an encoder with a fast tokenizer of one of ``KINDS``.
         corpus: returns the texts; called twice, first to count and then to check.
         out: the folder to write: weights as safetensors, tokenizer, and ``prune.json``, the record.
-        keep: the maximum number of pieces. The most frequent ones remain beside those that always remain.
+        max_pieces: the maximum number of pieces. The most frequent ones remain beside those that always remain.
         min_count: how often a piece must occur to remain; by default once.
         on_texts: called with the number of texts of each batch, in both passes.
 
     Raises:
-        InputError: the backbone or the corpus is not usable, ``out`` exists, or ``keep`` is too small.
+        InputError: the backbone or the corpus is not usable, ``out`` exists, or ``max_pieces`` is too small.
     """
     out = Path(out)
-    if keep is not None and min_count is not None:
+    if max_pieces is not None and min_count is not None:
         raise InputError("keep and min_count cannot be used together")
     if out.exists():
         raise InputError(f"{out}: exists already; remove it, or name another folder")
@@ -101,7 +101,7 @@ def prune(
         raise InputError("the corpus holds no text")
     model, missing = _load_model(backbone)
     always = _always(original, usage.characters) | _special(model, tokenizer)
-    remaining = _chosen(usage.counts, always, keep, 1 if min_count is None else min_count)
+    remaining = _chosen(usage.counts, always, max_pieces, 1 if min_count is None else min_count)
     smaller = _prune_tokenizer(tokenizer, original, remaining)
     # Rows of the embedding without a piece are removed as well, so the row of a piece is its id.
     before = _size(model, missing)
@@ -118,7 +118,7 @@ def prune(
             {
                 "backbone": Path(backbone).resolve().name if Path(backbone).is_dir() else backbone,
                 "ancestors": leakage.ancestors([backbone]),
-                "keep": keep,
+                "keep": max_pieces,
                 "min_count": min_count,
                 "pieces": {"before": result.before.pieces, "after": result.after.pieces},
                 "texts": {"all": result.texts, "unchanged": result.unchanged},
@@ -233,16 +233,17 @@ def _ids_of(model: "PreTrainedModel") -> list[tuple[str, Any]]:
     return [(key, value) for key, value in values if key.endswith("_token_id") and value is not None]
 
 
-def _chosen(counts: np.ndarray, always: set[int], keep: int | None, min_count: int) -> list[int]:
+def _chosen(counts: np.ndarray, always: set[int], max_pieces: int | None, min_count: int) -> list[int]:
     """The remaining ids in ascending order, so special tokens at the start keep their ids."""
     used = [int(id) for id in np.argsort(-counts, kind="stable") if counts[id] >= min_count]
     chosen = [id for id in used if id not in always]
-    if keep is not None:
-        if keep < len(always):
+    if max_pieces is not None:
+        if max_pieces < len(always):
             raise InputError(
-                f"keep is {keep}; the special tokens and characters of the corpus already need {len(always)} pieces"
+                f"keep is {max_pieces}; the special tokens and characters of the corpus already need {len(always)} "
+                "pieces"
             )
-        chosen = chosen[: keep - len(always)]
+        chosen = chosen[: max_pieces - len(always)]
     return sorted(always.union(chosen))
 
 
