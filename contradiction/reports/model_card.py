@@ -57,7 +57,7 @@ def text_pair(columns: Sequence[str], separator: str) -> dict[str, str]:
     return {"text": separator.join(context), "text_pair": last} if context else {"text": last}
 
 
-def pipeline_says(checkpoint: Path, example: Mapping[str, str]) -> dict[str, float] | None:
+def pipeline_scores(checkpoint: Path, example: Mapping[str, str]) -> dict[str, float] | None:
     """The score of each label by `transformers` alone, to two digits; None without weights."""
     if not any(checkpoint.glob("*.safetensors")):
         return None
@@ -72,7 +72,7 @@ def pipeline_says(checkpoint: Path, example: Mapping[str, str]) -> dict[str, flo
     return {score["label"]: round(score["score"], 2) for score in scores}
 
 
-def detector_says(folder: Path) -> Verdict | None:
+def detector_verdict(folder: Path) -> Verdict | None:
     """The verdict of ``ContradictionDetector`` on the example.
 
     None without weights, and where the model does not judge replies or cannot read the example.
@@ -216,7 +216,7 @@ def _use(folder: Path, name: str, run: Mapping[str, Any], recipe: RecordedRecipe
     separator = _separator(folder / checkpoint) if alone else ""
     example = text_pair(columns, separator) if alone else None
     judges = columns[-1:] == CONVERSATION[-1:]
-    verdict = detector_says(folder) if judges else None
+    verdict = detector_verdict(folder) if judges else None
     return {
         "checkpoint": "/".join(filter(None, (name, checkpoint))),
         "stages": stages,
@@ -230,7 +230,7 @@ def _use(folder: Path, name: str, run: Mapping[str, Any], recipe: RecordedRecipe
         "before": columns[:-1],
         "separator": separator,
         "example": example,
-        "scores_of_example": pipeline_says(folder / checkpoint, example) if example else None,
+        "scores_of_example": pipeline_scores(folder / checkpoint, example) if example else None,
         "judges": judges,
         "facade": judges and task_of(recipe.data.config) != "persona",
         "chat": CHAT,
