@@ -10,7 +10,7 @@ from helpers.chats import chat
 
 import cdconv
 from contradiction.detector import ContradictionDetector
-from contradiction.evaluation.contrast import Answer, add, count, in_order, judge_pairs, pairs_of, read_pairs, table
+from contradiction.evaluation.contrast import JudgedPair, add, count, in_order, judge_pairs, pairs_of, read_pairs, table
 from contradiction.labels import CATEGORIES, LABELS
 from contradiction.paths import SAMPLE
 from contradiction.reports.results_page import results_page
@@ -25,7 +25,7 @@ def verdict(label, chance):
 
 
 def answer(contradicting, fitting, pair=PAIRS[0]):
-    return Answer(pair, verdict(*contradicting), verdict(*fitting))
+    return JudgedPair(pair, verdict(*contradicting), verdict(*fitting))
 
 
 def test_the_pairs_are_whole_of_all_kinds_and_each_said_once():

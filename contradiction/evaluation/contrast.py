@@ -72,7 +72,7 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Answer:
+class JudgedPair:
     """The verdicts of a detector on both replies of a pair."""
 
     pair: Pair
@@ -102,7 +102,7 @@ def read_pairs(path: str | Path = PAIRS) -> list[Pair]:
 
 def judge_pairs(
     detector: ContradictionDetector, pairs: Sequence[Pair], on_batch: Callable[[int], Any] | None = None
-) -> list[Answer]:
+) -> list[JudgedPair]:
     """Judges both replies of each pair.
 
     Args:
@@ -111,23 +111,27 @@ def judge_pairs(
         on_batch: called with the number of windows done, after each forward pass.
     """
     verdicts = iter(detector.batch([chat for pair in pairs for chat in pair.chats()], on_batch=on_batch))
-    return [Answer(pair, next(verdicts), next(verdicts)) for pair in pairs]
+    return [JudgedPair(pair, next(verdicts), next(verdicts)) for pair in pairs]
 
 
-def count(answers: Sequence[Answer]) -> dict[str, dict[str, int]]:
+def count(judged_pairs: Sequence[JudgedPair]) -> dict[str, dict[str, int]]:
     """The number of ``pairs``, of those with both replies ``right``, and of those in ``order``.
 
     Returns:
         The counts by phenomenon, and over ``all``.
     """
-    groups: dict[str, list[Answer]] = {}
-    for answer in answers:
-        groups.setdefault(answer.pair.phenomenon, []).append(answer)
-    return {name: _count(group) for name, group in {**groups, ALL: answers}.items()}
+    groups: dict[str, list[JudgedPair]] = {}
+    for judged in judged_pairs:
+        groups.setdefault(judged.pair.phenomenon, []).append(judged)
+    return {name: _count(group) for name, group in {**groups, ALL: judged_pairs}.items()}
 
 
-def _count(answers: Sequence[Answer]) -> dict[str, int]:
-    values = (len(answers), sum(answer.right for answer in answers), sum(answer.ordered for answer in answers))
+def _count(judged_pairs: Sequence[JudgedPair]) -> dict[str, int]:
+    values = (
+        len(judged_pairs),
+        sum(judged.right for judged in judged_pairs),
+        sum(judged.ordered for judged in judged_pairs),
+    )
     return dict(zip(COUNTS, values, strict=True))
 
 

@@ -24,7 +24,7 @@ RECALL = 0.4  # the least recall at which a precision is worth having
 
 
 @dataclass(frozen=True)
-class Answer:
+class JudgedItem:
     """What a detector says of one item of the corpus.
 
     Attributes:
@@ -77,7 +77,7 @@ def _is_right(consistent: Verdict, contradicting: Verdict) -> bool:
 
 def judge_items(
     detector: ContradictionDetector, items: Sequence[Item], *, on_batch: Callable[[int], Any] | None = None
-) -> list[Answer]:
+) -> list[JudgedItem]:
     """Judges every reply of some items.
 
     Args:
@@ -90,10 +90,12 @@ def judge_items(
     """
     chats = [[*row.messages, {"role": "assistant", "content": row.reply}] for item in items for row in item.judged()]
     verdicts = iter(detector.batch(chats, on_batch=on_batch))
-    return [Answer(item, tuple(next(verdicts) for _ in item.judged())) for item in items]
+    return [JudgedItem(item, tuple(next(verdicts) for _ in item.judged())) for item in items]
 
 
-def summary(answers: Sequence[Answer], part_of: Callable[[Item], str] = lambda item: item.phenomenon) -> dict[str, Any]:
+def summary(
+    answers: Sequence[JudgedItem], part_of: Callable[[Item], str] = lambda item: item.phenomenon
+) -> dict[str, Any]:
     """The figures over all items and by part.
 
     Args:
@@ -105,7 +107,7 @@ def summary(answers: Sequence[Answer], part_of: Callable[[Item], str] = lambda i
         ``precision``, see :func:`best_precision`. Over all items also ``interval``, 95 % bootstrap intervals over the
         items, ``auc``, the area under the ROC curve, and ``calibration_error``, the expected calibration error.
     """
-    parts: dict[str, list[Answer]] = {}
+    parts: dict[str, list[JudgedItem]] = {}
     for answer in answers:
         parts.setdefault(part_of(answer.item), []).append(answer)
     truth, probabilities = _probabilities(answers)
@@ -118,7 +120,7 @@ def summary(answers: Sequence[Answer], part_of: Callable[[Item], str] = lambda i
     return {ALL: overall, **{part: _shares(group) for part, group in sorted(parts.items())}}
 
 
-def _shares(answers: Sequence[Answer]) -> dict[str, Any]:
+def _shares(answers: Sequence[JudgedItem]) -> dict[str, Any]:
     counts = [answer.counts() for answer in answers]
     shares: dict[str, Any] = {"n": len(answers)}
     for figure in FIGURES:
@@ -128,7 +130,7 @@ def _shares(answers: Sequence[Answer]) -> dict[str, Any]:
     return shares
 
 
-def _intervals(answers: Sequence[Answer]) -> dict[str, tuple[float, float] | None]:
+def _intervals(answers: Sequence[JudgedItem]) -> dict[str, tuple[float, float] | None]:
     # Whole items are drawn: the four replies of a quadruple are not independent.
     counts = [answer.counts() for answer in answers]
     drawn = np.random.default_rng(SEED).integers(len(answers), size=(RESAMPLES, len(answers)))
@@ -151,7 +153,7 @@ def _auc(truth: np.ndarray, probabilities: np.ndarray) -> float:
     return float(roc_auc_score(truth, probabilities))
 
 
-def _probabilities(answers: Sequence[Answer]) -> tuple[np.ndarray, np.ndarray]:
+def _probabilities(answers: Sequence[JudgedItem]) -> tuple[np.ndarray, np.ndarray]:
     """Whether each judged reply is a contradiction, and its probability, both of shape (replies,)."""
     truth = [row.label != NON_CONTRADICTION for answer in answers for row in answer.item.judged()]
     probabilities = [verdict.probability or 0.0 for answer in answers for verdict in answer.verdicts]
