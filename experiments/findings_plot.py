@@ -8,14 +8,14 @@ Reads `models/results` and makes the same paired tests as `cdconv results`, so t
 
 import argparse
 
-from contradiction.reports.comparisons import comparison_tables
-from contradiction.reports.interval_plot import COLOURS, save_png
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from contradiction import paths
 from contradiction.evaluation import results
+from contradiction.reports.plots import COLOURS, save_png
+from contradiction.reports.results_page import comparison_tables
 
 # Config -> name in the saved results -> label in the plot.
 SHOWN = {
