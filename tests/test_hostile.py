@@ -145,3 +145,23 @@ def test_no_load_opens_a_socket(good, encoder, monkeypatch):
 def test_rules_are_read_back_as_they_were_written(folder):
     rule = json.loads((folder / "config.json").read_text(encoding="utf-8"))["cdconv_decision"]
     assert load_classifier(folder).rule.offsets == rule["offsets"] == {"history": 0.1}
+
+
+def test_a_rule_that_is_lost_is_refused_until_another_is_written(folder, run, sample_repo):
+    (folder / manifest.NAME).unlink()
+    REFUSED["rule absent"](folder)
+    assert "its decision rule is missing" in refusal(folder)
+    assert run("calibrate", folder, "--data", sample_repo)[0] == 0
+    assert ContradictionDetector.from_pretrained(folder)(CHAT).checked
+
+
+def test_a_model_that_never_had_a_rule_loads_and_that_is_said(folder):
+    (folder / manifest.NAME).unlink()
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    config = {key: value for key, value in config.items() if not key.startswith("cdconv_")}  # as transformers writes it
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    code = f"detector = __import__('contradiction').ContradictionDetector.from_pretrained({str(folder)!r}, view='flatten')"
+    done = processes.run(f"{code}\nprint(detector({CHAT!r}).checked)")
+    assert (done.returncode, done.stdout) == (0, "True\n")
+    assert done.stderr.startswith(f"{folder}: has no decision rule")
+    assert done.stderr.count("\n") == 1

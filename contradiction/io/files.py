@@ -34,12 +34,13 @@ def check_folder(path: str | Path) -> None:
 def new_file(path: str | Path) -> Iterator[Path]:
     """Gives a temporary name beside ``path`` and renames it to ``path`` if the block ends without an error.
 
-    A link stays, and what it leads to is written.
+    A link stays, and what it leads to is written. What killed processes left beside it goes.
     """
     path = followed(path)
     check_file(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    _sweep(path)
+    partial = path.with_name(f".{path.name}.{_owner()}.partial")
     try:
         yield partial
         partial.replace(path)
@@ -80,8 +81,7 @@ def new_folder(path: str | Path) -> Iterator[Path]:
     check_folder(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     _sweep(path)
-    owner = f"{platform.node()}-{os.getpid()}"
-    partial = Path(tempfile.mkdtemp(prefix=f".{path.name}.{owner}.", suffix=".partial", dir=path.parent))
+    partial = Path(tempfile.mkdtemp(prefix=f".{path.name}.{_owner()}.", suffix=".partial", dir=path.parent))
     try:
         partial.chmod(0o755)
         yield partial
@@ -115,13 +115,21 @@ def followed(path: str | Path) -> Path:
     return path.resolve() if path.is_symlink() else path
 
 
+def _owner() -> str:
+    """This process, among those of all machines that may write in a folder."""
+    return f"{platform.node()}-{os.getpid()}"
+
+
 def _sweep(path: Path) -> None:
-    """Removes unfinished folders of killed processes, and repairs what one left in :func:`replace_folder`."""
-    unfinished = re.compile(rf"\.{re.escape(path.name)}\.{re.escape(platform.node())}-(\d+)\..*\.partial")
+    """Removes unfinished files and folders of killed processes; repairs what one left in :func:`replace_folder`."""
+    unfinished = re.compile(rf"\.{re.escape(path.name)}\.{re.escape(platform.node())}-(\d+)\.(.*\.)?partial")
     replaced = re.compile(rf"\.{re.escape(path.name)}\.(\d+)\.old")
     for other in sorted(path.parent.iterdir()):
         if (match := unfinished.fullmatch(other.name)) and not _runs(int(match[1])):
-            shutil.rmtree(other, ignore_errors=True)
+            if other.is_dir():
+                shutil.rmtree(other, ignore_errors=True)
+            else:
+                other.unlink(missing_ok=True)
         elif (match := replaced.fullmatch(other.name)) and not _runs(int(match[1])):
             if path.exists():
                 shutil.rmtree(other, ignore_errors=True)
