@@ -36,10 +36,10 @@ WORKERS = -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 test: setup .venv-legacy/.ready lint
 	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest $(WORKERS)
 
-# The fuzz tests with many more inputs: some 10^5, in half an hour or more.
+# The tests with generated input, and those that kill processes, with many more of both: some 10^5, in half an hour or more.
 FUZZ ?= 20000
 fuzz: setup
-	CDCONV_FUZZ=$(FUZZ) HF_HUB_OFFLINE=1 $(BIN)/python -m pytest tests/test_fuzz.py tests/test_hostile.py
+	CDCONV_FUZZ=$(FUZZ) HF_HUB_OFFLINE=1 $(BIN)/python -m pytest tests/test_fuzz.py tests/test_hostile.py tests/test_killed.py
 
 # Coverage is measured apart from the tests, because tracing makes them half as slow again.
 coverage: setup
@@ -58,8 +58,11 @@ lint: setup
 sbom: setup .venv-audit/.ready
 	.venv-audit/bin/cyclonedx-py environment $(BIN)/python --pyproject pyproject.toml --output-reproducible -o sbom.json
 
+# A package that the database does not answer for is a failure, because nothing is known of it.
+AUDIT = PIP_AUDIT_LOGLEVEL=ERROR .venv-audit/bin/pip-audit --strict --disable-pip
 audit: .venv-audit/.ready
-	.venv-audit/bin/pip-audit --disable-pip --no-deps -r requirements.lock -r requirements.txt
+	$(AUDIT) -r requirements.lock
+	grep ^torch== requirements.txt | $(AUDIT) --no-deps -r /dev/stdin
 
 licences: setup .venv-audit/.ready
 	.venv-audit/bin/pip-licenses --python $(BIN)/python --ignore-packages cdconv --no-version --order=name --format=markdown \

@@ -166,8 +166,8 @@ def _check_rule(classifier: Classifier) -> None:
     name = classifier.name
     if classifier.needs_rule:
         raise InputError(
-            f"{name}: its decision rule is missing (cdconv_decision in config.json, or decision.json); copy or download "
-            "the model again, or write a new rule with `cdconv calibrate`"
+            f"{name}: its decision rule is missing (cdconv_decision in config.json, or decision.json); copy the "
+            "model again, or write a new rule with `cdconv calibrate`"
         )
     logging.getLogger(__name__).warning(
         "%s: has no decision rule, so its probabilities are not calibrated; `cdconv calibrate` writes one", name

@@ -8,7 +8,6 @@ import signal
 
 import hub_client
 import processes
-import pytest
 from data_repo import contents
 from detect_files import line
 from hub_server import Hub

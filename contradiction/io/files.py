@@ -1,10 +1,12 @@
 """Writes files and folders under a temporary name and renames them; locks a path for one process at a time."""
 
+import errno
 import json
 import os
 import platform
 import re
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -13,7 +15,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from contradiction.errors import InputError, kind_of
+from contradiction.errors import InputError, first_line, kind_of
 
 _OLD = re.compile(r"\.(?P<name>.+)\.\d+\.old")  # the name that `replace_folder` gives the old folder
 
@@ -88,6 +90,11 @@ def new_folder(path: str | Path) -> Iterator[Path]:
         for file in partial.rglob("*.safetensors"):  # safetensors makes them readable for the owner only
             file.chmod(0o644)
         replace_folder(partial, path)
+    except Exception as error:
+        safetensors = sys.modules.get("safetensors")
+        if safetensors and isinstance(error, safetensors.SafetensorError):  # its word for a full disk is no OSError
+            raise OSError(errno.EIO, first_line(error), str(path)) from error
+        raise
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
