@@ -21,7 +21,7 @@ import signal, {module}
 signal.setitimer(signal.ITIMER_PROF, {seconds})
 """
 TOML = (
-    'view = "flatten"\nconfig = "4-class"\nepochs = 2\nbatch_size = 16\nlearning_rate = 3e-3\n'
+    'view = "flatten"\nconfig = "4-class"\nepochs = 1\nbatch_size = 16\nlearning_rate = 3e-3\n'
     "[scratch]\nhidden_size = 32\nlayers = 1\nheads = 2\nvocabulary = 600\n"
 )
 SMALL_CHUNKS = "from contradiction.chats import chunks; chunks.CHUNK_WINDOWS = 8\n"
@@ -98,7 +98,7 @@ def test_a_killed_training_goes_on_to_the_same_bytes(run, sample_repo, tmp_path)
     def whole_or_absent():
         assert not (out / "README.md").exists() or result(out) == whole
 
-    moments = killed(begin, "contradiction.training.loop, transformers", 4, whole_or_absent, lambda: remove(place))
+    moments = killed(begin, "contradiction.training.loop, transformers", 2, whole_or_absent, lambda: remove(place))
     assert run(*asked, out, "--resume")[0] == 0
     assert result(out) == whole, (SEED, moments)
     assert [*place.iterdir()] == [out], (SEED, moments)

@@ -44,12 +44,24 @@ def test_every_package_but_torch_is_locked_in_the_version_that_is_pinned():
 def test_what_locked_packages_need_is_locked():
     versions, missing = locked(), set()
     for name in versions:
-        try:
-            installed = distribution(name)
-        except PackageNotFoundError:  # of another system
-            continue
-        if installed.version in versions[name]:
-            needed = [Requirement(text) for text in installed.requires or ()]
+        if _version(name) in versions[name]:
+            needed = [Requirement(text) for text in distribution(name).requires or ()]
             names = {canonicalize_name(it.name) for it in needed if not it.marker or it.marker.evaluate({"extra": ""})}
             missing |= names - versions.keys() - {"torch"}
     assert missing == set()
+
+
+def test_the_licence_of_every_locked_package_is_listed():
+    rows = (CHECKOUT / "docs" / "licences.md").read_text(encoding="utf-8").splitlines()[4:]
+    listed = {canonicalize_name(row.split("|")[1].strip()): row.split("|")[2].strip() for row in rows}
+    here = {name for name, versions in locked().items() if _version(name) in versions}
+    here.discard("setuptools")  # which the list leaves out, as pip
+    assert here
+    assert {name for name in here if not listed.get(name)} == set(), "`make licences` writes the list"
+
+
+def _version(name):
+    try:
+        return distribution(name).version
+    except PackageNotFoundError:  # of another system
+        return None

@@ -17,6 +17,7 @@ from filelock import FileLock, Timeout
 
 from contradiction.errors import InputError, first_line, kind_of
 
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _OLD = re.compile(r"\.(?P<name>.+)\.\d+\.old")  # the name that `replace_folder` gives the old folder
 
 
@@ -33,6 +34,20 @@ def check_folder(path: str | Path) -> None:
 
 
 @contextmanager
+def named(path: Path) -> Iterator[None]:
+    """Names the path in an error of writing that names no file, as that of a full disk."""
+    try:
+        yield
+    except Exception as error:
+        safetensors = sys.modules.get("safetensors")
+        if safetensors and isinstance(error, safetensors.SafetensorError):  # which is no OSError
+            raise OSError(errno.EIO, first_line(error), str(path)) from error
+        if isinstance(error, OSError) and error.errno in _FULL and error.filename is None:
+            error.filename = str(path)
+        raise
+
+
+@contextmanager
 def new_file(path: str | Path) -> Iterator[Path]:
     """Gives a temporary name beside ``path`` and renames it to ``path`` if the block ends without an error.
 
@@ -44,8 +59,9 @@ def new_file(path: str | Path) -> Iterator[Path]:
     _sweep(path)
     partial = path.with_name(f".{path.name}.{_owner()}.partial")
     try:
-        yield partial
-        partial.replace(path)
+        with named(path):
+            yield partial
+            partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
 
@@ -86,15 +102,11 @@ def new_folder(path: str | Path) -> Iterator[Path]:
     partial = Path(tempfile.mkdtemp(prefix=f".{path.name}.{_owner()}.", suffix=".partial", dir=path.parent))
     try:
         partial.chmod(0o755)
-        yield partial
+        with named(path):
+            yield partial
         for file in partial.rglob("*.safetensors"):  # safetensors makes them readable for the owner only
             file.chmod(0o644)
         replace_folder(partial, path)
-    except Exception as error:
-        safetensors = sys.modules.get("safetensors")
-        if safetensors and isinstance(error, safetensors.SafetensorError):  # its word for a full disk is no OSError
-            raise OSError(errno.EIO, first_line(error), str(path)) from error
-        raise
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
