@@ -6,11 +6,10 @@ import random
 import shutil
 import signal
 
-import hub_client
-import processes
-from data_repo import contents
-from detect_files import line
-from hub_server import Hub
+from helpers import hub_client, processes
+from helpers.chats import line
+from helpers.data_repo import contents
+from helpers.hub_server import Hub
 
 KILLS = 20 if "CDCONV_FUZZ" in os.environ else 1  # of each command
 SEED = random.randrange(10**6) if "CDCONV_FUZZ" in os.environ else 5

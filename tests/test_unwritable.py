@@ -7,8 +7,8 @@ import subprocess
 from contextlib import contextmanager
 
 import pytest
-from data_repo import contents
-from detect_files import line
+from helpers.chats import line
+from helpers.data_repo import contents
 
 from contradiction.data.splits import load_split
 from contradiction.errors import InputError
