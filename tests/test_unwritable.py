@@ -116,8 +116,9 @@ def test_chats_and_a_model_in_a_read_only_folder_are_judged(detect, place):
 
 
 def test_a_full_disk_under_the_cache_of_datasets_is_said(sample_repo, tmp_path, monkeypatch):
-    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path)
-    said = rf"^{sample_repo}: config '4-class' cannot be loaded \(.*too large"
+    repo = shutil.copytree(sample_repo, tmp_path / "cdconv")
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
+    said = rf"^{repo}: config '4-class' cannot be loaded \(.*too large"
     with full(2_000), pytest.raises(InputError, match=said) as error:
-        load_split(sample_repo, "4-class", "test")
+        load_split(repo, "4-class", "test")
     assert "\n" not in str(error.value)
