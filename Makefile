@@ -4,15 +4,25 @@ BACKBONE ?=
 TRAIN ?=
 BIN = .venv/bin
 
-.PHONY: setup demo test fuzz coverage lint clean sbom audit licences reproduce-shipped
+PIP = $(BIN)/pip install --quiet --disable-pip-version-check
+
+.PHONY: setup lock demo test fuzz coverage lint clean sbom audit licences reproduce-shipped
 
 setup: .venv/.ready
 
-.venv/.ready: requirements.txt pyproject.toml setup.py
+# The lock names the hashes of every package but torch: its builds for a CPU and for GPUs share a version, and which of them
+# is wanted depends on the machine. All that torch needs for a CPU is in the lock. Nothing is built with other tools either.
+.venv/.ready: requirements.lock pyproject.toml setup.py
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.txt
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --editable .
+	$(PIP) --no-deps --require-hashes -r requirements.lock
+	$(PIP) $$(grep ^torch== requirements.txt)
+	$(PIP) --no-deps --no-build-isolation --editable .
 	touch $@
+
+# Writes requirements.lock after a change of requirements.txt. Other packages keep their versions; UPGRADE=1 takes new ones.
+lock: .venv-audit/.ready
+	.venv-audit/bin/uv pip compile requirements.txt -o requirements.lock --quiet --generate-hashes --no-annotate --universal \
+		--python-version 3.11 --no-emit-package torch --custom-compile-command "make lock" $(if $(UPGRADE),--upgrade)
 
 # The main job: data set, detector, evaluation, page. OPEN=0 stops before the page; TRAIN=1 trains a small encoder from
 # scratch instead of taking the shipped detector; BACKBONE= fine-tunes that encoder.
@@ -26,10 +36,10 @@ WORKERS = -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 test: setup .venv-legacy/.ready lint
 	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest $(WORKERS)
 
-# The fuzz tests with many more inputs: some 10^5, in half an hour or more.
+# The tests with generated input, and those that kill processes, with many more of both: some 10^5, in half an hour or more.
 FUZZ ?= 20000
 fuzz: setup
-	CDCONV_FUZZ=$(FUZZ) HF_HUB_OFFLINE=1 $(BIN)/python -m pytest tests/test_fuzz.py tests/test_hostile.py
+	CDCONV_FUZZ=$(FUZZ) HF_HUB_OFFLINE=1 $(BIN)/python -m pytest tests/test_fuzz.py tests/test_hostile.py tests/test_killed.py
 
 # Coverage is measured apart from the tests, because tracing makes them half as slow again.
 coverage: setup
@@ -48,8 +58,11 @@ lint: setup
 sbom: setup .venv-audit/.ready
 	.venv-audit/bin/cyclonedx-py environment $(BIN)/python --pyproject pyproject.toml --output-reproducible -o sbom.json
 
+# A package that the database does not answer for is a failure, because nothing is known of it.
+AUDIT = PIP_AUDIT_LOGLEVEL=ERROR .venv-audit/bin/pip-audit --strict --disable-pip
 audit: .venv-audit/.ready
-	.venv-audit/bin/pip-audit -r requirements.txt
+	$(AUDIT) -r requirements.lock
+	grep ^torch== requirements.txt | $(AUDIT) --no-deps -r /dev/stdin
 
 licences: setup .venv-audit/.ready
 	.venv-audit/bin/pip-licenses --python $(BIN)/python --ignore-packages cdconv --no-version --order=name --format=markdown \
@@ -57,7 +70,8 @@ licences: setup .venv-audit/.ready
 
 .venv-audit/.ready:
 	$(PYTHON) -m venv .venv-audit
-	.venv-audit/bin/pip install --quiet --disable-pip-version-check cyclonedx-bom==7.5.0 pip-audit==2.10.1 pip-licenses==5.5.5
+	.venv-audit/bin/pip install --quiet --disable-pip-version-check cyclonedx-bom==7.5.0 pip-audit==2.10.1 \
+		pip-licenses==5.5.5 uv==0.13.9
 	touch $@
 
 # The shipped detector, from its backbone to the end: the NLI stage, five teachers, two students, and the mean of these; about

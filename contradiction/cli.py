@@ -1,5 +1,6 @@
 """The command line. Heavy imports are inside the commands, so that ``--help`` answers at once."""
 
+import logging
 import sys
 from importlib import metadata
 from typing import Annotated, NoReturn
@@ -68,6 +69,7 @@ def main() -> None:
     for stream in filter(None, (sys.stdout, sys.stderr)):
         if hasattr(stream, "reconfigure"):  # a terminal without Chinese characters shows escapes
             stream.reconfigure(errors="backslashreplace")
+    logging.basicConfig(format="cdconv: %(message)s")
     try:
         code = app(standalone_mode=False)
         if code == INTERRUPTED:

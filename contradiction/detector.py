@@ -1,5 +1,6 @@
 """The façade: chat messages in, verdicts out."""
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -10,7 +11,8 @@ from contradiction.errors import InputError, kind_of
 from contradiction.inference.base import OnBatch
 from contradiction.inputs.views import Row
 from contradiction.judge import Judge
-from contradiction.methods.base import Classification
+from contradiction.methods.base import Classification, Classifier
+from contradiction.methods.decision import NO_RULE
 from contradiction.methods.loading import load_classifier
 from contradiction.monitor import Monitor
 from contradiction.persona import check
@@ -58,12 +60,14 @@ class ContradictionDetector(Judge):
             settings: see :class:`contradiction.settings.Settings`.
 
         Raises:
-            InputError: there is no such model, it is damaged or no detector, or a setting is wrong.
+            InputError: there is no such model, it is damaged or no detector, its decision rule is missing, or a setting
+                is wrong.
         """
         checked = Settings(**settings)  # before a large model is loaded
         classifier = load_classifier(
             name, view=view, device=device, precision=precision, backend=backend, revision=revision
         )
+        _check_rule(classifier)
         return cls(classifier, checked)
 
     def __call__(self, messages: Messages) -> Verdict:
@@ -153,3 +157,18 @@ class ContradictionDetector(Judge):
             except InputError as error:
                 raise InputError(f"chats[{number}]: {error}" if len(chats) > 1 else str(error)) from None
         return turns
+
+
+def _check_rule(classifier: Classifier) -> None:
+    """Raises InputError for a model that has lost its decision rule, and logs a warning for one that never had any."""
+    if classifier.rule is not NO_RULE or classifier.task == "nli":
+        return
+    name = classifier.name
+    if classifier.needs_rule:
+        raise InputError(
+            f"{name}: its decision rule is missing (cdconv_decision in config.json, or decision.json); copy the "
+            "model again, or write a new rule with `cdconv calibrate`"
+        )
+    logging.getLogger(__name__).warning(
+        "%s: has no decision rule, so its probabilities are not calibrated; `cdconv calibrate` writes one", name
+    )

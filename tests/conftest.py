@@ -212,6 +212,8 @@ def _random_model(task: str, rows: list[dict], path: Path) -> Path:
     from transformers import set_seed
 
     from contradiction.inputs.views import CONVERSATION, VIEWS, model_input
+    from contradiction.methods.decision import Rule
+    from contradiction.methods.loading import save_rule
     from contradiction.training.initialize import initialize_model
     from contradiction.training.recipe import Recipe
 
@@ -234,6 +236,8 @@ def _random_model(task: str, rows: list[dict], path: Path) -> Path:
         model.classifier.bias -= model.eval()(**batch).logits.mean(0)
     model.save_pretrained(path)
     tokenizer.save_pretrained(path)
+    if task != "nli":
+        save_rule(path, Rule())
     return path
 
 

@@ -316,8 +316,8 @@ def test_a_hub_that_does_not_answer_costs_seconds(tmp_path):
         }  # fmt: skip
         timed = "import contradiction.detector, transformers, datasets, time, pathlib\n"
         timed += "pathlib.Path('began').write_text(str(time.monotonic()), encoding='utf-8')\n"
-        for name in ("nope", "some/model"):
-            done = processes.cdconv("evaluate", name, before=timed, env=environment, cwd=tmp_path)
+        for arguments in (["evaluate", "nope"], ["evaluate", "some/model"], ["baselines", "--data", "some/data"]):
+            done = processes.cdconv(*arguments, before=timed, env=environment, cwd=tmp_path)
             assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
             began = float((tmp_path / "began").read_text(encoding="utf-8"))
             assert time.monotonic() - began < 30  # of a busy machine; without a limit it takes minutes

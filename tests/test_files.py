@@ -86,6 +86,16 @@ def test_what_a_killed_process_left_goes_and_what_a_living_one_writes_stays(tmp_
     assert list(tmp_path.iterdir()) == [out]
 
 
+def test_half_a_file_of_a_killed_process_goes(tmp_path):
+    half = KILLED.replace("new_folder", "new_file").replace('(folder / "half")', "folder")
+    assert subprocess.run([sys.executable, "-c", half, tmp_path / "out"]).returncode == -9
+    [left] = tmp_path.iterdir()
+    files.write_text(tmp_path / "another", "")
+    assert left.exists()
+    files.write_text(tmp_path / "out", "")
+    assert {path.name for path in tmp_path.iterdir()} == {"out", "another"}
+
+
 def test_the_old_folder_that_a_killed_process_put_aside_comes_back(tmp_path):
     dead = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True)
     folder(tmp_path / f".out.{dead.stdout.strip()}.old", "old")

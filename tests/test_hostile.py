@@ -9,6 +9,7 @@ from helpers import processes
 from helpers.chats import chat, line
 from helpers.hostile_models import ONLY_BY_MANIFEST, OUTSIDE, REFUSED, ensemble
 
+from contradiction.data.splits import load_split
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.io import manifest
@@ -121,22 +122,26 @@ watched = False
 
 
 def watch(event, arguments):
-    if watched and event in ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname"):
+    if watched and event.startswith("socket."):
         calls.append(f"{event} {arguments[1:]}")
 
 
-def test_no_load_opens_a_socket(good, encoder, monkeypatch):
+def test_no_load_opens_a_socket(good, encoder, sample_repo, tmp_path, monkeypatch):
     from huggingface_hub import constants
 
     from contradiction.inference.embedding import Embedder
 
     global watched
+    ensemble(tmp_path / "ensemble", good, ["member", "second"])
+    shutil.copytree(good, tmp_path / "ensemble" / "second")
     sys.addaudithook(watch)  # also sees what is opened in C
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     watched = True
     try:
         ContradictionDetector.from_pretrained(good)(CHAT)
+        ContradictionDetector.from_pretrained(tmp_path / "ensemble")(CHAT)
         Embedder(encoder)
+        load_split(sample_repo, "4-class", "test")
     finally:
         watched = False
     assert calls == []
@@ -145,3 +150,24 @@ def test_no_load_opens_a_socket(good, encoder, monkeypatch):
 def test_rules_are_read_back_as_they_were_written(folder):
     rule = json.loads((folder / "config.json").read_text(encoding="utf-8"))["cdconv_decision"]
     assert load_classifier(folder).rule.offsets == rule["offsets"] == {"history": 0.1}
+
+
+def test_a_rule_that_is_lost_is_refused_until_another_is_written(folder, run, sample_repo):
+    (folder / manifest.NAME).unlink()
+    REFUSED["rule absent"](folder)
+    assert "its decision rule is missing" in refusal(folder)
+    assert run("calibrate", folder, "--data", sample_repo)[0] == 0
+    assert ContradictionDetector.from_pretrained(folder)(CHAT).checked
+
+
+def test_a_model_that_never_had_a_rule_loads_and_that_is_said(folder):
+    (folder / manifest.NAME).unlink()
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    config = {key: value for key, value in config.items() if not key.startswith("cdconv_")}  # as transformers writes it
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    code = "from contradiction import ContradictionDetector as Detector\n"
+    code += f"print(Detector.from_pretrained({str(folder)!r}, view='flatten')({CHAT!r}).checked)"
+    done = processes.run(code)
+    assert (done.returncode, done.stdout) == (0, "True\n")
+    assert done.stderr.startswith(f"{folder}: has no decision rule")
+    assert done.stderr.count("\n") == 1

@@ -98,6 +98,11 @@ def test_batches_and_single_rows_give_what_one_call_gives(metric: CDConvMetric) 
     assert metric.compute(bootstrap=50) == expected
 
 
+def test_an_unknown_keyword_is_named_with_those_there_are(metric: CDConvMetric) -> None:
+    with pytest.raises(TypeError, match=r"bootstraps is no argument; there are .*bootstrap"):
+        metric.compute(predictions=[0], references=[0], bootstraps=5)
+
+
 def test_rows_added_before_count_with_those_given_to_compute(metric: CDConvMetric) -> None:
     metric.add_batch(predictions=[0, 1], references=["non-contradiction", "history"])
     assert metric.compute(predictions=["history"], references=[3]) == score([0, 3, 3], [0, 1, 3])

@@ -13,7 +13,7 @@ from weakref import finalize
 from contradiction.chats.chunks import JudgedChunk, Record, Tally, Test, filter_verdicts, to_json_line
 from contradiction.chats.formats import Entry
 from contradiction.errors import InputError
-from contradiction.io.files import locked, read_json, write_json
+from contradiction.io.files import locked, named, read_json, write_json
 from contradiction.io.hub import fetch_file
 from contradiction.methods.loading import METHODS
 
@@ -36,8 +36,9 @@ class LineFile:
         """Appends objects and flushes them."""
         if lines := b"".join(map(to_json_line, records)):
             self._file = self._file or self.path.open("ab")
-            self._file.write(lines)
-            self._file.flush()
+            with named(self.path):
+                self._file.write(lines)
+                self._file.flush()
 
     @property
     def begun(self) -> bool:

@@ -58,7 +58,8 @@ def load_split(data: str | Path, config: str, split: str) -> "Dataset":
             raise InputError(
                 f"{data} has no config {config!r}; `cdconv data build --checklists` builds a data repo that has"
             ) from error
-        raise InputError(f"{data}: config {config!r} cannot be loaded ({first_line(error)})") from error
+        why = error.__cause__ if isinstance(error.__cause__, OSError) else error  # for instance a full disk
+        raise InputError(f"{data}: config {config!r} cannot be loaded ({first_line(why)})") from error
 
 
 @lru_cache(maxsize=32)

@@ -1,10 +1,12 @@
 """Writes files and folders under a temporary name and renames them; locks a path for one process at a time."""
 
+import errno
 import json
 import os
 import platform
 import re
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -13,8 +15,9 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from contradiction.errors import InputError, kind_of
+from contradiction.errors import InputError, first_line, kind_of
 
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _OLD = re.compile(r"\.(?P<name>.+)\.\d+\.old")  # the name that `replace_folder` gives the old folder
 
 
@@ -31,18 +34,34 @@ def check_folder(path: str | Path) -> None:
 
 
 @contextmanager
+def named(path: Path) -> Iterator[None]:
+    """Names the path in an error of writing that names no file, as that of a full disk."""
+    try:
+        yield
+    except Exception as error:
+        safetensors = sys.modules.get("safetensors")
+        if safetensors and isinstance(error, safetensors.SafetensorError):  # which is no OSError
+            raise OSError(errno.EIO, first_line(error), str(path)) from error
+        if isinstance(error, OSError) and error.errno in _FULL and error.filename is None:
+            error.filename = str(path)
+        raise
+
+
+@contextmanager
 def new_file(path: str | Path) -> Iterator[Path]:
     """Gives a temporary name beside ``path`` and renames it to ``path`` if the block ends without an error.
 
-    A link stays, and what it leads to is written.
+    A link stays, and what it leads to is written. What killed processes left beside it goes.
     """
     path = followed(path)
     check_file(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    _sweep(path)
+    partial = path.with_name(f".{path.name}.{_owner()}.partial")
     try:
-        yield partial
-        partial.replace(path)
+        with named(path):
+            yield partial
+            partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
 
@@ -80,11 +99,11 @@ def new_folder(path: str | Path) -> Iterator[Path]:
     check_folder(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     _sweep(path)
-    owner = f"{platform.node()}-{os.getpid()}"
-    partial = Path(tempfile.mkdtemp(prefix=f".{path.name}.{owner}.", suffix=".partial", dir=path.parent))
+    partial = Path(tempfile.mkdtemp(prefix=f".{path.name}.{_owner()}.", suffix=".partial", dir=path.parent))
     try:
         partial.chmod(0o755)
-        yield partial
+        with named(path):
+            yield partial
         for file in partial.rglob("*.safetensors"):  # safetensors makes them readable for the owner only
             file.chmod(0o644)
         replace_folder(partial, path)
@@ -115,13 +134,21 @@ def followed(path: str | Path) -> Path:
     return path.resolve() if path.is_symlink() else path
 
 
+def _owner() -> str:
+    """This process, among those of all machines that may write in a folder."""
+    return f"{platform.node()}-{os.getpid()}"
+
+
 def _sweep(path: Path) -> None:
-    """Removes unfinished folders of killed processes, and repairs what one left in :func:`replace_folder`."""
-    unfinished = re.compile(rf"\.{re.escape(path.name)}\.{re.escape(platform.node())}-(\d+)\..*\.partial")
+    """Removes unfinished files and folders of killed processes; repairs what one left in :func:`replace_folder`."""
+    unfinished = re.compile(rf"\.{re.escape(path.name)}\.{re.escape(platform.node())}-(\d+)\.(.*\.)?partial")
     replaced = re.compile(rf"\.{re.escape(path.name)}\.(\d+)\.old")
     for other in sorted(path.parent.iterdir()):
         if (match := unfinished.fullmatch(other.name)) and not _runs(int(match[1])):
-            shutil.rmtree(other, ignore_errors=True)
+            if other.is_dir():
+                shutil.rmtree(other, ignore_errors=True)
+            else:
+                other.unlink(missing_ok=True)
         elif (match := replaced.fullmatch(other.name)) and not _runs(int(match[1])):
             if path.exists():
                 shutil.rmtree(other, ignore_errors=True)

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from contradiction.errors import InputError
@@ -80,7 +79,7 @@ def push(upload: Upload, repo_id: str, *, private: bool = False, code: str | Non
     Raises:
         InputError: the Hub cannot be reached, does not know the user, or refuses. Nothing is committed then.
     """
-    from huggingface_hub import HfApi, get_token
+    from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, get_token
     from huggingface_hub.utils import disable_progress_bars, filter_repo_objects
 
     check_repo_id(repo_id)
@@ -88,7 +87,7 @@ def push(upload: Upload, repo_id: str, *, private: bool = False, code: str | Non
         disable_progress_bars()
     api = HfApi(library_name="cdconv")
     repo_type = upload.repo_type
-    with _hub_errors(repo_id), TemporaryDirectory() as folder:
+    with _hub_errors(repo_id):
         if get_token() is None:
             raise InputError(f"{repo_id}: no token to publish with; {LOG_IN}")
         upload.card.validate(repo_type)  # before the repo is created, so that no empty one stays behind
@@ -101,15 +100,17 @@ def push(upload: Upload, repo_id: str, *, private: bool = False, code: str | Non
         others = set(api.list_repo_files(repo_id, repo_type=repo_type)) - set(upload.files)
         deleted = tuple(sorted(filter_repo_objects(others, allow_patterns=[*LOADED])))
         not_set = {key: value for key, value in upload.variables.items() if not _set_variable(api, repo_id, key, value)}
-        _write(upload.files, Path(folder))
-        with no_hub_warnings():  # that a Space has many files
-            commit = api.upload_folder(
-                repo_id=repo_id,
+        # Not `upload_folder`, which commits in several parts: a push that is killed would leave half of the files.
+        with no_hub_warnings():  # that nothing has changed
+            commit = api.create_commit(
+                repo_id,
+                [
+                    *(CommitOperationDelete(name) for name in deleted),
+                    *(CommitOperationAdd(name, content) for name, content in upload.files.items()),
+                ],
                 repo_type=repo_type,
-                folder_path=folder,
                 commit_message=upload.message,
                 commit_description=f"Pushed from commit {code}" if code else None,
-                delete_patterns=[*LOADED],
             )
     return PushResult(str(url), commit.oid != before.sha, deleted, not_set)
 
@@ -124,17 +125,6 @@ def check_repo_id(repo_id: str) -> None:
         validate_repo_id(repo_id)
     except HFValidationError as error:
         raise InputError(f"{repo_id}: not a Hub id. {error}") from None
-
-
-def _write(files: Mapping[str, Path | bytes], folder: Path) -> None:
-    """Puts the files of an upload into one folder, as links where they exist already."""
-    for name, content in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if isinstance(content, bytes):
-            path.write_bytes(content)
-        else:
-            path.symlink_to(content.resolve())
 
 
 def _set_variable(api: "HfApi", repo_id: str, key: str, value: str) -> bool:

@@ -70,6 +70,7 @@ class Classifier(ABC):
         labels: the names of the labels.
         columns: the utterances that are read.
         rule: the decision rule.
+        needs_rule: whether the model was saved with a rule, so that without one it is damaged.
     """
 
     NAME: ClassVar[str] = ""
@@ -86,6 +87,7 @@ class Classifier(ABC):
     labels: tuple[str, ...]
     columns: tuple[str, ...]
     rule: Rule
+    needs_rule: bool = False
 
     @classmethod
     @abstractmethod

@@ -12,7 +12,7 @@ from contradiction.inputs.views import OPENINGS_KEY, VIEW_KEY, VIEWS, Row, model
 from contradiction.io import manifest
 from contradiction.io.files import read_json, write_json
 from contradiction.io.hub import CONFIG, fetch_file
-from contradiction.methods.decision import LEGACY_FILE, Rule
+from contradiction.methods.decision import LEGACY_FILE, NO_RULE, Rule
 from contradiction.methods.loading import register
 from contradiction.methods.softmax import SoftmaxClassifier
 
@@ -69,7 +69,10 @@ class CheckpointClassifier(SoftmaxClassifier):
         rule = None
         if own_view is not None and view in (None, own_view):
             rule = Rule.from_config(loaded.config, Path(folder) / CONFIG) or _legacy_rule(folder)
-        return cls(loaded, view, str(folder), rule)
+        classifier = cls(loaded, view, str(folder), rule)
+        # Training writes the view, and a rule for it. An NLI model, with which training begins, has none.
+        classifier.needs_rule = rule is not None and classifier.task != "nli"
+        return classifier
 
     @classmethod
     def check_folder(cls, folder: Path) -> None:
@@ -117,4 +120,4 @@ def _legacy_rule(name: str | Path) -> Rule:
     if Path(name).is_dir():
         return Rule.load_legacy(Path(name))
     file = fetch_file(str(name), LEGACY_FILE)
-    return Rule.load_legacy(file.parent) if file else Rule()
+    return Rule.load_legacy(file.parent) if file else NO_RULE

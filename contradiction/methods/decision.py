@@ -110,8 +110,8 @@ class Rule:
         return cls._parse(config[KEY], where) if config.get(KEY) is not None else None
 
     @classmethod
-    def load(cls, file: Path) -> Self:
-        """The rule in a JSON file of a model folder; the default one where there is none.
+    def load(cls, file: Path) -> "Rule":
+        """The rule in a JSON file of a model folder; ``NO_RULE`` if the file holds none.
 
         Raises:
             InputError: the rule is damaged.
@@ -120,10 +120,10 @@ class Rule:
         return rule or cls.load_legacy(file.parent)
 
     @classmethod
-    def load_legacy(cls, folder: Path) -> Self:
-        """The rule in the file of its own that older model folders have; the default one where there is none."""
+    def load_legacy(cls, folder: Path) -> "Rule":
+        """The rule in the file of its own that older model folders have; ``NO_RULE`` where there is none."""
         file = folder / LEGACY_FILE
-        return cls._parse(read_json(file), file) if file.is_file() else cls()
+        return cls._parse(read_json(file), file) if file.is_file() else NO_RULE
 
     def save(self, file: Path) -> None:
         """Writes the rule into a JSON file of a model folder, beside the other contents of the file."""
@@ -146,6 +146,9 @@ class Rule:
         except (TypeError, KeyError, ValueError):  # a ValidationError of pydantic is a ValueError
             raise InputError(f"{where}: holds no decision rule; `cdconv calibrate` writes one") from None
         return rule
+
+
+NO_RULE = Rule()  # of a model that brings no rule: the most probable label, and nothing calibrated
 
 
 def current_keys(rule: Mapping[str, Any]) -> dict[str, Any]:

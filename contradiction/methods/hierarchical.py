@@ -12,7 +12,7 @@ from contradiction.inputs.views import CONVERSATION, Row
 from contradiction.labels import HISTORY, INTRA, LABELS, NON_CONTRADICTION, STAGES, is_contradiction
 from contradiction.methods.base import Classifier, Prediction, joint_progress
 from contradiction.methods.checkpoint import CheckpointClassifier
-from contradiction.methods.decision import TINY, Rule
+from contradiction.methods.decision import NO_RULE, TINY, Rule
 from contradiction.methods.loading import register
 
 
@@ -41,7 +41,7 @@ class HierarchicalClassifier(Classifier):
     def __init__(self, stages: Sequence[CheckpointClassifier], name: str = "model", rule: Rule | None = None) -> None:
         self.stages = tuple(stages)
         self.name, self.task, self.labels = name, "4-class", LABELS["4-class"]
-        self.rule = (rule or Rule()).check_labels(self.labels, name)
+        self.rule = (rule or NO_RULE).check_labels(self.labels, name)
         columns = {column for stage in self.stages for column in stage.columns}
         self.columns = tuple(column for column in CONVERSATION if column in columns)
         tasks = [stage.task for stage in self.stages]

@@ -10,7 +10,7 @@ from contradiction.inference.base import OnBatch, Scores
 from contradiction.inputs.views import Row
 from contradiction.labels import CONTRADICTIONS, HISTORY, INTRA, LABELS, ROLE, STAGES, is_contradiction, task_with
 from contradiction.methods.base import Classifier, Prediction
-from contradiction.methods.decision import TINY, Rule, softmax
+from contradiction.methods.decision import NO_RULE, TINY, Rule, softmax
 
 
 class SoftmaxClassifier(Classifier):
@@ -38,7 +38,7 @@ class SoftmaxClassifier(Classifier):
             known = "; ".join(", ".join(names) for names in LABELS.values())
             raise InputError(f"{name}: its labels are {', '.join(labels)}; allowed are {known}")
         self.name, self.task, self.labels, self.columns = name, task, tuple(labels), tuple(columns)
-        self.rule = (rule or Rule()).check_labels(labels, name)
+        self.rule = (rule or NO_RULE).check_labels(labels, name)
 
     @property
     def judges_openings(self) -> bool:

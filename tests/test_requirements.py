@@ -1,0 +1,67 @@
+"""The lock file, which `make setup` installs: hashes of all packages but torch, and no address that they come from."""
+
+import re
+from importlib.metadata import PackageNotFoundError, distribution
+from itertools import pairwise
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from contradiction.paths import CHECKOUT
+
+HASH = re.compile(r" {4}--hash=sha256:[0-9a-f]{64}( \\)?")
+PINNED = re.compile(r"(?P<name>[a-z0-9-]+)==(?P<version>[^ ;]+)(?P<marker> ; [^\\]+)? \\")
+
+
+def pinned():
+    lines = (CHECKOUT / "requirements.txt").read_text(encoding="utf-8").splitlines()
+    requirements = [Requirement(line) for line in lines if line and not line.startswith("#")]
+    return {canonicalize_name(it.name): it.specifier for it in requirements}
+
+
+def locked():
+    """Name -> the versions in the lock file, of which one is for this version of Python."""
+    lines = (CHECKOUT / "requirements.lock").read_text(encoding="utf-8").splitlines()
+    lines = [line for line in lines if not line.startswith("#")]
+    others = [line for line in lines if not HASH.fullmatch(line)]
+    assert [line for line in others if not PINNED.fullmatch(line)] == []  # no address of an index either
+    assert all(HASH.fullmatch(after) for line, after in pairwise(lines) if line in others)
+    versions = {}
+    for line in others:
+        versions.setdefault(PINNED.fullmatch(line)["name"], []).append(PINNED.fullmatch(line)["version"])
+    return versions
+
+
+def test_every_package_but_torch_is_locked_in_the_version_that_is_pinned():
+    versions, wanted = locked(), pinned()
+    assert "torch" in wanted and "torch" not in versions
+    del wanted["torch"]
+    assert {name: [*map(str, [specifier])] for name, specifier in wanted.items()} == {
+        name: [f"=={version}" for version in versions.get(name, [])] for name in wanted
+    }, "`make lock` writes the lock file after a change"
+
+
+def test_what_locked_packages_need_is_locked():
+    versions, missing = locked(), set()
+    for name in versions:
+        if _version(name) in versions[name]:
+            needed = [Requirement(text) for text in distribution(name).requires or ()]
+            names = {canonicalize_name(it.name) for it in needed if not it.marker or it.marker.evaluate({"extra": ""})}
+            missing |= names - versions.keys() - {"torch"}
+    assert missing == set()
+
+
+def test_the_licence_of_every_locked_package_is_listed():
+    rows = (CHECKOUT / "docs" / "licences.md").read_text(encoding="utf-8").splitlines()[4:]
+    listed = {canonicalize_name(row.split("|")[1].strip()): row.split("|")[2].strip() for row in rows}
+    here = {name for name, versions in locked().items() if _version(name) in versions}
+    here.discard("setuptools")  # which the list leaves out, as pip
+    assert here
+    assert {name for name in here if not listed.get(name)} == set(), "`make licences` writes the list"
+
+
+def _version(name):
+    try:
+        return distribution(name).version
+    except PackageNotFoundError:  # of another system
+        return None

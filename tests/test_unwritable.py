@@ -1,0 +1,124 @@
+"""On a full disk and in a read-only folder: one line that names the place, exit code 2, and nothing changed."""
+
+import os
+import resource
+import shutil
+import subprocess
+from contextlib import contextmanager
+
+import pytest
+from helpers.chats import line
+from helpers.data_repo import contents
+
+from contradiction.data.splits import load_split
+from contradiction.errors import InputError
+
+# Command -> the size in bytes that no file exceeds on the full disk. Of each, some is written before that.
+LIMITS = {"build": 200_000, "training": 20_000, "evaluation": 2_000, "export": 20_000, "rule": 300, "card": 500}
+TOML = (
+    'view = "flatten"\nconfig = "4-class"\nepochs = 1\nlearning_rate = 3e-3\n'
+    "[scratch]\nhidden_size = 32\nlayers = 1\nheads = 2\nvocabulary = 600\n"
+)
+
+
+@pytest.fixture(scope="module")
+def recipe(tmp_path_factory):
+    path = tmp_path_factory.mktemp("recipes") / "tiny.toml"
+    path.write_text(TOML, encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def place(quick_model, sample_repo, tmp_path):
+    """A folder with a model in it; the data is in the cache of `datasets`, which lies elsewhere."""
+    load_split(sample_repo, "4-class", "train")
+    shutil.copytree(quick_model, tmp_path / "place" / "model")
+    return tmp_path / "place"
+
+
+@contextmanager
+def full(limit):
+    """No file grows beyond so many bytes, as on a disk that is full by then."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@contextmanager
+def read_only(folder):
+    """Nothing can be written in the folder, which the superuser can where only its mode forbids it."""
+    if os.getuid():
+        folder.chmod(0o555)
+        yield
+        folder.chmod(0o755)
+        return
+    mounted = subprocess.run(["mount", "--bind", folder, folder], capture_output=True, text=True)
+    if mounted.returncode:
+        pytest.skip(f"mounting is not permitted here: {mounted.stderr.strip()}")
+    try:
+        subprocess.run(["mount", "-o", "remount,bind,ro", folder], check=True)
+        yield
+    finally:
+        subprocess.run(["umount", "-l", folder], check=True, timeout=20)
+
+
+def arguments(command, place, recipe, repo):
+    return {
+        "build": ["data", "build", "--source", "sample", "--out", place / "new"],
+        "training": ["train", recipe, "--data", repo, "--out", place / "new"],
+        "evaluation": ["evaluate", place / "model", "--data", repo, "--json", place / "new.json"],
+        "export": ["export", place / "model", "--out", place / "new"],
+        "rule": ["calibrate", place / "model", "--data", repo],
+        "card": ["card", place / "model"],
+    }[command]
+
+
+@pytest.mark.parametrize("command", LIMITS)
+@pytest.mark.parametrize("how", ["full", "read-only"])
+def test_what_cannot_be_written_is_one_line_and_changes_nothing(how, command, run, place, recipe, sample_repo):
+    before = contents(place)
+    with full(LIMITS[command]) if how == "full" else read_only(place):
+        code, _, err = run(*arguments(command, place, recipe, sample_repo))
+    last = err.splitlines()[-1]
+    assert (code, last.startswith("cdconv: "), "Traceback" in err) == (2, True, False), err
+    assert str(place) in last
+    left = contents(place)
+    left.pop("new.partial/run.json", None)  # of a training that has not begun
+    assert left == before
+
+
+def test_verdicts_that_a_full_disk_ends_are_continued(detect, sample_chats, small_chunks, tmp_path):
+    file, out, whole = (tmp_path / name for name in ("chats.jsonl", "out.jsonl", "whole.jsonl"))
+    file.write_text("\n".join(map(line, sample_chats[:40])), encoding="utf-8")
+    assert detect(file, "--out", whole)[0] == 0
+    with full(whole.stat().st_size // 2):
+        code, _, err = detect(file, "--out", out)
+    assert (code, len(err)) == (2, 1)
+    assert str(out) in err[0]
+    assert out.stat().st_size <= whole.stat().st_size // 2
+    assert detect(file, "--out", out, "--resume")[0] == 0
+    assert out.read_bytes() == whole.read_bytes()
+
+
+def test_chats_and_a_model_in_a_read_only_folder_are_judged(detect, place):
+    file = place / "chats.jsonl"
+    file.write_text("{bad\n" + line(), encoding="utf-8")
+    with read_only(place):
+        code, answers, err = detect(file, model=place / "model")
+        assert (code, [answer["line"] for answer in answers]) == (1, [2])
+        assert [message for message in err if f"{file}.rejected.jsonl: " in message and "only shown here" in message]
+        code, _, [said] = detect(file, "--out", place / "verdicts.jsonl", model=place / "model")
+        assert (code, str(place) in said) == (2, True)
+    assert {path.name for path in place.iterdir()} == {"model", "chats.jsonl"}
+
+
+def test_a_full_disk_under_the_cache_of_datasets_is_said(sample_repo, tmp_path, monkeypatch):
+    repo = shutil.copytree(sample_repo, tmp_path / "cdconv")
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
+    said = rf"^{repo}: config '4-class' cannot be loaded \(.*too large"
+    with full(2_000), pytest.raises(InputError, match=said) as error:
+        load_split(repo, "4-class", "test")
+    assert "\n" not in str(error.value)
