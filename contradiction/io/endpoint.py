@@ -4,16 +4,17 @@ import json
 import os
 import random
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, Self
+from queue import Empty, SimpleQueue
+from threading import Event, Thread
+from typing import Any, Self, TypeVar
 
 from contradiction.errors import InputError, first_line, shown
 
-if TYPE_CHECKING:
-    import httpx
-
+T = TypeVar("T")
+R = TypeVar("R")
 URL, KEY = "OPENAI_BASE_URL", "OPENAI_API_KEY"  # the environment variables, with the names of OpenAI's own client
 BUSY = (408, 409, 425, 429)  # answers that may be better a moment later, besides those from 500 on
 LONGEST_WAIT = 60.0  # seconds before another attempt
@@ -96,7 +97,7 @@ class Endpoint:
         self.close()
 
     def close(self) -> None:
-        """Ends all connections; a request that waits for its answer fails."""
+        """Closes the connections that no request uses."""
         self._client.close()
 
     def ask(self, messages: Sequence[Mapping[str, str]], **options: Any) -> Answer:
@@ -144,6 +145,42 @@ class Endpoint:
             yield part
             if time.monotonic() > until:
                 raise TimeoutError
+
+
+def in_threads(call: Callable[[T], R], items: Iterable[T], threads: int) -> Iterator[tuple[T, R]]:
+    """Calls a function with each item, several at a time; gives items and results as they come.
+
+    The first error is raised, and no further call begins then. The threads do not keep the process from ending, as
+    those of ``concurrent.futures`` would: a request that hangs must not hold up Ctrl-C.
+    """
+    waiting: SimpleQueue[T] = SimpleQueue()
+    done: SimpleQueue[tuple[T, R | None, BaseException | None]] = SimpleQueue()
+    count = 0
+    for count, item in enumerate(items, 1):
+        waiting.put(item)
+    stopped = Event()
+
+    def work() -> None:
+        while not stopped.is_set():
+            try:
+                item = waiting.get_nowait()
+            except Empty:
+                return
+            try:
+                done.put((item, call(item), None))
+            except BaseException as error:
+                done.put((item, None, error))
+
+    for _ in range(min(threads, count)):
+        Thread(target=work, daemon=True).start()
+    try:
+        for _ in range(count):
+            item, result, error = done.get()
+            if error:
+                raise error
+            yield item, result  # type: ignore[misc]  # there is a result where there is no error
+    finally:
+        stopped.set()
 
 
 class _BrokenAnswer(ValueError):
