@@ -1,8 +1,8 @@
 """An OpenAI-compatible chat endpoint on 127.0.0.1 whose answers a function writes, and which can fail on purpose.
 
-    with ChatServer(lambda body: "你好") as server:
-        ...  # clients, with the environment variables of server.environment
-        server.requests  # the bodies of the requests that were answered or failed, in order
+with ChatServer(lambda body: "你好") as server:
+    ...  # clients, with the environment variables of server.environment
+    server.requests  # the bodies of the requests that were answered or failed, in order
 """
 
 import json

@@ -82,7 +82,9 @@ def test_nobody_who_listens_and_no_address_are_one_line_each(monkeypatch):
 
 def test_calls_in_threads_run_together_and_give_every_result_once():
     with ChatServer(lambda body: body["messages"][0]["content"], seconds=0.05) as server, endpoint(server) as model:
-        results = dict(in_threads(lambda text: model.ask([{"role": "user", "content": text}]).text, map(str, range(20)), 4))
+        results = dict(
+            in_threads(lambda text: model.ask([{"role": "user", "content": text}]).text, map(str, range(20)), 4)
+        )
     assert results == {str(number): str(number) for number in range(20)}
     assert 2 <= server.most_at_once <= 4
 

@@ -124,7 +124,10 @@ def test_a_judge_of_two_labels(judge):
     ("text", "label"),
     [
         ('{"label": "history"}', "history"),
-        ('<think>maybe role-confusion {"label": "role-confusion"}</think>```json\n{"label": "History"}\n```', "history"),
+        (
+            '<think>maybe role-confusion {"label": "role-confusion"}</think>```json\n{"label": "History"}\n```',
+            "history",
+        ),
         ("The label is **non-contradiction**.", "non-contradiction"),
         ("history or role-confusion", None),
         ('{"label": "矛盾"}', None),
@@ -243,7 +246,9 @@ def test_a_judge_is_calibrated_like_every_method(judge, sample_repo):
         before = name_with_digest(str(folder))
         rule = calibrate(folder, rows)
         found = load_classifier(folder).classify(list(rows))
-    assert rule == load_rule(folder) and rule.prior == pytest.approx(np.mean([label > 0 for label in rows["label"]]), abs=1e-4)
+    assert rule == load_rule(folder) and rule.prior == pytest.approx(
+        np.mean([label > 0 for label in rows["label"]]), abs=1e-4
+    )
     assert name_with_digest(str(folder)) == before
     assert len(server.requests) == len(rows), "the second time all answers are known"
     assert LLMJudge.load(folder).rule.temperature == rule.temperature

@@ -11,8 +11,9 @@ from contradiction.commands.common import (
     RESULTS,
     SHOWN_RESULTS,
     BackendOption,
-    DataOption,
+    DataOrLabelsOption,
     RevisionOption,
+    data_repo,
     progress,
     show,
     warn_of_leakage,
@@ -29,7 +30,7 @@ ALL = "all"
 
 def evaluate(
     model: Annotated[str, typer.Argument(help="A model folder or Hub id.")],
-    data: DataOption = DATA,
+    data: DataOrLabelsOption = DATA,
     config: Annotated[
         str | None, typer.Option(help="A config of the data. By default the one that the model was trained on.")
     ] = None,
@@ -67,6 +68,7 @@ def evaluate(
         raise InputError("--windowing and --limit need --evidence")
     if results and not settings:
         raise InputError("--results needs --settings")
+    data = data_repo(data)
     detector = ContradictionDetector.from_pretrained(model, view=view, revision=revision, backend=backend)
     if config == CROSSED:
         _crossed(detector, split, json)
@@ -138,7 +140,9 @@ def usage_table(usage: Mapping[str, Any], rows: int) -> "Table":
         ("completion tokens", f"{usage['completion_tokens']:,}"),
     ]
     if usage["seconds"] is not None:
-        body.append(("seconds an answer", f"{usage['seconds']:.2f} on average, 95 % within {usage['slow_seconds']:.2f}"))
+        body.append(
+            ("seconds an answer", f"{usage['seconds']:.2f} on average, 95 % within {usage['slow_seconds']:.2f}")
+        )
     if usage["cost"] is not None:
         body.append(("cost", f"{usage['cost']:.4f}, {1000 * usage['cost'] / rows:.4f} for 1,000 rows"))
     return Table("What the judge was asked for", ("", ""), body, texts=2)

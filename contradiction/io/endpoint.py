@@ -1,4 +1,4 @@
-"""Asks a language model behind an OpenAI-compatible endpoint; an answer that fails for the moment is asked for again."""
+"""Asks a language model behind an OpenAI-compatible endpoint; what fails for the moment is asked for again."""
 
 import json
 import os
@@ -155,8 +155,8 @@ def in_threads(call: Callable[[T], R], items: Iterable[T], threads: int) -> Iter
     """
     waiting: SimpleQueue[T] = SimpleQueue()
     done: SimpleQueue[tuple[T, R | None, BaseException | None]] = SimpleQueue()
-    count = 0
-    for count, item in enumerate(items, 1):
+    items = list(items)
+    for item in items:
         waiting.put(item)
     stopped = Event()
 
@@ -171,10 +171,10 @@ def in_threads(call: Callable[[T], R], items: Iterable[T], threads: int) -> Iter
             except BaseException as error:
                 done.put((item, None, error))
 
-    for _ in range(min(threads, count)):
+    for _ in range(min(threads, len(items))):
         Thread(target=work, daemon=True).start()
     try:
-        for _ in range(count):
+        for _ in items:
             item, result, error = done.get()
             if error:
                 raise error

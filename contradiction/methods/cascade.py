@@ -1,4 +1,4 @@
-"""A cascade: a detector judges every row, and a judge that costs more judges those on which the detector is in doubt."""
+"""A cascade: a detector judges every row, and a judge that costs more those on which the detector is in doubt."""
 
 import json
 from collections.abc import Sequence
