@@ -13,7 +13,7 @@ TASK: Mapping[str, str] = {
 }
 
 # Label -> what it means.
-LABELS: Mapping[str, Mapping[str, str]] = {
+MEANINGS: Mapping[str, Mapping[str, str]] = {
     "zh": {
         NON_CONTRADICTION: (
             "不矛盾。回复与前文、与自身都能同时成立。答非所问、无聊、语法不通或与常识不符，只要不自相矛盾，也属于此类。"
@@ -54,7 +54,7 @@ MERGED: Mapping[str, Mapping[str, str]] = {
         NON_CONTRADICTION: labels[NON_CONTRADICTION],
         CONTRADICTION: " ".join((start, *(labels[name] for name in (INTRA, ROLE, HISTORY)))),
     }
-    for (language, labels), start in zip(LABELS.items(), ("矛盾，即以下任何一种：", "Any of these."), strict=True)
+    for (language, labels), start in zip(MEANINGS.items(), ("矛盾，即以下任何一种：", "Any of these."), strict=True)
 }
 
 RULES: Mapping[str, tuple[str, ...]] = {

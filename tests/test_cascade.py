@@ -87,6 +87,17 @@ def test_a_written_cascade_asks_about_the_doubtful_rows_alone_and_is_a_model_lik
         cascades.write(detector, judge, step, out, rows)
 
 
+def test_an_opening_reply_that_the_detector_cannot_judge_is_left_to_the_judge(parts):
+    detector, judge, server, _ = parts
+    server.answer = lambda body: '{"label": "intra-sentence"}'
+    pairs = load_classifier(detector)
+    pairs.columns = ("b1", "b2")
+    assert not pairs.judges_openings
+    found = ContradictionDetector(CascadeClassifier(pairs, load_classifier(judge), 1.0, 0.0))
+    verdict = found(chat("你会游泳吗？", "我不会游泳，昨天刚游了一千米"))
+    assert verdict.label == "intra-sentence" and len(server.requests) == 1
+
+
 def test_the_command_shows_the_curve_draws_it_and_writes_the_cascade(parts, run, monkeypatch, tmp_path):
     detector, judge, _, rows = parts
     monkeypatch.setattr("contradiction.data.splits.load_split", lambda data, config, split: rows)

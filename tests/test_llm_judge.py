@@ -70,7 +70,7 @@ def test_the_prompt_holds_the_guidelines_and_asks_for_one_of_the_labels(judge):
     [body] = server.requests
     assert question_of(body) == CAT
     system = body["messages"][0]["content"]
-    assert all(meaning in system for meaning in guidelines.LABELS["zh"].values())
+    assert all(meaning in system for meaning in guidelines.MEANINGS["zh"].values())
     assert body["response_format"]["json_schema"]["schema"]["properties"]["label"]["enum"] == list(NAMES)
     assert (body["model"], body["temperature"]) == ("tiny", 0.0)
     assert verdict.label == "history" and verdict.evidence == (1,) and verdict.checked
@@ -110,7 +110,7 @@ def test_an_english_chat_is_judged_and_a_long_one_in_one_request(judge):
     [body] = server.requests
     asked = json.loads(body["messages"][-1]["content"])
     assert asked == {"messages": chat(*texts[:-1]), "reply": texts[-1]}
-    assert guidelines.LABELS["en"]["history"] in body["messages"][0]["content"]
+    assert guidelines.MEANINGS["en"]["history"] in body["messages"][0]["content"]
 
 
 def test_a_judge_of_two_labels(judge):
@@ -221,6 +221,7 @@ def test_an_endpoint_that_refuses_ends_the_command_in_one_line(run, judge, sampl
     [
         ({"api_key": "sk-1"}, "'api_key' is no option of a judge"),
         ({"base_url": "http://x"}, r"\$OPENAI_BASE_URL and \$OPENAI_API_KEY hold them"),
+        ({"extra": {"stream": True}}, "extra holds 'stream'"),
         ({"votes": 0}, "votes is 0; it must be at least 1"),
         ({"language": "fr"}, "language: input should be 'zh' or 'en'"),
         ({"model": None}, "model: "),

@@ -90,7 +90,10 @@ class CascadeClassifier(SoftmaxClassifier):
     def score(self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None) -> Scores:
         """The logarithms of the probabilities of rows; see :meth:`SoftmaxClassifier.score`."""
         probabilities, truncations = probabilities_of(self.detector, rows, self.labels, batch_size)
-        doubted = np.flatnonzero(self.in_doubt(probabilities)).tolist()
+        # ``contradiction.inputs.windows`` leaves b1 empty where there is no earlier reply.
+        opening = np.array([row.get("b1") == "" for row in rows], dtype=bool)
+        left = opening & (not getattr(self.detector, "judges_openings", True))
+        doubted = np.flatnonzero(self.in_doubt(probabilities) | left).tolist()
         if on_batch and len(rows) > len(doubted):
             on_batch(len(rows) - len(doubted))
         self.asked += len(doubted)

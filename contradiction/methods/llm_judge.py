@@ -92,6 +92,8 @@ class Options:
             first: Any = error.errors()[0]
             place = ".".join(map(str, first["loc"]))
             raise InputError(f"{file}: {place}: {first['msg'].lower()}") from None
+        if reserved := sorted(options.extra.keys() & {"model", "messages", "stream", "response_format"}):
+            raise InputError(f"{file}: extra holds {reserved[0]!r}, which the judge sets itself")
         for name, least in {"shots": 0, "votes": 1, "concurrency": 1, "timeout": 0.001, "attempts": 1}.items():
             if getattr(options, name) < least:
                 raise InputError(f"{file}: {name} is {getattr(options, name)}; it must be at least {least:g}")
@@ -312,7 +314,7 @@ def _question(row: Row) -> str:
 
 def _opening_messages(options: Options) -> list[dict[str, str]]:
     """The instructions, then the examples as questions and answers."""
-    texts = guidelines.LABELS if options.task == "4-class" else guidelines.MERGED
+    texts = guidelines.MEANINGS if options.task == "4-class" else guidelines.MERGED
     system = PROMPT[options.language].format(
         task=guidelines.TASK[options.language],
         labels="\n".join(f"- {name}: {meaning}" for name, meaning in texts[options.language].items()),

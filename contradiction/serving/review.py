@@ -86,7 +86,7 @@ def _page() -> str:
     values = {
         "choices": CHOICES,
         "task": guidelines.TASK,
-        "labels": guidelines.LABELS,
+        "labels": guidelines.MEANINGS,
         "rules": guidelines.RULES,
     }
     # No text may end the script in which it stands.
