@@ -147,16 +147,16 @@ def cascade(
         check_file(file)
     if out and out.exists():
         raise InputError(f"{out}: exists already; remove it, or name another folder")
-    parts = [load_classifier(part) for part in (detector, judge)]
-    rows = load_split(data, config or parts[0].task, "validation")
+    first, second = load_classifier(detector), load_classifier(judge)
+    rows = load_split(data, config or first.task, "validation")
     if limit and limit < len(rows):
         rows = rows.shuffle(seed=0).select(range(limit))
     with progress("measuring the cascade") as bar:
         task = bar.add_task("", total=len(rows))
         shares = sorted({*cascades.SHARES, share})
-        steps = cascades.curve(*parts, rows, shares, on_batch=lambda done: bar.advance(task, done))
+        steps = cascades.curve(first, second, rows, shares, on_batch=lambda done: bar.advance(task, done))
     show(cascades.table(steps, len(rows)))
-    if usage := parts[1].usage():
+    if usage := second.usage():
         show(usage_table(usage, len(rows)))
     if json:
         write_json(json, {"detector": str(detector), "judge": str(judge), "rows": len(rows), "usage": usage,

@@ -102,8 +102,9 @@ def curve(
         scores = {
             name: _score(truth[name], np.where(asked, decided[1][name], decided[0][name]), name) for name in decided[0]
         }
-        steps.append(Step(count / len(rows), *_bounds(doubt[order], count, detector.rule.cut), scores,
-                          *_spent(usage, count / len(rows), len(rows))))  # fmt: skip
+        low, high = _bounds(doubt[order], count, detector.rule.cut)
+        tokens, seconds, cost = _spent(usage, count / len(rows), len(rows))
+        steps.append(Step(count / len(rows), low, high, scores, tokens, seconds, cost))
     return steps
 
 
@@ -219,9 +220,7 @@ def plot(steps: Sequence[Step], path: str | Path) -> None:
     shares = [100 * step.share for step in steps]
     for task, colour in zip(TASKS, COLOURS, strict=True):
         if task in steps[0].macro_f1:
-            middle, low, high = (
-                np.array(values) * 100 for values in zip(*(step.macro_f1[task] for step in steps), strict=True)
-            )
+            middle, low, high = 100 * np.array([step.macro_f1[task] for step in steps]).T
             axes.plot(shares, middle, "o-", color=colour, label=task)
             axes.fill_between(shares, low, high, color=colour, alpha=0.15, linewidth=0)
     axes.set_xlabel("replies that the judge is asked about, %")

@@ -1,6 +1,6 @@
 """Fits the decision rule of a detector to chats that its owner has labelled."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from contradiction.methods.softmax import SoftmaxClassifier
 
 FOLDS = 5
 FEWEST = 10  # chats of each kind; with fewer, a threshold is a guess
-PENALTY = 0.02  # on how far the calibration moves, because an owner's chats are few
+DEVIATION = 2.0  # of a normal prior on how far the calibration moves, because an owner's chats are few
 
 Probabilities = Callable[[Rule], np.ndarray]
 
@@ -110,7 +110,9 @@ def _probabilities(judge: Judge, cases: Sequence[Case], on_batch: OnBatch | None
     return of
 
 
-def _combined(judge: Judge, cases: Sequence[Case], windows: Sequence[dict], ends: np.ndarray) -> np.ndarray:
+def _combined(
+    judge: Judge, cases: Sequence[Case], windows: Sequence[Mapping[str, float]], ends: np.ndarray
+) -> np.ndarray:
     classifier, names = judge.classifier, CONTRADICTIONS[judge.task]
     values = []
     for case, start, end in zip(cases, [0, *ends[:-1]], ends, strict=True):
@@ -127,6 +129,7 @@ def _fit(
 ) -> Rule:
     """The rule for some of the chats."""
     names, wanted = CONTRADICTIONS[judge.task], truth[chosen]
+    penalty = 1 / (2 * DEVIATION**2 * len(wanted))
 
     def moved(values: np.ndarray) -> Rule:
         scale = float(np.exp(values[0]))
@@ -138,7 +141,7 @@ def _fit(
 
     def loss(values: np.ndarray) -> float:
         found = np.clip(probabilities(moved(values))[chosen], TINY, 1 - TINY)
-        return -float(np.log(np.where(wanted, found, 1 - found)).mean()) + PENALTY * float(values @ values)
+        return -float(np.log(np.where(wanted, found, 1 - found)).mean()) + penalty * float(values @ values)
 
     rule = before
     if isinstance(judge.classifier, SoftmaxClassifier):
