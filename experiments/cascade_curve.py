@@ -23,8 +23,8 @@ from contradiction.methods.loading import load_classifier
 from contradiction.paths import CHECKOUT, SHIPPED
 
 sys.path.insert(0, str((CHECKOUT or Path()) / "tests"))
-from chat_server import ChatServer  # the servers of the tests
-from scripted_judge import scripted
+from helpers.chat_server import ChatServer  # the servers of the tests
+from helpers.scripted_judge import scripted
 
 COLUMNS = cdconv.UTTERANCES
 

@@ -4,10 +4,10 @@ import shutil
 
 import numpy as np
 import pytest
-from chat_server import ChatServer
-from chats import chat
 from datasets import ClassLabel, Dataset, Features, Value
-from scripted_judge import NAMES, question_of, scripted
+from helpers.chat_server import ChatServer
+from helpers.chats import chat
+from helpers.scripted_judge import NAMES, question_of, scripted
 
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError

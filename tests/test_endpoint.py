@@ -3,7 +3,7 @@
 import time
 
 import pytest
-from chat_server import KEY, ChatServer
+from helpers.chat_server import KEY, ChatServer
 
 from contradiction.errors import InputError
 from contradiction.io.endpoint import Endpoint, RefusedError, in_threads

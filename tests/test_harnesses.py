@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from chats import chat
+from helpers.chats import chat
 
 from contradiction.chats.readers import open_file, open_stream
 from contradiction.errors import InputError

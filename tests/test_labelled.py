@@ -5,7 +5,7 @@ import shutil
 
 import numpy as np
 import pytest
-from chats import chat
+from helpers.chats import chat
 
 from contradiction.data import labelled
 from contradiction.data.splits import load_split
@@ -122,7 +122,7 @@ def test_from_labels_of_people_to_a_better_threshold_and_a_model_of_ones_own(run
     read = labelled.read(labels)
     assert [one.label != NONE for one in read] == truth.tolist()
 
-    before = chat_calibration._f1(truth, probabilities >= detector.classifier.rule.cut)
+    before = chat_calibration._f1(truth, probabilities >= detector.classifier.rule.threshold)
     code, out, err = run("calibrate", folder, "--on", labels)
     assert code == 0, err
     found = ContradictionDetector.from_pretrained(folder)

@@ -6,10 +6,10 @@ import time
 
 import numpy as np
 import pytest
-from chat_server import ChatServer
-from chats import chat
-from processes import start
-from scripted_judge import NAMES, question_of, scripted
+from helpers.chat_server import ChatServer
+from helpers.chats import chat
+from helpers.processes import start
+from helpers.scripted_judge import NAMES, question_of, scripted
 
 from contradiction import guidelines
 from contradiction.data.splits import load_split

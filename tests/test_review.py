@@ -10,8 +10,8 @@ import urllib.error
 import urllib.request
 
 import pytest
-from chats import chat
-from processes import start_cdconv
+from helpers.chats import chat
+from helpers.processes import start_cdconv
 
 from contradiction.errors import InputError
 from contradiction.serving.review_store import LabelStore, decide

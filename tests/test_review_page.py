@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from chats import chat
+from helpers.chats import chat
 
 from contradiction import guidelines
 from contradiction.serving.review_store import LabelStore

@@ -11,6 +11,7 @@ from contradiction.commands.common import (
     RESULTS,
     SHOWN_RESULTS,
     BackendOption,
+    DataOption,
     DataOrLabelsOption,
     RevisionOption,
     data_repo,

@@ -239,8 +239,8 @@ def _calibrate_on(model: Path, file: Path) -> None:
     body = [
         ("chats", f"{found.chats:,}, of them {found.contradictions:,} contradictions"),
         ("not judged, left out", f"{found.unjudged:,}"),
-        ("threshold before", f"{found.before.cut:.2f}"),
-        ("threshold now", f"{found.rule.cut:.2f}"),
+        ("threshold before", f"{found.before.threshold:.2f}"),
+        ("threshold now", f"{found.rule.threshold:.2f}"),
         ("2-class macro-F1 before", percent(found.f1_before)),
         (f"2-class macro-F1 now, by {FOLDS}-fold cross-validation", percent(found.f1_held_out)),
     ]

@@ -81,7 +81,7 @@ def curve(
     report = joint_progress(on_batch, len(rows), 2 * len(rows))
     found = [part.classify(utterances, on_batch=report) for part in (detector, judge)]
     doubt = np.abs(
-        _log_odds([merge(task, row.scores)[CONTRADICTION] for row in found[0]]) - _log_odds([detector.rule.cut])
+        _log_odds([merge(task, row.scores)[CONTRADICTION] for row in found[0]]) - _log_odds([detector.rule.threshold])
     )
     references = np.array(rows["label"])
     # Part -> task -> its decision on each row as a class id.
@@ -102,7 +102,7 @@ def curve(
         scores = {
             name: _score(truth[name], np.where(asked, decided[1][name], decided[0][name]), name) for name in decided[0]
         }
-        low, high = _bounds(doubt[order], count, detector.rule.cut)
+        low, high = _bounds(doubt[order], count, detector.rule.threshold)
         tokens, seconds, cost = _spent(usage, count / len(rows), len(rows))
         steps.append(Step(count / len(rows), low, high, scores, tokens, seconds, cost))
     return steps

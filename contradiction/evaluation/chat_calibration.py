@@ -76,7 +76,7 @@ def calibrate(folder: str | Path, chats: Sequence[LabelledChat], on_batch: OnBat
     rule = _fit(before, probabilities, truth, slice(None), judge)
     result = Calibrated(
         before, rule, len(usable), int(truth.sum()), len(chats) - len(usable),
-        _f1(truth, probabilities(before) >= before.cut), _held_out(before, probabilities, truth, judge),
+        _f1(truth, probabilities(before) >= before.threshold), _held_out(before, probabilities, truth, judge),
     )  # fmt: skip
     save_rule(folder, rule)
     return result
@@ -157,7 +157,7 @@ def _held_out(before: Rule, probabilities: Probabilities, truth: np.ndarray, jud
     folds = StratifiedKFold(FOLDS, shuffle=True, random_state=13)
     for rest, held_out in folds.split(np.zeros(len(truth)), truth):
         rule = _fit(before, probabilities, truth, rest, judge)
-        called[held_out] = probabilities(rule)[held_out] >= rule.cut
+        called[held_out] = probabilities(rule)[held_out] >= rule.threshold
     return _f1(truth, called)
 
 

@@ -13,7 +13,6 @@ from typing import Any
 from contradiction.conversation import ASSISTANT, Messages, read_message, read_turns
 from contradiction.errors import InputError, shown
 from contradiction.labels import HISTORY, LABELS
-from contradiction.rates import wilson
 
 UNCLEAR = "unclear"  # nobody can tell; such chats are not exported
 CHOICES = (*LABELS["4-class"], UNCLEAR)
@@ -78,6 +77,8 @@ class Report:
     @property
     def agreement(self) -> tuple[float, float, float] | None:
         """The share of chats on which both agree, and its 95 % interval; None before there is one."""
+        from contradiction.evaluation.figures import wilson
+
         return (self.same / self.both, *wilson(self.same, self.both)) if self.both else None
 
 
