@@ -164,15 +164,22 @@ def test_an_answer_without_a_label_leaves_its_reply_unchecked_and_the_others_jud
 
 
 @pytest.mark.parametrize("fault", ["429", "500", "drop", "half", "broken"])
-def test_with_every_third_request_failing_nothing_is_lost_and_nothing_doubled(judge, sample_repo, monkeypatch, fault):
+def test_with_every_third_row_failing_twice_nothing_is_lost_and_nothing_doubled(judge, sample_repo, monkeypatch, fault):
     monkeypatch.setattr(llm_judge, "Endpoint", lambda *args, **options: ENDPOINT(*args, **options, pause=0.001))
     rows = load_split(sample_repo, "4-class", "test").select(range(30))
-    with ChatServer(scripted(rows), lambda number, body: None if number % 3 else fault) as server:
+    failing = {tuple(row[name] for name in ("u1", "b1", "u2", "b2")): 2 for row in rows.select(range(0, 30, 3))}
+
+    def faults(number, body):
+        failing[question_of(body)] = failing.get(question_of(body), 0) - 1
+        return fault if failing[question_of(body)] >= 0 else None
+
+    with ChatServer(scripted(rows), faults) as server:
         classifier = load_classifier(judge(server))
         told = []
         labels = [found.label for found in classifier.classify(list(rows), on_batch=told.append)]
     assert labels == [NAMES[label] for label in rows["label"]]
     assert sum(told) == classifier.usage()["answers"] == len(rows)
+    assert len(server.requests) == len(rows) + 20
 
 
 ENDPOINT = llm_judge.Endpoint
