@@ -231,7 +231,9 @@ def plot(steps: Sequence[Step], path: str | Path) -> None:
     if whole.share and (whole.cost or whole.tokens):
         value, name = (whole.cost, "cost") if whole.cost else (whole.tokens, "tokens")
         each = value / whole.share / 100
-        top = axes.secondary_xaxis("top", functions=(lambda share: share * each, lambda amount: amount / each))
+        top = axes.secondary_xaxis(
+            "top", functions=(lambda share: np.asarray(share) * each, lambda amount: np.asarray(amount) / each)
+        )
         top.set_xlabel(f"{name} of 1,000 replies")
     with new_file(path) as partial:
         figure.savefig(partial, format="png", dpi=150)

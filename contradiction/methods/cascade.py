@@ -64,8 +64,9 @@ class CascadeClassifier(SoftmaxClassifier):
             raise InputError(f"{folder / cls.MARKER}: must name two parts, a detector and a judge")
         detector, judge = (load_classifier(part, **options) for part in parts)
         description = cls.describe(folder)
-        bounds = [description.get(name) for name in ("low", "high")]
-        return cls(detector, judge, *bounds, str(folder), Rule.load(folder / cls.MARKER))  # type: ignore[arg-type]
+        low: Any = description.get("low")  # what else may stand there is refused below
+        high: Any = description.get("high")
+        return cls(detector, judge, low, high, str(folder), Rule.load(folder / cls.MARKER))
 
     @classmethod
     def identity(cls, folder: Path) -> list[bytes]:

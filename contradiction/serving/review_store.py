@@ -112,14 +112,14 @@ class LabelStore:
 
     def add(self, chats: Iterable[tuple[str, Messages]], spot_checks: Iterable[tuple[str, Messages, str]] = ()) -> int:
         """Adds chats that the file does not hold yet, spot checks spread evenly among them; returns how many."""
-        plain = [(name, text_messages(messages), None) for name, messages in chats]
-        checks = [(name, text_messages(messages), truth) for name, messages, truth in spot_checks]
+        both: list[list[tuple[str, list[dict[str, str]], str | None]]] = [
+            [(name, text_messages(messages), None) for name, messages in chats],
+            [(name, text_messages(messages), truth) for name, messages, truth in spot_checks],
+        ]
         with self._open() as file:
             file.execute("BEGIN IMMEDIATE")
             known = {digest for (digest,) in file.execute("SELECT digest FROM items")}
-            plain, checks = (
-                [entry for entry in entries if _digest(entry[1], entry[2]) not in known] for entries in (plain, checks)
-            )
+            plain, checks = ([entry for entry in own if _digest(entry[1], entry[2]) not in known] for own in both)
             start = (file.execute("SELECT max(position) FROM items").fetchone()[0] or 0.0) + 1
             places: list[tuple[float, Any]] = [(start + number, entry) for number, entry in enumerate(plain)]
             gap = max(len(plain), 1) / max(len(checks), 1)
