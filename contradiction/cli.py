@@ -31,8 +31,8 @@ app.add_typer(data.app, name="data")
 app.add_typer(corpora.app, name="corpora")
 for command in (
     train.train, evaluate.evaluate, evaluate.contrast, results.baselines, evaluate.analyze, reproduce.reproduce,
-    train.calibrate, train.soup, train.ensemble, results.card, results.export, detect.detect,
-    serve.serve, serve.space, serve.demo,
+    train.calibrate, train.soup, train.ensemble, train.cascade, results.card, results.export, detect.detect,
+    serve.serve, serve.space, serve.review, serve.demo,
 ):  # fmt: skip
     app.command()(command)
 app.add_typer(results.app, name="results")

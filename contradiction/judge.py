@@ -171,7 +171,9 @@ class Judge:
             return "holds no words"
         if not self.classifier.has_token_for(text):
             return "holds no word that the model knows"
-        return None if is_chinese(text) else "is not in Chinese, the language that the model was trained on"
+        if not self.classifier.CHINESE_ONLY or is_chinese(text):
+            return None
+        return "is not in Chinese, the language that the model was trained on"
 
     def _decide(self, probabilities: Mapping[str, float]) -> tuple[str, dict[str, float], float]:
         """The label, the probability of every label, and that of a contradiction of the chosen categories.

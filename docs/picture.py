@@ -1,14 +1,19 @@
-"""Takes the pictures of the demo page in ``docs/images``: ``python docs/picture.py``, with Chromium at hand."""
+"""Takes the pictures of both pages in ``docs/images``: ``python docs/picture.py``, with Chromium at hand."""
 
 import os
 import shutil
+import tempfile
+import threading
 from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import sync_playwright
 
 from contradiction import ContradictionDetector, page, paths
+from contradiction.chats.formats import read_pasted
 from contradiction.io import files
+from contradiction.serving.review import application
+from contradiction.serving.review_store import LabelStore
 
 FOLDER = Path(__file__).with_name("images")
 DESKTOP, PHONE = {"width": 1180, "height": 1300}, {"width": 390, "height": 844}
@@ -31,6 +36,7 @@ def main() -> None:
             browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
             for name, shown in PICTURES.items():
                 take(browser, url, FOLDER / name, *shown)
+            take_review(browser, FOLDER / "review.png")
             browser.close()
     finally:
         demo.close(verbose=False)
@@ -51,6 +57,38 @@ def take(browser: Any, url: str, path: Path, locale: str, size: dict[str, int], 
     with files.new_file(path) as partial:
         tab.screenshot(path=partial, type="png")
     tab.close()
+
+
+REVIEWED = """用户：你养猫吗？
+机器人：养了一只橘猫
+用户：今天天气真好
+机器人：是啊，想出去走走
+用户：猫叫什么？
+机器人：我没养过猫呀"""
+
+
+def take_review(browser: Any, path: Path) -> None:
+    """Takes the picture of the page on which people label chats."""
+    import uvicorn
+
+    with tempfile.TemporaryDirectory() as folder:
+        store = LabelStore(Path(folder) / "labels.sqlite")
+        store.add([(str(number), [*read_pasted(REVIEWED)[number:]]) for number in (0, 2, 4)])
+        server = uvicorn.Server(uvicorn.Config(application(store), host="127.0.0.1", port=0, log_level="warning"))
+        thread = threading.Thread(target=server.run)
+        thread.start()
+        while not server.started:
+            thread.join(0.05)
+        tab = browser.new_page(viewport={"width": 1180, "height": 860}, locale="en-US")
+        tab.goto(f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/")
+        tab.get_by_role("textbox").fill("Anna")
+        tab.keyboard.press("Enter")
+        tab.locator("li.judged").wait_for()
+        with files.new_file(path) as partial:
+            tab.screenshot(path=partial, type="png")
+        tab.close()
+        server.should_exit = True
+        thread.join()
 
 
 if __name__ == "__main__":

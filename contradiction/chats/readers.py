@@ -25,6 +25,7 @@ from contradiction.chats.formats import (
     make_entry,
     parse_json,
 )
+from contradiction.chats.harnesses import HARNESSES, read_harness
 from contradiction.errors import InputError, first_line
 
 FORMATS = {
@@ -40,8 +41,8 @@ def open_file(path: str | Path, format: str | None = None) -> Chats:
     Args:
         path: the file. A named pipe is read as it comes.
         format: ``jsonl`` (a chat a line), ``json`` (one chat, or a list of chats), ``csv``, ``tsv`` or ``parquet`` (a
-            column ``messages`` or ``conversations``, or u1, b1, u2 and b2, and perhaps ``id``). By default the file's
-            name says which.
+            column ``messages`` or ``conversations``, or u1, b1, u2 and b2, and perhaps ``id``); or ``deepeval`` or
+            ``garak``, see :mod:`contradiction.chats.harnesses`. By default the file's name says which.
 
     Raises:
         InputError: there is no such file, or it has another format. In CSV and JSON lines some errors show only while
@@ -61,6 +62,9 @@ def open_file(path: str | Path, format: str | None = None) -> Chats:
     if format == "parquet":
         return open_parquet(path)
     size, where = path.stat().st_size, str(path)
+    if format in HARNESSES:
+        entries = read_harness(path, format)
+        return Chats(where, format, [entries], len(entries))
     if format == "json":
         entries = _json(path.read_bytes(), where)
         return Chats(where, format, [entries], len(entries))
@@ -83,6 +87,8 @@ def open_stream(stream: BufferedIOBase, where: str, format: str | None = None) -
     """
     if format == "parquet":
         raise InputError(f"{where}: Parquet is read from its end, so it cannot come through a pipe; name the file")
+    if format in HARNESSES:
+        raise InputError(f"{where}: {format} is read from a file; name it")
     if format == "json":
         return Chats(where, format, [_json(b"".join(iter(partial(stream.read1, PIPE_BYTES), b"")), where)])
     if format in DELIMITERS:

@@ -29,11 +29,28 @@ BackendOption = Annotated[
 ]
 DATA = "cdconv"  # the data repo that `cdconv data build` writes
 DataOption = Annotated[str, typer.Option(help="The data repo: a folder or a Hub id.")]
+DataOrLabelsOption = Annotated[
+    str, typer.Option(help="The data repo: a folder or a Hub id; or a file of your own labelled chats.")
+]
 
 
 def data_option(data: str) -> str:
     """The ``--data`` option for the next command, after a space; empty for the default data repo."""
     return "" if data == DATA else f" --data {data}"
+
+
+def data_repo(data: str) -> str:
+    """The data repo of ``--data``: of a file of labelled chats, the one that is written beside it."""
+    if not Path(data).is_file():
+        return data
+    from contradiction.data import labelled
+
+    built = labelled.build(data)
+    for reason, count in built.left_out.items():
+        say(f"{data}: {count:,} {reason}")
+    say(f"{data}: read as the data repo {built.folder}")
+    show(built.sizes)
+    return str(built.folder)
 
 
 def demand_model(model: str) -> None:

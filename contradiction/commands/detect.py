@@ -57,8 +57,11 @@ def detect(
         str | None, typer.Option(help='One chat instead of a file: \'[{"role": "user", "content": "…"}, …]\'.')
     ] = None,
     format: Annotated[
-        Literal["auto", "jsonl", "json", "csv", "tsv", "parquet"],
-        typer.Option(help="The format of the file. auto: by its name; standard input is jsonl."),
+        Literal["auto", "jsonl", "json", "csv", "tsv", "parquet", "deepeval", "garak"],
+        typer.Option(
+            help="The format of the file. auto: by its name; standard input is jsonl. deepeval: test cases; garak: a "
+            "report."
+        ),
     ] = "auto",
     scan: Annotated[bool, typer.Option("--scan", help="Judge every reply of a chat, not only the last one.")] = False,
     threshold: Annotated[

@@ -1,5 +1,6 @@
 """The commands that measure a detector: evaluate, contrast and analyze."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +12,9 @@ from contradiction.commands.common import (
     SHOWN_RESULTS,
     BackendOption,
     DataOption,
+    DataOrLabelsOption,
     RevisionOption,
+    data_repo,
     progress,
     show,
     warn_of_leakage,
@@ -21,13 +24,14 @@ from contradiction.labels import CROSSED
 
 if TYPE_CHECKING:
     from contradiction.detector import ContradictionDetector
+    from contradiction.io.tables import Table
 
 ALL = "all"
 
 
 def evaluate(
     model: Annotated[str, typer.Argument(help="A model folder or Hub id.")],
-    data: DataOption = DATA,
+    data: DataOrLabelsOption = DATA,
     config: Annotated[
         str | None, typer.Option(help="A config of the data. By default the one that the model was trained on.")
     ] = None,
@@ -65,6 +69,7 @@ def evaluate(
         raise InputError("--windowing and --limit need --evidence")
     if results and not settings:
         raise InputError("--results needs --settings")
+    data = data_repo(data)
     detector = ContradictionDetector.from_pretrained(model, view=view, revision=revision, backend=backend)
     if config == CROSSED:
         _crossed(detector, split, json)
@@ -119,8 +124,29 @@ def _labels(
     if task_of(config) in CONTRADICTIONS and "b2" in detector.columns:
         if ranking := contrast.table(rows, load_split(data, config, split)):
             show(ranking)
+    if "usage" in result:
+        show(usage_table(result["usage"], len(result["references"])))
     if saved:
         show(thresholds.table(result, detector.classifier.rule))
+
+
+def usage_table(usage: Mapping[str, Any], rows: int) -> "Table":
+    """What a judge was asked for and what that cost."""
+    from contradiction.io.tables import Table
+
+    body = [
+        ("answers", f"{usage['answers']:,} for {rows:,} rows, {usage['cached']:,} of them kept from an earlier run"),
+        ("answers without a label", f"{usage['unusable']:,}"),
+        ("prompt tokens", f"{usage['prompt_tokens']:,}"),
+        ("completion tokens", f"{usage['completion_tokens']:,}"),
+    ]
+    if usage["seconds"] is not None:
+        body.append(
+            ("seconds an answer", f"{usage['seconds']:.2f} on average, 95 % within {usage['slow_seconds']:.2f}")
+        )
+    if usage["cost"] is not None:
+        body.append(("cost", f"{usage['cost']:.4f}, {1000 * usage['cost'] / rows:.4f} for 1,000 rows"))
+    return Table("What the judge was asked for", ("", ""), body, texts=2)
 
 
 def _scored(detector: "ContradictionDetector", data: str, config: str, split: str) -> dict[str, Any]:

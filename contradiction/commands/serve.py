@@ -1,4 +1,4 @@
-"""The commands ``cdconv serve``, ``cdconv space`` and ``cdconv demo``: the service and the page."""
+"""The commands ``cdconv serve``, ``cdconv space``, ``cdconv review`` and ``cdconv demo``: the service and the pages."""
 
 import ipaddress
 import os
@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from contradiction.commands.common import DATA, SHIPPED, BackendOption, ModelOption, RevisionOption, demand_model, say
+from contradiction.commands.common import (
+    DATA,
+    SHIPPED,
+    BackendOption,
+    ModelOption,
+    RevisionOption,
+    demand_model,
+    say,
+    show,
+)
 from contradiction.commands.data import SourceOption, find
 from contradiction.commands.train import run
 from contradiction.errors import InputError
@@ -15,6 +24,9 @@ from contradiction.io.hub import pinned
 from contradiction.serving.limits import Limits
 
 if TYPE_CHECKING:
+    from contradiction.conversation import Messages
+    from contradiction.io.tables import Table
+    from contradiction.serving.review_store import LabelStore, Report
     from contradiction.training.recipe import Recipe
 
 DEFAULT = Limits()
@@ -51,12 +63,9 @@ def serve(
     backend: BackendOption = "torch",
 ) -> None:
     """Serves a detector over HTTP: /v1/judge, /v1/scan, /v1/rerank, /v1/check, /v1/clauses; /docs describes them."""
-    import importlib.util
-
     from contradiction.page import check_address
 
-    if any(importlib.util.find_spec(name) is None for name in ("fastapi", "uvicorn")):
-        raise InputError('the service needs fastapi and uvicorn: pip install "cdconv[serve]"')
+    _check_installed("the service")
     _check_token(token)
     settings = _settings(threshold=threshold, prior=prior)
     demand_model(model)
@@ -76,6 +85,13 @@ def serve(
     service = Service(detector, Limits(max_body, max_messages, cost=max_cost, seconds=timeout))
     typer.echo(f"The service is at http://{host}:{port}/docs (Ctrl+C ends it)")
     uvicorn.run(application(service, token), host=host, port=port, log_level="warning", timeout_keep_alive=10)
+
+
+def _check_installed(what: str) -> None:
+    import importlib.util
+
+    if any(importlib.util.find_spec(name) is None for name in ("fastapi", "uvicorn")):
+        raise InputError(f'{what} needs fastapi and uvicorn: pip install "cdconv[serve]"')
 
 
 def _check_token(token: str | None) -> None:
@@ -116,6 +132,122 @@ def space(
 
     demand_model(model)
     serve(model, host=host, port=port)
+
+
+def review(
+    file: Annotated[Path, typer.Argument(help="A file of chats, as `cdconv detect` reads it.")],
+    labels: Annotated[
+        Path | None, typer.Option(help="The SQLite file of labels.", show_default="FILE.labels.sqlite")
+    ] = None,
+    spot_checks: Annotated[
+        Path | None, typer.Option(help="Chats with known labels, as --export writes them, to mix in unmarked.")
+    ] = None,
+    export: Annotated[
+        Path | None, typer.Option(help="Write the final labels to this file as JSON lines, and start no page.")
+    ] = None,
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")] = 7861,
+) -> None:
+    """Starts a page on which people label the last reply of each chat: two annotators, and a third where they differ.
+
+    Labels are in a SQLite file, so the page can be stopped and started again. With --export, the labels that `cdconv
+    calibrate --on` and `cdconv train --data` take are written, and agreement and kappa are shown.
+    """
+    from contradiction.page import check_address
+    from contradiction.serving.review_store import LabelStore
+
+    if not file.is_file():
+        raise InputError(f"{file}: no such file of chats")
+    labels = labels or file.with_name(f"{file.name}.labels.sqlite")
+    if export and not labels.is_file():
+        raise InputError(f"{labels}: there are no labels yet; without --export this command starts the page")
+    if export:
+        store = LabelStore(labels)
+        count = _export(store, export)
+        show(_agreement(store.report()))
+        typer.echo(f"{export}: {count:,} labelled chats; next: cdconv calibrate MODEL --on {export}")
+        return
+    _check_installed("the page")
+    check_address(host, port)
+    chats, checks = _chats(file), _spot_checks(spot_checks)
+    store = LabelStore(labels)
+    added = store.add(chats, checks)
+    import uvicorn
+
+    from contradiction.serving.review import application
+
+    say(f"{labels}: {added:,} chats added, {len(chats) + len(checks):,} in the files")
+    hosts = ("127.0.0.1", "localhost", "[::1]") if _is_loopback(host) else ("*",)
+    if "*" in hosts:
+        say(f"whoever reaches {host}:{port} can read the chats and label them")
+    typer.echo(f"The page is at http://{host}:{port}/ (Ctrl+C ends it)")
+    uvicorn.run(application(store, hosts), host=host, port=port, log_level="warning")
+
+
+def _chats(file: Path) -> list[tuple[str, "Messages"]]:
+    from contradiction.chats.readers import open_file
+
+    opened = open_file(file)
+    found: list[tuple[str, Messages]] = []
+    for entry in (entry for group in opened.arrivals for entry in group):
+        if entry.messages is None or not entry.turns:
+            say(f"{file}:{entry.number}: {entry.error or 'the chat holds no message by the assistant'}")
+        else:
+            found.append((str(entry.number if entry.id is None else entry.id), entry.messages))
+    if not found:
+        raise InputError(f"{file}: holds no chat to review")
+    return found
+
+
+def _spot_checks(file: Path | None) -> list[tuple[str, "Messages", str]]:
+    from contradiction.data import labelled
+    from contradiction.data.corpora.corpus import read_objects
+    from contradiction.labels import LABELS
+
+    if file is None:
+        return []
+    known = labelled.read(file)
+    if labelled.task_of(known) != "4-class":
+        raise InputError(f"{file}: spot checks have one of the labels {', '.join(LABELS['4-class'])}")
+    return [
+        (chat.id, labelled.messages_of(values), chat.label)
+        for chat, (_, values) in zip(known, read_objects(file), strict=True)
+    ]
+
+
+def _export(store: "LabelStore", path: Path) -> int:
+    import json
+
+    from contradiction.io.files import new_file
+
+    records = list(store.export())
+    with new_file(path) as partial:
+        partial.write_text("".join(json.dumps(one, ensure_ascii=False) + "\n" for one in records), encoding="utf-8")
+    return len(records)
+
+
+def _agreement(report: "Report") -> "Table":
+    from contradiction.io.tables import Table, interval, percent
+
+    def number(value: float | None) -> str:
+        return "undefined" if value is None else f"{value:.2f}"
+
+    body = [
+        ("chats", f"{report.chats:,}"),
+        ("labelled by both annotators", f"{report.both:,}"),
+        ("waiting for a third", f"{report.waiting:,}"),
+        ("with a final label", f"{report.final:,}, of them {report.unclear:,} unclear, which are not exported"),
+    ]
+    if agreement := report.agreement:
+        share, *bounds = agreement
+        body.append(("agreement, %", f"{percent(share)} ({interval(bounds)})"))
+        body.append(("Cohen's kappa", f"{number(report.kappa)}; contradiction or not: {number(report.kappa_merged)}"))
+    for name, count in report.people.items():
+        right, checks = report.spot_checks[name]
+        body.append(
+            (f"labels by {name}", f"{count:,}" + (f"; spot checks right: {right} of {checks}" if checks else ""))
+        )
+    return Table("Review", ("", ""), body, texts=2)
 
 
 def demo(

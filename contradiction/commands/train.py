@@ -1,11 +1,11 @@
-"""The commands that make detectors: train, soup, ensemble, calibrate, and ``backbone prune``."""
+"""The commands that make detectors: train, soup, ensemble, cascade, calibrate, and ``backbone prune``."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from contradiction.commands.common import DATA, DataOption, data_option, progress, show
+from contradiction.commands.common import DATA, DataOption, DataOrLabelsOption, data_option, data_repo, progress, show
 from contradiction.errors import InputError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def train(
     nli: Annotated[
         str | None, typer.Option(help="Data repo of NLI pairs to add to the training rows, instead of the recipe's.")
     ] = None,
-    data: DataOption = DATA,
+    data: DataOrLabelsOption = DATA,
     seed: Annotated[int | None, typer.Option(help="The random seed, instead of the recipe's.")] = None,
     precision: Annotated[str | None, typer.Option(help="fp32, bf16 or fp16, instead of the recipe's.")] = None,
     out: Annotated[Path | None, typer.Option(help="The model folder to write. By default runs/RECIPE-seedN.")] = None,
@@ -62,6 +62,7 @@ def train(
         precision=precision,
     )
     require_folders(chosen, recipe)
+    data = data_repo(data)
     out = out or Path("runs") / f"{chosen.name}-seed{chosen.seed}"
     run(chosen, data, out, resume=resume, save_steps=save_steps, track=track, deterministic=deterministic)
 
@@ -117,8 +118,63 @@ def _finish_merged(out: Path, what: str, data: str) -> None:
     typer.echo(f"{out}: {what}; next: cdconv evaluate {out} --split validation{data_option(data)}")
 
 
+def cascade(
+    detector: Annotated[Path, typer.Argument(help="The folder of a detector, which judges every reply.")],
+    judge: Annotated[Path, typer.Argument(help="The folder of a judge, asked where the detector is in doubt.")],
+    out: Annotated[Path | None, typer.Option(help="The model folder to write. By default none is written.")] = None,
+    share: Annotated[
+        float, typer.Option(min=0, max=1, help="With --out: the fraction of replies that the judge is asked about.")
+    ] = 0.2,
+    data: DataOption = DATA,
+    config: Annotated[str | None, typer.Option(help="A config of the data. By default that of the labels.")] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Measure on so many validation rows, drawn at random.")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Also draw the curve to this PNG file.")] = None,
+    json: Annotated[Path | None, typer.Option(help="Also write the curve to this file.")] = None,
+) -> None:
+    """Measures a detector with a judge for the replies on which it is in doubt: macro-F1 against cost.
+
+    The judge is asked about every validation row (or --limit of them) once. Its answers are kept.
+    """
+    from contradiction.commands.evaluate import usage_table
+    from contradiction.data.splits import load_split
+    from contradiction.evaluation import cascades
+    from contradiction.io.files import check_file, write_json
+    from contradiction.methods.loading import load_classifier
+
+    for file in filter(None, (plot, json)):
+        check_file(file)
+    if out and out.exists():
+        raise InputError(f"{out}: exists already; remove it, or name another folder")
+    first, second = load_classifier(detector), load_classifier(judge)
+    rows = load_split(data, config or first.task, "validation")
+    if limit and limit < len(rows):
+        rows = rows.shuffle(seed=0).select(range(limit))
+    with progress("measuring the cascade") as bar:
+        task = bar.add_task("", total=len(rows))
+        shares = sorted({*cascades.SHARES, share})
+        steps = cascades.curve(first, second, rows, shares, on_batch=lambda done: bar.advance(task, done))
+    show(cascades.table(steps, len(rows)))
+    if usage := second.usage():
+        show(usage_table(usage, len(rows)))
+    if json:
+        write_json(json, {"detector": str(detector), "judge": str(judge), "rows": len(rows), "usage": usage,
+                          "steps": cascades.records(steps)})  # fmt: skip
+    if plot:
+        cascades.plot(steps, plot)
+    if out:
+        cascades.write(detector, judge, steps[shares.index(share)], out, rows)
+        typer.echo(
+            f"{out}: the judge is asked about {share:.0%} of replies; next: cdconv evaluate {out}{data_option(data)}"
+        )
+
+
 def calibrate(
     model: Annotated[Path, typer.Argument(help="A model folder.")],
+    on: Annotated[
+        Path | None, typer.Option(help="Your own labelled chats, as `cdconv review --export` writes them.")
+    ] = None,
     data: DataOption = DATA,
     config: Annotated[
         str | None, typer.Option(help="A config of the data. By default the one that the model was trained on.")
@@ -127,9 +183,10 @@ def calibrate(
         str | None, typer.Option(help="The view, if the model does not state one; it is then saved with the model.")
     ] = None,
 ) -> None:
-    """Chooses a detector's decision rule on the validation split and writes it beside the weights.
+    """Chooses a detector's decision rule on validation, or on your own chats, and writes it beside the weights.
 
-    `cdconv train` does this itself. This command is for other checkpoints whose labels have the same names.
+    `cdconv train` does this itself. This command is for other checkpoints whose labels have the same names, and for
+    the chats of a bot that differ from those of the data: with --on, calibration and threshold are fitted to them.
     """
     from contradiction.data.splits import load_split, name_of, of_bot
     from contradiction.evaluation.evaluate import trained_config
@@ -143,6 +200,11 @@ def calibrate(
         raise InputError(
             f"{model}: no such folder; `hf download USER/NAME --local-dir FOLDER` makes one of a Hub model"
         )
+    if on:
+        if config or view or data != DATA:
+            raise InputError("--on takes the chats of a file; leave --data, --config and --view out")
+        _calibrate_on(model, on)
+        return
     config = config or trained_config(model) or "4-class"
     rows = load_split(data, config, "validation")
     run = record.read(model)
@@ -163,6 +225,26 @@ def calibrate(
     body += [(f"bias of {name}", f"{value:+.2f}") for name, value in rule.biases.items() if value]
     body += [(f"offset of {name}", f"{value:+.1f}") for name, value in rule.offsets.items() if value]
     show(Table(f"{model / method_of(model).MARKER}: chosen on {len(rows):,} validation rows", ("", "value"), body))
+
+
+def _calibrate_on(model: Path, file: Path) -> None:
+    from contradiction.data import labelled
+    from contradiction.evaluation.chat_calibration import FOLDS, calibrate
+    from contradiction.io.tables import Table, percent
+
+    chats = labelled.read(file)
+    with progress(f"calibrating {model.name}") as bar:
+        task = bar.add_task("", total=None)
+        found = calibrate(model, chats, on_batch=lambda done: bar.advance(task, done))
+    body = [
+        ("chats", f"{found.chats:,}, of them {found.contradictions:,} contradictions"),
+        ("not judged, left out", f"{found.unjudged:,}"),
+        ("threshold before", f"{found.before.threshold:.2f}"),
+        ("threshold now", f"{found.rule.threshold:.2f}"),
+        ("2-class macro-F1 before", percent(found.f1_before)),
+        (f"2-class macro-F1 now, by {FOLDS}-fold cross-validation", percent(found.f1_held_out)),
+    ]
+    show(Table(f"{model}: its decision rule is fitted to {file}", ("", "value"), body))
 
 
 backbone_app = typer.Typer(help="Prepares backbones.", no_args_is_help=True)

@@ -39,7 +39,8 @@ def evaluate(
 
     Returns:
         An evaluation, see :func:`contradiction.evaluation.results.evaluation`: metrics with intervals, predictions,
-        probabilities, the rule, the record of the run, and ``leakage`` in words, or None.
+        probabilities, the rule, the record of the run, ``leakage`` in words, or None, and of a judge ``usage``, what it
+        was asked for and what that cost.
 
     Raises:
         InputError: the detector predicts other labels than the config has, or this is a checklist.
@@ -59,6 +60,7 @@ def evaluate(
     if on_start:
         on_start(len(rows))
     classifications = detector.classify(list(rows), batch_size=batch_size, on_batch=on_batch)
+    used = detector.classifier.usage()
     merged = detector.task != task
     decided = [str(result.binary_label) if merged else result.label for result in classifications]
     argmax = [
@@ -79,6 +81,7 @@ def evaluate(
         truncated=sum(result.truncation is not None for result in classifications),
         run=run,
         leakage=describe_leakage(run, config, split, data),
+        **({"usage": used} if used else {}),
         rule=detector.classifier.rule.without_curve(),
         # More digits than a threshold has, so that the same rows reach it.
         probabilities=[[round(row[label], 8) for label in LABELS[task]] for row in scores],

@@ -3,4 +3,11 @@
 To add a method, write its file and import it here.
 """
 
-from contradiction.methods import checkpoint, ensemble, hierarchical, kernel  # noqa: F401  # each registers itself
+from contradiction.methods import (  # noqa: F401  # each registers itself
+    cascade,
+    checkpoint,
+    ensemble,
+    hierarchical,
+    kernel,
+    llm_judge,
+)

@@ -65,6 +65,7 @@ class Classifier(ABC):
         ENSEMBLE_MEMBER: whether the model can be a member of an ensemble.
         TRANSFORMERS: whether transformers loads a folder of this method without this library.
         FINE_TUNES: whether training changes the weights of an encoder.
+        CHINESE_ONLY: whether the model was trained on Chinese alone, so that verdicts on other languages say so.
         name: the name of the model in messages.
         task: a key of ``contradiction.labels.LABELS``, or the category of a single stage.
         labels: the names of the labels.
@@ -81,6 +82,7 @@ class Classifier(ABC):
     ENSEMBLE_MEMBER: ClassVar[bool] = False
     TRANSFORMERS: ClassVar[bool] = False
     FINE_TUNES: ClassVar[bool] = True
+    CHINESE_ONLY: ClassVar[bool] = True
 
     name: str
     task: str
@@ -163,6 +165,10 @@ class Classifier(ABC):
         Raises:
             InputError: the rows have other labels than the model.
         """
+
+    def usage(self) -> dict[str, Any] | None:
+        """What an endpoint was asked for and what that cost; None for a model that runs on this machine."""
+        return None
 
     def has_token_for(self, text: str) -> bool:
         """Whether the model has a token for any part of a text; else it reads nothing but the unknown token."""

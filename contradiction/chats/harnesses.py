@@ -1,0 +1,102 @@
+"""Chats in the formats of two test harnesses: the test cases of DeepEval, and the reports of garak."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from contradiction.chats.formats import NOT_UTF8, Entry, NamedChat, make_entry, parse_json
+from contradiction.conversation import ASSISTANT, USER
+from contradiction.errors import InputError, kind_of
+
+DEEPEVAL, GARAK = "deepeval", "garak"
+HARNESSES = (DEEPEVAL, GARAK)
+
+
+def read_harness(path: Path, format: str) -> list[Entry]:
+    """The chats of a file.
+
+    Args:
+        path: of ``deepeval`` a JSON list or JSON lines of test cases: conversational ones with ``turns``, and others
+            with ``input`` and ``actual_output``. Of ``garak`` a report, ``NAME.report.jsonl``: a chat for each output
+            of each attempt.
+        format: one of ``HARNESSES``.
+
+    Raises:
+        InputError: the file is not in UTF-8, or not JSON.
+    """
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: {NOT_UTF8}") from None
+    values = list(_values(text, str(path)))
+    if format == DEEPEVAL:
+        return [make_entry(number, number, _test_case, value) for number, value in enumerate(values, 1)]
+    outputs = _outputs(values)
+    if not outputs:
+        raise InputError(f"{path}: holds no attempt with an output; a report of garak is named NAME.report.jsonl")
+    return [make_entry(number, number, lambda chat: chat, output) for number, output in enumerate(outputs, 1)]
+
+
+def _values(text: str, where: str) -> Iterator[Any]:
+    if text.lstrip().startswith("["):
+        yield from _parsed(text, where)
+        return
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            yield _parsed(line, f"{where}:{number}")
+
+
+def _parsed(text: str, where: str) -> Any:
+    try:
+        return parse_json(text)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+
+
+def _test_case(value: Any) -> NamedChat:
+    if not isinstance(value, Mapping):
+        raise InputError(f"{kind_of(value)}; a test case is an object")
+    name = value.get("name")
+    if (turns := value.get("turns")) is not None:
+        return (parse_json(turns) if isinstance(turns, str) else turns), name  # saved files have them as text
+    reply = value.get("actual_output", value.get("actualOutput"))
+    if "input" not in value or reply is None:
+        raise InputError("a test case with neither turns, nor input and actual_output")
+    return [{"role": USER, "content": value["input"]}, {"role": ASSISTANT, "content": reply}], name
+
+
+def _outputs(values: list[Any]) -> list[NamedChat]:
+    """A chat for each output of each attempt. An attempt stands in a report twice: made, and evaluated."""
+    attempts = {
+        str(value.get("uuid")): value
+        for value in values
+        if isinstance(value, Mapping) and value.get("entry_type") == "attempt"
+    }
+    return [
+        (messages, f"{name}/{number}")
+        for name, attempt in attempts.items()
+        for number, messages in enumerate(_conversations(attempt))
+    ]
+
+
+def _conversations(attempt: Mapping[str, Any]) -> list[list[dict[str, Any]]]:
+    """The chats of an attempt that have an answer."""
+    if found := attempt.get("conversations"):
+        chats = [_turns(conversation) for conversation in found]
+    else:  # reports of older versions have the prompt and its outputs
+        prompt = _turns(attempt.get("prompt"))
+        outputs = attempt.get("outputs") or []
+        chats = [[*prompt, {"role": ASSISTANT, "content": _text(output)}] for output in outputs if output is not None]
+    return [chat for chat in chats if any(message["role"] == ASSISTANT for message in chat)]
+
+
+def _turns(value: Any) -> list[dict[str, Any]]:
+    if isinstance(value, Mapping) and isinstance(value.get("turns"), list):
+        turns = [turn for turn in value["turns"] if isinstance(turn, Mapping)]
+        return [{"role": turn.get("role"), "content": _text(turn.get("content"))} for turn in turns]
+    return [{"role": USER, "content": _text(value)}]
+
+
+def _text(value: Any) -> Any:
+    """The text of a message, which is text alone or an object with it."""
+    return value.get("text") if isinstance(value, Mapping) else value

@@ -1,0 +1,251 @@
+"""Chats that an owner has labelled: a plain file of them, and a data repo that training and evaluation read.
+
+A line is ``{"messages": [...], "label": ...}`` with the judged reply as the last message, or the reply apart as
+``"reply"``. ``id`` and ``evidence``, the index of the message that the reply contradicts, are optional.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from contradiction.conversation import ASSISTANT, Turn, read_turns
+from contradiction.data.corpora.corpus import read_objects
+from contradiction.data.splits import SPLITS, name_of, write_split
+from contradiction.errors import InputError, shown
+from contradiction.inputs.views import CONVERSATION, Row
+from contradiction.inputs.windows import windows
+from contradiction.io.files import new_folder
+from contradiction.io.quiet import no_data_bars
+from contradiction.io.tables import Table
+from contradiction.labels import HISTORY, LABELS, NON_CONTRADICTION, is_contradiction
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+NAME = "Labelled chats"
+WINDOWS = 4  # the most rows that a long chat without a contradiction becomes
+FOLDS = 5
+NO_EVIDENCE = (
+    "chats labelled {label} with several earlier replies and no evidence, left out: nobody says which is contradicted"
+)
+
+
+@dataclass(frozen=True)
+class LabelledChat:
+    """A chat whose last reply somebody has labelled.
+
+    Attributes:
+        turns: the turns; the reply of the last one is judged.
+        label: one of the labels of ``4-class`` or ``2-class``.
+        id: by default the place of the line.
+        evidence: the index of the message that the reply contradicts; None where nobody says.
+    """
+
+    turns: Sequence[Turn]
+    label: str
+    id: str
+    evidence: int | None = None
+
+    @property
+    def context(self) -> str:
+        """A digest of the chat without its last reply; chats with one context belong to the same split."""
+        texts = [text for turn in self.turns[:-1] for text in (turn.user, turn.reply)]
+        return hashlib.sha256("\n".join([*texts, self.turns[-1].user]).encode()).hexdigest()
+
+    def rows(self) -> list[tuple[Row, str]]:
+        """The chat as rows of two turns with their labels; empty where nobody knows which row is the contradiction."""
+        found = windows(self.turns, len(self.turns) - 1)
+        if self.label == NON_CONTRADICTION:
+            return [(window.row, self.label) for window in found[-WINDOWS:]]
+        if self.label not in (HISTORY, LABELS["2-class"][1]) or len(found) == 1:
+            return [(found[-1].row, self.label)]  # what the reply contradicts is itself, or the nearest turn
+        if self.evidence is None:
+            return []
+        return [
+            (window.row, self.label)
+            for window in found
+            if window.turn is not None and self.evidence in self.turns[window.turn].reply_messages
+        ]
+
+
+def read(path: str | Path) -> list[LabelledChat]:
+    """The labelled chats of a file of JSON lines, or of a JSON list.
+
+    Raises:
+        InputError: a line is not valid, or there is none; the message gives ``file:line``.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise InputError(f"{path}: no such file of labelled chats")
+    chats = [_chat(where, values) for where, values in read_objects(path, "messages", "label")]
+    if not chats:
+        raise InputError(f'{path}: is empty; a line is {{"messages": [...], "label": ...}}')
+    return chats
+
+
+def task_of(chats: Sequence[LabelledChat]) -> str:
+    """The task whose labels the chats have: ``4-class``, or ``2-class`` where a label is only *contradiction*."""
+    return "4-class" if all(chat.label in LABELS["4-class"] for chat in chats) else "2-class"
+
+
+def merged(label: str) -> str:
+    """A label of either task as one of ``2-class``."""
+    return LABELS["2-class"][int(is_contradiction(label))]
+
+
+def messages_of(values: Mapping[str, Any]) -> Any:
+    """The messages of a line with the judged reply as the last; not checked yet."""
+    messages, reply = values["messages"], values.get("reply")
+    if reply is None or not isinstance(messages, list):
+        return messages
+    return [*messages, {"role": ASSISTANT, "content": reply}]
+
+
+def _chat(where: str, values: Mapping[str, Any]) -> LabelledChat:
+    label = values["label"]
+    known = dict.fromkeys(name for task in ("4-class", "2-class") for name in LABELS[task])
+    if not isinstance(label, str) or label not in known:
+        raise InputError(f"{where}: label {shown(label)}; allowed are {', '.join(known)}")
+    messages = messages_of(values)
+    try:
+        turns = read_turns(messages)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+    if not turns or messages[-1].get("role") != ASSISTANT:
+        raise InputError(f"{where}: the last message must be the reply of the assistant that is labelled")
+    evidence = values.get("evidence")
+    if isinstance(evidence, list):  # as verdicts have it
+        evidence = evidence[0] if evidence else None
+    replies = [index for turn in turns[:-1] for index in turn.reply_messages]
+    if evidence is not None and label in (HISTORY, LABELS["2-class"][1]) and evidence not in replies:
+        raise InputError(
+            f"{where}: evidence {shown(evidence)}; it must be the index of an earlier message of the assistant "
+            f"({', '.join(map(str, replies)) or 'there is none'})"
+        )
+    return LabelledChat(turns, label, str(values.get("id") or where), evidence)
+
+
+@dataclass(frozen=True)
+class Built:
+    """A data repo of labelled chats.
+
+    Attributes:
+        folder: the data repo.
+        sizes: the rows of each label in each split.
+        left_out: why some chats gave no rows, and how many.
+    """
+
+    folder: Path
+    sizes: Table
+    left_out: Counter[str]
+
+
+def build(path: str | Path, out: str | Path | None = None) -> Built:
+    """Writes a data repo of labelled chats: rows of two turns, split by chat, 60/20/20.
+
+    The repo of the same file is written once; a changed file replaces it.
+
+    Args:
+        path: the file.
+        out: the folder, by default beside the file: ``labels.jsonl`` becomes ``labels.data``.
+
+    Raises:
+        InputError: the file is not valid or has too few chats, or ``out`` is another folder.
+    """
+    path = Path(path)
+    chats = read(path)
+    out = Path(out or path.with_suffix(".data"))
+    name = f"{NAME} {hashlib.sha256(path.read_bytes()).hexdigest()[:12]}"
+    if out.exists() and not ((out / "README.md").is_file() and name_of(out).startswith(NAME)):
+        raise InputError(f"{out}: is no data repo of labelled chats; move it away, it would be replaced")
+    splits, left_out = _split(chats, path)
+    task = task_of(chats)
+    configs = {task: splits} if task == "2-class" else {"4-class": splits, "2-class": splits}
+    sets = {
+        config: {split: to_dataset(config, splits[split]) for split in SPLITS} for config, splits in configs.items()
+    }
+    sizes = _sizes(sets[task])
+    if not (out.exists() and name_of(out) == name):
+        with no_data_bars(), new_folder(out) as folder:
+            files = {
+                config: {split: f"{config}/{write_split(rows, folder / config, split)}" for split, rows in own.items()}
+                for config, own in sets.items()
+            }
+            (folder / "README.md").write_text(_card(name, path, files, sizes), encoding="utf-8")
+    return Built(out, sizes, left_out)
+
+
+Chosen = list[tuple[str, Row, str]]  # the id of the chat, a row of it, and its label
+
+
+def _split(chats: Sequence[LabelledChat], path: Path) -> tuple[dict[str, Chosen], Counter[str]]:
+    """The rows of each split; a context is in one split alone. The labels are spread evenly as far as that allows."""
+    import numpy as np
+    from sklearn.model_selection import StratifiedGroupKFold
+
+    rows, groups = [], []
+    left_out: Counter[str] = Counter()
+    for chat in chats:
+        own = chat.rows()
+        if not own:
+            left_out[NO_EVIDENCE.format(label=chat.label)] += 1
+        rows += [(chat.id, row, label) for row, label in own]
+        groups += [chat.context] * len(own)
+    labels = [label for *_, label in rows]
+    folds = StratifiedGroupKFold(n_splits=FOLDS, shuffle=True, random_state=13)
+    if len(set(groups)) < FOLDS or len(set(map(merged, labels))) < 2:
+        raise InputError(
+            f"{path}: {len(set(groups))} different chats with the labels {', '.join(sorted(set(labels))) or 'none'}; "
+            f"training needs at least {FOLDS} chats, and both contradictions and others"
+        )
+    try:
+        parts = [test for _, test in folds.split(np.zeros(len(rows)), labels, groups)]
+    except ValueError:  # a label with too few rows for so many folds: spread contradictions alone
+        parts = [test for _, test in folds.split(np.zeros(len(rows)), list(map(merged, labels)), groups)]
+    sides = {"train": np.sort(np.concatenate(parts[2:])), "validation": parts[1], "test": parts[0]}
+    return {split: [rows[index] for index in sides[split]] for split in SPLITS}, left_out
+
+
+def to_dataset(config: str, rows: Chosen) -> "Dataset":
+    """Rows with the columns of CDConv that training reads, and the id of their chat."""
+    from datasets import ClassLabel, Dataset, Features, Value
+
+    text = Value("string")
+    features = Features(
+        id=Value("int32"), **dict.fromkeys(CONVERSATION, text), label=ClassLabel(names=list(LABELS[config])), chat=text
+    )
+    values = [
+        {"id": number, **row, "label": label if config == "4-class" else merged(label), "chat": chat}
+        for number, (chat, row, label) in enumerate(rows, start=1)
+    ]
+    return Dataset.from_list(values, features=features)
+
+
+def _sizes(sets: Mapping[str, "Dataset"]) -> Table:
+    labels = next(iter(sets.values())).features["label"].names
+    body = []
+    for split, rows in sets.items():
+        counts = Counter(rows["label"])
+        chats = len(set(rows["chat"]))
+        body.append((split, f"{chats:,}", *(f"{counts[index]:,}" for index in range(len(labels))), f"{len(rows):,}"))
+    return Table("Labelled chats", ("split", "chats", *labels, "rows"), body)
+
+
+def _card(name: str, path: Path, files: Mapping[str, Mapping[str, str]], sizes: Table) -> str:
+    from datasets.utils.metadata import MetadataConfigs
+    from huggingface_hub import DatasetCardData
+
+    data = DatasetCardData(pretty_name=name, task_categories=["text-classification"], tags=["contradiction-detection"])
+    MetadataConfigs(
+        {
+            config: {
+                "data_files": [{"split": split, "path": place} for split, place in own.items()],
+                **({"default": True} if index == 0 else {}),
+            }
+            for index, (config, own) in enumerate(files.items())
+        }
+    ).to_dataset_card_data(data)
+    return f"---\n{data.to_yaml()}\n---\n\n# {name}\n\nMade from `{path.name}`.\n\n{sizes.markdown()}\n"

@@ -1,0 +1,239 @@
+"""What a cascade gains and costs: macro-F1 by the share of replies that its judge is asked about."""
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from contradiction.errors import InputError
+from contradiction.inference.base import OnBatch
+from contradiction.io.files import new_file, new_folder, write_json
+from contradiction.io.tables import Table, interval, percent
+from contradiction.labels import CONTRADICTION, LABELS, merge, merge_id
+from contradiction.methods.base import Classifier, joint_progress
+from contradiction.methods.cascade import CascadeClassifier
+from contradiction.methods.decision import TINY, Rule
+from contradiction.methods.loading import load_classifier, save_rule
+from contradiction.training import leakage, record
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+SHARES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0)
+RESAMPLES = 1000
+TASKS = ("2-class", "4-class")
+COLOURS = ("#0072B2", "#D55E00")  # of these, from the palette of Okabe and Ito for colour-blind readers
+
+
+@dataclass(frozen=True)
+class Step:
+    """A cascade whose judge is asked about some share of the replies.
+
+    Attributes:
+        share: of the rows that the judge is asked about.
+        low, high: the probabilities of a contradiction from and to which the detector is in doubt.
+        macro_f1: task -> macro-F1 and the ends of its 95 % bootstrap interval.
+        tokens: that the judge reads and writes for 1,000 rows; 0 for one that runs on this machine.
+        seconds: that its answers take for 1,000 rows, one after the other; None where it is not known.
+        cost: of 1,000 rows; None without prices.
+    """
+
+    share: float
+    low: float
+    high: float
+    macro_f1: Mapping[str, tuple[float, float, float]]
+    tokens: float
+    seconds: float | None
+    cost: float | None
+
+
+def curve(
+    detector: Classifier,
+    judge: Classifier,
+    rows: "Dataset",
+    shares: Sequence[float] = SHARES,
+    on_batch: OnBatch | None = None,
+) -> list[Step]:
+    """The cascades of a detector and a judge, by how many of the rows the judge is asked about.
+
+    Both parts judge all rows, so the judge costs as much as for all of them. Each row is decided by the rule of the
+    part that judged it. The rows on which the detector is most in doubt come first: those whose calibrated probability
+    of a contradiction is nearest to its threshold, in log-odds.
+
+    Args:
+        detector: of any method.
+        judge: of any method, with the same labels.
+        rows: the validation split.
+        shares: of the rows that the judge is asked about, from 0 to 1.
+        on_batch: called with the number of rows done.
+
+    Raises:
+        InputError: the labels of the parts and of the rows are not the same.
+    """
+    names = rows.features["label"].names
+    for part in (detector, judge):
+        if set(part.labels) != set(names):
+            raise InputError(f"{part.name} has the labels {', '.join(part.labels)}; the data has {', '.join(names)}")
+    utterances, task = list(rows), detector.task
+    report = joint_progress(on_batch, len(rows), 2 * len(rows))
+    found = [part.classify(utterances, on_batch=report) for part in (detector, judge)]
+    doubt = np.abs(
+        _log_odds([merge(task, row.scores)[CONTRADICTION] for row in found[0]]) - _log_odds([detector.rule.threshold])
+    )
+    references = np.array(rows["label"])
+    # Part -> task -> its decision on each row as a class id.
+    decided: list[dict[str, np.ndarray]] = []
+    for own in found:
+        ids = {"2-class": np.array([LABELS["2-class"].index(str(row.binary_label)) for row in own])}
+        if task == "4-class":
+            ids["4-class"] = np.array([LABELS["4-class"].index(row.label) for row in own])
+        decided.append(ids)
+    truth = {"2-class": np.array([merge_id(task, label) for label in references]), task: references}
+    usage = judge.usage() or {}
+    order = np.argsort(doubt, kind="stable")
+    steps = []
+    for share in shares:
+        count = round(share * len(rows))
+        asked = np.zeros(len(rows), dtype=bool)
+        asked[order[:count]] = True
+        scores = {
+            name: _score(truth[name], np.where(asked, decided[1][name], decided[0][name]), name) for name in decided[0]
+        }
+        low, high = _bounds(doubt[order], count, detector.rule.threshold)
+        tokens, seconds, cost = _spent(usage, count / len(rows), len(rows))
+        steps.append(Step(count / len(rows), low, high, scores, tokens, seconds, cost))
+    return steps
+
+
+def _log_odds(probabilities: Sequence[float]) -> np.ndarray:
+    clipped = np.clip(probabilities, TINY, 1 - TINY)
+    return np.log(clipped / (1 - clipped))
+
+
+def _bounds(doubt: np.ndarray, count: int, cut: float) -> tuple[float, float]:
+    """The probabilities between which the first ``count`` rows lie, in the order of ``doubt``, their distance to it."""
+    if count == 0:
+        return 1.0, 0.0
+    if count == len(doubt):
+        return 0.0, 1.0
+    middle, reach = _log_odds([cut])[0], (doubt[count - 1] + doubt[count]) / 2
+    low, high = (1 / (1 + np.exp(-(middle + side * reach))) for side in (-1, 1))
+    return float(low), float(high)
+
+
+def _score(references: np.ndarray, predictions: np.ndarray, task: str) -> tuple[float, float, float]:
+    from evaluate_metric.evaluate_metric import score
+
+    result = score(references.tolist(), predictions.tolist(), task, bootstrap=RESAMPLES)
+    return (result["macro_f1"], *result["interval"]["macro_f1"])
+
+
+def _spent(usage: Mapping[str, Any], share: float, rows: int) -> tuple[float, float | None, float | None]:
+    """Tokens, seconds and cost of 1,000 rows, of which the judge is asked about a share."""
+    factor = 1000 * share / rows
+    seconds, cost = usage.get("seconds"), usage.get("cost")
+    return (
+        factor * (usage.get("prompt_tokens", 0) + usage.get("completion_tokens", 0)),
+        None if seconds is None else factor * seconds * usage["answers"],
+        None if cost is None else factor * cost,
+    )
+
+
+def write(
+    detector: str | Path,
+    judge: str | Path,
+    step: Step,
+    out: str | Path,
+    rows: "Dataset",
+    on_batch: OnBatch | None = None,
+) -> Rule:
+    """Writes a cascade with copies of both parts, and fits its decision rule on validation.
+
+    Args:
+        detector: a model folder.
+        judge: the folder of a judge.
+        step: the bounds of doubt, from :func:`curve`.
+        out: the folder to write.
+        rows: the validation split; answers of the judge that are kept in its folder are not asked for again.
+        on_batch: called with the number of rows done.
+
+    Raises:
+        InputError: ``out`` exists, or a part is no folder.
+    """
+    out = Path(out)
+    if out.exists():
+        raise InputError(f"{out}: exists already; remove it, or name another folder")
+    parts = {"detector": Path(detector), "judge": Path(judge)}
+    for part in parts.values():
+        if not part.is_dir():
+            raise InputError(
+                f"{part}: no such folder; `hf download USER/NAME --local-dir FOLDER` makes one of a Hub model"
+            )
+    with new_folder(out) as folder:
+        for name, part in parts.items():
+            shutil.copytree(part, folder / name)
+        marker = {"parts": list(parts), "low": round(step.low, 6), "high": round(step.high, 6)}
+        write_json(folder / CascadeClassifier.MARKER, marker)
+        names = [rows.features["label"].int2str(label) for label in rows["label"]]
+        rule = load_classifier(folder).fit_rule(list(rows), names, on_batch=on_batch)
+        save_rule(folder, rule)
+        # So that evaluations on rows that the detector was trained on say so.
+        write_json(folder / record.NAME, {"ancestors": leakage.ancestors([str(detector)])})
+    return rule
+
+
+def table(steps: Sequence[Step], rows: int) -> Table:
+    """The steps of a curve, with intervals."""
+    tasks = [task for task in TASKS if task in steps[0].macro_f1]
+    header = ("judged by the judge, %", "in doubt", *(f"macro-F1, {task}" for task in tasks),
+              "tokens / 1,000", "seconds / 1,000", "cost / 1,000")  # fmt: skip
+    body = [
+        (
+            percent(step.share),
+            f"{step.low:.3f} to {step.high:.3f}" if step.share else "never",
+            *(f"{percent(step.macro_f1[task][0])} ({interval(step.macro_f1[task][1:])})" for task in tasks),
+            f"{step.tokens:,.0f}",
+            "" if step.seconds is None else f"{step.seconds:,.0f}",
+            "" if step.cost is None else f"{step.cost:.4f}",
+        )
+        for step in steps
+    ]
+    return Table(f"A detector, and a judge where it is in doubt, on {rows:,} validation rows", header, body, texts=2)
+
+
+def records(steps: Sequence[Step]) -> list[dict[str, Any]]:
+    """The steps as JSON objects."""
+    return [asdict(step) for step in steps]
+
+
+def plot(steps: Sequence[Step], path: str | Path) -> None:
+    """Draws macro-F1 with its intervals over the share of the replies that the judge is asked about."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 4.2), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    shares = [100 * step.share for step in steps]
+    for task, colour in zip(TASKS, COLOURS, strict=True):
+        if task in steps[0].macro_f1:
+            middle, low, high = 100 * np.array([step.macro_f1[task] for step in steps]).T
+            axes.plot(shares, middle, "o-", color=colour, label=task)
+            axes.fill_between(shares, low, high, color=colour, alpha=0.15, linewidth=0)
+    axes.set_xlabel("replies that the judge is asked about, %")
+    axes.set_ylabel("macro-F1, validation, 95 % interval")
+    axes.grid(axis="y", color="#d5dae0", linewidth=0.7)
+    axes.legend(frameon=False)
+    whole = steps[-1]
+    if whole.share and (whole.cost or whole.tokens):
+        value, name = (whole.cost, "cost") if whole.cost else (whole.tokens, "tokens")
+        each = value / whole.share / 100
+        top = axes.secondary_xaxis(
+            "top", functions=(lambda share: np.asarray(share) * each, lambda amount: np.asarray(amount) / each)
+        )
+        top.set_xlabel(f"{name} of 1,000 replies")
+    with new_file(path) as partial:
+        figure.savefig(partial, format="png", dpi=150)

@@ -1,0 +1,223 @@
+"""Asks a language model behind an OpenAI-compatible endpoint; what fails for the moment is asked for again."""
+
+import json
+import os
+import random
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from queue import Empty, SimpleQueue
+from threading import Event, Thread
+from typing import Any, Self, TypeVar
+
+from contradiction.errors import InputError, first_line, shown
+
+T = TypeVar("T")
+R = TypeVar("R")
+URL, KEY = "OPENAI_BASE_URL", "OPENAI_API_KEY"  # the environment variables, with the names of OpenAI's own client
+BUSY = (408, 409, 425, 429)  # answers that may be better a moment later, besides those from 500 on
+LONGEST_WAIT = 60.0  # seconds before another attempt
+
+
+class RefusedError(InputError):
+    """The endpoint refuses a request, and would again.
+
+    Attributes:
+        status: of the HTTP answer.
+    """
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer of a model.
+
+    Attributes:
+        text: what it says.
+        prompt_tokens, completion_tokens: what the endpoint says it has read and written; 0 where it does not say.
+        seconds: from the last attempt to its answer.
+    """
+
+    text: str
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    seconds: float = 0.0
+
+
+class Endpoint:
+    """A model behind an OpenAI-compatible endpoint. Several threads can ask it at the same time.
+
+    Args:
+        model: the name of the model there.
+        url: the address up to ``/v1``; by default ``$OPENAI_BASE_URL``.
+        key: the secret; by default ``$OPENAI_API_KEY``. Without one none is sent.
+        timeout: the most seconds for an answer.
+        attempts: how often a request is sent at most.
+        pause: the seconds before the second attempt; they double with each further one. A server that says how long to
+            wait is obeyed.
+
+    Raises:
+        InputError: there is no address, or it is none.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        url: str | None = None,
+        key: str | None = None,
+        timeout: float = 60.0,
+        attempts: int = 5,
+        pause: float = 0.5,
+    ) -> None:
+        import httpx
+
+        url = (url or os.environ.get(URL) or "").rstrip("/")
+        if not url:
+            raise InputError(f"{model}: no endpoint; ${URL} must hold its address, such as http://127.0.0.1:8000/v1")
+        if not url.startswith(("http://", "https://")):
+            raise InputError(f"endpoint {shown(url)}; an address begins with http:// or https://")
+        self.model, self.url = model, f"{url}/chat/completions"
+        self._timeout, self._attempts, self._pause = timeout, attempts, pause
+        secret = (key or os.environ.get(KEY) or "").strip()
+        self._client = httpx.Client(
+            headers={"authorization": f"Bearer {secret}"} if secret else {},
+            timeout=timeout,
+            limits=httpx.Limits(max_connections=None),
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the connections that no request uses."""
+        self._client.close()
+
+    def ask(self, messages: Sequence[Mapping[str, str]], **options: Any) -> Answer:
+        """The answer to a chat.
+
+        Args:
+            messages: ``role`` and ``content``.
+            options: further keys of the request, such as ``temperature``.
+
+        Raises:
+            RefusedError: the endpoint refuses the request.
+            InputError: no attempt brought a whole answer; the message says what the last one brought.
+        """
+        import httpx
+
+        body = {"model": self.model, "messages": [dict(message) for message in messages], **options}
+        problem = ""
+        for attempt in range(self._attempts):
+            wait = min(self._pause * 2**attempt * random.uniform(0.75, 1.25), LONGEST_WAIT)
+            start = time.monotonic()
+            try:
+                with self._client.stream("POST", self.url, json=body) as response:
+                    content = b"".join(self._within(response.iter_bytes(), start + self._timeout))
+                if response.is_success:
+                    return _answer(content, time.monotonic() - start)
+                problem = f"{response.status_code} {_reason(content) or response.reason_phrase}".rstrip()
+                if response.status_code < 500 and response.status_code not in BUSY:
+                    raise RefusedError(f"{self.url}: {problem}", response.status_code)
+                wait = _asked_wait(response.headers.get("retry-after"), wait)
+            except (httpx.TimeoutException, TimeoutError):
+                problem = f"no answer within {self._timeout:g} seconds"
+            except httpx.HTTPError as error:
+                problem = first_line(error)
+            except _BrokenAnswer as error:
+                problem = str(error)
+            if attempt + 1 < self._attempts:
+                time.sleep(wait)
+        times = f"{self._attempts} attempts" if self._attempts > 1 else "one attempt"
+        raise InputError(f"{self.url}: no answer by {self.model} in {times}; the last one brought: {problem}")
+
+    @staticmethod
+    def _within(parts: Iterable[bytes], until: float) -> Iterator[bytes]:
+        """The parts of an answer; raises TimeoutError where they come too slowly, also where each comes in time."""
+        for part in parts:
+            yield part
+            if time.monotonic() > until:
+                raise TimeoutError
+
+
+def in_threads(call: Callable[[T], R], items: Iterable[T], threads: int) -> Iterator[tuple[T, R]]:
+    """Calls a function with each item, several at a time; gives items and results as they come.
+
+    The first error is raised, and no further call begins then. The threads do not keep the process from ending, as
+    those of ``concurrent.futures`` would: a request that hangs must not hold up Ctrl-C.
+    """
+    waiting: SimpleQueue[T] = SimpleQueue()
+    done: SimpleQueue[tuple[T, R | None, BaseException | None]] = SimpleQueue()
+    items = list(items)
+    for item in items:
+        waiting.put(item)
+    stopped = Event()
+
+    def work() -> None:
+        while not stopped.is_set():
+            try:
+                item = waiting.get_nowait()
+            except Empty:
+                return
+            try:
+                done.put((item, call(item), None))
+            except BaseException as error:
+                done.put((item, None, error))
+
+    for _ in range(min(threads, len(items))):
+        Thread(target=work, daemon=True).start()
+    try:
+        for _ in items:
+            item, result, error = done.get()
+            if error:
+                raise error
+            yield item, result  # type: ignore[misc]  # there is a result where there is no error
+    finally:
+        stopped.set()
+
+
+class _BrokenAnswer(ValueError):
+    """An answer that is not what the endpoint promises."""
+
+
+def _answer(content: bytes, seconds: float) -> Answer:
+    try:
+        value = json.loads(content)
+        text = value["choices"][0]["message"]["content"]
+        usage = value.get("usage") or {}
+        read, written = (int(usage.get(name) or 0) for name in ("prompt_tokens", "completion_tokens"))
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError):
+        raise _BrokenAnswer(f"no chat completion but {shown(content.decode('utf-8', 'replace'))}") from None
+    if not isinstance(text, str):
+        raise _BrokenAnswer("a chat completion without text")
+    return Answer(text, read, written, seconds)
+
+
+def _reason(content: bytes) -> str:
+    """What an answer says about an error."""
+    text = content.decode("utf-8", "replace")
+    try:
+        error = json.loads(text)["error"]
+        text = error["message"] if isinstance(error, Mapping) else error
+    except (ValueError, KeyError, TypeError):
+        pass
+    return " ".join(str(text).split())[:200]
+
+
+def _asked_wait(header: str | None, wait: float) -> float:
+    """The seconds that a server asks to wait, up to a minute; ``wait`` where it asks for nothing."""
+    try:
+        asked = float(header or "")
+    except ValueError:
+        try:
+            asked = parsedate_to_datetime(header or "").timestamp() - time.time()
+        except (ValueError, TypeError):
+            return wait
+    return min(max(asked, wait), LONGEST_WAIT)

@@ -1,0 +1,128 @@
+"""A cascade: a detector judges every row, and a judge that costs more those on which the detector is in doubt."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from contradiction.errors import InputError
+from contradiction.inference.base import OnBatch, Scores
+from contradiction.inputs.views import CONVERSATION, Row
+from contradiction.labels import CONTRADICTION, merge
+from contradiction.methods.base import Classifier
+from contradiction.methods.decision import TINY, Rule
+from contradiction.methods.loading import load_classifier, load_rule, register
+from contradiction.methods.softmax import SoftmaxClassifier
+
+
+@register
+class CascadeClassifier(SoftmaxClassifier):
+    """The calibrated probabilities of a detector, and those of a judge where the detector is in doubt.
+
+    The detector is in doubt where its calibrated probability of a contradiction is from ``low`` to ``high``. Verdicts
+    on other rows cost no request.
+
+    Args:
+        detector: of any method.
+        judge: of any method, with the same labels.
+        low, high: the bounds of doubt.
+        name: the name of the model in messages.
+        rule: the decision rule.
+
+    Raises:
+        InputError: their labels differ, or the bounds are none.
+    """
+
+    MARKER = "cascade.json"
+    PARTS = "parts"
+    ENSEMBLE_MEMBER = False
+    FINE_TUNES = False
+
+    def __init__(
+        self, detector: Classifier, judge: Classifier, low: float, high: float, name: str = "model",
+        rule: Rule | None = None,
+    ) -> None:  # fmt: skip
+        if set(detector.labels) != set(judge.labels):
+            one, two = (f"{part.name} has {', '.join(part.labels)}" for part in (detector, judge))
+            raise InputError(f"{name}: both parts of a cascade must have the same labels; {one}, and {two}")
+        read = {*detector.columns, *judge.columns}
+        super().__init__(detector.labels, [column for column in CONVERSATION if column in read], name, rule)
+        if not all(isinstance(bound, int | float) and 0 <= bound <= 1 for bound in (low, high)):
+            raise InputError(f"{name}: doubt is from {low} to {high}; both must be probabilities from 0 to 1")
+        self.detector, self.judge, self.low, self.high = detector, judge, low, high
+        self.CHINESE_ONLY = detector.CHINESE_ONLY  # type: ignore[misc]  # as its detector, which reads every row
+        self.asked = 0
+
+    @classmethod
+    def load(cls, folder: str | Path, **options: Any) -> Self:
+        """Loads both parts; see :meth:`Classifier.load`."""
+        folder = Path(folder)
+        parts = cls.parts(folder)
+        if len(parts) != 2:
+            raise InputError(f"{folder / cls.MARKER}: must name two parts, a detector and a judge")
+        detector, judge = (load_classifier(part, **options) for part in parts)
+        description = cls.describe(folder)
+        low: Any = description.get("low")  # what else may stand there is refused below
+        high: Any = description.get("high")
+        return cls(detector, judge, low, high, str(folder), Rule.load(folder / cls.MARKER))
+
+    @classmethod
+    def identity(cls, folder: Path) -> list[bytes]:
+        """The bounds of doubt, and what the parts decide by."""
+        description = cls.describe(folder)
+        rules = {part.name: load_rule(part).without_curve() for part in cls.parts(folder)}
+        return [json.dumps([description.get("low"), description.get("high"), rules], sort_keys=True).encode()]
+
+    @property
+    def judges_openings(self) -> bool:
+        """Whether the judge can judge a reply without an earlier reply: the detector leaves such replies to it."""
+        return bool(getattr(self.judge, "judges_openings", True))
+
+    def has_token_for(self, text: str) -> bool:
+        """Whether the detector has a token for any part of a text."""
+        return self.detector.has_token_for(text)
+
+    def usage(self) -> dict[str, Any] | None:
+        """What the judge was asked for and what that cost."""
+        return self.judge.usage()
+
+    def score(self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None) -> Scores:
+        """The logarithms of the probabilities of rows; see :meth:`SoftmaxClassifier.score`."""
+        probabilities, truncations = probabilities_of(self.detector, rows, self.labels, batch_size)
+        # ``contradiction.inputs.windows`` leaves b1 empty where there is no earlier reply.
+        opening = np.array([row.get("b1") == "" for row in rows], dtype=bool)
+        left = opening & (not getattr(self.detector, "judges_openings", True))
+        doubted = np.flatnonzero(self.in_doubt(probabilities) | left).tolist()
+        if on_batch and len(rows) > len(doubted):
+            on_batch(len(rows) - len(doubted))
+        self.asked += len(doubted)
+        if doubted:
+            chosen = [rows[index] for index in doubted]
+            probabilities[doubted], reasons = probabilities_of(
+                self.judge, chosen, self.labels, batch_size, on_batch=on_batch
+            )
+            for index, reason in zip(doubted, reasons, strict=True):
+                truncations[index] = reason
+        return Scores(np.log(np.maximum(probabilities, TINY)), truncations)
+
+    def in_doubt(self, probabilities: np.ndarray) -> np.ndarray:
+        """Whether the detector is in doubt, shape (rows,), by its probabilities, shape (rows, labels)."""
+        scores = (dict(zip(self.labels, row, strict=True)) for row in probabilities.tolist())
+        contradiction = np.array([merge(self.task, row)[CONTRADICTION] for row in scores])
+        return (contradiction >= self.low) & (contradiction <= self.high)
+
+
+def probabilities_of(
+    classifier: Classifier,
+    rows: Sequence[Row],
+    labels: Sequence[str],
+    batch_size: int = 32,
+    on_batch: OnBatch | None = None,
+) -> tuple[np.ndarray, list[str | None]]:
+    """The calibrated probabilities of any method, shape (rows, labels), and what of each row was not read."""
+    predictions = classifier.predict(rows, batch_size=batch_size, on_batch=on_batch)
+    scores = [classifier.scores(prediction.probabilities) for prediction in predictions]
+    table = np.array([[row[name] for name in labels] for row in scores]).reshape(len(rows), len(labels))
+    return table, [prediction.truncation for prediction in predictions]

@@ -1,0 +1,324 @@
+"""The labels of a review in a SQLite file: several people write at the same time, and a kill loses nothing."""
+
+import hashlib
+import json
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from contradiction.conversation import ASSISTANT, Messages, read_message, read_turns
+from contradiction.errors import InputError, shown
+from contradiction.labels import HISTORY, LABELS
+
+UNCLEAR = "unclear"  # nobody can tell; such chats are not exported
+CHOICES = (*LABELS["4-class"], UNCLEAR)
+ANNOTATORS = 2  # the first two people label every chat; whoever joins later labels those on which they differ
+LONGEST_NAME = 40
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS items (
+  id INTEGER PRIMARY KEY, digest TEXT UNIQUE, position REAL, name TEXT, messages TEXT, truth TEXT);
+CREATE TABLE IF NOT EXISTS people (place INTEGER PRIMARY KEY, name TEXT UNIQUE);
+CREATE TABLE IF NOT EXISTS labels (
+  item INTEGER REFERENCES items, person INTEGER REFERENCES people, label TEXT, evidence INTEGER, time REAL,
+  PRIMARY KEY (item, person)) WITHOUT ROWID;
+"""
+
+
+@dataclass(frozen=True)
+class Item:
+    """A chat whose last reply is labelled.
+
+    Attributes:
+        id: its number in the file of labels.
+        name: the id that its file gives it, or its place there.
+        messages: ``role`` and ``content`` as text, up to the reply.
+        truth: the known label of a spot check; None of any other chat.
+    """
+
+    id: int
+    name: str
+    messages: Sequence[Mapping[str, str]]
+    truth: str | None = None
+
+
+@dataclass(frozen=True)
+class Report:
+    """How far a review is, and how far people agree.
+
+    Attributes:
+        chats: to label, without spot checks.
+        both: that both annotators have labelled.
+        same: on which they agree.
+        waiting: on which they differ, and nobody else has labelled yet.
+        final: with a final label, among them ``unclear`` ones.
+        unclear: see ``final``.
+        kappa: Cohen's kappa of the two annotators; None where it is undefined.
+        kappa_merged: the same for *contradiction or not*.
+        people: the name of each person, and how many chats they have labelled.
+        spot_checks: the name of each person -> how many spot checks are right, and of how many.
+    """
+
+    chats: int
+    both: int
+    same: int
+    waiting: int
+    final: int
+    unclear: int
+    kappa: float | None
+    kappa_merged: float | None
+    people: Mapping[str, int]
+    spot_checks: Mapping[str, tuple[int, int]]
+
+    @property
+    def agreement(self) -> tuple[float, float, float] | None:
+        """The share of chats on which both agree, and its 95 % interval; None before there is one."""
+        from contradiction.evaluation.figures import wilson
+
+        return (self.same / self.both, *wilson(self.same, self.both)) if self.both else None
+
+
+class LabelStore:
+    """A SQLite file of chats and labels.
+
+    Each call opens the file by itself and has written to the disk when it returns.
+
+    Args:
+        path: the file; it is made if it does not exist.
+
+    Raises:
+        InputError: the file is no SQLite file of a review.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        with self._open() as file:
+            file.executescript(_TABLES)
+
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        """A connection whose changes are written together when the block ends."""
+        try:
+            with closing(sqlite3.connect(self.path, timeout=30)) as file, file:
+                file.execute("PRAGMA journal_mode=WAL")
+                file.execute("PRAGMA synchronous=FULL")
+                yield file
+        except sqlite3.Error as error:
+            raise InputError(f"{self.path}: no file of labels that can be written ({error})") from None
+
+    def add(self, chats: Iterable[tuple[str, Messages]], spot_checks: Iterable[tuple[str, Messages, str]] = ()) -> int:
+        """Adds chats that the file does not hold yet, spot checks spread evenly among them; returns how many."""
+        both: list[list[tuple[str, list[dict[str, str]], str | None]]] = [
+            [(name, text_messages(messages), None) for name, messages in chats],
+            [(name, text_messages(messages), truth) for name, messages, truth in spot_checks],
+        ]
+        with self._open() as file:
+            file.execute("BEGIN IMMEDIATE")
+            known = {digest for (digest,) in file.execute("SELECT digest FROM items")}
+            plain, checks = ([entry for entry in own if _digest(entry[1], entry[2]) not in known] for own in both)
+            start = (file.execute("SELECT max(position) FROM items").fetchone()[0] or 0.0) + 1
+            places: list[tuple[float, Any]] = [(start + number, entry) for number, entry in enumerate(plain)]
+            gap = max(len(plain), 1) / max(len(checks), 1)
+            places += [(start + (number + 0.5) * gap, entry) for number, entry in enumerate(checks)]
+            before = file.total_changes
+            file.executemany(
+                "INSERT OR IGNORE INTO items (digest, position, name, messages, truth) VALUES (?, ?, ?, ?, ?)",
+                [
+                    (_digest(messages, truth), place, name, json.dumps(messages, ensure_ascii=False), truth)
+                    for place, (name, messages, truth) in places
+                ],
+            )
+            return file.total_changes - before
+
+    def join(self, name: str) -> int:
+        """The place of a person: 1 and 2 are the annotators, later ones decide where those differ.
+
+        Raises:
+            InputError: the name is empty or too long.
+        """
+        name = " ".join(name.split())
+        if not name or len(name) > LONGEST_NAME:
+            raise InputError(f"name {shown(name)}; it must have 1 to {LONGEST_NAME} characters")
+        with self._open() as file:
+            file.execute("BEGIN IMMEDIATE")
+            found = file.execute("SELECT place FROM people WHERE name = ?", (name,)).fetchone()
+            if found:
+                return int(found[0])
+            count = file.execute("SELECT count(*) FROM people").fetchone()[0]
+            file.execute("INSERT INTO people (place, name) VALUES (?, ?)", (count + 1, name))
+            return int(count) + 1
+
+    def next(self, person: int, after: int | None = None) -> Item | None:
+        """The next chat for a person, after another one where there is one; None where all is done."""
+        with self._open() as file:
+            position = -1.0
+            if after is not None:
+                row = file.execute("SELECT position FROM items WHERE id = ?", (after,)).fetchone()
+                position = row[0] if row else position
+            for place in dict.fromkeys((position, -1.0)):
+                found = file.execute(_NEXT if person <= ANNOTATORS else _NEXT_DISPUTED, (person, place)).fetchone()
+                if found:
+                    return _item(found)
+        return None
+
+    def item(self, number: int) -> Item:
+        """A chat by its number; raises InputError for an unknown one."""
+        with self._open() as file:
+            found = file.execute("SELECT id, name, messages, truth FROM items WHERE id = ?", (number,)).fetchone()
+        if not found:
+            raise InputError(f"chat {number}: there is none of this number")
+        return _item(found)
+
+    def put(self, person: int, number: int, label: str, evidence: int | None = None) -> None:
+        """Writes the label of a person, in the place of an earlier one by the same person.
+
+        Raises:
+            InputError: the label, the evidence, the person or the chat is unknown.
+        """
+        if label not in CHOICES:
+            raise InputError(f"label {shown(label)}; allowed are {', '.join(CHOICES)}")
+        replies = earlier_replies(self.item(number).messages)
+        if evidence is not None and (label != HISTORY or evidence not in replies):
+            raise InputError(f"evidence {evidence} of {label}; it goes with {HISTORY} and is one of {replies}")
+        with self._open() as file:
+            if not file.execute("SELECT 1 FROM people WHERE place = ?", (person,)).fetchone():
+                raise InputError(f"person {person}: has not joined this review")
+            file.execute(
+                "INSERT OR REPLACE INTO labels VALUES (?, ?, ?, ?, ?)", (number, person, label, evidence, time.time())
+            )
+
+    def progress(self, person: int) -> tuple[int, int]:
+        """How many chats a person has labelled, and of how many; for the third, of those in dispute."""
+        with self._open() as file:
+            done = file.execute("SELECT count(*) FROM labels WHERE person = ?", (person,)).fetchone()[0]
+            total = file.execute("SELECT count(*) FROM items").fetchone()[0]
+        if person > ANNOTATORS:
+            total = done + self.report().waiting
+        return done, total
+
+    def report(self) -> Report:
+        """How far the review is, and how far people agree."""
+        from sklearn.metrics import cohen_kappa_score
+
+        names, reviewed = self._people(), list(self._reviewed())
+        spot_checks = {name: (0, 0) for name in names.values()}
+        pairs, final, waiting, unclear, chats = [], 0, 0, 0, 0
+        for item, labels in reviewed:
+            if item.truth is not None:
+                for person, (label, _) in labels.items():
+                    right, count = spot_checks[names[person]]
+                    spot_checks[names[person]] = (right + (label == item.truth), count + 1)
+                continue
+            chats += 1
+            if {1, 2} <= labels.keys():
+                pairs.append((labels[1][0], labels[2][0]))
+            decided = decide([label for _, (label, _) in sorted(labels.items())])
+            final += decided is not None
+            unclear += decided == UNCLEAR
+            waiting += {1, 2} <= labels.keys() and decided is None
+
+        def kappa(merge: bool) -> float | None:
+            none = LABELS["4-class"][0]
+            columns = [[label == none if merge else label for label in column] for column in zip(*pairs, strict=True)]
+            if not columns or len({*columns[0], *columns[1]}) < 2:
+                return None
+            return float(cohen_kappa_score(*columns))
+
+        counts = {name: sum(person in labels for _, labels in reviewed) for person, name in names.items()}
+        same = sum(one == other for one, other in pairs)
+        return Report(chats, len(pairs), same, waiting, final, unclear, kappa(False), kappa(True), counts, spot_checks)
+
+    def export(self) -> Iterator[dict[str, Any]]:
+        """Each chat with a final label as a JSON object: id, messages, label, evidence where known, and annotators."""
+        names = self._people()
+        for item, labels in self._reviewed():
+            label = decide([label for _, (label, _) in sorted(labels.items())])
+            if item.truth is not None or label in (None, UNCLEAR):
+                continue
+            # Whoever came last has decided where others differ.
+            evidence = next(
+                (
+                    place
+                    for _, (own, place) in sorted(labels.items(), reverse=True)
+                    if own == label and place is not None
+                ),
+                None,
+            )
+            yield {
+                "id": item.name,
+                "messages": item.messages,
+                "label": label,
+                **({} if evidence is None else {"evidence": evidence}),
+                "annotators": {names[person]: own for person, (own, _) in sorted(labels.items())},
+            }
+
+    def _people(self) -> dict[int, str]:
+        with self._open() as file:
+            return dict(file.execute("SELECT place, name FROM people ORDER BY place"))
+
+    def _reviewed(self) -> Iterator[tuple[Item, dict[int, tuple[str, int | None]]]]:
+        """Each chat with the label and evidence of each person."""
+        with self._open() as file:
+            items = file.execute("SELECT id, name, messages, truth FROM items ORDER BY position").fetchall()
+            labels: dict[int, dict[int, tuple[str, int | None]]] = {}
+            for number, person, label, evidence in file.execute("SELECT item, person, label, evidence FROM labels"):
+                labels.setdefault(number, {})[person] = (label, evidence)
+        for row in items:
+            yield _item(row), labels.get(row[0], {})
+
+
+_NEXT = """
+SELECT id, name, messages, truth FROM items
+WHERE id NOT IN (SELECT item FROM labels WHERE person = ?1) AND position > ?2 ORDER BY position LIMIT 1
+"""
+# Chats on which the two annotators differ, and which nobody else has labelled; not spot checks, whose label is known.
+_NEXT_DISPUTED = """
+SELECT id, name, messages, truth FROM items
+JOIN labels AS one ON one.item = id AND one.person = 1 JOIN labels AS two ON two.item = id AND two.person = 2
+WHERE one.label != two.label AND truth IS NULL AND ?1 > 2 AND position > ?2
+AND NOT EXISTS (SELECT 1 FROM labels WHERE item = id AND person > 2) ORDER BY position LIMIT 1
+"""
+
+
+def decide(labels: Sequence[str]) -> str | None:
+    """The final label from those of the people in their order; None where one is still needed.
+
+    Both annotators agree, or a third decides: where all three differ, by the third label.
+    """
+    if len(labels) < ANNOTATORS:
+        return None
+    if labels[0] == labels[1]:
+        return labels[0]
+    return labels[-1] if len(labels) > ANNOTATORS else None
+
+
+def text_messages(messages: Messages) -> list[dict[str, str]]:
+    """The messages by both sides as text, up to the last reply.
+
+    Raises:
+        InputError: a message is not usable, or there is no reply.
+    """
+    if not (turns := read_turns(messages)):
+        raise InputError("the chat holds no message by the assistant")
+    last = turns[-1].reply_messages[-1]
+    read = [read_message(message, f"messages[{index}]") for index, message in enumerate(messages[: last + 1])]
+    return [{"role": one.role, "content": one.text} for one in read if not one.skipped]
+
+
+def earlier_replies(messages: Sequence[Mapping[str, str]]) -> list[int]:
+    """The indices of the messages by the assistant before the judged reply."""
+    judged = read_turns(messages)[-1].reply_messages
+    return [index for index, one in enumerate(messages) if one["role"] == ASSISTANT and index not in judged]
+
+
+def _digest(messages: Sequence[Mapping[str, str]], truth: str | None) -> str:
+    content = json.dumps([messages, truth is not None], ensure_ascii=False)
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+def _item(row: Sequence[Any]) -> Item:
+    return Item(row[0], row[1], json.loads(row[2]), row[3])

@@ -1,0 +1,121 @@
+"""An OpenAI-compatible chat endpoint on 127.0.0.1 whose answers a function writes, and which can fail on purpose.
+
+with ChatServer(lambda body: "你好") as server:
+    ...  # clients, with the environment variables of server.environment
+    server.requests  # the bodies of the requests that were answered or failed, in order
+"""
+
+import json
+import socket
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+KEY = "sk-of-the-tests"
+FAULTS = ("429", "500", "401", "400", "hang", "drop", "half", "broken", "empty")
+
+
+class ChatServer:
+    """The server.
+
+    Args:
+        answer: from the body of a request to the text of the answer.
+        faults: from the number of a request (from 0) and its body to one of `FAULTS`, or None for a good answer.
+        seconds: before each answer.
+
+    Attributes:
+        requests: the bodies of all requests, in the order in which they came.
+        keys: the keys that were sent with them.
+        most_at_once: the most requests that were worked on at the same time.
+    """
+
+    def __init__(self, answer, faults=lambda number, body: None, seconds=0.0):
+        self.answer, self.faults, self.seconds = answer, faults, seconds
+        self.requests, self.keys = [], []
+        self.at_work = self.most_at_once = 0
+        self.lock = threading.Lock()
+        self.ended = threading.Event()
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.server.chat = self
+        self.url = f"http://127.0.0.1:{self.server.server_port}/v1"
+        self.environment = {"OPENAI_BASE_URL": self.url, "OPENAI_API_KEY": KEY}
+
+    def __enter__(self):
+        self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.ended.set()
+        self.server.shutdown()
+        self.thread.join()
+        self.server.server_close()
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_):
+        pass
+
+    def do_POST(self):
+        chat = self.server.chat
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        with chat.lock:
+            number = len(chat.requests)
+            chat.requests.append(body)
+            chat.keys.append((self.headers.get("authorization") or "").removeprefix("Bearer "))
+            chat.at_work += 1
+            chat.most_at_once = max(chat.most_at_once, chat.at_work)
+        try:
+            if chat.seconds:
+                time.sleep(chat.seconds)
+            self.respond(chat, chat.faults(number, body), body)
+        finally:
+            with chat.lock:
+                chat.at_work -= 1
+
+    def respond(self, chat, fault, body):
+        if self.path != "/v1/chat/completions":
+            return self.send(404, {"error": {"message": f"no route {self.path}"}})
+        if fault == "hang":
+            chat.ended.wait(60)
+            self.close_connection = True
+        elif fault == "drop":
+            self.close_connection = True
+            self.connection.shutdown(socket.SHUT_RDWR)
+        elif fault == "429":
+            self.send(429, {"error": {"message": "too many requests"}}, {"retry-after": "0"})
+        elif fault in ("500", "401", "400"):
+            self.send(int(fault), {"error": {"message": f"a fault of the tests: {fault}"}})
+        elif fault == "broken":
+            self.send(200, b'{"choices": [{"message": {"content": "...')
+        elif fault == "empty":
+            self.send(200, {"choices": [{"message": {"content": None}}]})
+        else:
+            text = chat.answer(body)
+            said = {
+                "object": "chat.completion",
+                "model": body["model"],
+                "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}],
+                "usage": {
+                    "prompt_tokens": sum(len(message["content"]) for message in body["messages"]),
+                    "completion_tokens": len(text),
+                },
+            }
+            self.send(200, said, half=fault == "half")
+
+    def send(self, status, value, headers=None, half=False):
+        content = value if isinstance(value, bytes) else json.dumps(value, ensure_ascii=False).encode()
+        self.send_response(status)
+        for name, text in {"content-type": "application/json", **(headers or {})}.items():
+            self.send_header(name, text)
+        self.send_header("content-length", str(len(content)))
+        self.end_headers()
+        try:
+            self.wfile.write(content[: len(content) // 2] if half else content)
+        except OSError:  # the caller has gone
+            self.close_connection = True
+        if half:
+            self.close_connection = True

@@ -1,0 +1,36 @@
+"""A judge of known quality for `chat_server`: it knows the labels of some rows and errs as often as it is told."""
+
+import json
+from hashlib import sha256
+
+from contradiction.labels import LABELS
+
+NAMES = LABELS["4-class"]
+
+
+def question_of(body):
+    """What a request asks: the texts of the messages and the reply."""
+    asked = json.loads(body["messages"][-1]["content"])
+    return (*(message["content"] for message in asked["messages"]), asked["reply"])
+
+
+def scripted(rows, right=1.0, names=NAMES):
+    """The answer to a request.
+
+    Args:
+        rows: with u1, b1, u2, b2 and the class id `label`.
+        right: the share of the rows on which it is right; on the others it names one of the other labels. Which rows
+            these are follows from their texts, so a row has the same answer each time.
+        names: the labels.
+    """
+    truth = {tuple(row[name] for name in ("u1", "b1", "u2", "b2")): row["label"] for row in rows}
+
+    def answer(body):
+        texts = question_of(body)
+        label = truth[texts]
+        digest = int.from_bytes(sha256("\n".join(texts).encode()).digest()[:8], "big")
+        if digest / 2**64 >= right:
+            label = [other for other in range(len(names)) if other != label][digest % (len(names) - 1)]
+        return json.dumps({"label": names[label]})
+
+    return answer

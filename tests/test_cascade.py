@@ -1,0 +1,132 @@
+"""A cascade asks its judge only where its detector is in doubt; its curve shows what that gains and costs."""
+
+import shutil
+
+import numpy as np
+import pytest
+from datasets import ClassLabel, Dataset, Features, Value
+from helpers.chat_server import ChatServer
+from helpers.chats import chat
+from helpers.scripted_judge import NAMES, question_of, scripted
+
+from contradiction.detector import ContradictionDetector
+from contradiction.errors import InputError
+from contradiction.evaluation import cascades
+from contradiction.io.files import read_json, write_json
+from contradiction.labels import is_contradiction
+from contradiction.methods.cascade import CascadeClassifier
+from contradiction.methods.loading import load_classifier
+
+COLUMNS = ("u1", "b1", "u2", "b2")
+
+
+def dataset(rows):
+    features = Features({**{name: Value("string") for name in COLUMNS}, "label": ClassLabel(names=list(NAMES))})
+    return Dataset.from_list([{name: row[name] for name in (*COLUMNS, "label")} for row in rows], features=features)
+
+
+@pytest.fixture
+def parts(calibrated, sample_rows, tmp_path, monkeypatch):
+    """Folders of a detector and of a judge that is right on nine of ten rows, its server, and rows."""
+    folder = tmp_path / "judge"
+    folder.mkdir()
+    write_json(folder / "judge.json", {"model": "tiny", "prices": {"input": 1.0, "output": 2.0}})
+    with ChatServer(scripted(sample_rows, right=0.9)) as server:
+        for variable, value in server.environment.items():
+            monkeypatch.setenv(variable, value)
+        yield shutil.copytree(calibrated[0], tmp_path / "detector"), folder, server, dataset(sample_rows[:200])
+
+
+def test_the_curve_goes_from_the_detector_to_the_judge_and_the_cost_with_the_share(parts):
+    detector, judge, server, rows = parts
+    steps = cascades.curve(load_classifier(detector), load_classifier(judge), rows, shares=(0.0, 0.25, 0.5, 1.0))
+    assert [step.share for step in steps] == [0, 0.25, 0.5, 1]
+    assert len(server.requests) == len(rows), "each row is asked about once"
+    from sklearn.metrics import f1_score
+
+    references = [NAMES[label] for label in rows["label"]]
+    for step, classifier in ((steps[0], load_classifier(detector)), (steps[-1], load_classifier(judge))):
+        labels = [found.label for found in classifier.classify(list(rows))]
+        assert step.macro_f1["4-class"][0] == pytest.approx(f1_score(references, labels, average="macro"))
+    f1 = [step.macro_f1["2-class"][0] for step in steps]
+    assert f1[0] < f1[1] < f1[2] < f1[3]
+    low, high = steps[-1].macro_f1["2-class"][1:]
+    assert low < f1[-1] < high
+    assert steps[0].cost == 0 and steps[1].cost == pytest.approx(steps[-1].cost / 4)
+    assert steps[1].low > steps[2].low > steps[3].low == 0 and steps[1].high < steps[2].high < steps[3].high == 1
+
+
+def test_a_written_cascade_asks_about_the_doubtful_rows_alone_and_is_a_model_like_others(parts, run, tmp_path):
+    detector, judge, server, rows = parts
+    [step] = cascades.curve(load_classifier(detector), load_classifier(judge), rows, shares=(0.25,))
+    out = tmp_path / "cascade"
+    rule = cascades.write(detector, judge, step, out, rows)
+    assert rule.prior == pytest.approx(np.mean([label > 0 for label in rows["label"]]), abs=1e-4)
+    (out / "judge" / "answers.sqlite").unlink()
+    server.requests.clear()
+    classifier = load_classifier(out)
+    found = classifier.classify(list(rows))
+    assert isinstance(classifier, CascadeClassifier)
+    assert len(server.requests) == classifier.asked == 50 == classifier.usage()["answers"]
+    asked = {question_of(body) for body in server.requests}
+    others = [place for place, row in enumerate(rows) if tuple(row[name] for name in COLUMNS) not in asked]
+    alone = load_classifier(detector).classify([rows[place] for place in others])
+    scores = np.array([[one.scores[name] for name in NAMES] for one in alone])
+    uncalibrated = np.array([[*classifier.uncalibrated(found[place].scores).values()] for place in others])
+    np.testing.assert_allclose(uncalibrated, scores, atol=1e-6)
+    truth = [NAMES[label] for label in rows["label"]]
+    before = np.mean(
+        [one.label == label for one, label in zip(load_classifier(detector).classify(list(rows)), truth, strict=True)]
+    )
+    assert np.mean([one.label == label for one, label in zip(found, truth, strict=True)]) > before
+    detected = ContradictionDetector.from_pretrained(out)
+    row = rows[0]
+    verdict = detected(chat(*(row[name] for name in COLUMNS)))
+    assert verdict.label in NAMES and verdict.is_contradiction == is_contradiction(verdict.label)
+    with pytest.raises(InputError, match="exists already"):
+        cascades.write(detector, judge, step, out, rows)
+
+
+def test_an_opening_reply_that_the_detector_cannot_judge_is_left_to_the_judge(parts):
+    detector, judge, server, _ = parts
+    server.answer = lambda body: '{"label": "intra-sentence"}'
+    pairs = load_classifier(detector)
+    pairs.columns = ("b1", "b2")
+    assert not pairs.judges_openings
+    found = ContradictionDetector(CascadeClassifier(pairs, load_classifier(judge), 1.0, 0.0))
+    verdict = found(chat("你会游泳吗？", "我不会游泳，昨天刚游了一千米"))
+    assert verdict.label == "intra-sentence" and len(server.requests) == 1
+
+
+def test_the_command_shows_the_curve_draws_it_and_writes_the_cascade(parts, run, monkeypatch, tmp_path):
+    detector, judge, _, rows = parts
+    monkeypatch.setattr("contradiction.data.splits.load_split", lambda data, config, split: rows)
+    picture, numbers = tmp_path / "curve.png", tmp_path / "curve.json"
+    code, out, err = run(
+        "cascade", detector, judge, "--out", tmp_path / "both", "--share", "0.3", "--limit", "80", "--plot", picture,
+        "--json", numbers,
+    )  # fmt: skip
+    assert code == 0, err
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    steps = read_json(numbers)["steps"]
+    assert read_json(numbers)["rows"] == 80 and {0.0, 0.3, 1.0} <= {step["share"] for step in steps}
+    chosen = next(step for step in steps if step["share"] == 0.3)
+    marker = read_json(tmp_path / "both" / "cascade.json")
+    assert marker["low"] == pytest.approx(chosen["low"], abs=1e-6) and "What the judge was asked for" in out
+
+
+def test_parts_that_do_not_fit_are_refused(parts, random_model, tmp_path):
+    detector, judge, _, rows = parts
+    with pytest.raises(InputError, match="has the labels non-contradiction, contradiction; the data has"):
+        cascades.curve(load_classifier(random_model("2-class")), load_classifier(judge), rows)
+    folder = tmp_path / "cascade"
+    for name, part in (("detector", random_model("2-class")), ("judge", judge)):
+        shutil.copytree(part, folder / name)
+    write_json(folder / "cascade.json", {"parts": ["detector", "judge"], "low": 0.2, "high": 0.8})
+    with pytest.raises(InputError, match="must have the same labels"):
+        load_classifier(folder)
+    shutil.rmtree(folder / "detector")
+    shutil.copytree(detector, folder / "detector")
+    write_json(folder / "cascade.json", {"parts": ["detector", "judge"], "low": 0.2})
+    with pytest.raises(InputError, match="doubt is from 0.2 to None"):
+        load_classifier(folder)

@@ -1,0 +1,103 @@
+"""The client of OpenAI-compatible endpoints, against a server with faults."""
+
+import time
+
+import pytest
+from helpers.chat_server import KEY, ChatServer
+
+from contradiction.errors import InputError
+from contradiction.io.endpoint import Endpoint, RefusedError, in_threads
+
+ASKED = [{"role": "user", "content": "你好吗？"}]
+
+
+def endpoint(server, **options):
+    return Endpoint("tiny", url=server.url, key=KEY, pause=0.01, **options)
+
+
+def test_an_answer_has_its_text_its_tokens_and_its_time():
+    with ChatServer(lambda body: "很好") as server, endpoint(server) as model:
+        answer = model.ask(ASKED, temperature=0)
+    assert (answer.text, answer.prompt_tokens, answer.completion_tokens) == ("很好", 4, 2)
+    assert 0 < answer.seconds < 30
+    assert server.requests == [{"model": "tiny", "messages": ASKED, "temperature": 0}]
+    assert server.keys == [KEY]
+
+
+@pytest.mark.parametrize("fault", ["429", "500", "drop", "half", "broken", "empty"])
+def test_what_fails_for_the_moment_is_asked_for_again(fault):
+    with (
+        ChatServer(lambda body: "好", lambda number, body: fault if number < 2 else None) as server,
+        endpoint(server) as model,
+    ):
+        assert model.ask(ASKED).text == "好"
+    assert len(server.requests) == 3
+
+
+def test_a_server_that_hangs_is_left_and_asked_again():
+    with (
+        ChatServer(lambda body: "好", lambda number, body: None if number else "hang") as server,
+        endpoint(server, timeout=0.5) as model,
+    ):
+        assert model.ask(ASKED).text == "好"
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("500", "the last one brought: 500 a fault of the tests: 500"),
+        ("429", "429 too many requests"),
+        ("broken", "no chat completion but '{"),
+        ("half", "closed connection"),
+        ("hang", "no answer within 0.3 seconds"),
+    ],
+)
+def test_what_fails_again_and_again_is_one_clear_line(fault, said):
+    with ChatServer(lambda body: "好", lambda number, body: fault) as server:
+        with endpoint(server, attempts=2, timeout=0.3) as model, pytest.raises(InputError) as raised:
+            model.ask(ASKED)
+    assert said in str(raised.value)
+    assert str(raised.value).startswith(f"{server.url}/chat/completions: no answer by tiny in 2 attempts")
+    assert "\n" not in str(raised.value) and KEY not in str(raised.value)
+
+
+def test_a_refusal_is_not_repeated():
+    with ChatServer(lambda body: "好", lambda number, body: "401") as server, endpoint(server) as model:
+        with pytest.raises(RefusedError, match=r"401 a fault of the tests: 401$"):
+            model.ask(ASKED)
+    assert len(server.requests) == 1
+
+
+def test_nobody_who_listens_and_no_address_are_one_line_each(monkeypatch):
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    with pytest.raises(InputError, match=r"\$OPENAI_BASE_URL must hold its address"):
+        Endpoint("tiny")
+    with pytest.raises(InputError, match="begins with http"):
+        Endpoint("tiny", url="ftp://127.0.0.1/v1")
+    with ChatServer(lambda body: "好") as server:
+        pass
+    with endpoint(server, attempts=2) as model, pytest.raises(InputError, match="in 2 attempts.*refused"):
+        model.ask(ASKED)
+
+
+def test_calls_in_threads_run_together_and_give_every_result_once():
+    with ChatServer(lambda body: body["messages"][0]["content"], seconds=0.05) as server, endpoint(server) as model:
+        results = dict(
+            in_threads(lambda text: model.ask([{"role": "user", "content": text}]).text, map(str, range(20)), 4)
+        )
+    assert results == {str(number): str(number) for number in range(20)}
+    assert 2 <= server.most_at_once <= 4
+
+
+def test_the_first_error_ends_the_calls():
+    called = []
+
+    def call(number):
+        called.append(number)
+        if number == 3:
+            raise InputError("three")
+        time.sleep(0.01)
+
+    with pytest.raises(InputError, match="three"):
+        list(in_threads(call, range(1000), 2))
+    assert len(called) < 50

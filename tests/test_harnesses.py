@@ -1,0 +1,69 @@
+"""Test cases of DeepEval and reports of garak are read as chats."""
+
+import json
+
+import pytest
+from helpers.chats import chat
+
+from contradiction.chats.readers import open_file, open_stream
+from contradiction.errors import InputError
+
+TEXTS = ("你养猫吗？", "养了一只橘猫", "它叫什么？", "我没养过猫")
+
+
+def entries(path, format):
+    chats = open_file(path, format)
+    return [entry for group in chats.arrivals for entry in group]
+
+
+def test_test_cases_of_deepeval_with_turns_and_with_one_output(tmp_path):
+    values = [
+        {"name": "cat", "scenario": "pets", "turns": chat(*TEXTS)},
+        {"turns": json.dumps([{**message, "user_id": None} for message in chat(*TEXTS)])},
+        {"input": "你好", "actual_output": "你好呀", "expected_output": "", "context": None},
+        {"input": "你好"},
+    ]
+    for name, text in (("list.json", json.dumps(values)), ("lines.jsonl", "\n".join(map(json.dumps, values)))):
+        file = tmp_path / name
+        file.write_text(text, encoding="utf-8")
+        one, two, three, four = entries(file, "deepeval")
+        assert one.messages == chat(*TEXTS) and one.id == "cat"
+        assert [message["content"] for message in two.messages] == list(TEXTS)
+        assert three.messages == chat("你好", "你好呀") and three.turns == 1
+        assert "neither turns, nor input and actual_output" in four.error
+
+
+def turn(role, text):
+    return {"role": role, "content": {"text": text, "lang": "zh", "data_path": None, "notes": {}}}
+
+
+def test_a_report_of_garak_is_a_chat_for_each_output(tmp_path):
+    prompt = {"turns": [turn("system", "你是小猫"), turn("user", TEXTS[0])], "notes": {}}
+    outputs = ["养了", "没养"]
+    attempt = {
+        "entry_type": "attempt", "uuid": "u-1", "status": 1, "prompt": prompt, "outputs": [], "conversations": [prompt],
+    }  # fmt: skip
+    answered = {
+        **attempt, "status": 2,
+        "conversations": [{"turns": [*prompt["turns"], turn("assistant", text)]} for text in outputs],
+    }  # fmt: skip
+    older = {"entry_type": "attempt", "uuid": "u-2", "status": 2, "prompt": TEXTS[0], "outputs": ["养了", None]}
+    lines = [{"entry_type": "start_run setup"}, attempt, answered, older, {"entry_type": "eval", "passed": 1}]
+    file = tmp_path / "garak.report.jsonl"
+    file.write_text("\n".join(json.dumps(line, ensure_ascii=False) for line in lines), encoding="utf-8")
+    found = entries(file, "garak")
+    assert [entry.id for entry in found] == ["u-1/0", "u-1/1", "u-2/0"]
+    assert [entry.messages[-1]["content"] for entry in found] == ["养了", "没养", "养了"]
+    assert [entry.turns for entry in found] == [1, 1, 1] and found[0].messages[0]["role"] == "system"
+
+
+def test_what_is_neither_is_one_line(tmp_path):
+    file = tmp_path / "x.jsonl"
+    file.write_text('{"entry_type": "init"}\n', encoding="utf-8")
+    with pytest.raises(InputError, match="holds no attempt with an output"):
+        open_file(file, "garak")
+    file.write_text("{broken\n", encoding="utf-8")
+    with pytest.raises(InputError, match="x.jsonl:1: not JSON"):
+        open_file(file, "deepeval")
+    with pytest.raises(InputError, match="is read from a file"):
+        open_stream(file.open("rb"), "<stdin>", "garak")

@@ -1,0 +1,162 @@
+"""An owner's labelled chats: read, turned into rows, calibrated on and trained on."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from helpers.chats import chat
+
+from contradiction.data import labelled
+from contradiction.data.splits import load_split
+from contradiction.detector import ContradictionDetector
+from contradiction.errors import InputError
+from contradiction.evaluation import chat_calibration
+from contradiction.methods.loading import load_rule
+from contradiction.serving.review_store import LabelStore
+
+NONE, HISTORY = "non-contradiction", "history"
+CAT = ("你养猫吗？", "养了一只橘猫", "今天天气好", "是啊", "猫叫什么？", "我没养过猫")
+
+
+def write(path, records):
+    path.write_text("".join(json.dumps(one, ensure_ascii=False) + "\n" for one in records), encoding="utf-8")
+    return path
+
+
+def one(*texts, label=HISTORY, **more):
+    return {"messages": chat(*texts), "label": label, **more}
+
+
+def rows_of(tmp_path, record):
+    [found] = labelled.read(write(tmp_path / "one.jsonl", [record]))
+    return [(tuple(row.values()), label) for row, label in found.rows()]
+
+
+def test_a_chat_becomes_the_window_with_its_evidence_and_without_a_contradiction_all_windows(tmp_path):
+    first, near = (*CAT[:2], *CAT[4:]), CAT[2:]
+    assert rows_of(tmp_path, one(*CAT, evidence=1)) == [(first, HISTORY)]
+    assert rows_of(tmp_path, one(*CAT, evidence=[1])) == [(first, HISTORY)]
+    assert rows_of(tmp_path, one(*CAT)) == [], "nobody says which reply is contradicted"
+    assert rows_of(tmp_path, one(*CAT, label="role-confusion")) == [(near, "role-confusion")]
+    assert rows_of(tmp_path, one(*CAT, label=NONE)) == [(first, NONE), (near, NONE)]
+    assert rows_of(tmp_path, one(*CAT[:4])) == [(CAT[:4], HISTORY)]
+    apart = {"messages": chat(*CAT[:3]), "reply": CAT[3], "label": HISTORY}
+    assert rows_of(tmp_path, apart) == [(CAT[:4], HISTORY)]
+
+
+@pytest.mark.parametrize(
+    ("record", "said"),
+    [
+        (one(*CAT, label="lie"), "one.jsonl:1: label 'lie'; allowed are non-contradiction, intra-sentence"),
+        (one(*CAT[:3]), "the last message must be the reply"),
+        (one(*CAT, evidence=2), r"evidence 2; it must be the index of an earlier message of the assistant \(1, 3\)"),
+        ({"messages": chat(*CAT)}, "the key 'label' is missing"),
+        ({"messages": [{"role": "bot"}], "label": NONE}, r"messages\[0\]: role 'bot'"),
+        ({"messages": 3, "reply": "x", "label": NONE}, "it must be a list"),
+    ],
+)
+def test_a_line_that_is_not_usable_is_named(tmp_path, record, said):
+    with pytest.raises(InputError, match=said):
+        rows_of(tmp_path, record)
+
+
+def test_a_data_repo_has_each_chat_in_one_split_and_is_written_again_only_for_a_changed_file(tmp_path):
+    records = [
+        one(f"你养{n // 2}猫吗？", "养了", "叫什么？", f"回复{n}", label=HISTORY if n % 2 else NONE) for n in range(80)
+    ]
+    file = write(tmp_path / "labels.jsonl", records)
+    built = labelled.build(file)
+    assert built.folder == tmp_path / "labels.data" and not built.left_out
+    splits = {split: load_split(built.folder, "4-class", split) for split in ("train", "validation", "test")}
+    assert [len(rows) for rows in splits.values()] == [48, 16, 16]
+    contexts = [set(rows["u1"]) for rows in splits.values()]
+    assert not contexts[0] & contexts[1] and not contexts[0] & contexts[2] and not contexts[1] & contexts[2]
+    names = splits["train"].features["label"].names
+    assert {names[label] for label in splits["test"]["label"]} == {NONE, HISTORY}
+    merged = load_split(built.folder, "2-class", "test")
+    assert list(merged["label"]) == [int(label > 0) for label in splits["test"]["label"]]
+    before = (built.folder / "README.md").stat().st_mtime_ns
+    labelled.build(file)
+    assert (built.folder / "README.md").stat().st_mtime_ns == before
+    write(file, records[:60])
+    assert len(load_split(labelled.build(file).folder, "4-class", "train")) == 36
+    (tmp_path / "mine.data").mkdir()
+    (tmp_path / "mine.data" / "letter.txt").write_text("dear", encoding="utf-8")
+    with pytest.raises(InputError, match="no data repo of labelled chats"):
+        labelled.build(shutil.copy(file, tmp_path / "mine.jsonl"))
+    with pytest.raises(InputError, match="needs at least 5 chats"):
+        labelled.build(write(tmp_path / "few.jsonl", records[:4]))
+
+
+RECIPE = """
+[data]
+config = "4-class"
+view = "flatten"
+[model.scratch]
+hidden_size = 32
+layers = 1
+heads = 2
+vocabulary = 600
+[optimizer]
+epochs = 1
+"""
+
+
+def test_from_labels_of_people_to_a_better_threshold_and_a_model_of_ones_own(run, random_model, sample_chats, tmp_path):
+    folder = shutil.copytree(random_model("4-class"), tmp_path / "model")
+    detector = ContradictionDetector.from_pretrained(folder)
+    chosen = list({json.dumps(messages): messages for messages in sample_chats}.values())[:160]
+    probabilities = np.array([verdict.probability for verdict in detector.batch(chosen)])
+    # This bot contradicts itself where the detector is surer than in four of five chats: its own threshold is too low.
+    truth = probabilities > np.quantile(probabilities, 0.8)
+    store = LabelStore(tmp_path / "labels.sqlite")
+    store.add([(str(number), messages) for number, messages in enumerate(chosen)])
+    for name in ("Anna", "Ben", "Carla"):
+        person = store.join(name)
+        while item := store.next(person):
+            right = "history" if truth[int(item.name)] else NONE
+            wrong = name == "Ben" and int(item.name) % 10 == 0
+            store.put(person, item.id, "intra-sentence" if wrong else right)
+    labels = write(tmp_path / "labels.jsonl", store.export())
+    read = labelled.read(labels)
+    assert [one.label != NONE for one in read] == truth.tolist()
+
+    before = chat_calibration._f1(truth, probabilities >= detector.classifier.rule.threshold)
+    code, out, err = run("calibrate", folder, "--on", labels)
+    assert code == 0, err
+    found = ContradictionDetector.from_pretrained(folder)
+    now = np.array([verdict.is_contradiction for verdict in found.batch(chosen)])
+    assert before < 0.75 < 0.9 < chat_calibration._f1(truth, now)
+    assert found.classifier.rule.prior == pytest.approx(truth.mean(), abs=1e-4) and found.classifier.rule.curve
+    assert "threshold now" in out and "160, of them 32 contradictions" in out
+    # Its probabilities mean what they say: about as many contradictions as they add up to.
+    assert sum(verdict.probability for verdict in found.batch(chosen)) == pytest.approx(truth.sum(), rel=0.25)
+
+    recipe = tmp_path / "own.toml"
+    recipe.write_text(RECIPE, encoding="utf-8")
+    code, out, err = run("train", recipe, "--data", labels, "--out", tmp_path / "own")
+    assert code == 0, err
+    assert f"{labels}: read as the data repo {tmp_path / 'labels.data'}" in err
+    assert ContradictionDetector.from_pretrained(tmp_path / "own")(chosen[0]).label
+
+
+def test_calibration_on_long_chats_of_two_labels_and_of_too_few(run, random_model, sample_chats, tmp_path):
+    folder = shutil.copytree(random_model("4-class"), tmp_path / "model")
+    detector = ContradictionDetector.from_pretrained(folder)
+    long = [[*sample_chats[n], *sample_chats[n + 50]] for n in range(60)]
+    probabilities = np.array([verdict.probability for verdict in detector.batch(long)])
+    truth = probabilities > np.median(probabilities)
+    names = np.where(truth, "contradiction", NONE)
+    records = [{"messages": messages, "label": str(label)} for messages, label in zip(long, names, strict=True)]
+    result = chat_calibration.calibrate(folder, labelled.read(write(tmp_path / "long.jsonl", records)))
+    assert (result.chats, result.contradictions) == (60, 30)
+    assert result.f1_held_out > result.f1_before + 0.3
+    verdicts = ContradictionDetector.from_pretrained(folder).batch(long)
+    assert np.mean([verdict.is_contradiction for verdict in verdicts] == truth) > 0.8
+    rule = load_rule(folder)
+    code, _, err = run("calibrate", folder, "--on", write(tmp_path / "few.jsonl", records[:12]))
+    assert code == 2 and "a rule needs at least 10 of each" in err
+    code, _, err = run("calibrate", folder, "--on", tmp_path / "long.jsonl", "--config", "4-class")
+    assert code == 2 and "leave --data, --config and --view out" in err
+    assert load_rule(folder) == rule

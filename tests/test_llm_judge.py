@@ -1,0 +1,263 @@
+"""A language model as a judge is a method like the others; what it was asked and what that cost is known."""
+
+import json
+import signal
+import time
+
+import numpy as np
+import pytest
+from helpers.chat_server import ChatServer
+from helpers.chats import chat
+from helpers.processes import start
+from helpers.scripted_judge import NAMES, question_of, scripted
+
+from contradiction import guidelines
+from contradiction.data.splits import load_split
+from contradiction.detector import ContradictionDetector
+from contradiction.errors import InputError
+from contradiction.io.files import read_json, write_json
+from contradiction.labels import LABELS
+from contradiction.methods import llm_judge
+from contradiction.methods.calibration import calibrate
+from contradiction.methods.llm_judge import LLMJudge, read_label
+from contradiction.methods.loading import load_classifier, load_rule, name_with_digest
+
+CAT = ("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
+
+
+@pytest.fixture
+def judge(tmp_path, monkeypatch):
+    """Writes a judge that asks a server; gives its folder."""
+
+    def written(server, name="judge", **options):
+        for variable, value in server.environment.items():
+            monkeypatch.setenv(variable, value)
+        folder = tmp_path / name
+        folder.mkdir(exist_ok=True)
+        write_json(folder / "judge.json", {"model": "tiny", **options})
+        return folder
+
+    return written
+
+
+def says(label):
+    return lambda body: json.dumps({"label": label})
+
+
+def test_a_judge_that_knows_the_labels_is_scored_as_such_with_tokens_time_and_cost(run, judge, sample_repo, tmp_path):
+    rows = load_split(sample_repo, "4-class", "test")
+    with ChatServer(scripted(rows, right=0.8)) as server:
+        folder = judge(server, prices={"input": 2.0, "output": 6.0})
+        code, out, err = run("evaluate", folder, "--data", sample_repo, "--json", tmp_path / "result.json")
+    assert code == 0, err
+    result = read_json(tmp_path / "result.json")
+    right = np.mean([scripted(rows, 1.0)(body) == scripted(rows, 0.8)(body) for body in server.requests])
+    assert result["metrics"]["accuracy"] == pytest.approx(right, abs=1e-9)
+    assert 0.6 < right < 0.95
+    used = result["usage"]
+    assert used["answers"] == len(rows) == len(server.requests) and not used["unusable"]
+    expected = sum(len(message["content"]) for body in server.requests for message in body["messages"])
+    assert used["prompt_tokens"] == expected
+    assert used["cost"] == pytest.approx((2 * expected + 6 * used["completion_tokens"]) / 1e6)
+    assert used["slow_seconds"] >= used["seconds"] > 0
+    assert "prompt tokens" in out and "seconds an answer" in out
+    assert server.most_at_once > 1
+
+
+def test_the_prompt_holds_the_guidelines_and_asks_for_one_of_the_labels(judge):
+    with ChatServer(says("history")) as server:
+        verdict = ContradictionDetector.from_pretrained(judge(server))(chat(*CAT))
+    [body] = server.requests
+    assert question_of(body) == CAT
+    system = body["messages"][0]["content"]
+    assert all(meaning in system for meaning in guidelines.MEANINGS["zh"].values())
+    assert body["response_format"]["json_schema"]["schema"]["properties"]["label"]["enum"] == list(NAMES)
+    assert (body["model"], body["temperature"]) == ("tiny", 0.0)
+    assert verdict.label == "history" and verdict.evidence == (1,) and verdict.checked
+
+
+def test_examples_are_training_rows_of_the_sample_the_labels_in_turn(judge, sample_repo):
+    with ChatServer(says("non-contradiction")) as server:
+        ContradictionDetector.from_pretrained(judge(server, shots=8))(chat(*CAT))
+    [body] = server.requests
+    shown = [json.loads(message["content"]) for message in body["messages"][1:-1]]
+    assert [answer["label"] for answer in shown[1::2]] == [*NAMES, *NAMES]
+    train = {
+        (row["u1"], row["b1"], row["u2"], row["b2"]): NAMES[row["label"]]
+        for row in load_split(sample_repo, "4-class", "train")
+    }
+    texts = [(*(message["content"] for message in asked["messages"]), asked["reply"]) for asked in shown[::2]]
+    assert [train[row] for row in texts] == [answer["label"] for answer in shown[1::2]]
+
+
+def test_several_votes_are_a_majority_and_its_share_is_the_probability(judge):
+    votes = iter(["history", "non-contradiction", "history"])
+    with ChatServer(lambda body: json.dumps({"label": next(votes)})) as server:
+        folder = judge(server, votes=3, concurrency=1)
+        detector = ContradictionDetector.from_pretrained(folder)
+        verdict = detector(chat(*CAT))
+        assert detector(chat(*CAT)) == verdict, "what was answered is kept"
+    assert len(server.requests) == 3 and {body["temperature"] for body in server.requests} == {0.7}
+    assert verdict.label == "history"
+    assert verdict.probability == pytest.approx(2.3 / 3.4)
+
+
+def test_an_english_chat_is_judged_and_a_long_one_in_one_request(judge):
+    texts = ("Do you have a pet?", "A cat.", "Nice weather?", "Sunny.", "What is its name?", "I never had a pet.")
+    with ChatServer(says("history")) as server:
+        detector = ContradictionDetector.from_pretrained(judge(server, language="en"), windowing="unstructured")
+        assert detector(chat(*texts)).label == "history"
+    [body] = server.requests
+    asked = json.loads(body["messages"][-1]["content"])
+    assert asked == {"messages": chat(*texts[:-1]), "reply": texts[-1]}
+    assert guidelines.MEANINGS["en"]["history"] in body["messages"][0]["content"]
+
+
+def test_a_judge_of_two_labels(judge):
+    with ChatServer(says("contradiction")) as server:
+        detector = ContradictionDetector.from_pretrained(judge(server, task="2-class"))
+        assert detector(chat(*CAT)).is_contradiction
+    assert detector.labels == LABELS["2-class"]
+
+
+@pytest.mark.parametrize(
+    ("text", "label"),
+    [
+        ('{"label": "history"}', "history"),
+        (
+            '<think>maybe role-confusion {"label": "role-confusion"}</think>```json\n{"label": "History"}\n```',
+            "history",
+        ),
+        ("The label is **non-contradiction**.", "non-contradiction"),
+        ("history or role-confusion", None),
+        ('{"label": "矛盾"}', None),
+        ("", None),
+        ('{"label": 3}', None),
+    ],
+)
+def test_answers_are_read_with_and_without_json(text, label):
+    assert read_label(text, NAMES) == label
+
+
+def test_a_server_without_schemas_is_asked_without(judge):
+    def faults(number, body):
+        return "400" if "response_format" in body else None
+
+    with ChatServer(says("history"), faults) as server:
+        detector = ContradictionDetector.from_pretrained(judge(server, concurrency=1))
+        assert detector.scan(chat(*CAT, "真的吗？", "真的"))[-1].label == "history"
+    refused = [body for body in server.requests if "response_format" in body]
+    assert len(refused) == 1 < len(server.requests)
+
+
+def test_an_answer_without_a_label_leaves_its_reply_unchecked_and_the_others_judged(judge, sample_chats):
+    def answer(body):
+        return "我不知道" if question_of(body) == CAT else '{"label": "history"}'
+
+    with ChatServer(answer) as server:
+        detector = ContradictionDetector.from_pretrained(judge(server))
+        one, other = detector.batch([chat(*CAT), sample_chats[0]])
+    assert (one.label, one.checked, one.reason) == ("non-contradiction", False, "the judge gave no usable answer")
+    assert other.label == "history" and other.checked
+    assert detector.classifier.usage()["unusable"] == 1
+    assert len(server.requests) == 3, "it is asked twice"
+
+
+@pytest.mark.parametrize("fault", ["429", "500", "drop", "half", "broken"])
+def test_with_every_third_row_failing_twice_nothing_is_lost_and_nothing_doubled(judge, sample_repo, monkeypatch, fault):
+    monkeypatch.setattr(llm_judge, "Endpoint", lambda *args, **options: ENDPOINT(*args, **options, pause=0.001))
+    rows = load_split(sample_repo, "4-class", "test").select(range(30))
+    failing = {tuple(row[name] for name in ("u1", "b1", "u2", "b2")): 2 for row in rows.select(range(0, 30, 3))}
+
+    def faults(number, body):
+        failing[question_of(body)] = failing.get(question_of(body), 0) - 1
+        return fault if failing[question_of(body)] >= 0 else None
+
+    with ChatServer(scripted(rows), faults) as server:
+        classifier = load_classifier(judge(server))
+        told = []
+        labels = [found.label for found in classifier.classify(list(rows), on_batch=told.append)]
+    assert labels == [NAMES[label] for label in rows["label"]]
+    assert sum(told) == classifier.usage()["answers"] == len(rows)
+    assert len(server.requests) == len(rows) + 20
+
+
+ENDPOINT = llm_judge.Endpoint
+
+
+CLASSIFY = """
+import json, pathlib
+from contradiction.methods.loading import load_classifier
+load_classifier({folder!r}).classify(json.loads(pathlib.Path({rows!r}).read_text(encoding="utf-8")))
+"""
+
+
+def test_a_killed_evaluation_asks_only_for_what_it_lacks(judge, sample_rows, tmp_path):
+    file = tmp_path / "rows.json"
+    file.write_text(json.dumps(sample_rows[:80]), encoding="utf-8")
+    with ChatServer(scripted(sample_rows), seconds=0.02) as server:
+        folder = judge(server, concurrency=2)
+        process = start(CLASSIFY.format(folder=str(folder), rows=str(file)))
+        until = time.monotonic() + 120
+        while len(server.requests) < 40 and time.monotonic() < until:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        time.sleep(0.1)  # until the requests that were under way have been counted
+        before = len(server.requests)
+        assert 40 <= before < 80
+        classifier = load_classifier(folder)
+        labels = [found.label for found in classifier.classify(sample_rows[:80])]
+    assert labels == [NAMES[row["label"]] for row in sample_rows[:80]]
+    used = classifier.usage()
+    assert used["answers"] == 80
+    # At most those that were under way, and the one that was being written, are asked about twice.
+    assert used["cached"] >= before - 4
+    assert len(server.requests) - before == 80 - used["cached"]
+
+
+def test_an_endpoint_that_refuses_ends_the_command_in_one_line(run, judge, sample_repo):
+    with ChatServer(says("history"), lambda number, body: "401") as server:
+        code, _, err = run("evaluate", judge(server), "--data", sample_repo)
+    assert code == 2
+    assert err == f"cdconv: {server.url}/chat/completions: 401 a fault of the tests: 401\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"api_key": "sk-1"}, "'api_key' is no option of a judge"),
+        ({"base_url": "http://x"}, r"\$OPENAI_BASE_URL and \$OPENAI_API_KEY hold them"),
+        ({"extra": {"stream": True}}, "extra holds 'stream'"),
+        ({"votes": 0}, "votes is 0; it must be at least 1"),
+        ({"language": "fr"}, "language: input should be 'zh' or 'en'"),
+        ({"model": None}, "model: "),
+    ],
+)
+def test_a_file_with_a_wrong_or_secret_option_is_refused(judge, options, said):
+    with ChatServer(says("history")) as server, pytest.raises(InputError, match=said):
+        load_classifier(judge(server, **options))
+
+
+def test_without_an_address_the_line_says_which_variable_holds_it(run, judge, sample_repo, monkeypatch):
+    with ChatServer(says("history")) as server:
+        folder = judge(server)
+    monkeypatch.delenv("OPENAI_BASE_URL")
+    code, _, err = run("evaluate", folder, "--data", sample_repo)
+    assert (code, err.count("\n")) == (2, 1) and "$OPENAI_BASE_URL must hold its address" in err
+
+
+def test_a_judge_is_calibrated_like_every_method(judge, sample_repo):
+    rows = load_split(sample_repo, "4-class", "validation")
+    with ChatServer(scripted(rows, right=0.7)) as server:
+        folder = judge(server)
+        before = name_with_digest(str(folder))
+        rule = calibrate(folder, rows)
+        found = load_classifier(folder).classify(list(rows))
+    assert rule == load_rule(folder) and rule.prior == pytest.approx(
+        np.mean([label > 0 for label in rows["label"]]), abs=1e-4
+    )
+    assert name_with_digest(str(folder)) == before
+    assert len(server.requests) == len(rows), "the second time all answers are known"
+    assert LLMJudge.load(folder).rule.temperature == rule.temperature
+    assert {name for one in found for name in one.scores} == set(NAMES)

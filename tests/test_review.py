@@ -1,0 +1,241 @@
+"""Labels of people: who labels what, how far they agree, what is exported, and what a kill leaves."""
+
+import json
+import os
+import signal
+import sqlite3
+import threading
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+from helpers.chats import chat
+from helpers.processes import start_cdconv
+
+from contradiction.errors import InputError
+from contradiction.serving.review_store import LabelStore, decide
+
+NONE, INTRA, ROLE, HISTORY = "non-contradiction", "intra-sentence", "role-confusion", "history"
+
+
+def free_port():
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]
+
+
+def chats(count):
+    return [(f"c{n}", chat("你养猫吗？", f"养了{n}只", "它叫什么？", f"我没养过猫{n}")) for n in range(count)]
+
+
+@pytest.fixture
+def store(tmp_path):
+    return LabelStore(tmp_path / "labels.sqlite")
+
+
+def test_two_people_label_every_chat_and_a_third_those_on_which_they_differ(store):
+    assert store.add(chats(4)) == 4 and store.add(chats(5)) == 1, "only what is new is added"
+    anna, ben, carla = (store.join(name) for name in ("Anna", "  Ben ", "Carla"))
+    assert (anna, ben, carla, store.join("Anna")) == (1, 2, 3, 1)
+    assert store.next(carla) is None
+    labels = {anna: [NONE, HISTORY, HISTORY, NONE, "unclear"], ben: [NONE, HISTORY, INTRA, HISTORY, "unclear"]}
+    for person, own in labels.items():
+        for label in own:
+            item = store.next(person)
+            store.put(person, item.id, label, 1 if label == HISTORY else None)
+        assert store.next(person) is None and store.progress(person) == (5, 5)
+    assert store.progress(carla) == (0, 2)
+    first = store.next(carla)
+    assert first.name == "c2" and store.next(carla, after=first.id).name == "c3"
+    store.put(carla, first.id, ROLE)
+    report = store.report()
+    assert (report.chats, report.both, report.same, report.waiting, report.final, report.unclear) == (5, 5, 3, 1, 4, 1)
+    assert report.agreement[0] == 0.6 and report.agreement[1] < 0.6 < report.agreement[2]
+    from sklearn.metrics import cohen_kappa_score
+
+    assert report.kappa == pytest.approx(cohen_kappa_score(labels[anna], labels[ben]))
+    exported = list(store.export())
+    assert [(one["id"], one["label"], one.get("evidence")) for one in exported] == [
+        ("c0", NONE, None), ("c1", HISTORY, 1), ("c2", ROLE, None),
+    ]  # fmt: skip
+    assert exported[2]["annotators"] == {"Anna": HISTORY, "Ben": INTRA, "Carla": ROLE}
+    assert exported[0]["messages"] == chats(1)[0][1]
+
+
+def test_a_label_can_be_changed_and_a_chat_skipped(store):
+    store.add(chats(3))
+    person = store.join("Anna")
+    first = store.next(person)
+    assert store.next(person, after=first.id).name == "c1"
+    assert store.next(person, after=store.next(person, after=store.next(person, after=first.id).id).id).name == "c0"
+    store.put(person, first.id, NONE)
+    store.put(person, first.id, INTRA)
+    assert store.progress(person) == (1, 3)
+
+
+@pytest.mark.parametrize(
+    ("labels", "final"),
+    [
+        ([NONE], None),
+        ([NONE, NONE], NONE),
+        ([NONE, ROLE], None),
+        ([NONE, ROLE, ROLE], ROLE),
+        ([NONE, ROLE, INTRA], INTRA),
+    ],
+)
+def test_the_final_label(labels, final):
+    assert decide(labels) == final
+
+
+def test_spot_checks_are_mixed_in_scored_and_not_exported(store):
+    checks = [(f"s{n}", chat("你好", f"嗯{n}"), INTRA) for n in range(2)]
+    assert store.add(chats(6), checks) == 8
+    person = store.join("Anna")
+    order = []
+    for label in [NONE] * 2 + [INTRA] + [NONE] * 5:
+        item = store.next(person)
+        order.append(item.name)
+        store.put(person, item.id, label)
+    assert order == ["c0", "c1", "s0", "c2", "c3", "c4", "s1", "c5"]
+    assert store.report().spot_checks == {"Anna": (1, 2)} and store.report().chats == 6
+    other = store.join("Ben")
+    while item := store.next(other):
+        store.put(other, item.id, NONE)
+    assert {one["id"] for one in store.export()} == {f"c{n}" for n in range(6)}
+
+
+def test_wrong_labels_evidence_people_and_files_are_refused(store, tmp_path):
+    store.add(chats(1))
+    store.join("Anna")
+    for arguments, said in (
+        ((1, 1, "wrong"), "label 'wrong'"),
+        ((1, 1, HISTORY, 0), "evidence 0"),
+        ((1, 1, NONE, 1), "evidence 1"),
+        ((2, 1, NONE), "person 2"),
+        ((1, 9, NONE), "chat 9"),
+    ):
+        with pytest.raises(InputError, match=said):
+            store.put(*arguments)
+    with pytest.raises(InputError, match="1 to 40 characters"):
+        store.join(" ")
+    other = tmp_path / "other.sqlite"
+    other.write_text("no database, but text that is long enough to be read as one", encoding="utf-8")
+    with pytest.raises(InputError, match="no file of labels"):
+        LabelStore(other)
+
+
+def test_many_writers_at_a_time_lose_nothing(store):
+    store.add(chats(40))
+    people = [store.join(name) for name in ("Anna", "Ben")]
+
+    def label(person):
+        own = LabelStore(store.path)
+        while item := own.next(person):
+            own.put(person, item.id, NONE)
+
+    threads = [threading.Thread(target=label, args=(person,)) for person in people]
+    [thread.start() for thread in threads]
+    [thread.join(120) for thread in threads]
+    assert store.report().same == 40
+
+
+class Client:
+    """A person with a browser."""
+
+    def __init__(self, port):
+        self.url = f"http://127.0.0.1:{port}/"
+
+    def ask(self, path, body=None, headers=None):
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.url + path, data, {"content-type": "application/json", **(headers or {})})
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return answer.read() if path == "" else json.load(answer)
+
+    def wait(self, process):
+        until = time.monotonic() + 300  # of a busy machine
+        while time.monotonic() < until:
+            assert process.poll() is None, process.communicate()
+            try:
+                return self.ask("")
+            except (urllib.error.URLError, OSError):
+                time.sleep(0.1)
+        pytest.fail("the page does not answer")
+
+
+@pytest.fixture
+def chat_file(tmp_path):
+    file = tmp_path / "chats.jsonl"
+    lines = [json.dumps({"id": name, "messages": messages}, ensure_ascii=False) for name, messages in chats(60)]
+    file.write_text("\n".join([*lines, '{"messages": []}']), encoding="utf-8")
+    return file
+
+
+def test_a_kill_in_the_middle_of_two_annotators_loses_no_label_that_was_acknowledged(run, chat_file, tmp_path):
+    port = free_port()
+    command = ["review", chat_file, "--port", port]
+    process = start_cdconv(*command)
+    page = Client(port).wait(process)
+    assert b"guidelines" not in page[:100] and "历史矛盾".encode() in page
+    acknowledged = []
+
+    def annotate(name):
+        client = Client(port)
+        try:
+            person = client.ask("api/join", {"name": name})["person"]
+            while item := client.ask(f"api/next?person={person}")["item"]:
+                client.ask("api/label", {"person": person, "item": item["id"], "label": HISTORY, "evidence": 1})
+                acknowledged.append((item["id"], person))
+                time.sleep(0.02)
+        except (OSError, json.JSONDecodeError, ValueError):  # it was killed
+            pass
+
+    threads = [threading.Thread(target=annotate, args=(name,)) for name in ("Anna", "Ben")]
+    [thread.start() for thread in threads]
+    until = time.monotonic() + 200
+    while len(acknowledged) < 30 and time.monotonic() < until:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    [thread.join(60) for thread in threads]
+    assert 30 <= len(acknowledged) < 120
+    labels = tmp_path / "chats.jsonl.labels.sqlite"
+    with sqlite3.connect(labels) as file:
+        kept = set(file.execute("SELECT item, person FROM labels"))
+    assert set(acknowledged) <= kept and len(kept) <= len(acknowledged) + 2
+    # The next start goes on where the first ended.
+    process = start_cdconv(*command)
+    try:
+        client = Client(port)
+        client.wait(process)
+        assert client.ask("api/join", {"name": "Anna"})["person"] in (1, 2)
+        done = {person: client.ask(f"api/next?person={person}")["done"] for person in (1, 2)}
+        assert done == {person: sum(who == person for _, who in kept) for person in (1, 2)}
+        for path, body, headers, status in (
+            ("api/label", {"person": 1, "item": 1, "label": "wrong"}, {}, 422),
+            ("api/label", {"person": 1}, {}, 422),
+            ("", None, {"host": "elsewhere.example"}, 400),
+        ):
+            with pytest.raises(urllib.error.HTTPError) as refused:
+                client.ask(path, body, headers)
+            assert refused.value.code == status
+    finally:
+        os.kill(process._process.pid, signal.SIGTERM)
+        process.wait(30)
+    store = LabelStore(labels)
+    for person in (1, 2):
+        while item := store.next(person):
+            store.put(person, item.id, NONE)
+    code, out, _ = run("review", chat_file, "--export", tmp_path / "out.jsonl")
+    assert code == 0 and "Cohen's kappa" in out and "spot checks" not in out
+    rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert rows == list(store.export()) and rows
+    assert {row["evidence"] for row in rows if row["label"] == HISTORY} == {1}
+
+
+def test_without_labels_there_is_nothing_to_export(run, chat_file, tmp_path):
+    code, _, err = run("review", chat_file, "--export", tmp_path / "out.jsonl")
+    assert code == 2 and "there are no labels yet" in err
+    code, _, err = run("review", tmp_path / "absent.jsonl")
+    assert code == 2 and "no such file of chats" in err

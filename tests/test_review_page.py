@@ -1,0 +1,150 @@
+"""The page of the review in a browser: two people and a third, by the keyboard alone."""
+
+import json
+import threading
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from helpers.chats import chat
+
+from contradiction import guidelines
+from contradiction.serving.review_store import LabelStore
+
+CHROMIUM = Path("/usr/bin/chromium")
+pytestmark = pytest.mark.browser
+ATTACK = "<img src=x onerror=\"document.title='owned'\"></script><script>document.title='owned'</script>"
+LONG = chat("你养猫吗？", "养了一只橘猫", "今天天气好", "是啊", "猫叫什么？", "我没养过猫")
+
+
+@contextmanager
+def serve(store):
+    """The page in a thread; gives its address."""
+    import uvicorn
+
+    from contradiction.serving.review import application
+
+    server = uvicorn.Server(uvicorn.Config(application(store), host="127.0.0.1", port=0, log_level="warning"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        while not server.started:
+            thread.join(0.05)
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/"
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.fixture
+def store(tmp_path):
+    store = LabelStore(tmp_path / "labels.sqlite")
+    plain = [(f"c{n}", chat("你好", f"你好呀{n}", "在吗？", f"在的{n}")) for n in range(2)]
+    store.add([*plain, ("long", LONG), ("attack", chat(ATTACK, ATTACK))])
+    return store
+
+
+@pytest.fixture
+def browser():
+    if not CHROMIUM.exists():
+        pytest.skip(f"{CHROMIUM} is absent")
+    sync_api = pytest.importorskip("playwright.sync_api")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+def test_two_people_and_a_third_label_by_the_keyboard(store, browser):
+    hosts, complaints = set(), []
+
+    def join(name, **options):
+        tab = browser.new_context(**options).new_page()
+        tab.set_default_timeout(60_000)
+        tab.on("request", lambda request: hosts.add(urlsplit(request.url).hostname))
+        tab.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+        tab.on("pageerror", lambda error: complaints.append(str(error)))
+        tab.goto(url)
+        tab.get_by_role("textbox").fill(name)
+        tab.keyboard.press("Enter")
+        tab.locator(".who", has_text=name).wait_for()
+        return tab
+
+    def press(tab, *keys, done):
+        for key in keys:
+            tab.keyboard.press(key)
+        tab.locator(".who", has_text=str(done)).wait_for()
+
+    with serve(store) as url:
+        anna = join("Anna", locale="en-US")
+        assert anna.locator("aside dd").all_inner_texts() == [*guidelines.MEANINGS["en"].values()]
+        assert anna.locator("li.judged p").inner_text() == "在的0"
+        anna.keyboard.press("g")
+        assert not anna.locator("aside").is_visible()
+        anna.keyboard.press("g")
+        press(anna, "1", done="1 of 4")
+        press(anna, "2", done="2 of 4")
+        # A change of mind: back, another label, and on.
+        anna.keyboard.press("Backspace")
+        anna.locator("li.judged", has_text="在的1").wait_for()
+        anna.keyboard.press("1")
+        anna.locator("li.judged", has_text="我没养过猫").wait_for()
+        # The contradicted message: up from the nearest to the first.
+        anna.keyboard.press("4")
+        assert anna.locator("li.choosable").count() == 2
+        assert anna.locator("li.chosen p").inner_text() == "是啊"
+        press(anna, "ArrowUp", "Enter", done="3 of 4")
+        assert anna.locator("li p").all_inner_texts() == [ATTACK, ATTACK], "text stays text"
+        press(anna, "1", done="4 of 4")
+        assert "All done" in anna.locator("#work").inner_text()
+
+        ben = join("Ben", locale="zh-CN", color_scheme="dark")
+        assert ben.locator("aside dd").all_inner_texts() == [*guidelines.MEANINGS["zh"].values()]
+        axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+        for tab in (anna, ben):
+            found = axe.Axe().run(tab).response["violations"]
+            assert [
+                (one["id"], one["nodes"][0]["target"]) for one in found if one["impact"] in ("serious", "critical")
+            ] == []
+        press(ben, "1", done="1 / 4")
+        press(ben, "3", done="2 / 4")
+        press(ben, "4", "1", done="3 / 4")
+        press(ben, "0", done="4 / 4")
+
+        carla = join("Carla", locale="en-US", viewport={"width": 390, "height": 844})
+        assert carla.locator("li.judged p").inner_text() == "在的1"
+        assert "Carla (third) · 0 of 2" in carla.locator(".who").inner_text()
+        carla.get_by_role("button", name="confused roles").click()
+        carla.locator(".who", has_text="1 of 2").wait_for()
+        press(carla, "1", done="2 of 2")
+        assert "Nothing to decide" in carla.locator("#work").inner_text()
+    labels = {one["id"]: (one["label"], one.get("evidence")) for one in store.export()}
+    assert labels == {
+        "c0": ("non-contradiction", None), "c1": ("role-confusion", None), "long": ("history", 1),
+        "attack": ("non-contradiction", None),
+    }  # fmt: skip
+    assert hosts == {"127.0.0.1"} and complaints == []
+
+
+def test_a_label_that_the_server_did_not_take_is_sent_again(store, browser):
+    with serve(store) as url:
+        tab = browser.new_page(locale="en-US")
+        tab.set_default_timeout(60_000)
+        tab.goto(url)
+        tab.get_by_role("textbox").fill("Anna")
+        tab.keyboard.press("Enter")
+        tab.locator("li.judged").wait_for()
+        fails = iter([True, True])
+
+        def route(route):
+            if next(fails, False):
+                route.fulfill(status=500, body=json.dumps({"error": "the disk is full"}))
+            else:
+                route.continue_()
+
+        tab.route("**/api/label", route)
+        tab.keyboard.press("1")
+        tab.locator(".status.bad", has_text="the disk is full").wait_for()
+        tab.locator(".who", has_text="1 of 4").wait_for()
+    assert store.progress(1) == (1, 4)
