@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from contradiction.chats.writers import check_same_request
-from contradiction.errors import InputError
+from contradiction.errors import InputError, shown
 from contradiction.io.files import new_file, read_json, write_json, write_text
 from contradiction.probing.bots import Bot, BotError
 from contradiction.probing.plan import Message, Probe
@@ -56,7 +55,7 @@ class Transcript:
     def __init__(self, folder: Path, request: Mapping[str, Any]) -> None:
         self.path, self._record = folder / TRANSCRIPT, folder / RECORD
         if self._record.exists():
-            check_same_request(self.path, read_json(self._record)["request"], request)
+            _check_same(folder, read_json(self._record)["request"], request)
         else:
             folder.mkdir(parents=True, exist_ok=True)
             write_json(self._record, {"request": request, "bot_seconds": 0.0, "calls": 0})
@@ -90,6 +89,15 @@ class Transcript:
             self._record,
             record | {"bot_seconds": record["bot_seconds"] + seconds, "calls": record["calls"] + calls},
         )
+
+
+def _check_same(folder: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    for name in now:
+        if before.get(name) != now[name]:
+            raise InputError(
+                f"{folder}: its run was made with {name} {shown(before.get(name))}, not {shown(now[name])}; another "
+                "--out starts a new run"
+            )
 
 
 def read_transcript(path: Path) -> list[Row]:

@@ -91,9 +91,9 @@ class Share:
         n: of how many.
         apparent: called / n, with its 95 % Wilson interval ``apparent_low``, ``apparent_high``.
         estimate: the share of true contradictions, corrected for the errors of the detector; the same as ``apparent``
-            where its errors are not known.
+            where its errors are not known. None where the detector is not surely better than chance: its verdicts then
+            say nothing.
         low, high: the 95 % interval of the estimate.
-        corrected: whether it was corrected.
     """
 
     called: int
@@ -101,10 +101,9 @@ class Share:
     apparent: float
     apparent_low: float
     apparent_high: float
-    estimate: float
+    estimate: float | None
     low: float
     high: float
-    corrected: bool
 
     def to_record(self) -> dict[str, Any]:
         """The fields, rounded."""
@@ -114,9 +113,9 @@ class Share:
 def share(called: Sequence[bool], clusters: Sequence[str], accuracy: Accuracy | None, seed: int = 0) -> Share | None:
     """The share of contradictions; None without conversations.
 
-    The estimate is that of Rogan and Gladen (1978): (apparent + specificity - 1) / (sensitivity + specificity - 1), cut
-    to 0 to 1. Its interval comes from a parametric bootstrap: the three shares are drawn again and again from what their
-    counts leave open (Beta distributions with Jeffreys' prior, which also know that 0 of 50 does not mean never).
+    The estimate is that of Rogan and Gladen (1978), cut to 0 to 1: (apparent + specificity - 1) / (sensitivity +
+    specificity - 1). Its interval comes from a parametric bootstrap: the three shares are drawn again and again from
+    what their counts leave open (Beta distributions with Jeffreys' prior, for which 0 of 50 does not mean never).
     Conversations with the same opening resemble each other; the apparent share is drawn as if from fewer
     conversations, by the design effect of these clusters.
 
@@ -132,15 +131,17 @@ def share(called: Sequence[bool], clusters: Sequence[str], accuracy: Accuracy | 
     effect = design_effect(np.asarray(called, dtype=float), clusters)
     low, high = wilson(round(found / effect), round(n / effect)) if effect > 1 else wilson(found, n)
     if accuracy is None or not accuracy.contradictions or not accuracy.others:
-        return Share(found, n, found / n, low, high, found / n, low, high, False)
+        return Share(found, n, found / n, low, high, found / n, low, high)
     chance = np.random.default_rng(seed)
     apparent = _draw(found / effect, (n - found) / effect, chance)
-    estimates = _rogan_gladen(apparent, *draw_accuracy(accuracy, chance), chance)
-    point = float(_rogan_gladen(np.array(found / n), np.array(accuracy.sensitivity), np.array(accuracy.specificity)))
-    lower, upper = np.percentile(estimates, BOUNDS)
-    if np.isnan(point):
-        point = float(np.median(estimates))
-    return Share(found, n, found / n, low, high, point, float(lower), float(upper), True)
+    sensitivity, specificity = draw_accuracy(accuracy, chance)
+    youden = sensitivity + specificity - 1
+    if np.percentile(youden, BOUNDS[0]) <= 0:
+        return Share(found, n, found / n, low, high, None, 0.0, 1.0)
+    drawn = (apparent + specificity - 1) / np.maximum(youden, 1e-9)
+    lower, upper = np.percentile(np.clip(drawn, 0, 1), BOUNDS)
+    point = (found / n + accuracy.specificity - 1) / (accuracy.sensitivity + accuracy.specificity - 1)
+    return Share(found, n, found / n, low, high, float(np.clip(point, 0, 1)), float(lower), float(upper))
 
 
 def draw_accuracy(accuracy: Accuracy, chance: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -153,16 +154,6 @@ def draw_accuracy(accuracy: Accuracy, chance: np.random.Generator) -> tuple[np.n
 
 def _draw(part: float, rest: float, chance: np.random.Generator) -> np.ndarray:
     return chance.beta(part + 0.5, rest + 0.5, DRAWS)
-
-
-def _rogan_gladen(
-    apparent: np.ndarray, sensitivity: np.ndarray, specificity: np.ndarray, chance: np.random.Generator | None = None
-) -> np.ndarray:
-    youden = sensitivity + specificity - 1
-    # A detector that is no better than chance says nothing: every share is possible.
-    nothing = chance.random(apparent.shape) if chance else np.full(apparent.shape, np.nan)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(youden > 0, np.clip((apparent + specificity - 1) / youden, 0, 1), nothing)
 
 
 def design_effect(values: np.ndarray, clusters: Sequence[str]) -> float:

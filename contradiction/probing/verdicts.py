@@ -15,9 +15,10 @@ from contradiction.io.files import new_folder, read_json
 from contradiction.io.quiet import no_data_bars
 from contradiction.io.tables import Table
 from contradiction.labels import CONTRADICTIONS, LABELS, task_of
+from contradiction.probing.plan import Message
 from contradiction.probing.run import Row
 from contradiction.probing.shares import Accuracy, accuracy_of_evaluation
-from contradiction.probing.triggers import PERSONA
+from contradiction.probing.triggers import PERSONA, REPEAT
 from contradiction.verdict import DIGITS, Verdict
 
 if TYPE_CHECKING:
@@ -43,45 +44,54 @@ def judge(
 ) -> list[Row]:
     """The same conversations with the verdict on their last reply.
 
-    A reply of a persona probe is judged against the facts, any other against the earlier turns.
+    A reply of a persona probe is judged against the fact that it was asked about. The answer to a repeated question is
+    judged against the first answer, and not against the turns between: with each turn that is read, a detector has one
+    more occasion for a false alarm, and how often it is right was measured on chats of two turns.
 
     Args:
         rows: conversations of a transcript.
         detector: judges them.
-        scan: judges every reply, and counts them; the label stays that of the last.
+        scan: judges every reply against all earlier turns too, and counts the contradictions among them.
         on_done: called with the number of conversations judged since the last call.
     """
     detector.check_judges_replies()
     judged: list[Row] = []
     for begin in range(0, len(rows), CHUNK):
         chunk = rows[begin : begin + CHUNK]
-        chats = [row["messages"] for row in chunk if row["trigger"] != PERSONA]
-        scanned = detector.scan_batch(chats) if scan else [[verdict] for verdict in detector.batch(chats)]
-        verdicts = iter(scanned)
+        chats = [_judged_messages(row) for row in chunk if row["trigger"] != PERSONA]
+        verdicts = iter(detector.batch(chats))
+        scanned = iter(detector.scan_batch([row["messages"] for row in chunk]) if scan else [[]] * len(chunk))
         for row in chunk:
             if row["trigger"] == PERSONA:
-                verdict = detector.check(row["facts"], row["b2"], row["u2"])
-                judged.append(row | _fields([verdict], row["facts"]))
+                verdict, texts = detector.check([row["b1"]], row["b2"], row["u2"]), [row["b1"]]
             else:
-                judged.append(row | _fields(next(verdicts), [message["content"] for message in row["messages"]]))
+                verdict, texts = next(verdicts), [message["content"] for message in _judged_messages(row)]
+            every = [other for other in next(scanned) if other.label is not None] or [verdict]
+            judged.append(row | _fields(verdict, texts) | _counts(every))
         if on_done:
             on_done(len(chunk))
     return judged
 
 
-def _fields(verdicts: Sequence[Verdict], texts: Sequence[str]) -> Row:
-    last = verdicts[-1]
-    decided = [verdict for verdict in verdicts if verdict.label is not None]
+def _judged_messages(row: Row) -> list[Message]:
+    messages = row["messages"]
+    return [*messages[:-2][:2], *messages[-2:]] if row["trigger"].startswith(REPEAT) else messages
+
+
+def _fields(verdict: Verdict, texts: Sequence[str]) -> Row:
     return {
-        "label": last.label,
-        "probability": last.probability and round(last.probability, DIGITS),
-        "certainty": last.certainty,
-        "evidence": [texts[index] for index in last.evidence],
-        "checked": last.checked,
-        "reason": last.reason,
-        "replies": len(decided),
-        "called": sum(bool(verdict.contradiction) for verdict in decided),
+        "label": verdict.label,
+        "probability": verdict.probability and round(verdict.probability, DIGITS),
+        "certainty": verdict.certainty,
+        "evidence": [texts[index] for index in verdict.evidence],
+        "checked": verdict.checked,
+        "reason": verdict.reason,
     }
+
+
+def _counts(verdicts: Sequence[Verdict]) -> Row:
+    decided = [verdict for verdict in verdicts if verdict.label is not None]
+    return {"replies": len(decided), "called": sum(bool(verdict.contradiction) for verdict in decided)}
 
 
 def find_accuracy(
@@ -170,7 +180,7 @@ def write_data(folder: Path, rows: Sequence[Row], task: str, detector: str) -> N
         parts = [
             f"---\n{data.to_yaml()}\n---",
             f"# Probe of {bots}",
-            f"{len(rows):,} conversations of `cdconv probe`. **The labels are predictions** of the detector `{detector}`.",
+            f"{len(rows):,} conversations of `cdconv probe`. **The labels are verdicts** of the detector `{detector}`.",
             Table("", ("label", "rows"), [(label, f"{count:,}") for label, count in labels.most_common()]).markdown(),
             Table("", ("column", "meaning"), [(f"`{key}`", text) for key, text in COLUMNS.items()], texts=2).markdown(),
         ]
