@@ -37,7 +37,8 @@ def scripted(messages) -> str:
 
 
 def true_label(b1: str, b2: str) -> str:
-    """Which contradiction a reply of the scripted bot is."""
+    """Which contradiction a reply of the scripted bot is; what it quotes is left aside."""
+    b1, b2 = (text.rpartition("”")[2] for text in (b1, b2))
     if "没养猫" in b2:
         return "intra-sentence"
     if "你养了" in b2:

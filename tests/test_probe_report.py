@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from bot_server import RATES, Endpoint, chance, scripted, serving, true_label
+from bot_server import Endpoint, chance, scripted, serving, true_label
 from datasets import ClassLabel, Dataset, Features, Value, load_dataset
 
 from contradiction.data.splits import write_split
@@ -53,7 +53,7 @@ def judge(tmp_path_factory):
     (folder / NumbersClassifier.MARKER).write_text("{}", encoding="utf-8")
     loading.register(NumbersClassifier)
     rows = []
-    for number in range(1500):
+    for number in range(1200):
         chat = [{"role": "user", "content": f"{number}？"}, {"role": "user", "content": f"再问{number}"}]
         b1, b2 = scripted(chat[:1]), scripted(chat)
         said = {"u1": chat[0]["content"], "b1": b1, "u2": chat[1]["content"], "b2": b2}
@@ -79,7 +79,7 @@ def probed(judge, tmp_path_factory):
     out, (model, evaluation) = tmp_path_factory.mktemp("probe") / "scripted", judge
     with serving(Endpoint()) as endpoint:
         run_probe(
-            out, endpoint=endpoint.url, name="scripted", conversations=480, after="2", model=str(model),
+            out, endpoint=endpoint.url, name="scripted", conversations=360, after="2", model=str(model),
             evaluation=evaluation, quiet=True,
         )  # fmt: skip
     return out
@@ -111,7 +111,6 @@ def test_the_true_rates_of_a_scripted_bot_are_within_the_intervals(probed):
     assert len(bot["by_trigger"]) == 9 and hit >= 8
     consistent = 100 * (1 - np.mean([label != "non-contradiction" for label in truth]))
     assert bot["replies"]["low"] <= consistent <= bot["replies"]["high"]
-    assert sum(RATES.values()) == pytest.approx(1 - consistent / 100, abs=0.05)
 
 
 def test_the_intervals_hold_the_truth_as_often_as_they_say():
@@ -166,23 +165,23 @@ def test_two_versions_are_compared_on_the_same_probes(probed, judge, tmp_path, r
 
     def better(messages):
         reply = scripted(messages)
-        return reply.replace("，我没养猫", "").replace("你养了", "我养了")
+        return reply.replace("，我没养猫", "").replace("？你养了", "？我养了")
 
     model, evaluation = judge
     with serving(Endpoint(better)) as endpoint:
         code, out, err = run(
-            "probe", "run", "--endpoint", endpoint.url, "--name", "better", "--conversations", "480", "--after", "2",
+            "probe", "run", "--endpoint", endpoint.url, "--name", "better", "--conversations", "360", "--after", "2",
             "--model", model, "--evaluation", evaluation, "--out", tmp_path / "better", "--fail-above", "0.9",
         )  # fmt: skip
     assert code == 0, err
-    assert "960 conversations" not in err and "480 conversations in the transcript" in err
+    assert "360 conversations in the transcript" in err
     code, out, err = run(
         "probe", "report", probed, tmp_path / "better", "--out", tmp_path / "both", "--fail-above", "0.01"
     )
     assert code == 1 and "--fail-above allows 1 %" in err
     written = json.loads((tmp_path / "both" / "report.json").read_text(encoding="utf-8"))
     [found] = written["comparisons"]
-    assert (found["first"], found["second"], found["all"]["n"]) == ("scripted", "better", 480)
+    assert (found["first"], found["second"], found["all"]["n"]) == ("scripted", "better", 360)
     true = np.mean(
         [true_label(row["b1"], row["b2"]) in ("intra-sentence", "role-confusion") for row in rows_of(probed)]
     )
@@ -192,13 +191,9 @@ def test_two_versions_are_compared_on_the_same_probes(probed, judge, tmp_path, r
 
 
 def test_a_paired_test_of_equal_bots_is_rarely_significant():
-    draw = np.random.default_rng(1)
-    small = sum(
-        compare(draw.random(80) < 0.3, draw.random(80) < 0.3, [str(index // 2) for index in range(80)], None).p_value
-        < 0.1
-        for _ in range(60)
-    )
-    assert small <= 13  # 6 are expected
+    draw, openings = np.random.default_rng(1), [str(index // 2) for index in range(60)]
+    tests = [compare(draw.random(60) < 0.3, draw.random(60) < 0.3, openings, None) for _ in range(30)]
+    assert sum(found.p_value < 0.1 for found in tests) <= 8  # 3 are expected
 
 
 def test_the_transcript_is_a_data_set_with_the_columns_of_cdconv(probed, tmp_path, run):
