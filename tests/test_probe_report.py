@@ -136,6 +136,32 @@ def test_a_detector_that_is_no_better_than_chance_says_nothing():
     assert pages.cell(found.to_record()) == "not known"
 
 
+def test_fewer_calls_than_false_alarms_are_no_proof_of_consistency():
+    """The detector is right more often here than where it was measured, so only a bound is known."""
+    names = [str(index) for index in range(1000)]
+    found = share([True] * 113 + [False] * 887, names, Accuracy(532, 848, 314, 1484))
+    assert found.estimate is None and (found.low, 0.17 < found.high < 0.24) == (0, True)
+    assert pages.cell(found.to_record()).startswith("not known (at most ")
+
+
+def test_labels_by_people_replace_the_measured_errors(probed, tmp_path, run):
+    rows = rows_of(probed)
+    lines = [json.dumps({"id": row["id"], "label": true_label(row["b1"], row["b2"])}) for row in rows[::3]]
+    (tmp_path / "labels.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    code, _, err = run("probe", "report", probed, "--labels", tmp_path / "labels.jsonl", "--out", tmp_path)
+    [bot] = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))["bots"]
+    found = bot["all"]["contradiction"]
+    assert code == 0 and bot["measured_on"] == "120 labelled conversations"
+    assert (
+        found["low"]
+        <= np.mean([true_label(row["b1"], row["b2"]) != "non-contradiction" for row in rows])
+        <= found["high"]
+    )
+    (tmp_path / "labels.jsonl").write_text(f'{lines[0]}\n{{"id": "short/1", "label": "bad"}}', encoding="utf-8")
+    code, _, err = run("probe", "report", probed, "--labels", tmp_path / "labels.jsonl", "--out", tmp_path)
+    assert code == 2 and "labels.jsonl:2" in err
+
+
 def test_true_labels_are_not_corrected():
     found = share([True] * 30 + [False] * 70, [str(index) for index in range(100)], None)
     assert (found.estimate, found.low, found.high) == (0.3, found.apparent_low, found.apparent_high)

@@ -173,6 +173,10 @@ def report_probe(
         typer.Argument(help="Folders of runs; or a data repo that `cdconv data build` wrote, for the paper's Table 2."),
     ],
     out: Annotated[Path, typer.Option(help="Write the report to this folder.")],
+    labels: Annotated[
+        Path | None,
+        typer.Option(help='Labels by people on a random sample of the conversations: lines {"id": …, "label": …}.'),
+    ] = None,
     fail_above: FailAboveOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show errors only.")] = False,
 ) -> None:
@@ -180,7 +184,7 @@ def report_probe(
 
     Exit code: 0 done; 1 --fail-above found too many contradictions; 2 the command cannot run.
     """
-    report = _write_report(runs, out, quiet=quiet)
+    report = _write_report(runs, out, labels=labels, quiet=quiet)
     if _is_above(report, fail_above):
         raise typer.Exit(1)
 
@@ -286,10 +290,11 @@ def _judge(
         say(f"{len(judged):,} conversations judged in {seconds:.0f} s")
 
 
-def _write_report(runs: list[Path], out: Path, *, quiet: bool) -> dict[str, Any]:
+def _write_report(runs: list[Path], out: Path, *, labels: Path | None = None, quiet: bool) -> dict[str, Any]:
     from contradiction.probing import pages, report
 
-    built = report.build([source for run in runs for source in report.read(run)])
+    sources = [source for run in runs for source in report.read(run)]
+    built = report.build(report.with_labels(sources, labels) if labels else sources)
     pages.write(built, out)
     if not quiet:
         show(*pages.tables(built)[:1])
@@ -304,8 +309,12 @@ def _is_above(report: dict[str, Any], rate: float | None) -> bool:
 
     if rate is None:
         return False
-    # A share that is not known is no reason to pass.
-    above = [value for value in pages.overall(report) if value["estimate"] is None or value["estimate"] > rate]
+    # Where the share is not known, the most that it can be counts.
+    above = [
+        value
+        for value in pages.overall(report)
+        if (value["high"] if value["estimate"] is None else value["estimate"]) > rate
+    ]
     for value in above:
         say(f"contradictions: {pages.cell(value)} % of the conversations, and --fail-above allows {100 * rate:g} %")
     return bool(above) or not pages.overall(report)

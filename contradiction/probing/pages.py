@@ -10,7 +10,9 @@ from contradiction.io.tables import Table, interval, percent, render, signed, si
 from contradiction.labels import CATEGORIES
 from contradiction.probing.shares import ANY
 
-UNKNOWN = "not known"  # the detector is not surely better than chance
+UNKNOWN = "not known"
+NO_BETTER = "the detector is not surely better than chance"
+TOO_FEW = "the detector called fewer than its false alarms alone would explain, so its errors on this bot are others"
 
 
 def overall(report: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -23,7 +25,7 @@ def cell(value: Mapping[str, Any] | None) -> str:
     if not value:
         return ""
     if value["estimate"] is None:
-        return UNKNOWN
+        return UNKNOWN if value["high"] == 1 else f"{UNKNOWN} (at most {percent(value['high'])})"
     return f"{percent(value['estimate'])} ({interval((value['low'], value['high']))})"
 
 
@@ -91,7 +93,8 @@ def headlines(report: Mapping[str, Any]) -> list[str]:
             continue
         value, replies = bot["all"][ANY], bot["replies"]
         if value["estimate"] is None:
-            lines.append(f"{bot['bot']}: not known; {bot['detector']} is not surely better than chance.")
+            why = NO_BETTER if value["high"] == 1 else TOO_FEW
+            lines.append(f"{bot['bot']}: {cell(value)} % of {value['n']:,} judged conversations; {why}.")
             continue
         consistent = f"{replies['consistent']:.1f} ({replies['low']:.1f}–{replies['high']:.1f})"
         lines.append(
@@ -125,7 +128,8 @@ def how_measured(report: Mapping[str, Any]) -> list[str]:
     if any(bot["accuracy"] for bot in report["bots"]):
         lines.append(
             "“Called” is the share of conversations that the detector calls a contradiction, uncorrected. “Not known”: "
-            "on these rows the detector was not surely better than chance at telling this kind."
+            f"{NO_BETTER} at telling this kind. “Not known (at most …)”: {TOO_FEW}; label a sample of these "
+            "conversations. The bound holds if no call is a false alarm."
         )
     if report["comparisons"]:
         lines.append(

@@ -1,5 +1,6 @@
 """The figures of a report: how often each bot contradicted itself, by trigger and by kind, with examples."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,9 +11,9 @@ import numpy as np
 from contradiction.errors import InputError
 from contradiction.evaluation.paired_tests import holm
 from contradiction.io.files import read_json
-from contradiction.labels import CATEGORIES, is_contradiction
+from contradiction.labels import CATEGORIES, LABELS, is_contradiction
 from contradiction.probing.run import RECORD, TRANSCRIPT, Row, read_transcript
-from contradiction.probing.shares import ANY, KINDS, Accuracy, Share, compare, share
+from contradiction.probing.shares import ANY, KINDS, Accuracy, Share, accuracy_of, compare, share
 
 EXAMPLES = 3  # of each sort, for a bot
 SHOWN = 8  # messages of a long chat that an example shows
@@ -65,6 +66,43 @@ def _read_data(path: Path) -> list[Source]:
     names = {column: rows.features[column].names for column in ("label", "trigger", "bot")}
     named = [{**row, **{column: names[column][row[column]] for column in names}} for row in rows]
     return [Source(bot, [row for row in named if row["bot"] == bot]) for bot in names["bot"]]
+
+
+def with_labels(sources: Sequence[Source], path: str | Path) -> list[Source]:
+    """The sources with the accuracy that the detector has on conversations that people labelled.
+
+    Args:
+        sources: of runs that one detector judged.
+        path: JSON lines with ``id`` and ``label``; a random sample of the conversations. They are those of the first
+            bot unless a line names another ``bot``.
+
+    Raises:
+        InputError: a line is no label, or no conversation has one of them.
+    """
+    known, labels = {*LABELS["2-class"], *LABELS["4-class"]}, {}
+    for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), start=1):
+        try:
+            record = json.loads(line)
+            labels[record.get("bot", sources[0].bot), record["id"]] = record["label"]
+            wrong = record["label"] not in known
+        except (ValueError, LookupError, TypeError):
+            wrong = True
+        if wrong:
+            raise InputError(
+                f'{path}:{number}: must be {{"id": id of a conversation, "label": one of {sorted(known)}}}'
+            )
+    pairs = [
+        (labels[source.bot, row["id"]], row["label"])
+        for source in sources
+        for row in source.rows
+        if (source.bot, row["id"]) in labels and row["label"] is not None
+    ]
+    if not pairs:
+        raise InputError(f"{path}: none of its ids is a judged conversation")
+    truth, called = zip(*pairs, strict=True)
+    measured_on = f"{len(pairs):,} labelled conversations"
+    accuracy = accuracy_of(truth, called)
+    return [Source(source.bot, source.rows, source.detector, accuracy, measured_on) for source in sources]
 
 
 def build(sources: Sequence[Source], *, seed: int = 0) -> dict[str, Any]:
@@ -145,14 +183,10 @@ def _per_hundred(called: int, replies: int, source: Source, seed: int) -> dict[s
     """Consistent replies among a hundred, corrected like the shares."""
     flags = [True] * called + [False] * (replies - called)
     found = share(flags, [str(index) for index in range(replies)], (source.accuracy or {}).get(ANY), seed)
-    if found is None or found.estimate is None:
+    if found is None:
         return {"consistent": None, "low": 0.0, "high": 100.0}
-    low, high = 1 - found.high, 1 - found.low
-    return {
-        "consistent": round(100 * (1 - found.estimate), 2),
-        "low": round(100 * low, 2),
-        "high": round(100 * high, 2),
-    }
+    shares = {"consistent": found.estimate, "low": found.high, "high": found.low}
+    return {key: None if value is None else round(100 * (1 - value), 2) for key, value in shares.items()}
 
 
 def _comparison(first: Source, second: Source, triggers: Sequence[str], seed: int) -> dict[str, Any] | None:

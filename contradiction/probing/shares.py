@@ -13,6 +13,7 @@ ANY = CONTRADICTION  # a contradiction of any kind
 KINDS = (ANY, *CATEGORIES)
 DRAWS = 10_000
 BOUNDS = (2.5, 97.5)
+IMPOSSIBLE = 0.05  # below this probability the measured errors do not fit what was called
 
 
 @dataclass(frozen=True)
@@ -90,10 +91,12 @@ class Share:
         called: how many were called a contradiction.
         n: of how many.
         apparent: called / n, with its 95 % Wilson interval ``apparent_low``, ``apparent_high``.
-        estimate: the share of true contradictions, corrected for the errors of the detector; the same as ``apparent``
-            where its errors are not known. None where the detector is not surely better than chance: its verdicts then
-            say nothing.
-        low, high: the 95 % interval of the estimate.
+        estimate: the share of true contradictions, corrected for the errors of the detector; the same as the apparent
+            share where its errors are not known. None where the detector is not surely better than chance, and where
+            fewer conversations were called than its false alarms alone would explain: then its errors on this bot are
+            not the measured ones.
+        low, high: the 95 % interval of the estimate. Without an estimate ``high`` is 1, or what it would be if there
+            were no false alarm at all.
     """
 
     called: int
@@ -139,6 +142,9 @@ def share(called: Sequence[bool], clusters: Sequence[str], accuracy: Accuracy | 
     if np.percentile(youden, BOUNDS[0]) <= 0:
         return Share(found, n, found / n, low, high, None, 0.0, 1.0)
     drawn = (apparent + specificity - 1) / np.maximum(youden, 1e-9)
+    if np.mean(drawn >= 0) < IMPOSSIBLE:
+        most = np.percentile(np.clip(apparent / sensitivity, 0, 1), BOUNDS[1])
+        return Share(found, n, found / n, low, high, None, 0.0, float(most))
     lower, upper = np.percentile(np.clip(drawn, 0, 1), BOUNDS)
     point = (found / n + accuracy.specificity - 1) / (accuracy.sensitivity + accuracy.specificity - 1)
     return Share(found, n, found / n, low, high, float(np.clip(point, 0, 1)), float(lower), float(upper))
