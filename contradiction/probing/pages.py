@@ -94,7 +94,7 @@ def headlines(report: Mapping[str, Any]) -> list[str]:
         value, replies = bot["all"][ANY], bot["replies"]
         if value["estimate"] is None:
             why = NO_BETTER if value["high"] == 1 else TOO_FEW
-            lines.append(f"{bot['bot']}: {cell(value)} % of {value['n']:,} judged conversations; {why}.")
+            lines.append(f"{bot['bot']}: the share in {value['n']:,} judged conversations is {cell(value)}; {why}.")
             continue
         consistent = f"{replies['consistent']:.1f} ({replies['low']:.1f}–{replies['high']:.1f})"
         lines.append(
