@@ -6,8 +6,8 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from bot_server import Endpoint, chance, scripted, serving, true_label
 from datasets import ClassLabel, Dataset, Features, Value, load_dataset
+from helpers.bot_server import Endpoint, chance, scripted, serving, true_label
 
 from contradiction.data.splits import write_split
 from contradiction.detector import ContradictionDetector

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 
 import pytest
-from bot_server import FAULTS, Endpoint, scripted, serving, true_label
+from helpers.bot_server import FAULTS, Endpoint, scripted, serving, true_label
 
 from contradiction.errors import InputError
 from contradiction.probing.bots import BotError, CommandBot, EndpointBot, FunctionBot, TransformersBot
