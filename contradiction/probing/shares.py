@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from contradiction.evaluation.figures import wilson
 from contradiction.labels import CATEGORIES, CONTRADICTION, CONTRADICTIONS, LABELS, NON_CONTRADICTION, task_of
-from contradiction.rates import wilson
 
 ANY = CONTRADICTION  # a contradiction of any kind
 KINDS = (ANY, *CATEGORIES)
