@@ -13,6 +13,7 @@ from contradiction.commands import (
     data,
     detect,
     evaluate,
+    probe,
     push,
     reproduce,
     results,
@@ -37,6 +38,7 @@ for command in (
     app.command()(command)
 app.add_typer(results.app, name="results")
 app.add_typer(train.backbone_app, name="backbone")
+app.add_typer(probe.app, name="probe")
 app.add_typer(push.app, name="push")
 
 

@@ -18,7 +18,7 @@ CARD = "README.md"
 RELEASE = "CDConv"  # the pretty_name on the card of the released data; the card of other data has another one
 MODEL_VARIABLE = "CDCONV_MODEL"
 UNFINISHED = (".partial", ".old", ".pyc", ".lock", ".tmp")
-NOT_IN_SPACE = ("data/crossed/", "recipes/", "space/")  # parts of the package that the page does not read
+NOT_IN_SPACE = ("data/crossed/", "probing/", "recipes/", "space/")  # parts of the package that the page does not read
 
 
 def model(folder: str | Path, repo_id: str | None = None, *, dataset: str | None = None) -> Upload:

@@ -1,7 +1,12 @@
-"""Takes the pictures of both pages in ``docs/images``: ``python docs/picture.py``, with Chromium at hand."""
+"""Takes the pictures in ``docs/images``, with Chromium at hand.
+
+``python docs/picture.py`` takes those of the demo page and of the review page, ``python docs/picture.py FOLDER`` that
+of the report that ``cdconv probe report`` wrote to a folder.
+"""
 
 import os
 import shutil
+import sys
 import tempfile
 import threading
 from pathlib import Path
@@ -28,18 +33,30 @@ PICTURES: dict[str, tuple[str, dict[str, int], str, int]] = {
 
 
 def main() -> None:
-    """Serves the page with the shipped detector and takes the pictures."""
-    demo, url = page.app().serve(ContradictionDetector.from_pretrained(paths.SHIPPED), "127.0.0.1")
-    chromium = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
-    try:
-        with sync_playwright() as playwright:
-            browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-            for name, shown in PICTURES.items():
-                take(browser, url, FOLDER / name, *shown)
-            take_review(browser, FOLDER / "review.png")
-            browser.close()
-    finally:
-        demo.close(verbose=False)
+    """Takes the pictures of both pages, or that of a report."""
+    with sync_playwright() as playwright:
+        chromium = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        if len(sys.argv) > 1:
+            take_report(browser, Path(sys.argv[1]) / "report.html", FOLDER / "probe-report.png")
+        else:
+            demo, url = page.app().serve(ContradictionDetector.from_pretrained(paths.SHIPPED), "127.0.0.1")
+            try:
+                for name, shown in PICTURES.items():
+                    take(browser, url, FOLDER / name, *shown)
+                take_review(browser, FOLDER / "review.png")
+            finally:
+                demo.close(verbose=False)
+        browser.close()
+
+
+def take_report(browser: Any, file: Path, path: Path) -> None:
+    """Takes the picture of a report."""
+    tab = browser.new_page(viewport=DESKTOP)
+    tab.goto(file.resolve().as_uri())
+    with files.new_file(path) as partial:
+        tab.screenshot(path=partial, type="png")
+    tab.close()
 
 
 def take(browser: Any, url: str, path: Path, locale: str, size: dict[str, int], colours: str, number: int) -> None:

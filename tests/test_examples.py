@@ -69,3 +69,15 @@ def test_an_endpoint_that_is_not_there_is_one_line(random_model):
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.splitlines()[-1].startswith(f"guard_a_bot: {url}: ")
     assert "Traceback" not in done.stderr
+
+
+def test_the_probed_bots_answer_and_only_one_of_them_remembers(monkeypatch):
+    monkeypatch.syspath_prepend(str(CHECKOUT))
+    from examples.probed_bot import forgetful, mindful
+
+    chat = [{"role": "user", "content": "你家的洗衣机用了多少年？"}]
+    chat += [{"role": "assistant", "content": forgetful(chat)}, {"role": "user", "content": "你家的洗衣机用了几年呢？"}]
+    assert chat[1]["content"] == "十一年了，脱水时满地跑" == mindful(chat[:1])
+    assert mindful(chat) == chat[1]["content"]
+    chat[1]["content"] = "三年了"
+    assert (forgetful(chat), mindful(chat)) == ("十一年了，脱水时满地跑", "三年了")

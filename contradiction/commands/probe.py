@@ -1,0 +1,320 @@
+"""The commands ``cdconv probe ...``: makes a live bot contradict itself, and reports how often it did."""
+
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from contradiction.commands.common import (
+    SHIPPED,
+    BackendOption,
+    ModelOption,
+    RevisionOption,
+    demand_model,
+    progress,
+    say,
+    show,
+)
+from contradiction.errors import InputError
+
+if TYPE_CHECKING:
+    from contradiction.probing.bots import Bot
+    from contradiction.probing.plan import Estimate
+    from contradiction.probing.run import Outcome
+
+app = typer.Typer(help="Probes a live bot for contradictions.", no_args_is_help=True)
+SECONDS_BETWEEN_LINES = 30  # of progress in a file
+PER_CALL = 1.0  # seconds, for the estimate
+
+FailAboveOption = Annotated[
+    float | None,
+    typer.Option(min=0, max=1, help="Exit with 1 if the share of contradictions is above this rate, for instance 0.1."),
+]
+
+
+@app.command("run")
+def run_probe(
+    out: Annotated[Path, typer.Option(help="The folder of the run. The same command continues a run that was ended.")],
+    endpoint: Annotated[
+        str | None, typer.Option(help="Probe an OpenAI-compatible endpoint: its address up to and with /v1.")
+    ] = None,
+    endpoint_model: Annotated[str, typer.Option(help="The model that the endpoint serves.")] = "default",
+    key_variable: Annotated[
+        str, typer.Option(help="The environment variable with the key of the endpoint.")
+    ] = "OPENAI_API_KEY",
+    chat_model: Annotated[
+        str | None, typer.Option(help="Probe a chat model of transformers: a folder or Hub id.")
+    ] = None,
+    function: Annotated[
+        str | None, typer.Option(help="Probe a Python function, module:function; it takes messages and returns a text.")
+    ] = None,
+    command: Annotated[
+        str | None,
+        typer.Option(help='Probe a program that reads lines {"messages": […]} and writes lines {"reply": …}.'),
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="The name of the bot in the report.")] = None,
+    conversations: Annotated[int, typer.Option(min=1, help="The number of conversations.")] = 1000,
+    triggers: Annotated[str | None, typer.Option(help="The triggers, separated by commas; by default all.")] = None,
+    after: Annotated[
+        str, typer.Option(help="After how many other turns a question is asked again; empty for never.")
+    ] = "2,10",
+    openings: Annotated[
+        str | None, typer.Option(help="A file of openings, or a data repo with the columns of CDConv.")
+    ] = None,
+    persona: Annotated[
+        Path | None, typer.Option(help="A JSON file of facts about the bot; they are told to it, and asked about.")
+    ] = None,
+    persona_as: Annotated[
+        Literal["system", "turns"], typer.Option(help="Tell the facts in a system message, or as the first turns.")
+    ] = "system",
+    writer: Annotated[
+        str | None, typer.Option(help="An endpoint whose model writes what the user says; by default rules do.")
+    ] = None,
+    writer_model: Annotated[str, typer.Option(help="The model of --writer.")] = "default",
+    temperature: Annotated[float | None, typer.Option(min=0, help="The temperature of the bot.")] = None,
+    max_tokens: Annotated[int, typer.Option(min=1, help="The longest reply of the bot, in tokens.")] = 128,
+    at_once: Annotated[int, typer.Option(min=1, help="Conversations at the same time.")] = 4,
+    per_minute: Annotated[float | None, typer.Option(min=0.01, help="The most calls in a minute.")] = None,
+    timeout: Annotated[float, typer.Option(min=0.01, help="Seconds to wait for a reply.")] = 60,
+    retries: Annotated[int, typer.Option(min=0, help="How often a failed call is repeated.")] = 5,
+    backoff: Annotated[
+        float, typer.Option(min=0, help="Seconds before the first repetition; then twice as long.")
+    ] = 0.5,
+    seed: Annotated[int, typer.Option(help="Of the choice of openings and words.")] = 0,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what a run costs and asks, and call nothing.")
+    ] = False,
+    model: ModelOption = SHIPPED,
+    revision: RevisionOption = None,
+    threshold: Annotated[
+        str | None, typer.Option(help="The probability from which a reply is called a contradiction.")
+    ] = None,
+    backend: BackendOption = "torch",
+    scan: Annotated[bool, typer.Option("--scan", help="Judge every reply of a chat, not only the last one.")] = False,
+    evaluation: Annotated[
+        Path | None,
+        typer.Option(
+            help="A file of `cdconv evaluate --json`: how often the detector is right. By default a saved one."
+        ),
+    ] = None,
+    fail_above: FailAboveOption = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show errors only.")] = False,
+) -> None:
+    """Has conversations that make a bot contradict itself, judges them, and writes a report.
+
+    --out then holds transcript.jsonl (a conversation a line), data/ (the same as a data set), report.html, report.md,
+    report.json and badge.svg. Every conversation starts from a clean context.
+
+    Exit code: 0 done; 1 a conversation failed, or --fail-above found too many contradictions; 2 the command cannot run.
+    """
+    from contradiction.probing import plan as planning
+    from contradiction.probing.run import Limits
+
+    after_turns = _turns(after)
+    told = planning.read_persona(persona, as_turns=persona_as == "turns") if persona else None
+    every = planning.all_triggers(after_turns, told is not None)
+    chosen = [part.strip() for part in triggers.split(",") if part.strip()] if triggers else every
+    probes = planning.plan(planning.read_openings(openings), chosen, conversations, seed=seed, persona=told)
+    if not quiet or dry_run:
+        say(_cost(planning.estimate(probes), at_once, per_minute))
+    if dry_run:
+        for trigger in chosen:
+            probe = next((probe for probe in probes if probe.trigger == trigger), None)
+            if probe:
+                typer.echo(f"{trigger}: {probe.u1} → {probe.u2 or '(from the reply)'}")
+        return
+    demand_model(model)
+    limits = Limits(at_once, per_minute, retries, backoff)
+    options = {"temperature": temperature, "max_tokens": max_tokens}
+    spec = {"endpoint": endpoint, "chat_model": chat_model, "function": function, "command": command}
+    given = {key: value for key, value in spec.items() if value}
+    if len(given) != 1:
+        raise InputError("name one bot: --endpoint, --chat-model, --function or --command")
+    if endpoint:
+        given["endpoint_model"] = endpoint_model
+    request = {
+        **given, **options, "name": name, "openings": openings,
+        "persona": told and list(told.facts), "persona_as": persona_as, "triggers": chosen,
+        "conversations": conversations, "seed": seed, "writer": writer,
+    }  # fmt: skip
+    from contradiction.io.files import locked
+    from contradiction.probing.writer import EndpointWriter
+
+    with ExitStack() as stack:
+        stack.enter_context(locked(out))
+        bot = _bot(given, key_variable=key_variable, timeout=timeout, **options)
+        stack.callback(bot.close)
+        writes = None
+        if writer:
+            model_that_writes = _bot(
+                {"endpoint": writer, "endpoint_model": writer_model}, key_variable=key_variable, timeout=timeout
+            )
+            stack.callback(model_that_writes.close)
+            writes = EndpointWriter(model_that_writes, limits)
+        outcome = _converse(
+            probes, bot, out, request=request, name=name or next(iter(given.values())), seed=seed, limits=limits,
+            writer=writes, quiet=quiet,
+        )  # fmt: skip
+        settings = {"threshold": threshold} if threshold is not None else {}
+        _judge(out, model, revision, backend, scan=scan, evaluation=evaluation, settings=settings, quiet=quiet)
+        report = _write_report([out], out, quiet=quiet)
+    if outcome.failed:
+        say(f"{len(outcome.failed):,} conversations failed → {out / 'failed.jsonl'}; the same command tries them again")
+    if _is_above(report, fail_above) or outcome.failed:
+        raise typer.Exit(1)
+
+
+@app.command("report")
+def report_probe(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(help="Folders of runs; or a data repo that `cdconv data build` wrote, for the paper's Table 2."),
+    ],
+    out: Annotated[Path, typer.Option(help="Write the report to this folder.")],
+    labels: Annotated[
+        Path | None,
+        typer.Option(help='Labels by people on a random sample of the conversations: lines {"id": …, "label": …}.'),
+    ] = None,
+    fail_above: FailAboveOption = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show errors only.")] = False,
+) -> None:
+    """Shows bots side by side, and compares each with the first on the probes that both had.
+
+    Exit code: 0 done; 1 --fail-above found too many contradictions; 2 the command cannot run.
+    """
+    report = _write_report(runs, out, labels=labels, quiet=quiet)
+    if _is_above(report, fail_above):
+        raise typer.Exit(1)
+
+
+def _turns(after: str) -> list[int]:
+    try:
+        turns = [int(part) for part in after.split(",") if part.strip()]
+    except ValueError:
+        turns = [0]
+    if any(not 1 <= number <= 100 for number in turns):
+        raise InputError(f"--after {after!r}; it must be numbers of turns from 1 to 100, like 2,10")
+    return turns
+
+
+def _cost(estimate: "Estimate", at_once: int, per_minute: float | None) -> str:
+    minutes = estimate.seconds(PER_CALL, at_once, per_minute) / 60
+    return (
+        f"{estimate.conversations:,} conversations, {estimate.calls:,} calls, about {estimate.tokens_in:,} tokens in "
+        f"and {estimate.tokens_out:,} out; {minutes:,.0f} min if a call takes {PER_CALL:g} s"
+    )
+
+
+def _bot(given: dict[str, str], *, key_variable: str, timeout: float, **options: Any) -> "Bot":
+    from contradiction.probing import bots
+
+    if "endpoint" in given:
+        return bots.EndpointBot(
+            given["endpoint"], given["endpoint_model"], key_variable=key_variable, timeout=timeout, **options
+        )
+    if "chat_model" in given:
+        return bots.TransformersBot(
+            given["chat_model"], max_new_tokens=options["max_tokens"], temperature=options["temperature"]
+        )
+    if "function" in given:
+        return bots.FunctionBot(given["function"], timeout=timeout)
+    return bots.CommandBot(given["command"], timeout=timeout)
+
+
+def _converse(probes: Any, bot: "Bot", out: Path, *, quiet: bool, **options: Any) -> "Outcome":
+    from contradiction.probing.run import run
+
+    begun = said = time.monotonic()
+    before: int | None = None
+    with progress("conversations") as bar:
+        task = bar.add_task("", total=len(probes), visible=not quiet)
+
+        def on_done(outcome: "Outcome") -> None:
+            nonlocal said, before
+            before = outcome.done + len(outcome.failed) - 1 if before is None else before
+            finished, now = outcome.done + len(outcome.failed), time.monotonic()
+            bar.update(task, completed=finished)
+            if bar.disable and not quiet and now - said > SECONDS_BETWEEN_LINES:
+                said = now
+                rate = (finished - before) / (now - begun)
+                left = (len(probes) - finished) / rate / 60
+                say(f"{finished:,} of {len(probes):,} conversations, {rate:.1f} a second, {left:.0f} min left")
+
+        outcome = run(
+            probes, bot, out, on_done=on_done, on_failure=lambda probe, why: say(f"{probe}: {why}"), **options
+        )
+    seconds = time.monotonic() - begun
+    if not quiet:
+        new = outcome.done + len(outcome.failed) - (before or 0) if before is not None else 0
+        say(f"{outcome.done:,} conversations in the transcript, {new:,} of them now, in {seconds:.0f} s")
+    return outcome
+
+
+def _judge(
+    out: Path,
+    model: str,
+    revision: str | None,
+    backend: str,
+    *,
+    scan: bool,
+    evaluation: Path | None,
+    settings: dict[str, Any],
+    quiet: bool,
+) -> None:
+    from contradiction.detector import ContradictionDetector
+    from contradiction.evaluation.evaluate import model_name
+    from contradiction.io.files import read_json, write_json
+    from contradiction.io.hub import pinned
+    from contradiction.probing import verdicts
+    from contradiction.probing.run import RECORD, TRANSCRIPT, read_transcript, write_transcript
+
+    detector = ContradictionDetector.from_pretrained(pinned(model, revision), backend=backend, **settings)
+    rows, begun = read_transcript(out / TRANSCRIPT), time.monotonic()
+    with progress("verdicts") as bar:
+        task = bar.add_task("", total=len(rows), visible=not quiet)
+        judged = verdicts.judge(rows, detector, scan=scan, on_done=lambda count: bar.advance(task, count))
+    seconds = time.monotonic() - begun
+    write_transcript(out / TRANSCRIPT, judged)
+    name = model_name(detector.name)
+    record = {
+        "detector": name,
+        "detector_seconds": round(seconds, 2),
+        "accuracy": verdicts.accuracy_record(verdicts.find_accuracy(detector, evaluation)),
+    }
+    write_json(out / RECORD, read_json(out / RECORD) | record)
+    if judged:
+        verdicts.write_data(out / verdicts.DATA, judged, detector.task, name)
+    if not quiet:
+        say(f"{len(judged):,} conversations judged in {seconds:.0f} s")
+
+
+def _write_report(runs: list[Path], out: Path, *, labels: Path | None = None, quiet: bool) -> dict[str, Any]:
+    from contradiction.probing import pages, report
+
+    sources = [source for run in runs for source in report.read(run)]
+    built = report.build(report.with_labels(sources, labels) if labels else sources)
+    pages.write(built, out)
+    if not quiet:
+        show(*pages.tables(built)[:1])
+        for line in pages.headlines(built):
+            say(line)
+        say(f"→ {out / 'report.html'}")
+    return built
+
+
+def _is_above(report: dict[str, Any], rate: float | None) -> bool:
+    from contradiction.probing import pages
+
+    if rate is None:
+        return False
+    # Where the share is not known, the most that it can be counts.
+    above = [
+        value
+        for value in pages.overall(report)
+        if (value["high"] if value["estimate"] is None else value["estimate"]) > rate
+    ]
+    for value in above:
+        say(f"contradictions: {pages.cell(value)} % of the conversations, and --fail-above allows {100 * rate:g} %")
+    return bool(above) or not pages.overall(report)

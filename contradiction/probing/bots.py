@@ -1,0 +1,307 @@
+"""The bots that can be probed: an endpoint, a chat model of transformers, a Python function, and a program."""
+
+import importlib
+import json
+import os
+import queue
+import shlex
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Protocol
+
+from contradiction.errors import InputError, first_line, kind_of, shown
+
+Messages = Sequence[dict[str, str]]
+MAX_BYTES = 4_000_000  # of an answer; a longer one is no chat reply
+
+
+class BotError(Exception):
+    """A bot gave no reply.
+
+    Attributes:
+        again: whether it may reply when it is asked again.
+        wait: the seconds that the bot asks to wait before that; None where it asks for none.
+    """
+
+    def __init__(self, message: str, *, again: bool = True, wait: float | None = None) -> None:
+        super().__init__(message)
+        self.again, self.wait = again, wait
+
+
+class Bot(Protocol):
+    """What is probed.
+
+    Attributes:
+        at_once: how many replies it can give at the same time; None where there is no limit.
+    """
+
+    at_once: int | None
+
+    def reply(self, messages: Messages) -> str:
+        """The reply to a chat. The chat is all that the bot may know; it is called from several threads.
+
+        Raises:
+            BotError: there is no reply.
+            InputError: there never will be one; the message says why.
+        """
+
+    def close(self) -> None:
+        """Ends what the bot runs on."""
+
+
+class EndpointBot:
+    """An endpoint that takes ``POST /chat/completions`` as OpenAI's API has it.
+
+    Args:
+        url: the address up to and with ``/v1``.
+        model: the model that it serves.
+        key_variable: the environment variable that holds the key. Without one, no key is sent.
+        timeout: the seconds that an answer may take, from the first byte sent to the last one received.
+        options: further fields of the request, for instance ``temperature``.
+    """
+
+    at_once: int | None = None
+    # The answer says that no request will ever succeed: wrong key, wrong address, wrong model.
+    HOPELESS = (401, 403, 404, 405)
+    PASSING = (408, 409, 425, 429)
+
+    def __init__(
+        self, url: str, model: str, *, key_variable: str = "OPENAI_API_KEY", timeout: float = 60, **options: Any
+    ) -> None:
+        import httpx
+
+        if not url.startswith(("http://", "https://")):
+            raise InputError(f"endpoint {shown(url)}; it must be an address like http://127.0.0.1:8000/v1")
+        key = os.environ.get(key_variable)
+        self.url, self._timeout = f"{url.rstrip('/')}/chat/completions", timeout
+        self._fields = {"model": model, **{name: value for name, value in options.items() if value is not None}}
+        self._client = httpx.Client(headers={"Authorization": f"Bearer {key}"} if key else {}, timeout=timeout)
+
+    def reply(self, messages: Messages) -> str:
+        """Asks for one completion."""
+        import httpx
+
+        body = self._fields | {"messages": list(messages)}
+        try:
+            with self._client.stream("POST", self.url, json=body) as response:
+                content = self._read(response)
+        except httpx.TimeoutException:
+            raise BotError(f"no answer within {self._timeout:g} s") from None
+        except httpx.HTTPError as error:
+            raise BotError(f"{type(error).__name__}: {first_line(error)}") from None
+        if response.status_code != 200:
+            self._refuse(response.status_code, response.headers.get("Retry-After"), content)
+        return _completion(content)
+
+    def _read(self, response: Any) -> bytes:
+        # The timeout of httpx is one for each part of an answer, and a server may send parts for ever.
+        until, content = time.monotonic() + self._timeout, bytearray()
+        for part in response.iter_bytes():
+            content += part
+            if time.monotonic() > until:
+                raise BotError(f"the answer was not complete within {self._timeout:g} s")
+            if len(content) > MAX_BYTES:
+                raise BotError(f"the answer is longer than {MAX_BYTES:,} bytes", again=False)
+        return bytes(content)
+
+    def _refuse(self, status: int, wait: str | None, content: bytes) -> None:
+        said = " ".join(content.decode("utf-8", "replace").split())[:120]
+        message = f"HTTP {status}{f': {said}' if said else ''}"
+        if status in self.HOPELESS:
+            raise InputError(f"{self.url}: {message}")
+        again = status in self.PASSING or status >= 500
+        raise BotError(message, again=again, wait=float(wait) if wait and wait.replace(".", "", 1).isdigit() else None)
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._client.close()
+
+
+def _completion(content: bytes) -> str:
+    """The text of a completion; some servers put a refusal beside it."""
+    try:
+        message = json.loads(content)["choices"][0]["message"]
+        text = message.get("content") or message.get("refusal") or ""
+        if not isinstance(text, str):
+            raise TypeError
+    except (ValueError, LookupError, TypeError, AttributeError):
+        said = " ".join(content.decode("utf-8", "replace").split())[:60]
+        raise BotError(f"the answer holds no chat completion: {said or 'it is empty'}") from None
+    return text
+
+
+class FunctionBot:
+    """A Python function from a list of messages to the reply.
+
+    Args:
+        name: ``module:function``; the module is looked for in the working folder too.
+        timeout: the seconds that a call may take. A call that takes longer goes on in the background, unheard.
+    """
+
+    at_once: int | None = None
+
+    def __init__(self, name: str, *, timeout: float = 60) -> None:
+        module, _, function = name.partition(":")
+        if "" not in sys.path:
+            sys.path.insert(0, str(Path.cwd()))
+        try:
+            self._function: Callable[[Messages], Any] = getattr(importlib.import_module(module), function)
+        except (ImportError, AttributeError, ValueError) as error:
+            raise InputError(f"function {shown(name)}: {first_line(error)}; it must be module:function") from None
+        self._timeout = timeout
+
+    def reply(self, messages: Messages) -> str:
+        """Calls the function."""
+        done: queue.Queue[Any] = queue.Queue()
+
+        def call() -> None:
+            try:
+                done.put(self._function(list(messages)))
+            except Exception as error:  # whatever a bot raises is a reply that did not come
+                done.put(error)
+
+        threading.Thread(target=call, daemon=True).start()
+        try:
+            said = done.get(timeout=self._timeout)
+        except queue.Empty:
+            raise BotError(f"no reply within {self._timeout:g} s") from None
+        if isinstance(said, Exception):
+            raise BotError(f"{type(said).__name__}: {first_line(said)}")
+        if not isinstance(said, str):
+            raise InputError(f"the function returned {kind_of(said)}; it must return the text of the reply")
+        return said
+
+    def close(self) -> None:
+        """Nothing to end."""
+
+
+class CommandBot:
+    """A program that reads a line ``{"messages": [...]}`` and answers with a line ``{"reply": text}``.
+
+    Each thread has a process of its own. One that ends, hangs or writes anything else is started again.
+
+    Args:
+        command: the command line.
+        timeout: the seconds that an answer may take.
+    """
+
+    at_once: int | None = None
+
+    def __init__(self, command: str, *, timeout: float = 60) -> None:
+        self._command, self._timeout = shlex.split(command), timeout
+        if not self._command:
+            raise InputError("the command of the bot is empty")
+        self._local, self._lock = threading.local(), threading.Lock()
+        self._processes: list[subprocess.Popen[str]] = []
+
+    def reply(self, messages: Messages) -> str:
+        """Writes one line and reads one."""
+        process, lines = self._process()
+        try:
+            process.stdin.write(json.dumps({"messages": list(messages)}, ensure_ascii=False) + "\n")  # type: ignore[union-attr]
+            process.stdin.flush()  # type: ignore[union-attr]
+            line = lines.get(timeout=self._timeout)
+            reply = json.loads(line)["reply"] if line else None
+        except queue.Empty:
+            self._end()
+            raise BotError(f"no answer within {self._timeout:g} s") from None
+        except OSError:
+            line, reply = "", None
+        except (ValueError, LookupError, TypeError):
+            reply = None
+        if isinstance(reply, str):
+            return reply
+        self._end()
+        said = f"answered {shown(line.strip())}" if line else f"ended with code {process.wait()}"
+        raise BotError(f'the program {said}; a line must be {{"reply": text}}')
+
+    def _process(self) -> tuple[subprocess.Popen[str], "queue.Queue[str]"]:
+        if getattr(self._local, "running", None) is None:
+            try:
+                process = subprocess.Popen(
+                    self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8", bufsize=1
+                )
+            except OSError as error:
+                raise InputError(f"command {shown(self._command[0])}: {error.strerror}") from None
+            lines: queue.Queue[str] = queue.Queue()
+            threading.Thread(target=_pump, args=(process.stdout, lines), daemon=True).start()
+            self._local.running = process, lines
+            with self._lock:
+                self._processes.append(process)
+        return self._local.running
+
+    def _end(self) -> None:
+        process, _ = self._local.running
+        self._local.running = None
+        process.kill()
+        process.wait()
+
+    def close(self) -> None:
+        """Ends the processes."""
+        for process in self._processes:
+            process.kill()
+            process.wait()
+
+
+def _pump(stream: Any, lines: "queue.Queue[str]") -> None:
+    with suppress(ValueError):  # bytes that are no UTF-8 end the stream like its own end
+        for line in stream:
+            lines.put(line)
+    lines.put("")
+
+
+class TransformersBot:
+    """A chat model that `transformers` loads, one reply at a time.
+
+    Args:
+        name: a folder or Hub id.
+        device: for instance ``cuda``; by default a GPU where there is one.
+        max_new_tokens: the longest reply.
+        temperature: of sampling; 0 takes the most probable token each time.
+    """
+
+    at_once: int | None = 1
+
+    def __init__(
+        self, name: str, *, device: str | None = None, max_new_tokens: int = 128, temperature: float | None = None
+    ) -> None:
+        import torch
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+
+        self._device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        try:
+            self._tokenizer: Any = AutoTokenizer.from_pretrained(name)
+            # A model in half precision is slow on a CPU.
+            dtype = torch.float32 if self._device == "cpu" else "auto"
+            model: Any = AutoModelForCausalLM.from_pretrained(name, dtype=dtype)
+        except (OSError, ValueError) as error:
+            raise InputError(f"{name}: no chat model that transformers loads ({first_line(error)})") from None
+        self._model = model.to(self._device).eval()
+        self._options: dict[str, Any] = {"max_new_tokens": max_new_tokens, "do_sample": bool(temperature)}
+        if temperature:
+            self._options["temperature"] = temperature
+        self._lock = threading.Lock()
+
+    def reply(self, messages: Messages) -> str:
+        """Generates one reply. A model without a chat template continues a plain dialogue."""
+        import torch
+
+        with self._lock, torch.inference_mode():
+            if self._tokenizer.chat_template:
+                text = self._tokenizer.apply_chat_template(list(messages), tokenize=False, add_generation_prompt=True)
+            else:
+                names = {"user": "用户：", "assistant": "机器人：", "system": ""}
+                text = "\n".join([names[message["role"]] + message["content"] for message in messages] + ["机器人："])
+            inputs = self._tokenizer(text, return_tensors="pt", add_special_tokens=not self._tokenizer.chat_template)
+            inputs = {key: inputs[key].to(self._device) for key in ("input_ids", "attention_mask")}
+            output = self._model.generate(**inputs, **self._options, pad_token_id=self._tokenizer.pad_token_id or 0)
+        reply = self._tokenizer.decode(output[0, inputs["input_ids"].shape[1] :], skip_special_tokens=True)
+        return (reply if self._tokenizer.chat_template else reply.partition("\n")[0]).strip()
+
+    def close(self) -> None:
+        """Nothing to end."""

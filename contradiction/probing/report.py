@@ -1,0 +1,266 @@
+"""The figures of a report: how often each bot contradicted itself, by trigger and by kind, with examples."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from contradiction.errors import InputError
+from contradiction.evaluation.paired_tests import holm
+from contradiction.io.files import read_json
+from contradiction.labels import CATEGORIES, LABELS, is_contradiction
+from contradiction.probing.run import RECORD, TRANSCRIPT, Row, read_transcript
+from contradiction.probing.shares import ANY, KINDS, Accuracy, Share, accuracy_of, compare, share
+
+EXAMPLES = 3  # of each sort, for a bot
+SHOWN = 8  # messages of a long chat that an example shows
+
+
+@dataclass(frozen=True)
+class Source:
+    """The conversations with one bot.
+
+    Attributes:
+        bot: its name.
+        rows: with u1, b1, u2, b2, trigger, and a label; None where there was nothing to judge.
+        detector: who gave the labels; None where they are true.
+        accuracy: kind -> how often the detector is right; empty where nobody measured it.
+        measured_on: the rows of that measurement.
+    """
+
+    bot: str
+    rows: Sequence[Row]
+    detector: str | None = None
+    accuracy: Mapping[str, Accuracy] | None = None
+    measured_on: str | None = None
+
+
+def read(path: str | Path) -> list[Source]:
+    """The conversations in the folder of a run, or those of each bot in a data repo with the columns of CDConv.
+
+    Raises:
+        InputError: there is neither, or the run has no verdicts yet.
+    """
+    path = Path(path)
+    if not (path / TRANSCRIPT).is_file():
+        return _read_data(path)
+    rows, record = read_transcript(path / TRANSCRIPT), read_json(path / RECORD)
+    if not rows or "detector" not in record:
+        raise InputError(f"{path}: its conversations have not been judged; `cdconv probe run` with the same --out does")
+    accuracy = record["accuracy"] or {"source": None, "counts": {}}
+    counts = {kind: Accuracy(**values) for kind, values in accuracy["counts"].items()}
+    return [Source(rows[0]["bot"], rows, record["detector"], counts, accuracy["source"])]
+
+
+def _read_data(path: Path) -> list[Source]:
+    from datasets import concatenate_datasets
+
+    from contradiction.data.splits import SPLITS, load_split
+
+    if not (path / "README.md").is_file():
+        raise InputError(f"{path}: neither the folder of a run of `cdconv probe run`, nor a data repo")
+    rows = concatenate_datasets([load_split(path, "4-class", split) for split in SPLITS])
+    names = {column: rows.features[column].names for column in ("label", "trigger", "bot")}
+    named = [{**row, **{column: names[column][row[column]] for column in names}} for row in rows]
+    return [Source(bot, [row for row in named if row["bot"] == bot]) for bot in names["bot"]]
+
+
+def with_labels(sources: Sequence[Source], path: str | Path) -> list[Source]:
+    """The sources with the accuracy that the detector has on conversations that people labelled.
+
+    Args:
+        sources: of runs that one detector judged.
+        path: JSON lines with ``id`` and ``label``; a random sample of the conversations. They are those of the first
+            bot unless a line names another ``bot``.
+
+    Raises:
+        InputError: a line is no label, or no conversation has one of them.
+    """
+    known, labels = {*LABELS["2-class"], *LABELS["4-class"]}, {}
+    for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), start=1):
+        try:
+            record = json.loads(line)
+            labels[record.get("bot", sources[0].bot), record["id"]] = record["label"]
+            wrong = record["label"] not in known
+        except (ValueError, LookupError, TypeError):
+            wrong = True
+        if wrong:
+            raise InputError(
+                f'{path}:{number}: must be {{"id": id of a conversation, "label": one of {sorted(known)}}}'
+            )
+    pairs = [
+        (labels[source.bot, row["id"]], row["label"])
+        for source in sources
+        for row in source.rows
+        if (source.bot, row["id"]) in labels and row["label"] is not None
+    ]
+    if not pairs:
+        raise InputError(f"{path}: none of its ids is a judged conversation")
+    truth, called = zip(*pairs, strict=True)
+    measured_on = f"{len(pairs):,} labelled conversations"
+    accuracy = accuracy_of(truth, called)
+    return [Source(source.bot, source.rows, source.detector, accuracy, measured_on) for source in sources]
+
+
+def build(sources: Sequence[Source], *, seed: int = 0) -> dict[str, Any]:
+    """The report as an object for JSON.
+
+    Args:
+        sources: one for each bot. The second and further ones are compared with the first on the probes that both had.
+        seed: of the bootstrap.
+    """
+    sources = _with_names(sources)
+    triggers = list(dict.fromkeys(row["trigger"] for source in sources for row in source.rows))
+    return {
+        "triggers": triggers,
+        "bots": [_bot(source, triggers, seed) for source in sources],
+        "comparisons": [
+            found for other in sources[1:] if (found := _comparison(sources[0], other, triggers, seed)) is not None
+        ],
+    }
+
+
+def _with_names(sources: Sequence[Source]) -> list[Source]:
+    """The sources with names that are all different."""
+    seen: dict[str, int] = {}
+    named = []
+    for source in sources:
+        seen[source.bot] = seen.get(source.bot, 0) + 1
+        name = source.bot if seen[source.bot] == 1 else f"{source.bot} ({seen[source.bot]})"
+        named.append(Source(name, source.rows, source.detector, source.accuracy, source.measured_on))
+    return named
+
+
+def _bot(source: Source, triggers: Sequence[str], seed: int) -> dict[str, Any]:
+    judged = [row for row in source.rows if row["label"] is not None]
+    by_trigger = {trigger: [row for row in judged if row["trigger"] == trigger] for trigger in triggers}
+    replies = sum(row.get("replies", 1) for row in judged)
+    called = sum(row.get("called", is_contradiction(row["label"])) for row in judged)
+    every = _shares(judged, source, seed)
+    return {
+        "bot": source.bot,
+        "conversations": len(source.rows),
+        "not_judged": len(source.rows) - len(judged),
+        "detector": source.detector,
+        "accuracy": {
+            kind: {"sensitivity": round(counts.sensitivity, 5), "specificity": round(counts.specificity, 5)}
+            for kind, counts in (source.accuracy or {}).items()
+        },
+        "measured_on": source.measured_on,
+        "all": every,
+        "replies": {"judged": replies, "called": called, **_per_hundred(called, replies, source, seed)},
+        "by_trigger": {trigger: _shares(rows, source, seed) for trigger, rows in by_trigger.items()},
+        "examples": examples(judged),
+    }
+
+
+def _shares(rows: Sequence[Row], source: Source, seed: int) -> dict[str, Any] | None:
+    found = {kind: _share(rows, kind, source, seed) for kind in KINDS}
+    return {kind: value.to_record() for kind, value in found.items() if value} if rows else None
+
+
+def _share(rows: Sequence[Row], kind: str, source: Source, seed: int) -> Share | None:
+    if kind != ANY and not _has_kinds(source):
+        return None
+    called = [is_contradiction(row["label"]) if kind == ANY else row["label"] == kind for row in rows]
+    return share(called, [opening_of(row) for row in rows], (source.accuracy or {}).get(kind), seed)
+
+
+def _has_kinds(source: Source) -> bool:
+    """Whether the labels tell kinds; those of a detector with two labels do not."""
+    return any(row["label"] in CATEGORIES for row in source.rows)
+
+
+def opening_of(row: Row) -> str:
+    """What conversations that resemble each other share."""
+    return str(row.get("opening") or row["u1"])
+
+
+def _per_hundred(called: int, replies: int, source: Source, seed: int) -> dict[str, Any]:
+    """Consistent replies among a hundred, corrected like the shares."""
+    flags = [True] * called + [False] * (replies - called)
+    found = share(flags, [str(index) for index in range(replies)], (source.accuracy or {}).get(ANY), seed)
+    if found is None:
+        return {"consistent": None, "low": 0.0, "high": 100.0}
+    shares = {"consistent": found.estimate, "low": found.high, "high": found.low}
+    return {key: None if value is None else round(100 * (1 - value), 2) for key, value in shares.items()}
+
+
+def _comparison(first: Source, second: Source, triggers: Sequence[str], seed: int) -> dict[str, Any] | None:
+    """Two bots on the probes that both had; None where there are none."""
+    before = {(row["id"], opening_of(row)): row for row in first.rows if row["label"] is not None}
+    pairs = [
+        (before[row["id"], opening_of(row)], row)
+        for row in second.rows
+        if row["label"] is not None and (row["id"], opening_of(row)) in before
+    ]
+    if not pairs or first.detector is None or first.detector != second.detector:
+        return None
+
+    def difference(chosen: Sequence[tuple[Row, Row]]) -> dict[str, Any] | None:
+        called = [[is_contradiction(row["label"]) for row in side] for side in zip(*chosen, strict=True)] or [[], []]
+        openings = [opening_of(row) for row, _ in chosen]
+        found = compare(called[0], called[1], openings, (first.accuracy or {}).get(ANY), seed)
+        return found.to_record() if found else None
+
+    by_trigger = {
+        trigger: found
+        for trigger in triggers
+        if (found := difference([pair for pair in pairs if pair[0]["trigger"] == trigger]))
+    }
+    for found, adjusted in zip(
+        by_trigger.values(), holm([found["p_value"] for found in by_trigger.values()]), strict=True
+    ):
+        found["adjusted"] = round(adjusted, 5)
+    return {"first": first.bot, "second": second.bot, "all": difference(pairs), "by_trigger": by_trigger}
+
+
+def examples(rows: Sequence[Row]) -> dict[str, list[dict[str, Any]]]:
+    """The most certain contradictions, and the most typical ones: those whose words are most like all others."""
+    called = [row for row in rows if is_contradiction(row["label"])]
+    certain = sorted((row for row in called if row.get("probability")), key=lambda row: -row["probability"])
+    return {
+        "certain": [_example(row) for row in _first_of_each_opening(certain)],
+        "typical": [_example(row) for row in _first_of_each_opening(_typical(called))],
+    }
+
+
+def _first_of_each_opening(rows: Sequence[Row]) -> list[Row]:
+    kept: dict[str, Row] = {}
+    for row in rows:
+        kept.setdefault(opening_of(row), row)
+    return [*kept.values()][:EXAMPLES]
+
+
+def _typical(rows: Sequence[Row]) -> list[Row]:
+    if len(rows) < EXAMPLES:
+        return list(rows)
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    words = TfidfVectorizer(analyzer="char", ngram_range=(1, 2))
+    vectors = words.fit_transform(f"{row['b1']} {row['b2']}" for row in rows)
+    likeness = np.asarray(vectors @ vectors.mean(axis=0).T).ravel()
+    return [rows[index] for index in np.argsort(-likeness, kind="stable")]
+
+
+def _example(row: Row) -> dict[str, Any]:
+    names = (("user", "u1"), ("assistant", "b1"), ("user", "u2"), ("assistant", "b2"))
+    messages = row.get("messages") or [{"role": role, "content": row[column]} for role, column in names]
+    evidence = row.get("evidence") or []
+    facts = [{"role": "fact", "content": fact, "mark": "evidence"} for fact in evidence if fact in row.get("facts", ())]
+    said = [message for message in messages if message["role"] != "system"]
+    marked = [{**message, "mark": "evidence" if message["content"] in evidence else ""} for message in said]
+    marked[-1]["mark"] = "judged"
+    if len(marked) > SHOWN:
+        kept = [
+            message for index, message in enumerate(marked) if message["mark"] or index < 2 or index >= len(marked) - 2
+        ]
+        kept.insert(2, {"role": "left out", "content": f"… {len(marked) - len(kept)} messages …", "mark": ""})
+        marked = kept
+    return {
+        "id": row["id"], "trigger": row["trigger"], "label": row["label"],
+        "probability": row.get("probability"), "messages": facts + marked,
+    }  # fmt: skip

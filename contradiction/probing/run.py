@@ -1,0 +1,304 @@
+"""Has the conversations of a plan with a bot, and keeps each as soon as it is had."""
+
+import json
+import os
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from contradiction.errors import InputError, shown
+from contradiction.io.files import new_file, read_json, write_json, write_text
+from contradiction.probing.bots import Bot, BotError
+from contradiction.probing.plan import Message, Probe
+from contradiction.probing.triggers import PERSONA, REPEAT
+from contradiction.probing.words import lists
+
+TRANSCRIPT, RECORD, FAILED = "transcript.jsonl", "run.json", "failed.jsonl"
+LONGEST_WAIT = 60.0
+HOPELESS = 10  # after so many failures and no success the run ends: the bot is not there
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How a bot is asked.
+
+    Attributes:
+        at_once: how many conversations run at the same time.
+        per_minute: the most calls in a minute; None for no limit.
+        retries: how often a call is repeated after an error that may pass.
+        backoff: the seconds before the first repetition; each further wait is twice as long, up to a minute.
+    """
+
+    at_once: int = 4
+    per_minute: float | None = None
+    retries: int = 5
+    backoff: float = 0.5
+
+
+class Transcript:
+    """A file of conversations, one JSON object a line. A line is on the disk before the next one is begun.
+
+    Args:
+        folder: holds the transcript, and ``run.json`` with what the run was asked for.
+        request: what bears on the conversations; a run is continued only with the same.
+
+    Raises:
+        InputError: the folder holds a run of another request, or lines that are no conversations.
+    """
+
+    def __init__(self, folder: Path, request: Mapping[str, Any]) -> None:
+        self.path, self._record = folder / TRANSCRIPT, folder / RECORD
+        if self._record.exists():
+            _check_same(folder, read_json(self._record)["request"], request)
+        else:
+            folder.mkdir(parents=True, exist_ok=True)
+            write_json(self._record, {"request": request, "bot_seconds": 0.0, "calls": 0})
+        self._cut_half_a_line()
+        self.done = {row["id"] for row in read_transcript(self.path)} if self.path.exists() else set()
+        self._file: BinaryIO = self.path.open("ab")
+        self._lock = threading.Lock()
+
+    def _cut_half_a_line(self) -> None:
+        """Removes what a killed run has begun to write."""
+        if self.path.exists():
+            content = self.path.read_bytes()
+            if content and not content.endswith(b"\n"):
+                with self.path.open("r+b") as file:
+                    file.truncate(content.rfind(b"\n") + 1)
+
+    def add(self, row: Row) -> None:
+        """Appends a conversation."""
+        line = json.dumps(row, ensure_ascii=False).encode() + b"\n"
+        with self._lock:
+            self._file.write(line)
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self.done.add(row["id"])
+
+    def close(self, seconds: float, calls: int) -> None:
+        """Closes the file and adds the time and the calls of this part of the run to its record."""
+        self._file.close()
+        record = read_json(self._record)
+        write_json(
+            self._record,
+            record | {"bot_seconds": record["bot_seconds"] + seconds, "calls": record["calls"] + calls},
+        )
+
+
+def _check_same(folder: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    for name in now:
+        if before.get(name) != now[name]:
+            raise InputError(
+                f"{folder}: its run was made with {name} {shown(before.get(name))}, not {shown(now[name])}; another "
+                "--out starts a new run"
+            )
+
+
+def read_transcript(path: Path) -> list[Row]:
+    """The conversations of a transcript; raises InputError where a line is none."""
+    rows = []
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                row = json.loads(line)
+                row["id"], row["trigger"], row["b2"]
+            except (ValueError, LookupError, TypeError):
+                raise InputError(f"{path}:{number}: not a conversation that `cdconv probe run` wrote") from None
+            rows.append(row)
+    return rows
+
+
+def write_transcript(path: Path, rows: Sequence[Row]) -> None:
+    """Replaces a transcript by one with the same conversations, for instance with verdicts."""
+    with new_file(path) as partial, partial.open("w", encoding="utf-8") as file:
+        file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+class Pace:
+    """Lets calls through at a rate, and none while the bot asks for a pause; shared by all threads."""
+
+    def __init__(self, per_minute: float | None) -> None:
+        self._step = 60 / per_minute if per_minute else 0.0
+        self._next, self._lock = 0.0, threading.Lock()
+        self.calls, self.stopped = 0, False
+
+    def wait(self) -> None:
+        """Waits for the turn of this call; raises BotError where the run has been stopped."""
+        with self._lock:
+            if self.stopped:
+                raise BotError("the run was stopped", again=False)
+            now = time.monotonic()
+            at = max(now, self._next)
+            self._next = at + self._step
+            self.calls += 1
+        time.sleep(at - now)
+
+    def pause(self, seconds: float) -> None:
+        """No call begins before so many seconds have passed."""
+        with self._lock:
+            self._next = max(self._next, time.monotonic() + seconds)
+
+
+@dataclass
+class Outcome:
+    """What a run came to.
+
+    Attributes:
+        done: conversations that are in the transcript, those of earlier parts of the run too.
+        failed: the id of each probe without a conversation -> why.
+    """
+
+    done: int = 0
+    failed: dict[str, str] = field(default_factory=dict)
+
+
+Writer = Callable[[str, str, str], str | None]  # trigger, u1, b1 -> u2
+
+
+def run(
+    probes: Sequence[Probe],
+    bot: Bot,
+    folder: Path,
+    *,
+    request: Mapping[str, Any],
+    name: str,
+    seed: int = 0,
+    limits: Limits | None = None,
+    writer: Writer | None = None,
+    on_done: Callable[[Outcome], Any] | None = None,
+    on_failure: Callable[[str, str], Any] | None = None,
+) -> Outcome:
+    """Has every conversation that the transcript of the folder does not hold yet.
+
+    A conversation is the unit: one that was interrupted is had again from its beginning, and one that fails does not
+    stop the others. It is tried again when the run is continued.
+
+    Args:
+        probes: the plan.
+        bot: the bot.
+        folder: the folder of the run; another process may not use it at the same time.
+        request: what the run is asked for, see :class:`Transcript`.
+        name: the name of the bot in the transcript.
+        seed: of the plan.
+        limits: how the bot is asked.
+        writer: writes the second thing the user says; where it gives None, the rules do.
+        on_done: called after each conversation, and after each failure.
+        on_failure: called with the id of a probe and why it failed.
+
+    Raises:
+        InputError: the folder is of another run, or the bot will never reply.
+    """
+    limits = limits or Limits()
+    transcript, pace, begun = Transcript(folder, request), Pace(limits.per_minute), time.monotonic()
+    outcome = Outcome(sum(probe.id in transcript.done for probe in probes))
+    left = iter([probe for probe in probes if probe.id not in transcript.done])
+    at_once = min(limits.at_once, bot.at_once or limits.at_once)
+    before = outcome.done
+    pool = ThreadPoolExecutor(at_once, thread_name_prefix="probe")
+    running: dict[Future[None], str] = {}
+
+    def have(probe: Probe) -> None:
+        transcript.add(_converse(probe, bot, name, seed, pace, limits, writer))
+
+    def start(number: int) -> None:
+        for _, probe in zip(range(number), left, strict=False):
+            running[pool.submit(have, probe)] = probe.id
+
+    try:
+        start(at_once)
+        while running:
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                probe = running.pop(future)
+                try:
+                    future.result()
+                    outcome.done += 1
+                except BotError as error:
+                    outcome.failed[probe] = str(error)
+                    if on_failure:
+                        on_failure(probe, str(error))
+                if on_done:
+                    on_done(outcome)
+                if len(outcome.failed) >= HOPELESS and outcome.done == before:
+                    raise InputError(f"the first {HOPELESS} conversations failed; the last: {error_of(outcome)}")
+                start(1)
+    finally:
+        pace.stopped = True  # threads end with the reply that they wait for
+        pool.shutdown(cancel_futures=True)
+        transcript.close(time.monotonic() - begun, pace.calls)
+        lines = [json.dumps({"id": key, "error": why}, ensure_ascii=False) for key, why in outcome.failed.items()]
+        write_text(folder / FAILED, "".join(f"{line}\n" for line in lines))
+    return outcome
+
+
+def error_of(outcome: Outcome) -> str:
+    """The error of the last failure."""
+    return [*outcome.failed.values()][-1]
+
+
+def _converse(probe: Probe, bot: Bot, name: str, seed: int, pace: Pace, limits: Limits, writer: Writer | None) -> Row:
+    """One conversation, from a clean context, as a row of the transcript."""
+    messages: list[Message] = list(probe.start)
+    begun = time.monotonic()
+
+    def say(text: str) -> str:
+        messages.append({"role": "user", "content": text})
+        reply = ask(bot, messages, pace, limits)
+        messages.append({"role": "assistant", "content": reply})
+        return reply
+
+    b1, written_by = say(probe.u1), "rules"
+    if probe.trigger == PERSONA:  # the fact stands where an earlier reply would
+        utterances = {"u1": "", "b1": probe.u2, "u2": probe.u1, "b2": b1}
+    else:
+        for text in probe.fillers:
+            say(text)
+        u2 = None
+        if writer and not probe.trigger.startswith(REPEAT) and probe.trigger in lists()["prompts"]:
+            u2 = writer(probe.trigger, probe.u1, b1)
+            written_by = "rules" if u2 is None else "endpoint"
+        u2 = u2 or probe.second(b1, seed)
+        utterances = {"u1": probe.u1, "b1": b1, "u2": u2, "b2": say(u2)}
+    return {
+        "id": probe.id,
+        **utterances,
+        "label": None,
+        "trigger": probe.trigger,
+        "bot": name,
+        "opening": probe.id.split("/")[1],
+        "written_by": written_by,
+        "facts": list(probe.facts),
+        "messages": messages,
+        "seconds": round(time.monotonic() - begun, 3),
+    }
+
+
+def ask(bot: Bot, messages: Sequence[Message], pace: Pace, limits: Limits) -> str:
+    """One reply, asked for again after errors that may pass; raises BotError where there is none in the end."""
+    for wait_for in _waits(limits):
+        pace.wait()
+        try:
+            return bot.reply(messages)
+        except BotError as error:
+            if not error.again or wait_for is None:
+                tried = "" if wait_for is not None else f" (asked {limits.retries + 1} times)"
+                raise BotError(f"{error}{tried}", again=False) from None
+            if error.wait:
+                pace.pause(min(error.wait, LONGEST_WAIT))
+            else:
+                time.sleep(wait_for)
+    raise AssertionError  # the last wait is None
+
+
+def _waits(limits: Limits) -> Iterator[float | None]:
+    for turn in range(limits.retries):
+        # Not all threads at the same time.
+        yield min(limits.backoff * 2**turn, LONGEST_WAIT) * random.uniform(0.5, 1)
+    yield None

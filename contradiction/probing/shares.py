@@ -1,0 +1,240 @@
+"""How often a bot contradicts itself: shares with intervals that carry the errors of the detector too."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from contradiction.evaluation.figures import wilson
+from contradiction.labels import CATEGORIES, CONTRADICTION, CONTRADICTIONS, LABELS, NON_CONTRADICTION, task_of
+
+ANY = CONTRADICTION  # a contradiction of any kind
+KINDS = (ANY, *CATEGORIES)
+DRAWS = 10_000
+BOUNDS = (2.5, 97.5)
+IMPOSSIBLE = 0.05  # below this probability the measured errors do not fit what was called
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """How often a detector is right about one kind of contradiction, as counts of rows with true labels.
+
+    Attributes:
+        hits, contradictions: how many of the kind it calls so, and how many there are.
+        alarms, others: how many other rows it calls so, and how many there are.
+    """
+
+    hits: int
+    contradictions: int
+    alarms: int
+    others: int
+
+    @property
+    def sensitivity(self) -> float:
+        """The share of this kind that is called so."""
+        return self.hits / self.contradictions if self.contradictions else float("nan")
+
+    @property
+    def specificity(self) -> float:
+        """The share of other rows that is not."""
+        return 1 - self.alarms / self.others if self.others else float("nan")
+
+
+Accuracies = Mapping[str, Accuracy]  # kind -> accuracy
+
+
+def accuracy_of(references: Sequence[str], called: Sequence[str]) -> dict[str, Accuracy]:
+    """The accuracy for every kind that occurs among the labels.
+
+    Args:
+        references: the true labels.
+        called: the labels that the detector gave, by the same decision as in use.
+    """
+    truth, said = np.array(references), np.array(called)
+    found = {}
+    for kind in KINDS:
+        is_kind, is_called = (
+            (values != NON_CONTRADICTION if kind == ANY else values == kind) for values in (truth, said)
+        )
+        if kind == ANY or (is_kind.any() and set(CATEGORIES) & set(said.tolist())):
+            counts = ((is_kind & is_called), is_kind, (~is_kind & is_called), ~is_kind)
+            found[kind] = Accuracy(*(int(part.sum()) for part in counts))
+    return found
+
+
+def accuracy_of_evaluation(evaluation: Mapping[str, Any], threshold: float) -> dict[str, Accuracy]:
+    """The accuracy of a detector in an evaluation of ``cdconv evaluate``, with the decision that verdicts come from.
+
+    Args:
+        evaluation: with references and probabilities.
+        threshold: the probability of any contradiction from which a reply is called one.
+    """
+    task = task_of(evaluation["config"])
+    labels = LABELS[task]
+    called = [_decide(dict(zip(labels, row, strict=True)), task, threshold) for row in evaluation["probabilities"]]
+    return accuracy_of([labels[index] for index in evaluation["references"]], called)
+
+
+def _decide(probabilities: Mapping[str, float], task: str, threshold: float) -> str:
+    contradictions = CONTRADICTIONS[task]
+    if sum(probabilities[name] for name in contradictions) < threshold:
+        return NON_CONTRADICTION
+    return max(contradictions, key=lambda name: probabilities[name])
+
+
+@dataclass(frozen=True)
+class Share:
+    """A share of conversations.
+
+    Attributes:
+        called: how many were called a contradiction.
+        n: of how many.
+        apparent: called / n, with its 95 % Wilson interval ``apparent_low``, ``apparent_high``.
+        estimate: the share of true contradictions, corrected for the errors of the detector; the same as the apparent
+            share where its errors are not known. None where the detector is not surely better than chance, and where
+            fewer conversations were called than its false alarms alone would explain: then its errors on this bot are
+            not the measured ones.
+        low, high: the 95 % interval of the estimate. Without an estimate ``high`` is 1, or what it would be if there
+            were no false alarm at all.
+    """
+
+    called: int
+    n: int
+    apparent: float
+    apparent_low: float
+    apparent_high: float
+    estimate: float | None
+    low: float
+    high: float
+
+    def to_record(self) -> dict[str, Any]:
+        """The fields, rounded."""
+        return {name: round(value, 5) if isinstance(value, float) else value for name, value in asdict(self).items()}
+
+
+def share(called: Sequence[bool], clusters: Sequence[str], accuracy: Accuracy | None, seed: int = 0) -> Share | None:
+    """The share of contradictions; None without conversations.
+
+    The estimate is that of Rogan and Gladen (1978), cut to 0 to 1: (apparent + specificity - 1) / (sensitivity +
+    specificity - 1). Its interval comes from a parametric bootstrap: the three shares are drawn again and again from
+    what their counts leave open (Beta distributions with Jeffreys' prior, for which 0 of 50 does not mean never).
+    Conversations with the same opening resemble each other; the apparent share is drawn as if from fewer
+    conversations, by the design effect of these clusters.
+
+    Args:
+        called: whether each conversation was called a contradiction.
+        clusters: its opening.
+        accuracy: how often the detector is right; None where the labels are true.
+        seed: of the draws.
+    """
+    n, found = len(called), int(np.sum(called))
+    if not n:
+        return None
+    effect = design_effect(np.asarray(called, dtype=float), clusters)
+    low, high = wilson(round(found / effect), round(n / effect)) if effect > 1 else wilson(found, n)
+    if accuracy is None or not accuracy.contradictions or not accuracy.others:
+        return Share(found, n, found / n, low, high, found / n, low, high)
+    chance = np.random.default_rng(seed)
+    apparent = _draw(found / effect, (n - found) / effect, chance)
+    sensitivity, specificity = draw_accuracy(accuracy, chance)
+    youden = sensitivity + specificity - 1
+    if np.percentile(youden, BOUNDS[0]) <= 0:
+        return Share(found, n, found / n, low, high, None, 0.0, 1.0)
+    drawn = (apparent + specificity - 1) / np.maximum(youden, 1e-9)
+    if np.mean(drawn >= 0) < IMPOSSIBLE:
+        most = np.percentile(np.clip(apparent / sensitivity, 0, 1), BOUNDS[1])
+        return Share(found, n, found / n, low, high, None, 0.0, float(most))
+    lower, upper = np.percentile(np.clip(drawn, 0, 1), BOUNDS)
+    point = (found / n + accuracy.specificity - 1) / (accuracy.sensitivity + accuracy.specificity - 1)
+    return Share(found, n, found / n, low, high, float(np.clip(point, 0, 1)), float(lower), float(upper))
+
+
+def draw_accuracy(accuracy: Accuracy, chance: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Draws of sensitivity and specificity."""
+    return (
+        _draw(accuracy.hits, accuracy.contradictions - accuracy.hits, chance),
+        _draw(accuracy.others - accuracy.alarms, accuracy.alarms, chance),
+    )
+
+
+def _draw(part: float, rest: float, chance: np.random.Generator) -> np.ndarray:
+    return chance.beta(part + 0.5, rest + 0.5, DRAWS)
+
+
+def design_effect(values: np.ndarray, clusters: Sequence[str]) -> float:
+    """How many times larger the variance of the mean is than with independent values; 1 at least."""
+    n, mean = len(values), values.mean()
+    _, index = np.unique(np.asarray(clusters), return_inverse=True)
+    groups = index.max() + 1
+    if groups == n or groups < 2 or not 0 < mean < 1:
+        return 1.0
+    residuals = np.bincount(index, weights=values - mean)
+    clustered = (residuals**2).sum() / n**2 * groups / (groups - 1)
+    return float(max(1.0, clustered / (mean * (1 - mean) / n)))
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Two bots on the same probes.
+
+    Attributes:
+        n: the pairs of conversations.
+        only_first, only_second: pairs of which only this bot was called a contradiction.
+        difference: the share of the second minus that of the first, corrected as in :class:`Share`.
+        low, high: its 95 % interval.
+        p_value: two-sided, of a permutation test: which of the two bots had which conversation is exchanged at random,
+            for all conversations of an opening together.
+    """
+
+    n: int
+    only_first: int
+    only_second: int
+    difference: float
+    low: float
+    high: float
+    p_value: float
+
+    def to_record(self) -> dict[str, Any]:
+        """The fields, rounded."""
+        return {name: round(value, 5) if isinstance(value, float) else value for name, value in asdict(self).items()}
+
+
+def compare(
+    first: Sequence[bool], second: Sequence[bool], clusters: Sequence[str], accuracy: Accuracy | None, seed: int = 0
+) -> Difference | None:
+    """Compares two bots on pairs of conversations; None without pairs.
+
+    Args:
+        first: whether each conversation of the first bot was called a contradiction.
+        second: the same of the second bot, on the same probes.
+        clusters: the opening of each pair.
+        accuracy: of the detector, the same for both bots; None where the labels are true.
+        seed: of the draws.
+    """
+    n = len(first)
+    if not n:
+        return None
+    differences = np.asarray(second, dtype=float) - np.asarray(first, dtype=float)
+    _, index = np.unique(np.asarray(clusters), return_inverse=True)
+    sums, sizes = np.bincount(index, weights=differences), np.bincount(index)
+    chance = np.random.default_rng(seed)
+    signs = chance.choice(np.array([-1, 1], dtype=np.int8), (DRAWS, len(sums)))
+    as_large = np.abs(signs @ sums) >= abs(sums.sum()) - 1e-9
+    drawn = chance.multinomial(len(sums), np.full(len(sums), 1 / len(sums)), DRAWS)
+    means = drawn @ sums / np.maximum(drawn @ sizes, 1)
+    point = float(differences.mean())
+    if accuracy and accuracy.sensitivity + accuracy.specificity > 1:
+        sensitivity, specificity = draw_accuracy(accuracy, chance)
+        youden = np.maximum(sensitivity + specificity - 1, 1e-9)
+        means, point = means / youden, point / (accuracy.sensitivity + accuracy.specificity - 1)
+    low, high = np.percentile(np.clip(means, -1, 1), BOUNDS)
+    return Difference(
+        n=n,
+        only_first=int((differences < 0).sum()),
+        only_second=int((differences > 0).sum()),
+        difference=float(np.clip(point, -1, 1)),
+        low=float(low),
+        high=float(high),
+        p_value=float((as_large.sum() + 1) / (DRAWS + 1)),
+    )

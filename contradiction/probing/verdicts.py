@@ -1,0 +1,187 @@
+"""Judges the conversations of a run, and writes them as a data set with the columns of CDConv."""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from contradiction.data.splits import write_split
+from contradiction.detector import ContradictionDetector
+from contradiction.errors import InputError
+from contradiction.evaluation import results
+from contradiction.io.files import new_folder, read_json
+from contradiction.io.quiet import no_data_bars
+from contradiction.io.tables import Table
+from contradiction.labels import CONTRADICTIONS, LABELS, task_of
+from contradiction.probing.plan import Message
+from contradiction.probing.run import Row
+from contradiction.probing.shares import Accuracy, accuracy_of_evaluation
+from contradiction.probing.triggers import PERSONA, REPEAT
+from contradiction.verdict import DIGITS, Verdict
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+DATA = "data"  # the data repo inside the folder of a run
+CHUNK = 64  # conversations between two steps of the progress
+COLUMNS = {
+    "id": "unique", "u1": "the opening; empty in a persona probe",
+    "b1": "the reply to it; in a persona probe the fact that is asked about", "u2": "what the user says last",
+    "b2": "the reply that was judged", "label": "the verdict of the detector; null where it could not judge the reply",
+    "trigger": "how u2 was made", "bot": "the bot", "probability": "of a contradiction, by the detector",
+    "checked": "whether all text was read", "messages": "the whole chat as JSON",
+}  # fmt: skip
+
+
+def judge(
+    rows: Sequence[Row],
+    detector: ContradictionDetector,
+    *,
+    scan: bool = False,
+    on_done: Callable[[int], Any] | None = None,
+) -> list[Row]:
+    """The same conversations with the verdict on their last reply.
+
+    A reply of a persona probe is judged against the fact that it was asked about. The answer to a repeated question is
+    judged against the first answer, and not against the turns between: with each turn that is read, a detector has one
+    more occasion for a false alarm, and how often it is right was measured on chats of two turns.
+
+    Args:
+        rows: conversations of a transcript.
+        detector: judges them.
+        scan: judges every reply against all earlier turns too, and counts the contradictions among them.
+        on_done: called with the number of conversations judged since the last call.
+    """
+    detector.check_judges_replies()
+    judged: list[Row] = []
+    for begin in range(0, len(rows), CHUNK):
+        chunk = rows[begin : begin + CHUNK]
+        chats = [_judged_messages(row) for row in chunk if row["trigger"] != PERSONA]
+        verdicts = iter(detector.batch(chats))
+        scanned = iter(detector.scan_batch([row["messages"] for row in chunk]) if scan else [[]] * len(chunk))
+        for row in chunk:
+            if row["trigger"] == PERSONA:
+                verdict, texts = detector.check([row["b1"]], row["b2"], row["u2"]), [row["b1"]]
+            else:
+                verdict, texts = next(verdicts), [message["content"] for message in _judged_messages(row)]
+            every = [other for other in next(scanned) if other.label is not None] or [verdict]
+            judged.append(row | _fields(verdict, texts) | _counts(every))
+        if on_done:
+            on_done(len(chunk))
+    return judged
+
+
+def _judged_messages(row: Row) -> list[Message]:
+    messages = row["messages"]
+    return [*messages[:-2][:2], *messages[-2:]] if row["trigger"].startswith(REPEAT) else messages
+
+
+def _fields(verdict: Verdict, texts: Sequence[str]) -> Row:
+    return {
+        "label": verdict.label,
+        "probability": verdict.probability and round(verdict.probability, DIGITS),
+        "certainty": verdict.certainty,
+        "evidence": [texts[index] for index in verdict.evidence],
+        "checked": verdict.checked,
+        "reason": verdict.reason,
+    }
+
+
+def _counts(verdicts: Sequence[Verdict]) -> Row:
+    decided = [verdict for verdict in verdicts if verdict.label is not None]
+    return {"replies": len(decided), "called": sum(bool(verdict.contradiction) for verdict in decided)}
+
+
+def find_accuracy(
+    detector: ContradictionDetector, evaluation: str | Path | None = None
+) -> tuple[dict[str, Accuracy], str] | None:
+    """How often a detector is right, and on which rows that was measured; None where nobody measured it.
+
+    Args:
+        detector: with the threshold that it decides by.
+        evaluation: a file of ``cdconv evaluate --json``; by default a saved result on the test split.
+
+    Raises:
+        InputError: the file is no evaluation with probabilities of contradictions.
+    """
+    threshold = detector.settings.threshold_for(detector.classifier.rule, detector.name)
+    if evaluation:
+        result = read_json(evaluation)
+        results.check(evaluation, result)
+        _check_usable(str(evaluation), result)
+        return accuracy_of_evaluation(result, threshold), _source(result)
+    saved = [
+        result
+        for result in results.evaluations_of(detector.name)
+        if result["config"] == detector.task and result["split"] == "test" and "probabilities" in result
+    ]
+    return (accuracy_of_evaluation(saved[0], threshold), _source(saved[0])) if saved else None
+
+
+def _check_usable(where: str, result: Mapping[str, Any]) -> None:
+    if task_of(result["config"]) not in CONTRADICTIONS or task_of(result["config"]) == "nli":
+        raise InputError(f"{where}: config {result['config']!r} has no contradictions between replies")
+    if "probabilities" not in result:
+        raise InputError(f"{where}: has no probabilities; `cdconv evaluate MODEL --json FILE` writes them")
+
+
+def _source(result: Mapping[str, Any]) -> str:
+    return f"{result['config']}, {result['split']} split, n = {len(result['references']):,}"
+
+
+def accuracy_record(found: tuple[Mapping[str, Accuracy], str] | None) -> dict[str, Any] | None:
+    """An accuracy as a report and the record of a run keep it."""
+    return found and {"source": found[1], "counts": {kind: asdict(counts) for kind, counts in found[0].items()}}
+
+
+def to_dataset(rows: Sequence[Row], task: str) -> "Dataset":
+    """Judged conversations as a data set with the columns of CDConv."""
+    from datasets import ClassLabel, Dataset, Features, Value
+
+    text = Value("string")
+    texts = dict.fromkeys(("id", "u1", "b1", "u2", "b2"), text)
+    bots = list(dict.fromkeys(row["bot"] for row in rows))
+    features = Features(
+        {
+            **texts,
+            "label": ClassLabel(names=list(LABELS[task])),
+            "trigger": text,
+            "bot": ClassLabel(names=bots),
+            "probability": Value("float32"),
+            "checked": Value("bool"),
+            "messages": text,
+        }
+    )
+    columns = [
+        {**{name: row[name] for name in features}, "messages": json.dumps(row["messages"], ensure_ascii=False)}
+        for row in rows
+    ]
+    return Dataset.from_list(columns, features=features)
+
+
+def write_data(folder: Path, rows: Sequence[Row], task: str, detector: str) -> None:
+    """Writes a data repo, which ``load_dataset`` reads and ``cdconv push dataset --any-data`` publishes."""
+    from datasets.utils.metadata import MetadataConfigs
+    from huggingface_hub import DatasetCardData
+
+    bots = ", ".join(dict.fromkeys(str(row["bot"]) for row in rows))
+    with no_data_bars(), new_folder(folder) as partial:
+        path = f"{task}/{write_split(to_dataset(rows, task), partial / task, 'test')}"
+        data = DatasetCardData(
+            pretty_name=f"Probe of {bots}", language=["zh"], license="unknown",
+            task_categories=["text-classification"], tags=["dialogue", "contradiction-detection", "consistency"],
+        )  # fmt: skip
+        MetadataConfigs(
+            {task: {"data_files": [{"split": "test", "path": path}], "default": True}}
+        ).to_dataset_card_data(data)
+        labels = Counter(row["label"] or "not judged" for row in rows)
+        parts = [
+            f"---\n{data.to_yaml()}\n---",
+            f"# Probe of {bots}",
+            f"{len(rows):,} conversations of `cdconv probe`. **The labels are verdicts** of the detector `{detector}`.",
+            Table("", ("label", "rows"), [(label, f"{count:,}") for label, count in labels.most_common()]).markdown(),
+            Table("", ("column", "meaning"), [(f"`{key}`", text) for key, text in COLUMNS.items()], texts=2).markdown(),
+        ]
+        (partial / "README.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")

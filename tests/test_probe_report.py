@@ -1,0 +1,319 @@
+"""The report: the true rates of a scripted bot within its intervals, versions compared, the paper's table, pages."""
+
+import json
+from collections import Counter
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from datasets import ClassLabel, Dataset, Features, Value, load_dataset
+from helpers.bot_server import Endpoint, chance, scripted, serving, true_label
+
+from contradiction.data.splits import write_split
+from contradiction.detector import ContradictionDetector
+from contradiction.errors import InputError
+from contradiction.evaluation import results
+from contradiction.evaluation.evaluate import evaluate
+from contradiction.inference.base import Scores
+from contradiction.labels import LABELS
+from contradiction.methods import loading
+from contradiction.methods.softmax import SoftmaxClassifier
+from contradiction.probing import pages, report
+from contradiction.probing.shares import Accuracy, accuracy_of, compare, design_effect, share
+
+SENSITIVITY, SPECIFICITY = 0.8, 0.8
+FOUR = list(LABELS["4-class"])
+
+
+class NumbersClassifier(SoftmaxClassifier):
+    """Sees what the scripted bot did, and is wrong as often as the test wants."""
+
+    MARKER = "numbers.json"
+
+    @classmethod
+    def load(cls, folder, **options):
+        return cls(FOUR, columns=("b1", "b2"), name=str(folder))
+
+    def score(self, rows, *, batch_size=32, on_batch=None):
+        logits = np.full((len(rows), len(FOUR)), -5.0)
+        for number, row in enumerate(rows):
+            label, luck = true_label(row["b1"], row["b2"]), chance("judge", row["b1"], row["b2"])
+            if label == "non-contradiction" and luck > SPECIFICITY:
+                label = "history"
+            elif label != "non-contradiction" and luck > SENSITIVITY:
+                label = "non-contradiction"
+            logits[number, FOUR.index(label)] = 5.0
+        return Scores(logits, truncations=[None] * len(rows))
+
+
+@pytest.fixture(scope="module")
+def judge(tmp_path_factory):
+    """The folder of a judge with known errors, and an evaluation of it on labelled chats of the same kind of bot."""
+    folder = tmp_path_factory.mktemp("judge")
+    (folder / NumbersClassifier.MARKER).write_text("{}", encoding="utf-8")
+    loading.register(NumbersClassifier)
+    rows = []
+    for number in range(1200):
+        chat = [{"role": "user", "content": f"{number}？"}, {"role": "user", "content": f"再问{number}"}]
+        b1, b2 = scripted(chat[:1]), scripted(chat)
+        said = {"u1": chat[0]["content"], "b1": b1, "u2": chat[1]["content"], "b2": b2}
+        rows.append({"id": number, **said, "label": true_label(b1, b2)})
+    text = Value("string")
+    columns = {"id": Value("int32"), "u1": text, "b1": text, "u2": text, "b2": text, "label": ClassLabel(names=FOUR)}
+    data = Dataset.from_list(rows, features=Features(columns))
+    repo = folder / "labelled"
+    file = write_split(data, repo / "4-class", "test")
+    config = f"- config_name: 4-class\n  data_files:\n  - split: test\n    path: 4-class/{file}\n"
+    (repo / "README.md").write_text(f"---\nconfigs:\n{config}---\n", encoding="utf-8")
+    result = evaluate(ContradictionDetector.from_pretrained(folder), data=repo, config="4-class")
+    results.save(result, folder / "evaluation.json")
+    yield folder, folder / "evaluation.json"
+    loading.METHODS.remove(NumbersClassifier)
+
+
+@pytest.fixture(scope="module")
+def probed(judge, tmp_path_factory):
+    """The folder of a run with the scripted bot, by the command line; and what it wrote to stderr."""
+    from contradiction.commands.probe import run_probe
+
+    out, (model, evaluation) = tmp_path_factory.mktemp("probe") / "scripted", judge
+    with serving(Endpoint()) as endpoint:
+        run_probe(
+            out, endpoint=endpoint.url, name="scripted", conversations=360, after="2", model=str(model),
+            evaluation=evaluation, quiet=True,
+        )  # fmt: skip
+    return out
+
+
+def rows_of(folder):
+    return [json.loads(line) for line in (folder / "transcript.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+def test_the_true_rates_of_a_scripted_bot_are_within_the_intervals(probed):
+    rows, written = rows_of(probed), json.loads((probed / "report.json").read_text(encoding="utf-8"))
+    [bot] = written["bots"]
+    truth = [true_label(row["b1"], row["b2"]) for row in rows]
+    assert bot["accuracy"]["contradiction"]["sensitivity"] == pytest.approx(SENSITIVITY, abs=0.05)
+    assert bot["accuracy"]["contradiction"]["specificity"] == pytest.approx(SPECIFICITY, abs=0.02)
+    for kind, found in bot["all"].items():
+        true = np.mean([label != "non-contradiction" if kind == "contradiction" else label == kind for label in truth])
+        assert found["low"] <= true <= found["high"], kind
+        assert abs(true - found["estimate"]) < 0.1
+    every = bot["all"]["contradiction"]
+    true = np.mean([label != "non-contradiction" for label in truth])
+    assert not every["apparent_low"] <= true <= every["apparent_high"]  # the verdicts alone are off
+    hit = 0
+    for trigger, found in bot["by_trigger"].items():
+        true = np.mean(
+            [label != "non-contradiction" for label, row in zip(truth, rows, strict=True) if row["trigger"] == trigger]
+        )
+        hit += found["contradiction"]["low"] <= true <= found["contradiction"]["high"]
+    assert len(bot["by_trigger"]) == 9 and hit >= 8
+    consistent = 100 * (1 - np.mean([label != "non-contradiction" for label in truth]))
+    assert bot["replies"]["low"] <= consistent <= bot["replies"]["high"]
+
+
+def test_the_intervals_hold_the_truth_as_often_as_they_say():
+    chance_, held, widths = np.random.default_rng(0), Counter(), []
+    for turn in range(300):
+        true = (0.02, 0.1, 0.4)[turn % 3]
+        n, contradictions, others = 250, 300, 600
+        accuracy = Accuracy(
+            chance_.binomial(contradictions, 0.7), contradictions, chance_.binomial(others, 0.15), others
+        )
+        apparent = true * 0.7 + (1 - true) * 0.15
+        called = chance_.random(n) < apparent
+        found = share(called, [str(index) for index in range(n)], accuracy, seed=turn)
+        held[true] += found.low <= true <= found.high
+        widths.append(found.high - found.low)
+    assert all(count >= 91 for count in held.values()), held
+    assert np.mean(widths) < 0.2
+
+
+def test_a_detector_that_is_no_better_than_chance_says_nothing():
+    found = share([True] * 30 + [False] * 70, [str(index) for index in range(100)], Accuracy(30, 100, 60, 200))
+    assert (found.estimate, found.low, found.high) == (None, 0.0, 1.0)
+    assert pages.cell(found.to_record()) == "not known"
+
+
+def test_fewer_calls_than_false_alarms_are_no_proof_of_consistency():
+    """The detector is right more often here than where it was measured, so only a bound is known."""
+    names = [str(index) for index in range(1000)]
+    found = share([True] * 113 + [False] * 887, names, Accuracy(532, 848, 314, 1484))
+    assert found.estimate is None and (found.low, 0.17 < found.high < 0.24) == (0, True)
+    assert pages.cell(found.to_record()).startswith("not known (at most ")
+
+
+def test_labels_by_people_replace_the_measured_errors(probed, tmp_path, run):
+    rows = rows_of(probed)
+    lines = [json.dumps({"id": row["id"], "label": true_label(row["b1"], row["b2"])}) for row in rows[::3]]
+    (tmp_path / "labels.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    code, _, err = run("probe", "report", probed, "--labels", tmp_path / "labels.jsonl", "--out", tmp_path)
+    [bot] = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))["bots"]
+    found = bot["all"]["contradiction"]
+    assert code == 0 and bot["measured_on"] == "120 labelled conversations"
+    assert (
+        found["low"]
+        <= np.mean([true_label(row["b1"], row["b2"]) != "non-contradiction" for row in rows])
+        <= found["high"]
+    )
+    (tmp_path / "labels.jsonl").write_text(f'{lines[0]}\n{{"id": "short/1", "label": "bad"}}', encoding="utf-8")
+    code, _, err = run("probe", "report", probed, "--labels", tmp_path / "labels.jsonl", "--out", tmp_path)
+    assert code == 2 and "labels.jsonl:2" in err
+
+
+def test_true_labels_are_not_corrected():
+    found = share([True] * 30 + [False] * 70, [str(index) for index in range(100)], None)
+    assert (found.estimate, found.low, found.high) == (0.3, found.apparent_low, found.apparent_high)
+
+
+def test_conversations_with_one_opening_count_as_fewer():
+    values, own = np.repeat([1.0, 0.0, 0.0], 50), np.arange(150)
+    assert design_effect(values, own.astype(str)) == 1
+    together = design_effect(values, np.repeat(np.arange(15), 10).astype(str))
+    assert together == pytest.approx(10, rel=0.15)
+    apart, clustered = (share(values > 0, list(map(str, names)), None) for names in (own, own // 10))
+    assert clustered.high - clustered.low > 2.5 * (apart.high - apart.low)
+
+
+def test_the_accuracy_is_counted_for_every_kind():
+    truth = ["history"] * 4 + ["role-confusion"] * 2 + ["non-contradiction"] * 4
+    called = ["history"] * 3 + ["non-contradiction"] + ["history"] * 2 + ["non-contradiction"] * 3 + ["history"]
+    found = accuracy_of(truth, called)
+    assert found["contradiction"] == Accuracy(5, 6, 1, 4)
+    assert found["history"] == Accuracy(3, 4, 3, 6)
+    assert found["role-confusion"] == Accuracy(0, 2, 0, 8)
+    assert "intra-sentence" not in found
+
+
+def test_two_versions_are_compared_on_the_same_probes(probed, judge, tmp_path, run):
+    """The better version contradicts itself in the history only; a copy of the first does not differ from it."""
+
+    def better(messages):
+        reply = scripted(messages)
+        return reply.replace("，我没养猫", "").replace("？你养了", "？我养了")
+
+    model, evaluation = judge
+    with serving(Endpoint(better)) as endpoint:
+        code, out, err = run(
+            "probe", "run", "--endpoint", endpoint.url, "--name", "better", "--conversations", "360", "--after", "2",
+            "--model", model, "--evaluation", evaluation, "--out", tmp_path / "better", "--fail-above", "0.9",
+        )  # fmt: skip
+    assert code == 0, err
+    assert "360 conversations in the transcript" in err
+    code, out, err = run(
+        "probe", "report", probed, tmp_path / "better", "--out", tmp_path / "both", "--fail-above", "0.01"
+    )
+    assert code == 1 and "--fail-above allows 1 %" in err
+    written = json.loads((tmp_path / "both" / "report.json").read_text(encoding="utf-8"))
+    [found] = written["comparisons"]
+    assert (found["first"], found["second"], found["all"]["n"]) == ("scripted", "better", 360)
+    true = np.mean(
+        [true_label(row["b1"], row["b2"]) in ("intra-sentence", "role-confusion") for row in rows_of(probed)]
+    )
+    assert found["all"]["low"] <= -true <= found["all"]["high"] < 0 and found["all"]["p_value"] < 0.001
+    same = report.build([*report.read(probed), *report.read(probed)])["comparisons"][0]
+    assert (same["all"]["difference"], same["all"]["p_value"], same["second"]) == (0, 1, "scripted (2)")
+
+
+def test_a_paired_test_of_equal_bots_is_rarely_significant():
+    draw, openings = np.random.default_rng(1), [str(index // 2) for index in range(60)]
+    tests = [compare(draw.random(60) < 0.3, draw.random(60) < 0.3, openings, None) for _ in range(30)]
+    assert sum(found.p_value < 0.1 for found in tests) <= 8  # 3 are expected
+
+
+def test_the_transcript_is_a_data_set_with_the_columns_of_cdconv(probed, tmp_path, run):
+    rows = rows_of(probed)
+    lines = load_dataset("json", data_files=str(probed / "transcript.jsonl"), split="train", cache_dir=str(tmp_path))
+    assert lines["id"] == [row["id"] for row in rows] and lines["label"] == [row["label"] for row in rows]
+    data = load_dataset(str(probed / "data"), split="test", cache_dir=str(tmp_path))
+    assert {"u1", "b1", "u2", "b2", "label", "trigger", "bot"} <= set(data.column_names)
+    assert data.features["label"].names == FOUR and data.features["bot"].names == ["scripted"]
+    assert [FOUR[label] for label in data["label"]] == lines["label"]
+    code, out, err = run(
+        "push", "dataset", "--repo-id", "me/probe", "--folder", probed / "data", "--any-data", "--dry-run"
+    )
+    assert code == 0, err
+    assert "4-class/test" in out + err
+
+
+def test_the_pages_show_the_same_figures_and_escape_what_was_said(probed, tmp_path):
+    [source] = report.read(probed)
+    rows = [{**row, "b2": f"<script>alert(1)</script>{row['b2']}"} for row in source.rows]
+    for row in rows:
+        row["messages"][-1]["content"] = row["b2"]
+    built = report.build([report.Source("<b>bot</b>", rows, source.detector, source.accuracy, source.measured_on)])
+    pages.write(built, tmp_path)
+    html, text = ((tmp_path / name).read_text(encoding="utf-8") for name in ("report.html", "report.md"))
+    every = pages.cell(built["bots"][0]["all"]["contradiction"])
+    assert every in html and every in text
+    assert "<script>" not in html and "<b>bot" not in html and "alert(1)" in html
+    assert "http" not in html.replace("http://www.w3.org", "")  # one file, which loads nothing
+    badge = (tmp_path / "badge.svg").read_text(encoding="utf-8")
+    assert ElementTree.fromstring(badge).tag.endswith("svg") and every.split()[0] in badge
+
+
+def test_examples_are_contradictions_of_different_openings_with_their_evidence(probed):
+    [bot] = json.loads((probed / "report.json").read_text(encoding="utf-8"))["bots"]
+    rows = {row["id"]: row for row in rows_of(probed)}
+    for sort in ("certain", "typical"):
+        chosen = [rows[example["id"]] for example in bot["examples"][sort]]
+        assert len({row["opening"] for row in chosen}) == 3
+        assert all(row["label"] != "non-contradiction" for row in chosen)
+        for example in bot["examples"][sort]:
+            marks = [said["mark"] for said in example["messages"]]
+            assert marks[-1] == "judged" and ("evidence" in marks) == (example["label"] == "history")
+
+
+def test_the_table_of_the_paper_is_that_of_the_rows(repo, lines, tmp_path, run):
+    """The same report with the true labels as the verdicts: Table 2."""
+    code, _, err = run("probe", "report", repo, "--out", tmp_path)
+    assert code == 0, err
+    written = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    import cdconv
+
+    for bot in written["bots"]:
+        assert bot["detector"] is None and not bot["accuracy"]
+        for trigger, found in bot["by_trigger"].items():
+            raw = next(method for method, name in cdconv.TRIGGERS.items() if name == trigger)
+            labels = [row["label"] for row in lines if (row["model"], row["method"]) == (bot["bot"], raw)]
+            if not labels:
+                assert found is None
+                continue
+            assert found["contradiction"]["n"] == len(labels)
+            assert found["contradiction"]["estimate"] == pytest.approx(
+                np.mean([label > 0 for label in labels]), abs=1e-5
+            )
+            for number, kind in enumerate(FOUR[1:], start=1):
+                if kind in found:
+                    assert found[kind]["estimate"] == pytest.approx(
+                        np.mean([label == number for label in labels]), abs=1e-5
+                    )
+
+
+def test_a_dry_run_says_what_it_costs_and_calls_nothing(tmp_path, run):
+    with serving(Endpoint()) as endpoint:
+        code, out, err = run("probe", "run", "--endpoint", endpoint.url, "--out", tmp_path / "run", "--dry-run")
+    assert code == 0 and not endpoint.seen and not (tmp_path / "run").exists()
+    assert "1,000 conversations, 3,200 calls" in err and len(out.splitlines()) == 10
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ((), "name one bot"),
+        (("--endpoint", "ftp://x", "--function", "a:b"), "name one bot"),
+        (("--endpoint", "ftp://x"), "it must be an address like"),
+        (("--function", "no_such_module:f"), "module:function"),
+        (("--after", "0"), "numbers of turns from 1 to 100"),
+        (("--triggers", "louder"), "trigger 'louder'"),
+    ],
+)
+def test_wrong_options_are_one_line(options, why, tmp_path, run, detect_model):
+    code, _, err = run("probe", "run", "--out", tmp_path / "run", "--model", detect_model, *options)
+    assert code == 2 and why in err and err.count("\n") <= 2
+
+
+def test_a_folder_without_verdicts_is_no_run(tmp_path):
+    with pytest.raises(InputError, match="neither the folder of a run"):
+        report.read(tmp_path)

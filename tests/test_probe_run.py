@@ -1,0 +1,279 @@
+"""Conversations with bots: endpoints that are out of order, programs, functions, a chat model, and a killed run."""
+
+import json
+import subprocess
+import sys
+import time
+from collections import Counter
+
+import pytest
+from helpers.bot_server import FAULTS, Endpoint, scripted, serving, true_label
+
+from contradiction.errors import InputError
+from contradiction.probing.bots import BotError, CommandBot, EndpointBot, FunctionBot, TransformersBot
+from contradiction.probing.plan import plan, read_openings
+from contradiction.probing.run import Limits, read_transcript, run
+from contradiction.probing.writer import EndpointWriter
+
+QUICK = Limits(at_once=4, retries=3, backoff=0.01)
+CHAT = [{"role": "user", "content": "你养猫吗？"}]
+REQUEST = {"seed": 0}
+
+
+def probes(count, *names):
+    return plan(read_openings(), names or ("short", "inquiring-bot", "repeat-2"), count)
+
+
+def have(endpoint, folder, planned, *, timeout=20.0, limits=QUICK, request=REQUEST, **options):
+    """Runs probes with an endpoint; gives the outcome, the transcript, and the failures as they were told."""
+    told = []
+    bot = EndpointBot(endpoint.url, "bot", timeout=timeout)
+    try:
+        outcome = run(
+            planned, bot, folder, request=request, name="bot", limits=limits,
+            on_failure=lambda probe, why: told.append((probe, why)), **options,
+        )  # fmt: skip
+    finally:
+        bot.close()
+    return outcome, read_transcript(folder / "transcript.jsonl"), told
+
+
+def test_every_conversation_starts_from_a_clean_context(tmp_path):
+    planned = probes(9)
+    with serving(Endpoint()) as endpoint:
+        outcome, rows, _ = have(endpoint, tmp_path, planned)
+    assert outcome.done == len(rows) == 9 and {row["id"] for row in rows} == {probe.id for probe in planned}
+    first = Counter(row["messages"][0]["content"] for row in rows)
+    assert Counter(json.loads(chat)[0]["content"] for chat in endpoint.seen if len(json.loads(chat)) == 1) == first
+    for row in rows:
+        said = [message["content"] for message in row["messages"]]
+        assert (said[0], said[1], said[-2], said[-1]) == (row["u1"], row["b1"], row["u2"], row["b2"])
+        assert row["b2"] == scripted(row["messages"][:-1])
+
+
+def test_an_endpoint_that_is_out_of_order_loses_nothing_and_doubles_nothing(tmp_path):
+    """Each chat meets a fault when it is sent for the first time: 429, 500, a hang, broken and half answers."""
+    met = Counter()
+
+    def fault(messages, before):
+        if before:
+            return None
+        kind = FAULTS[sum(met.values()) % len(FAULTS)]
+        met[kind] += 1
+        return kind
+
+    planned = probes(12)
+    with serving(Endpoint(fault=fault)) as endpoint:
+        outcome, rows, told = have(endpoint, tmp_path, planned, timeout=1.5)
+    assert set(met) == set(FAULTS) and not outcome.failed and not told
+    assert sorted(row["id"] for row in rows) == sorted(probe.id for probe in planned)
+    assert all(row["b2"] == scripted(row["messages"][:-1]) for row in rows)
+
+
+def test_a_conversation_that_fails_is_told_and_tried_again_by_the_next_run(tmp_path):
+    planned = probes(6)
+    lost = {probe.u1 for probe in planned[:2]}
+    broken = Endpoint(fault=lambda messages, before: "500" if messages[0]["content"] in lost else None)
+    with serving(broken) as endpoint:
+        outcome, rows, told = have(endpoint, tmp_path, planned)
+    failed = {probe.id for probe in planned if probe.u1 in lost}
+    assert set(outcome.failed) == failed == {probe for probe, _ in told} and len(rows) == 6 - len(failed)
+    assert all("HTTP 500" in why and "asked 4 times" in why for _, why in told)
+    lines = (tmp_path / "failed.jsonl").read_text(encoding="utf-8").splitlines()
+    assert {json.loads(line)["id"] for line in lines} == failed
+    with serving(Endpoint()) as endpoint:
+        outcome, rows, _ = have(endpoint, tmp_path, planned)
+    assert {json.loads(chat)[0]["content"] for chat in endpoint.seen} == lost
+    assert outcome.done == len({row["id"] for row in rows}) == len(rows) == 6
+    assert not (tmp_path / "failed.jsonl").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("status", ["401", "404"])
+def test_a_wrong_key_or_address_ends_the_run_at_once(status, tmp_path):
+    with serving(Endpoint(fault=lambda messages, before: status)) as endpoint:
+        with pytest.raises(InputError, match=f"HTTP {status}"):
+            have(endpoint, tmp_path, probes(50))
+        assert sum(endpoint.seen.values()) <= 2 * QUICK.at_once
+
+
+def test_a_bot_that_never_answers_ends_the_run(tmp_path):
+    with serving(Endpoint(fault=lambda messages, before: "500")) as endpoint:
+        with pytest.raises(InputError, match=r"first 10 conversations failed.*HTTP 500"):
+            have(endpoint, tmp_path, probes(50), limits=Limits(at_once=4, retries=0, backoff=0))
+
+
+def test_the_rate_is_kept_over_all_conversations(tmp_path):
+    begun = time.monotonic()
+    with serving(Endpoint()) as endpoint:
+        have(endpoint, tmp_path, probes(5, "short"), limits=Limits(at_once=5, per_minute=600))
+    assert sum(endpoint.seen.values()) == 10 and time.monotonic() - begun >= 0.9
+
+
+def test_the_key_comes_from_the_environment_and_is_never_written(tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    with serving(Endpoint()) as endpoint:
+        have(endpoint, tmp_path, probes(3))
+    assert endpoint.keys == {"Bearer sk-secret"}
+    assert all("sk-secret" not in file.read_text(encoding="utf-8") for file in tmp_path.iterdir())
+
+
+def test_a_folder_continues_only_its_own_run(tmp_path):
+    with serving(Endpoint()) as endpoint:
+        have(endpoint, tmp_path, probes(3))
+        with pytest.raises(InputError, match=r"made with seed 0, not 1"):
+            have(endpoint, tmp_path, probes(3), request={"seed": 1})
+
+
+def test_a_killed_run_goes_on_and_no_conversation_is_lost_or_had_twice(tmp_path, detect_model, cdconv):
+    """kill -9 three times in the middle, and once half a line is left behind."""
+    with serving(Endpoint(delay=0.02)) as endpoint:
+        command = [
+            "probe", "run", "--endpoint", endpoint.url, "--out", tmp_path / "run", "--conversations", "120",
+            "--after", "2", "--model", detect_model, "--at-once", "4", "--name", "scripted",
+        ]  # fmt: skip
+        transcript, kept = tmp_path / "run" / "transcript.jsonl", {}
+        for enough in (10, 40, 80):
+            process = subprocess.Popen([sys.executable, "-m", "contradiction", *map(str, command)])
+            until = time.monotonic() + 300
+            while _lines(transcript) < enough and process.poll() is None and time.monotonic() < until:
+                time.sleep(0.005)
+            process.kill()
+            process.wait()
+            assert enough <= _lines(transcript) < 120
+            with transcript.open("ab") as file:
+                file.write(b'{"id": "short/ha')
+            rows = [json.loads(line) for line in transcript.read_bytes().splitlines()[:-1]]
+            assert all(row in rows for row in kept.values())
+            kept = {row["id"]: row for row in rows}
+        code, _, err = cdconv(*command)
+    assert code == 0 and "120 conversations in the transcript" in err
+    rows = read_transcript(transcript)
+    assert len(rows) == len({row["id"] for row in rows}) == 120
+    assert all(row["b2"] == scripted(row["messages"][:-1]) for row in rows)
+    mine = {row["id"]: row for row in rows}
+    assert all(mine[key]["messages"] == row["messages"] for key, row in kept.items())
+
+
+@pytest.fixture
+def cdconv(request):
+    """Calls the command line in this process; the fixture `run` under another name."""
+    return request.getfixturevalue("run")
+
+
+def _lines(path):
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+def test_a_function_is_a_bot(tmp_path, monkeypatch):
+    (tmp_path / "a_bot.py").write_text(
+        "def reply(messages):\n    return f'{len(messages)}：我养了3只猫'\n"
+        "def wrong(messages):\n    return 3\n"
+        "def raises(messages):\n    raise KeyError('cat')\n"
+        "def hangs(messages):\n    import time\n    time.sleep(5)\n",
+        encoding="utf-8",
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert FunctionBot("a_bot:reply").reply(CHAT) == "1：我养了3只猫"
+    with pytest.raises(InputError, match="returned a number"):
+        FunctionBot("a_bot:wrong").reply(CHAT)
+    with pytest.raises(BotError, match="KeyError: 'cat'"):
+        FunctionBot("a_bot:raises").reply(CHAT)
+    with pytest.raises(BotError, match=r"no reply within 0.05 s"):
+        FunctionBot("a_bot:hangs", timeout=0.05).reply(CHAT)
+    with pytest.raises(InputError, match=r"'a_bot:missing'.*module:function"):
+        FunctionBot("a_bot:missing")
+
+
+PROGRAM = """
+import json, sys, time
+for line in sys.stdin:
+    text = json.loads(line)["messages"][-1]["content"]
+    if text == "end":
+        sys.exit(3)
+    if text == "hang":
+        time.sleep(20)
+    print("not JSON" if text == "break" else json.dumps({"reply": text + "！"}), flush=True)
+"""
+
+
+def test_a_program_is_a_bot_and_is_started_again_when_it_fails(tmp_path):
+    file = tmp_path / "bot.py"
+    file.write_text(PROGRAM, encoding="utf-8")
+    bot = CommandBot(f"{sys.executable} {file}", timeout=60)
+    quick = CommandBot(f"{sys.executable} {file}", timeout=0.2)
+    try:
+        assert bot.reply(CHAT) == "你养猫吗？！"
+        for text, why in (("end", "ended with code 3"), ("break", "answered 'not JSON'")):
+            with pytest.raises(BotError, match=why):
+                bot.reply([{"role": "user", "content": text}])
+            assert bot.reply(CHAT) == "你养猫吗？！"
+        with pytest.raises(BotError, match=r"no answer within 0.2 s"):
+            quick.reply([{"role": "user", "content": "hang"}])
+    finally:
+        bot.close()
+        quick.close()
+    with pytest.raises(InputError, match="No such file"):
+        CommandBot(str(tmp_path / "missing")).reply(CHAT)
+
+
+@pytest.fixture(scope="module")
+def chat_model(tmp_path_factory):
+    """A folder with a tiny causal language model of random weights that speaks Chinese characters."""
+    import torch
+    from tokenizers import Regex, Tokenizer, models, pre_tokenizers
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+    characters = sorted({character for text in read_openings() for character in text})
+    vocabulary = {token: index for index, token in enumerate(["<pad>", "<unk>", "</s>", *characters])}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex("."), "isolated")
+    folder = tmp_path_factory.mktemp("chat-model")
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, pad_token="<pad>", unk_token="<unk>", eos_token="</s>",
+        chat_template="{% for m in messages %}{{ m.content }}</s>{% endfor %}",
+    )  # fmt: skip
+    fast.save_pretrained(folder)
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=len(vocabulary), hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2,
+        pad_token_id=0, eos_token_id=2, bos_token_id=None,
+    )  # fmt: skip
+    LlamaForCausalLM(config).save_pretrained(folder)
+    return folder
+
+
+def test_a_chat_model_of_transformers_is_a_bot(chat_model, tmp_path):
+    bot = TransformersBot(str(chat_model), max_new_tokens=8)
+    outcome = run(probes(6), bot, tmp_path, request=REQUEST, name="tiny", limits=QUICK)
+    rows = read_transcript(tmp_path / "transcript.jsonl")
+    assert outcome.done == 6 and all(row["b1"] and row["b2"] for row in rows)
+    assert all(bot.reply(row["messages"][:-1]) == row["b2"] for row in rows)  # the context is all it knows
+    with pytest.raises(InputError, match="no chat model"):
+        TransformersBot(str(tmp_path))
+
+
+def test_an_endpoint_writes_what_the_user_says_and_rules_stand_in_for_it(tmp_path):
+    planned = probes(8, "paraphrasing", "perturb-antonym")
+    model = Endpoint(
+        reply=lambda messages: "“换个说法的问题？”\n说明：……",
+        fault=lambda messages, before: "500" if "反义词" in messages[0]["content"] else None,
+    )
+    with serving(model) as writer, serving(Endpoint()) as endpoint:
+        written = EndpointWriter(EndpointBot(writer.url, "writer"), Limits(retries=0))
+        _, rows, _ = have(endpoint, tmp_path, planned, writer=written)
+    by_trigger = {row["trigger"]: row for row in rows}
+    assert by_trigger["paraphrasing"]["u2"] == "换个说法的问题？"
+    assert {row["written_by"] for row in rows if row["trigger"] == "paraphrasing"} == {"endpoint"}
+    rules = {probe.id: probe.u2 for probe in planned}
+    assert all(row["u2"] == rules[row["id"]] for row in rows if row["written_by"] == "rules")
+    assert {row["written_by"] for row in rows if row["trigger"] == "perturb-antonym"} == {"rules"}
+
+
+def test_the_truth_of_the_scripted_bot_can_be_told_from_its_replies():
+    kinds = Counter(
+        true_label(scripted(chat[:1]), scripted(chat))
+        for number in range(400)
+        for chat in [[{"role": "user", "content": f"{number}？"}, {"role": "user", "content": f"再问{number}"}]]
+    )
+    assert kinds["history"] > kinds["intra-sentence"] > kinds["role-confusion"] > 5
