@@ -123,8 +123,8 @@ class Cell:
     def name(self) -> str:
         """The name of the files of the cell."""
         if not self.trained:
-            return f"zero-shot-{self.method}-{self.config}-{self.start}"
-        return f"{self.method}-{self.config}-{self.start}{self.part}-seed{self.seed}"
+            return f"zero-shot-{self.method}-{self.config}-{self.checkpoint}"
+        return f"{self.method}-{self.config}-{self.checkpoint}{self.part}-seed{self.seed}"
 
     @property
     def part(self) -> str:
