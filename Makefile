@@ -6,7 +6,7 @@ BIN = .venv/bin
 
 PIP = $(BIN)/pip install --quiet --disable-pip-version-check
 
-.PHONY: setup lock demo test fuzz coverage lint clean sbom audit licences reproduce-shipped
+.PHONY: setup lock demo test fuzz bench coverage lint clean sbom audit licences reproduce-shipped
 
 setup: .venv/.ready
 
@@ -40,6 +40,11 @@ test: setup .venv-legacy/.ready lint
 FUZZ ?= 20000
 fuzz: setup
 	CDCONV_FUZZ=$(FUZZ) HF_HUB_OFFLINE=1 $(BIN)/python -m pytest tests/test_fuzz.py tests/test_hostile.py tests/test_killed.py
+
+# Speed, side by side with what one would run instead; about ten minutes on two idle cores. QUICK=1 only shows that it runs.
+bench: setup
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -r bench/requirements.txt
+	HF_HUB_OFFLINE=1 $(BIN)/python bench/run.py $(if $(filter 1,$(QUICK)),--quick)
 
 # Coverage is measured apart from the tests, because tracing makes them half as slow again.
 coverage: setup

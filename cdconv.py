@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -188,20 +189,24 @@ def grouped_split(rows: Sequence[Row]) -> dict[str, list[Row]]:
     Raises:
         InvalidSourceError: there are too few rows or distinct ``u1`` for five folds.
     """
+    strata = tuple(f"{row['label']}-{row['persona']}" for row in rows)
+    sides = _grouped(strata, tuple(row["u1"] for row in rows))
+    return {name: [rows[index] for index in chosen] for name, chosen in sides.items()}
+
+
+@lru_cache(maxsize=4)  # a build asks for the same split for each config
+def _grouped(strata: tuple[str, ...], groups: tuple[str, ...]) -> Mapping[str, Sequence[int]]:
     import numpy as np
     from sklearn.model_selection import StratifiedGroupKFold
 
-    strata = [f"{row['label']}-{row['persona']}" for row in rows]
-    groups = [row["u1"] for row in rows]
     folds = StratifiedGroupKFold(n_splits=5, shuffle=True, random_state=13)
     try:
-        indices = [test for _, test in folds.split(np.zeros(len(rows)), strata, groups)]
+        indices = [test for _, test in folds.split(np.zeros(len(groups)), strata, groups)]
     except ValueError as error:
         raise InvalidSourceError(
-            f"{len(rows)} rows with {len(set(groups))} distinct u1 are too few for the grouped split ({error})"
+            f"{len(groups)} rows with {len(set(groups))} distinct u1 are too few for the grouped split ({error})"
         ) from None
-    sides = {"train": np.sort(np.concatenate(indices[2:])), "validation": indices[1], "test": indices[0]}
-    return {name: [rows[index] for index in chosen] for name, chosen in sides.items()}
+    return {"train": np.sort(np.concatenate(indices[2:])), "validation": indices[1], "test": indices[0]}
 
 
 def sha256(path: str | Path) -> str:

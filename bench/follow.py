@@ -2,7 +2,7 @@
 
     .venv/bin/python bench/follow.py models/e5-small-cdconv-soup runs/kernel-4-class-seed23
 
-Chats are put together from the embedded sample. Each has been judged up to its last turn, as by a monitor that follows
+Chats are put together from CDConv. Each has been judged up to its last turn, as by a monitor that follows
 it; the milliseconds are those of this turn alone. A fine-tuned encoder reads a window for each earlier turn anew; of a
 frozen one only the new messages are embedded. The detectors take turns within each round, so that a machine that slows
 down slows all of them. Medians over rounds and chats, and how many times those of the first detector they are.
@@ -12,11 +12,9 @@ import argparse
 import statistics
 import time
 
-from turns import chat
+from chats import long_chat
 
-import cdconv
 from contradiction import ContradictionDetector
-from contradiction.paths import SAMPLE
 
 TURNS = (2, 10, 30, 50)
 
@@ -30,7 +28,6 @@ def main() -> None:
     options = parser.parse_args()
 
     detectors = {name: ContradictionDetector.from_pretrained(name, device="cpu") for name in options.models}
-    firsts = list({row["u1"]: row for row in cdconv.read_rows(SAMPLE)}.values())
     seconds: dict[tuple[int, str], list[float]] = {}
     for round_number in range(options.rounds + 1):
         for turns in TURNS:
@@ -38,7 +35,7 @@ def main() -> None:
                 # The mark makes messages of this chat that no detector has seen.
                 mark = f"{round_number}{turns}{number}"
                 messages = [
-                    {**message, "content": f"{message['content']}{mark}"} for message in chat(firsts, int(mark), turns)
+                    {**message, "content": f"{message['content']}{mark}"} for message in long_chat(turns, int(mark))
                 ]
                 for name, detector in detectors.items():
                     detector(messages[:-2])

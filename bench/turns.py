@@ -2,30 +2,22 @@
 
     .venv/bin/python bench/turns.py models/e5-small-cdconv-soup --rounds 5
 
-Chats are put together from the embedded sample. All ways judge the same replies in turn within each round, so that a
+Chats are put together from CDConv. All ways judge the same replies in turn within each round, so that a
 machine that slows down slows all of them; medians over the rounds are printed. The windowed way costs one window an
 earlier turn, so it grows linearly; the unstructured one reads one ever longer text, up to what the model can hold.
 """
 
 import argparse
-import random
 import statistics
 import time
 
-import cdconv
+from chats import long_chat
+
 from contradiction import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.inputs.windows import WINDOWINGS
-from contradiction.paths import SAMPLE
 
 TURNS = (2, 10, 30)
-
-
-def chat(rows: list[dict], seed: int, turns: int) -> list[dict[str, str]]:
-    """A chat of as many turns, made of the first turns of as many conversations, drawn by the seed."""
-    chosen = random.Random(seed).sample(rows, turns)
-    texts = [text for row in chosen for text in (row["u1"], row["b1"])]
-    return [{"role": ("user", "assistant")[index % 2], "content": text} for index, text in enumerate(texts)]
 
 
 def main() -> None:
@@ -37,7 +29,6 @@ def main() -> None:
     options = parser.parse_args()
 
     detector = ContradictionDetector.from_pretrained(options.model, device="cpu")
-    firsts = list({row["u1"]: row for row in cdconv.read_rows(SAMPLE)}.values())
     ways = {}
     for windowing in WINDOWINGS:
         try:
@@ -48,7 +39,7 @@ def main() -> None:
     for round_number in range(options.rounds + 1):
         for turns in TURNS:
             # Others in every round, none like another: what stands more than once is read once.
-            chats = [chat(firsts, 1000 * round_number + number, turns) for number in range(options.chats)]
+            chats = [long_chat(turns, 1000 * round_number + number) for number in range(options.chats)]
             for windowing, way in ways.items():
                 started = time.perf_counter()
                 way.batch(chats)

@@ -152,9 +152,10 @@ def process(detect_model, *arguments, **options):
     return subprocess.Popen(command, **options)
 
 
-def test_a_live_pipe_is_answered_line_by_line_until_interrupted(detect_model):
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_live_pipe_is_answered_line_by_line_until_interrupted(detect_model, workers):
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    with process(detect_model, **pipes) as started:
+    with process(detect_model, "--workers", workers, **pipes) as started:
         for number in (1, 2):
             started.stdin.write(line().encode() + b"\n")
             started.stdin.flush()

@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import sys
+from importlib.util import find_spec
 
 import numpy as np
 import onnx
@@ -12,6 +14,7 @@ from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.inference import choice
 from contradiction.inference.base import MOST_PADDING, SMALL, TOKENS, batches
+from contradiction.inference.torch_backend import has_bf16
 from contradiction.io import manifest
 from contradiction.io.files import read_json
 from contradiction.training import export as exporting
@@ -19,7 +22,16 @@ from contradiction.training.export import export, export_onnx
 
 CHAT = chat("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
 FILES = {"onnx": "onnx/model.onnx", "onnx-int8": "onnx/model_quantized.onnx"}
-TOLERANCE = {"onnx": 1e-4, "onnx-int8": 0.02}  # of a probability
+# Backend, precision -> how far a probability may be from that of PyTorch in float32.
+TOLERANCE = {
+    ("torch", "fp32"): 1e-6,
+    ("torch", "bf16"): 0.02,
+    ("onnx", "fp32"): 1e-4,
+    ("onnx-int8", "fp32"): 0.02,
+    ("openvino", "fp32"): 1e-4,
+    ("openvino", "bf16"): 0.02,
+}
+EXACT = 1e-4
 
 
 @pytest.fixture(scope="module")
@@ -34,20 +46,27 @@ def exported(quick_model, rows, tmp_path_factory):
     return folder, {backend: export_onnx(folder, backend, rows)[0] for backend in FILES}
 
 
-@pytest.mark.parametrize("backend", FILES)
-def test_every_backend_gives_the_verdicts_of_torch(exported, rows, backend):
+@pytest.mark.parametrize("batch_size", [1, 7, 32])
+@pytest.mark.parametrize(("backend", "precision"), TOLERANCE)
+def test_every_backend_and_batch_size_gives_the_verdicts_of_torch(exported, rows, backend, precision, batch_size):
+    if backend == "openvino" and not find_spec("openvino"):
+        pytest.skip("needs OpenVINO")
+    if precision == "bf16" and not has_bf16():
+        pytest.skip("this CPU has no instructions for bf16")
     folder, _ = exported
     texts = [[row[column] for column in ("u1", "b1", "u2", "b2")] for row in rows]
     long = chat(*(text for each in texts[:40] for text in each))  # more tokens than the model reads, in one window
     chats = [chat(*each) for each in texts] + [long]
-    exact, other = (ContradictionDetector.from_pretrained(folder, backend=name) for name in ("torch", backend))
+    exact = ContradictionDetector.from_pretrained(folder, device="cpu")
+    other = ContradictionDetector.from_pretrained(folder, backend=backend, precision=precision, device="cpu")
     assert type(other.classifier.backend).NAME == backend
-    both = list(zip(exact.batch(chats), other.batch(chats), strict=True))
+    both = list(zip(exact.batch(chats), other.batch(chats, batch_size=batch_size), strict=True))
+    tolerance = TOLERANCE[backend, precision]
     for one, two in both:
-        assert two.scores == pytest.approx(one.scores, abs=TOLERANCE[backend])
+        assert two.scores == pytest.approx(one.scores, abs=tolerance)
         assert (two.checked, two.reason) == (one.checked, one.reason)
     same = sum(one.label == two.label and one.evidence == two.evidence for one, two in both)
-    assert same >= (len(chats) if backend == "onnx" else 0.97 * len(chats))
+    assert same >= (len(chats) if tolerance <= EXACT else 0.97 * len(chats))
 
 
 def test_the_comparison_is_what_was_measured(exported, rows):
@@ -59,6 +78,21 @@ def test_the_comparison_is_what_was_measured(exported, rows):
     assert comparisons["onnx-int8"].gap == pytest.approx(np.abs(one - two).max(), abs=1e-5)
     assert comparisons["onnx"].gap < 1e-4
     assert comparisons["onnx"].agreement == 1
+
+
+@pytest.mark.skipif(find_spec("openvino") is None, reason="needs OpenVINO")
+def test_openvino_is_compared_by_what_it_gives_itself(exported, rows, tmp_path, monkeypatch):
+    from contradiction.inference.openvino_backend import OpenVinoSession
+
+    folder = shutil.copytree(exported[0], tmp_path / "model")
+    [compared] = export_onnx(folder, "openvino", rows)
+    assert "openvino_telemetry.main" not in sys.modules, "it would report to its makers"
+    assert (compared.file, compared.agreement) == (folder / FILES["onnx"], 1)
+    assert 0 < compared.gap < 1e-4
+    real = OpenVinoSession.run
+    monkeypatch.setattr(OpenVinoSession, "run", lambda *given: 0 * real(*given) + [0, 0, 0, 9])
+    with pytest.raises(InputError, match="not kept, because fewer than 98% of the labels agree"):
+        export_onnx(folder, "openvino", rows)
 
 
 def test_the_files_are_in_the_manifest_and_a_changed_one_is_refused(exported, tmp_path):
@@ -145,7 +179,7 @@ def test_auto_measures_once_and_takes_the_fastest(exported, tmp_path, monkeypatc
     [(key, remembered)] = read_json(cache).items()
     assert remembered == chosen
     # What is remembered is taken without a measurement.
-    other = {"onnx": "torch", "torch": "onnx"}[chosen]
+    other = "onnx" if chosen == "torch" else "torch"
     cache.write_text(json.dumps({key: other}), encoding="utf-8")
     assert type(ContradictionDetector.from_pretrained(folder, backend="auto").classifier.backend).NAME == other
 

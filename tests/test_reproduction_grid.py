@@ -2,6 +2,7 @@
 
 import shutil
 import signal
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -94,6 +95,19 @@ def test_an_evaluation_of_the_same_run_counts_under_any_name_and_another_does_no
     assert list(found) == [cell.name]
     # The grid is nothing but such runs: the same predictions come out of it.
     assert found[cell.name]["predictions"] == read_json(grid / f"{cell.name}.test.json")["predictions"]
+
+
+@pytest.mark.skipif(find_spec("ray") is None, reason="needs Ray")
+def test_cells_that_run_on_ray_have_the_same_predictions(grid, reproduce, options, tmp_path):
+    out = tmp_path / "out"
+    few = ["table4", *options, "--seeds", "23,42", "--configs", "2-class", "--methods", "flatten", "--out", out]
+    code, _, err = reproduce(*few, "--engine", "ray")
+    assert code == 0, err
+    assert "2 of 2 cells: " in err
+    names = [path.name.removesuffix(".test.json") for path in out.glob("*seed*.test.json")]
+    assert len(names) == 2
+    assert all(predictions(out, name) == predictions(grid, name) for name in names)
+    assert "2 of 2 cells are finished already" in reproduce(*few, "--engine", "ray")[2]
 
 
 def test_shards_on_two_machines_make_the_same_table_as_one(grid, reproduce, options, tmp_path):

@@ -18,6 +18,7 @@ CHUNK_WINDOWS = 1024
 
 Record = dict[str, Any]
 OnBatch = Callable[[int], Any]
+OnChunk = Callable[[list[Entry]], OnBatch | None]
 Test = Callable[[Verdict, int], bool | None]
 
 
@@ -99,39 +100,54 @@ class Output(Protocol):
 
 
 def judge_chats(
-    detector: ContradictionDetector,
+    judge: Callable[[Iterable[list[Entry]]], Iterator[JudgedChunk]],
     chats: Chats,
     output: Output,
     *,
     scan: bool = False,
-    batch_size: int = 32,
     on_rejected: Callable[[Record], Any] | None = None,
-    on_chunk: Callable[[list[Entry]], OnBatch | None] | None = None,
 ) -> Tally:
     """Judges an input of chats chunk by chunk.
 
     Args:
-        detector: the detector.
+        judge: judges chunks, in their order: :func:`judge_in_turn`, or several processes.
         chats: the input.
         output: takes the verdicts.
-        scan: judges every reply instead of the last one.
-        batch_size: windows a forward pass.
+        scan: whether every reply is judged instead of the last one.
         on_rejected: called with the record of each rejected input.
-        on_chunk: called with the entries of each chunk before it is judged; gives the ``on_batch`` of
-            :func:`judge_chunk`.
 
     Raises:
         InputError: the model does not judge replies, or the input cannot be read further.
     """
     tally = Tally()
-    for entries in output.remaining(split_chunks(chats, scan), tally):
-        on_batch = on_chunk(entries) if on_chunk else None
-        chunk = judge_chunk(detector, entries, chats.key, scan=scan, batch_size=batch_size, on_batch=on_batch)
+    for chunk in judge(output.remaining(split_chunks(chats, scan), tally)):
         tally.add(chunk.records, len(chunk.rejected))
         for record in chunk.rejected if on_rejected else ():
             on_rejected(record)  # type: ignore[misc]  # mypy does not see the condition
         output.add(chunk)
     return tally
+
+
+def judge_in_turn(
+    detector: ContradictionDetector,
+    key: str,
+    chunks: Iterable[list[Entry]],
+    *,
+    on_chunk: OnChunk | None = None,
+    **options: Any,
+) -> Iterator[JudgedChunk]:
+    """Judges chunks one after another.
+
+    Args:
+        detector: the detector.
+        key: see :func:`judge_chunk`.
+        chunks: the chunks.
+        on_chunk: called with the entries of each chunk before it is judged; gives the ``on_batch`` of
+            :func:`judge_chunk`.
+        options: ``scan`` and ``batch_size``, see there.
+    """
+    for entries in chunks:
+        yield judge_chunk(detector, entries, key, on_batch=on_chunk(entries) if on_chunk else None, **options)
 
 
 def split_chunks(chats: Chats, scan: bool = False) -> Iterator[list[Entry]]:

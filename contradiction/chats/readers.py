@@ -5,7 +5,7 @@ from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from io import BufferedIOBase
-from itertools import chain, count
+from itertools import accumulate, chain, count
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +52,7 @@ def open_file(path: str | Path, format: str | None = None) -> Chats:
     if not path.exists():
         raise InputError(f"{path}: no such file")
     if path.is_dir():
-        raise InputError(f"{path}: is a folder; name a file of chats in it")
+        raise InputError(f"{path}: is a folder; name a file of chats in it, or --engine ray for all its Parquet")
     if not path.is_file():
         stream: Any = path.open("rb")  # a buffered reader, which a pipe needs and mypy does not see
         return open_stream(stream, str(path), format)
@@ -250,8 +250,12 @@ def _from_cells(header: list[str], keys: tuple[str, ...], cells: list[str] | Inp
     return chat_from_row(keys, dict(zip(header, cells, strict=True)))
 
 
-def open_parquet(path: Path) -> Chats:
+def open_parquet(path: Path, rows: range | None = None) -> Chats:
     """The chats of a Parquet file.
+
+    Args:
+        path: the file.
+        rows: consecutive numbers of rows, from 1, to read these alone.
 
     Raises:
         InputError: it is no Parquet file, or there is no chat in the columns.
@@ -262,29 +266,38 @@ def open_parquet(path: Path) -> Chats:
     with path.open("rb") as file:
         try:
             opened = parquet.ParquetFile(file)
-            names, rows = opened.schema_arrow.names, opened.metadata.num_rows
+            names, total = opened.schema_arrow.names, opened.metadata.num_rows
         except (pyarrow.ArrowException, OSError, ValueError) as error:  # pyarrow raises any of them
             raise InputError(f"{path}: no Parquet file ({first_line(error)})") from None
     keys = chat_columns(names, str(path))
-    return Chats(str(path), "parquet", [_parquet_rows(path, keys, [*keys, *({ID} & set(names))], rows)], rows)
+    rows = range(1, total + 1) if rows is None else rows
+    return Chats(str(path), "parquet", [_parquet_rows(path, keys, [*keys, *({ID} & set(names))], rows)], len(rows))
 
 
-def _parquet_rows(path: Path, keys: tuple[str, ...], columns: list[str], rows: int) -> Iterator[Entry]:
+def _parquet_rows(path: Path, keys: tuple[str, ...], columns: list[str], rows: range) -> Iterator[Entry]:
     import pyarrow
     from pyarrow import parquet
 
-    number = 0
+    number = end = total = 0
+    ends = [0]  # of the row groups
     with path.open("rb") as file:
         try:
-            for batch in parquet.ParquetFile(file).iter_batches(batch_size=ROWS_AT_ONCE, columns=columns):
-                for index in range(batch.num_rows):
-                    number += 1
-                    row = {name: batch[name][index] for name in columns}
-                    yield make_entry(number, number, partial(_from_scalars, keys), row)
+            opened = parquet.ParquetFile(file)
+            total, footer = opened.metadata.num_rows, opened.metadata
+            ends += accumulate(footer.row_group(group).num_rows for group in range(footer.num_row_groups))
+            groups = [
+                group for group, stop in enumerate(ends[1:]) if ends[group] < rows.stop - 1 and stop >= rows.start
+            ]
+            number, end = (ends[groups[0]], ends[groups[-1] + 1]) if groups else (0, 0)
+            for batch in opened.iter_batches(batch_size=ROWS_AT_ONCE, row_groups=groups, columns=columns):
+                first, number = number + 1, number + batch.num_rows
+                for wanted in range(max(first, rows.start), min(number + 1, rows.stop)):
+                    row = {name: batch[name][wanted - first] for name in columns}
+                    yield make_entry(wanted, wanted, partial(_from_scalars, keys), row)
         except (pyarrow.ArrowException, OSError, ValueError) as error:
             raise InputError(f"{path}: damaged after row {number} ({first_line(error)})") from None
-    if number != rows:  # pyarrow reads some damaged files without an error
-        raise InputError(f"{path}: damaged; its footer says {rows:,} rows, and {number:,} can be read")
+    if number != end or ends[-1] != total:  # pyarrow reads some damaged files without an error
+        raise InputError(f"{path}: damaged; its footer says {total:,} rows, and {number:,} can be read")
 
 
 def _from_scalars(keys: tuple[str, ...], row: dict[str, Any]) -> NamedChat:

@@ -220,7 +220,7 @@ class ResumableOutput:
 
     Both files of lines grow chunk by chunk, the rejected inputs first. A killed run continues with the chunk that holds
     its last verdict: the lines of this chunk are removed and it is judged again. So the files end as if the run had
-    never stopped. They are locked until the last chunk is judged.
+    never stopped. They are locked until ``release``.
 
     Args:
         path: FILE.
@@ -284,12 +284,15 @@ class ResumableOutput:
                     )
                 begun = True
             yield chunk
-        self._release()
 
     def add(self, chunk: JudgedChunk) -> None:
         """Writes the verdicts on a chunk."""
         self._rejected.add(chunk.rejected)
         self._verdicts.add(chunk.records)
+
+    def release(self) -> None:
+        """Unlocks the files, after the last chunk."""
+        self._release()
 
 
 def record_path(path: Path) -> Path:

@@ -25,7 +25,10 @@ ModelOption = Annotated[
 RevisionOption = Annotated[str | None, typer.Option(help="The branch, tag or commit of a model on the Hub.")]
 BackendOption = Annotated[
     str,
-    typer.Option(help="torch; onnx or onnx-int8, which `cdconv export` writes; auto: the faster of torch and onnx."),
+    typer.Option(
+        help="torch; onnx, onnx-int8 or openvino, for which `cdconv export` writes a file; auto: the fastest without "
+        "onnx-int8."
+    ),
 ]
 DATA = "cdconv"  # the data repo that `cdconv data build` writes
 DataOption = Annotated[str, typer.Option(help="The data repo: a folder or a Hub id.")]

@@ -4,8 +4,9 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -26,7 +27,7 @@ from contradiction.io.hub import pinned
 from contradiction.verdict import is_unchecked
 
 if TYPE_CHECKING:
-    from contradiction.chats.chunks import OnBatch, Tally
+    from contradiction.chats.chunks import JudgedChunk, OnBatch, Tally
     from contradiction.chats.formats import Chats, Entry
     from contradiction.settings import Settings
     from contradiction.verdict import Verdict
@@ -50,7 +51,9 @@ TESTS: dict[Kind, Callable[["Verdict", int], bool | None]] = {
 
 
 def detect(
-    file: Annotated[str, typer.Argument(help="A file of chats, or - for standard input.")] = "-",
+    file: Annotated[
+        str, typer.Argument(help="A file of chats, or - for standard input; with --engine ray a folder of Parquet.")
+    ] = "-",
     model: ModelOption = SHIPPED,
     revision: RevisionOption = None,
     text: Annotated[
@@ -97,6 +100,21 @@ def detect(
     out: Annotated[
         Path | None, typer.Option(help="Write the verdicts to this file, and rejected inputs to OUT.rejected.jsonl.")
     ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="The number of processes, which share the cores and load the model each: by default 1, with --engine "
+            "ray one for each core.",
+        ),
+    ] = None,
+    engine: Annotated[
+        Literal["local", "ray"],
+        typer.Option(help="ray: a folder of Parquet files, on Ray Data; --out is then a folder, and so is --resume's."),
+    ] = "local",
+    address: Annotated[
+        str | None, typer.Option(help="The address of a Ray cluster; by default Ray runs on this machine alone.")
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the killed run that wrote --out.")] = False,
     table: Annotated[bool, typer.Option("--table", help="Show a table instead of JSON lines.")] = False,
     fail_on: Annotated[
@@ -118,55 +136,70 @@ def detect(
     130 interrupted; 141 the reader of the output has ended.
     """
     _check_options(file, text, out, resume=resume, table=table, only=bool(only))
+    _check_engine(engine, address, text, format, out)
     if sys.stdout is None:
         raise InputError("standard output is closed; write > /dev/null if nobody reads it")
     demand_model(model)
     model = pinned(model, revision)
     settings = _settings(threshold=threshold, prior=prior, categories=category, windowing=windowing)
     settings["max_turns"] = max_turns or None
-    chats = _open(file, text, None if format == "auto" else format)
+    if engine == "ray":
+        assert out
+        tally = _detect_folder(
+            Path(file), out, model, settings, {"backend": backend, "precision": precision}, quiet,
+            scan=scan, batch_size=batch_size, workers=workers, address=address, resume=resume,
+        )  # fmt: skip
+        _end(tally, fail_on or [], quiet, out)
+        return
+    chats = _open(file, text, None if format == "auto" else format, in_thread=(workers or 1) > 1)
     path = Path(file) if text is None and Path(file).is_file() else None
     if out and text is None:
         from contradiction.chats.writers import check_not_the_input
 
         check_not_the_input(out, os.fstat(0) if file == "-" else Path(file).stat())
-    from contradiction.chats.chunks import judge_chats
+    from contradiction.chats.chunks import judge_chats, judge_in_turn
+    from contradiction.chats.workers import Workers
     from contradiction.chats.writers import RejectedFile, ResumableOutput, StreamOutput
     from contradiction.commands.verdict_table import TableOutput
     from contradiction.detector import ContradictionDetector
+    from contradiction.settings import Settings
 
-    detector = ContradictionDetector.from_pretrained(model, precision=precision, backend=backend, **settings)
-    detector.batch([])  # fails at once if this model does not judge replies
-    rejected = RejectedFile(path, chats.key, say) if path and not out else None
-    tests = [TESTS[kind] for kind in only or ()]
-    output: ResumableOutput | TableOutput | StreamOutput
-    if out:
-        request = _request(
-            chats, path, resume,
-            model=model, backend=backend, precision=precision, scan=scan, settings=detector.settings,
-        )  # fmt: skip
-        output = ResumableOutput(out, chats.key, request, resume, on_note=say)
-    elif table:
-        output = TableOutput(rejected, tests)
-    else:
-        output = StreamOutput(sys.stdout.buffer, rejected, tests)
-    has_bar = not quiet and (out is not None or table or not sys.stdout.isatty())
-    with _progress_bar(chats, scan, shown=has_bar) as on_chunk:
-        tally = judge_chats(
-            detector,
-            chats,
-            output,
-            scan=scan,
-            batch_size=batch_size,
-            on_rejected=lambda record: say(f"{chats.where}:{record[chats.key]}: {record['error']}"),
-            on_chunk=on_chunk,
-        )
+    load = partial(ContradictionDetector.from_pretrained, model, precision=precision, backend=backend, **settings)
+    options: dict[str, Any] = {"scan": scan, "batch_size": batch_size}
+    with ExitStack() as stack:
+        judge: Callable[..., Iterator[JudgedChunk]]
+        if (workers or 1) > 1:
+            judge = stack.enter_context(Workers(workers or 1, load, chats.key, on_note=say, **options)).judge
+        else:
+            detector = load()
+            detector.check_judges_replies()
+            judge = partial(judge_in_turn, detector, chats.key, **options)
+        rejected = RejectedFile(path, chats.key, say) if path and not out else None
+        tests = [TESTS[kind] for kind in only or ()]
+        output: ResumableOutput | TableOutput | StreamOutput
+        if out:
+            request = _request(
+                chats, path, resume,
+                model=model, backend=backend, precision=precision, scan=scan, settings=Settings(**settings),
+            )  # fmt: skip
+            output = ResumableOutput(out, chats.key, request, resume, on_note=say)
+            stack.callback(output.release)
+        elif table:
+            output = TableOutput(rejected, tests)
+        else:
+            output = StreamOutput(sys.stdout.buffer, rejected, tests)
+        has_bar = not quiet and (out is not None or table or not sys.stdout.isatty())
+        with _progress_bar(chats, scan, shown=has_bar) as on_chunk:
+            tally = judge_chats(
+                partial(judge, on_chunk=on_chunk),
+                chats,
+                output,
+                scan=scan,
+                on_rejected=lambda record: say(f"{chats.where}:{record[chats.key]}: {record['error']}"),
+            )
     if isinstance(output, TableOutput):
         output.print()
-    if not quiet:
-        say(f"{tally} → {output.rejected_path}" if tally.rejected and output.rejected_path else str(tally))
-    if _fails(tally, fail_on or []) or tally.rejected:
-        raise typer.Exit(1)
+    _end(tally, fail_on or [], quiet, output.rejected_path)
 
 
 def _check_options(file: str, text: str | None, out: Path | None, *, resume: bool, table: bool, only: bool) -> None:
@@ -177,13 +210,51 @@ def _check_options(file: str, text: str | None, out: Path | None, *, resume: boo
         raise InputError("--resume continues the run that wrote --out; name that file")
     if table and out:
         raise InputError("--table shows the verdicts and --out writes them to a file; give only one of them")
+    if only and out:
+        # A continued run could not count the verdicts that were not written.
+        raise InputError("--only filters what is shown, and --out keeps every verdict; give only one of them")
+
+
+def _check_engine(engine: str, address: str | None, text: str | None, format: str, out: Path | None) -> None:
+    """Raises InputError for options that do not go with the engine."""
+    if engine == "ray":
+        if out is None:
+            raise InputError("--engine ray writes a folder of Parquet files; name it with --out")
+        if text is not None or format not in ("auto", "parquet"):
+            raise InputError("--engine ray reads a folder of Parquet files; leave --text and --format out")
+        return
+    if address is not None:
+        raise InputError("--address names a Ray cluster; it goes with --engine ray")
     if out and out.is_dir():
         raise InputError(f"--out {out}: is a folder; name a file in it")
     if out and out.exists() and not out.is_file():
         raise InputError(f"--out {out}: is not a regular file; without --out the verdicts go to standard output")
-    if only and out:
-        # A continued run could not count the verdicts that were not written.
-        raise InputError("--only filters what is shown, and --out keeps every verdict; give only one of them")
+
+
+def _detect_folder(
+    folder: Path, out: Path, model: str, settings: dict[str, Any], loaded: dict[str, str], quiet: bool, **options: Any
+) -> "Tally":
+    """``--engine ray``: judges a folder of Parquet files into another folder."""
+    from contradiction.chats import ray_engine
+    from contradiction.chats.writers import request
+    from contradiction.detector import ContradictionDetector
+    from contradiction.settings import Settings
+
+    asked = _values(Settings(**settings))
+    digest = ray_engine.digest_of(folder, ray_engine.parts_of(folder))
+    wanted = request(model, None, **loaded, scan=options["scan"], **asked) | {"input": digest}
+    if out.resolve().is_relative_to(folder.resolve()):  # a continued run would take it for input
+        raise InputError(f"--out {out}: lies in {folder}; name a folder outside of it")
+    # Workers have a working folder of their own.
+    model = str(Path(model).resolve()) if Path(model).is_dir() else model
+    load = partial(ContradictionDetector.from_pretrained, model, device="cpu", **loaded, **settings)
+    with progress(folder.name) as bar:
+        task = bar.add_task("", total=None)
+        return ray_engine.judge_folder(
+            load, folder.resolve(), out.resolve(), wanted,
+            on_part=None if quiet else lambda done, parts: bar.update(task, completed=done, total=parts),
+            **options,
+        )  # fmt: skip
 
 
 def _settings(**options: Any) -> dict[str, Any]:
@@ -195,7 +266,7 @@ def _settings(**options: Any) -> dict[str, Any]:
     return settings
 
 
-def _open(file: str, text: str | None, format: str | None) -> "Chats":
+def _open(file: str, text: str | None, format: str | None, in_thread: bool) -> "Chats":
     from contradiction.chats import readers
 
     if text is not None:
@@ -204,6 +275,10 @@ def _open(file: str, text: str | None, format: str | None) -> "Chats":
         if sys.stdin is None:
             raise InputError("<stdin>: is closed; name a file of chats")
         stdin: Any = sys.stdin.buffer  # a buffered reader, which a pipe needs, and BinaryIO does not promise
+        if in_thread:
+            # A reader of its own: Python cannot end while a thread waits inside the reader of sys.stdin.
+            with suppress(OSError):  # not a file of the operating system
+                stdin = open(stdin.fileno(), "rb", closefd=False)
         return readers.open_stream(stdin, "<stdin>", format)
     return readers.open_file(file, format)
 
@@ -211,16 +286,20 @@ def _open(file: str, text: str | None, format: str | None) -> "Chats":
 def _request(
     chats: "Chats", path: Path | None, resume: bool, *, model: str, settings: "Settings", **options: Any
 ) -> dict[str, Any]:
-    from dataclasses import asdict
-
     from contradiction.chats.writers import request
 
     if resume and path is None:
         raise InputError(
             f"{chats.where}: --resume needs a file, because a pipe cannot be compared with the earlier one"
         )
-    values = {**asdict(settings), "categories": [*settings.categories]}
-    return request(model, path, format=chats.format, **options, **values)
+    return request(model, path, format=chats.format, **options, **_values(settings))
+
+
+def _values(settings: "Settings") -> dict[str, Any]:
+    """Settings as JSON has them."""
+    from dataclasses import asdict
+
+    return {**asdict(settings), "categories": [*settings.categories]}
 
 
 @contextmanager
@@ -254,6 +333,14 @@ def _progress_bar(
             return lambda windows: advance(windows * per_window)
 
         yield on_chunk
+
+
+def _end(tally: "Tally", fail_on: list[Kind], quiet: bool, rejected: Path | None) -> None:
+    """The summary, and the exit code."""
+    if not quiet:
+        say(f"{tally} → {rejected}" if tally.rejected and rejected else str(tally))
+    if _fails(tally, fail_on) or tally.rejected:
+        raise typer.Exit(1)
 
 
 def _fails(tally: "Tally", fail_on: list[Kind]) -> bool:

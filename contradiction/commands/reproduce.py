@@ -1,8 +1,8 @@
 """The command ``cdconv reproduce``."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -53,6 +53,10 @@ def reproduce(
     shard: Annotated[
         str, typer.Option(help="i/n: run only every n-th cell, starting with the i-th, to use several machines.")
     ] = "1/1",
+    engine: Annotated[
+        Literal["local", "ray"], typer.Option(help="ray: the cells at the same time, one on each core, with Ray.")
+    ] = "local",
+    address: Annotated[str | None, typer.Option(help="The address of a Ray cluster, for --engine ray.")] = None,
     save_steps: Annotated[
         int | None,
         typer.Option(min=1, help="Save the training state every so many steps; by default after each epoch."),
@@ -86,7 +90,7 @@ def reproduce(
     if dry_run:
         _show_plan(mine, grid.finished(mine, folder), data, folder)
         return
-    failed = 0 if only_table else _run(cells, mine, data, folder, resume, drop_weights, save_steps)
+    failed = 0 if only_table else _run(cells, mine, data, folder, resume, drop_weights, save_steps, engine, address)
     # One process at a time, so that the last table has all finished cells.
     with locked(folder / "table", wanted=folder.is_dir(), wait=True):
         _write_table(table, cells, data, folder, fit_baselines=not only_table)
@@ -122,9 +126,10 @@ def _run(
     resume: bool,
     drop_weights: bool,
     save_steps: int | None,
+    engine: str,
+    address: str | None,
 ) -> int:
     """Runs the unfinished cells that no other process works on; returns the number of failed cells."""
-    from contradiction.io.files import LockedError
     from contradiction.reproduction import grid
     from contradiction.training.recipe import is_recorded_folder
 
@@ -139,29 +144,41 @@ def _run(
             )
     if len(todo) < len(mine):
         typer.echo(f"{len(mine) - len(todo)} of {len(mine)} cells are finished already", err=True)
+    options: dict[str, Any] = {
+        "data": data, "out": folder, "drop_weights": drop_weights, "save_steps": save_steps,
+    }  # fmt: skip
+    if engine == "ray":
+        options |= {"data": str(Path(data).resolve()) if Path(data).is_dir() else data, "out": folder.resolve()}
+        results = grid.attempts_on_ray(todo, address, **options)
+    else:
+        results = _attempts(cells, todo, options)
     failed = 0
+    for number, (cell, (cell_failed, said)) in enumerate(results, 1):
+        failed += cell_failed
+        if said:
+            typer.echo(said, err=True)
+        elif engine == "ray":
+            typer.secho(f"{number} of {len(todo)} cells: {cell.name}", bold=True, err=True)
+    if failed:
+        typer.echo(f"cdconv: {failed} of {len(todo)} cells failed; the same command tries them again", err=True)
+    return failed
+
+
+def _attempts(
+    cells: Sequence["Cell"], todo: Sequence["Cell"], options: Mapping[str, Any]
+) -> Iterator[tuple["Cell", tuple[bool, str]]]:
+    """Runs cells one after another, and says before each what is left."""
+    from contradiction.reproduction import grid
+
     for number, cell in enumerate(todo):
-        done = grid.finished(cells, folder)
+        done = grid.finished(cells, options["out"])
         minutes = grid.estimate(cells, done)
         left = ""
         if minutes:
             remaining = sum(minutes[later.name] for later in todo[number:] if later.name not in done)
             left = f"; {grid.duration(remaining)} of training left"
         typer.secho(f"cell {number + 1} of {len(todo)}: {cell.name}{left}", bold=True, err=True)
-        try:
-            if not grid.run(cell, data=data, out=folder, drop_weights=drop_weights, save_steps=save_steps):
-                typer.echo(f"{cell.name}: finished by another process", err=True)
-        except LockedError:
-            typer.echo(f"{cell.name}: skipped, another process works on it", err=True)
-        # Any error, for instance a full disk or too little GPU memory: the other cells go on.
-        except Exception as error:
-            failed += 1
-            reason = " ".join(str(error).split()) or "no reason given"
-            kind = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
-            typer.echo(f"cdconv: {cell.name} failed: {kind}{reason}", err=True)
-    if failed:
-        typer.echo(f"cdconv: {failed} of {len(todo)} cells failed; the same command tries them again", err=True)
-    return failed
+        yield cell, grid.attempt(cell, **options)
 
 
 def _show_plan(cells: Sequence["Cell"], done: Done, data: str, folder: Path) -> None:

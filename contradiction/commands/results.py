@@ -63,14 +63,18 @@ def export(
     model: Annotated[Path, typer.Argument(help="A model folder that `cdconv train` wrote.")],
     out: Annotated[Path | None, typer.Option(help="The folder to write; only for torch.")] = None,
     backend: Annotated[
-        str, typer.Option(help="torch: a copy in fp16. onnx, onnx-int8: a file for ONNX Runtime beside the weights.")
+        str,
+        typer.Option(
+            help="torch: a copy in fp16. onnx, onnx-int8, openvino: a file beside the weights, for ONNX Runtime or "
+            "OpenVINO."
+        ),
     ] = "torch",
     data: Annotated[
         str | None,
         typer.Option(help="For ONNX: the data repo; the file is compared with PyTorch on its validation split."),
     ] = None,
 ) -> None:
-    """Copies a model folder with its weights in fp16, or writes files for ONNX Runtime beside the weights.
+    """Copies a model folder with its weights in fp16, or writes files for other backends beside the weights.
 
     An ONNX file is compared with PyTorch: on the validation split of --data, else on the embedded sample. A file that
     loses more than 0.5 points of macro-F1, or changes too many labels, is not kept.
@@ -81,7 +85,7 @@ def export(
         if out is None:
             raise InputError("--out is missing; it names the folder to write")
         if data is not None:
-            raise InputError("--data is only for --backend onnx and onnx-int8")
+            raise InputError("--data is only for --backend onnx, onnx-int8 and openvino")
         size = sum(file.stat().st_size for file in run(model, out).rglob("*") if file.is_file())
         typer.echo(f"{out}: {size / 1e6:.1f} MB; next: cdconv evaluate {out}")
         return

@@ -3,4 +3,4 @@
 To add a backend, write its file and import it here.
 """
 
-from contradiction.inference import onnx_backend, torch_backend  # noqa: F401  # they register themselves
+from contradiction.inference import onnx_backend, openvino_backend, torch_backend  # noqa: F401  # they register themselves

@@ -4,19 +4,21 @@ import hashlib
 import json
 import platform
 import time
+from collections.abc import Sequence
 from importlib import metadata, util
 from pathlib import Path
 
 from contradiction.errors import InputError
-from contradiction.inference.base import BACKENDS, Backend, backend_of
-from contradiction.inference.onnx_backend import OnnxBackend, cores
+from contradiction.inference.base import BACKENDS, Backend, backend_of, threads
+from contradiction.inference.onnx_backend import OnnxBackend
+from contradiction.inference.openvino_backend import OpenVinoBackend
 from contradiction.io import manifest
 from contradiction.io.files import read_json, write_json
 from contradiction.io.hub import cached_file, fetch_file
 
 AUTO = "auto"
 TORCH = "torch"
-CANDIDATES = (TORCH, OnnxBackend.NAME)
+EXACT = (OnnxBackend, OpenVinoBackend)  # the backends of an exported file that give the verdicts of PyTorch
 ROUNDS = 3
 # As long as most windows of CDConv, of several lengths.
 INPUTS = [
@@ -30,9 +32,10 @@ def load_backend(name: str | Path, backend: str, *, device: str | None, precisio
 
     Args:
         name: a folder or Hub id.
-        backend: a key of ``BACKENDS``; or ``auto``: the faster on this machine of PyTorch and ``onnx``, if the model
-            has its file. It is measured once for each model, machine and set of versions. The verdicts are the same;
-            ``onnx-int8`` changes some of them, so it runs only where it is named.
+        backend: a key of ``BACKENDS``; or ``auto``: the fastest on this machine of PyTorch and, if the model has the
+            file and the package is installed, ``onnx`` and ``openvino``. It is measured once for each model, machine
+            and set of versions. The verdicts are the same; ``onnx-int8`` changes some of them, so it runs only where
+            it is named.
         device: see :meth:`Backend.load`.
         precision: see :meth:`Backend.load`. ``auto`` takes PyTorch for another one than ``fp32``.
 
@@ -41,13 +44,15 @@ def load_backend(name: str | Path, backend: str, *, device: str | None, precisio
     """
     if backend != AUTO:
         return backend_of(backend).load(name, device=device, precision=precision)
-    if precision != "fp32" or device not in (None, "cpu") or (file := _exported(name)) is None:
+    candidates = (TORCH, *(kind.NAME for kind in EXACT if all(map(util.find_spec, kind.PACKAGES))))
+    file = _exported(name) if len(candidates) > 1 else None
+    if precision != "fp32" or device not in (None, "cpu") or file is None:
         return BACKENDS[TORCH].load(name, device=device, precision=precision)
-    cache, key = _cache(), _key(file)
+    cache, key = _cache(), _key(file, candidates)
     known = _read(cache)
-    if (chosen := known.get(key)) in CANDIDATES:
+    if (chosen := known.get(key)) in candidates:
         return BACKENDS[chosen].load(name, device=device)
-    loaded = {candidate: BACKENDS[candidate].load(name, device=device) for candidate in CANDIDATES}
+    loaded = {candidate: BACKENDS[candidate].load(name, device=device) for candidate in candidates}
     if str(getattr(getattr(loaded[TORCH], "model", None), "device", "cpu")) != "cpu":
         return loaded[TORCH]  # on a GPU
     seconds = dict.fromkeys(loaded, float("inf"))
@@ -71,9 +76,7 @@ def check_backend(name: str) -> None:
 
 
 def _exported(name: str | Path) -> Path | None:
-    """The model's file for ONNX Runtime, if there is one that can be run."""
-    if util.find_spec("onnxruntime") is None:
-        return None
+    """The exported file of the model, if there is one."""
     file = Path(name) / OnnxBackend.FILE if Path(name).is_dir() else _of_hub(str(name), OnnxBackend.FILE)
     return file if file and file.is_file() else None
 
@@ -85,10 +88,11 @@ def _of_hub(name: str, file: str) -> Path | None:
         return cached_file(name, file)
 
 
-def _key(file: Path) -> str:
+def _key(file: Path, candidates: Sequence[str]) -> str:
     """What the measurement depends on: the file, the machine and the versions."""
-    machine = [platform.machine(), _processor(), cores()]
-    versions = [metadata.version(package) for package in ("torch", "transformers", "onnxruntime")]
+    machine = [platform.machine(), _processor(), threads()]
+    packages = [package for kind in EXACT if kind.NAME in candidates for package in kind.PACKAGES]
+    versions = [metadata.version(package) for package in ("torch", "transformers", *packages)]
     return hashlib.sha256(json.dumps([manifest.sha256(file), machine, versions]).encode()).hexdigest()
 
 

@@ -1,5 +1,6 @@
 """Hides what other libraries print: progress bars of short work, and expected reports."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -57,3 +58,16 @@ def no_hub_warnings() -> Iterator[None]:
         yield
     finally:
         set_verbosity(before)
+
+
+@contextmanager
+def no_native_messages() -> Iterator[None]:
+    """Hides what other code than Python writes to stderr, for instance where it starts; what Python raises stays."""
+    kept, nothing = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nothing)

@@ -2,7 +2,7 @@
 
 import shutil
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,8 @@ import numpy as np
 from contradiction.errors import InputError
 from contradiction.evaluation import results
 from contradiction.inputs.views import HIERARCHICAL
-from contradiction.io.files import locked
+from contradiction.io.cluster import cluster
+from contradiction.io.files import LockedError, locked
 from contradiction.reproduction.cells import Cell
 from contradiction.training import record
 from contradiction.training.recipe import Recipe
@@ -100,6 +101,45 @@ def run(
             return False
         _run(cell, data, Path(out), drop_weights, save_steps)
     return True
+
+
+def attempt(
+    cell: Cell, *, data: str | Path, out: str | Path, drop_weights: bool = False, save_steps: int | None = None
+) -> tuple[bool, str]:
+    """Runs a cell, see :func:`run`; gives whether it failed, and what is to say about it. It raises no error.
+
+    Any error ends the cell alone, for instance a full disk or too little GPU memory: the other cells go on.
+    """
+    try:
+        ran = run(cell, data=data, out=out, drop_weights=drop_weights, save_steps=save_steps)
+        return False, "" if ran else f"{cell.name}: finished by another process"
+    except LockedError:
+        return False, f"{cell.name}: skipped, another process works on it"
+    except Exception as error:
+        reason = " ".join(str(error).split()) or "no reason given"
+        kind = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
+        return True, f"cdconv: {cell.name} failed: {kind}{reason}"
+
+
+def attempts_on_ray(
+    cells: Sequence[Cell], address: str | None, **options: Any
+) -> Iterator[tuple[Cell, tuple[bool, str]]]:
+    """Runs cells as tasks of Ray, one for each core; gives each with the result of :func:`attempt` as it ends.
+
+    Args:
+        cells: the cells.
+        address: the address of a cluster; by default Ray is started here.
+        options: see :func:`attempt`; on a cluster every machine must see ``data`` and ``out`` under these names.
+    """
+    with cluster(address):
+        import ray
+
+        remote: Any = ray.remote(num_cpus=1, max_retries=-1)
+        task = remote(attempt)
+        running = {task.remote(cell, **options): cell for cell in cells}
+        while running:
+            [ended], _ = ray.wait(list(running), num_returns=1)
+            yield running.pop(ended), ray.get(ended)
 
 
 def _run(cell: Cell, data: str | Path, out: Path, drop_weights: bool, save_steps: int | None) -> None:

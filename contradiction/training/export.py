@@ -17,8 +17,8 @@ from contradiction.inference.onnx_backend import (
     OnnxBackend,
     QuantizedOnnxBackend,
     check_installed,
-    open_session,
 )
+from contradiction.inference.openvino_backend import OpenVinoBackend
 from contradiction.inference.torch_backend import TorchBackend
 from contradiction.inputs.views import VIEW_KEY, Row
 from contradiction.io import manifest
@@ -120,7 +120,7 @@ def export_onnx(
 
     Args:
         model: a model folder.
-        backend: ``onnx`` or ``onnx-int8``.
+        backend: ``onnx``, ``onnx-int8``, or ``openvino``, which runs the file of ``onnx``.
         rows: the rows to compare with PyTorch on.
         labels: the label of each row by name, for macro-F1. Without them, and for the single stages of the
             hierarchical method, only labels are compared.
@@ -132,11 +132,12 @@ def export_onnx(
         InputError: the folder holds no checkpoint, a checkpoint reads other columns than the rows have, a package is
             missing, or a file loses more than ``MOST_LOST`` points or changes too many labels. Such a file is removed.
     """
-    kinds: dict[str, type[OnnxBackend]] = {kind.NAME: kind for kind in (OnnxBackend, QuantizedOnnxBackend)}
+    kinds: dict[str, type[OnnxBackend]] = {
+        kind.NAME: kind for kind in (OnnxBackend, QuantizedOnnxBackend, OpenVinoBackend)
+    }
     if backend not in kinds:
         raise InputError(f"backend {backend!r}; allowed are {', '.join(kinds)}")
-    for package in ("onnx", "onnxruntime"):
-        check_installed(package)
+    check_installed({"onnx": "onnx", "onnxruntime": "onnx", **kinds[backend].PACKAGES})
     folders = [part for part in parts_of(model) if method_of(part) is CheckpointClassifier]
     for folder in folders:
         if not (folder / WEIGHTS).is_file():
@@ -163,7 +164,7 @@ def _export(folder: Path, kind: type[OnnxBackend], rows: Sequence[Row], labels: 
                 manifest.update(folder, OnnxBackend.FILE)
         else:
             _trace(exact.backend, partial, folder / WEIGHTS)
-        made = kind(open_session(partial), exact.backend.config, exact.backend.tokenizer)
+        made = kind(kind.open(partial), exact.backend.config, exact.backend.tokenizer)
         compared = compare(exact, made, rows, labels, file)
         if reason := compared.why_refused():
             raise InputError(f"{file}: not kept, because {reason} ({compared})")
@@ -264,7 +265,7 @@ def _no_advice(record: logging.LogRecord) -> bool:
 def _is_current(file: Path) -> bool:
     """Whether there is a file that was made from the weights beside it."""
     try:
-        open_session(file)
+        OnnxBackend.open(file)
     except InputError:
         return False
     return True

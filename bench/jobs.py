@@ -1,0 +1,126 @@
+"""Longer jobs: building the data set, the metric, an epoch of training, and one and two workers."""
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import chats
+import numpy as np
+import pyarrow as pa
+from measure import Measured
+from pyarrow import parquet
+
+from contradiction import ContradictionDetector
+from contradiction.chats import ray_engine, readers
+from contradiction.chats.chunks import split_chunks
+from contradiction.chats.formats import Chats, Entry
+from contradiction.chats.workers import Workers
+from contradiction.errors import InputError
+from contradiction.io.tables import Table
+from contradiction.labels import LABELS
+from contradiction.reproduction.grid import measure as minutes_of
+from contradiction.training.recipe_files import load_recipe
+from evaluate_metric import evaluate_metric
+
+TEST_ROWS, RESAMPLES = 2332, 1000
+
+
+def single(data: Path, backbone: Path, *, rounds: int) -> Measured:
+    """The seconds of jobs that run alone."""
+    generator = np.random.default_rng(0)
+    names = np.array(LABELS["4-class"])
+    predictions, references = (names[generator.integers(0, 4, TEST_ROWS)].tolist() for _ in range(2))
+    recipe = load_recipe("e5-small-flatten").with_changes(backbone=str(backbone))
+    jobs: dict[str, Callable[[], float]] = {
+        "cdconv data build": partial(_seconds, _build),
+        f"metric, {RESAMPLES:,} resamples, {TEST_ROWS:,} rows": partial(
+            _seconds, partial(evaluate_metric.score, predictions, references, bootstrap=RESAMPLES)
+        ),
+        "an epoch of fine-tuning, from a few steps": lambda: 60 * minutes_of(recipe, data) / recipe.optimizer.epochs,
+    }
+    values = {name: statistics.median(job() for _ in range(rounds)) for name, job in jobs.items()}
+    body = [(name, f"{seconds:.2f}") for name, seconds in values.items()]
+    return Measured([Table("Jobs", ("what", "seconds"), body)], values)
+
+
+def workers(model: Path, *, rows: int, rounds: int) -> Measured:
+    """Replies a second with one and two workers of one thread each, without the time to load the model."""
+    load = partial(ContradictionDetector.from_pretrained, model, device="cpu")
+    rates: dict[str, list[float]] = {}
+    left_out = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name) / "chats"
+        folder.mkdir()
+        table = pa.table({"messages": chats.conversations(rows)})
+        for number in range(2):
+            parquet.write_table(table, folder / f"{number}.parquet")
+        ray_engine.PART_ROWS = max(1, rows // 8)
+        for number in range(rounds):
+            for count in (1, 2):
+                rates.setdefault(f"--workers {count}", []).append(_processes(load, folder / "0.parquet", count))
+                try:
+                    rate = _ray(load, folder, Path(name) / f"{number}-{count}", count)
+                    rates.setdefault(f"--engine ray --workers {count}", []).append(rate)
+                except InputError as error:
+                    left_out.append(str(error))
+    values = {name: statistics.median(own) for name, own in rates.items()}
+    gains = {
+        name: statistics.median(b / a for a, b in zip(own, rates[name.replace("1", "2")], strict=True))
+        for name, own in rates.items()
+        if name.endswith("1")
+    }
+    body = [(name, f"{rate:.0f}", "") for name, rate in values.items()]
+    body += [(f"two instead of one, {name.removesuffix(' 1')}", "", f"{gain:.2f}") for name, gain in gains.items()]
+    return Measured(
+        [Table("Workers of one thread", ("way", "conversations a second", "times"), body)],
+        {**values, "gains": gains},
+        left_out,
+    )
+
+
+def _build() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "contradiction", "data", "build", "--out", f"{folder}/cdconv"]
+        source = [] if os.environ.get("CDCONV_FILE") else ["--source", "sample"]
+        subprocess.run([*command, *source], check=True, capture_output=True)
+
+
+def _seconds(job: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    job()
+    return time.perf_counter() - started
+
+
+def _processes(load: partial, file: Path, count: int) -> float:
+    """Conversations a second with ``--workers``."""
+    asked = os.environ.get("OMP_NUM_THREADS")
+    os.environ["OMP_NUM_THREADS"] = str(count)  # one thread for each
+    try:
+        opened = readers.open_file(file)
+        with Workers(count, load, opened.key) as pool:
+            started = time.perf_counter()
+            done = sum(len(chunk.records) for chunk in pool.judge(_small(opened)))
+            return done / (time.perf_counter() - started)
+    finally:
+        os.environ.pop("OMP_NUM_THREADS") if asked is None else os.environ.update(OMP_NUM_THREADS=asked)
+
+
+def _small(opened: Chats) -> Iterator[list[Entry]]:
+    """Chunks of a quarter of the usual size, so that two workers end together."""
+    for chunk in split_chunks(opened):
+        for first in range(0, len(chunk), 256):
+            yield chunk[first : first + 256]
+
+
+def _ray(load: partial, folder: Path, out: Path, count: int) -> float:
+    """Conversations a second with ``--engine ray``, from the moment that each worker has done a part."""
+    times: list[float] = []
+    ray_engine.judge_folder(load, folder, out, {}, workers=count, on_part=lambda *_: times.append(time.perf_counter()))
+    rows = [part.last - part.first + 1 for part in ray_engine.parts_of(folder)]
+    return sum(rows[count:]) / (times[-1] - times[count - 1])

@@ -1,0 +1,138 @@
+"""Measures everything side by side and writes bench/results: JSON, Markdown and a plot.
+
+make bench                                # the whole, for idle cores
+.venv/bin/python bench/run.py --quick     # a few rows and rounds, to see that it runs
+"""
+
+import argparse
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import jobs
+import latency
+import measure
+import padding
+import roofline
+import startup
+import throughput
+import torch
+from chats import conversations, crossed, long_chat
+from measure import Measured, environment
+
+import cdconv
+from contradiction import ContradictionDetector
+from contradiction.data import build
+from contradiction.io.files import new_file, write_json, write_text
+from contradiction.io.tables import Table
+from contradiction.paths import SAMPLE, SHIPPED
+from contradiction.training.export import export_onnx
+
+RESULTS = Path(__file__).with_name("results")
+
+
+def main() -> None:
+    """Parses the arguments, measures, writes."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--model", type=Path, default=SHIPPED)
+    parser.add_argument("--quick", action="store_true", help="few rows and rounds")
+    parser.add_argument(
+        "--cpu-time", action="store_true", help="seconds of the processor, for a busy machine: one thread"
+    )
+    parser.add_argument("--only", default="", help="names of families, separated by commas")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    options = parser.parse_args()
+    quick = options.quick
+    if options.cpu_time:
+        torch.set_num_threads(1)
+        os.environ["OMP_NUM_THREADS"] = "1"
+        measure.clock = time.process_time
+    with tempfile.TemporaryDirectory(prefix="cdconv-bench-") as name:
+        model = shutil.copytree(options.model, Path(name) / options.model.resolve().name)
+        checked = cdconv.read_rows(SAMPLE)[: 32 if quick else 480]
+        for backend in ("onnx", "onnx-int8"):
+            print(export_onnx(model, backend, checked)[0], flush=True)
+        data = build.build(build.find(os.environ.get("CDCONV_FILE") or "sample"), Path(name) / "cdconv")
+        families: dict[str, Callable[[], Measured]] = {
+            "throughput": lambda: throughput.measure(
+                model, rows=16 if quick else 128, few=2 if quick else 16, rounds=1 if quick else 5
+            ),
+            "latency": lambda: latency.measure(model, replies=2 if quick else 40),
+            "roofline": lambda: roofline.measure(model, rounds=3 if quick else 30),
+            "padding": lambda: _padding(model, 64 if quick else None),
+            "startup": lambda: startup.measure(model, rounds=1 if quick else 5),
+            "jobs": lambda: jobs.single(data, model, rounds=1 if quick else 3),
+            "workers": lambda: jobs.workers(model, rows=64 if quick else 768, rounds=1 if quick else 2),
+        }
+        results = {"environment": {**environment(), "quick": quick, "CPU time": options.cpu_time}}
+        tables: list[Table] = []
+        left_out: list[str] = []
+        for family in [word for word in options.only.split(",") if word] or families:
+            started = time.perf_counter()
+            measured = families[family]()
+            results[family] = {**measured.values, "bench seconds": round(time.perf_counter() - started, 1)}
+            tables += measured.tables
+            left_out += [each for each in measured.left_out if each not in left_out]
+            for table in measured.tables:
+                print(f"\n{table.title}\n{table.markdown()}", flush=True)
+            options.out.mkdir(parents=True, exist_ok=True)  # after each family, so that a killed run leaves some
+            write_json(options.out / "speed.json", results)
+            write_text(options.out / "speed.md", _page(results, tables, left_out))
+        if "throughput" in results:
+            _draw(results["throughput"], options.out / "speed.png")
+
+
+def _padding(model: Path, count: int | None) -> Measured:
+    detector = ContradictionDetector.from_pretrained(model, device="cpu")
+    long = [long_chat(30, seed) for seed in range(4 if count else 60)]
+    mixes = {"CDConv": conversations(count or 11660), "crossed chats": crossed()[:count], "chats of 30 turns": long}
+    values = padding.measure(detector, mixes)
+    first = next(iter(values.values()))
+    body = [
+        (name, *(f"{value:,.0f}" if key == "windows" else f"{value:.3g}" for key, value in found.items()))
+        for name, found in values.items()
+    ]
+    return Measured([Table("Useful tokens and repeated windows, as shares", ("mix", *first), body)], values)
+
+
+def _page(results: dict, tables: list[Table], left_out: list[str]) -> str:
+    machine = results["environment"]
+    versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
+    lines = [
+        "# Speed\n\n`make bench` writes this page. The ways of a table take turns; ratios are medians over rounds.\n",
+        f"- {machine['processor']}, {machine['threads']} threads; {', '.join(machine['flags']) or 'no AVX2'}",
+        f"- Python {machine['python']}, {versions}",
+        *(f"- not measured: {each}" for each in left_out),
+        *(["- a quick run: the figures are rough"] if machine["quick"] else []),
+        *(["- on a busy machine: seconds are those of the processor, with one thread"] if machine["CPU time"] else []),
+    ]
+    return "\n".join(lines) + "\n" + "".join(f"\n## {table.title}\n\n{table.markdown()}\n" for table in tables)
+
+
+def _draw(values: dict, file: Path) -> None:
+    """A bar for each way: conversations a second, on a logarithmic scale."""
+    from matplotlib.figure import Figure
+
+    others = tuple(f"batch {size}" for size in throughput.BATCH_SIZES if size != 32)
+    rates = {
+        name: each["a second"] for name, each in values.items() if isinstance(each, dict) and not name.endswith(others)
+    }
+    figure = Figure(figsize=(8, 0.32 * len(rates) + 1), layout="constrained")
+    axes = figure.subplots()
+    colours = ["#0072B2" if name.startswith("detector") else "#74787F" for name in rates]
+    bars = axes.barh(list(rates), list(rates.values()), color=colours)
+    axes.bar_label(bars, [f"{rate:.3g}" for rate in rates.values()], padding=3)
+    axes.invert_yaxis()
+    axes.set_xscale("log")
+    axes.margins(x=0.1)
+    axes.set_xlabel("conversations a second")
+    axes.spines[["top", "right"]].set_visible(False)
+    with new_file(file) as partial:
+        figure.savefig(partial, format="png", dpi=100)
+
+
+if __name__ == "__main__":
+    main()

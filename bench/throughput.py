@@ -1,0 +1,118 @@
+"""Conversations a second: the paper's way, pipelines and CrossEncoder on the shipped checkpoint, and our backends."""
+
+import statistics
+from collections.abc import Callable
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import chats
+import torch
+from measure import Measured, in_turn, ratio
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, BertConfig, pipeline
+
+from contradiction import ContradictionDetector
+from contradiction.errors import InputError
+from contradiction.inference.base import threads
+from contradiction.inputs.views import VIEWS, model_input
+from contradiction.io.tables import Table
+from contradiction.labels import HISTORY, INTRA, ROLE
+
+PAPER, PIPELINE, BATCHED = "paper: three encoders, pipeline, one by one", "pipeline, one by one", "pipeline, batch 32"
+BILLION, CORE_HOUR = 10**9, 0.04  # US dollars, about what clouds take for a core of a large virtual machine
+BATCH_SIZES = (8, 32, 128)
+BACKENDS = (
+    ("torch", "fp32"), ("torch", "bf16"), ("onnx", "fp32"), ("onnx-int8", "fp32"), ("openvino", "fp32"),
+    ("openvino", "bf16"),
+)  # fmt: skip
+
+
+def detectors(model: Path) -> tuple[dict[str, ContradictionDetector], list[str]]:
+    """The detector with each backend that runs here, and why the others do not."""
+    found, left_out = {}, []
+    for backend, precision in BACKENDS:
+        name = backend if precision == "fp32" else f"{backend} {precision}"
+        try:
+            found[name] = ContradictionDetector.from_pretrained(
+                model, backend=backend, precision=precision, device="cpu"
+            )
+        except InputError as error:
+            left_out.append(f"{name}: {error}")
+    return found, left_out
+
+
+def measure(model: Path, *, rows: int, few: int, rounds: int) -> Measured:
+    """Measures all ways on the same conversations.
+
+    Args:
+        model: a model folder with exported files.
+        rows: conversations of each way.
+        few: conversations of the ways that take one at a time.
+        rounds: rounds.
+    """
+    ours, left_out = detectors(model)
+    many = chats.conversations(rows)
+    classifier = ours["torch"].classifier
+    inputs = [classifier.model_input(row) for row in chats.rows()[:rows]]
+    checkpoint = AutoModelForSequenceClassification.from_pretrained(model, dtype=torch.float32).eval()
+    tokenizer = AutoTokenizer.from_pretrained(model)
+    classify = pipeline("text-classification", model=checkpoint, tokenizer=tokenizer, device="cpu")
+    ways: dict[str, tuple[int, Callable[[], object]]] = {
+        PAPER: (few, _paper(tokenizer, few)),
+        PIPELINE: (few, lambda: [classify(one, truncation=True) for one in inputs[:few]]),
+        BATCHED: (rows, lambda: classify(inputs, batch_size=32, truncation=True)),
+    }
+    if find_spec("sentence_transformers"):
+        from sentence_transformers import CrossEncoder
+
+        encoder = CrossEncoder(str(model), device="cpu", model_kwargs={"dtype": torch.float32})
+        pairs = [(one["text"], one["text_pair"]) for one in inputs]
+        predict = partial(encoder.predict, pairs, batch_size=32, show_progress_bar=False)
+        ways["CrossEncoder, batch 32"] = (rows, predict)
+    else:
+        left_out.append("CrossEncoder: sentence-transformers is not installed (bench/requirements.txt)")
+    ways["detector, one by one"] = (few, lambda: [ours["torch"](chat) for chat in many[:few]])
+    for name, detector in ours.items():
+        for size in BATCH_SIZES:
+            ways[f"detector.batch, {name}, batch {size}"] = (rows, partial(detector.batch, many, batch_size=size))
+    taken = in_turn({name: way for name, (_, way) in ways.items()}, rounds)
+    seconds = {name: [one / ways[name][0] for one in own] for name, own in taken.items()}  # a conversation
+    body, values = [], {}
+    for name, own in seconds.items():
+        rate = 1 / statistics.median(own)
+        times = {other: ratio(seconds[other], own) for other in (PAPER, PIPELINE, BATCHED)}
+        body.append((name, f"{rate:.1f}", *(f"{each:.2f}" for each in times.values())))
+        values[name] = {"a second": rate, "seconds": own, "times": times}
+    header = ("way", "conversations a second", "× the paper's way", "× pipeline one by one", "× pipeline batch 32")
+    sized = {name: values[f"detector.batch, {name}, batch 32"]["a second"] / threads() for name in ours}
+    return Measured([Table("Conversations a second", header, body), _sizing(sized)], values, left_out)
+
+
+def _sizing(rates: dict[str, float]) -> Table:
+    """What a billion replies take, from the replies a second of one core."""
+    body = []
+    for name, rate in rates.items():
+        hours = BILLION / rate / 3600
+        body.append((name, f"{rate:.0f}", f"{hours:,.0f}", f"{hours * CORE_HOUR:,.0f}"))
+    header = ("backend", "replies a second a core", "core hours", f"US dollars at {CORE_HOUR} a core hour")
+    return Table("A billion replies in chats of two turns", header, body)
+
+
+def _paper(tokenizer: Any, rows: int) -> Callable[[], object]:
+    """The hierarchical method as published: three 12-layer encoders of BERT's size, one conversation at a time.
+
+    Random weights take the same time. All three are asked, because the third decides on most conversations.
+    """
+    torch.manual_seed(0)
+    config = BertConfig(vocab_size=21128, num_labels=2)
+    stages = {}
+    for view in (INTRA, ROLE, HISTORY):
+        model = AutoModelForSequenceClassification.from_config(config).eval()
+        classify = pipeline("text-classification", model=model, tokenizer=tokenizer, device="cpu")
+        stages[view] = (classify, [model_input(row, VIEWS[view], tokenizer) for row in chats.rows()[:rows]])
+    return lambda: [
+        classify(inputs[index], truncation=True, max_length=512)
+        for index in range(rows)
+        for classify, inputs in stages.values()
+    ]

@@ -1,0 +1,241 @@
+"""Judges a folder of Parquet files on Ray Data, on one machine or a cluster: part by part, into a folder of Parquet."""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from contradiction.chats.chunks import Tally, judge_chunk, split_chunks
+from contradiction.chats.readers import open_parquet
+from contradiction.chats.writers import check_same_request
+from contradiction.detector import ContradictionDetector
+from contradiction.errors import InputError
+from contradiction.io.cluster import check_ray, cluster
+from contradiction.io.files import locked, new_file, read_json, write_json
+
+if TYPE_CHECKING:
+    import pyarrow
+
+PART_ROWS = 4096  # under a minute of one core: what a killed process loses at most
+REQUEST = "_request.json"  # readers of Parquet folders pass over names that begin with _
+TALLY = b"cdconv_tally"
+
+Load = Callable[[], ContradictionDetector]
+
+
+@dataclass(frozen=True)
+class Part:
+    """Consecutive rows of a file, which are judged together and written to a file of their own.
+
+    Attributes:
+        number: the number of the part in the whole folder.
+        file: the name of the file in the folder.
+        first: the number of its first row, from 1.
+        last: the number of its last row.
+    """
+
+    number: int
+    file: str
+    first: int
+    last: int
+
+    @property
+    def output(self) -> str:
+        """The name of the file with its verdicts."""
+        return f"part-{self.number:06}.parquet"
+
+
+def parts_of(folder: Path) -> list[Part]:
+    """The parts of a folder of Parquet files, which depend on the names of the files and their rows alone.
+
+    Raises:
+        InputError: there is no such folder, no Parquet file in it, or one that holds no chats.
+    """
+    if not folder.is_dir():
+        raise InputError(f"{folder}: is not a folder; --engine ray reads a folder of Parquet files")
+    parts: list[Part] = []
+    for file in sorted(folder.rglob("*.parquet")):
+        rows = open_parquet(file).total or 0
+        for first in range(1, rows + 1, PART_ROWS):
+            name = file.relative_to(folder).as_posix()
+            parts.append(Part(len(parts), name, first, min(first + PART_ROWS - 1, rows)))
+    if not parts:
+        raise InputError(f"{folder}: holds no rows of Parquet (*.parquet); without --engine ray one file is read")
+    return parts
+
+
+def digest_of(folder: Path, parts: Iterable[Part]) -> str:
+    """What a run is compared by, to continue it: the names, the sizes and the rows of the files."""
+    files = {part.file: part.last for part in parts}
+    listed = [(name, (folder / name).stat().st_size, rows) for name, rows in files.items()]
+    return hashlib.sha256(json.dumps(listed).encode()).hexdigest()
+
+
+def judge_folder(
+    load: Load,
+    folder: Path,
+    out: Path,
+    request: Mapping[str, Any],
+    *,
+    resume: bool = False,
+    workers: int | None = None,
+    address: str | None = None,
+    scan: bool = False,
+    batch_size: int = 32,
+    on_part: Callable[[int, int], Any] | None = None,
+) -> Tally:
+    """Judges all chats of a folder of Parquet files.
+
+    Each part becomes one file, under a temporary name until it is complete. So a run that is started again after a kill
+    judges only the parts that have no file yet. A worker that is killed is replaced, and its part is judged again.
+
+    Args:
+        load: loads the detector; it is sent to each worker.
+        folder: the folder; on a cluster every machine must see it under this name, and ``out`` and the model as well.
+        out: the folder to write.
+        request: what bears on the verdicts; a folder is only continued for the same request.
+        resume: continues the run that wrote ``out``.
+        workers: the number of workers of one core each; by default one for each core.
+        address: the address of a cluster; by default Ray is started here for this run.
+        scan: judges every reply instead of the last one.
+        batch_size: windows a forward pass.
+        on_part: called with the numbers of finished parts and of all parts.
+
+    Returns:
+        The counts of all parts, also of those of an earlier run.
+
+    Raises:
+        InputError: Ray is not installed or there is no such cluster, ``out`` belongs to another run, or a part cannot
+            be judged.
+    """
+    check_ray()
+    parts = parts_of(folder)
+    with locked(out):
+        _begin(out, request, resume)
+        todo = [part for part in parts if not (out / part.output).is_file()]
+        done = len(parts) - len(todo)
+        if todo:
+            load().check_judges_replies()  # before Ray is started
+            with cluster(address, workers):
+                for result in _run(_Judge(load, folder, out, scan, batch_size), todo, workers):
+                    if result["error"]:
+                        raise InputError(result["error"])
+                    done += 1
+                    if on_part:
+                        on_part(done, len(parts))
+        for left in out.glob(".*.partial"):  # by workers that were killed
+            left.unlink()
+        return _count(out, parts)
+
+
+def _begin(out: Path, request: Mapping[str, Any], resume: bool) -> None:
+    record = out / REQUEST
+    if resume and record.is_file():
+        check_same_request(out, read_json(record), request)
+        return
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        wrong = f"no {REQUEST} is in it" if resume else "it exists already; --resume continues it"
+        raise InputError(f"{out}: {wrong}; another name starts a new one")
+    write_json(record, request)
+
+
+def _run(judge: "_Judge", parts: list[Part], workers: int | None) -> Iterator[dict[str, Any]]:
+    """The results of parts, in any order."""
+    import ray
+
+    ray.data.DataContext.get_current().enable_progress_bars = False
+    size = min(workers or int(ray.cluster_resources().get("CPU", 1)), len(parts))
+    items = ray.data.from_items([asdict(part) for part in parts], override_num_blocks=len(parts))
+    results = items.map(
+        _Worker,  # type: ignore[arg-type]  # a class is called with each row
+        fn_constructor_args=(judge,),
+        # One part at a time, so that none waits behind a chat of many turns while other workers are idle.
+        compute=ray.data.ActorPoolStrategy(size=max(1, size), max_tasks_in_flight_per_actor=1),
+        num_cpus=1,
+    )
+    yield from results.iter_rows()
+
+
+@dataclass(frozen=True)
+class _Judge:
+    """What a worker needs."""
+
+    load: Load
+    folder: Path
+    out: Path
+    scan: bool
+    batch_size: int
+
+
+class _Worker:
+    """Judges parts in a process of Ray."""
+
+    def __init__(self, judge: _Judge) -> None:
+        self._judge = judge
+        self._detector: ContradictionDetector | None = None  # loaded with the first part, so that its error is a result
+
+    def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
+        """Judges a part and writes its verdicts; gives its number, and why it failed, or an empty text."""
+        part = Part(**row)
+        try:
+            self._detector = self._detector or self._judge.load()
+            write_part(self._detector, part, self._judge)
+        except InputError as error:
+            return {"number": part.number, "error": str(error)}
+        return {"number": part.number, "error": ""}
+
+
+def write_part(detector: ContradictionDetector, part: Part, judge: _Judge) -> None:
+    """Judges the rows of a part and writes them as one Parquet file, completely or not at all."""
+    import pyarrow
+    from pyarrow import parquet
+
+    chats = open_parquet(judge.folder / part.file, range(part.first, part.last + 1))
+    rows: list[dict[str, Any]] = []
+    tally = Tally()
+    for entries in split_chunks(chats, judge.scan):
+        chunk = judge_chunk(detector, entries, chats.key, scan=judge.scan, batch_size=judge.batch_size)
+        tally.add(chunk.records, len(chunk.rejected))
+        for record in [*chunk.records, *chunk.rejected]:
+            named = {"file": part.file, "row": record[chats.key], "id": _text(record.get("id"))}
+            verdicts = record.get("verdicts", [record])  # of a chat that was scanned, one for each reply
+            rows += [{**named, **verdict, "id": named["id"]} for verdict in verdicts]
+    rows.sort(key=lambda row: row["row"])
+    metadata = {TALLY: json.dumps(asdict(tally)).encode()}
+    table = pyarrow.Table.from_pylist(rows, _schema().with_metadata(metadata))
+    with new_file(judge.out / part.output) as partial:
+        parquet.write_table(table, partial)
+
+
+def _text(name: Any) -> str | None:
+    return None if name is None else str(name)
+
+
+def _schema() -> "pyarrow.Schema":
+    """The columns of the output: the fields of a verdict, and ``error`` for a row that holds no chat."""
+    import pyarrow as pa
+
+    messages = pa.list_(pa.int32())
+    return pa.schema(
+        {
+            "file": pa.string(), "row": pa.int64(), "id": pa.string(), "label": pa.string(),
+            "contradiction": pa.bool_(), "kind": pa.string(), "certainty": pa.string(), "score": pa.float64(),
+            "scores": pa.map_(pa.string(), pa.float64()), "probability": pa.float64(), "evidence": messages,
+            "checked": pa.bool_(), "reason": pa.string(), "reply": messages,
+            "further": pa.list_(pa.struct({"messages": messages, "score": pa.float64()})), "error": pa.string(),
+        }
+    )  # fmt: skip
+
+
+def _count(out: Path, parts: Iterable[Part]) -> Tally:
+    """The sum of what the files of the parts counted."""
+    from pyarrow import parquet
+
+    total = Tally()
+    for part in parts:
+        written = parquet.read_schema(out / part.output).metadata or {}
+        for name, value in json.loads(written[TALLY]).items():
+            setattr(total, name, getattr(total, name) + value)
+    return total

@@ -1,0 +1,210 @@
+"""Judges chunks in several processes of one machine: in order, in bounded memory; a killed process is replaced."""
+
+import os
+import signal
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from queue import Queue
+from threading import Thread
+from traceback import format_exception
+from typing import Any, Self
+
+from contradiction.chats.chunks import JudgedChunk, OnChunk, count_windows, judge_chunk
+from contradiction.chats.formats import Entry
+from contradiction.detector import ContradictionDetector
+from contradiction.errors import InputError
+from contradiction.inference.base import threads
+
+TRIES = 3  # of a chunk whose worker is killed each time
+GONE = (EOFError, OSError)  # what a connection raises whose other end was killed
+
+Load = Callable[[], ContradictionDetector]
+
+
+class Workers:
+    """Processes that each load the detector and judge one chunk at a time; a context manager that ends them.
+
+    The chunks are those that one process would judge, so the verdicts are the same to the last digit. Not more than
+    twice as many chunks as processes are in memory. The threads that one process would compute with are divided among
+    the processes.
+
+    Args:
+        count: the number of processes.
+        load: loads the detector; it is sent to each process.
+        key: see :func:`contradiction.chats.chunks.judge_chunk`.
+        scan: see there.
+        batch_size: see there.
+        on_note: called with a message where a worker was killed.
+
+    Raises:
+        InputError: what ``load`` raises.
+    """
+
+    def __init__(
+        self,
+        count: int,
+        load: Load,
+        key: str,
+        *,
+        scan: bool = False,
+        batch_size: int = 32,
+        on_note: Callable[[str], Any] = str,
+    ) -> None:
+        self._count, self._key, self._scan, self._on_note = count, key, scan, on_note
+        share = max(1, threads() // count)
+        self._start = lambda: _Worker(share, load, {"key": key, "scan": scan, "batch_size": batch_size})
+        self._workers = [self._start() for _ in range(count)]  # all load at the same time
+        self._idle: Queue[_Worker] = Queue()
+        self._threads = ThreadPoolExecutor(count)
+        self._closed = False
+        try:
+            for worker in self._workers:
+                worker.wait()
+                self._idle.put(worker)
+        except BaseException as error:
+            self.close()
+            if isinstance(error, GONE):
+                raise InputError(f"a worker process was killed while it loaded the model; {_memory(count)}") from None
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the processes, also in the middle of a chunk."""
+        self._closed = True
+        for worker in self._workers:
+            worker.kill()
+        self._threads.shutdown(cancel_futures=True)
+
+    def judge(self, chunks: Iterable[list[Entry]], on_chunk: OnChunk | None = None) -> Iterator[JudgedChunk]:
+        """Judges chunks; gives the results in their order, each as soon as it and those before it are there.
+
+        Args:
+            chunks: the chunks; they are read in a thread of their own, so a pipe that pauses holds no result back.
+            on_chunk: see :func:`contradiction.chats.chunks.judge_in_turn`; told of a chunk when it is done.
+
+        Raises:
+            InputError: what the judging or the reading of a chunk raises, or the processes are killed again and again.
+        """
+        pending: Queue[tuple[list[Entry], Future[JudgedChunk]] | BaseException | None] = Queue(2 * self._count)
+
+        def read() -> None:
+            end: BaseException | None = None
+            try:
+                for entries in chunks:
+                    if self._closed:
+                        return
+                    pending.put((entries, self._threads.submit(self._judge, entries)))
+            except BaseException as error:  # is raised where the results have come so far
+                end = error
+            pending.put(end)
+
+        Thread(target=read, daemon=True).start()
+        try:
+            while (item := pending.get()) is not None:
+                if isinstance(item, BaseException):
+                    raise item
+                entries, future = item
+                chunk = replace(future.result(), entries=entries)
+                if on_batch := on_chunk(entries) if on_chunk else None:
+                    on_batch(sum(count_windows(entry, self._scan) for entry in entries))
+                yield chunk
+        finally:
+            self._closed = True
+            while not pending.empty():  # the thread that reads must not wait for room for ever
+                pending.get()
+
+    def _judge(self, entries: list[Entry]) -> JudgedChunk:
+        worker = self._idle.get()
+        try:
+            for _ in range(TRIES):
+                try:
+                    return worker.judge(entries)
+                except GONE:
+                    if self._closed:
+                        raise
+                    said = f"{self._key}s {entries[0].number} to {entries[-1].number}"
+                    self._on_note(f"a worker process was killed; another one judges {said} again")
+                    self._workers.remove(worker)
+                    worker = self._start()
+                    self._workers.append(worker)
+                    with suppress(*GONE):
+                        worker.wait()
+            raise InputError(f"{said}: the worker process was killed {TRIES} times; {_memory(self._count)}")
+        finally:
+            self._idle.put(worker)
+
+
+def _memory(count: int) -> str:
+    return f"if there is too little memory, take fewer than --workers {count} or a smaller --batch-size"
+
+
+class _Worker:
+    """A process and the connection to it."""
+
+    def __init__(self, share: int, load: Load, options: dict[str, Any]) -> None:
+        context = get_context("spawn")  # a fork would inherit threads that are in the middle of something
+        self._connection, other = context.Pipe()
+        self._process = context.Process(target=_work, args=(other, share, load, options), daemon=True)
+        self._process.start()
+        other.close()  # so that the end of the process ends the connection
+
+    def wait(self) -> None:
+        """Waits until the process has loaded its detector; raises what that raised there."""
+        self._receive()
+
+    def judge(self, entries: list[Entry]) -> JudgedChunk:
+        """Judges a chunk in the process; the result is without the entries."""
+        self._connection.send(entries)
+        return self._receive()
+
+    def kill(self) -> None:
+        """Ends the process."""
+        self._process.kill()
+        self._process.join()
+
+    def _receive(self) -> Any:
+        received = self._connection.recv()
+        if isinstance(received, BaseException):
+            raise received
+        return received
+
+
+def _work(connection: Connection, share: int, load: Load, options: dict[str, Any]) -> None:
+    """What a worker process does: loads the detector, then judges chunks until the connection ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C also reaches the parent, which ends the workers
+    os.environ["OMP_NUM_THREADS"] = str(share)  # before torch is imported
+
+    def answer(compute: Callable[[], Any]) -> Any:
+        try:
+            return compute()
+        except InputError as error:
+            return error
+        except Exception as error:  # of any class, and not each can be sent
+            return RuntimeError("".join(format_exception(error)))
+
+    with suppress(*GONE):  # the parent was killed
+        detector = answer(partial(_load, load))
+        connection.send(detector if isinstance(detector, Exception) else None)
+        while True:
+            connection.send(answer(partial(_judge, detector, connection.recv(), options)))
+
+
+def _load(load: Load) -> ContradictionDetector:
+    detector = load()
+    detector.check_judges_replies()
+    return detector
+
+
+def _judge(detector: ContradictionDetector, entries: list[Entry], options: dict[str, Any]) -> JudgedChunk:
+    """The result without the entries, which the parent has."""
+    return replace(judge_chunk(detector, entries, **options), entries=[])

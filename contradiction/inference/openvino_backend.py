@@ -1,0 +1,64 @@
+"""The backend of OpenVINO: runs the file of the backend ``onnx`` on a CPU, in float32 or bfloat16."""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from threading import Lock
+from types import ModuleType
+
+import numpy as np
+
+from contradiction.errors import InputError, first_line
+from contradiction.inference.base import register, threads
+from contradiction.inference.onnx_backend import OnnxBackend, Session, check_origin
+from contradiction.inference.torch_backend import check_fast_enough
+
+
+@register
+class OpenVinoBackend(OnnxBackend):
+    """A checkpoint that OpenVINO runs on a CPU, from the file of the backend ``onnx``."""
+
+    NAME = "openvino"
+    PACKAGES = {"openvino": "openvino"}
+    PRECISIONS = ("fp32", "bf16")
+
+    @classmethod
+    def open(cls, file: Path, precision: str = "fp32") -> Session:
+        """Opens a file; see :meth:`OnnxBackend.open`."""
+        check_fast_enough(precision, "cpu", str(file))
+        return check_origin(file, OpenVinoSession(file, precision))
+
+
+class OpenVinoSession:
+    """A file that OpenVINO has compiled; see :class:`contradiction.inference.onnx_backend.Session`."""
+
+    def __init__(self, file: Path, precision: str) -> None:
+        openvino = _import()
+        options = {
+            "INFERENCE_PRECISION_HINT": {"fp32": "f32", "bf16": "bf16"}[precision],
+            "INFERENCE_NUM_THREADS": threads(),
+            "PERFORMANCE_HINT": "LATENCY",  # one batch at a time, on all threads
+        }
+        core = openvino.Core()
+        try:
+            model = core.read_model(file)
+            self._request = core.compile_model(model, "CPU", options).create_infer_request()
+        except RuntimeError as error:
+            raise InputError(f"{file}: OpenVINO cannot read it ({first_line(error)}); export it again") from error
+        said = dict(model.get_rt_info().items()).get("framework", {})  # where it keeps the metadata of an ONNX file
+        self.metadata: Mapping[str, str] = {name: each.value for name, each in said.items()}
+        self.inputs = [given.get_any_name() for given in model.inputs]
+        self._lock = Lock()  # a request runs one batch at a time
+
+    def run(self, inputs: dict[str, np.ndarray]) -> np.ndarray:
+        """See :meth:`Session.run`."""
+        with self._lock:
+            return self._request.infer(inputs)[0].copy()
+
+
+def _import() -> ModuleType:
+    """OpenVINO, which reports its import to its makers over the network unless this package cannot be imported."""
+    sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
+    import openvino
+
+    return openvino

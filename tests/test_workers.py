@@ -1,0 +1,109 @@
+"""`cdconv detect --workers`: the bytes of one process, whatever is killed."""
+
+import os
+import time
+from functools import partial
+from pathlib import Path
+from queue import Queue
+
+import pytest
+from helpers import processes
+from helpers.chats import line
+from test_writers import SMALL_CHUNKS, kept
+
+from contradiction.chats import chunks, readers
+from contradiction.chats.workers import Workers
+from contradiction.detector import ContradictionDetector
+from contradiction.errors import InputError
+from contradiction.inference import base
+
+
+@pytest.fixture
+def load(detect_model):
+    return partial(ContradictionDetector.from_pretrained, detect_model)
+
+
+def parts(file, size=8):
+    chunks.CHUNK_WINDOWS, before = size, chunks.CHUNK_WINDOWS
+    try:
+        return list(chunks.split_chunks(readers.open_file(file)))
+    finally:
+        chunks.CHUNK_WINDOWS = before
+
+
+def test_a_killed_worker_is_replaced_and_nothing_is_lost_doubled_or_out_of_order(load, mixed):
+    todo, said = parts(mixed), []
+    expected = list(chunks.judge_in_turn(load(), "line", todo))
+    arriving = Queue()
+    with Workers(2, load, "line", on_note=said.append) as workers:
+        judged = workers.judge(iter(arriving.get, None))
+        found = []
+        for number, entries in enumerate(todo):
+            if number == 2:
+                workers._workers[0]._process.kill()
+            arriving.put(entries)
+            found.append(next(judged))  # hangs unless a result comes before the next chunk is there
+        arriving.put(None)
+        assert list(judged) == []
+        ended = [worker._process for worker in workers._workers]
+    assert found == expected
+    assert len(said) == 1 and said[0].startswith("a worker process was killed; another one judges lines ")
+    assert not any(process.is_alive() for process in ended)
+
+
+@pytest.mark.parametrize("ending", [partial(os._exit, 1), partial(ContradictionDetector.from_pretrained, "no/model")])
+def test_workers_that_cannot_begin_are_one_line(ending):
+    with pytest.raises(
+        InputError, match="a worker process was killed while it loaded|no/model: neither a model"
+    ) as error:
+        Workers(1, ending, "line")
+    assert "\n" not in str(error.value)
+
+
+def test_a_run_killed_with_its_workers_is_continued_to_the_bytes_of_one_process(
+    detect, sample_chats, detect_model, small_chunks, tmp_path
+):
+    file, whole, cut = (tmp_path / name for name in ("chats.jsonl", "whole.jsonl", "cut.jsonl"))
+    file.write_text("\n".join(["{bad", *map(line, sample_chats[:300])]), encoding="utf-8")
+    detect(file, "--out", whole)
+    arguments = ("detect", file, "--model", detect_model, "--out", cut)
+    process = processes.start_cdconv(*arguments, "--workers", "2", before=SMALL_CHUNKS)
+    while process.poll() is None and (not cut.exists() or cut.stat().st_size < 1000):
+        time.sleep(0.001)
+    workers = children(process._process.pid)
+    process.kill()
+    process.wait()
+    assert 0 < cut.stat().st_size < whole.stat().st_size
+    assert len(workers) == 2
+    until = time.monotonic() + 300
+    while any(map(running, workers)) and time.monotonic() < until:
+        time.sleep(0.01)
+    assert not any(map(running, workers)), "they end with their parent"
+    code, _, err = detect(file, "--out", cut, "--resume")
+    assert kept(cut) == kept(whole)
+    assert (code, err[-1].split(", ")[0]) == (1, "cdconv: 300 chats")
+
+
+def children(pid):
+    """The processes that a process started to work for it."""
+    found = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8").split()
+    return [int(child) for child in found if running(child)]
+
+
+def running(pid):
+    try:
+        return b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except FileNotFoundError:
+        return False
+
+
+def test_threads_are_those_that_the_process_may_use(monkeypatch, tmp_path):
+    monkeypatch.setattr(base, "QUOTA", tmp_path / "cpu.max")
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    assert base.threads() == 8
+    for quota, threads in (("max 100000", 8), ("250000 100000", 3), ("1000 100000", 1), ("9900000 100000", 8)):
+        base.QUOTA.write_text(quota, encoding="utf-8")
+        assert base.threads() == threads
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    assert base.threads() == 2
