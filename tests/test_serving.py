@@ -19,7 +19,8 @@ from contradiction.paths import CHECKOUT
 from contradiction.serving.api import PATHS, application, handlers, router
 from contradiction.serving.limits import Limits
 from contradiction.serving.middleware import SERVICE_PATHS, Metrics
-from contradiction.serving.service import Busy, Cancelled, JoinedPredictions, Late, Service, Ticket, TooLong, serving
+from contradiction.serving.predictions import Busy, Cancelled, JoinedPredictions, Late, Ticket, TooLong, serving
+from contradiction.serving.service import Service
 
 CHAT = chat("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
 
