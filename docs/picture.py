@@ -1,5 +1,7 @@
 """Takes the pictures of the demo page in ``docs/images``: ``python docs/picture.py``, with Chromium at hand."""
 
+import base64
+import json
 import os
 import shutil
 from pathlib import Path
@@ -11,14 +13,15 @@ from contradiction import ContradictionDetector, page, paths
 from contradiction.io import files
 
 FOLDER = Path(__file__).with_name("images")
-DESKTOP, PHONE = {"width": 1180, "height": 1300}, {"width": 390, "height": 844}
-CHAT = "你有对象吗？"  # the example that is shown, by its first line
+DESKTOP, PHONE = {"width": 1180, "height": 1010}, {"width": 390, "height": 844}
+RESULTS = {"width": 1180, "height": 1150}
+CHAT = ("你养宠物吗？", "养了一只橘猫", "它叫什么名字？", "它叫橘子", "能带来给我看看吗？", "我没养过猫呀")
 # Name -> language of the browser, its size, the colours, and the number of the tab.
 PICTURES: dict[str, tuple[str, dict[str, int], str, int]] = {
     "page.png": ("en-US", DESKTOP, "light", 0),
     "page.zh.png": ("zh-CN", DESKTOP, "light", 0),
     "page-phone-dark.zh.png": ("zh-CN", PHONE, "dark", 0),
-    "page-results.png": ("en-US", DESKTOP, "light", 2),
+    "page-results.png": ("en-US", RESULTS, "light", 2),
 }
 
 
@@ -39,14 +42,12 @@ def main() -> None:
 def take(browser: Any, url: str, path: Path, locale: str, size: dict[str, int], colours: str, number: int) -> None:
     """Takes one picture."""
     tab = browser.new_page(viewport=size, locale=locale)
-    tab.goto(f"{url}?__theme={colours}")
-    tab.locator(".cd-mark").first.wait_for()
-    if number:
-        tab.get_by_role("tab").nth(number).click()
-    else:
-        tab.get_by_role("button", name=CHAT, exact=True).click()
-        tab.locator(".cd-messages[aria-busy=false] li").nth(9).wait_for()
-        tab.locator(".cd-messages").evaluate("list => list.scrollTo(0, 0)")
+    tab.set_default_timeout(300_000)  # of a busy machine
+    messages = [[index % 2, text] for index, text in enumerate(CHAT)]
+    chat = base64.urlsafe_b64encode(json.dumps({"m": messages}).encode()).decode().rstrip("=")
+    tab.goto(f"{url}?__theme={colours}#chat={chat}")
+    tab.locator(".cd-messages[aria-busy=false] .cd-mark").nth(2).wait_for()
+    tab.get_by_role("tab").nth(number).click()
     tab.wait_for_timeout(1500)  # until fonts and plots are there
     with files.new_file(path) as partial:
         tab.screenshot(path=partial, type="png")

@@ -221,6 +221,7 @@ function editor(message, index) {
   const box = el("textarea", { rows: 2, maxlength: most, "aria-label": words.edit });
   const close = () => { state.editing = null; draw(); list.children[index]?.querySelector(".cd-small")?.focus(); };
   const save = () => {
+    hush();
     if (box.value.trim()) state.messages[index] = { ...message, content: box.value.trim() };
     close();
     judge();
@@ -242,7 +243,7 @@ function draw() {
     const verdict = byReply.get(index);
     const side = message.role === "user" ? "user" : "bot";
     const kind = verdict?.contradiction ? "clash" : hit.has(index) ? "hit" : verdict?.contradiction === false ? "fine" : "";
-    const remove = () => { state.messages.splice(index, 1); judge(); box.focus(); };
+    const remove = () => { hush(); state.messages.splice(index, 1); judge(); box.focus(); };
     const number = { number: index + 1 };
     return el("li", { class: `${side} ${kind}` },
       el("div", { class: "cd-head" },

@@ -85,7 +85,9 @@ def _table(name: str, rows: Rows, columns: Sequence[str]) -> str:
     head = "".join(f"<th>{html.escape(column.replace('_', ' '))}</th>" for column in columns)
     cells = [[html.escape(_short(row.get(column) or "")) for column in columns] for row in rows]
     body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in cells)
-    table = f'<div class="cd-scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    table = (
+        f'<div class="cd-scroll" tabindex="0"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    )
     return f"<details open><summary>{_both(f'table {name}')}</summary>{table}</details>"
 
 

@@ -1,5 +1,6 @@
 """The REST service: verdicts of the façade, for many callers at a time, and refusals in words."""
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -226,8 +227,8 @@ class Broken:
         raise OSError("no memory")
 
 
-def ticket(seconds=10.0, cost=1_000_000):
-    return Ticket(until=time.monotonic() + seconds, cost=cost)
+def ticket(seconds=30.0, cost=1_000_000, visitor=""):
+    return Ticket(until=time.monotonic() + seconds, cost=cost, visitor=visitor)
 
 
 def ask(predictions, texts, its):
@@ -257,6 +258,69 @@ def test_a_light_request_does_not_wait_for_heavy_ones():
     first = next(number for number, texts in enumerate(slow.asked) if "light" in texts)
     assert first <= 3
     assert len(slow.asked) >= 3000 // 64
+
+
+@pytest.mark.parametrize(("requests", "rows"), [(150, 1), (6, 500)])
+def test_a_visitor_with_many_requests_delays_no_other(requests, rows):
+    slow = Slow()
+    predictions = JoinedPredictions(slow)
+    with ThreadPoolExecutor(requests + 2) as pool:
+        first = pool.submit(ask, predictions, ["first"], ticket())
+        wait_for(lambda: predictions._thread and not predictions.waiting)
+        many = [
+            pool.submit(ask, predictions, [f"many-{number}-{n}" for n in range(rows)], ticket(visitor="one"))
+            for number in range(requests)
+        ]
+        wait_for(lambda: predictions.waiting == requests * rows)
+        other = pool.submit(ask, predictions, [f"other-{n}" for n in range(rows)], ticket(visitor="other"))
+        wait_for(lambda: predictions.waiting == (requests + 1) * rows)
+        slow.go.set()
+        assert all(len(answer.result()) == rows for answer in (other, *many)) and first.result()
+    last = max(number for number, texts in enumerate(slow.asked) if any(text.startswith("other") for text in texts))
+    of_other = sum(text.startswith("other") for texts in slow.asked[1 : last + 1] for text in texts)
+    # Until the other visitor is answered, that visitor has half of all rows, or is in the very next pass.
+    assert last == 1 or of_other >= 0.45 * sum(len(texts) for texts in slow.asked[1 : last + 1])
+
+
+def test_a_visitor_takes_no_more_than_the_places_and_turns_of_one(detector):
+    service = Service(detector, Limits(requests=8, visitor=4, turns=2))
+    running, most, go = set(), [], threading.Event()
+
+    def work(visitor, number):
+        running.add((visitor, number))
+        most.append(sum(who == "one" for who, _ in running))
+        go.wait(10)
+        running.discard((visitor, number))
+        return number
+
+    async def ask_all():
+        asked = [service.answer_in_turn(lambda n=n: work("one", n), "one") for n in range(6)]
+        one = asyncio.gather(*asked, return_exceptions=True)
+        other = asyncio.create_task(service.answer_in_turn(lambda: work("other", 0), "other"))
+        while ("other", 0) not in running or len(running) < 3:
+            await asyncio.sleep(0.01)
+        go.set()
+        return await one, await other
+
+    answers, other = asyncio.run(ask_all())
+    assert other == 0
+    assert [type(answer) for answer in answers] == [int] * 4 + [Busy] * 2
+    assert max(most) == 2
+    assert service.working == 0 and not service._turns
+
+
+def test_a_request_that_waits_too_long_for_its_turn_is_late(detector):
+    service, go = Service(detector, Limits(turns=1, seconds=0.2)), threading.Event()
+
+    async def ask_both():
+        first = asyncio.create_task(service.answer_in_turn(lambda: go.wait(10), "one"))
+        await asyncio.sleep(0.05)
+        with pytest.raises(Late):
+            await service.answer_in_turn(lambda: None, "one")
+        go.set()
+        return await first
+
+    assert asyncio.run(ask_both())
 
 
 def test_a_request_that_nobody_waits_for_is_not_worked_on():

@@ -4,43 +4,19 @@ import socket
 
 import httpx
 import pytest
-from bots import KEY, REPLY, chatbot, wait_for
-from chats import chat as messages
+from bots import KEY, REPLY, wait_for
+from helpers.chats import chat as messages
 from serving import CHATS, free_port
 
-from contradiction import ContradictionDetector
 from contradiction.errors import InputError
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:gradio")
 ASKED = [{"role": "user", "content": "你养宠物吗？"}]
 
 
-@pytest.fixture(scope="module")
-def bot_server():
-    with chatbot() as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def detectors(random_model):
-    return [ContradictionDetector.from_pretrained(random_model(task)) for task in ("4-class", "2-class")]
-
-
-@pytest.fixture(scope="module")
-def bot(part, app, bot_server):
-    return part("bot").Bot(bot_server.url, "small-bot", KEY, seconds=1.0)
-
-
-@pytest.fixture(scope="module")
-def address(app, detectors, bot):
-    demo, url = app.serve(detectors[0], "127.0.0.1", free_port(), detectors[1:], bot)
-    yield url
-    demo.close(verbose=False)
-
-
 @pytest.fixture
-def web(address):
-    with httpx.Client(base_url=address, timeout=60) as client:
+def web(connected):
+    with httpx.Client(base_url=connected, timeout=60) as client:
         yield client
 
 
@@ -51,12 +27,12 @@ def names(detectors):
 # Detectors
 
 
-def test_a_request_chooses_among_the_detectors_that_the_owner_named(web, detectors, address):
+def test_a_request_chooses_among_the_detectors_that_the_owner_named(web, detectors, connected):
     from gradio_client import Client
 
     assert web.get("healthz").json()["detectors"] == names(detectors)
     chat = messages(*CHATS[0])
-    page = Client(address, verbose=False, httpx_kwargs={"timeout": 60})
+    page = Client(connected, verbose=False, httpx_kwargs={"timeout": 60})
     for detector, name in zip(detectors, names(detectors), strict=True):
         answer = web.post("v1/judge", json={"messages": chat, "detector": name}).json()
         assert answer["scores"] == pytest.approx(detector(chat).scores, abs=1e-5)
