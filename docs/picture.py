@@ -13,7 +13,7 @@ from contradiction import ContradictionDetector, page, paths
 from contradiction.io import files
 
 FOLDER = Path(__file__).with_name("images")
-DESKTOP, PHONE = {"width": 1180, "height": 1010}, {"width": 390, "height": 844}
+DESKTOP, PHONE = {"width": 1180, "height": 1070}, {"width": 390, "height": 844}
 RESULTS = {"width": 1180, "height": 1150}
 CHAT = ("你养宠物吗？", "养了一只橘猫", "它叫什么名字？", "它叫橘子", "能带来给我看看吗？", "我没养过猫呀")
 # Name -> language of the browser, its size, the colours, and the number of the tab.

@@ -182,7 +182,13 @@ def build_page() -> gr.Blocks:
 def launch(**options: Any) -> Any:
     """Serves the page in the look of the demo page; options as of Gradio's ``launch``."""
     theme = gr.themes.Base(primary_hue="blue", neutral_hue="slate", font=FONTS, font_mono=["ui-monospace", "monospace"])
-    theme = theme.set(  # white on the default blue has too little contrast
+    theme = theme.set(  # Gradio's blue under white, and its greys, have too little contrast
+        block_label_text_color="*neutral_700",
+        block_label_text_color_dark="*neutral_200",
+        block_title_text_color="*neutral_700",
+        block_title_text_color_dark="*neutral_200",
+        body_text_color_subdued="*neutral_600",
+        body_text_color_subdued_dark="*neutral_300",
         body_background_fill="#f4f6f9",
         body_background_fill_dark="#12161d",
         button_primary_background_fill="*primary_700",

@@ -265,7 +265,7 @@ def test_a_visitor_chats_with_the_connected_bot_and_sees_each_reply_marked(open_
     assert tab.locator(".cd-messages li").count() == 5
 
 
-def test_a_fault_of_the_bot_is_said_and_the_bot_can_be_asked_again(open_tab, connected, chromium):
+def test_a_fault_of_the_bot_is_said_and_the_bot_can_be_asked_again(connected, chromium):
     context = chromium.new_context(locale="zh-CN")  # a browser complains of the status itself, so not by open_tab
     tab = context.new_page()
     tab.goto(connected)

@@ -202,7 +202,7 @@ def test_the_page_needs_no_more_than_its_requirements(model):
         f"import sys; sys.modules.update({others}); sys.path.insert(0, {str(SPACE)!r}); "
         f"import app; app.build(app.Service(app.ContradictionDetector.from_pretrained({str(model)!r})))"
     )
-    done = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
 
 
