@@ -189,6 +189,8 @@ def launch(**options: Any) -> Any:
         block_title_text_color_dark="*neutral_200",
         body_text_color_subdued="*neutral_600",
         body_text_color_subdued_dark="*neutral_300",
+        input_placeholder_color="*neutral_600",
+        input_placeholder_color_dark="*neutral_300",
         body_background_fill="#f4f6f9",
         body_background_fill_dark="#12161d",
         button_primary_background_fill="*primary_700",

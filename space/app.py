@@ -242,7 +242,11 @@ def serve(
         InputError: two detectors have one name.
     """
     theme = gr.themes.Base(primary_hue="blue", neutral_hue="slate", font=FONTS, font_mono=["ui-monospace", "monospace"])
-    theme = theme.set(  # white on the default blue has too little contrast
+    theme = theme.set(  # Gradio's blue under white, and its greys, have too little contrast
+        body_text_color_subdued="*neutral_600",
+        body_text_color_subdued_dark="*neutral_300",
+        input_placeholder_color="*neutral_600",
+        input_placeholder_color_dark="*neutral_300",
         body_background_fill="#f4f6f9",
         body_background_fill_dark="#12161d",
         button_primary_background_fill="*primary_700",
