@@ -89,7 +89,7 @@ def draw(services: Mapping[str, Service], words: Callable[[str], Any], page: gr.
                 interactive=False,
                 wrap=True,
                 max_height=480,
-                column_widths=["9%", "23%", "16%", "15%", "9%", "8%", "20%"],
+                column_widths=["7%", "23%", "15%", "13%", "9%", "10%", "23%"],
                 elem_id="table",
             )
             download = gr.DownloadButton(words("download"), elem_id="download", interactive=False)
