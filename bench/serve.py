@@ -76,13 +76,15 @@ def load(url: str, clients: int, seconds: float, pid: int) -> Counter[int]:
 
     def client(number: int) -> None:
         generator = random.Random(number)
-        while time.monotonic() < started + seconds:
+        while True:
             asked = time.monotonic()
             status, wait = ask(url, body(generator))
             with lock:
                 statuses[status] += 1
                 if status == 200:
                     times.append(time.monotonic() - asked)
+            if time.monotonic() + wait > started + seconds:
+                return
             time.sleep(wait)
 
     threads = [threading.Thread(target=client, args=(number,)) for number in range(clients)]
