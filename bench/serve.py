@@ -1,9 +1,12 @@
-"""Load on the REST service: many clients at a time on loopback, against a service that is started here.
+"""Load on `cdconv serve` or on the page: many clients at a time on loopback, against a server that is started here.
 
     python bench/serve.py --clients 200 --seconds 60
+    python bench/serve.py --page --clients 200 --seconds 60
 
-Prints answers a second, the median and the 95th percentile of the time to answer, statuses, and the service's memory at
-the start and at the end; first for one client alone, then for all of them, which shows what joining requests gains.
+Prints answers a second, the median and the 95th percentile of the time to answer, statuses, rows in a forward pass, and
+the server's memory; first for one client alone, then for all of them, which shows what joining requests gains. A client
+that is told that the server is busy waits as long as it is told to. At the end more clients than there is room for ask
+at once: all of them must be answered, or told so in words. The exit code is 1 if anything else came back.
 """
 
 import argparse
@@ -20,9 +23,12 @@ from collections import Counter
 from pathlib import Path
 
 from contradiction import paths
+from contradiction.serving.limits import Limits
 
 ROWS = [json.loads(line) for line in paths.SAMPLE.read_text(encoding="utf-8").splitlines()]
 ROLES = ("user", "assistant") * 2
+POLITE = (503, 504)  # busy, or too late, each with a sentence
+ROOM = Limits().requests
 
 
 def body(generator: random.Random) -> bytes:
@@ -33,17 +39,19 @@ def body(generator: random.Random) -> bytes:
     return json.dumps({"messages": messages}).encode()
 
 
-def ask(url: str, content: bytes) -> int:
-    """The status of an answer; 0 where there is none."""
+def ask(url: str, content: bytes) -> tuple[int, float]:
+    """The status of an answer, 0 where there is none, and the seconds that a client is told to wait."""
     request = urllib.request.Request(f"{url}/v1/judge", content, {"content-type": "application/json"})
     try:
-        with urllib.request.urlopen(request, timeout=60) as answer:
+        with urllib.request.urlopen(request, timeout=120) as answer:
             answer.read()
-            return int(answer.status)
+            return int(answer.status), 0.0
     except urllib.error.HTTPError as error:
-        return error.code
-    except OSError:
-        return 0
+        with error:
+            in_words = bool(json.load(error).get("error")) if error.code in POLITE else True
+            return error.code if in_words else 0, float(error.headers.get("retry-after", 0))
+    except (OSError, ValueError):
+        return 0, 0.0
 
 
 def memory(pid: int) -> int:
@@ -52,28 +60,49 @@ def memory(pid: int) -> int:
     return next(int(line.split()[1]) // 1000 for line in lines if line.startswith("VmRSS"))
 
 
-def load(url: str, clients: int, seconds: float) -> tuple[Counter[int], list[float]]:
-    """The statuses of the answers to clients that ask again as soon as they are answered, and the times of the good."""
+def rows_and_passes(url: str) -> tuple[int, int]:
+    """How many rows the server has predicted, and in how many forward passes."""
+    with urllib.request.urlopen(f"{url}/metrics", timeout=60) as answer:
+        counts = dict(line.rsplit(" ", 1) for line in answer.read().decode().splitlines() if not line.startswith("#"))
+    return int(counts["cdconv_rows_total"]), int(counts["cdconv_passes_total"])
+
+
+def load(url: str, clients: int, seconds: float, pid: int) -> Counter[int]:
+    """Clients that ask again as soon as they are answered; prints what came, and gives the statuses."""
     statuses: Counter[int] = Counter()
     times: list[float] = []
-    until, lock = time.monotonic() + seconds, threading.Lock()
+    before, (rows, passes) = memory(pid), rows_and_passes(url)
+    started, lock = time.monotonic(), threading.Lock()
 
     def client(number: int) -> None:
         generator = random.Random(number)
-        while time.monotonic() < until:
-            started = time.monotonic()
-            status = ask(url, body(generator))
+        while True:
+            asked = time.monotonic()
+            status, wait = ask(url, body(generator))
             with lock:
                 statuses[status] += 1
                 if status == 200:
-                    times.append(time.monotonic() - started)
+                    times.append(time.monotonic() - asked)
+            if time.monotonic() + wait > started + seconds:
+                return
+            time.sleep(wait)
 
     threads = [threading.Thread(target=client, args=(number,)) for number in range(clients)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    return statuses, times
+    taken = time.monotonic() - started
+    more = rows_and_passes(url)
+    shown = ", ".join(f"{status}: {count}" for status, count in sorted(statuses.items()))
+    p50, p95 = (statistics.median(times), statistics.quantiles(times, n=20)[-1]) if len(times) > 1 else (0.0, 0.0)
+    print(
+        f"{clients} clients: {len(times) / taken:.1f} answers a second, median {p50:.2f} s, 95 % within {p95:.2f} s; "
+        f"statuses {shown}; {(more[0] - rows) / max(1, more[1] - passes):.1f} rows a pass; "
+        f"memory {before} -> {memory(pid)} MB",
+        flush=True,
+    )
+    return statuses
 
 
 def main() -> None:
@@ -83,30 +112,27 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=200)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--port", type=int, default=8765)
+    parser.add_argument("--page", action="store_true", help="load the page instead of cdconv serve")
     options = parser.parse_args()
-    command = [sys.executable, "-m", "contradiction", "serve", "--model", options.model, "--port", str(options.port)]
-    service = subprocess.Popen(command)
+    command = [sys.executable, "-m", "contradiction", "space" if options.page else "serve"]
+    started = time.monotonic()
+    server = subprocess.Popen([*command, "--model", options.model, "--port", str(options.port)])
     url = f"http://127.0.0.1:{options.port}"
     try:
         while not _answers(url):
-            if service.poll() is not None:
-                sys.exit("the service did not start")
+            if server.poll() is not None:
+                sys.exit("the server did not start")
             time.sleep(0.2)
         ask(url, body(random.Random(0)))
+        print(f"first answer {time.monotonic() - started:.1f} s after the start", flush=True)
+        seen: Counter[int] = Counter()
         for clients in dict.fromkeys((1, options.clients)):
-            before = memory(service.pid)
-            started = time.monotonic()
-            statuses, times = load(url, clients, options.seconds)
-            taken = time.monotonic() - started
-            shown = ", ".join(f"{status}: {count}" for status, count in sorted(statuses.items()))
-            p50, p95 = statistics.median(times), statistics.quantiles(times, n=20)[-1]
-            print(
-                f"{clients} clients: {len(times) / taken:.1f} answers a second, median {p50:.2f} s, "
-                f"95 % within {p95:.2f} s; statuses {shown}; memory {before} -> {memory(service.pid)} MB"
-            )
+            seen += load(url, clients, options.seconds, server.pid)
+        seen += load(url, ROOM + options.clients, 0.1, server.pid)
     finally:
-        service.terminate()
-        service.wait(timeout=30)
+        server.terminate()
+        server.wait(timeout=60)
+    sys.exit(0 if set(seen) <= {200, *POLITE} else f"there were other answers than 200 and {POLITE}")
 
 
 def _answers(url: str) -> bool:

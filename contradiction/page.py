@@ -5,6 +5,7 @@ import importlib.util
 import os
 import socket
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -13,23 +14,37 @@ from contradiction.errors import InputError
 from contradiction.paths import SPACE
 
 
-def serve(model: str | Path, *, host: str, port: int) -> None:
-    """Loads a detector and serves the page until interrupted.
+def serve(
+    model: str | Path, *, host: str, port: int, others: Sequence[str | Path] = (), bot: tuple[str, str] | None = None
+) -> None:
+    """Loads detectors and serves the page until interrupted.
+
+    Args:
+        model: the detector that is chosen first.
+        host: the address to listen on.
+        port: the port to listen on.
+        others: more detectors, between which visitors choose.
+        bot: the address of an endpoint that speaks OpenAI's chat completions, and the model that it serves: a chatbot
+            that visitors chat with. The variable CDCONV_BOT_KEY holds its key.
 
     Raises:
-        InputError: gradio is not installed, the address is not free, or the model cannot be loaded.
+        InputError: gradio is not installed, the address is not free, or a model cannot be loaded.
     """
     # Gradio reads this when it is imported. Otherwise it would report to its makers that a page was started.
     os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
     if importlib.util.find_spec("gradio") is None:
         raise InputError('the page needs gradio: pip install "cdconv[space]"')
     check_address(host, port)
-    detector = ContradictionDetector.from_pretrained(model)
-    if detector.task not in ("2-class", "4-class"):
-        raise InputError(
-            f"{model}: its labels are {', '.join(detector.labels)}; the page needs a 2-class or a 4-class detector"
-        )
-    app().launch(detector, host=host, port=port)
+    module = app()
+    connected = module.bots.Bot(*bot, os.environ.get(module.bots.KEY) or None) if bot else None
+    detectors = [ContradictionDetector.from_pretrained(name) for name in (model, *others)]
+    for detector in detectors:
+        if detector.task not in ("2-class", "4-class"):
+            labels = ", ".join(detector.labels)
+            raise InputError(
+                f"{detector.name}: its labels are {labels}; the page needs a 2-class or a 4-class detector"
+            )
+    module.launch(detectors[0], host=host, port=port, others=detectors[1:], bot=connected)
 
 
 def app() -> ModuleType:

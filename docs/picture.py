@@ -4,6 +4,8 @@
 of the report that ``cdconv probe report`` wrote to a folder.
 """
 
+import base64
+import json
 import os
 import shutil
 import sys
@@ -21,14 +23,15 @@ from contradiction.serving.review import application
 from contradiction.serving.review_store import LabelStore
 
 FOLDER = Path(__file__).with_name("images")
-DESKTOP, PHONE = {"width": 1180, "height": 1300}, {"width": 390, "height": 844}
-CHAT = "你有对象吗？"  # the example that is shown, by its first line
+DESKTOP, PHONE = {"width": 1180, "height": 1070}, {"width": 390, "height": 844}
+RESULTS = {"width": 1180, "height": 1150}
+CHAT = ("你养宠物吗？", "养了一只橘猫", "它叫什么名字？", "它叫橘子", "能带来给我看看吗？", "我没养过猫呀")
 # Name -> language of the browser, its size, the colours, and the number of the tab.
 PICTURES: dict[str, tuple[str, dict[str, int], str, int]] = {
     "page.png": ("en-US", DESKTOP, "light", 0),
     "page.zh.png": ("zh-CN", DESKTOP, "light", 0),
     "page-phone-dark.zh.png": ("zh-CN", PHONE, "dark", 0),
-    "page-results.png": ("en-US", DESKTOP, "light", 2),
+    "page-results.png": ("en-US", RESULTS, "light", 2),
 }
 
 
@@ -62,14 +65,12 @@ def take_report(browser: Any, file: Path, path: Path) -> None:
 def take(browser: Any, url: str, path: Path, locale: str, size: dict[str, int], colours: str, number: int) -> None:
     """Takes one picture."""
     tab = browser.new_page(viewport=size, locale=locale)
-    tab.goto(f"{url}?__theme={colours}")
-    tab.locator(".cd-mark").first.wait_for()
-    if number:
-        tab.get_by_role("tab").nth(number).click()
-    else:
-        tab.get_by_role("button", name=CHAT, exact=True).click()
-        tab.locator(".cd-messages[aria-busy=false] li").nth(9).wait_for()
-        tab.locator(".cd-messages").evaluate("list => list.scrollTo(0, 0)")
+    tab.set_default_timeout(300_000)  # of a busy machine
+    messages = [[index % 2, text] for index, text in enumerate(CHAT)]
+    chat = base64.urlsafe_b64encode(json.dumps({"m": messages}).encode()).decode().rstrip("=")
+    tab.goto(f"{url}?__theme={colours}#chat={chat}")
+    tab.locator(".cd-messages[aria-busy=false] .cd-mark").nth(2).wait_for()
+    tab.get_by_role("tab").nth(number).click()
     tab.wait_for_timeout(1500)  # until fonts and plots are there
     with files.new_file(path) as partial:
         tab.screenshot(path=partial, type="png")

@@ -18,6 +18,52 @@ SUMMARY = ["labels", "figure", "value", "95 % low", "95 % high"]
 COMPARISON = ["labels", "figure", "predictions minus baseline", "95 % low", "95 % high", "p"]
 PER_CLASS = ["label", "precision", "recall", "F1", "support"]
 CORNER = "reference \\ prediction"
+# Named, so that no font is fetched, and Chinese before the browser's own choice, which may be the Japanese glyphs.
+FONTS = ["system-ui", "PingFang SC", "Microsoft YaHei", "Noto Sans CJK SC", "sans-serif"]
+CSS = """
+.cd-top h1 {font-size: 1.65rem; font-weight: 680}
+.cd-top h1::before {content: "≠"; display: inline-block; width: 1.5em; margin-right: .45em; text-align: center;
+  border-radius: .35em; background: var(--primary-700); color: #fff}
+.cd-top p {max-width: 56rem; color: var(--body-text-color-subdued)}
+footer .show-api {color: var(--body-text-color) !important}
+"""
+ENGLISH = {
+    "lead": "# CDConv metric\nAccuracy, macro-F1 and the figures of every class for contradictions in Chinese "
+    "conversations. Paste class ids or label names, one a line or between commas.",
+    "task": "Task",
+    "references": "References",
+    "predictions": "Predictions",
+    "baseline": "Predictions of a baseline (optional)",
+    "resamples": "Resamples of the bootstrap",
+    "score": "Score",
+    "scores": "Scores",
+    "classes": "Classes",
+    "confusion": "Confusion matrix",
+    "comparison": "Comparison",
+    "notes": "All values are in percent. The low and high ends are the 95 % interval of the bootstrap. The p of a "
+    "comparison is that of the paired bootstrap for macro-F1, and of McNemar's exact test for accuracy. "
+    '`evaluate.load("USER/evaluate_metric", "4-class")` computes the same in Python.',
+}
+CHINESE = {
+    "lead": "# CDConv 指标\n中文对话矛盾检测的准确率、macro-F1 与各类别的数值。"
+    "请粘贴类别编号或标签名，每行一个，或用逗号分隔。",
+    "task": "任务",
+    "references": "标准答案",
+    "predictions": "预测",
+    "baseline": "基线的预测（可不填）",
+    "resamples": "自助法的重采样次数",
+    "score": "计算",
+    "scores": "得分",
+    "classes": "各类别",
+    "confusion": "混淆矩阵",
+    "comparison": "比较",
+    "notes": "数值均为百分比。low 与 high 是自助法 95 % 区间的两端。"
+    "比较的 p 值：macro-F1 用配对自助法，准确率用 McNemar 精确检验。"
+    '在 Python 中，`evaluate.load("USER/evaluate_metric", "4-class")` 的结果相同。',
+}
+# The browser chooses. Gradio has texts of its own, some of which have the same names.
+LOCALES = {"en": ENGLISH, **dict.fromkeys(("zh", "zh-CN", "zh-TW", "zh-HK"), CHINESE)}
+WORDS = gr.I18n(**{name: {f"cdconv {key}": text for key, text in words.items()} for name, words in LOCALES.items()})
 TITLES = {"macro_f1": "macro-F1"}  # of figures whose title is not their name
 
 Table = list[list[str | int | float]]
@@ -98,41 +144,69 @@ def _percents(*fractions: float) -> list[float]:
 def build_page() -> gr.Blocks:
     """Lays out the page; its one endpoint is /score."""
     with gr.Blocks(title="CDConv metric", analytics_enabled=False) as page:
-        gr.Markdown(
-            "# CDConv metric\nAccuracy, macro-F1 and the figures of every class for contradictions in Chinese "
-            "conversations. Paste class ids or label names, one a line or between commas. All values are in percent; "
-            "the low and high ends are the 95 % interval of the bootstrap. The p of a comparison is that of the paired "
-            "bootstrap for macro-F1, and of McNemar's exact test for accuracy."
-        )
-        task = gr.Dropdown([*LABELS, *(name + GROUPED for name in LABELS)], value=EXAMPLE["task"], label="Task")
-        names = gr.Markdown(_describe(EXAMPLE["task"]))
+        gr.Markdown(_words("lead"), elem_classes="cd-top")
         with gr.Row():
-            references = gr.Textbox(EXAMPLE["references"], label="References", lines=8, max_lines=16)
-            predictions = gr.Textbox(EXAMPLE["predictions"], label="Predictions", lines=8, max_lines=16)
-            baseline = gr.Textbox(
-                EXAMPLE["baseline"], label="Predictions of a baseline (optional)", lines=8, max_lines=16
-            )
-        resamples = gr.Slider(100, 10_000, value=2_000, step=100, label="Resamples of the bootstrap")
-        button = gr.Button("Score", variant="primary")
-        summary = gr.Dataframe(headers=SUMMARY, label="Scores", interactive=False)
-        classes = gr.Dataframe(headers=PER_CLASS, label="Classes", interactive=False)
-        confusion = gr.Dataframe(headers=[CORNER], label="Confusion matrix", interactive=False)
-        comparison = gr.Dataframe(headers=COMPARISON, label="Comparison", interactive=False)
+            with gr.Column(scale=2):
+                task = gr.Dropdown(
+                    [*LABELS, *(name + GROUPED for name in LABELS)], value=EXAMPLE["task"], label=_words("task")
+                )
+                names = gr.Markdown(_describe(EXAMPLE["task"]))
+                with gr.Row():
+                    references, predictions = (
+                        gr.Textbox(EXAMPLE[key], label=_words(key), lines=8, max_lines=16, min_width=120)
+                        for key in ("references", "predictions")
+                    )
+                baseline = gr.Textbox(EXAMPLE["baseline"], label=_words("baseline"), lines=3, max_lines=16)
+                resamples = gr.Slider(100, 10_000, value=2_000, step=100, label=_words("resamples"))
+                button = gr.Button(_words("score"), variant="primary")
+            with gr.Column(scale=3):
+                summary, classes, confusion, comparison = (
+                    gr.Dataframe(headers=headers, label=_words(key), interactive=False, show_label=True)
+                    for key, headers in (
+                        ("scores", SUMMARY),
+                        ("classes", PER_CLASS),
+                        ("confusion", [CORNER]),
+                        ("comparison", COMPARISON),
+                    )
+                )
+        gr.Markdown(_words("notes"))
         task.change(_describe, task, names, api_visibility="private")
-        button.click(
-            evaluate_text,
-            [task, references, predictions, baseline, resamples],
-            [summary, classes, confusion, comparison],
-            api_name="score",
-            concurrency_limit=4,  # by default visitors would wait for each other
-        )
+        asked = [task, references, predictions, baseline, resamples]
+        shown = [summary, classes, confusion, comparison]
+        # By default visitors would wait for each other.
+        button.click(evaluate_text, asked, shown, api_name="score", concurrency_limit=4)
+        page.load(evaluate_text, asked, shown, api_visibility="private", concurrency_limit=4)
     return page
+
+
+def launch(**options: Any) -> Any:
+    """Serves the page in the look of the demo page; options as of Gradio's ``launch``."""
+    theme = gr.themes.Base(primary_hue="blue", neutral_hue="slate", font=FONTS, font_mono=["ui-monospace", "monospace"])
+    theme = theme.set(  # Gradio's blue under white, and its greys, have too little contrast
+        block_label_text_color="*neutral_700",
+        block_label_text_color_dark="*neutral_200",
+        block_title_text_color="*neutral_700",
+        block_title_text_color_dark="*neutral_200",
+        body_text_color_subdued="*neutral_600",
+        body_text_color_subdued_dark="*neutral_300",
+        input_placeholder_color="*neutral_600",
+        input_placeholder_color_dark="*neutral_300",
+        body_background_fill="#f4f6f9",
+        body_background_fill_dark="#12161d",
+        button_primary_background_fill="*primary_700",
+        button_primary_background_fill_hover="*primary_800",
+    )
+    return build_page().launch(theme=theme, css=CSS, i18n=WORDS, footer_links=["api"], ssr_mode=False, **options)
+
+
+def _words(key: str) -> Any:
+    return WORDS(f"cdconv {key}")
 
 
 def _describe(task: str) -> str:
     labels = enumerate(LABELS[task.removesuffix(GROUPED)])
-    return "Labels: " + ", ".join(f"{index} = `{label}`" for index, label in labels)
+    return " · ".join(f"{index} = `{label}`" for index, label in labels)
 
 
 if __name__ == "__main__":
-    build_page().launch()
+    launch()

@@ -1,55 +1,72 @@
 """The demo page: a chat in, verdicts out. A Hugging Face Space, and what ``cdconv space`` starts."""
 
 import os
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import batch
+import bot as bots
 import gradio as gr
 import samples
-from locales import CHINESE, ENGLISH, Page, for_browser, named, translations
+from gradio.utils import get_upload_folder
+from locales import CHINESE, ENGLISH, for_browser, named, translations
 from starlette.middleware import Middleware
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 from understand import FOLDER as ANALYSIS
 from understand import analysis_html
+from web import Page, Uploads
 
 from contradiction import ContradictionDetector
 from contradiction.chats import formats
 from contradiction.conversation import read_message
 from contradiction.errors import InputError
-from contradiction.serving.api import PATHS, handlers, router
+from contradiction.paths import CHECKOUT, SHIPPED
+from contradiction.serving.api import PATHS, chosen, handlers, name_of, router, visitor_of
+from contradiction.serving.limits import Limits
 from contradiction.serving.middleware import SERVICE_PATHS, Guard, Metrics
-from contradiction.serving.service import Busy, Cancelled, Late, Service
+from contradiction.serving.predictions import Busy, Cancelled, Late
+from contradiction.serving.service import Service
 
-MODEL = os.environ.get("CDCONV_MODEL", "models/e5-small-cdconv-soup")
+MODEL = os.environ.get("CDCONV_MODEL", str(SHIPPED))
+OTHERS = os.environ.get("CDCONV_OTHERS", "").split()  # more detectors, between which visitors choose
 FOLDER = Path(__file__).parent
-SCRIPTS = ("chat.js", "controls.js")  # of the chat, in this order
+# A visitor has half of the places and half of the threads at most.
+LIMITS = Limits(requests=512, visitor=256, turns=32)
+SESSIONS = 500  # whose tables of verdicts are kept in memory
+SCRIPTS = ("chat.js", "bot.js", "sliders.js", "controls.js")  # of the chat, in this order
 WAITING = 64  # requests in the queue of the tab for files; the next one is told to come back
 LONGEST, LONGEST_PASTED = 2000, 200_000  # characters of one message, and of a pasted chat
-KEPT = 3600  # seconds until an uploaded file is deleted
+KEPT, LOOKS = 3300, 300  # seconds: files that are older are deleted, at each look
 # Named, so that no font is fetched, and Chinese before the browser's own choice, which may be the Japanese glyphs.
 FONTS = ["system-ui", "PingFang SC", "Microsoft YaHei", "Noto Sans CJK SC", "sans-serif"]
-CURL = """curl http://127.0.0.1:7860/v1/scan -H 'content-type: application/json' -d '{"messages": [
-  {"role": "user", "content": "你养猫吗？"}, {"role": "assistant", "content": "养了一只橘猫"},
-  {"role": "user", "content": "它叫什么名字？"}, {"role": "assistant", "content": "我没养过猫呀"}]}'"""
 TITLE = """() => { if (/^zh(-|$)/i.test(navigator.language)) document.title = "%s" }"""
 Chat = list[dict[str, str]]
 
 
-def build(service: Service) -> gr.Blocks:
-    """The page around a detector. Its public functions are /judge, /scan, /rerank and /check."""
-    texts = spoken(service.detector)
+def build(service: Service, others: Mapping[str, Service] | None = None, bot: bots.Bot | None = None) -> gr.Blocks:
+    """The page around a detector. Its public functions are /judge, /scan, /rerank and /check.
+
+    Args:
+        service: judges with the detector that is chosen first.
+        others: name -> more detectors that a visitor can choose.
+        bot: the chatbot that visitors can chat with.
+    """
+    services = {name_of(service): service, **(others or {})}
+    texts = spoken(services)
+    shown = [_shown(name, each.detector) for name, each in services.items()]
 
     def words(key: str) -> Any:
         return texts(named(key))
 
-    with gr.Blocks(title=ENGLISH["title"], analytics_enabled=False, delete_cache=(KEPT, KEPT)) as page:
+    with gr.Blocks(title=ENGLISH["title"], analytics_enabled=False, delete_cache=(LOOKS, KEPT)) as page:
         gr.HTML(
             html_template='<header class="cd-top"></header>',
             js_on_load=(FOLDER / "top.js").read_text(encoding="utf-8"),
-            page={"words": {"en": ENGLISH, "zh": CHINESE}},
+            page={"words": spoken_words("heading", "lead", "language")},
+            padding=False,
         )
         with gr.Tabs():
             with gr.Tab(words("chat tab"), id="chat"):
@@ -57,44 +74,67 @@ def build(service: Service) -> gr.Blocks:
                     html_template='<div class="cd"></div>',
                     js_on_load="".join((FOLDER / name).read_text(encoding="utf-8") for name in SCRIPTS),
                     server_functions=[read_pasted],
-                    page=for_page(service.detector),
+                    page=for_page(shown, bot),
+                    padding=False,
                 )
             with gr.Tab(words("batch tab"), id="batch"):
-                batch.draw(service, words, page)
+                batch.draw(services, words, page)
             with gr.Tab(words("understand tab"), id="understand"):
-                analysis = analysis_html()
-                gr.HTML(analysis) if analysis else gr.Markdown(words("noAnalysis"))
+                analysis = analysis_html(detectors=[*services])
+                gr.HTML(analysis, padding=False) if analysis else gr.Markdown(words("noAnalysis"))
             with gr.Tab(words("api tab"), id="api"):
-                gr.Markdown(words("apiText"))
-        gr.Markdown(words("limits"))
+                gr.HTML(
+                    html_template='<div class="cd-code"></div>',
+                    js_on_load=(FOLDER / "code.js").read_text(encoding="utf-8"),
+                    page={"words": spoken_words("code"), "model": shown[0]["model"]},
+                    padding=False,
+                )
+        gr.Markdown(words("limits"), elem_classes="cd-limits")
         page.load(js=TITLE % CHINESE["title"])
-        functions(service)
+        functions(services)
     return page.queue(max_size=WAITING, default_concurrency_limit=8)
 
 
-def spoken(detector: ContradictionDetector) -> gr.I18n:
-    """The words of the page around a detector."""
+def spoken(services: Mapping[str, Service]) -> gr.I18n:
+    """The words of the page around its detectors."""
+    read = [f"`{name}` ({', '.join(service.detector.columns)})" for name, service in services.items()]
     return translations(
-        limits={"model": Path(detector.name).name, "columns": ", ".join(detector.columns)},
+        limits={"models": ", ".join(read)},
         fileInfo={"chats": batch.CHATS, "size": batch.MEGABYTES},
-        apiText={"curl": CURL},
     )
 
 
-def for_page(detector: ContradictionDetector) -> dict[str, Any]:
+def for_page(detectors: list[dict[str, Any]], bot: bots.Bot | None) -> dict[str, Any]:
     """What the scripts of the chat are told."""
-    rule = detector.classifier.rule
-    name = Path(detector.name)
     return {
-        "words": {"en": ENGLISH, "zh": CHINESE},
+        "words": spoken_words(),
         "reasons": for_browser(),
         "examples": samples.examples(),
         "pairs": samples.pairs(),
-        "model": name.name if name.is_absolute() else str(name),
+        "detectors": detectors,
+        "bot": bot.model if bot else None,
+        "most": LONGEST,
+    }
+
+
+def spoken_words(*beginnings: str) -> dict[str, dict[str, str]]:
+    """The words by language, or those of them whose keys begin so."""
+    return {
+        language: {key: text for key, text in words.items() if key.startswith(beginnings or ("",))}
+        for language, words in (("en", ENGLISH), ("zh", CHINESE))
+    }
+
+
+def _shown(name: str, detector: ContradictionDetector) -> dict[str, Any]:
+    rule, place = detector.classifier.rule, Path(detector.name)
+    if CHECKOUT and place.is_relative_to(CHECKOUT):
+        place = place.relative_to(CHECKOUT)
+    return {
+        "name": name,
+        "model": name if place.is_absolute() else place.as_posix(),  # for code, without the owner's folders
         "cut": detector.settings.threshold_for(rule),
         "prior": rule.prior,
         "curve": [[point.threshold, point.recall, point.false_alarms] for point in rule.curve],
-        "most": LONGEST,
     }
 
 
@@ -108,69 +148,117 @@ def read_pasted(text: str) -> dict[str, Any]:
     return {"messages": [{"role": message.role, "content": message.text} for message in read if not message.skipped]}
 
 
-def functions(service: Service) -> None:
+def functions(services: Mapping[str, Service]) -> None:
     """Adds the public functions of the page, for ``gradio_client`` and MCP."""
 
-    def judge(messages: Chat, threshold: float | None = None, prior: float | None = None) -> dict[str, Any]:
+    async def judge(
+        _request: gr.Request,
+        messages: Chat,
+        threshold: float | None = None,
+        prior: float | None = None,
+        detector: str | None = None,
+    ) -> dict[str, Any]:
         """Judges the last reply of a Chinese chat: does the bot contradict itself, its role, or what it said before?
 
         Args:
             messages: the chat, a list of {"role": "user" or "assistant", "content": text}.
             threshold: a reply is called a contradiction from this probability on; by default the detector's own.
             prior: the share of contradictions among the bot's replies, such as 0.1.
+            detector: the name of one of the page's detectors; by default the first.
         """
-        return _answered(service, lambda: service.judge(messages, threshold=threshold, prior=prior))
+        return await _answered(
+            services, detector, _request, lambda its: its.judge(messages, threshold=threshold, prior=prior)
+        )
 
-    def scan(messages: Chat, threshold: float | None = None, prior: float | None = None) -> list[dict[str, Any]]:
+    async def scan(
+        _request: gr.Request,
+        messages: Chat,
+        threshold: float | None = None,
+        prior: float | None = None,
+        detector: str | None = None,
+    ) -> list[dict[str, Any]]:
         """Judges every reply of a Chinese chat; a verdict for each, in order.
 
         Args:
             messages: the chat, a list of {"role": "user" or "assistant", "content": text}.
             threshold: a reply is called a contradiction from this probability on; by default the detector's own.
             prior: the share of contradictions among the bot's replies, such as 0.1.
+            detector: the name of one of the page's detectors; by default the first.
         """
-        return _answered(service, lambda: service.scan(messages, threshold=threshold, prior=prior))
+        return await _answered(
+            services, detector, _request, lambda its: its.scan(messages, threshold=threshold, prior=prior)
+        )
 
-    def rerank(messages: Chat, candidates: list[str]) -> list[dict[str, Any]]:
+    async def rerank(
+        _request: gr.Request, messages: Chat, candidates: list[str], detector: str | None = None
+    ) -> list[dict[str, Any]]:
         """Orders the replies that a bot could give, the least likely contradiction first.
 
         Args:
             messages: the chat so far, which ends with a message of the user.
             candidates: the replies.
+            detector: the name of one of the page's detectors; by default the first.
         """
-        return _answered(service, lambda: service.rerank(messages, candidates))
+        return await _answered(services, detector, _request, lambda its: its.rerank(messages, candidates))
 
-    def check(facts: list[str], reply: str, question: str = "") -> dict[str, Any]:
+    async def check(
+        _request: gr.Request, facts: list[str], reply: str, question: str = "", detector: str | None = None
+    ) -> dict[str, Any]:
         """Judges a reply against sentences that are true of the bot.
 
         Args:
             facts: sentences in the bot's own words.
             reply: the reply.
             question: what the user said before it.
+            detector: the name of one of the page's detectors; by default the first.
         """
-        return _answered(service, lambda: service.check(facts, reply, question))
+        return await _answered(services, detector, _request, lambda its: its.check(facts, reply, question))
 
     for function in (judge, scan, rerank, check):
-        gr.api(function, api_name=function.__name__, concurrency_limit=32)
+        # Not held in Gradio's queue, which knows no visitors: the service lets them take turns.
+        gr.api(function, api_name=function.__name__, concurrency_limit=None)
 
 
-def _answered(service: Service, call: Any) -> Any:
+async def _answered(
+    services: Mapping[str, Service], name: str | None, request: gr.Request, call: Callable[[Service], Any]
+) -> Any:
     try:
-        with service.place():
-            return service.answer(call)
+        service = chosen(services, name)
+        return await service.answer_in_turn(lambda: call(service), visitor_of(request))
     except (InputError, Busy, Late, Cancelled) as error:
         raise gr.Error(str(error), print_exception=False) from None
 
 
-def serve(detector: ContradictionDetector, host: str | None = None, port: int | None = None) -> tuple[gr.Blocks, str]:
-    """Serves the page in the background; what is not given is left to Gradio. Returns the page and its address."""
+def serve(
+    detector: ContradictionDetector,
+    host: str | None = None,
+    port: int | None = None,
+    others: Sequence[ContradictionDetector] = (),
+    bot: bots.Bot | None = None,
+) -> tuple[gr.Blocks, str]:
+    """Serves the page in the background; what is not given is left to Gradio. Returns the page and its address.
+
+    Raises:
+        InputError: two detectors have one name.
+    """
     theme = gr.themes.Base(primary_hue="blue", neutral_hue="slate", font=FONTS, font_mono=["ui-monospace", "monospace"])
-    theme = theme.set(  # white on the default blue has too little contrast
-        button_primary_background_fill="*primary_700", button_primary_background_fill_hover="*primary_800"
+    theme = theme.set(  # Gradio's blue under white, and its greys, have too little contrast
+        body_text_color_subdued="*neutral_600",
+        body_text_color_subdued_dark="*neutral_300",
+        input_placeholder_color="*neutral_600",
+        input_placeholder_color_dark="*neutral_300",
+        body_background_fill="#f4f6f9",
+        body_background_fill_dark="#12161d",
+        button_primary_background_fill="*primary_700",
+        button_primary_background_fill_hover="*primary_800",
     )
-    service = Service(detector)
-    metrics = Metrics(PATHS)
-    page = build(service)
+    service, *rest = [Service(each, LIMITS) for each in (detector, *others)]
+    more = {name_of(each): each for each in rest}
+    if len({name_of(service), *more}) <= len(rest):
+        names = ", ".join(name_of(each) for each in (service, *rest))
+        raise InputError(f"{names}: visitors choose a detector by its name, so each needs a name of its own")
+    metrics = Metrics((*PATHS, bots.PATH))
+    page = build(service, more, bot)
     plots = StaticFiles(directory=ANALYSIS, check_dir=False)
     upload = (batch.MEGABYTES + 1) * 1_000_000
     # Quiet, because Gradio advises what only a programmer can do.
@@ -180,16 +268,22 @@ def serve(detector: ContradictionDetector, host: str | None = None, port: int | 
         css_paths=[FOLDER / "page.css"],
         theme=theme,
         footer_links=["api"],
-        i18n=spoken(detector),
+        i18n=spoken({name_of(service): service, **more}),
         app_kwargs={
-            "routes": [*router(service, metrics).routes, Mount("/analysis", plots)],
+            "routes": [
+                *router(service, metrics, more).routes,
+                *(bots.router(bot).routes if bot else ()),
+                Mount("/analysis", plots),
+            ],
             "exception_handlers": handlers(SERVICE_PATHS),
             "middleware": [
                 Middleware(Guard, body=service.limits.body, elsewhere=upload, metrics=metrics),
                 Middleware(Page),
+                Middleware(Uploads, folder=get_upload_folder()),
             ],
         },
         max_file_size=batch.MEGABYTES * 1_000_000,
+        state_session_capacity=SESSIONS,
         ssr_mode=False,
         mcp_server=find_spec("mcp") is not None,
         quiet=True,
@@ -198,12 +292,21 @@ def serve(detector: ContradictionDetector, host: str | None = None, port: int | 
     return page, address
 
 
-def launch(detector: ContradictionDetector, host: str | None = None, port: int | None = None) -> None:
+def launch(
+    detector: ContradictionDetector,
+    host: str | None = None,
+    port: int | None = None,
+    others: Sequence[ContradictionDetector] = (),
+    bot: bots.Bot | None = None,
+) -> None:
     """Serves the page until interrupted."""
-    page, address = serve(detector, host, port)
+    page, address = serve(detector, host, port, others, bot)
     print(f"The page is at {address} (Ctrl+C ends it)", flush=True)
     page.block_thread()
 
 
 if __name__ == "__main__":
-    launch(ContradictionDetector.from_pretrained(MODEL))
+    if "SPACE_ID" in os.environ:  # on the Hub, whose proxy alone reaches the page and says whose request it is
+        os.environ.setdefault("FORWARDED_ALLOW_IPS", "*")
+    first, *more = [ContradictionDetector.from_pretrained(name) for name in (MODEL, *OTHERS)]
+    launch(first, others=more, bot=bots.from_environment())

@@ -2,7 +2,7 @@
 
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from itertools import chain
@@ -17,10 +17,13 @@ from contradiction.chats.formats import Entry
 from contradiction.chats.readers import open_file
 from contradiction.conversation import read_message
 from contradiction.errors import InputError
-from contradiction.serving.service import Busy, Late, Service, Ticket, TooLong
+from contradiction.serving.api import chosen, visitor_of
+from contradiction.serving.predictions import Busy, Late, Ticket, TooLong
+from contradiction.serving.service import Service
 from contradiction.verdict import Verdict, is_unchecked
 
 CHATS = 500  # of a file
+KEPT = 3600  # seconds for which the table of a visitor is kept
 MEGABYTES = 5
 SECONDS = 120  # for one chat
 READING = 10  # times the reading that one request may cost, for a chat: a file is scanned, and its visitor can wait
@@ -28,22 +31,29 @@ TOGETHER = 16  # chats between two looks whether the visitor has gone
 Row = list[str]
 
 
-def draw(service: Service, words: Callable[[str], Any], page: gr.Blocks) -> None:
+def draw(services: Mapping[str, Service], words: Callable[[str], Any], page: gr.Blocks) -> None:
     """Draws the tab."""
+    judging: set[str] = set()  # the visitors whose file is being judged
 
     # Gradio finds the progress bar by this default, so the rule on calls in defaults does not apply.
-    def run(path: str | None, request: gr.Request, progress: gr.Progress = gr.Progress()) -> Iterator[tuple[Any, ...]]:  # noqa: B008
-        spoken = words_of(request)
-        if not path:
-            yield spoken["noFile"], [], [], None
+    def run(
+        path: str | None,
+        detector: str,
+        request: gr.Request,
+        progress: gr.Progress = gr.Progress(),  # noqa: B008
+    ) -> Iterator[tuple[Any, ...]]:
+        spoken, visitor, out = words_of(request), visitor_of(request), None
+        if not path or visitor in judging:
+            yield spoken["oneFile" if path else "noFile"], [], [], gr.DownloadButton(value=None, interactive=False)
             return
-        out = None
+        judging.add(visitor)
         try:
-            for *shown, out in judge_file(service, Path(path), spoken, progress):
-                yield *shown, out
+            for *shown, out in judge_file(chosen(services, detector), Path(path), spoken, progress, visitor):
+                yield *shown, gr.DownloadButton(value=out, interactive=out is not None)
         except InputError as error:
-            yield _with_reason("refused", error, path, spoken), [], [], None
+            yield _with_reason("refused", error, path, spoken), [], [], gr.DownloadButton(value=None, interactive=False)
         finally:
+            judging.discard(visitor)
             if out:  # Gradio has a copy of it
                 Path(out).unlink()
 
@@ -59,11 +69,19 @@ def draw(service: Service, words: Callable[[str], Any], page: gr.Blocks) -> None
         with gr.Column(scale=1):
             file = gr.File(label=words("file"), file_types=[".jsonl", ".csv", ".parquet"], elem_id="file")
             gr.Markdown(words("fileInfo"))
+            detector = gr.Dropdown([*services], label=words("detector"), visible=len(services) > 1, elem_id="detector")
             with gr.Row():
-                start = gr.Button(words("run"), variant="primary", elem_id="run")
-                stop = gr.Button(words("stopRun"), elem_id="stop")
+                start = gr.Button(words("run"), variant="primary", elem_id="run", scale=3)
+                stop = gr.Button(words("stopRun"), elem_id="stop", scale=1, min_width=80)
         with gr.Column(scale=3):
-            said = gr.Textbox(show_label=False, interactive=False, lines=2, elem_id="said", container=False)
+            said = gr.Textbox(
+                show_label=False,
+                interactive=False,
+                lines=2,
+                elem_id="said",
+                container=False,
+                placeholder=words("fileStart"),
+            )
             shown = gr.Radio([("all", "all")], value="all", label=words("show"), elem_id="shown")
             table = gr.Dataframe(
                 headers=[""] * 7,
@@ -71,19 +89,21 @@ def draw(service: Service, words: Callable[[str], Any], page: gr.Blocks) -> None
                 interactive=False,
                 wrap=True,
                 max_height=480,
-                column_widths=["9%", "23%", "16%", "15%", "9%", "8%", "20%"],
+                column_widths=["7%", "23%", "15%", "13%", "9%", "10%", "23%"],
                 elem_id="table",
             )
-            download = gr.DownloadButton(words("download"), elem_id="download")
-    kept = gr.State([])
+            download = gr.DownloadButton(words("download"), elem_id="download", interactive=False)
+    kept = gr.State([], time_to_live=KEPT)
     page.load(speak, outputs=[shown, table], api_visibility="private", queue=False)
-    working = start.click(run, file, [said, kept, table, download], api_visibility="private", concurrency_limit=2)
+    working = start.click(
+        run, [file, detector], [said, kept, table, download], api_visibility="private", concurrency_limit=2
+    )
     stop.click(None, cancels=[working], api_visibility="private")
     shown.change(choose, [kept, shown], table, api_visibility="private", queue=False)
 
 
 def judge_file(
-    service: Service, path: Path, words: dict[str, str], progress: Any
+    service: Service, path: Path, words: dict[str, str], progress: Any, visitor: str = ""
 ) -> Iterator[tuple[str, list[tuple[str, Row]], list[Row], str | None]]:
     """Judges the chats of a file, a few at a time: what is to be said, the rows by group, the rows, the download.
 
@@ -110,7 +130,7 @@ def judge_file(
             if not some:
                 break
             for entry, judged in zip(
-                some, pool.map(lambda entry: _judge(service, entry, chats.key), some), strict=True
+                some, pool.map(lambda entry: _judge(service, entry, chats.key, visitor), some), strict=True
             ):
                 if entry.messages is None:
                     counts["rejected"] += 1
@@ -154,9 +174,9 @@ def _next(entries: Iterator[Entry], most: int = TOGETHER) -> tuple[list[Entry], 
     return some, None
 
 
-def _judge(service: Service, entry: Entry, key: str) -> JudgedChunk | Exception:
+def _judge(service: Service, entry: Entry, key: str, visitor: str) -> JudgedChunk | Exception:
     """The verdicts on one chat, or why there are none; passes are shared with the other chats."""
-    ticket = Ticket(time.monotonic() + SECONDS, READING * service.limits.cost)
+    ticket = Ticket(time.monotonic() + SECONDS, READING * service.limits.cost, visitor)
     try:
         return service.answer(lambda: judge_chunk(service.detector, [entry], key, scan=True), ticket)
     except (InputError, Busy, Late) as error:

@@ -1,10 +1,15 @@
 // The chat: messages that a visitor types, and a mark on each reply of the bot. What people wrote becomes text nodes alone.
-const { words: tables, reasons, examples, pairs, model, cut, prior, curve, most } = props.page;
+const { words: tables, reasons, examples, pairs, detectors, bot, most } = props.page;
 const chinese = /^zh(-|$)/i.test(navigator.language);
 const words = tables[chinese ? "zh" : "en"];
 const root = element.querySelector(".cd");
-const state = { messages: [], side: "user", threshold: cut, prior, verdicts: [], clauses: new Map(), editing: null };
+const state = { messages: [], side: "user", verdicts: [], clauses: new Map(), editing: null, waiting: false };
 let asking = null;
+setDetector(detectors[0]);
+
+function setDetector(detector) {
+  Object.assign(state, { detector, threshold: detector.cut, prior: detector.prior });
+}
 
 function el(tag, attributes = {}, ...children) {
   const node = document.createElement(tag);
@@ -29,8 +34,9 @@ function inWords(reason) {
 
 function toLink() {
   const kept = { m: state.messages.map((each) => [each.role === "user" ? 0 : 1, each.content]) };
-  if (state.threshold !== cut) kept.t = state.threshold;
-  if (state.prior !== prior) kept.p = state.prior;
+  if (state.detector !== detectors[0]) kept.d = state.detector.name;
+  if (state.threshold !== state.detector.cut) kept.t = state.threshold;
+  if (state.prior !== state.detector.prior) kept.p = state.prior;
   const bytes = new TextEncoder().encode(JSON.stringify(kept));
   const text = btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
   return text.replace(/\+/g, "-").replace(/\//g, "_").replace(/=+$/, "");
@@ -47,8 +53,9 @@ function fromLink() {
       if (typeof content !== "string") throw new TypeError("content");
       return { role: side ? "assistant" : "user", content };
     });
-    state.threshold = share(kept.t, cut);
-    state.prior = prior === null ? null : share(kept.p, prior);
+    setDetector(detectors.find((each) => each.name === kept.d) ?? detectors[0]);
+    state.threshold = share(kept.t, state.detector.cut);
+    state.prior = state.detector.prior === null ? null : share(kept.p, state.detector.prior);
     return true;
   } catch {
     say(words.badLink);
@@ -65,6 +72,8 @@ function remember() {
 
 function body(messages = state.messages) {
   const asked = { messages };
+  const { cut, prior } = state.detector;
+  if (state.detector !== detectors[0]) asked.detector = state.detector.name;
   if (state.threshold !== cut || state.prior !== prior) asked.threshold = state.threshold;
   if (state.prior !== prior) asked.prior = state.prior;
   return asked;
@@ -117,7 +126,6 @@ async function findClauses(verdict) {
   const last = verdict.reply[verdict.reply.length - 1];
   try {
     const { clauses } = await ask("clauses", body(state.messages.slice(0, last + 1)));
-    state.clauses = new Map(clauses.map((each) => [each.message, [...(state.clauses.get(each.message) ?? []), each]]));
     const both = new Map();
     for (const each of clauses) both.set(each.message, [...(both.get(each.message) ?? []), each]);
     state.clauses = both;
@@ -131,7 +139,31 @@ async function findClauses(verdict) {
 // What is shown.
 
 const status = el("p", { class: "cd-status", role: "status" });
-const list = el("ol", { class: "cd-messages", "aria-label": words.chat, "aria-busy": "false" });
+const lines = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+const list = el("ol", { class: "cd-messages", "aria-busy": "false" });
+
+const thread = el("div", { class: "cd-thread", tabindex: 0, role: "region", "aria-label": words.chat }, lines, list);
+let joins = [];
+
+// Lines in the margin from a reply to the message that it contradicts. The numbers say the same in words.
+function join(pairs = joins) {
+  joins = pairs;
+  lines.setAttribute("aria-hidden", "true");
+  lines.setAttribute("height", list.offsetHeight);
+  lines.replaceChildren(...pairs.flatMap(([reply, place], index) => {
+    const [from, to] = [list.children[reply], list.children[place]];
+    if (!from || !to) return [];
+    const middle = (each) => each.offsetTop + Math.min(each.offsetHeight / 2, 34);
+    const margin = 20 - 5 * (index % 4);
+    const [down, up] = [middle(from) + 4 * (index % 4), middle(to) + 4 * (index % 4)];
+    const path = document.createElementNS("http://www.w3.org/2000/svg", "path");
+    path.setAttribute("d", `M${from.offsetLeft} ${down}H${margin + 8}Q${margin} ${down} ${margin} ${down - 8}V${up + 8}` +
+      `Q${margin} ${up} ${margin + 8} ${up}H${to.offsetLeft - 2}m-6 -4l6 4l-6 4`);
+    return [path];
+  }));
+}
+
+new ResizeObserver(() => join()).observe(list);
 
 function say(text, kind = "") {
   status.textContent = text;
@@ -160,30 +192,36 @@ function jump(index) {
 const link = (index) =>
   button(String(index + 1), () => jump(index), { class: "cd-ref", "aria-label": fill(words.message, { number: index + 1 }) });
 
+function meter(verdict) {
+  const bar = el("span", { class: "cd-meter", "aria-hidden": true }, el("i"), el("u"));
+  bar.firstChild.style.width = `${100 * verdict.probability}%`;
+  bar.lastChild.style.left = `${100 * state.threshold}%`;
+  return bar;
+}
+
 function mark(verdict) {
-  const line = el("div", { class: "cd-mark" });
   if (verdict.contradiction === null) {
-    line.classList.add("none");
-    line.append(el("b", {}, words.notJudged), `${words.colon}${inWords(verdict.reason)}${words.stop}`);
-    return line;
+    return el("div", { class: "cd-mark none" }, `${words.notJudged}${words.colon}${inWords(verdict.reason)}${words.stop}`);
   }
-  line.classList.add(verdict.contradiction ? "clash" : "fine", verdict.certainty);
-  line.append(el("b", {}, `${verdict.contradiction ? "✗" : "✓"} ${verdict.contradiction ? words.clash : words.noClash}`));
-  if (verdict.evidence.length) line.append(el("span", {}, `${words.against} `, ...verdict.evidence.map(link)));
-  if (verdict.kind) line.append(el("span", {}, words[verdict.kind]));
-  line.append(el("span", {}, `${words[verdict.certainty]} `,
-    el("span", { class: "cd-chance", title: words.chanceInfo }, fill(words.chance, { chance: percent(verdict.probability) }))));
-  if (!verdict.checked) line.append(el("span", { class: "cd-unread" }, `${words.unread}${words.colon}${inWords(verdict.reason)}`));
+  const said = verdict.contradiction ? ["✗", words.clash] : ["✓", words.noClash];
+  const head = el("div", { class: "cd-said" },
+    el("b", {}, el("span", { "aria-hidden": true }, `${said[0]} `), said[1]), el("span", {}, words[verdict.certainty]),
+    el("span", { class: "cd-chance", title: words.chanceInfo }, meter(verdict), fill(words.chance, { chance: percent(verdict.probability) })));
+  const more = el("div", { class: "cd-more" });
+  if (verdict.kind) more.append(el("span", {}, words[verdict.kind]));
+  if (verdict.evidence.length) more.append(el("span", {}, `${words.against} `, ...verdict.evidence.map(link)));
   if (verdict.kind === "history" || verdict.kind === "intra-sentence") {
-    line.append(button(words.clauses, () => findClauses(verdict), { class: "cd-small" }));
+    more.append(button(words.clauses, () => findClauses(verdict), { class: "cd-small" }));
   }
-  return line;
+  if (!verdict.checked) more.append(el("span", { class: "cd-unread" }, `${words.unread}${words.colon}${inWords(verdict.reason)}`));
+  return el("div", { class: `cd-mark ${verdict.contradiction ? "clash" : "fine"}` }, head, more.childNodes.length ? more : null);
 }
 
 function editor(message, index) {
   const box = el("textarea", { rows: 2, maxlength: most, "aria-label": words.edit });
   const close = () => { state.editing = null; draw(); list.children[index]?.querySelector(".cd-small")?.focus(); };
   const save = () => {
+    hush();
     if (box.value.trim()) state.messages[index] = { ...message, content: box.value.trim() };
     close();
     judge();
@@ -205,7 +243,7 @@ function draw() {
     const verdict = byReply.get(index);
     const side = message.role === "user" ? "user" : "bot";
     const kind = verdict?.contradiction ? "clash" : hit.has(index) ? "hit" : verdict?.contradiction === false ? "fine" : "";
-    const remove = () => { state.messages.splice(index, 1); judge(); box.focus(); };
+    const remove = () => { hush(); state.messages.splice(index, 1); judge(); box.focus(); };
     const number = { number: index + 1 };
     return el("li", { class: `${side} ${kind}` },
       el("div", { class: "cd-head" },
@@ -216,9 +254,15 @@ function draw() {
       hit.has(index) ? el("div", { class: "cd-hit" }, `${words.by} `, ...hit.get(index).map(link)) : null,
       verdict ? mark(verdict) : null);
   }));
+  if (state.waiting) list.append(el("li", { class: "bot cd-waiting" }, fill(words.botWrites, { bot })));
+  join([...hit].flatMap(([place, replies]) => replies.map((reply) => [reply, place])));
+  drawn.forEach((each) => each());
 }
 
+const drawn = []; // what else depends on the chat
+
 function show(messages) {
+  hush();
   Object.assign(state, { messages: messages.map((each) => ({ ...each })), verdicts: [], editing: null });
   setSide(messages.length && messages[messages.length - 1].role === "user" ? "assistant" : "user");
   return judge();

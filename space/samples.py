@@ -13,6 +13,17 @@ from contradiction.labels import HISTORY, INTRA, LABELS, NON_CONTRADICTION, ROLE
 
 FOLDER = Path(__file__).parent
 KINDS = (HISTORY, INTRA, ROLE, NON_CONTRADICTION)
+# How u2 was made, as the raw file names it -> the key of its words.
+TRIGGERS = {
+    "短句": "short",
+    "设问-bot": "inquiring-bot",
+    "设问-user": "inquiring-user",
+    "设问-user-v2": "inquiring-user-m",
+    "同义-回译": "paraphrasing",
+    "同义-同义词": "perturb-synonym",
+    "反义-反义词": "perturb-antonym",
+    "反义-否定词": "perturb-negative",
+}
 LONG = "long"
 Example = dict[str, Any]
 
@@ -23,21 +34,35 @@ def chat_of(texts: Sequence[str]) -> list[dict[str, str]]:
 
 
 def examples() -> list[Example]:
-    """Chats with their kind, a title and their messages: two turns first, by category, then longer ones."""
-    named = tomllib.loads((FOLDER / "examples.toml").read_text(encoding="utf-8"))["contexts"]
-    rows = (files("contradiction.data") / "sample.jsonl").read_text(encoding="utf-8").splitlines()
-    found: dict[tuple[str, str], Example] = {}
-    for row in map(json.loads, rows):
-        kind = LABELS["4-class"][row["label"]]
-        if row["u1"] in named:
-            texts = [row[name] for name in ("u1", "b1", "u2", "b2")]
-            example = {"kind": kind, "title": f"{row['b1']} → {row['b2']}", "messages": chat_of(texts)}
-            found.setdefault((kind, row["u1"]), example)
-    short = sorted(found.values(), key=lambda row: KINDS.index(row["kind"]))
+    """Chats with what they are sorted by, their kind, a title and their messages.
+
+    They are sorted by category, by trigger, by persona, and there are longer ones. Their kind is that for which they
+    were written; no detector has been asked.
+    """
+    kept = tomllib.loads((FOLDER / "examples.toml").read_text(encoding="utf-8"))
+    lines = (files("contradiction.data") / "sample.jsonl").read_text(encoding="utf-8").splitlines()
+    rows = [json.loads(line) for line in lines]
+    found: dict[tuple[str, str, str], Example] = {}
+    for row in rows:
+        texts, label = [row[name] for name in ("u1", "b1", "u2", "b2")], LABELS["4-class"][row["label"]]
+        if row["u1"] in kept["contexts"]:
+            found.setdefault(("category", label, row["u1"]), _short("category", label, texts))
+        # One that contradicts and one that does not, by trigger.
+        trigger = TRIGGERS[row["method"]]
+        found.setdefault(("trigger", trigger, str(label == NON_CONTRADICTION)), _short("trigger", trigger, texts))
+    for row in kept["personas"]:
+        found["persona", row["kind"], row["turns"][0]] = _short("persona", row["kind"], row["turns"])
+    order = [*KINDS, *TRIGGERS.values()]
+    short = sorted(found.values(), key=lambda row: order.index(row["kind"]) if row["kind"] in order else len(order))
     chats = (FOLDER / "chats.txt").read_text(encoding="utf-8").strip().split("\n\n")
     return short + [
-        {"kind": LONG, "title": chat.partition("\n")[0], "messages": formats.read_pasted(chat)} for chat in chats
+        {"by": LONG, "kind": LONG, "title": [chat.partition("\n")[0]], "messages": formats.read_pasted(chat)}
+        for chat in chats
     ]
+
+
+def _short(by: str, kind: str, texts: Sequence[str]) -> Example:
+    return {"by": by, "kind": kind, "title": [texts[1], texts[3]], "messages": chat_of(texts)}
 
 
 def pairs() -> list[Example]:

@@ -21,18 +21,24 @@ COLUMNS = {
 Rows = Sequence[Mapping[str, str]]
 
 
-def analysis_html(folder: Path = FOLDER) -> str | None:
-    """The plots and tables of an analysis as HTML in both languages; None where there is none."""
+def analysis_html(folder: Path = FOLDER, detectors: Sequence[str] = ()) -> str | None:
+    """The plots and tables of an analysis as HTML in both languages; None where there is none.
+
+    Args:
+        folder: where the analysis is.
+        detectors: the names of the page's detectors; an analysis of another one says so.
+    """
     tables = {path.stem: _read(path) for path in sorted((folder / "tables").glob("*.csv"))}
     plots = [name for name in PLOTS if (folder / "plots" / f"{name}.png").is_file()]
     if not tables and not plots:
         return None
     shown = [_plot(name, (folder / "plots" / f"{name}-dark.png").is_file()) for name in plots]
     listed = [_table(name, tables[name], columns) for name, columns in COLUMNS.items() if name in tables]
-    return f'<div class="cd-good">{_lead(tables)}<div class="cd-plots">{"".join(shown)}</div>{"".join(listed)}</div>'
+    grid = f'<div class="cd-plots">{"".join(shown)}<div class="cd-tables">{"".join(listed)}</div></div>'
+    return f'<div class="cd-good">{_lead(tables, detectors)}{grid}</div>'
 
 
-def _lead(tables: Mapping[str, Rows]) -> str:
+def _lead(tables: Mapping[str, Rows], detectors: Sequence[str]) -> str:
     """What the detector scores, and the two numbers of the leak; empty where the tables do not say."""
     try:
         slices = {(row["by"], row["slice"]): row for row in tables["slices"]}
@@ -47,7 +53,9 @@ def _lead(tables: Mapping[str, Rows]) -> str:
         values = {key: f"{100 * float(row['macro_f1']):.1f}" for key, row in scores.items()}
     except (KeyError, IndexError, ValueError):
         return ""
-    return f"<p>{_both('good', name=name, **values)}</p>"
+    tiles = "".join(f"<div><b>{value}</b>{_both(f'tile {key}')}</div>" for key, value in values.items())
+    other = f"<p><b>{_both('otherDetector', name=name)}</b></p>" if detectors and name not in detectors else ""
+    return f'{other}<div class="cd-tiles">{tiles}</div><p>{_both("good", name=name, **values)}</p>'
 
 
 def _both(key: str, **values: str) -> str:
@@ -65,7 +73,7 @@ def _plot(name: str, dark: bool) -> str:
         f'<img class="cd-{scheme}" loading="lazy" alt="{alt}" src="analysis/plots/{name}{suffix}.png">'
         for scheme, suffix in schemes
     ]
-    return f"<figure>{''.join(images)}<figcaption>{_both(f'plot {name}')}</figcaption></figure>"
+    return f"<figure><figcaption>{_both(f'plot {name}')}</figcaption>{''.join(images)}</figure>"
 
 
 def _read(path: Path) -> Rows:
@@ -77,8 +85,10 @@ def _table(name: str, rows: Rows, columns: Sequence[str]) -> str:
     head = "".join(f"<th>{html.escape(column.replace('_', ' '))}</th>" for column in columns)
     cells = [[html.escape(_short(row.get(column) or "")) for column in columns] for row in rows]
     body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in cells)
-    table = f'<div class="cd-scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
-    return f"<details><summary>{_both(f'table {name}')}</summary>{table}</details>"
+    table = (
+        f'<div class="cd-scroll" tabindex="0"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    )
+    return f"<details open><summary>{_both(f'table {name}')}</summary>{table}</details>"
 
 
 def _short(cell: str) -> str:

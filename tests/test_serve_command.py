@@ -4,6 +4,12 @@ import socket
 
 import pytest
 
+from contradiction.paths import CHECKOUT, SHIPPED
+
+
+def test_the_image_holds_the_shipped_detector():
+    assert f"ARG MODEL=models/{SHIPPED.name}\n" in (CHECKOUT / "Dockerfile").read_text(encoding="utf-8")
+
 
 @pytest.mark.parametrize(
     ("arguments", "environment", "said"),

@@ -1,10 +1,10 @@
 """The REST service: verdicts of the façade, for many callers at a time, and refusals in words."""
 
+import asyncio
 import os
 import subprocess
 import sys
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -13,13 +13,12 @@ from helpers.chats import chat
 from starlette.testclient import TestClient
 
 from contradiction.detector import ContradictionDetector
-from contradiction.inputs.windows import MAX_TURNS
-from contradiction.methods.base import Prediction
 from contradiction.paths import CHECKOUT
 from contradiction.serving.api import PATHS, application, handlers, router
 from contradiction.serving.limits import Limits
 from contradiction.serving.middleware import SERVICE_PATHS, Metrics
-from contradiction.serving.service import Busy, Cancelled, JoinedPredictions, Late, Service, Ticket, TooLong, serving
+from contradiction.serving.predictions import Busy, JoinedPredictions, Late
+from contradiction.serving.service import Service
 
 CHAT = chat("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
 
@@ -147,6 +146,13 @@ def test_every_error_has_one_shape(client, method, path, content, status):
     assert list(answer.json()) == ["error"]
 
 
+class Broken:
+    columns = ("b2",)
+
+    def predict(self, rows, **_):
+        raise OSError("no memory")
+
+
 def test_a_failure_of_the_model_has_the_shape_of_every_error(detector):
     service = Service(detector)
     service.predictions = service.detector.classifier.predict = JoinedPredictions(Broken())
@@ -196,165 +202,45 @@ def test_concurrent_requests_share_forward_passes_and_get_their_own_verdicts(det
     assert service.predictions.passes < service.predictions.rows
 
 
-class Panic(BaseException):
-    """As a panic in Rust reaches Python."""
+def test_a_visitor_takes_no_more_than_the_places_and_turns_of_one(detector):
+    service = Service(detector, Limits(requests=8, visitor=4, turns=2))
+    running, most, go = set(), [], threading.Event()
+
+    def work(visitor, number):
+        running.add((visitor, number))
+        most.append(sum(who == "one" for who, _ in running))
+        go.wait(10)
+        running.discard((visitor, number))
+        return number
+
+    async def ask_all():
+        asked = [service.answer_in_turn(lambda n=n: work("one", n), "one") for n in range(6)]
+        one = asyncio.gather(*asked, return_exceptions=True)
+        other = asyncio.create_task(service.answer_in_turn(lambda: work("other", 0), "other"))
+        while ("other", 0) not in running or len(running) < 3:
+            await asyncio.sleep(0.01)
+        go.set()
+        return await one, await other
+
+    answers, other = asyncio.run(ask_all())
+    assert other == 0
+    assert [type(answer) for answer in answers] == [int] * 4 + [Busy] * 2
+    assert max(most) == 2
+    assert service.working == 0 and not service._turns
 
 
-class Slow:
-    """Predicts after it is let go, and remembers what it was asked for together."""
+def test_a_request_that_waits_too_long_for_its_turn_is_late(detector):
+    service, go = Service(detector, Limits(turns=1, seconds=0.2)), threading.Event()
 
-    columns = ("b2",)
+    async def ask_both():
+        first = asyncio.create_task(service.answer_in_turn(lambda: go.wait(10), "one"))
+        await asyncio.sleep(0.05)
+        with pytest.raises(Late):
+            await service.answer_in_turn(lambda: None, "one")
+        go.set()
+        return await first
 
-    def __init__(self):
-        self.asked, self.go = [], threading.Event()
-
-    def predict(self, rows, **_):
-        self.go.wait(10)
-        self.asked.append([row["b2"] for row in rows])
-        if any(row["b2"] == "bad" for row in rows):
-            raise ValueError("bad")
-        if any(row["b2"] == "panic" for row in rows):
-            raise Panic
-        return [Prediction({"none": float(len(row["b2"]))}) for row in rows]
-
-
-class Broken:
-    columns = ("b2",)
-
-    def predict(self, rows, **_):
-        raise OSError("no memory")
-
-
-def ticket(seconds=10.0, cost=1_000_000):
-    return Ticket(until=time.monotonic() + seconds, cost=cost)
-
-
-def ask(predictions, texts, its):
-    with serving(its):
-        return [prediction.probabilities["none"] for prediction in predictions([{"b2": text} for text in texts])]
-
-
-def wait_for(condition):
-    until = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.005)
-
-
-def test_a_light_request_does_not_wait_for_heavy_ones():
-    slow = Slow()
-    predictions = JoinedPredictions(slow)
-    with ThreadPoolExecutor(8) as pool:
-        heavy = [pool.submit(ask, predictions, [f"{number}-{n}" for n in range(500)], ticket()) for number in range(6)]
-        wait_for(lambda: predictions.waiting > 2500)
-        light = pool.submit(ask, predictions, ["light"], ticket())
-        wait_for(lambda: predictions.waiting > 2936 - 64)
-        time.sleep(0.05)
-        slow.go.set()
-        assert light.result() == [5.0]
-        assert all(len(answer.result()) == 500 for answer in heavy)
-    first = next(number for number, texts in enumerate(slow.asked) if "light" in texts)
-    assert first <= 3
-    assert len(slow.asked) >= 3000 // 64
-
-
-def test_a_request_that_nobody_waits_for_is_not_worked_on():
-    slow = Slow()
-    predictions = JoinedPredictions(slow)
-    gone, late = ticket(), ticket(seconds=0.2)
-    with ThreadPoolExecutor(3) as pool:
-        first = pool.submit(ask, predictions, ["first"], ticket())
-        wait_for(lambda: predictions._thread and not predictions.waiting)
-        others = [
-            pool.submit(ask, predictions, [f"{name}-{n}" for n in range(300)], ticket)
-            for name, ticket in (("gone", gone), ("late", late))
-        ]
-        wait_for(lambda: predictions.waiting == 600)
-        gone.cancelled = True
-        time.sleep(0.25)
-        slow.go.set()
-        assert first.result() == [5.0]
-        for other, error in zip(others, (Cancelled, Late), strict=True):
-            with pytest.raises(error):
-                other.result()
-    assert slow.asked == [["first"]]
-
-
-def test_a_request_that_fails_takes_no_other_of_its_pass_with_it():
-    slow = Slow()
-    predictions = JoinedPredictions(slow)
-    with ThreadPoolExecutor(3) as pool:
-        first = pool.submit(ask, predictions, ["first"], ticket())
-        wait_for(lambda: predictions._thread and not predictions.waiting)
-        bad = pool.submit(ask, predictions, ["bad", "well"], ticket())
-        good = pool.submit(ask, predictions, ["good", "well"], ticket())
-        wait_for(lambda: predictions.waiting == 4)
-        slow.go.set()
-        assert first.result() == [5.0]
-        assert good.result() == [4.0, 4.0]
-        with pytest.raises(ValueError, match="bad"):
-            bad.result()
-    assert slow.asked[1] == ["bad", "well", "good"]  # they shared a pass
-
-
-def test_a_panic_of_a_tokenizer_ends_one_request_and_not_the_service():
-    slow = Slow()
-    slow.go.set()
-    predictions = JoinedPredictions(slow)
-    with pytest.raises(RuntimeError, match="Panic"):
-        ask(predictions, ["panic"], ticket())
-    assert ask(predictions, ["good"], ticket()) == [4.0]
-
-
-def test_an_answer_is_late_also_where_the_pass_takes_longer():
-    slow = Slow()
-    with ThreadPoolExecutor(1) as pool:
-        request = pool.submit(ask, JoinedPredictions(slow), ["slow"], ticket(seconds=0.1))
-        with pytest.raises(Late, match="took too long"):
-            request.result(5)  # the pass ends after ten seconds
-        slow.go.set()
-
-
-def test_what_is_known_costs_a_request_nothing():
-    slow = Slow()
-    slow.go.set()
-    predictions = JoinedPredictions(slow)
-    for turns in range(1, 20):
-        its = ticket(cost=10)
-        ask(predictions, [f"turn {n:04}" for n in range(turns)], its)
-        assert its.spent == 9
-    with pytest.raises(TooLong, match="more than 10 characters"):
-        ask(predictions, ["two", "new rows"], ticket(cost=10))
-
-
-def test_by_default_one_reply_may_be_judged_against_all_turns_that_are_read():
-    slow = Slow()
-    slow.go.set()
-    rows = [f"{n:04}" + "x" * 2000 for n in range(MAX_TURNS)]
-    assert len(ask(JoinedPredictions(slow), rows, ticket(cost=Limits().cost))) == MAX_TURNS
-
-
-def test_more_than_can_be_answered_soon_is_refused():
-    slow = Slow()
-    predictions = JoinedPredictions(slow, waiting=100)
-    with ThreadPoolExecutor(1) as pool:
-        first = pool.submit(ask, predictions, [str(n) for n in range(200)], ticket())
-        wait_for(lambda: 0 < predictions.waiting < 200)
-        with pytest.raises(Busy):
-            ask(predictions, ["more"], ticket())
-        slow.go.set()
-        assert len(first.result()) == 200
-    assert ask(predictions, ["more"], ticket()) == [4.0]
-
-
-def test_what_is_remembered_is_bounded():
-    slow = Slow()
-    slow.go.set()
-    predictions = JoinedPredictions(slow, remembered=10)
-    for number in range(50):
-        ask(predictions, [str(number)], ticket())
-    ask(predictions, ["49"], ticket())
-    assert (len(predictions._known), predictions.rows, predictions.repeated) == (10, 50, 1)
+    assert asyncio.run(ask_both())
 
 
 def test_it_needs_no_more_than_its_requirements(random_model):

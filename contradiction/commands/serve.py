@@ -124,14 +124,31 @@ DEMO = "runs/demo"  # the model folder of the demo
 
 def space(
     model: ModelOption = SHIPPED,
+    other: Annotated[
+        list[str] | None, typer.Option(help="One more detector that visitors can choose; may be given several times.")
+    ] = None,
+    bot_url: Annotated[
+        str | None,
+        typer.Option(
+            envvar="CDCONV_BOT_URL",
+            help="An OpenAI-compatible endpoint, up to and with /v1, of a chatbot that visitors chat with. "
+            "CDCONV_BOT_KEY holds its key.",
+        ),
+    ] = None,
+    bot_model: Annotated[
+        str | None, typer.Option(envvar="CDCONV_BOT_MODEL", help="The model that the endpoint serves.")
+    ] = None,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")] = 7860,
 ) -> None:
     """Starts a web page to try a detector."""
     from contradiction.page import serve
 
+    if bool(bot_url) != bool(bot_model):
+        raise InputError("a bot needs both: --bot-url, the address of the endpoint, and --bot-model, what it serves")
     demand_model(model)
-    serve(model, host=host, port=port)
+    bot = (bot_url, bot_model) if bot_url and bot_model else None
+    serve(model, host=host, port=port, others=other or (), bot=bot)
 
 
 def review(

@@ -1,7 +1,6 @@
 """The REST service: the routes of ``cdconv serve``, which the page has too."""
 
-import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,7 +15,8 @@ from starlette.middleware import Middleware
 from contradiction import __version__
 from contradiction.errors import InputError
 from contradiction.serving.middleware import Guard, Metrics
-from contradiction.serving.service import Busy, Cancelled, Late, Service
+from contradiction.serving.predictions import Busy, Cancelled, Late
+from contradiction.serving.service import Service
 
 CHAT = [
     {"role": role, "content": text}
@@ -37,6 +37,7 @@ class Options(BaseModel):
     prior: float | None = Field(None, description="The share of contradictions among your replies, such as 0.1.")
     categories: list[str] | None = Field(None, description="Call only these kinds of contradiction.")
     max_turns: int | None = Field(None, description="The most earlier turns that a reply is compared with.")
+    detector: str | None = Field(None, description="One of the detectors that `/healthz` names; by default the first.")
 
 
 class ChatRequest(Options):
@@ -127,7 +128,6 @@ class Refusal(BaseModel):
 T = TypeVar("T")
 POSTS = tuple(f"/v1/{name}" for name in ("judge", "scan", "rerank", "check", "clauses"))
 PATHS = (*POSTS, "/healthz", "/metrics")
-WATCH = 0.25  # seconds between looks whether the caller is still there
 REFUSALS: dict[int | str, dict[str, Any]] = {
     status: {"model": Refusal, "description": said}
     for status, said in (
@@ -159,66 +159,80 @@ def application(service: Service, token: str | None = None) -> FastAPI:
     return app
 
 
-def router(service: Service, metrics: Metrics) -> APIRouter:
-    """The routes of the service."""
+def router(service: Service, metrics: Metrics, others: Mapping[str, Service] | None = None) -> APIRouter:
+    """The routes of the service.
+
+    Args:
+        service: what judges.
+        metrics: the counts of the answers.
+        others: more detectors that a request can name. No request can make the service load one.
+    """
     routes = APIRouter(responses=REFUSALS)
+    services = {name_of(service): service, **(others or {})}
+
+    async def answer(request: Request, body: Options, call: Callable[..., T]) -> T:
+        asked = body.model_dump(exclude_none=True)
+        its = chosen(services, asked.pop("detector", None))
+        return await its.answer_in_turn(lambda: call(its, **asked), visitor_of(request), request.is_disconnected)
 
     @routes.post("/v1/judge", response_model=Verdict, summary="Judge the last reply of a chat")
     async def judge(request: Request, body: ChatRequest) -> Any:
-        return await _answer(service, request, lambda: service.judge(**_given(body)))
+        return await answer(request, body, Service.judge)
 
     @routes.post("/v1/scan", response_model=Verdicts, summary="Judge every reply of a chat")
     async def scan(request: Request, body: ChatRequest) -> Any:
-        return {"verdicts": await _answer(service, request, lambda: service.scan(**_given(body)))}
+        return {"verdicts": await answer(request, body, Service.scan)}
 
     @routes.post("/v1/rerank", response_model=Ranking, summary="Order candidate replies")
     async def rerank(request: Request, body: RerankRequest) -> Any:
-        return {"ranked": await _answer(service, request, lambda: service.rerank(**_given(body)))}
+        return {"ranked": await answer(request, body, Service.rerank)}
 
     @routes.post("/v1/check", response_model=Verdict, summary="Judge a reply against facts about the bot")
     async def check(request: Request, body: CheckRequest) -> Any:
-        return await _answer(service, request, lambda: service.check(**_given(body)))
+        return await answer(request, body, Service.check)
 
     @routes.post("/v1/clauses", response_model=Clauses, summary="Find the two clauses that clash")
     async def clauses(request: Request, body: ChatRequest) -> Any:
-        return {"clauses": await _answer(service, request, lambda: service.clauses(**_given(body)))}
+        return {"clauses": await answer(request, body, Service.clauses)}
 
     @routes.get("/healthz", summary="Whether the service answers")
-    async def healthz() -> dict[str, str]:
-        return {"status": "ok", "model": Path(service.detector.name).name, "version": __version__}
+    async def healthz() -> dict[str, Any]:
+        return {"status": "ok", "model": name_of(service), "version": __version__, "detectors": [*services]}
 
     @routes.get("/metrics", summary="Counts for Prometheus", response_class=PlainTextResponse)
     async def measured() -> str:
-        joined = service.predictions
+        joined = [each.predictions for each in services.values()]
         return metrics.text(
             {
-                "cdconv_requests_working": ("Requests that are worked on.", service.working),
-                "cdconv_rows_waiting": ("Rows that wait to be predicted.", joined.waiting),
-                "cdconv_rows_total": ("Rows predicted.", joined.rows),
-                "cdconv_rows_repeated_total": ("Rows asked for again, and known.", joined.repeated),
-                "cdconv_passes_total": ("Forward passes.", joined.passes),
+                "cdconv_requests_working": ("Requests that are worked on.", sum(s.working for s in services.values())),
+                "cdconv_rows_waiting": ("Rows that wait to be predicted.", sum(each.waiting for each in joined)),
+                "cdconv_rows_total": ("Rows predicted.", sum(each.rows for each in joined)),
+                "cdconv_rows_repeated_total": (
+                    "Rows asked for again, and known.",
+                    sum(each.repeated for each in joined),
+                ),
+                "cdconv_passes_total": ("Forward passes.", sum(each.passes for each in joined)),
             }
         )
 
     return routes
 
 
-def _given(body: Options) -> dict[str, Any]:
-    return body.model_dump(exclude_none=True)
+def name_of(service: Service) -> str:
+    """The name by which a request chooses the detector of a service."""
+    return Path(service.detector.name).name
 
 
-async def _answer(service: Service, request: Request, call: Callable[[], T]) -> T:
-    """Runs a call in a thread; it ends where the caller has gone."""
-    ticket = service.ticket()
-    with service.place():
-        work = asyncio.get_running_loop().run_in_executor(service.pool, service.answer, call, ticket)
-        try:
-            while not (await asyncio.wait([work], timeout=WATCH))[0]:
-                ticket.cancelled = ticket.cancelled or await request.is_disconnected()
-            return work.result()
-        except asyncio.CancelledError:
-            ticket.cancelled = True
-            raise
+def chosen(services: Mapping[str, Service], name: str | None) -> Service:
+    """The service of a detector, by default the first; InputError where there is none of that name."""
+    if name is not None and name not in services:
+        raise InputError(f"detector {name!r}: there is none of that name here; there is {', '.join(services)}")
+    return services[name] if name is not None else next(iter(services.values()))
+
+
+def visitor_of(request: Any) -> str:
+    """Who asks, by the address. Behind a proxy, FORWARDED_ALLOW_IPS makes the server read it from the header."""
+    return request.client.host if request.client else ""
 
 
 def _in_words(error: Exception) -> str:

@@ -18,7 +18,9 @@ class Limits:
         cost: the most characters that may be read: those of every pair of replies that is compared and was not read
             before. By default, one reply can always be judged against as many earlier turns as a detector reads.
         seconds: the longest time to answer.
-        requests: how many requests are worked on at a time; beyond them, the service says that it is busy.
+        requests: how many requests are worked on or wait; beyond them, the service says that it is busy.
+        visitor: the same for the requests of one visitor, who is known by the address.
+        turns: how many requests of one visitor are worked on at a time; the visitor's others wait.
     """
 
     body: int = 512 * 1024
@@ -27,3 +29,5 @@ class Limits:
     cost: int = MAX_TURNS * LONGEST_ROW
     seconds: float = 30.0
     requests: int = 256
+    visitor: int = 256
+    turns: int = 64

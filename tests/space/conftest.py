@@ -4,6 +4,7 @@ import sys
 from types import ModuleType
 
 import pytest
+from bots import KEY, chatbot
 from helpers.chats import chat as messages
 from serving import CDCONV, free_port, served
 
@@ -50,3 +51,28 @@ def app() -> ModuleType:
 def part(app):
     """A module of the page by its name."""
     return lambda name: sys.modules[name]
+
+
+# A page with two detectors and a chatbot
+
+
+@pytest.fixture(scope="session")
+def bot_server():
+    with chatbot() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def detectors(random_model):
+    return [ContradictionDetector.from_pretrained(random_model(task)) for task in ("4-class", "2-class")]
+
+
+@pytest.fixture(scope="session")
+def connected(app, part, detectors, bot_server):
+    bot = part("bot").Bot(bot_server.url, "small-bot", KEY, seconds=1.0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(app, "LOOKS", 1)  # this page deletes files soon
+        patch.setattr(app, "KEPT", 1)
+        demo, url = app.serve(detectors[0], "127.0.0.1", free_port(), detectors[1:], bot)
+    yield url
+    demo.close(verbose=False)

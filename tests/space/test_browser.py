@@ -2,11 +2,14 @@
 
 import base64
 import json
+import shlex
 import sys
+import urllib.request
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from bots import REPLY
 from helpers.chats import chat as messages
 from serving import CHATS, free_port, served
 
@@ -180,6 +183,104 @@ def test_a_file_is_judged_filtered_and_downloaded(open_tab, url, facade, tmp_pat
     assert len(Path(download.value.path()).read_text(encoding="utf-8").splitlines()) == 2
 
 
+def test_stop_ends_the_work_on_a_file(open_tab, url, tmp_path):
+    file = tmp_path / "chats.jsonl"
+    chats = [messages(*(f"{chat}-{turn}你好" for turn in range(12))) for chat in range(400)]
+    file.write_text("\n".join(json.dumps(chat) for chat in chats), encoding="utf-8")
+
+    def predicted():
+        with urllib.request.urlopen(f"{url}metrics", timeout=60) as answer:
+            return next(line for line in answer.read().decode().splitlines() if line.startswith("cdconv_rows_total"))
+
+    tab = open_tab()
+    tab.goto(url)
+    tab.get_by_role("tab", name="A file of chats").click()
+    tab.locator("#file input[type=file]").set_input_files(file)
+    tab.locator("#run").click()
+    tab.wait_for_function("document.querySelector('#said textarea')?.value.includes('replies judged')")
+    tab.locator("#stop").click()
+    tab.wait_for_timeout(3000)  # until the chats that were begun are done
+    before = predicted()
+    tab.wait_for_timeout(2000)
+    assert predicted() == before
+    # The visitor may go on with another file.
+    tab.locator("#run").click()
+    tab.wait_for_function("!document.querySelector('#said textarea')?.value.includes('is being judged')")
+
+
+def test_what_is_copied_asks_for_the_same_verdicts(open_tab, url, facade):
+    chat, verdict = next((chat, said) for chat in CHATS if (said := facade(chat)).contradiction)
+    tab = open_tab(permissions=["clipboard-read", "clipboard-write"])
+    tab.goto(address(url, chat))
+    tab.locator(".cd-messages li").nth(3).locator(".cd-mark").wait_for()
+    copied = {}
+    for name in ("JSON", "Python", "curl"):
+        tab.evaluate("navigator.clipboard.writeText('')")
+        tab.get_by_role("button", name=name, exact=True).click()
+        tab.wait_for_function("navigator.clipboard.readText().then((text) => text !== '')")
+        copied[name] = tab.evaluate("navigator.clipboard.readText()")
+    assert json.loads(copied["JSON"]) == {"messages": messages(*chat)}
+    compile(copied["Python"], "copied", "exec")
+    command = shlex.split(copied["curl"])
+    assert command[1] == f"{url}v1/scan"
+    request = urllib.request.Request(command[1], command[-1].encode(), {"content-type": "application/json"})
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        assert json.load(answer)["verdicts"][-1]["kind"] == verdict.kind
+
+
+def test_examples_are_sorted_in_four_ways_and_a_click_shows_one(open_tab, url):
+    tab = open_tab()
+    tab.goto(url)
+    marks(tab)
+    for name in ("Two replies", "Kind", "Trigger", "Persona", "Longer chats"):
+        tab.get_by_role("button", name=name, exact=True).click()
+        choice = tab.locator(".cd-examples button").last
+        said = choice.inner_text().split("→")[-1].strip()
+        choice.click()
+        tab.locator(".cd-messages[aria-busy=false] .cd-text", has_text=said).first.wait_for()
+
+
+def test_a_visitor_chats_with_the_connected_bot_and_sees_each_reply_marked(open_tab, connected, detectors):
+    tab = open_tab()
+    tab.goto(connected)
+    marks(tab)
+    tab.get_by_role("button", name="Clear", exact=True).click()
+    box = tab.locator("#cd-box")
+    for number, text in enumerate(["你养宠物吗？", "markup"]):
+        box.fill(text)
+        box.press("Enter")
+        tab.locator(".cd-messages[aria-busy=false] li").nth(2 * number + 1).locator(".cd-mark").wait_for()
+    replies = tab.locator(".cd-messages li.bot .cd-text").all_inner_texts()
+    assert replies == [REPLY, "<img src=x onerror=\"alert('owned')\">你好"]
+    assert tab.locator("img[src=x]").count() == 0
+    # With another detector, the same chat is judged by it: this one says no kind.
+    tab.get_by_label("Detector").select_option(Path(detectors[1].name).name)
+    tab.locator(".cd-messages[aria-busy=false]").wait_for()
+    assert Path(detectors[1].name).name in base64.urlsafe_b64decode(tab.url.split("#chat=")[1] + "==").decode()
+    # The bot can be silenced; then the visitor writes both sides.
+    tab.get_by_label("small-bot replies").uncheck()
+    box.fill("你好")
+    box.press("Enter")
+    tab.get_by_role("button", name="Ask small-bot again").wait_for()
+    assert tab.locator(".cd-messages li").count() == 5
+
+
+def test_a_fault_of_the_bot_is_said_and_the_bot_can_be_asked_again(connected, chromium):
+    context = chromium.new_context(locale="zh-CN")  # a browser complains of the status itself, so not by open_tab
+    tab = context.new_page()
+    tab.goto(connected)
+    tab.get_by_role("button", name="清空").click()
+    tab.locator("#cd-box").fill("status")
+    tab.locator("#cd-box").press("Enter")
+    tab.locator(".cd-status", has_text="没有回复：机器人返回了状态 500。").wait_for()
+    tab.get_by_role("button", name="修改 第 1 句").click()
+    tab.get_by_role("textbox", name="修改").fill("你养宠物吗？")
+    tab.keyboard.press("Enter")
+    tab.get_by_role("button", name="请 small-bot 再答一次").click()
+    tab.locator(".cd-text", has_text=REPLY).wait_for()
+    context.close()
+
+
 def test_the_page_of_the_metric_scores_its_example(open_tab, tmp_path):
     port = free_port()
     command = [sys.executable, "evaluate_metric/app.py"]
@@ -187,11 +288,15 @@ def test_the_page_of_the_metric_scores_its_example(open_tab, tmp_path):
     with served(command, port, tmp_path / "metric.log", **address) as url:
         tab = open_tab()
         tab.goto(url)
-        tab.get_by_role("button", name="Score").click()
         tab.get_by_text("83.3").locator("visible=true").first.wait_for()  # the accuracy: five of six
         shown = tab.inner_text("body")
         assert all(name in shown for name in ("macro-F1", "merged to 2-class", *LABELS["4-class"]))
+        assert serious_violations(tab) == []
         tab.get_by_label("Predictions", exact=True).fill("0, 3")
         tab.get_by_role("button", name="Score").click()
         tab.get_by_text("lengths differ: 6 references, 2 predictions").wait_for()
+        chinese = open_tab(locale="zh-CN", color_scheme="dark")
+        chinese.goto(f"{url}?__theme=dark")
+        chinese.get_by_role("button", name="计算").wait_for()
+        assert "__i18n__" not in chinese.inner_text("body")
     assert "Traceback" not in (tmp_path / "metric.log").read_text(encoding="utf-8")

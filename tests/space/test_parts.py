@@ -8,6 +8,7 @@ import pytest
 from helpers.chats import chat as messages
 from serving import CHATS, COLUMNS, ROWS
 
+import cdconv
 from contradiction import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.labels import LABELS
@@ -77,10 +78,31 @@ def test_there_is_an_example_of_every_kind_and_its_kind_is_that_of_the_sample(pa
     examples = part("samples")
     labels = {chat: LABELS["4-class"][row["label"]] for chat, row in zip(CHATS, ROWS, strict=True)}
     shown = examples.examples()
-    assert {example["kind"] for example in shown} == {*LABELS["4-class"], "long"}
+    kinds = {
+        by: {example["kind"] for example in shown if example["by"] == by}
+        for by in ("category", "trigger", "persona", "long")
+    }
+    assert kinds == {
+        "category": set(LABELS["4-class"]),
+        "trigger": set(cdconv.TRIGGERS.values()),
+        "persona": set(LABELS["persona"]) - {"unrelated"},
+        "long": {"long"},
+    }
     for example in shown:
         texts = tuple(message["content"] for message in example["messages"])
-        assert example["kind"] == labels.get(texts, "long")
+        if example["by"] == "category":
+            assert example["kind"] == labels[texts]
+        if example["by"] == "trigger":
+            assert texts in labels
+        if example["by"] != "long":
+            assert example["title"] == [texts[1], texts[3]]
+
+
+def test_every_kind_of_example_has_a_name_in_both_languages(part):
+    locales = part("locales")
+    for example in part("samples").examples():
+        assert {f"ex {example['kind']}", f"by {example['by']}"} <= set(locales.ENGLISH)
+    assert part("samples").TRIGGERS == cdconv.TRIGGERS
 
 
 def test_both_replies_of_a_pair_answer_the_same_chat_and_hardly_differ(part):
@@ -198,6 +220,12 @@ def test_a_pasted_chat_is_read_as_the_library_reads_it(app, text, expected):
 def test_what_an_analysis_says_is_shown_as_text(part, tmp_path):
     understand = part("understand")
     assert understand.analysis_html(tmp_path) is None
+    kept = understand.analysis_html()
+    name = next(iter(understand._read(understand.FOLDER / "tables" / "comparison.csv")))["name"]
+    assert "cd-tiles" in kept
+    # An analysis of another detector than the page's says so.
+    assert (name + ", which is not") not in understand.analysis_html(detectors=[name])
+    assert (name + ", which is not") in understand.analysis_html(detectors=["another"])
     (tmp_path / "tables").mkdir()
     (tmp_path / "tables" / "classes.csv").write_text("label,f1\n<script>,0.12345\n", encoding="utf-8")
     shown = understand.analysis_html(tmp_path)

@@ -1,0 +1,177 @@
+"""A chatbot that the owner of the page connects: visitors chat with it, and the page judges its replies.
+
+Any endpoint that speaks OpenAI's chat completions will do. Its address and its key stay with the page: a visitor sends
+messages alone, and reads replies alone.
+"""
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+from fastapi import APIRouter, Request
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException
+
+from contradiction.conversation import USER
+from contradiction.errors import InputError
+from contradiction.serving.api import visitor_of
+
+PATH = "/v1/reply"
+SECONDS = 30.0  # until a reply is too late
+TOGETHER = 8  # replies that are waited for at a time, of which each visitor has one
+BYTES = 256 * 1024  # of an answer
+MESSAGES, CHARACTERS = 60, 8000  # of a chat
+LONGEST = 2000  # characters of a reply; the rest is left out
+TOKENS = 300  # that a reply is asked to have at most
+WATCH = 0.25  # seconds between looks whether the visitor is still there
+URL, MODEL, KEY = "CDCONV_BOT_URL", "CDCONV_BOT_MODEL", "CDCONV_BOT_KEY"
+
+
+class Silent(Exception):
+    """The bot gave no reply that could be read; the message says why, without its address."""
+
+
+class Message(BaseModel):
+    """A message."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    role: str = Field(pattern="^(user|assistant)$")
+    content: str
+
+
+class ReplyRequest(BaseModel):
+    """A chat that the bot is to answer."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    messages: list[Message]
+
+
+@dataclass
+class Bot:
+    """A chatbot behind an endpoint.
+
+    Attributes:
+        url: the address of the endpoint, up to and with ``/v1``.
+        model: the model that the endpoint serves; also the name that visitors see.
+        key: is sent as ``Authorization: Bearer KEY``; None for no key.
+        seconds: the longest time until a reply.
+
+    Raises:
+        InputError: the address is not one of HTTP.
+    """
+
+    url: str
+    model: str
+    key: str | None = field(default=None, repr=False)
+    seconds: float = SECONDS
+    _asking: set[str] = field(default_factory=set, repr=False)
+
+    def __post_init__(self) -> None:
+        if not self.url.startswith(("http://", "https://")):
+            raise InputError(f"bot {self.url!r}: not an address of HTTP, such as http://127.0.0.1:8000/v1")
+
+    async def reply(self, messages: list[dict[str, str]]) -> str:
+        """The reply to a chat, which ends with a message of the user.
+
+        Raises:
+            Silent: there is none.
+        """
+        asked = {"model": self.model, "messages": messages, "max_tokens": TOKENS, "stream": False}
+        headers = {"authorization": f"Bearer {self.key}"} if self.key else {}
+        # Without redirects, and without what the environment says of proxies: no other address is spoken to.
+        client = httpx.AsyncClient(timeout=self.seconds, headers=headers, follow_redirects=False, trust_env=False)
+        try:
+            async with asyncio.timeout(self.seconds), client:  # a limit for all parts of the answer together
+                async with client.stream("POST", f"{self.url.rstrip('/')}/chat/completions", json=asked) as answer:
+                    if answer.status_code != 200:
+                        raise Silent(f"the bot answered with status {answer.status_code}")
+                    body = b""
+                    async for part in answer.aiter_bytes():
+                        body += part
+                        if len(body) > BYTES:
+                            raise Silent("the bot answered more than can be read")
+        except (TimeoutError, httpx.TimeoutException):
+            raise Silent(f"the bot did not answer within {self.seconds:g} seconds") from None
+        except httpx.HTTPError:
+            raise Silent("the bot cannot be reached") from None
+        return _content(body)[:LONGEST]
+
+    @asynccontextmanager
+    async def place(self, visitor: str) -> AsyncIterator[None]:
+        """A place among those who wait for a reply; 503 where there is none."""
+        if visitor in self._asking or len(self._asking) >= TOGETHER:
+            raise HTTPException(503, "the bot is busy; try again soon", {"retry-after": "2"})
+        self._asking.add(visitor)
+        try:
+            yield
+        finally:
+            self._asking.discard(visitor)
+
+
+def from_environment() -> Bot | None:
+    """The bot that the variables name; None where there is none.
+
+    Raises:
+        InputError: one of the variables is missing.
+    """
+    url, model = os.environ.get(URL), os.environ.get(MODEL)
+    if not url and not model:
+        return None
+    if not url or not model:
+        raise InputError(f"{MODEL if url else URL} is not set; a bot needs {URL} and {MODEL}")
+    return Bot(url, model, os.environ.get(KEY) or None)
+
+
+def router(bot: Bot) -> APIRouter:
+    """The route by which the page asks the bot."""
+    routes = APIRouter()
+
+    @routes.post(PATH, summary="The reply of the connected bot")
+    async def reply(request: Request, body: ReplyRequest) -> dict[str, str]:
+        messages = [{"role": each.role, "content": _encodable(each.content)} for each in body.messages]
+        if not messages or messages[-1]["role"] != USER:
+            raise InputError("the last message before a reply must be the user's")
+        if len(messages) > MESSAGES or sum(len(message["content"]) for message in messages) > CHARACTERS:
+            raise InputError(f"the bot is asked about at most {MESSAGES} messages and {CHARACTERS:,} characters")
+        async with bot.place(visitor_of(request)):
+            try:
+                return {"reply": await _unless(request.is_disconnected, bot.reply(messages))}
+            except Silent as error:
+                raise HTTPException(502, str(error)) from None
+
+    return routes
+
+
+async def _unless(gone: Callable[[], Awaitable[bool]], reply: Awaitable[str]) -> str:
+    """A reply that is not waited for any more where the visitor has gone."""
+    work = asyncio.ensure_future(reply)
+    try:
+        while not (await asyncio.wait([work], timeout=WATCH))[0]:
+            if await gone():
+                raise Silent("the visitor has gone")
+        return work.result()
+    finally:
+        work.cancel()
+
+
+def _content(body: bytes) -> str:
+    """The text of a chat completion; Silent where it has none."""
+    try:
+        said: Any = json.loads(body)["choices"][0]["message"]["content"]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        raise Silent("the bot answered something that is no chat completion") from None
+    if not isinstance(said, str) or not said.strip():
+        raise Silent("the bot answered without text")
+    return _encodable(said.strip())
+
+
+def _encodable(text: str) -> str:
+    """The same text, where half a character of JSON, which no answer can hold, becomes a question mark."""
+    return text.encode("utf-8", "replace").decode("utf-8")

@@ -1,0 +1,154 @@
+"""A page with several detectors and a connected chatbot: what the owner named at the start, and nothing else."""
+
+import socket
+
+import httpx
+import pytest
+from bots import KEY, REPLY, wait_for
+from helpers.chats import chat as messages
+from serving import CHATS, free_port
+
+from contradiction.errors import InputError
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:gradio")
+ASKED = [{"role": "user", "content": "你养宠物吗？"}]
+
+
+@pytest.fixture
+def web(connected):
+    with httpx.Client(base_url=connected, timeout=60) as client:
+        yield client
+
+
+def names(detectors):
+    return [detector.name.rpartition("/")[2] for detector in detectors]
+
+
+# Detectors
+
+
+def test_a_request_chooses_among_the_detectors_that_the_owner_named(web, detectors, connected):
+    from gradio_client import Client
+
+    assert web.get("healthz").json()["detectors"] == names(detectors)
+    chat = messages(*CHATS[0])
+    page = Client(connected, verbose=False, httpx_kwargs={"timeout": 60})
+    for detector, name in zip(detectors, names(detectors), strict=True):
+        answer = web.post("v1/judge", json={"messages": chat, "detector": name}).json()
+        assert answer["scores"] == pytest.approx(detector(chat).scores, abs=1e-5)
+        assert page.predict(chat, detector=name, api_name="/judge") == answer
+    assert web.post("v1/judge", json={"messages": chat}).json()["label"] in detectors[0].labels
+
+
+@pytest.mark.parametrize("name", ["/etc/passwd", "bert-base-chinese", "http://127.0.0.1:1/model", "../4-class", ""])
+def test_no_request_makes_the_page_load_anything(web, name, detectors):
+    for path, body in {"judge": {"messages": ASKED}, "check": {"facts": ["我没有猫"], "reply": "我有猫"}}.items():
+        answer = web.post(f"v1/{path}", json={**body, "detector": name})
+        assert answer.status_code == 422
+        assert answer.json()["error"].endswith(f"there is {', '.join(names(detectors))}")
+
+
+def test_two_detectors_of_one_name_are_refused(app, detectors):
+    with pytest.raises(InputError, match="each needs a name of its own"):
+        app.serve(detectors[0], "127.0.0.1", free_port(), [detectors[0]])
+
+
+# The chatbot
+
+
+def reply(web, said, **body):
+    answer = web.post("v1/reply", json={"messages": [{"role": "user", "content": said}], **body})
+    return answer.status_code, answer.json()
+
+
+def test_the_bot_answers_the_chat_and_gets_no_more_than_it(web, bot_server):
+    chat = [*messages("你好", "你好呀"), *ASKED]
+    answer = web.post("v1/reply", json={"messages": chat})
+    assert (answer.status_code, answer.json()) == (200, {"reply": REPLY})
+    asked = bot_server.asked[-1]
+    assert (asked["path"], asked["key"], asked["model"]) == ("/v1/chat/completions", f"Bearer {KEY}", "small-bot")
+    assert asked["messages"] == chat
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("status", "the bot answered with status 500"),
+        ("redirect", "the bot answered with status 302"),
+        ("hang", "the bot did not answer within 1 seconds"),
+        ("drip", "the bot did not answer within 1 seconds"),
+        ("broken", "the bot answered something that is no chat completion"),
+        ("other", "the bot answered something that is no chat completion"),
+        ("deep", "the bot answered something that is no chat completion"),
+        ("silent", "the bot answered without text"),
+        ("huge", "the bot answered more than can be read"),
+    ],
+)
+def test_a_fault_of_the_bot_is_one_sentence_without_its_address(web, bot_server, fault, said):
+    assert reply(web, fault) == (502, {"error": said})
+    assert "/elsewhere" not in bot_server.asked
+    assert reply(web, "你好") == (200, {"reply": REPLY})  # and the next request is answered
+
+
+def test_half_a_character_is_no_failure(web):
+    assert reply(web, "half") == (200, {"reply": "?"})
+    answer = web.post(
+        "v1/reply",
+        content=b'{"messages": [{"role": "user", "content": "\\ud800"}]}',
+        headers={"content-type": "application/json"},
+    )
+    assert answer.status_code in (200, 422)
+
+
+def test_a_bot_that_is_not_there_is_said(part):
+    import asyncio
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
+    with pytest.raises(part("bot").Silent, match="the bot cannot be reached"):
+        asyncio.run(part("bot").Bot(url, "nobody").reply(ASKED))
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({"messages": []}, "the last message before a reply must be the user's"),
+        ({"messages": messages("你好", "你好呀")}, "the last message before a reply must be the user's"),
+        ({"messages": [{"role": "system", "content": "x"}]}, "String should match"),
+        ({"messages": ASKED, "url": "http://127.0.0.1:1"}, "url: Extra inputs are not permitted"),
+        ({"messages": ASKED, "model": "another"}, "model: Extra inputs are not permitted"),
+        ({"messages": ASKED * 61}, "at most 60 messages"),
+        ({"messages": [{"role": "user", "content": "好" * 8001}]}, "at most 60 messages and 8,000 characters"),
+    ],
+)
+def test_a_visitor_sends_messages_alone(web, bot_server, body, said):
+    before = len(bot_server.asked)
+    answer = web.post("v1/reply", json=body)
+    assert answer.status_code == 422
+    assert said in answer.json()["error"]
+    assert len(bot_server.asked) == before
+
+
+def test_each_visitor_waits_for_one_reply_at_a_time(web, bot_server):
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(2) as pool:
+        before = len(bot_server.asked)
+        first = pool.submit(reply, web, "hang")
+        wait_for(lambda: len(bot_server.asked) > before)
+        assert reply(web, "你好") == (503, {"error": "the bot is busy; try again soon"})
+        assert first.result()[0] == 502
+    assert reply(web, "你好")[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--bot-url", "http://127.0.0.1:1/v1"], "a bot needs both"),
+        (["--bot-url", "file:///etc/passwd", "--bot-model", "x"], "not an address of HTTP"),
+    ],
+)
+def test_a_bot_that_cannot_be_meant_is_refused_before_anything_is_loaded(run, model, arguments, said):
+    code, out, error = run("space", "--model", model, "--port", free_port(), *arguments)
+    assert (code, out) == (2, "")
+    assert said in error
