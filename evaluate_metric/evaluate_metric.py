@@ -21,6 +21,8 @@ LABELS: dict[str, tuple[str, ...]] = {
     "4-class": ("non-contradiction", "intra-sentence", "role-confusion", "history"),
     "persona": ("unrelated", "attributes", "opinions", "experiences"),
     "nli": ("entailment", "neutral", "contradiction"),  # what a backbone is fine-tuned on before CDConv
+    "response": ("wrong", "right"),
+    "verifiable": ("not verifiable", "verifiable"),
 }
 # Each config of the data set has a twin with this ending; the labels are the same.
 GROUPED = "-grouped"
