@@ -122,6 +122,9 @@ def evaluate(
         float,
         typer.Option(min=0, max=1, help="In chats: the probability above which a reply is called a contradiction."),
     ] = 0.5,
+    embedder: Annotated[
+        str | None, typer.Option(help="DialFact: a folder or Hub id of an encoder that also searches the evidence.")
+    ] = None,
     json: Annotated[Path | None, typer.Option(help="Also write the figures to this file.")] = None,
     folder: FolderOption = None,
 ) -> None:
@@ -136,18 +139,23 @@ def evaluate(
     corpus = registry.find(name)
     place = source or registry.local_copy(corpus, folder)
     run = task_for(Request(corpus, place, config))
-    if not model and not baselines:
+    if not model and not baselines and not embedder:
         raise InputError("without a model and without baselines there is nothing to score; name a model")
     classifier = None
     if model:
         from contradiction.methods.loading import load_classifier
 
         classifier = load_classifier(model, view=view)
+    encoder = None
+    if embedder:
+        from contradiction.inference.embedding import Embedder
+
+        encoder = Embedder(embedder)
     with progress(f"scoring {corpus.title}") as bar:
         task = bar.add_task("", total=None)
         report = run(
             Request(
-                corpus, place, config, split, classifier, limit, baselines, threshold,
+                corpus, place, config, split, classifier, limit, baselines, threshold, encoder,
                 on_batch=lambda done: bar.advance(task, done),
             )
         )  # fmt: skip
