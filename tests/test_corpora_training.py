@@ -1,11 +1,13 @@
 """Each recipe of another corpus trains a tiny encoder on a small copy of its format, and its model is scored on it."""
 
 import json
+from pathlib import Path
 
 import pytest
 import torch
 from datasets import load_dataset
 
+from contradiction.conversation import is_chinese
 from contradiction.data.corpora import data_repo, registry
 from contradiction.errors import InputError
 from contradiction.evaluation.corpora import structured
@@ -193,3 +195,25 @@ def test_models_of_responses_and_of_claims_judge_no_contradictions(run, copies, 
     for corpus in ("decode", "ocnli"):
         code, _, err = run("corpora", "evaluate", corpus, model, "--no-baselines", "--folder", copies)
         assert code == 2 and "tell no contradictions" in err
+
+
+def test_the_transfer_table_keeps_its_cells_and_runs(copies, sample_repo, random_model, tmp_path, monkeypatch, capsys):
+    monkeypatch.syspath_prepend(str(Path(__file__).resolve().parents[1] / "experiments"))
+    import transfer
+
+    out = tmp_path / "transfer"
+    monkeypatch.setattr(
+        "sys.argv",
+        ["transfer", "--backbone", str(random_model("nli")), "--data", str(sample_repo), "--corpora", str(copies),
+         "--out", str(out), "--only", "ocnli", transfer.MIXED, "--rows", "40", "--test-rows", "40", "--epochs", "1",
+         "--precision", "fp32"],
+    )  # fmt: skip
+    transfer.main()
+    table = capsys.readouterr().out
+    cells = json.loads((out / "cells.json").read_text(encoding="utf-8"))
+    assert len(cells) == 3 * len(transfer.SOURCES) and all(0 <= cell["auc"] <= 1 for cell in cells.values())
+    mixed = load_dataset(str(out / "data" / "all-of-them"), "chat-2-class", split="train")
+    assert any(is_chinese(chat) for chat in mixed["chat"]) and any(chat.isascii() for chat in mixed["chat"])
+    monkeypatch.setattr(transfer, "cell", lambda *_: pytest.fail("a finished cell is scored again"))
+    transfer.main()
+    assert capsys.readouterr().out == table

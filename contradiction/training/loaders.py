@@ -129,7 +129,7 @@ def encode_rows(
         target = rows.features["label"].str2int(recipe.data.target)
         labels = [label if label is None or label < 0 else int(label == target) for label in labels]
     ids = [name if isinstance(name, int) else number for number, name in enumerate(rows["id"], start=1)]
-    examples = [
+    examples: list[dict[str, Any]] = [
         {**tokens, "labels": UNLABELLED if label is None or label < 0 else label, "id": number}
         for tokens, label, number in zip(encoded, labels, ids, strict=True)
     ]

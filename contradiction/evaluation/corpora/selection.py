@@ -6,8 +6,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from contradiction.conversation import USER, spoken
 from contradiction.data.corpora.corpus import Row
 from contradiction.data.corpora.mutual import RIGHT
@@ -19,6 +17,7 @@ from contradiction.evaluation.figures import wilson
 from contradiction.inference.base import OnBatch
 from contradiction.inputs.views import VIEWS
 from contradiction.io.tables import Table, percent
+from evaluate_metric.evaluate_metric import score_rows
 
 if TYPE_CHECKING:
     from contradiction.methods.base import Classifier
@@ -137,19 +136,9 @@ def figures(items: Items, scores: Sequence[Sequence[float]]) -> dict[str, Any]:
 
     Among equal scores the right reply is ranked as if they were shuffled: its rank is the mean of theirs.
     """
-    firsts, seconds, reciprocals = [], [], []
-    for item, given in zip(items, scores, strict=True):
-        right = next(index for index, row in enumerate(item) if row.label == RIGHT)
-        above = sum(score > given[right] for score in given)
-        tied = sum(score == given[right] for score in given)
-        places = range(above + 1, above + tied + 1)
-        firsts.append(sum(place <= 1 for place in places) / tied)
-        seconds.append(sum(place <= 2 for place in places) / tied)
-        reciprocals.append(sum(1 / place for place in places) / tied)
-    return {
-        "n": len(items), "r1": float(np.mean(firsts)), "interval": list(wilson(round(sum(firsts)), len(firsts))),
-        "r2": float(np.mean(seconds)), "mrr": float(np.mean(reciprocals)),
-    }  # fmt: skip
+    rights = [next(index for index, row in enumerate(item) if row.label == RIGHT) for item in items]
+    found = score_rows(rights, [list(map(float, given)) for given in scores], "selection")
+    return {**found, "interval": list(wilson(round(found["r1"] * len(items)), len(items)))}
 
 
 def tfidf_rankers(texts: Sequence[str], characters: bool = False) -> dict[str, Ranker]:

@@ -6,7 +6,7 @@ compared with the whole chat, which gives no evidence. A model says by the colum
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ from contradiction.inference.base import OnBatch
 from contradiction.inputs.views import VIEWS
 from contradiction.io.tables import Table, interval, percent
 from contradiction.labels import CONTRADICTION, CONTRADICTIONS, is_contradiction, merge
+from evaluate_metric.evaluate_metric import score_rows
 
 if TYPE_CHECKING:
     from contradiction.methods.base import Classifier
@@ -193,45 +194,30 @@ def figures(judged: Sequence[Judged], threshold: float = THRESHOLD) -> dict[str,
     """
     truth = np.array([chat.is_contradiction for chat in judged])
     scores = np.array([chat.probability for chat in judged])
-    called = scores > threshold
-    by_pairs = [chat for chat in judged if chat.whole is None]
-    marked = [chat for chat in by_pairs if chat.is_contradiction and chat.row.evidence]
-    hits, named, wanted = _evidence_counts(marked, threshold)
-    known = [chat for chat in by_pairs if chat.row.evidence is not None] if marked or not truth.any() else []
-    right = int((called == truth).sum())
+    called = (scores > threshold).astype(int)
+    named = [sorted(chat.evidence(threshold)) for chat in judged]
+    found = score_rows(
+        [{"label": int(chat.is_contradiction), "evidence": chat.row.evidence or ()} for chat in judged],
+        [{"label": int(label), "evidence": evidence} for label, evidence in zip(called, named, strict=True)],
+        "decode",
+    )
+    unnamed = {} if _name_evidence(judged) else dict.fromkeys((*EVIDENCE, "strict_accuracy"))
     return {
-        "n": len(judged),
+        **found,
+        **unnamed,
         "contradictions": int(truth.sum()),
-        "accuracy": right / len(judged),
-        "interval": list(wilson(right, len(judged))),
+        "interval": list(wilson(int((called == truth).sum()), len(judged))),
         "auc": _auc(truth, scores),
-        **_precision_recall(int((called & truth).sum()), int(called.sum()), int(truth.sum())),
-        "marked": len(marked),
-        **{f"evidence_{name}": value for name, value in _precision_recall(hits, named, wanted).items()},
-        "strict_accuracy": _ratio(sum(_is_strict(chat, threshold) for chat in known), len(known)),
+        "marked": sum(bool(chat.is_contradiction and chat.row.evidence) for chat in judged if chat.whole is None),
     }
 
 
-def _evidence_counts(judged: Iterable[Judged], threshold: float) -> tuple[int, int, int]:
-    hits = named = wanted = 0
-    for chat in judged:
-        found, gold = chat.evidence(threshold), set(chat.row.evidence or ())
-        hits, named, wanted = hits + len(found & gold), named + len(found), wanted + len(gold)
-    return hits, named, wanted
+EVIDENCE = ("evidence_precision", "evidence_recall", "evidence_f1")
 
 
-def _is_strict(judged: Judged, threshold: float) -> bool:
-    return judged.evidence(threshold) == set(judged.row.evidence or ())
-
-
-def _precision_recall(hits: int, named: int, wanted: int) -> dict[str, float | None]:
-    return {
-        "precision": _ratio(hits, named), "recall": _ratio(hits, wanted), "f1": _ratio(2 * hits, named + wanted),
-    }  # fmt: skip
-
-
-def _ratio(part: float, whole: float) -> float | None:
-    return part / whole if whole else None
+def _name_evidence(judged: Sequence[Judged]) -> bool:
+    """Whether single messages were judged, not whole chats."""
+    return all(chat.whole is None for chat in judged)
 
 
 def _auc(truth: np.ndarray, scores: np.ndarray) -> float | None:
