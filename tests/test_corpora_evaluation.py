@@ -183,6 +183,34 @@ def test_the_passage_with_the_words_of_the_claim_is_nearest():
     assert retrieval.tfidf(["the", ""], ["the moon"]).indices.shape == (1, 0)
 
 
+def test_bm25_is_the_plain_formula():
+    passages = ["moon cheese moon", "rocket fuel burns", "cheese rocket moon moon landing", "sea"]
+    queries = ["moon cheese", "rocket landing unheard", "nothing here matches"]
+    found = retrieval.bm25(passages, queries)
+    words = [passage.split() for passage in passages]
+    mean = np.mean([len(some) for some in words])
+
+    def score(query, document):
+        total = 0.0
+        for word in query.split():
+            holding, count = sum(word in some for some in words), document.count(word)
+            rarity = np.log(1 + (len(words) - holding + 0.5) / (holding + 0.5))
+            total += rarity * count / (count + 1.5 * (1 - 0.75 + 0.75 * len(document) / mean))
+        return total
+
+    expected = np.array([[score(query, document) for document in words] for query in queries])
+    assert np.take_along_axis(expected, found.indices, axis=1) == pytest.approx(found.scores, abs=1e-5)
+    assert (np.diff(found.scores, axis=1) <= 0).all() and found.indices[1, 0] == 2
+    assert retrieval.bm25(["the", ""], queries).indices.shape == (3, 0)
+
+
+def test_a_bi_encoder_marks_queries_and_passages_and_ranks_by_cosine():
+    vectors = {"passage: far": [3.0, 0.0], "passage: near": [0.1, 0.1], "query: it": [2.0, 2.1]}
+    found = retrieval.bi_encoder(lambda texts: np.array([vectors[text] for text in texts]))(["far", "near"], ["it"])
+    assert found.indices.tolist() == [[1, 0]]
+    assert found.scores[0] == pytest.approx([4.1 / np.hypot(2, 2.1) / np.sqrt(2), 2 / np.hypot(2, 2.1)])
+
+
 def test_retrieval_keeps_the_first_places_and_reads_queries_in_blocks(monkeypatch):
     passages = [f"word{number} word{number % 7} word{number % 5}" for number in range(40)]
     queries = [f"word{number} word{number % 3}" for number in range(25)]
