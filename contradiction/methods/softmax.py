@@ -128,7 +128,7 @@ class SoftmaxClassifier(Classifier):
         return dict(probabilities)
 
     def choose_label(self, probabilities: Mapping[str, float], rule: Rule) -> str:
-        """The most probable label after the offsets; of two labels, the contradiction, if any, from the threshold on."""
+        """The most probable label after the offsets; of two, a contradiction counts from the threshold on."""
         if len(self.labels) == 2 and self.task in CONTRADICTIONS:
             contradiction = next(name for name in self.labels if name in CONTRADICTIONS[self.task])
             other = next(name for name in self.labels if name != contradiction)
