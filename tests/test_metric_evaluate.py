@@ -46,7 +46,7 @@ NAMES_4 = "0-3 or 'non-contradiction', 'intra-sentence', 'role-confusion', 'hist
         ({"references": [], "predictions": []}, "references and predictions are empty; at least one row is needed"),
         (
             {"task": "3-class"},
-            "the task is '3-class'; allowed are '2-class', '4-class', 'persona', 'nli', each also with",
+            "the task is '3-class'; allowed are '2-class', '4-class', 'persona', 'nli', 'response', 'verifiable', each",
         ),
         ({"task": None}, "the task is None; allowed are"),
         ({"bootstrap": -1}, "bootstrap is -1; allowed are whole numbers from 0"),

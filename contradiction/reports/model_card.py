@@ -36,14 +36,11 @@ SENTENCES = {
     "response": "Says how well a reply follows from a chat, to choose among several.",
     "verifiable": "Says whether a reply states a fact that can be verified.",
 }
-# Language codes of the Hub in words.
 LANGUAGES = {"zh": "Chinese", "en": "English"}
 # By the name of the training data. NLI weights have the licence of OCNLI, which is that of CDConv.
 LICENSES = {"CDConv": cdconv.LICENSE, nli.NAME: cdconv.LICENSE, "CDConv sample": "cc0-1.0"}
 FINISHED = ("request", "minutes", "parameters", "hardware")  # the keys of every record of a finished run
 STAGE_SENTENCE = "Tells {} from all other replies: one stage of a hierarchical detector."
-
-
 EXAMPLE = {
     "u1": "你养猫吗？", "b1": "养了一只橘猫", "u2": "它叫什么名字？", "b2": "我没养过猫呀",
     "premise": "他喜欢吃辣", "hypothesis": "他不吃辣", "chat": "user: 你养猫吗？ assistant: 养了一只橘猫",
@@ -149,7 +146,7 @@ def _card(
         name=name,
         recipe=recipe,
         data_name=data_name,
-        language=" and ".join(LANGUAGES[code] for code in _languages(data_name)),
+        language=" and ".join(LANGUAGES[code] for code in _languages_and_licence(data_name)[0]),
         note=run.get("note"),
         origin=_origin(recipe, next(iter(bases), None)),
         made_of=credits_sentence(bases, list(corpora)),
@@ -166,16 +163,11 @@ def _card(
     return ModelCard(f"---\n{_front_matter(name, run, bases, evaluations).to_yaml()}\n---\n\n{body}")
 
 
-def _languages(data_name: str) -> list[str]:
-    """The languages of the training data, by the name of the data repo."""
-    corpus = registry.titled(data_name)
-    return list(corpus.languages) if corpus else ["zh", "en"] if data_name == nli.MIXED else ["zh"]
-
-
-def _licence(data_name: str) -> str:
-    """The licence of the weights, which is that of the training data."""
-    corpus = registry.titled(data_name)
-    return LICENSES.get(data_name) or (corpus.licence if corpus and corpus.licence != "unknown" else "other")
+def _languages_and_licence(data_name: str) -> tuple[list[str], str]:
+    """The languages of the training data, and its licence, which is that of the weights."""
+    if corpus := registry.titled(data_name):
+        return list(corpus.languages), "other" if corpus.licence == "unknown" else corpus.licence
+    return ["zh", "en"] if data_name == nli.MIXED else ["zh"], LICENSES.get(data_name, "other")
 
 
 def _recipes(run: Mapping[str, Any]) -> list[RecordedRecipe]:
@@ -196,10 +188,11 @@ def _front_matter(
     from huggingface_hub import ModelCardData
 
     data_name = run["request"]["data_name"]
+    languages, licence = _languages_and_licence(data_name)
     return ModelCardData(
         model_name=name,
-        language=languages if len(languages := _languages(data_name)) > 1 else languages[0],
-        license=_licence(data_name),
+        language=languages if len(languages) > 1 else languages[0],
+        license=licence,
         library_name="transformers" if _leading(run).model.fine_tunes else None,
         pipeline_tag="text-classification",
         base_model=list(bases) if len(bases) > 1 else next(iter(bases), None),
