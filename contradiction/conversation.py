@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,6 +54,11 @@ class Utterance:
     text: str
     unread: str | None = None
     skipped: bool = False
+
+
+def spoken(messages: Iterable[Mapping[str, str]]) -> str:
+    """Messages as one text, with the speaker before each: ``user: hi assistant: hello``."""
+    return " ".join(f"{message['role']}: {message['content']}" for message in messages)
 
 
 def read_turns(messages: Messages) -> list[Turn]:

@@ -19,6 +19,8 @@ LABELS: Mapping[str, tuple[str, ...]] = {
     "4-class": (NON_CONTRADICTION, *CATEGORIES),
     "persona": ("unrelated", "attributes", "opinions", "experiences"),
     "nli": ("entailment", "neutral", CONTRADICTION),
+    "response": ("wrong", "right"),
+    "verifiable": ("not verifiable", "verifiable"),
 }
 # Task -> its labels that are contradictions, for tasks that can be merged to 2-class.
 CONTRADICTIONS: Mapping[str, tuple[str, ...]] = {
@@ -31,11 +33,14 @@ CONTRADICTIONS: Mapping[str, tuple[str, ...]] = {
 OTHER = "other"
 STAGES: Mapping[str, tuple[str, ...]] = {category: (OTHER, category) for category in CATEGORIES}
 GROUPED = "-grouped"
-NLI = "nli-"
+# Configs of two texts: premise and hypothesis, or a whole chat and its reply. Of MuTual there is a harder edition.
+NLI, CHAT = "nli-", "chat-"
+PLUS = "-plus"
 CONFIGS = (
     *(task + suffix for suffix in ("", GROUPED) for task in ("2-class", "4-class", "persona")),
     "nli",
     f"{NLI}2-class",
+    *(CHAT + task for task in ("2-class", "response", f"response{PLUS}", "verifiable")),
 )
 # The corpus of chats and replies that are crossed (``contradiction.data.corpora.crossed``).
 CROSSED = "crossed"
@@ -44,9 +49,20 @@ A2T, RCT = "-a2t", "-rct"
 CHECKLISTS = tuple(f"4-class{kind}{suffix}" for suffix in ("", GROUPED) for kind in (A2T, RCT))
 
 
+# Tasks whose models are no detectors of contradictions in chats; they get no decision rule.
+WITHOUT_RULE = ("nli", "response", "verifiable")
+
+
 def task_of(config: str) -> str:
     """The task of a data set config: ``4-class-a2t-grouped`` and ``nli-2-class`` -> ``4-class`` and ``2-class``."""
-    return config.removesuffix(GROUPED).removesuffix(A2T).removesuffix(RCT).removeprefix(NLI)
+    for suffix in (GROUPED, A2T, RCT, PLUS):
+        config = config.removesuffix(suffix)
+    return config.removeprefix(NLI).removeprefix(CHAT)
+
+
+def has_two_texts(config: str) -> bool:
+    """Whether the rows of a config are pairs of texts, as in ``nli`` and ``chat-2-class``, and not conversations."""
+    return f"{config}-".startswith((NLI, CHAT))
 
 
 def merged_config(config: str) -> str:

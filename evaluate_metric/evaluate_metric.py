@@ -1,7 +1,8 @@
 """The metric of CDConv: accuracy, macro-F1 and the figures of every class, with bootstrap intervals and paired tests.
 
-`score` and `compare` are plain functions. `CDConvMetric` makes them available to `evaluate.load`. The file is a Hub
-Space of its own: it imports nothing of this project, and one module a line, which `evaluate` needs.
+`score` and `compare` are plain functions, and `score_rows` gives the figures of DECODE and of response selection.
+`CDConvMetric` makes them available to `evaluate.load`. The file is a Hub Space of its own: it imports nothing of this
+project, and one module a line, which `evaluate` needs.
 """
 
 from collections import abc
@@ -21,7 +22,12 @@ LABELS: dict[str, tuple[str, ...]] = {
     "4-class": ("non-contradiction", "intra-sentence", "role-confusion", "history"),
     "persona": ("unrelated", "attributes", "opinions", "experiences"),
     "nli": ("entailment", "neutral", "contradiction"),  # what a backbone is fine-tuned on before CDConv
+    "response": ("wrong", "right"),
+    "verifiable": ("not verifiable", "verifiable"),
 }
+# Tasks whose rows are more than a label, see `score_rows`.
+DECODE, SELECTION = "decode", "selection"
+ROW_TASKS = (DECODE, SELECTION)
 # Each config of the data set has a twin with this ending; the labels are the same.
 GROUPED = "-grouped"
 
@@ -118,7 +124,8 @@ class Bootstrap:
         """The percentile interval of each figure over its resamples, and how they were drawn."""
         tail = (1 - float(self.confidence_level)) / 2
         return {
-            **{name: np.quantile(values, [tail, 1 - tail]).tolist() for name, values in figures.items()},
+            # Without the resamples in which a figure is 0 / 0.
+            **{name: np.nanquantile(values, [tail, 1 - tail]).tolist() for name, values in figures.items()},
             "confidence_level": float(self.confidence_level),
             "resamples": int(self.bootstrap),
             "seed": int(self.seed),
@@ -218,6 +225,99 @@ def compare(
     return result
 
 
+def score_rows(
+    references: abc.Iterable[Any],
+    predictions: abc.Iterable[Any],
+    task: str,
+    *,
+    bootstrap: int = 0,
+    seed: int = 0,
+    confidence_level: float = 0.95,
+) -> dict[str, Any]:
+    """Scores rows that are more than a label.
+
+    "decode", after DECODE (Nie et al., 2021): both lists hold a dict for each chat, with "label" (an id or name of
+    "2-class") and "evidence" (the indices of the messages that the reply contradicts). The figures are "accuracy";
+    "precision", "recall" and "f1" of contradictions; "evidence_precision", "evidence_recall" and "evidence_f1" over all
+    messages of the contradictions whose reference has evidence; and "strict_accuracy", label and evidence both exactly
+    right, over all chats but contradictions whose reference has none.
+
+    "selection", as in MuTual (Cui et al., 2020): a prediction is the scores of the replies of an item, a reference the
+    index of the right one. The figures are recall at 1 and 2 ("r1", "r2") and the mean reciprocal rank ("mrr"). Among
+    equal scores the rank of the right reply is as if they were shuffled.
+
+    Returns:
+        "n", and the figures as fractions; one that is 0 / 0 is None. With bootstrap also "interval", as in `score`.
+
+    Raises:
+        ValueError: an argument is not valid; the message names it, its value and what is allowed.
+
+    Examples:
+        >>> score_rows([2, 0], [[0.1, 0.3, 0.9], [0.2, 0.7, 0.1]], "selection")["mrr"]
+        0.75
+        >>> chats = [{"label": 1, "evidence": [1, 3]}, {"label": 0, "evidence": []}]
+        >>> said = [{"label": "contradiction", "evidence": [1]}, {"label": 0, "evidence": []}]
+        >>> found = score_rows(chats, said, "decode")
+        >>> found["accuracy"], found["evidence_recall"], found["strict_accuracy"]
+        (1.0, 0.5, 0.5)
+    """
+    if task not in ROW_TASKS:
+        raise ValueError(f"the task is {short(task)}; allowed are {', '.join(map(repr, ROW_TASKS))}")
+    resampling = Bootstrap(bootstrap, seed, confidence_level)
+    columns = _columns(task, references=references, predictions=predictions)
+    count, figures = (_evidence_counts, _evidence_figures) if task == DECODE else (_ranks, _rank_figures)
+    counts = np.array([count(*row) for row in zip(columns["references"], columns["predictions"], strict=True)], float)
+    found = {name: value.item() for name, value in figures(counts.sum(axis=0)).items()}
+    result: dict[str, Any] = {"n": len(counts), **{name: None if np.isnan(x) else x for name, x in found.items()}}
+    if bootstrap:
+        rng = np.random.default_rng(int(seed))
+        draws = rng.multinomial(len(counts), np.full(len(counts), 1 / len(counts)), size=int(bootstrap)) @ counts
+        drawn = {name: values for name, values in figures(draws).items() if result[name] is not None}
+        result["interval"] = resampling.interval(drawn)
+    return result
+
+
+def _evidence_counts(reference: dict[str, Any], prediction: dict[str, Any]) -> list[int]:
+    truth, called = reference["label"], prediction["label"]
+    gold, named = set(reference["evidence"]), set(prediction["evidence"])
+    marked = bool(truth and gold)
+    known = marked or not truth
+    strict = known and gold == named and truth == called
+    evidence = [len(gold & named), len(named), len(gold)] if marked else [0, 0, 0]
+    return [1, truth == called, truth * called, called, truth, *evidence, marked, known, strict]
+
+
+def _evidence_figures(sums: np.ndarray) -> dict[str, np.ndarray]:
+    rows, right, both, called, contradictions, hits, named, gold, marked, known, strict = np.moveaxis(sums, -1, 0)
+    # Where no contradiction has evidence, nobody marked any, and an empty list says nothing.
+    known = np.where((marked > 0) | (contradictions == 0), known, 0)
+    return {
+        "accuracy": _share(right, rows),
+        "precision": _share(both, called),
+        "recall": _share(both, contradictions),
+        "f1": _share(2 * both, called + contradictions),
+        "evidence_precision": _share(hits, named),
+        "evidence_recall": _share(hits, gold),
+        "evidence_f1": _share(2 * hits, named + gold),
+        "strict_accuracy": _share(strict, known),
+    }
+
+
+def _ranks(right: int, scores: list[float]) -> list[float]:
+    above = sum(score > scores[right] for score in scores)
+    places = range(above + 1, above + scores.count(scores[right]) + 1)  # of the replies with the same score
+    means = (sum(places_of) / len(places) for places_of in zip(*((p <= 1, p <= 2, 1 / p) for p in places), strict=True))
+    return [1, *means]
+
+
+def _rank_figures(sums: np.ndarray) -> dict[str, np.ndarray]:
+    return {name: sums[..., place] / sums[..., 0] for place, name in enumerate(("r1", "r2", "mrr"), start=1)}
+
+
+def _share(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    return np.divide(part, whole, out=np.full(np.shape(part), np.nan), where=whole > 0)
+
+
 def _task(name: str) -> str:
     task = name.removesuffix(GROUPED) if isinstance(name, str) else name
     if not isinstance(task, str) or task not in LABELS:
@@ -246,13 +346,59 @@ def _ids(values: object, argument: str, task: str) -> list[int]:
     return ids
 
 
-def _columns(task: str, **columns: object) -> dict[str, list[int]]:
-    """The class ids of each column. Raises ValueError for a label that is not valid, other lengths, or no rows."""
-    ids = {argument: _ids(values, argument, task) for argument, values in columns.items()}
+def _evidence(row: object, where: str) -> dict[str, Any]:
+    """A row of DECODE with its label as a number."""
+    if not isinstance(row, abc.Mapping) or {"label", "evidence"} - set(row):
+        raise ValueError(f"{where} is {short(row)}; allowed are dicts with 'label' and 'evidence'")
+    [label] = _ids([row["label"]], f"{where}['label']", "2-class")
+    evidence = getattr(row["evidence"], "tolist", lambda: row["evidence"])()
+    if not isinstance(evidence, list | tuple) or not all(_is_integer(index) and index >= 0 for index in evidence):
+        raise ValueError(f"{where}['evidence'] is {short(evidence)}; allowed are lists of indices from 0")
+    return {"label": label, "evidence": [int(index) for index in evidence]}
+
+
+def _scores(row: object, where: str) -> list[float]:
+    """The scores of the replies of an item."""
+    values: Any = getattr(row, "tolist", lambda: row)()
+    numbers = isinstance(values, list | tuple) and all(
+        isinstance(value, int | float | np.floating) and not isinstance(value, bool) and np.isfinite(value)
+        for value in values
+    )
+    if not numbers or len(values) < 2:
+        raise ValueError(f"{where} is {short(values)}; allowed are lists of a number for each of at least two replies")
+    return [float(value) for value in values]
+
+
+def _rows(values: object, argument: str, task: str) -> list[Any]:
+    """The rows of a column: class ids, or what else a task has. Raises ValueError for a row that is not valid."""
+    if task not in ROW_TASKS:
+        return list(_ids(values, argument, task))
+    listed = getattr(values, "tolist", lambda: values)()
+    if isinstance(listed, str | bytes | abc.Mapping | abc.Set) or not isinstance(listed, abc.Iterable):
+        raise ValueError(f"{argument} is {short(values)}; allowed are lists or arrays of rows")
+    rows: list[Any] = []
+    for index, row in enumerate(listed):
+        where = f"{argument}[{index}]"
+        if task == DECODE or argument != "references":
+            rows.append((_evidence if task == DECODE else _scores)(row, where))
+        elif _is_integer(row) and row >= 0:
+            rows.append(int(row))
+        else:
+            raise ValueError(f"{where} is {short(row)}; allowed is the index of the right reply")
+    return rows
+
+
+def _columns(task: str, **columns: object) -> dict[str, list[Any]]:
+    """The rows of each column. Raises ValueError for a row that is not valid, other lengths, or no rows."""
+    ids = {argument: _rows(values, argument, task) for argument, values in columns.items()}
     if len({len(column) for column in ids.values()}) > 1:
         raise ValueError("lengths differ: " + ", ".join(f"{len(column)} {name}" for name, column in ids.items()))
     if not all(ids.values()):
         raise ValueError(f"{' and '.join(ids)} are empty; at least one row is needed")
+    if task == SELECTION:
+        for index, (right, scores) in enumerate(zip(ids["references"], ids["predictions"], strict=True)):
+            if right >= len(scores):
+                raise ValueError(f"references[{index}] is {right}; predictions[{index}] has {len(scores)} scores")
     return ids
 
 
@@ -340,24 +486,34 @@ def _contrast(counts: np.ndarray, draws: np.ndarray, resampling: Bootstrap) -> d
 
 @add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
 class CDConvMetric(evaluate.Metric):
-    """The configs are "4-class" (the default), "2-class", "persona" and "nli", each also with "-grouped" at its end."""
+    """The configs are "4-class" (the default), the other keys of `LABELS`, "decode" and "selection".
+
+    Those of labels also have a twin with "-grouped" at its end.
+    """
 
     def _info(self) -> evaluate.MetricInfo:
-        self.task = "4-class" if self.config_name == "default" else _task(self.config_name)
+        name = "4-class" if self.config_name == "default" else self.config_name
+        self.task = name if name in ROW_TASKS else _task(name)
         kinds = [datasets.Value("int64"), datasets.Value("string")]
+        pairs = [(predicted, right) for predicted in kinds for right in kinds]
+        if self.task == SELECTION:
+            pairs = [(datasets.List(datasets.Value("float64")), kinds[0])]
+        elif self.task == DECODE:
+            row = {"label": kinds[0], "evidence": datasets.List(kinds[0])}
+            pairs = [(row, row)]
         return evaluate.MetricInfo(
             description=_DESCRIPTION,
             citation=_CITATION,
             inputs_description=_KWARGS_DESCRIPTION,
-            features=[datasets.Features({"predictions": p, "references": r}) for p in kinds for r in kinds],
+            features=[datasets.Features({"predictions": p, "references": r}) for p, r in pairs],
             homepage="https://github.com/thu-coai/CDConv",
         )
 
     # evaluate's own encoding turns 1.7, True and "1" into the class id 1, so all labels are checked before it.
     def add(self, *, prediction: int | str | None = None, reference: int | str | None = None, **row: object) -> None:
-        """Adds one row. Raises ValueError if a label is not one of the config's."""
+        """Adds one row. Raises ValueError if it is not one of the config's."""
         row = {"predictions": prediction, "references": reference, **row}  # combine() uses the plural names
-        labels = {name: _ids([row.pop(name)], name, self.task)[0] for name in self._feature_names()}
+        labels = {name: _rows([row.pop(name)], name, self.task)[0] for name in self._feature_names()}
         super().add(**labels, **row)
 
     def add_batch(self, *, predictions: Labels | None = None, references: Labels | None = None, **more: Any) -> None:
@@ -376,7 +532,9 @@ class CDConvMetric(evaluate.Metric):
         if unknown := [name for name in options if name not in Bootstrap.__dataclass_fields__]:
             raise TypeError(f"{unknown[0]} is no argument; there are {', '.join(Bootstrap.__dataclass_fields__)}")
         Bootstrap(**options)
-        columns: dict[str, list[int]] = {}
+        columns: dict[str, list[Any]] = {}
+        if self.task in ROW_TASKS and baseline_predictions is not None:
+            raise ValueError(f"the config {self.task!r} compares no predictions; leave baseline_predictions out")
         if predictions is not None or references is not None:
             columns = _columns(self.task, predictions=predictions, references=references)
         elif not len(self):
@@ -392,8 +550,11 @@ class CDConvMetric(evaluate.Metric):
         return super().compute(**columns, baseline_predictions=baseline, **options)
 
     def _compute(
-        self, predictions: list[int], references: list[int], baseline_predictions: list[int] | None, **options: Any
+        self, predictions: list[Any], references: list[Any], baseline_predictions: list[int] | None, **options: Any
     ) -> dict[str, Any]:
+        if self.task in ROW_TASKS:
+            options.pop("stratified", None)
+            return score_rows(references, predictions, self.task, **options)
         result = score(references, predictions, self.task, **options)
         if baseline_predictions is not None:
             options["bootstrap"] = options.get("bootstrap") or RESAMPLES

@@ -10,7 +10,7 @@ from datasets import load_dataset
 
 from contradiction.data import corpora as package
 from contradiction.data.corpora import cnli, data_repo, nli, registry
-from contradiction.data.corpora.corpus import CHATS, PAIRS, REPEATED_ID, Note, Row, local_splits, read_split
+from contradiction.data.corpora.corpus import CHATS, PAIRS, REPEATED_ID, WHOLE, Note, Row, local_splits, read_split
 from contradiction.errors import InputError
 from contradiction.evaluation.corpora import selection
 
@@ -117,7 +117,7 @@ def test_every_corpus_says_what_a_user_must_know():
     assert {"ocnli", "cmnli", "xnli", "cnli", "decode", "dialfact", "mutual", "crossed", "written"} <= set(known)
     for corpus in known.values():
         assert corpus.title and corpus.origin and corpus.home and corpus.licence and corpus.size and corpus.languages
-        assert corpus.configs and all(config.shape in (PAIRS, CHATS) for config in corpus.configs)
+        assert corpus.configs and all(config.shape in (PAIRS, CHATS, WHOLE) for config in corpus.configs)
         assert all(re.fullmatch("[0-9a-f]{64}", checksum) for checksum in corpus.checksums.values())
         assert corpus.checksums or corpus.bundled
 
@@ -133,8 +133,8 @@ def test_every_corpus_builds_a_repo_that_loads(copies, tmp_path, name):
         assert [row and row.label for row in read.rows] == [
             None if label is None else names.int2str(label) for label in loaded["label"]
         ]
-        first = loaded[0]
-        assert first["premise"] if corpus.config(config).shape == PAIRS else first["messages"] and first["reply"]
+        texts = {PAIRS: ("premise", "hypothesis"), CHATS: ("messages", "reply"), WHOLE: ("chat", "reply")}
+        assert all(loaded[0][column] for column in texts[corpus.config(config).shape])
     assert f"license: {corpus.licence}" in (tmp_path / name / "README.md").read_text(encoding="utf-8")
 
 
@@ -162,11 +162,11 @@ def test_flat_dialogues_of_decode_find_their_evidence_in_the_pairs(copies):
 
 
 def test_pairs_of_decode_are_read_or_cut_from_dialogues(copies):
-    pairs = rows_of(copies, "decode", "pairs").rows
+    pairs = rows_of(copies, "decode", "nli-2-class").rows
     assert [(row.premise, row.hypothesis, row.label) for row in pairs] == [
         ("me too", "i hate tea", "contradiction"), ("i like tea", "good", "non-contradiction"),
     ]  # fmt: skip
-    cut = rows_of(copies, "decode", "pairs", "test").rows
+    cut = rows_of(copies, "decode", "nli-2-class", "test").rows
     assert [(row.premise, row.label) for row in cut] == [
         ("i have a dog", "contradiction"), ("he is old", "contradiction"), ("he is old", "non-contradiction"),
     ]  # fmt: skip
@@ -306,7 +306,7 @@ def test_one_file_is_of_the_split_that_its_whole_path_names(tmp_path):
     jsonl(tmp_path / "data" / "mutual" / "dev" / "dev_1.txt", [ITEM])
     for corpus, file, found in (
         (anli, "R3/train.jsonl", [("r3", "train")]),
-        (mutual, "data/mutual/dev/dev_1.txt", [("mutual", "validation")]),
+        (mutual, "data/mutual/dev/dev_1.txt", [("mutual", "validation"), ("chat-response", "validation")]),
     ):
         assert [(config.name, split) for config, split in local_splits(corpus, tmp_path / file)] == found
     with pytest.raises(InputError, match="holds no R1"):

@@ -46,7 +46,7 @@ NAMES_4 = "0-3 or 'non-contradiction', 'intra-sentence', 'role-confusion', 'hist
         ({"references": [], "predictions": []}, "references and predictions are empty; at least one row is needed"),
         (
             {"task": "3-class"},
-            "the task is '3-class'; allowed are '2-class', '4-class', 'persona', 'nli', each also with",
+            "the task is '3-class'; allowed are '2-class', '4-class', 'persona', 'nli', 'response', 'verifiable', each",
         ),
         ({"task": None}, "the task is None; allowed are"),
         ({"bootstrap": -1}, "bootstrap is -1; allowed are whole numbers from 0"),
@@ -184,6 +184,10 @@ results["bare"] = evaluate.load("evaluate_metric").compute(**plain)
 results["dotted"] = evaluate.load("./evaluate_metric", "persona").compute(**rows)
 results["grouped"] = evaluate.load("./evaluate_metric/evaluate_metric.py", "persona-grouped").compute(**rows)
 results["in_memory"] = evaluate.load("evaluate_metric", keep_in_memory=True).compute(**plain)
+ranked = {"predictions": [[0.1, 0.9], [0.7, 0.2]], "references": [1, 1]}
+results["ranked"] = evaluate.load("evaluate_metric", "selection").compute(**ranked)
+chats = {"label": 1, "evidence": [0, 2]}
+results["chats"] = evaluate.load("evaluate_metric", "decode").compute(predictions=[chats], references=[chats])
 
 both = {"four": evaluate.load("evaluate_metric"), "two": evaluate.load("evaluate_metric", "2-class")}
 combined = evaluate.combine(both, force_prefix=True)
@@ -215,6 +219,8 @@ def test_evaluate_loads_the_metric_offline_under_every_spelling(tmp_path) -> Non
     assert results["bare"] == results["in_memory"] == results["distributed"] == plain
     assert results["dotted"] == results["grouped"] == persona
     assert results["combined"] == results["combined_added"]
+    assert results["ranked"] == {"n": 2, "r1": 0.5, "r2": 1.0, "mrr": 0.75}
+    assert results["chats"]["strict_accuracy"] == results["chats"]["evidence_f1"] == 1.0
     assert (results["combined"]["four_macro_f1"], results["combined"]["two_macro_f1"]) == (0.5, 1.0)
     assert json.loads(saved.read_text(encoding="utf-8"))["macro_f1"] == plain["macro_f1"]
 

@@ -1,5 +1,6 @@
 """``cdconv corpora``: the corpora that ask the same question, and data repos of them."""
 
+from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -91,6 +92,40 @@ def build(
     typer.echo(f"{out}: {corpus.title}")
 
 
+@app.command("augment")
+def augment(
+    source: Annotated[Path, typer.Argument(help="Claims in the format of DialFact, or chats of Wizard of Wikipedia.")],
+    out: Annotated[Path, typer.Option(help="The file to write, for DialFact augmented.jsonl in its folder.")],
+    endpoint: Annotated[
+        str | None, typer.Option(help="The /v1 address of a language model that also writes claims; needs --model.")
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="The name of the language model.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="The random seed.")] = 0,
+) -> None:
+    """Makes training claims from replies with evidence: negations, other numbers, other names, other passages."""
+    from collections import Counter
+
+    from contradiction.data.corpora import made_claims
+    from contradiction.io.files import check_file, new_file
+    from contradiction.io.tables import Table
+
+    check_file(out)
+    if bool(endpoint) != bool(model):
+        raise InputError("--endpoint and --model go together")
+    rows = made_claims.read_supported(source)
+    claims = list(made_claims.made(rows, seed))
+    if endpoint and model:
+        generator = made_claims.Endpoint(endpoint, model)
+        with progress("asking for claims") as bar:
+            for row in bar.track(rows):
+                claims += generator.claims(row)
+    with new_file(out) as partial, partial.open("w", encoding="utf-8") as stream:
+        for claim in claims:
+            stream.write(dumps(made_claims.line_of(claim), ensure_ascii=False) + "\n")
+    counts = Counter((claim.extra["made"], str(claim.label)) for claim in claims)
+    show(Table(str(out), ("how", "label", "claims"), [(*key, f"{n:,}") for key, n in counts.items()], texts=2))
+
+
 def _local(corpus: "Corpus", folder: Path | None) -> str:
     from contradiction.data.corpora import registry
     from contradiction.data.corpora.corpus import local_splits
@@ -122,6 +157,9 @@ def evaluate(
         float,
         typer.Option(min=0, max=1, help="In chats: the probability above which a reply is called a contradiction."),
     ] = 0.5,
+    embedder: Annotated[
+        str | None, typer.Option(help="DialFact: a folder or Hub id of an encoder that also searches the evidence.")
+    ] = None,
     json: Annotated[Path | None, typer.Option(help="Also write the figures to this file.")] = None,
     folder: FolderOption = None,
 ) -> None:
@@ -136,18 +174,23 @@ def evaluate(
     corpus = registry.find(name)
     place = source or registry.local_copy(corpus, folder)
     run = task_for(Request(corpus, place, config))
-    if not model and not baselines:
+    if not model and not baselines and not embedder:
         raise InputError("without a model and without baselines there is nothing to score; name a model")
     classifier = None
     if model:
         from contradiction.methods.loading import load_classifier
 
         classifier = load_classifier(model, view=view)
+    encoder = None
+    if embedder:
+        from contradiction.inference.embedding import Embedder
+
+        encoder = Embedder(embedder)
     with progress(f"scoring {corpus.title}") as bar:
         task = bar.add_task("", total=None)
         report = run(
             Request(
-                corpus, place, config, split, classifier, limit, baselines, threshold,
+                corpus, place, config, split, classifier, limit, baselines, threshold, encoder,
                 on_batch=lambda done: bar.advance(task, done),
             )
         )  # fmt: skip

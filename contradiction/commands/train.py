@@ -7,6 +7,7 @@ import typer
 
 from contradiction.commands.common import DATA, DataOption, DataOrLabelsOption, data_option, data_repo, progress, show
 from contradiction.errors import InputError
+from contradiction.labels import has_two_texts
 
 if TYPE_CHECKING:
     from contradiction.training.recipe import Recipe
@@ -78,10 +79,12 @@ def run(recipe: "Recipe", data: str, out: Path, **options: Any) -> None:
     if not PartialState().is_main_process:  # only one process prints
         return
     write_cards(out)
-    if recipe.data.view != "nli":
-        typer.echo(f"{out}: trained; next: cdconv evaluate {out}{data_option(data)}")
+    config = recipe.data.config
+    if not has_two_texts(config):
+        following = f"evaluate {out}{data_option(data)}"
     else:
-        typer.echo(f"{out}: trained; next: cdconv train RECIPE --backbone {out}")
+        following = f"train RECIPE --backbone {out}" if config == "nli" else f"corpora evaluate NAME {out}"
+    typer.echo(f"{out}: trained; next: cdconv {following}")
 
 
 ModelsArgument = Annotated[list[Path], typer.Argument(help="At least two model folders that `cdconv train` wrote.")]

@@ -11,7 +11,7 @@ import numpy as np
 from contradiction.errors import InputError, first_line
 from contradiction.io.hub import quick_hub
 from contradiction.io.quiet import no_data_bars
-from contradiction.labels import CHECKLISTS, CONFIGS, CROSSED
+from contradiction.labels import CHAT, CHECKLISTS, CONFIGS, CROSSED
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -44,6 +44,8 @@ def load_split(data: str | Path, config: str, split: str) -> "Dataset":
         raise InputError(f"split {split!r}; config {config!r} has only test")
     folder = Path(data)
     command = f"cdconv data {'nli' if config.startswith('nli') else 'build'} --out {data}"
+    if config.startswith(CHAT):
+        command = f"cdconv corpora build NAME --out {data}"
     if folder.is_dir() and not (folder / "README.md").is_file():
         raise InputError(f"{data} is a folder without a data set card; `{command}` builds one")
     if not folder.exists() and not _HUB_ID.fullmatch(str(data)):

@@ -15,7 +15,7 @@ from contradiction.errors import InputError
 from contradiction.evaluation.results import BASELINE, evaluation
 from contradiction.inference.embedding import Embedder
 from contradiction.inputs.views import CONVERSATION, VIEWS
-from contradiction.labels import CONFIGS, LABELS, NLI, task_of
+from contradiction.labels import CONFIGS, LABELS, has_two_texts, task_of
 from contradiction.methods import calibration
 from contradiction.methods.kernel import KernelRegression
 from contradiction.methods.loading import name_with_digest
@@ -25,7 +25,7 @@ from contradiction.training import leakage
 FEATURES = {"reply-only": "TF-IDF, reply only", "context-only": "TF-IDF, context only", "flatten": "TF-IDF, all"}
 KERNEL = "kernel ridge"
 NGRAMS = "n-grams"  # the features of kernel ridge regression without an encoder
-CONVERSATIONS = tuple(config for config in CONFIGS if config != "nli" and not config.startswith(NLI))
+CONVERSATIONS = tuple(config for config in CONFIGS if not has_two_texts(config))
 VALIDATION = "validation"
 
 

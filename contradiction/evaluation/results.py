@@ -15,7 +15,7 @@ from contradiction.errors import InputError
 from contradiction.evaluation import results_store
 from contradiction.evaluation.figures import measure
 from contradiction.io.files import locked, read_json, write_json
-from contradiction.labels import GROUPED, LABELS, task_of
+from contradiction.labels import GROUPED, LABELS, has_two_texts, task_of
 from contradiction.training import leakage, record
 
 FOLDER = paths.RESULTS
@@ -264,7 +264,7 @@ def _are_probabilities(values: object, labels: int) -> bool:
 
 def check_task(config: str) -> None:
     """Raises InputError unless the labels of a config are those of contradictions."""
-    if task_of(config) not in TASKS or config.startswith("nli"):
+    if task_of(config) not in TASKS or has_two_texts(config):
         configs = ", ".join(task + suffix for task in TASKS for suffix in ("", GROUPED))
         raise InputError(f"config {config!r} has no labels of contradictions; an analysis needs one of {configs}")
 

@@ -10,7 +10,7 @@ from contradiction.errors import InputError
 from contradiction.evaluation.error_analysis import Records
 from contradiction.evaluation.figures import wilson
 from contradiction.io.tables import Table, interval, percent
-from contradiction.labels import CONTRADICTION, CONTRADICTIONS, LABELS, NLI, merge, task_of
+from contradiction.labels import CONTRADICTION, CONTRADICTIONS, LABELS, has_two_texts, merge, task_of
 from contradiction.methods.decision import IN_USE, Rule, precision_at
 from contradiction.settings import Settings
 
@@ -169,7 +169,7 @@ class Outcome:
 
 def unsupported_reason(name: str, config: str, split: str, rule: Rule) -> str | None:
     """Why no evaluation of a detector on a config and split has outcomes; None where it can have them."""
-    if task_of(config) not in TASKS or config.startswith(NLI):
+    if task_of(config) not in TASKS or has_two_texts(config):
         return f"config {config!r} has no contradictions of CDConv; settings are measured on {', '.join(TASKS)}"
     if split != SPLIT:
         return f"split {split!r}; settings are chosen on validation and measured on {SPLIT}"

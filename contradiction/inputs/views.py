@@ -43,7 +43,10 @@ VIEWS: Mapping[str, tuple[str, ...]] = {
     "reply-only": ("b2",),
     "context-only": ("u1", "b1", "u2"),
     "nli": ("premise", "hypothesis"),
+    "chat": ("chat", "reply"),
 }
+# The views of configs of two texts, which hold no conversations of two turns.
+TWO_TEXTS = ("nli", "chat")
 
 
 # The key of a checkpoint's config.json that names its view.

@@ -128,8 +128,8 @@ class SoftmaxClassifier(Classifier):
         return dict(probabilities)
 
     def choose_label(self, probabilities: Mapping[str, float], rule: Rule) -> str:
-        """The most probable label after the offsets; of two labels, the contradiction from the threshold on."""
-        if len(self.labels) == 2:
+        """The most probable label after the offsets; of two, a contradiction counts from the threshold on."""
+        if len(self.labels) == 2 and self.task in CONTRADICTIONS:
             contradiction = next(name for name in self.labels if name in CONTRADICTIONS[self.task])
             other = next(name for name in self.labels if name != contradiction)
             return contradiction if probabilities[contradiction] >= rule.threshold else other

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import cdconv
-from contradiction.data.corpora import nli
+from contradiction.data.corpora import nli, registry
 from contradiction.errors import InputError
 from contradiction.evaluation import results
 from contradiction.evaluation.baselines import KERNEL
@@ -33,16 +33,18 @@ SENTENCES = {
     "4-class": "Says whether a chatbot's reply contradicts itself, its role, or the conversation, and which of these.",
     "persona": "Says what about a chatbot its contradiction concerns.",
     "nli": "Says whether a premise entails a hypothesis: a backbone to fine-tune on CDConv.",
+    "response": "Says how well a reply follows from a chat, to choose among several.",
+    "verifiable": "Says whether a reply states a fact that can be verified.",
 }
+LANGUAGES = {"zh": "Chinese", "en": "English"}
 # By the name of the training data. NLI weights have the licence of OCNLI, which is that of CDConv.
 LICENSES = {"CDConv": cdconv.LICENSE, nli.NAME: cdconv.LICENSE, "CDConv sample": "cc0-1.0"}
 FINISHED = ("request", "minutes", "parameters", "hardware")  # the keys of every record of a finished run
 STAGE_SENTENCE = "Tells {} from all other replies: one stage of a hierarchical detector."
-
-
 EXAMPLE = {
     "u1": "你养猫吗？", "b1": "养了一只橘猫", "u2": "它叫什么名字？", "b2": "我没养过猫呀",
-    "premise": "他喜欢吃辣", "hypothesis": "他不吃辣",
+    "premise": "他喜欢吃辣", "hypothesis": "他不吃辣", "chat": "user: 你养猫吗？ assistant: 养了一只橘猫",
+    "reply": "我没养过猫呀",
 }  # fmt: skip
 RIGHT = (HISTORY, CONTRADICTION)
 CHAT = [
@@ -135,7 +137,7 @@ def _card(
 ) -> "ModelCard":
     from huggingface_hub import ModelCard
 
-    recipe = _leading(run)
+    recipe, data_name = _leading(run), run["request"]["data_name"]
     runs = [run, *record.members(run)]
     bases = list(dict.fromkeys(filter(None, map(record.base_model_of_run, runs))))
     corpora = dict.fromkeys(corpus for member in runs for corpus in member.get("corpora") or [])
@@ -143,7 +145,8 @@ def _card(
         "model_card.md",
         name=name,
         recipe=recipe,
-        data_name=run["request"]["data_name"],
+        data_name=data_name,
+        language=" and ".join(LANGUAGES[code] for code in _languages_and_licence(data_name)[0]),
         note=run.get("note"),
         origin=_origin(recipe, next(iter(bases), None)),
         made_of=credits_sentence(bases, list(corpora)),
@@ -158,6 +161,13 @@ def _card(
         retired=_retired,
     )
     return ModelCard(f"---\n{_front_matter(name, run, bases, evaluations).to_yaml()}\n---\n\n{body}")
+
+
+def _languages_and_licence(data_name: str) -> tuple[list[str], str]:
+    """The languages of the training data, and its licence, which is that of the weights."""
+    if corpus := registry.titled(data_name):
+        return list(corpus.languages), "other" if corpus.licence == "unknown" else corpus.licence
+    return ["zh", "en"] if data_name == nli.MIXED else ["zh"], LICENSES.get(data_name, "other")
 
 
 def _recipes(run: Mapping[str, Any]) -> list[RecordedRecipe]:
@@ -178,10 +188,11 @@ def _front_matter(
     from huggingface_hub import ModelCardData
 
     data_name = run["request"]["data_name"]
+    languages, licence = _languages_and_licence(data_name)
     return ModelCardData(
         model_name=name,
-        language="zh",
-        license=LICENSES.get(data_name, "other"),
+        language=languages if len(languages) > 1 else languages[0],
+        license=licence,
         library_name="transformers" if _leading(run).model.fine_tunes else None,
         pipeline_tag="text-classification",
         base_model=list(bases) if len(bases) > 1 else next(iter(bases), None),

@@ -11,7 +11,7 @@ from contradiction.conversation import read_turns
 from contradiction.data.corpora.crossed import Item, Quadruple, read
 from contradiction.data.splits import load_split, of_bot
 from contradiction.errors import InputError
-from contradiction.inputs.views import CONVERSATION, Row
+from contradiction.inputs.views import CONVERSATION, TWO_TEXTS, VIEWS, Row
 from contradiction.inputs.windows import windows
 from contradiction.labels import CONTRADICTION, HISTORY, NON_CONTRADICTION
 from contradiction.training.losses import GROUP, UNLABELLED
@@ -77,7 +77,8 @@ class TrainingRows:
 
 def training_rows(rows: "Dataset", recipe: Recipe) -> TrainingRows:
     """The rows that a recipe trains on: a fraction of the rows of its bot, and the rows that it makes from them."""
-    chosen = fraction_of(of_bot(rows, recipe.data.bot), recipe.data.train_fraction, recipe.seed)
+    fraction = items_of if recipe.loss.choice else fraction_of
+    chosen = fraction(of_bot(rows, recipe.data.bot), recipe.data.train_fraction, recipe.seed)
     with_teacher, without_teacher = [chosen], []
     if recipe.distillation.transfer_per_row:
         with_teacher.append(transfer_rows(chosen, recipe.distillation.transfer_per_row))
@@ -87,9 +88,9 @@ def training_rows(rows: "Dataset", recipe: Recipe) -> TrainingRows:
         pairs = load_split(recipe.augmentation.nli, "nli", "train")
         without_teacher.append(nli_rows(chosen, pairs, recipe.augmentation.nli_pairs_per_row, recipe.seed))
     parts = [*with_teacher, *without_teacher]
-    if recipe.loss.ranking or recipe.augmentation.crossed:
-        columns = ("premise",) if recipe.data.view == "nli" else CONVERSATION[:-1]
-        parts, groups = _grouped(parts, columns)
+    if recipe.loss.ranking or recipe.augmentation.crossed or recipe.loss.choice:
+        columns = VIEWS[recipe.data.view][:1] if recipe.data.view in TWO_TEXTS else CONVERSATION[:-1]
+        parts, groups = _grouped(parts, ("source",) if recipe.loss.choice else columns)
         if recipe.augmentation.crossed:
             parts.append(crossed_rows(parts[0], groups, recipe.seed))
     return TrainingRows(concatenate_datasets(parts) if len(parts) > 1 else parts[0], sum(map(len, with_teacher)))
@@ -126,6 +127,17 @@ def fraction_of(rows: "Dataset", fraction: float, seed: int) -> "Dataset":
         members = order[labels[order] == label]
         chosen.append(members[: max(1, round(fraction * len(members)))])
     return rows.select(np.sort(np.concatenate(chosen)))
+
+
+def items_of(rows: "Dataset", fraction: float, seed: int) -> "Dataset":
+    """The rows of a random fraction of the items, which the column ``source`` names, in the original order.
+
+    Samples with the same seed are nested, see :func:`fraction_of`.
+    """
+    items = list(dict.fromkeys(rows["source"]))
+    order = np.random.default_rng(seed).permutation(len(items))
+    kept = {items[index] for index in order[: max(1, round(fraction * len(items)))]}
+    return rows.select([row for row, item in enumerate(rows["source"]) if item in kept])
 
 
 def replaced_rows(rows: "Dataset", times: int, seed: int) -> "Dataset":

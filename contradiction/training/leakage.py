@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from contradiction.data.splits import UNNAMED
 from contradiction.errors import InputError
-from contradiction.labels import GROUPED
+from contradiction.labels import GROUPED, has_two_texts
 from contradiction.training import record
 from contradiction.training.recipe_files import upgraded
 
@@ -235,4 +235,4 @@ def _text(value: object) -> str | None:
 
 
 def _shares_rows(one: str, other: str) -> bool:
-    return one.startswith("nli") == other.startswith("nli")  # all other configs are CDConv
+    return has_two_texts(one) == has_two_texts(other)  # all other configs are CDConv

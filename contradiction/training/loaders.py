@@ -112,7 +112,7 @@ def encode_rows(
     tokenizer: "PreTrainedTokenizerBase",
     soft: np.ndarray | None = None,
 ) -> list[dict[str, Any]]:
-    """The token ids and masks of each row, its ``labels`` (a class id, or ``UNLABELLED``), and its ``id``.
+    """The token ids and masks of each row, its ``labels`` (a class id, or ``UNLABELLED``), and its ``id``, or number.
 
     Args:
         rows: the rows of a split. A column ``contradiction`` may say whether a row without a label is a contradiction
@@ -128,9 +128,10 @@ def encode_rows(
     if recipe.data.target:
         target = rows.features["label"].str2int(recipe.data.target)
         labels = [label if label is None or label < 0 else int(label == target) for label in labels]
-    examples = [
+    ids = [name if isinstance(name, int) else number for number, name in enumerate(rows["id"], start=1)]
+    examples: list[dict[str, Any]] = [
         {**tokens, "labels": UNLABELLED if label is None or label < 0 else label, "id": number}
-        for tokens, label, number in zip(encoded, labels, rows["id"], strict=True)
+        for tokens, label, number in zip(encoded, labels, ids, strict=True)
     ]
     if "contradiction" in rows.column_names:
         for example, contradiction in zip(examples, rows["contradiction"], strict=True):

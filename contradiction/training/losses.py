@@ -87,6 +87,26 @@ def ranking_loss(
     return losses.sum(1) / pairs.sum(1).clamp(min=1)
 
 
+def choice_loss(logits: torch.Tensor, targets: torch.Tensor, groups: torch.Tensor) -> torch.Tensor:
+    """The loss of choosing the right one of the replies of each group, by one softmax over them.
+
+    A reply is scored by the log-odds of the second label. A reply that is judged by itself must reach a probability;
+    here it must only be better than the others (Cui et al., 2020, *MuTual*, multi-choice method).
+
+    Args:
+        logits: shape (rows, 2).
+        targets: class ids, shape (rows,); 1 for the right reply.
+        groups: the number of each row's group, shape (rows,).
+
+    Returns:
+        Shape (rows,): the loss of the group of each row, so that their mean is that over the groups.
+    """
+    odds = logits[:, 1].float() - logits[:, 0].float()
+    same = groups[:, None] == groups[None, :]
+    missed = odds.expand(len(odds), -1).masked_fill(~same, -torch.inf).logsumexp(1) - odds
+    return (same * torch.where(targets == 1, missed, 0.0)).sum(1)
+
+
 def objective(recipe: "Recipe", counts: Sequence[int]) -> Objective:
     """The training objective: the loss of the labels and, where the recipe sets them, of ranking and distillation.
 
@@ -106,6 +126,8 @@ def objective(recipe: "Recipe", counts: Sequence[int]) -> Objective:
     def row_losses(model: "PreTrainedModel", inputs: Mapping[str, torch.Tensor], targets: torch.Tensor) -> torch.Tensor:
         tokens = {name: value for name, value in inputs.items() if name not in (SOFT, ALLOWED, GROUP)}
         logits = model(**tokens).logits
+        if recipe.loss.choice:
+            return choice_loss(logits, targets, inputs[GROUP])
         allowed = inputs[ALLOWED].bool() if ALLOWED in inputs else _one_label(targets, len(recipe.labels))
         losses = loss_of(logits, allowed)
         if SOFT in inputs:

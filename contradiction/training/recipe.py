@@ -7,8 +7,8 @@ from typing import Any, Literal, Self, TypeVar
 from pydantic import Field, ValidationError, model_validator
 
 from contradiction.errors import InputError
-from contradiction.inputs.views import HIERARCHICAL
-from contradiction.labels import LABELS, STAGES, task_of
+from contradiction.inputs.views import HIERARCHICAL, TWO_TEXTS
+from contradiction.labels import CONTRADICTIONS, LABELS, STAGES, task_of
 from contradiction.training.recipe_options import (
     ALLOWED,
     TABLES,
@@ -68,11 +68,13 @@ class Recipe(Options):
                 f"data.view is {data.view!r} and model.method {self.model.method!r}; method 'hierarchical' chooses the "
                 "views of its stages itself, every other method needs a view"
             )
-        if (data.view == "nli") != data.config.startswith("nli"):
-            raise ValueError(
-                f"data.view {data.view!r} does not read data.config {data.config!r}; the view nli goes with nli configs"
-            )
-        if data.bot and data.view == "nli":
+        for kind in TWO_TEXTS:
+            if (data.view == kind) != data.config.startswith(kind):
+                raise ValueError(
+                    f"data.view {data.view!r} does not read data.config {data.config!r}; the view {kind} goes with "
+                    f"{kind} configs"
+                )
+        if data.bot and data.view in TWO_TEXTS:
             raise ValueError(f"data.config {data.config!r} holds no replies of bots; remove data.bot")
         if data.target and hierarchical:
             raise ValueError("method 'hierarchical' targets each category in turn; remove data.target")
@@ -87,13 +89,15 @@ class Recipe(Options):
         distillation, data = self.distillation, self.data
         if distillation.has_teachers and data.view == HIERARCHICAL:
             raise ValueError("teachers teach one checkpoint; method 'hierarchical' trains one for each category")
-        if distillation.ngram_teacher_weight and (data.view == "nli" or data.target):
+        if distillation.ngram_teacher_weight and (data.view in TWO_TEXTS or data.target):
             raise ValueError(
                 "distillation.ngram_teacher_weight needs conversations, and all labels of the config; it goes neither "
-                "with the view nli nor with data.target"
+                f"with the views {' and '.join(TWO_TEXTS)} nor with data.target"
             )
-        if distillation.transfer_per_row and data.view == "nli":
-            raise ValueError("distillation.transfer_per_row makes conversations; the view nli reads pairs of sentences")
+        if distillation.transfer_per_row and data.view in TWO_TEXTS:
+            raise ValueError(
+                f"distillation.transfer_per_row makes conversations; the view {data.view} reads pairs of texts"
+            )
         return self
 
     @model_validator(mode="after")
@@ -104,21 +108,30 @@ class Recipe(Options):
                 "augmentation.context_negatives makes rows of those labelled history; it needs one checkpoint of four "
                 "classes"
             )
-        if self.augmentation.nli and (view == "nli" or task not in ("2-class", "4-class")):
+        if self.augmentation.nli and (view in TWO_TEXTS or task not in ("2-class", "4-class")):
             raise ValueError(
                 "augmentation.nli reads pairs of sentences as conversations, for a detector of contradictions"
             )
-        if self.augmentation.crossed and (view in ("nli", HIERARCHICAL) or task not in ("2-class", "4-class")):
+        if self.augmentation.crossed and (view in (*TWO_TEXTS, HIERARCHICAL) or task not in ("2-class", "4-class")):
             raise ValueError(
                 "augmentation.crossed adds conversations with the labels of 2-class or 4-class, to one checkpoint"
             )
         return self
 
     @model_validator(mode="after")
+    def _loss_fits_the_labels(self) -> Self:
+        task = task_of(self.data.config)
+        if self.loss.choice and task != "response":
+            raise ValueError("loss.choice chooses among the replies to one chat; it needs a config of responses")
+        if self.loss.ranking and task not in CONTRADICTIONS:
+            raise ValueError(f"loss.ranking ranks contradictions; data.config {self.data.config!r} has no such label")
+        return self
+
+    @model_validator(mode="after")
     def _kernel_takes_no_steps(self) -> Self:
         if self.model.fine_tunes:
             return self
-        if self.model.scratch or self.data.view == "nli":
+        if self.model.scratch or self.data.view in TWO_TEXTS:
             raise ValueError("method 'kernel' needs model.backbone, and a view of conversations")
         standard = defaults()
         for key, value in self.options().items():

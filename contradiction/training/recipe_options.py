@@ -164,11 +164,14 @@ class LossOptions(Options):
         logit_adjustment: the strength of the adjustment for rare classes.
         ranking: the weight of a ranking loss over the rows of a context or a crossed quadruple. These are then read in
             one batch.
+        choice: choose among the replies to one chat by one softmax over them, instead of judging each by itself. The
+            rows of an item (column ``source``) are read in one batch, so its size must be a multiple of their number.
     """
 
     class_weights: Literal["balanced"] | None = None
     logit_adjustment: Strength = 0.0
     ranking: Strength = 0.0
+    choice: bool = False
 
 
 class DistillationOptions(Options):

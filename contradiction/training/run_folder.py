@@ -19,7 +19,7 @@ from contradiction.data.splits import fingerprint, load_split, name_of
 from contradiction.errors import InputError
 from contradiction.io import files
 from contradiction.io.hub import revision
-from contradiction.labels import task_with
+from contradiction.labels import WITHOUT_RULE, task_with
 from contradiction.methods.calibration import calibrate
 from contradiction.methods.loading import name_with_digest, write_manifests
 from contradiction.training import leakage, record
@@ -149,7 +149,7 @@ def _check_conditions(work: Path, provenance: dict[str, Any]) -> None:
 
 
 def finalize(folder: Path, validation: "Dataset") -> None:
-    """Adds the decision rule, chosen on validation, and the manifest to a model folder; an NLI model gets no rule.
+    """Adds the decision rule, chosen on validation, and the manifest to a model folder; only a detector gets a rule.
 
     Only the main process calls this function. A run that is killed here repeats it after a resume.
 
@@ -157,7 +157,7 @@ def finalize(folder: Path, validation: "Dataset") -> None:
         folder: the model folder with the final weights and their record.
         validation: the rows that the checkpoint was chosen on.
     """
-    if task_with(validation.features["label"].names) != "nli":  # an NLI model is a backbone, not a detector
+    if task_with(validation.features["label"].names) not in WITHOUT_RULE:
         calibrate(folder, validation)
     write_manifests(folder)
 

@@ -15,6 +15,7 @@ from contradiction.conversation import ASSISTANT, USER
 from contradiction.errors import InputError, first_line, kind_of
 
 PAIRS, CHATS = "pairs", "chats"
+WHOLE = "whole chats"  # chats whose data set has one text of all messages, with the speaker before each
 REPEATED_ID = "rows whose id stands in the split already, numbered"
 
 
@@ -58,7 +59,7 @@ class Config:
 
     Attributes:
         name: of the config in the data repo.
-        shape: ``PAIRS`` or ``CHATS``.
+        shape: ``PAIRS``, ``CHATS`` or ``WHOLE``; the rows of the last two are the same.
         labels: the names of the classes; the position is the class id.
         files: split -> patterns of file names below the corpus's folder; the first pattern that matches is read.
         read: gives the rows of a file, and notes.

@@ -6,7 +6,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from contradiction.data.corpora.corpus import PAIRS, Config, Corpus, Row, Split, local_splits, read_split, source_of
+from contradiction.conversation import spoken
+from contradiction.data.corpora.corpus import (
+    PAIRS,
+    WHOLE,
+    Config,
+    Corpus,
+    Row,
+    Split,
+    local_splits,
+    read_split,
+    source_of,
+)
 from contradiction.data.splits import write_split
 from contradiction.errors import InputError
 from contradiction.io.files import new_folder
@@ -20,6 +31,7 @@ Splits = dict[tuple[str, str], Split]
 COLUMNS = {
     "id": "unique within a split", "premise": "the earlier text", "hypothesis": "the later text, which is judged",
     "messages": "role and content of each message before the reply", "reply": "the reply, which is judged",
+    "chat": "all messages before the reply as one text, with the speaker before each",
     "evidence": "indices of the messages that the reply contradicts; null where nobody marked them",
     "source": "id of what the row was made from; rows of one source belong together",
 }  # fmt: skip
@@ -83,6 +95,8 @@ def features_of(config: Config) -> "Features":
     text, label = Value("string"), ClassLabel(names=list(config.labels))
     if config.shape == PAIRS:
         columns: dict[str, Any] = {"id": text, "premise": text, "hypothesis": text, "label": label}
+    elif config.shape == WHOLE:
+        columns = {"id": text, "chat": text, "reply": text, "label": label}
     else:
         messages = List({"role": text, "content": text})
         columns = {"id": text, "messages": messages, "reply": text, "label": label, "evidence": List(Value("int32"))}
@@ -100,6 +114,8 @@ def to_dataset(config: Config, rows: list[Row]) -> "Dataset":
 def _values(config: Config, row: Row) -> dict[str, Any]:
     if config.shape == PAIRS:
         texts: dict[str, Any] = {"premise": row.premise, "hypothesis": row.hypothesis}
+    elif config.shape == WHOLE:
+        texts = {"chat": spoken(row.messages), "reply": row.reply}
     else:
         evidence = None if row.evidence is None else list(row.evidence)
         texts = {"messages": [dict(message) for message in row.messages], "reply": row.reply, "evidence": evidence}

@@ -1,7 +1,8 @@
 """DECODE: English chats whose last utterance contradicts what its speaker said earlier, or does not.
 
 Three formats are read: the JSON lines of the release (``turns`` with the indices of the contradicted ones), flat
-dialogues (``history``, ``last``, ``label``), and pairs of utterances (``earlier``, ``last``, ``label``).
+dialogues (``history``, ``last``, ``label``), and pairs of utterances (``earlier``, ``last``, ``label``). The config
+``nli-2-class`` is what the structured method of the paper trains on, ``chat-2-class`` what the unstructured one does.
 """
 
 import re
@@ -10,13 +11,24 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from contradiction.data.corpora.corpus import CHATS, PAIRS, Config, Corpus, Note, Row, messages_of, read_objects
+from contradiction.data.corpora.corpus import (
+    CHATS,
+    PAIRS,
+    WHOLE,
+    Config,
+    Corpus,
+    Note,
+    Row,
+    messages_of,
+    read_objects,
+)
 from contradiction.errors import InputError
 from contradiction.labels import CONTRADICTION, LABELS, NON_CONTRADICTION
 
 GROUPS = {
     "train": "train", "validation": "dev", "test": "test", "human_bot": "human-bot", "a2t": "a2t", "rct": "rct",
 }  # fmt: skip
+TRAINED = ("train", "validation", "test")  # the groups that people train and choose on
 _SPOKEN = re.compile(r"<([01])> ?(.*?)(?= ?<[01]> |$)", re.DOTALL)
 NO_HISTORY = "dialogues left out, because nothing is said before the last turn"
 
@@ -122,6 +134,10 @@ def _text(row: Mapping[str, Any], key: str, where: str) -> str:
     return value
 
 
+DIALOGUES = {
+    split: (f"{name}.jsonl", f"dialogues.{name}.jsonl", f"decode_v0.1/{name}.jsonl") for split, name in GROUPS.items()
+}
+
 CORPUS = Corpus(
     name="decode",
     title="DECODE",
@@ -135,22 +151,27 @@ CORPUS = Corpus(
             "dialogues",
             CHATS,
             LABELS["2-class"],
-            files={
-                split: (f"{name}.jsonl", f"dialogues.{name}.jsonl", f"decode_v0.1/{name}.jsonl")
-                for split, name in GROUPS.items()
-            },
+            files=DIALOGUES,
             read=read_dialogues,
             extra={"bot": "string", "origin": "string"},
         ),
         Config(
-            "pairs",
+            "nli-2-class",
             PAIRS,
             LABELS["2-class"],
             files={
                 split: (f"pairs.{name}.jsonl", f"{name}.jsonl", f"decode_v0.1/{name}.jsonl")
-                for split, name in list(GROUPS.items())[:3]
+                for split, name in GROUPS.items()
+                if split in TRAINED
             },
             read=read_pairs,
+        ),
+        Config(
+            "chat-2-class",
+            WHOLE,
+            LABELS["2-class"],
+            files={split: DIALOGUES[split] for split in TRAINED},
+            read=read_dialogues,
         ),
     ),
     checksums={

@@ -1,13 +1,22 @@
-"""DialFact: replies that state a fact, with passages of Wikipedia that support or refute it."""
+"""DialFact: replies that state a fact, with passages of Wikipedia that support or refute it.
+
+The config ``claims`` holds all of it. ``nli`` is what a model learns to verify claims from: evidence and claim with the
+labels of NLI. ``chat-verifiable`` is what it learns to find verifiable claims from.
+"""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from contradiction.conversation import ASSISTANT, USER
-from contradiction.data.corpora.corpus import CHATS, Config, Corpus, Note, Row, read_objects
+from contradiction.data.corpora.corpus import CHATS, PAIRS, WHOLE, Config, Corpus, Note, Row, read_objects
 from contradiction.errors import InputError
+from contradiction.labels import CONTRADICTION, LABELS
 
 NAMES = {"SUPPORTS": "supports", "REFUTES": "refutes", "NOT ENOUGH INFO": "not enough information"}
+SUPPORTS, REFUTES, UNKNOWN = NAMES.values()
+# A label of NLI, of evidence and claim -> what it says of the claim.
+OF_NLI = {"entailment": SUPPORTS, CONTRADICTION: REFUTES, "neutral": UNKNOWN}
 KEYS = ("id", "context_id", "context", "response", "evidence_list", "response_label", "type_label")
 ADDED = "gt_evidence_added"  # a passage of the original chat, which says nothing of the claim
 
@@ -37,6 +46,28 @@ def read(path: Path) -> Iterator[Row | Note]:
         )  # fmt: skip
 
 
+def read_verification(path: Path) -> Iterator[Row | Note]:
+    """The claims of a file after their evidence, with the labels of NLI."""
+    names = {name: label for label, name in OF_NLI.items()}
+    for row in read(path):
+        if isinstance(row, Row):
+            evidence = " ".join(row.extra["passages"])
+            yield replace(row, label=names[str(row.label)], premise=evidence, hypothesis=row.reply)
+
+
+def read_verifiable(path: Path) -> Iterator[Row | Note]:
+    """The claims of a file, verifiable or not."""
+    for row in read(path):
+        if isinstance(row, Row):
+            yield replace(row, label=LABELS["verifiable"][row.extra["verifiable"]])
+
+
+FILES = {
+    "train": ("augmented.jsonl",),
+    "validation": ("valid_split.jsonl", "data/valid_split.jsonl"),
+    "test": ("test_split.jsonl", "data/test_split.jsonl", "testsmall.jsonl", "scripts/testsmall.jsonl"),
+}
+
 CORPUS = Corpus(
     name="dialfact",
     title="DialFact",
@@ -50,16 +81,16 @@ CORPUS = Corpus(
             "claims",
             CHATS,
             tuple(NAMES.values()),
-            files={
-                "validation": ("valid_split.jsonl", "data/valid_split.jsonl"),
-                "test": ("test_split.jsonl", "data/test_split.jsonl", "testsmall.jsonl", "scripts/testsmall.jsonl"),
-            },
+            files=FILES,
             read=read,
             extra={"verifiable": "bool", "titles": "strings", "passages": "strings", "written": "bool"},
         ),
+        Config("nli", PAIRS, LABELS["nli"], files=FILES, read=read_verification),
+        Config("chat-verifiable", WHOLE, LABELS["verifiable"], files=FILES, read=read_verifiable),
     ),
     checksums={"testsmall.jsonl": "cc7c258131e08005096f4a1bd9574a478687c64cb7d6d36b7eb52d9b825e1d3d"},
     about="The passages of a claim that is supported or refuted are its evidence. Those of a claim without enough "
     "information are what the annotators were shown. A claim is verifiable if it states a fact about the world. "
+    "Training claims are made by `cdconv corpora augment`. "
     "The licence is that of the authors' repository.",
 )

@@ -4,10 +4,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from contradiction.data.corpora.corpus import CHATS, Config, Corpus, Note, Row, messages_of, read_objects
+from contradiction.data.corpora.corpus import CHATS, WHOLE, Config, Corpus, Note, Row, messages_of, read_objects
 from contradiction.errors import InputError
+from contradiction.labels import CHAT, LABELS, PLUS
 
-WRONG, RIGHT = "wrong", "right"
+WRONG, RIGHT = LABELS["response"]
 LETTERS = "ABCD"
 _SPOKEN = re.compile(r"(?:^|(?<=\s))([mf])\s?[:;]\s*(.*?)(?=\s[mf]\s?[:;]|$)", re.IGNORECASE | re.DOTALL)
 
@@ -43,16 +44,21 @@ CORPUS = Corpus(
     configs=tuple(
         Config(
             name,
-            CHATS,
-            (WRONG, RIGHT),
+            shape,
+            LABELS["response"],
             files={
-                split: (f"{name}.{part}.jsonl", f"data/{folder}/{part}/*.txt")
+                split: (f"{folder}.{part}.jsonl", f"data/{folder}/{part}/*.txt")
                 for split, part in (("train", "train"), ("validation", "dev"), ("test", "test"))
             },
             read=read,
             source_is_item=True,
         )
-        for name, folder in (("mutual", "mutual"), ("mutual_plus", "mutual_plus"))
+        for name, shape, folder in (
+            ("mutual", CHATS, "mutual"),
+            ("mutual_plus", CHATS, "mutual_plus"),
+            (f"{CHAT}response", WHOLE, "mutual"),
+            (f"{CHAT}response{PLUS}", WHOLE, "mutual_plus"),
+        )
     ),
     checksums={
         "mutual.train.jsonl": "5b930148245a33c3eb93e9f6e11b0e201a7bead7e0b7fbabe5c39f166c16e314",

@@ -1,35 +1,33 @@
 """Claims in chats: verifiable or not, their evidence, and whether it supports them. DialFact (Gupta et al., 2022)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from contradiction.conversation import spoken
 from contradiction.data.corpora.corpus import Row
-from contradiction.data.corpora.dialfact import NAMES
-from contradiction.evaluation.corpora import artefacts
+from contradiction.data.corpora.dialfact import OF_NLI, UNKNOWN
+from contradiction.evaluation.corpora import artefacts, retrieval
 from contradiction.evaluation.corpora.report import Report, Request
+from contradiction.evaluation.corpora.retrieval import Nearest
 from contradiction.evaluation.corpora.structured import pair_row
 from contradiction.evaluation.figures import wilson
 from contradiction.io.tables import Table, interval, percent
+from contradiction.labels import LABELS
 
 if TYPE_CHECKING:
     from contradiction.methods.base import Classifier
 
-SUPPORTS, REFUTES, UNKNOWN = NAMES.values()
-# What an NLI model says of a passage and a claim, in the words of DialFact.
-NLI_LABELS = {"entailment": SUPPORTS, "contradiction": REFUTES, "neutral": UNKNOWN}
-DEPTHS = (1, 5, 10)
 FOLDS = 5
-BLOCK = 256  # queries whose similarities to all passages are in memory at once
+TASKS = ("nli", "verifiable")  # of the models that are scored
 
 Scored = tuple[str, str, Mapping[str, Any]]  # what was scored, the split, its figures
 
 
 def evaluate(request: Request) -> Report:
-    """Verifiable claims, retrieval of evidence, and verification, each by baselines and verification also by a model.
+    """Verifiable claims, retrieval of evidence, and verification, each by baselines and by what was given.
+
+    That is a model of verifiable claims or of NLI, and an encoder that embeds texts.
 
     What is fitted is fitted to the other folds of the same split; the claims of a chat lie in one fold. A part for
     which there are too few rows is left out, with a note.
@@ -40,36 +38,38 @@ def evaluate(request: Request) -> Report:
     verified: list[Scored] = []
     artefact_tables = []
     for split, rows in request.test_rows().items():
-        passages = collect_passages(rows)
-        nearest = retrieve(passages, [row.reply for row in rows])
-        labels_by_name = _model_labels(request, rows, passages, nearest)
+        passages = retrieval.collect_passages(rows)
+        labels_by_name, answers_by_name = _model_labels(request, rows, passages), _model_answers(request, rows)
         if request.baselines:
-            for name, answers in _fitted(verifiable_claims(rows, nearest), split, report).items():
-                scores = _scored([bool(row.extra["verifiable"]) for row in rows], answers)
-                verifiable.append((name, split, scores))
-                report.figures[f"verifiable, {name}/{split}"] = scores
-            for name, ranking in _rankings(rows, passages, nearest, split, report).items():
-                scores = recall(rows, passages, ranking.indices)
-                retrieved.append((name, split, scores))
-                report.figures[f"retrieval, {name}/{split}"] = scores
+            nearest = retrieval.tfidf(passages, [row.reply for row in rows])
+            answers_by_name = {**_fitted(verifiable_claims(rows, nearest), split, report), **answers_by_name}
             labels_by_name = {**_fitted(_baseline_labels(rows), split, report), **labels_by_name}
             ngrams = artefacts.associations([row.reply for row in rows], [str(row.label) for row in rows], fewest=5)
             if ngrams:
                 artefact_tables.append(artefacts.table(f"What claims give away, {split}", ngrams, measure="lmi"))
             else:
                 report.notes.append(f"{split}: no artefacts: no n-gram stands in five claims and goes with a label")
+        for name, answers in answers_by_name.items():
+            scores = _scored([bool(row.extra["verifiable"]) for row in rows], answers)
+            verifiable.append((name, split, scores))
+            report.figures[f"verifiable, {name}/{split}"] = scores
+        for name, ranking in _rankings(request, rows, passages, split, report).items():
+            scores = retrieval.recall(rows, passages, ranking.indices)
+            retrieved.append((name, split, scores))
+            report.figures[f"retrieval, {name}/{split}"] = scores
         for name, labels in labels_by_name.items():
             scores = figures(rows, labels)
             verified.append((name, split, scores))
             report.figures[f"verification, {name}/{split}"] = scores
-    if request.classifier and not _reads_nli(request.classifier):
+    if request.classifier and request.classifier.task not in TASKS:
         report.notes.append(
-            f"no verification by {request.classifier.name}: its labels are {', '.join(request.classifier.labels)}; "
-            f"evidence is judged by a model with the labels {', '.join(NLI_LABELS)}"
+            f"{request.classifier.name} is not scored: its labels are {', '.join(request.classifier.labels)}; a model "
+            f"with the labels {', '.join(OF_NLI)} verifies claims, and one with {', '.join(LABELS['verifiable'])} "
+            "finds those that can be verified"
         )
     tables = [
         (verifiable, _labels_table("Is the claim verifiable? %", verifiable)),
-        (retrieved, _retrieval_table(retrieved)),
+        (retrieved, retrieval.table(retrieved)),
         (verified, _labels_table("Is the claim supported or refuted? %", verified)),
     ]
     report.tables = [*(table for results, table in tables if results), *artefact_tables]
@@ -88,78 +88,26 @@ def _last(row: Row) -> str:
     return row.messages[-1]["content"] if row.messages else ""
 
 
-def collect_passages(rows: Sequence[Row]) -> list[str]:
-    """The different passages of all claims."""
-    return list(dict.fromkeys(passage for row in rows for passage in row.extra["passages"]))
-
-
-@dataclass(frozen=True)
-class Nearest:
-    """The nearest passages of each query.
-
-    Attributes:
-        indices: of the passages, the nearest first, shape (queries, at most the deepest of ``DEPTHS``).
-        cosines: of the same passages, same shape.
-    """
-
-    indices: np.ndarray
-    cosines: np.ndarray
-
-
-def retrieve(passages: Sequence[str], queries: Sequence[str]) -> Nearest:
-    """The nearest passages of each query by the cosine of TF-IDF vectors of words; none where no passage has words.
-
-    Queries are read in blocks, so that no matrix of all queries and all passages is in memory.
-    """
-    from sklearn.feature_extraction.text import TfidfVectorizer
-
-    vectorizer = TfidfVectorizer(sublinear_tf=True, token_pattern=r"(?u)\b\w+\b", stop_words="english")
-    analyze = vectorizer.build_analyzer()
-    if not any(analyze(passage) for passage in passages):
-        return Nearest(np.empty((len(queries), 0), dtype=int), np.empty((len(queries), 0)))
-    documents, vectors = vectorizer.fit_transform(passages).T, vectorizer.transform(queries)
-    indices, cosines = [], []
-    for start in range(0, len(queries), BLOCK):
-        block = (vectors[start : start + BLOCK] @ documents).toarray()
-        nearest = np.argsort(-block, axis=1, kind="stable")[:, : max(DEPTHS)].copy()
-        indices.append(nearest)
-        cosines.append(np.take_along_axis(block, nearest, axis=1))
-    return Nearest(np.concatenate(indices), np.concatenate(cosines))
-
-
 def _rankings(
-    rows: Sequence[Row], passages: Sequence[str], nearest: Nearest, split: str, report: Report
+    request: Request, rows: Sequence[Row], passages: Sequence[str], split: str, report: Report
 ) -> dict[str, Nearest]:
-    if not nearest.indices.size or not any(map(_has_evidence, rows)):
+    searches: dict[str, retrieval.Search] = {}
+    if request.baselines:
+        searches = {"TF-IDF": retrieval.tfidf, "BM25": retrieval.bm25}
+    if request.embedder:
+        searches[request.embedder.short_name] = retrieval.bi_encoder(request.embedder)
+    queries = {
+        "the claim": [row.reply for row in rows],
+        "the last message and the claim": [f"{_last(row)} {row.reply}" for row in rows],
+    }
+    if searches and not any(map(retrieval.has_evidence, rows)):
         report.notes.append(f"{split}: no retrieval: no claim is supported or refuted by a passage")
         return {}
-    chats = retrieve(passages, [f"{_last(row)} {row.reply}" for row in rows])
-    return {"claim": nearest, "last message and claim": chats}
-
-
-def _has_evidence(row: Row) -> bool:
-    return row.label != UNKNOWN and bool(row.extra["passages"])
-
-
-def recall(rows: Sequence[Row], passages: Sequence[str], order: Sequence[Sequence[int]] | np.ndarray) -> dict[str, Any]:
-    """How often one of a claim's passages is among the first k, over claims that are supported or refuted.
-
-    Args:
-        rows: at least one of them has evidence.
-        passages: to choose from.
-        order: of each row, the indices of the nearest passages.
-
-    Returns:
-        ``n`` claims, ``passages`` to choose from, and ``recall@k`` for each of ``DEPTHS``.
-    """
-    places = []
-    for row, ranking in zip(rows, order, strict=True):
-        if _has_evidence(row):
-            wanted = set(row.extra["passages"])
-            hits = (place for place, index in enumerate(ranking) if passages[index] in wanted)
-            places.append(next(hits, max(DEPTHS)))
-    reached = {f"recall@{depth}": float(np.mean([place < depth for place in places])) for depth in DEPTHS}
-    return {"n": len(places), "passages": len(passages), **reached}
+    return {
+        f"{name}, {query}": search(passages, texts)
+        for name, search in searches.items()
+        for query, texts in queries.items()
+    }
 
 
 def verifiable_claims(rows: Sequence[Row], nearest: Nearest) -> dict[str, list[bool] | None]:
@@ -168,7 +116,7 @@ def verifiable_claims(rows: Sequence[Row], nearest: Nearest) -> dict[str, list[b
     The baselines: the most frequent answer, the overlap of the claim with the nearest passage, n-grams of the claim.
     """
     truth = [bool(row.extra["verifiable"]) for row in rows]
-    overlap = nearest.cosines[:, :1]
+    overlap = nearest.scores[:, :1]
     return {
         "the most frequent": [sum(truth) * 2 >= len(truth)] * len(truth),
         "overlap with the nearest passage": _cross_predict(_linear(), overlap, truth, rows) if overlap.size else None,
@@ -188,18 +136,23 @@ def _baseline_labels(rows: Sequence[Row]) -> dict[str, list[str] | None]:
     }
 
 
-def _reads_nli(classifier: "Classifier") -> bool:
-    return set(classifier.labels) == set(NLI_LABELS)
+def _model_answers(request: Request, rows: Sequence[Row]) -> dict[str, Sequence[bool]]:
+    """Whether a model of verifiable claims calls each claim verifiable."""
+    if request.classifier is None or request.classifier.task != "verifiable":
+        return {}
+    chats = [{"chat": spoken(row.messages), "reply": row.reply} for row in rows]
+    predictions = request.classifier.classify(chats, on_batch=request.on_batch)
+    yes = LABELS["verifiable"][True]
+    return {Path(request.classifier.name).name: [found.label_without_rule == yes for found in predictions]}
 
 
-def _model_labels(
-    request: Request, rows: Sequence[Row], passages: Sequence[str], nearest: Nearest
-) -> dict[str, Sequence[str]]:
-    """What an NLI model says of each claim, by the passages that people marked and by the nearest one."""
-    if request.classifier is None or not _reads_nli(request.classifier):
+def _model_labels(request: Request, rows: Sequence[Row], passages: Sequence[str]) -> dict[str, Sequence[str]]:
+    """What an NLI model says of each claim, by the passages that people marked and by the first one of BM25."""
+    if request.classifier is None or request.classifier.task != "nli":
         return {}
     name = Path(request.classifier.name).name
     marked = [" ".join(row.extra["passages"]) for row in rows]
+    nearest = retrieval.bm25(passages, [row.reply for row in rows])
     first = [passages[ranking[0]] if len(ranking) else "" for ranking in nearest.indices]
     return {
         f"{name}, marked evidence": _judged(request.classifier, request, marked, rows),
@@ -212,7 +165,7 @@ def _judged(classifier: "Classifier", request: Request, evidence: Sequence[str],
     pairs = [pair_row(text, row.reply) for text, row in zip(evidence, rows, strict=True)]
     predictions = classifier.classify(pairs, on_batch=request.on_batch)
     return [
-        NLI_LABELS[prediction.label_without_rule] if text else UNKNOWN
+        OF_NLI[prediction.label_without_rule] if text else UNKNOWN
         for text, prediction in zip(evidence, predictions, strict=True)
     ]
 
@@ -267,18 +220,3 @@ def _labels_table(title: str, found: Sequence[Scored]) -> Table:
         for name, split, scores in found
     ]  # fmt: skip
     return Table(title, ("by", "split", "claims", "accuracy", "macro-F1"), rows, texts=2)
-
-
-def _retrieval_table(found: Sequence[Scored]) -> Table:
-    rows = [
-        (
-            name,
-            split,
-            f"{scores['n']:,}",
-            f"{scores['passages']:,}",
-            *(percent(scores[f"recall@{depth}"]) for depth in DEPTHS),
-        )
-        for name, split, scores in found
-    ]
-    header = ("query", "split", "claims", "passages", *(f"recall@{depth}" for depth in DEPTHS))
-    return Table("Evidence by TF-IDF, %", header, rows, texts=2)

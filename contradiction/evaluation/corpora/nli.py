@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contradiction.data.corpora.corpus import Row
+from contradiction.errors import InputError
 from contradiction.evaluation.corpora import artefacts
 from contradiction.evaluation.corpora.report import Report, Request
 from contradiction.evaluation.corpora.structured import NgramPairs, PairRow, pair_row
 from contradiction.evaluation.figures import wilson
 from contradiction.io.tables import Table, interval, percent
-from contradiction.labels import LABELS, is_contradiction
+from contradiction.labels import CONTRADICTIONS, LABELS, is_contradiction
 
 if TYPE_CHECKING:
     from contradiction.methods.base import Classifier
@@ -65,6 +66,9 @@ def _majority(rows: Sequence[Row]) -> dict[str, Labeller]:
 
 
 def _labels_of(classifier: "Classifier", request: Request) -> Labeller:
+    if classifier.task not in CONTRADICTIONS:
+        raise InputError(f"{classifier.name}: its labels tell no contradictions from other replies")
+
     def label(pairs: Sequence[PairRow]) -> list[str]:
         return [prediction.label_without_rule for prediction in classifier.classify(pairs, on_batch=request.on_batch)]
 

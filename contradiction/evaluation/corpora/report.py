@@ -12,6 +12,7 @@ from contradiction.inference.base import OnBatch
 from contradiction.io.tables import Table
 
 if TYPE_CHECKING:
+    from contradiction.inference.embedding import Embedder
     from contradiction.methods.base import Classifier
 
 
@@ -28,6 +29,7 @@ class Request:
         limit: rows of each split at most, spread evenly, all rows of a source together; None for all.
         baselines: whether baselines are scored too, which takes a minute or two on the larger corpora.
         threshold: a reply is called a contradiction above it, and a message evidence.
+        embedder: an encoder that embeds texts, where evidence is searched.
         on_batch: called with the number of rows done, after each forward pass.
     """
 
@@ -39,6 +41,7 @@ class Request:
     limit: int | None = None
     baselines: bool = True
     threshold: float = 0.5
+    embedder: "Embedder | None" = None
     on_batch: OnBatch | None = None
 
     @property

@@ -2,33 +2,41 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from contradiction.conversation import USER
+from contradiction.conversation import USER, spoken
 from contradiction.data.corpora.corpus import Row
 from contradiction.data.corpora.mutual import RIGHT
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation.corpora import structured
 from contradiction.evaluation.corpora.report import Report, Request
-from contradiction.evaluation.corpora.structured import model_scorer
 from contradiction.evaluation.figures import wilson
+from contradiction.inference.base import OnBatch
+from contradiction.inputs.views import VIEWS
 from contradiction.io.tables import Table, percent
+from evaluate_metric.evaluate_metric import score_rows
+
+if TYPE_CHECKING:
+    from contradiction.methods.base import Classifier
 
 # Gives each reply of each item a score; the highest of an item is chosen.
 Items = Sequence[Sequence[Row]]
 Ranker = Callable[[Items], list[list[float]]]
+# What a model of responses is shown of the chat: does it need more than the last message, or any?
+CONTEXTS = {"the whole chat": slice(None), "the last message": slice(-1, None), "no chat": slice(0, 0)}
 COLUMNS = {"r1": "R@1", "r2": "R@2", "mrr": "MRR"}
 
 
 def evaluate(request: Request) -> Report:
-    """Scores chance, the length of a reply, TF-IDF of chat and reply, and of a model how little it sees contradicted.
+    """Scores chance, the length of a reply, TF-IDF of chat and reply, and a model.
 
-    A model ranks in two ways: by the highest probability of a contradiction over the pairs of the reply and an earlier
-    message of its speaker, and, if it judges replies, by ``rerank``.
+    A model of responses ranks by the probability that a reply is right, after the whole chat, after its last message
+    alone, and without any. Another model ranks by how little it sees contradicted: by the highest probability of a
+    contradiction over the pairs of the reply and an earlier message of its speaker, or over the whole chat, and, if it
+    judges replies, by ``rerank``.
     """
     report, results = Report(), {}
     tests = request.test_rows()
@@ -59,13 +67,20 @@ def _baseline_rankers(request: Request, tests: Mapping[str, Sequence[Row]], repo
 def _model_rankers(request: Request, report: Report) -> dict[str, Ranker]:
     if request.classifier is None:
         return {}
-    name, scorer = Path(request.classifier.name).name, model_scorer(request.classifier, request.on_batch)
+    name, classifier = Path(request.classifier.name).name, request.classifier
+    if classifier.task == "response":
+        return {
+            f"{name}, {part}": partial(_by_response, classifier, request.on_batch, shown)
+            for part, shown in CONTEXTS.items()
+        }
+    judge = structured.judge_by(classifier, request.on_batch)
 
-    def by_pairs(items: Items) -> list[list[float]]:
-        judged = iter(structured.judge(scorer, [row for item in items for row in item]))
+    def by_contradiction(items: Items) -> list[list[float]]:
+        judged = iter(judge([row for item in items for row in item]))
         return [[-next(judged).probability for _ in item] for item in items]
 
-    rankers: dict[str, Ranker] = {f"fewest contradictions in pairs, {name}": by_pairs}
+    what = "the whole chat" if classifier.columns == VIEWS["chat"] else "pairs"
+    rankers: dict[str, Ranker] = {f"fewest contradictions in {what}, {name}": by_contradiction}
     detector = ContradictionDetector(request.classifier)
     try:
         detector.check_judges_replies()
@@ -84,6 +99,13 @@ def _model_rankers(request: Request, report: Report) -> dict[str, Ranker]:
         return scores
 
     return {**rankers, f"rerank, {name}": by_rerank}
+
+
+def _by_response(classifier: "Classifier", on_batch: OnBatch | None, shown: slice, items: Items) -> list[list[float]]:
+    """The probability that each reply is right, by a model that reads some of the messages before it."""
+    rows = [{"chat": spoken(row.messages[shown]), "reply": row.reply} for item in items for row in item]
+    found = iter(classifier.predict(rows, on_batch=on_batch))
+    return [[next(found).probabilities[RIGHT] for _ in item] for item in items]
 
 
 def _rerank(detector: ContradictionDetector, item: Sequence[Row]) -> tuple[list[float], int]:
@@ -114,19 +136,9 @@ def figures(items: Items, scores: Sequence[Sequence[float]]) -> dict[str, Any]:
 
     Among equal scores the right reply is ranked as if they were shuffled: its rank is the mean of theirs.
     """
-    firsts, seconds, reciprocals = [], [], []
-    for item, given in zip(items, scores, strict=True):
-        right = next(index for index, row in enumerate(item) if row.label == RIGHT)
-        above = sum(score > given[right] for score in given)
-        tied = sum(score == given[right] for score in given)
-        places = range(above + 1, above + tied + 1)
-        firsts.append(sum(place <= 1 for place in places) / tied)
-        seconds.append(sum(place <= 2 for place in places) / tied)
-        reciprocals.append(sum(1 / place for place in places) / tied)
-    return {
-        "n": len(items), "r1": float(np.mean(firsts)), "interval": list(wilson(round(sum(firsts)), len(firsts))),
-        "r2": float(np.mean(seconds)), "mrr": float(np.mean(reciprocals)),
-    }  # fmt: skip
+    rights = [next(index for index, row in enumerate(item) if row.label == RIGHT) for item in items]
+    found = score_rows(rights, [list(map(float, given)) for given in scores], "selection")
+    return {**found, "interval": list(wilson(round(found["r1"] * len(items)), len(items)))}
 
 
 def tfidf_rankers(texts: Sequence[str], characters: bool = False) -> dict[str, Ranker]:

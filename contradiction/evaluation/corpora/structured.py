@@ -1,39 +1,44 @@
 """Does the last reply of a chat contradict what its speaker said, and what exactly? After DECODE (Nie et al., 2021).
 
 The structured method of the paper: the reply is compared with each earlier message of its speaker; the highest
-probability is the chat's, and the messages above the threshold are the evidence.
+probability is the chat's, and the messages above the threshold are the evidence. The unstructured method: the reply is
+compared with the whole chat, which gives no evidence. A model says by the columns that it reads which one it follows.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from contradiction.conversation import ASSISTANT, USER
+from contradiction.conversation import ASSISTANT, USER, spoken
 from contradiction.data.corpora.corpus import PAIRS, Row
 from contradiction.errors import InputError
 from contradiction.evaluation.corpora.report import Report, Request
 from contradiction.evaluation.figures import wilson
 from contradiction.inference.base import OnBatch
+from contradiction.inputs.views import VIEWS
 from contradiction.io.tables import Table, interval, percent
 from contradiction.labels import CONTRADICTION, CONTRADICTIONS, is_contradiction, merge
+from evaluate_metric.evaluate_metric import score_rows
 
 if TYPE_CHECKING:
     from contradiction.methods.base import Classifier
 
-# Each pair has premise and hypothesis, and as u1 and u2 what the other speaker said before each, or nothing.
+# A pair has premise and hypothesis, and as u1 and u2 what the other speaker said before each, or nothing. A whole chat
+# with its reply has chat and reply.
 PairRow = Mapping[str, str]
 PairScorer = Callable[[Sequence[PairRow]], np.ndarray]
 
 
 def pair_row(premise: str, hypothesis: str, before_premise: str = "", before_hypothesis: str = "") -> PairRow:
-    """A pair under the names of both CDConv and NLI, so that a model of either reads it."""
+    """A pair under the names of CDConv, NLI and whole chats, so that a model of any of them reads it."""
     return {
         "premise": premise, "hypothesis": hypothesis, "b1": premise, "b2": hypothesis, "u1": before_premise,
-        "u2": before_hypothesis,
+        "u2": before_hypothesis, "chat": premise, "reply": hypothesis,
     }  # fmt: skip
 
 
@@ -111,15 +116,17 @@ class Judged:
     Attributes:
         row: of the corpus.
         scores: index of each earlier message of the speaker -> the probability that the reply contradicts it.
+        whole: the probability that the reply contradicts the chat, where it was not compared with single messages.
     """
 
     row: Row
     scores: Mapping[int, float]
+    whole: float | None = None
 
     @property
     def probability(self) -> float:
-        """The highest score; 0 where the speaker has said nothing before."""
-        return max(self.scores.values(), default=0.0)
+        """That of the whole chat, or the highest score; 0 where the speaker has said nothing before."""
+        return max(self.scores.values(), default=0.0) if self.whole is None else self.whole
 
     @property
     def is_contradiction(self) -> bool:
@@ -131,6 +138,9 @@ class Judged:
         return {index for index, score in self.scores.items() if score > threshold}
 
 
+Judges = Callable[[Sequence[Row]], list[Judged]]
+
+
 def judge(scorer: PairScorer, rows: Sequence[Row]) -> list[Judged]:
     """Scores the reply of each chat against each earlier message of its speaker, all pairs in one call."""
     places = [(number, index) for number, row in enumerate(rows) for index in _own(row)]
@@ -139,6 +149,23 @@ def judge(scorer: PairScorer, rows: Sequence[Row]) -> list[Judged]:
     for (number, index), score in zip(places, found, strict=True):
         scores[number][index] = float(score)
     return [Judged(row, row_scores) for row, row_scores in zip(rows, scores, strict=True)]
+
+
+def judge_by(classifier: "Classifier", on_batch: OnBatch | None = None) -> Judges:
+    """How a model judges chats: by whole chats if it reads those, else by pairs.
+
+    Raises:
+        InputError: the model does not tell contradictions from other replies.
+    """
+    scorer = model_scorer(classifier, on_batch)
+    if classifier.columns != VIEWS["chat"]:
+        return lambda rows: judge(scorer, rows)
+
+    def judge_whole(rows: Sequence[Row]) -> list[Judged]:
+        scores = scorer([{"chat": spoken(row.messages), "reply": row.reply} for row in rows])
+        return [Judged(row, {}, float(score)) for row, score in zip(rows, scores, strict=True)]
+
+    return judge_whole
 
 
 def _own(row: Row) -> list[int]:
@@ -167,44 +194,30 @@ def figures(judged: Sequence[Judged], threshold: float = THRESHOLD) -> dict[str,
     """
     truth = np.array([chat.is_contradiction for chat in judged])
     scores = np.array([chat.probability for chat in judged])
-    called = scores > threshold
-    marked = [chat for chat in judged if chat.is_contradiction and chat.row.evidence]
-    hits, named, wanted = _evidence_counts(marked, threshold)
-    known = [chat for chat in judged if chat.row.evidence is not None] if marked or not truth.any() else []
-    right = int((called == truth).sum())
+    called = (scores > threshold).astype(int)
+    named = [sorted(chat.evidence(threshold)) for chat in judged]
+    found = score_rows(
+        [{"label": int(chat.is_contradiction), "evidence": chat.row.evidence or ()} for chat in judged],
+        [{"label": int(label), "evidence": evidence} for label, evidence in zip(called, named, strict=True)],
+        "decode",
+    )
+    unnamed = {} if _name_evidence(judged) else dict.fromkeys((*EVIDENCE, "strict_accuracy"))
     return {
-        "n": len(judged),
+        **found,
+        **unnamed,
         "contradictions": int(truth.sum()),
-        "accuracy": right / len(judged),
-        "interval": list(wilson(right, len(judged))),
+        "interval": list(wilson(int((called == truth).sum()), len(judged))),
         "auc": _auc(truth, scores),
-        **_precision_recall(int((called & truth).sum()), int(called.sum()), int(truth.sum())),
-        "marked": len(marked),
-        **{f"evidence_{name}": value for name, value in _precision_recall(hits, named, wanted).items()},
-        "strict_accuracy": _ratio(sum(_is_strict(chat, threshold) for chat in known), len(known)),
+        "marked": sum(bool(chat.is_contradiction and chat.row.evidence) for chat in judged if chat.whole is None),
     }
 
 
-def _evidence_counts(judged: Iterable[Judged], threshold: float) -> tuple[int, int, int]:
-    hits = named = wanted = 0
-    for chat in judged:
-        found, gold = chat.evidence(threshold), set(chat.row.evidence or ())
-        hits, named, wanted = hits + len(found & gold), named + len(found), wanted + len(gold)
-    return hits, named, wanted
+EVIDENCE = ("evidence_precision", "evidence_recall", "evidence_f1")
 
 
-def _is_strict(judged: Judged, threshold: float) -> bool:
-    return judged.evidence(threshold) == set(judged.row.evidence or ())
-
-
-def _precision_recall(hits: int, named: int, wanted: int) -> dict[str, float | None]:
-    return {
-        "precision": _ratio(hits, named), "recall": _ratio(hits, wanted), "f1": _ratio(2 * hits, named + wanted),
-    }  # fmt: skip
-
-
-def _ratio(part: float, whole: float) -> float | None:
-    return part / whole if whole else None
+def _name_evidence(judged: Sequence[Judged]) -> bool:
+    """Whether single messages were judged, not whole chats."""
+    return all(chat.whole is None for chat in judged)
 
 
 def _auc(truth: np.ndarray, scores: np.ndarray) -> float | None:
@@ -253,12 +266,13 @@ def evaluate(request: Request) -> Report:
     scorers = baselines(_training_pairs(request), request.in_characters)
     if request.baselines and not scorers:
         report.notes.append(f"no baselines: {request.reason_not_fitted}")
+    judges: dict[str, Judges] = {name: partial(judge, scorer) for name, scorer in scorers.items()}
     if request.classifier:
-        scorers[Path(request.classifier.name).name] = model_scorer(request.classifier, request.on_batch)
+        judges[Path(request.classifier.name).name] = judge_by(request.classifier, request.on_batch)
     results, bots = {}, []
     for split, rows in request.test_rows().items():
-        for name, scorer in scorers.items():
-            judged = judge(scorer, rows)
+        for name, judge_rows in judges.items():
+            judged = judge_rows(rows)
             results[name, split] = report.figures[f"{name}/{split}"] = figures(judged, request.threshold)
             if any(row.extra.get("bot") for row in rows):
                 counted = report.figures[f"{name}/{split}"]["by_bot"] = by_bot(judged, request.threshold)

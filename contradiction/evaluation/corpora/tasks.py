@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from contradiction.data.corpora.corpus import CHATS, PAIRS
-from contradiction.data.corpora.mutual import RIGHT, WRONG
+from contradiction.data.corpora import dialfact
+from contradiction.data.corpora.corpus import PAIRS
 from contradiction.errors import InputError
 from contradiction.evaluation.corpora import claims, nli, selection, structured
 from contradiction.evaluation.corpora.report import Report, Request
@@ -15,10 +15,10 @@ def task_for(request: Request) -> Callable[[Request], Report]:
     config = request.chosen
     if config.shape == PAIRS and config.labels in (LABELS["nli"], LABELS["2-class"]):
         return nli.evaluate
-    if config.labels == (WRONG, RIGHT):
+    if config.labels == LABELS["response"]:
         return selection.evaluate
-    if config.labels == tuple(claims.NLI_LABELS[name] for name in ("entailment", "contradiction", "neutral")):
+    if config.labels == tuple(dialfact.NAMES.values()):
         return claims.evaluate
-    if config.shape == CHATS and any(map(is_contradiction, config.labels)):
+    if config.shape != PAIRS and any(map(is_contradiction, config.labels)):
         return structured.evaluate
     raise InputError(f"{request.corpus.name}: there is no evaluation of the labels {', '.join(config.labels)}")

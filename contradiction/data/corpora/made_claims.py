@@ -1,0 +1,198 @@
+"""Training claims for fact checking, made from replies that stand on evidence: the way of AugWoW.
+
+Each reply gives one supported claim. A claim is refuted by its own evidence after a negation, another number or another
+name (Gupta et al., 2022, *DialFact*, section 4.2). Passages of another chat give it not enough information. A language
+model behind an endpoint can write further claims of all three kinds.
+"""
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from urllib.error import URLError
+from urllib.request import Request, urlopen
+
+import numpy as np
+
+from contradiction.conversation import spoken
+from contradiction.data.corpora import dialfact
+from contradiction.data.corpora.corpus import Row, messages_of, read_json_rows
+from contradiction.data.corpora.dialfact import NAMES, REFUTES, SUPPORTS, UNKNOWN
+from contradiction.errors import InputError, first_line
+
+# A negation follows the first auxiliary within a sentence, and one that stands there is taken out.
+_AUXILIARY = re.compile(
+    r"(?<=\w )\b(is|are|was|were|am|has|have|had|can|could|will|would|should|does|do|did|may|might|must)( not|n't)?\b",
+    re.I,
+)
+_NUMBER = re.compile(r"(?<![\w.,])\d+(?:,\d{3})*(?![\w])")
+_NAME = re.compile(r"\b[A-Z][\w'-]+(?: (?:of |the |de |and )?[A-Z][\w'-]+)*")
+WIZARD = "0_Wizard"
+TIMEOUT = 60  # seconds for one claim of an endpoint
+
+Draw = np.random.Generator
+Change = Callable[[Row, Sequence[Row], Draw], str | None]
+
+
+def read_supported(path: Path) -> list[Row]:
+    """Replies with the passages that support them.
+
+    Args:
+        path: claims in the format of DialFact, of which the supported ones are read; or the chats of Wizard of
+            Wikipedia (one JSON list), of which every reply that rests on a sentence is read.
+
+    Raises:
+        InputError: the file is in neither format, or no reply has evidence.
+    """
+    _, first = next(iter(read_json_rows(path)), ("", None))
+    if isinstance(first, Mapping) and "dialog" in first:
+        rows = list(_of_wizard(path))
+    else:
+        rows = [row for row in dialfact.read(path) if isinstance(row, Row) and row.label == SUPPORTS]
+    rows = [row for row in rows if row.extra["passages"]]
+    if not rows:
+        raise InputError(f"{path}: no reply has a passage that supports it")
+    return rows
+
+
+def _of_wizard(path: Path) -> Iterator[Row]:
+    for number, (where, chat) in enumerate(read_json_rows(path), start=1):
+        try:
+            turns = [(turn["speaker"], turn["text"]) for turn in chat["dialog"]]
+            facts = [turn.get("checked_sentence") or {} for turn in chat["dialog"]]
+        except (KeyError, TypeError, AttributeError) as error:
+            raise InputError(f"{where}: not a chat of Wizard of Wikipedia ({first_line(error)})") from None
+        for place, (speaker, text) in enumerate(turns):
+            titles = [(title, fact) for title, fact in facts[place].items() if "no_passages_used" not in fact]
+            if speaker == WIZARD and place and titles:
+                extra = {"titles": [title for title, _ in titles], "passages": [fact for _, fact in titles]}
+                yield Row(f"{number}-{place}", SUPPORTS, messages=messages_of(turns[:place], speaker), reply=text,
+                          source=str(number), extra=extra)  # fmt: skip
+
+
+def negated(row: Row, rows: Sequence[Row], draw: Draw) -> str | None:
+    """The claim with a negation after its first auxiliary, or without the one that is there; None without any."""
+    found = _AUXILIARY.search(row.reply)
+    if not found:
+        return None
+    verb = found[1] if found[2] else f"{found[1]} not"
+    return row.reply[: found.start()] + verb + row.reply[found.end() :]
+
+
+def other_number(row: Row, rows: Sequence[Row], draw: Draw) -> str | None:
+    """The claim with a number of its evidence replaced by one near it; None where they share none."""
+    known = set(_NUMBER.findall(" ".join(row.extra["passages"])))
+    for found in _NUMBER.finditer(row.reply):
+        if found[0] in known:
+            value = int(found[0].replace(",", ""))
+            changed = value + int(draw.integers(1, max(3, min(value // 10, 20)))) * int(draw.choice([-1, 1]))
+            text = f"{abs(changed):,}" if "," in found[0] else str(abs(changed))
+            return None if text in known else row.reply[: found.start()] + text + row.reply[found.end() :]
+    return None
+
+
+def other_name(row: Row, rows: Sequence[Row], draw: Draw) -> str | None:
+    """The claim with a name of its evidence replaced by one of other evidence; None where there is none.
+
+    The new name has as many words as the old one, and neither claim nor evidence has it.
+    """
+    own = " ".join(row.extra["passages"])
+    shared = [found for found in _NAME.finditer(row.reply) if found[0] in own]
+    if not shared:
+        return None
+    found = shared[-1]  # the first words of a sentence have capitals, too
+    for index in draw.permutation(len(rows)):
+        for passage in rows[index].extra["passages"]:
+            for name in _NAME.findall(passage)[1:]:
+                if name.count(" ") == found[0].count(" ") and name not in own and name not in row.reply:
+                    return row.reply[: found.start()] + name + row.reply[found.end() :]
+    return None
+
+
+CHANGES: dict[str, Change] = {"negation": negated, "number": other_number, "entity": other_name}
+
+
+def made(rows: Sequence[Row], seed: int = 0) -> Iterator[Row]:
+    """The claims of supported replies: each as it is, refuted in each way that applies, and beside other passages.
+
+    Args:
+        rows: see :func:`read_supported`; the passages of another ``source`` are the other ones.
+        seed: of the draws.
+    """
+    draw = np.random.default_rng(seed)
+    for row in rows:
+        yield replace(row, extra={**row.extra, "made": "original"})
+        for kind, change in CHANGES.items():
+            text = change(row, rows, draw)
+            if text:
+                extra = {**row.extra, "made": kind}
+                yield replace(row, id=f"{row.id}-{kind}", label=REFUTES, reply=text, extra=extra)
+        others = [other for other in rows if other.source != row.source]
+        if others:
+            extra = {**others[draw.integers(len(others))].extra, "made": "passage"}
+            yield replace(row, id=f"{row.id}-passage", label=UNKNOWN, extra=extra)
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """A language model behind an OpenAI-compatible endpoint; ``OPENAI_API_KEY`` is its key, where it needs one.
+
+    Attributes:
+        url: up to and with ``/v1``.
+        model: the name of the model there.
+    """
+
+    url: str
+    model: str
+
+    ASKED = {
+        SUPPORTS: "states only what the evidence says",
+        REFUTES: "states something that the evidence contradicts",
+        UNKNOWN: "states a fact on the same topic that the evidence neither supports nor contradicts",
+    }
+
+    def claims(self, row: Row) -> Iterator[Row]:
+        """A reply of each kind to the chat of a claim, written by the model.
+
+        Raises:
+            InputError: the endpoint cannot be reached, or answers something else than a text.
+        """
+        for label, asked in self.ASKED.items():
+            prompt = (
+                f"Evidence: {' '.join(row.extra['passages'])}\nChat: {spoken(row.messages)}\n"
+                f"Write one short reply of the assistant that {asked}. Answer with the reply alone."
+            )
+            kind = f"generated {label}"
+            extra = {**row.extra, "made": kind}
+            yield replace(row, id=f"{row.id}-{kind}", label=label, reply=self._answer(prompt), extra=extra)
+
+    def _answer(self, prompt: str) -> str:
+        asked = {"model": self.model, "messages": [{"role": "user", "content": prompt}], "temperature": 1.0}
+        headers = {"Content-Type": "application/json"}
+        if key := os.environ.get("OPENAI_API_KEY"):
+            headers["Authorization"] = f"Bearer {key}"
+        address = f"{self.url.rstrip('/')}/chat/completions"
+        if not address.startswith(("http://", "https://")):
+            raise InputError(f"endpoint {self.url}: must begin with http:// or https://")
+        request = Request(address, json.dumps(asked).encode("utf-8"), headers)
+        try:
+            with urlopen(request, timeout=TIMEOUT) as response:
+                text = json.load(response)["choices"][0]["message"]["content"]
+            return str(text.strip())
+        except (URLError, OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+            raise InputError(f"endpoint {self.url}: gave no reply ({first_line(error)})") from error
+
+
+def line_of(row: Row) -> dict[str, Any]:
+    """A claim in the format of DialFact; ``data_type`` says how it was made."""
+    names = {label: name for name, label in NAMES.items()}
+    titles, passages = row.extra["titles"], row.extra["passages"]
+    return {
+        "context_id": row.source, "id": row.id, "context": [message["content"] for message in row.messages],
+        "response": row.reply, "response_label": names[str(row.label)], "type_label": "factual",
+        "data_type": row.extra["made"],
+        "evidence_list": [[title, "", text, ""] for title, text in zip(titles, passages, strict=True)],
+    }  # fmt: skip

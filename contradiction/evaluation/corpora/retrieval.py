@@ -1,0 +1,143 @@
+"""The passages nearest to a query, by TF-IDF, BM25 or an encoder, and how often the evidence is among them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from contradiction.data.corpora.corpus import Row
+from contradiction.data.corpora.dialfact import UNKNOWN
+from contradiction.io.tables import Table, percent
+
+if TYPE_CHECKING:
+    from contradiction.inference.embedding import Embedder
+
+DEPTHS = (1, 5, 10)
+BLOCK = 256  # queries whose similarities to all passages are in memory at once
+WORDS = {"token_pattern": r"(?u)\b\w+\b", "stop_words": "english"}  # of TF-IDF and BM25
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """The nearest passages of each query.
+
+    Attributes:
+        indices: of the passages, the nearest first, shape (queries, at most the deepest of ``DEPTHS``).
+        scores: of the same passages, same shape; for TF-IDF and an encoder the cosine.
+    """
+
+    indices: np.ndarray
+    scores: np.ndarray
+
+
+Search = Callable[[Sequence[str], Sequence[str]], Nearest]
+Block = Callable[[int, int], np.ndarray]
+
+
+def tfidf(passages: Sequence[str], queries: Sequence[str]) -> Nearest:
+    """By the cosine of TF-IDF vectors of words; no passages where none has words."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    vectorizer = TfidfVectorizer(sublinear_tf=True, **WORDS)
+    analyze = vectorizer.build_analyzer()
+    if not any(analyze(passage) for passage in passages):
+        return _none(queries)
+    documents, vectors = vectorizer.fit_transform(passages).T, vectorizer.transform(queries)
+    return _nearest(len(queries), lambda start, end: (vectors[start:end] @ documents).toarray())
+
+
+def bm25(passages: Sequence[str], queries: Sequence[str]) -> Nearest:
+    """By BM25 (Robertson et al., 1994; k1 1.5, b 0.75) of the same words; no passages where none has words."""
+    import bm25s
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    analyze = CountVectorizer(**WORDS).build_analyzer()
+    documents = [analyze(passage) for passage in passages]
+    if not any(documents):
+        return _none(queries)
+    index = bm25s.BM25()
+    index.index(documents, show_progress=False)
+    known = {word for document in documents for word in document}
+    words = [[word for word in analyze(query) if word in known] for query in queries]
+
+    def score(start: int, end: int) -> np.ndarray:
+        return np.stack([index.get_scores(some) if some else np.zeros(len(passages)) for some in words[start:end]])
+
+    return _nearest(len(queries), score)
+
+
+def bi_encoder(embedder: "Embedder") -> Search:
+    """By the cosine of mean-pooled vectors, with the prefixes of E5 (Wang et al., 2022): ``query:``, ``passage:``."""
+
+    def search(passages: Sequence[str], queries: Sequence[str]) -> Nearest:
+        if not passages:
+            return _none(queries)
+        documents, vectors = (
+            _unit(embedder([f"{kind}: {text}" for text in texts]))
+            for kind, texts in (("passage", passages), ("query", queries))
+        )
+        return _nearest(len(queries), lambda start, end: vectors[start:end] @ documents.T)
+
+    return search
+
+
+def _unit(vectors: np.ndarray) -> np.ndarray:
+    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+
+
+def _none(queries: Sequence[str]) -> Nearest:
+    return Nearest(np.empty((len(queries), 0), dtype=int), np.empty((len(queries), 0)))
+
+
+def _nearest(queries: int, score: Block) -> Nearest:
+    """The best of all passages, in blocks, so that no matrix of all queries and all passages is in memory."""
+    indices, scores = [], []
+    for start in range(0, queries, BLOCK):
+        block = score(start, min(start + BLOCK, queries))
+        nearest = np.argsort(-block, axis=1, kind="stable")[:, : max(DEPTHS)].copy()
+        indices.append(nearest)
+        scores.append(np.take_along_axis(block, nearest, axis=1))
+    return Nearest(np.concatenate(indices), np.concatenate(scores))
+
+
+def collect_passages(rows: Sequence[Row]) -> list[str]:
+    """The different passages of all claims."""
+    return list(dict.fromkeys(passage for row in rows for passage in row.extra["passages"]))
+
+
+def has_evidence(row: Row) -> bool:
+    """Whether a claim is supported or refuted by passages that people marked."""
+    return row.label != UNKNOWN and bool(row.extra["passages"])
+
+
+def recall(rows: Sequence[Row], passages: Sequence[str], order: Sequence[Sequence[int]] | np.ndarray) -> dict[str, Any]:
+    """How often one of a claim's passages is among the first k, over claims that are supported or refuted.
+
+    Args:
+        rows: at least one of them has evidence.
+        passages: to choose from.
+        order: of each row, the indices of the nearest passages.
+
+    Returns:
+        ``n`` claims, ``passages`` to choose from, and ``recall@k`` for each of ``DEPTHS``.
+    """
+    places = []
+    for row, ranking in zip(rows, order, strict=True):
+        if has_evidence(row):
+            wanted = set(row.extra["passages"])
+            hits = (place for place, index in enumerate(ranking) if passages[index] in wanted)
+            places.append(next(hits, max(DEPTHS)))
+    reached = {f"recall@{depth}": float(np.mean([place < depth for place in places])) for depth in DEPTHS}
+    return {"n": len(places), "passages": len(passages), **reached}
+
+
+def table(found: Sequence[tuple[str, str, Mapping[str, Any]]]) -> Table:
+    """A row for each way to search and split: its name, the split, and the figures of :func:`recall`."""
+    rows = [
+        (name, split, f"{scores['n']:,}", f"{scores['passages']:,}",
+         *(percent(scores[f"recall@{depth}"]) for depth in DEPTHS))
+        for name, split, scores in found
+    ]  # fmt: skip
+    header = ("search", "split", "claims", "passages", *(f"recall@{depth}" for depth in DEPTHS))
+    return Table("Evidence, %", header, rows, texts=2)

@@ -1,0 +1,159 @@
+"""What does a detector learn from one corpus that helps on another? A square table, trained on x tested on, in AUC.
+
+    .venv/bin/python experiments/transfer.py --backbone ENCODER --data cdconv --corpora FOLDER --out runs/transfer
+
+One encoder learns *contradiction or not* from each corpus alone and from all of them, with the same number of rows and
+steps. Every corpus is brought to one form: what was said before as one text, and the reply or hypothesis. CDConv and
+the crossed chats are Chinese, as is OCNLI; DECODE is English. A cell off the diagonal is a zero-shot score. Where the
+backbone is an NLI model, its own scores are the first row, and training starts from its head.
+
+A run that was stopped continues, and finished runs and cells are kept: start the command again. All cells are in
+OUT/cells.json. The intervals are the 95 % bootstrap intervals over the rows of a test set.
+"""
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from datasets import ClassLabel, Dataset, Features, Value
+from sklearn.metrics import roc_auc_score
+
+import cdconv
+from contradiction.conversation import ASSISTANT, USER, spoken
+from contradiction.data.corpora import registry
+from contradiction.data.corpora.corpus import read_split
+from contradiction.data.splits import load_split, write_split
+from contradiction.errors import InputError
+from contradiction.evaluation.corpora.structured import model_scorer, pair_row
+from contradiction.io.files import new_folder, read_json, write_json
+from contradiction.io.tables import Table, interval, percent
+from contradiction.labels import LABELS, is_contradiction
+from contradiction.methods.loading import load_classifier
+from contradiction.training.loop import train
+from contradiction.training.recipe import Recipe
+
+RESAMPLES = 500
+MIXED = "all of them"
+CDCONV = "cdconv"
+# Corpus -> its config, and the split that is tested on. The training split is always `train`.
+SOURCES = {CDCONV: ("2-class", "test"), "crossed": (None, "test"), "decode": ("nli-2-class", "validation"),
+           "ocnli": ("nli", "validation")}  # fmt: skip
+TEST_ONLY = {"written": (None, "train")}  # minimal pairs that nothing is trained on
+Example = tuple[str, str, bool]  # what was said before, the reply, whether it contradicts
+
+
+def examples(name: str, split: str, options: argparse.Namespace) -> list[Example]:
+    """The rows of a split in one form, in random order."""
+    config = {**SOURCES, **TEST_ONLY}[name][0]
+    if name == CDCONV:
+        rows = [(spoken(turns), row["b2"], bool(row["label"])) for row, turns in _conversations(options.data, split)]
+    else:
+        corpus = registry.find(name)
+        read = read_split(corpus, registry.local_copy(corpus, options.corpora), config, split).rows
+        rows = [
+            (spoken(row.messages) if row.messages else row.premise, row.reply or row.hypothesis,
+             is_contradiction(row.label))
+            for row in read if row.label is not None
+        ]  # fmt: skip
+    order = np.random.default_rng(options.seed).permutation(len(rows))
+    return [rows[index] for index in order]
+
+
+def _conversations(data: str, split: str) -> Iterator[tuple[dict, list[dict[str, str]]]]:
+    for row in load_split(data, "2-class", split):
+        roles = zip(cdconv.UTTERANCES[:-1], (USER, ASSISTANT, USER), strict=True)
+        yield row, [{"role": role, "content": row[column]} for column, role in roles]
+
+
+def build(name: str, options: argparse.Namespace) -> Path:
+    """The data repo of a run: rows of one corpus, or the same number from all; a tenth is for validation."""
+    folder = options.out / "data" / name.replace(" ", "-")
+    if folder.is_dir():
+        return folder
+    parts = [name] if name != MIXED else list(SOURCES)
+    chosen = [example for part in parts for example in examples(part, "train", options)[: options.rows // len(parts)]]
+    kept = [chosen[index] for index in np.random.default_rng(options.seed).permutation(len(chosen))]
+    held_out = len(kept) // 10
+    text = Value("string")
+    features = Features(id=Value("int32"), chat=text, reply=text, label=ClassLabel(names=list(LABELS["2-class"])))
+    with new_folder(folder) as partial:
+        lines = []
+        for split, part in (("train", kept[held_out:]), ("validation", kept[:held_out])):
+            chats, replies, labels = zip(*part, strict=True)
+            columns = {"id": range(1, len(part) + 1), "chat": chats, "reply": replies, "label": list(map(int, labels))}
+            rows = Dataset.from_dict({key: list(values) for key, values in columns.items()}, features=features)
+            path = write_split(rows, partial / "chat-2-class", split)
+            lines.append(f"  - split: {split}\n    path: chat-2-class/{path}\n")
+        card = f"---\npretty_name: Transfer from {name}\nconfigs:\n- config_name: chat-2-class\n  data_files:\n"
+        (partial / "README.md").write_text(card + "".join(lines) + "---\n", encoding="utf-8")
+    return folder
+
+
+def recipe(name: str, options: argparse.Namespace, nli_head: bool) -> Recipe:
+    """The recipe of a run; only the rows differ."""
+    return Recipe.of(
+        name=f"transfer from {name}", config="chat-2-class", view="chat", backbone=options.backbone, dropout=0.0,
+        max_length=192, freeze_embeddings=True, nli_head=nli_head, epochs=options.epochs, checkpoint="last",
+        learning_rate=options.learning_rate, precision=options.precision, seed=options.seed,
+    )  # fmt: skip
+
+
+def cell(model: str | Path, tested: str, options: argparse.Namespace) -> dict[str, object]:
+    """The area under the ROC curve of a model on a test set."""
+    split = {**SOURCES, **TEST_ONLY}[tested][1]
+    rows = examples(tested, split, options)[: options.test_rows]
+    scores = model_scorer(load_classifier(model))([pair_row(before, reply) for before, reply, _ in rows])
+    truth = np.array([contradicts for *_, contradicts in rows])
+    draw = np.random.default_rng(0)
+    draws = [draw.integers(len(rows), size=len(rows)) for _ in range(RESAMPLES)]
+    sampled = [roc_auc_score(truth[chosen], scores[chosen]) for chosen in draws if 0 < truth[chosen].mean() < 1]
+    bounds = np.quantile(sampled, [0.025, 0.975]).tolist()
+    return {"n": len(rows), "auc": float(roc_auc_score(truth, scores)), "interval": bounds}
+
+
+def main() -> None:
+    """Parses the arguments, trains and scores what is missing, prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--backbone", required=True, help="folder or Hub id of an encoder or an NLI model")
+    parser.add_argument("--data", default=CDCONV, help="the data repo of CDConv")
+    parser.add_argument("--corpora", help="a folder with a folder for each corpus; by default $CDCONV_CORPORA")
+    parser.add_argument("--out", type=Path, default=Path("runs/transfer"), help="the folder of runs and cells")
+    parser.add_argument("--only", nargs="*", default=[*SOURCES, MIXED], help="the corpora to train on")
+    parser.add_argument("--rows", type=int, default=6000, help="training rows of each run")
+    parser.add_argument("--test-rows", type=int, default=1000, help="rows of each test set at most")
+    parser.add_argument("--epochs", type=int, default=2)
+    parser.add_argument("--learning-rate", type=float, default=1e-4)
+    parser.add_argument("--precision", default="bf16")
+    parser.add_argument("--seed", type=int, default=23)
+    options = parser.parse_args()
+
+    tests = [*SOURCES, *(name for name in TEST_ONLY if registry.local_copy(registry.find(name), options.corpora))]
+    file = options.out / "cells.json"
+    cells = read_json(file) if file.is_file() else {}
+    try:
+        nli = load_classifier(options.backbone).task == "nli"
+    except InputError:  # an encoder without a head
+        nli = False
+    models = {"nothing, NLI model": Path(options.backbone)} if nli else {}
+    for name in [*models, *options.only]:
+        model = models.get(name)
+        if model is None:
+            model = options.out / name.replace(" ", "-")
+            data = build(name, options)
+            train(recipe(name, options, nli), data=data, out=model, resume=True, save_steps=50)
+        for tested in tests:
+            key = f"{name} -> {tested}"
+            if key not in cells:
+                cells[key] = cell(model, tested, options)
+                write_json(file, cells)
+    rows = [(name, *(_shown(cells[f"{name} -> {tested}"]) for tested in tests)) for name in [*models, *options.only]]
+    print(Table("AUC, %: trained on (rows), tested on (columns)", ("trained on", *tests), rows).markdown())
+
+
+def _shown(found: dict) -> str:
+    return f"{percent(found['auc'])} ({interval(found['interval'])})"
+
+
+if __name__ == "__main__":
+    main()

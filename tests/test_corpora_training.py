@@ -1,0 +1,219 @@
+"""Each recipe of another corpus trains a tiny encoder on a small copy of its format, and its model is scored on it."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from datasets import load_dataset
+
+from contradiction.conversation import is_chinese
+from contradiction.data.corpora import data_repo, registry
+from contradiction.errors import InputError
+from contradiction.evaluation.corpora import structured
+from contradiction.labels import LABELS
+from contradiction.methods.loading import load_classifier
+from contradiction.training.augmentation import training_rows
+from contradiction.training.losses import choice_loss
+from contradiction.training.recipe import Recipe
+from contradiction.training.recipe_files import load_recipe
+
+TINY = {"hidden_size": 16, "layers": 1, "heads": 2, "vocabulary": 400}
+SPLITS = {"train": 48, "validation": 16}
+ANIMALS = ("cat", "dog", "horse", "fish")
+
+
+def jsonl(path, rows):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+
+
+def turn(agent, text):
+    return {"agent_id": agent, "text": text}
+
+
+def dialogue(number):
+    clash, animal = number % 2, ANIMALS[number % 4]
+    last = f"i never had a {animal}" if clash else f"my {animal} is old"
+    turns = [turn(0, f"i have a {animal}"), turn(1, "nice"), turn(0, "it barks"), turn(1, "oh"), turn(0, last)]
+    return {"record_id": str(number), "turns": turns, "is_contradiction": bool(clash),
+            "aggregated_contradiction_indices": [0, 4] if clash else []}  # fmt: skip
+
+
+def item(number):
+    options = [f"f : the {animal} ." for animal in ANIMALS]
+    return {"id": str(number), "answers": "ABCD"[number % 4], "options": options,
+            "article": f"m : hello . f : hi . m : which of them , the {ANIMALS[number % 4]} ?"}  # fmt: skip
+
+
+def claim(number):
+    label = ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO")[number % 3]
+    return {"context_id": str(number), "id": str(number), "context": ["hi"], "response": f"fact {number} is {label}",
+            "response_label": label, "type_label": ["factual", "personal"][number % 2],
+            "evidence_list": [["t", "u", f"fact {number}", "0"]]}  # fmt: skip
+
+
+def pair(number):
+    return {"sentence1": f"甲{number}吃饭", "sentence2": f"乙{number % 7}吃", "label": LABELS["nli"][number % 3],
+            "level": "easy", "genre": "lit", "prem_id": str(number)}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def copies(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("corpora")
+    for name, make, files in (
+        ("decode", dialogue, ("train.jsonl", "dev.jsonl")),
+        ("mutual", item, ("mutual.train.jsonl", "mutual.dev.jsonl")),
+        ("dialfact", claim, ("augmented.jsonl", "valid_split.jsonl")),
+        ("ocnli", pair, ("train.50k.json", "dev.json")),
+    ):
+        for file, count in zip(files, SPLITS.values(), strict=True):
+            jsonl(folder / name / file, [make(number) for number in range(count)])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def repos(copies, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("repos")
+    for name in ("decode", "mutual", "dialfact", "ocnli"):
+        data_repo.build(registry.find(name), copies / name, folder / name)
+    return folder
+
+
+RUNS = {
+    "decode-structured": ("decode", r"validation/evidence_f1"),
+    "decode-unstructured": ("decode", r"validation/auc"),
+    "ocnli": ("ocnli", r"validation/macro_f1"),
+    "dialfact-verification": ("dialfact", r"verification, MODEL, retrieved evidence/validation/macro_f1"),
+    "dialfact-verifiable": ("dialfact", r"verifiable, MODEL/validation/accuracy"),
+    "mutual-individual": ("mutual", r"MODEL, no chat/validation/mrr"),
+    "mutual-choice": ("mutual", r"MODEL, the whole chat/validation/r1"),
+}
+
+
+def tiny(name, folder):
+    """The recipe of the repository, with a tiny encoder of random weights."""
+    values = load_recipe(name).model_dump()
+    values["model"] |= {"backbone": None, "scratch": TINY, "max_length": 64, "freeze_embeddings": False}
+    values["optimizer"] |= {"epochs": 1}
+    lines = [f'precision = "fp32"\nname = "{name}"']
+    for table in ("data", "model", "optimizer", "loss"):
+        kept = {key: value for key, value in values[table].items() if value is not None}
+        lines.append(f"[{table}]")
+        lines += [f"{key} = {json.dumps(value)}" for key, value in kept.items() if key != "scratch"]
+    lines += ["[model.scratch]", *(f"{key} = {value}" for key, value in TINY.items())]
+    path = folder / f"{name}.toml"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_recipe_trains_and_its_model_is_scored_on_its_corpus(run, copies, repos, tmp_path, name):
+    corpus, wanted = RUNS[name]
+    model, scores = tmp_path / "model", tmp_path / "scores.json"
+    code, out, err = run("train", tiny(name, tmp_path), "--data", repos / corpus, "--out", model)
+    assert code == 0, err
+    card = (model / "README.md").read_text(encoding="utf-8")
+    assert ("Input is Chinese" in card) == (corpus == "ocnli") and "Validation macro-F1" in card
+    options = ("--no-baselines", "--folder", copies, "--json", scores)
+    code, out, err = run("corpora", "evaluate", corpus, model, *options)
+    assert code == 0, err
+    figures = json.loads(scores.read_text(encoding="utf-8"))["figures"]
+    key, _, figure = wanted.replace("MODEL", "model").rpartition("/")
+    found = figures[key if key in figures else f"model/{key}"]
+    assert 0 <= found[figure] <= 1
+    if name == "decode-unstructured":
+        assert found["evidence_f1"] is None is found["strict_accuracy"]
+
+
+def test_a_model_of_whole_chats_reads_the_speakers_and_all_messages(copies, repos, tmp_path, run, monkeypatch):
+    assert load_dataset(str(repos / "decode"), "chat-2-class", split="train")["chat"][0] == (
+        "assistant: i have a cat user: nice assistant: it barks user: oh"
+    )
+    heard = []
+    monkeypatch.setattr(
+        structured, "model_scorer", lambda *_: lambda rows: heard.extend(rows) or torch.full((len(rows),), 0.5)
+    )
+
+    class Reader:
+        columns = ("chat", "reply")
+
+    rows = data_repo.read_all(registry.find("decode"), copies / "decode")["dialogues", "validation"].rows
+    judged = structured.judge_by(Reader())(rows[:2])
+    assert heard[1]["chat"].startswith("assistant: i have a dog user: nice") and judged[0].probability == 0.5
+
+
+def choice(fraction=1.0):
+    return Recipe.of(name="c", config="chat-response", view="chat", choice=True, scratch=TINY, train_fraction=fraction)
+
+
+def test_the_choice_loss_is_the_cross_entropy_over_the_replies_of_each_chat():
+    draw = torch.Generator().manual_seed(0)
+    logits, rights = torch.randn(12, 2, generator=draw), [2, 0, 3]
+    groups, targets = torch.arange(3).repeat_interleave(4), torch.zeros(12, dtype=torch.long)
+    for group, right in enumerate(rights):
+        targets[4 * group + right] = 1
+    odds = (logits[:, 1] - logits[:, 0]).reshape(3, 4)
+    expected = torch.nn.functional.cross_entropy(odds, torch.tensor(rights))
+    order = torch.randperm(12, generator=draw)
+    assert choice_loss(logits, targets, groups).mean() == pytest.approx(expected.item(), abs=1e-6)
+    shuffled = choice_loss(logits[order], targets[order], groups[order])
+    assert shuffled.mean() == pytest.approx(expected.item(), abs=1e-6)
+
+
+def test_the_replies_to_one_chat_are_one_group_and_a_fraction_keeps_them_whole(repos):
+    rows = load_dataset(str(repos / "mutual"), "chat-response", split="train")
+    whole, half = (training_rows(rows, choice(fraction)).rows for fraction in (1.0, 0.5))
+    assert (len(whole), len(half)) == (192, 96)
+    for rows_of in (whole, half):
+        groups = {}
+        for group, source in zip(rows_of["group"], rows_of["source"], strict=True):
+            groups.setdefault(group, []).append(source)
+        assert all(len(sources) == 4 and len(set(sources)) == 1 for sources in groups.values())
+    assert set(half["id"]) <= set(whole["id"])
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"config": "nli", "view": "nli", "choice": True}, "loss.choice"),
+        ({"config": "chat-response", "view": "chat", "ranking": 1.0}, "loss.ranking"),
+        ({"config": "chat-response", "view": "nli"}, "the view nli goes with nli configs"),
+        ({"config": "4-class", "view": "chat"}, "the view chat goes with chat configs"),
+    ],
+)
+def test_options_that_do_not_fit_the_rows_are_named(options, said):
+    with pytest.raises(InputError, match=said):
+        Recipe.of(name="x", scratch=TINY, **options)
+
+
+def test_models_of_responses_and_of_claims_judge_no_contradictions(run, copies, repos, tmp_path):
+    model = tmp_path / "model"
+    code, _, err = run("train", tiny("mutual-choice", tmp_path), "--data", repos / "mutual", "--out", model)
+    assert code == 0, err
+    assert load_classifier(model).labels == LABELS["response"]
+    for corpus in ("decode", "ocnli"):
+        code, _, err = run("corpora", "evaluate", corpus, model, "--no-baselines", "--folder", copies)
+        assert code == 2 and "tell no contradictions" in err
+
+
+def test_the_transfer_table_keeps_its_cells_and_runs(copies, sample_repo, random_model, tmp_path, monkeypatch, capsys):
+    monkeypatch.syspath_prepend(str(Path(__file__).resolve().parents[1] / "experiments"))
+    import transfer
+
+    out = tmp_path / "transfer"
+    monkeypatch.setattr(
+        "sys.argv",
+        ["transfer", "--backbone", str(random_model("nli")), "--data", str(sample_repo), "--corpora", str(copies),
+         "--out", str(out), "--only", "ocnli", transfer.MIXED, "--rows", "40", "--test-rows", "40", "--epochs", "1",
+         "--precision", "fp32"],
+    )  # fmt: skip
+    transfer.main()
+    table = capsys.readouterr().out
+    cells = json.loads((out / "cells.json").read_text(encoding="utf-8"))
+    assert len(cells) == 3 * len(transfer.SOURCES) and all(0 <= cell["auc"] <= 1 for cell in cells.values())
+    mixed = load_dataset(str(out / "data" / "all-of-them"), "chat-2-class", split="train")
+    assert any(is_chinese(chat) for chat in mixed["chat"]) and any(chat.isascii() for chat in mixed["chat"])
+    monkeypatch.setattr(transfer, "cell", lambda *_: pytest.fail("a finished cell is scored again"))
+    transfer.main()
+    assert table.endswith(capsys.readouterr().out)

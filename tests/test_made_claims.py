@@ -1,0 +1,126 @@
+"""Training claims for fact checking: each change refutes what it should, and an endpoint writes further ones."""
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import numpy as np
+import pytest
+
+from contradiction.data.corpora import dialfact, made_claims, registry
+from contradiction.data.corpora.corpus import read_split
+from contradiction.errors import InputError
+
+
+def claim(name, reply, passages, label="SUPPORTS"):
+    return {
+        "context_id": name, "id": f"{name}--0", "context": ["hi", "hello"], "response": reply,
+        "response_label": label, "type_label": "factual", "evidence_list": [["T", "u", text, "0"] for text in passages],
+    }  # fmt: skip
+
+
+CLAIMS = [
+    claim("1", "The tower was built in 1,889 by Gustave Eiffel.", ["In 1,889 it was built by Gustave Eiffel."]),
+    claim("2", "I think it isn't open.", ["They say that Jane Austen has kept it closed."]),
+    claim("3", "It is blue.", ["red"], label="REFUTES"),
+]
+
+
+@pytest.fixture
+def source(tmp_path):
+    path = tmp_path / "claims.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in CLAIMS), encoding="utf-8")
+    return path
+
+
+def test_only_supported_claims_are_changed_and_each_change_refutes(source):
+    rows = made_claims.read_supported(source)
+    assert [row.source for row in rows] == ["1", "2"]
+    found = {claim.id: claim for claim in made_claims.made(rows)}
+    assert found["1--0-negation"].reply == "The tower was not built in 1,889 by Gustave Eiffel."
+    assert found["2--0-negation"].reply == "I think it is open."
+    changed = found["1--0-number"].reply
+    assert changed.startswith("The tower was built in ") and "1,889" not in changed and changed.endswith("Eiffel.")
+    assert found["1--0-entity"].reply == "The tower was built in 1,889 by Jane Austen."
+    assert "2--0-number" not in found and "2--0-entity" not in found  # nothing is shared with the evidence
+    assert {claim.label for claim in found.values() if claim.extra["made"] in made_claims.CHANGES} == {"refutes"}
+    other = found["1--0-passage"]
+    assert (other.label, other.extra["passages"]) == ("not enough information", CLAIMS[1]["evidence_list"][0][2:3])
+
+
+def test_the_same_seed_makes_the_same_claims():
+    rows = [made_claims.Row(str(n), "supports", reply=f"it was {n} in 1950", source=str(n),
+                            extra={"titles": ["t"], "passages": ["1950"]}) for n in range(9)]  # fmt: skip
+    one, again, other = ([claim.reply for claim in made_claims.made(rows, seed)] for seed in (1, 1, 2))
+    assert one == again != other
+    assert all(made_claims.other_number(row, rows, np.random.default_rng(n)) != row.reply for n, row in enumerate(rows))
+
+
+def test_the_command_writes_the_training_split_of_dialfact(run, source, tmp_path):
+    code, out, err = run("corpora", "augment", source, "--out", tmp_path / "dialfact" / "augmented.jsonl")
+    assert code == 0, err
+    assert "negation" in out
+    rows = read_split(registry.find("dialfact"), tmp_path / "dialfact", "nli", "train").rows
+    labels = {row.id: (row.label, row.premise) for row in rows}
+    assert labels["1--0-negation"] == ("contradiction", CLAIMS[0]["evidence_list"][0][2])
+    assert labels["1--0-passage"][0] == "neutral" and labels["1--0"][0] == "entailment"
+    code, _, err = run("corpora", "augment", source, "--out", tmp_path / "x.jsonl", "--model", "m")
+    assert code == 2 and "go together" in err
+
+
+def test_chats_of_wizard_of_wikipedia_are_read(tmp_path):
+    turns = [
+        {"speaker": "1_Apprentice", "text": "tell me of it", "checked_sentence": {}},
+        {"speaker": "0_Wizard", "text": "It is old.", "checked_sentence": {"partner_Tower_0": "The tower is old."}},
+        {"speaker": "0_Wizard", "text": "I like it.", "checked_sentence": {"no_passages_used": "no_passages_used"}},
+    ]
+    path = tmp_path / "train.json"
+    path.write_text(json.dumps([{"chosen_topic": "Tower", "dialog": turns}]), encoding="utf-8")
+    (row,) = made_claims.read_supported(path)
+    assert (row.reply, row.extra["passages"], row.label) == ("It is old.", ["The tower is old."], dialfact.SUPPORTS)
+    path.write_text(json.dumps([{"dialog": [{"text": "x"}]}]), encoding="utf-8")
+    with pytest.raises(InputError, match=r"train\.json:row 1: not a chat"):
+        made_claims.read_supported(path)
+
+
+@pytest.fixture
+def endpoint(monkeypatch):
+    """A server that answers every request with the words after which the evidence is asked for."""
+    asked = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            asked.append((self.path, self.headers.get("Authorization"), body))
+            answer = {"choices": [{"message": {"content": " A reply. "}}]} if body["model"] == "m" else {}
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps(answer).encode("utf-8"))
+
+        def log_message(self, *_):
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    yield f"http://127.0.0.1:{server.server_port}/v1", asked
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_language_model_writes_a_claim_of_each_kind(run, source, tmp_path, endpoint):
+    url, asked = endpoint
+    out = tmp_path / "augmented.jsonl"
+    code, _, err = run("corpora", "augment", source, "--out", out, "--endpoint", url, "--model", "m")
+    assert code == 0, err
+    lines = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
+    written = [line for line in lines if line["data_type"].startswith("generated")]
+    assert [line["response"] for line in written] == ["A reply."] * 6
+    assert [line["response_label"] for line in written[:3]] == ["SUPPORTS", "REFUTES", "NOT ENOUGH INFO"]
+    assert {(path, key) for path, key, _ in asked} == {("/v1/chat/completions", "Bearer k")}
+    assert "Gustave Eiffel" in asked[0][2]["messages"][0]["content"]
+    code, _, err = run("corpora", "augment", source, "--out", out, "--endpoint", url, "--model", "other")
+    assert code == 2 and f"endpoint {url}: gave no reply" in err
+    code, _, err = run("corpora", "augment", source, "--out", out, "--endpoint", "file:///etc", "--model", "m")
+    assert code == 2 and "must begin with http" in err

@@ -1,0 +1,112 @@
+"""The figures of DECODE and of response selection in the metric are those of scikit-learn."""
+
+import numpy as np
+import pytest
+from sklearn.metrics import (
+    accuracy_score,
+    label_ranking_average_precision_score,
+    precision_recall_fscore_support,
+    top_k_accuracy_score,
+)
+
+from evaluate_metric.evaluate_metric import CDConvMetric, score_rows
+
+MESSAGES = 6
+
+
+def chats(draw, count):
+    """Random labels and evidence; a contradiction of the references has some, of the predictions maybe none."""
+    truth, called = draw.integers(2, size=(2, count))
+    gold, named = draw.random((2, count, MESSAGES)) < 0.3
+    gold[:, 0] |= ~gold.any(axis=1)
+    gold, named = gold & (truth[:, None] == 1), named & (called[:, None] == 1)
+    rows = [
+        [
+            {"label": int(label), "evidence": np.flatnonzero(row).tolist()}
+            for label, row in zip(labels, mask, strict=True)
+        ]
+        for labels, mask in ((truth, gold), (called, named))
+    ]
+    return rows, (truth, called, gold, named)
+
+
+def test_figures_of_decode_are_those_of_scikit_learn():
+    (references, predictions), (truth, called, gold, named) = chats(np.random.default_rng(0), 300)
+    found = score_rows(references, predictions, "decode")
+    assert found["n"] == 300 and found["accuracy"] == accuracy_score(truth, called)
+    expected = precision_recall_fscore_support(truth, called, average="binary")[:3]
+    assert (found["precision"], found["recall"], found["f1"]) == pytest.approx(expected)
+    marked = truth == 1
+    expected = precision_recall_fscore_support(gold[marked], named[marked], average="micro")[:3]
+    assert tuple(found[f"evidence_{name}"] for name in ("precision", "recall", "f1")) == pytest.approx(expected)
+    strict = (truth == called) & (gold == named).all(axis=1)
+    assert found["strict_accuracy"] == pytest.approx(strict.mean())
+
+
+def test_a_contradiction_whose_evidence_nobody_marked_counts_for_its_label_alone():
+    unmarked, marked = {"label": 1, "evidence": []}, {"label": 1, "evidence": [0]}
+    found = score_rows([unmarked, marked], [{"label": 1, "evidence": [3]}, marked], "decode")
+    assert (found["evidence_precision"], found["strict_accuracy"], found["accuracy"]) == (1.0, 1.0, 1.0)
+    found = score_rows([unmarked, {"label": 0, "evidence": []}], [marked, marked], "decode")
+    assert (found["evidence_f1"], found["strict_accuracy"], found["recall"]) == (None, None, 1.0)
+
+
+def test_figures_of_selection_are_those_of_scikit_learn():
+    draw = np.random.default_rng(1)
+    scores, rights = draw.random((200, 4)), draw.integers(4, size=200)
+    found = score_rows(rights, scores, "selection")
+    for figure, place in (("r1", 1), ("r2", 2)):
+        assert found[figure] == pytest.approx(top_k_accuracy_score(rights, scores, k=place, labels=range(4)))
+    assert found["mrr"] == pytest.approx(label_ranking_average_precision_score(np.eye(4)[rights], scores))
+    assert score_rows([0], [[1.0, 1.0, 0.0]], "selection") == {"n": 1, "r1": 0.5, "r2": 1.0, "mrr": 0.75}
+
+
+def test_intervals_are_as_wide_as_resampled_rows_say():
+    draw = np.random.default_rng(2)
+    scores, rights = draw.random((150, 4)), draw.integers(4, size=150)
+    low, high = score_rows(rights, scores, "selection", bootstrap=2000)["interval"]["r1"]
+    hits = scores.argmax(axis=1) == rights
+    expected = np.quantile([hits[draw.integers(150, size=150)].mean() for _ in range(2000)], [0.025, 0.975])
+    assert [low, high] == pytest.approx(expected, abs=0.02)
+    (references, predictions), _ = chats(draw, 100)
+    interval = score_rows(references, predictions, "decode", bootstrap=200)["interval"]
+    assert all(
+        0 <= interval[name][0] <= interval[name][1] <= 1 for name in ("accuracy", "evidence_f1", "strict_accuracy")
+    )
+
+
+@pytest.mark.parametrize(
+    ("task", "references", "predictions", "said"),
+    [
+        ("decode", [{"label": 1}], [{"label": 1, "evidence": []}], r"references\[0\] is \{'label': 1\}; allowed"),
+        ("decode", [{"label": 2, "evidence": []}], [], r"references\[0\]\['label'\]\[0\] is 2; allowed for 2-class"),
+        ("decode", [{"label": 1, "evidence": [-1]}], [], r"references\[0\]\['evidence'\] is \[-1\]; allowed"),
+        ("selection", [4], [[0.1, 0.2]], r"references\[0\] is 4; predictions\[0\] has 2 scores"),
+        ("selection", [0], [[0.1, float("nan")]], r"predictions\[0\] is \[0.1, nan\]; allowed"),
+        ("selection", [0], [0.1], r"predictions\[0\] is 0.1; allowed"),
+        ("selection", [0, 1], [[0.1, 0.2]], "lengths differ"),
+        ("selection", [], [], "are empty"),
+        ("nli", [0], [0], "the task is 'nli'; allowed are 'decode', 'selection'"),
+    ],
+)
+def test_a_row_that_is_not_valid_is_named(task, references, predictions, said):
+    with pytest.raises(ValueError, match=said):
+        score_rows(references, predictions, task)
+
+
+def test_evaluate_loads_both_configs(tmp_path):
+    (references, predictions), _ = chats(np.random.default_rng(3), 20)
+    metric = CDConvMetric(config_name="decode", cache_dir=str(tmp_path))
+    assert metric.compute(predictions=predictions, references=references) == score_rows(
+        references, predictions, "decode"
+    )
+    metric.add(prediction=predictions[0], reference=references[0])
+    metric.add_batch(predictions=predictions[1:], references=references[1:])
+    assert metric.compute() == score_rows(references, predictions, "decode")
+    ranked = CDConvMetric(config_name="selection", cache_dir=str(tmp_path))
+    found = ranked.compute(predictions=[[0.5, 0.1], [0.2, 0.9]], references=[0, 0], bootstrap=10)
+    assert (found["r1"], found["interval"]["resamples"]) == (0.5, 10)
+    with pytest.raises(ValueError, match="compares no predictions"):
+        ranked.compute(predictions=[[1.0, 0.0]], references=[0], baseline_predictions=[[1.0, 0.0]])
+    with pytest.raises(ValueError, match=r"predictions\[0\] is \[1.0\]"):
+        ranked.add_batch(predictions=[[1.0]], references=[0])
