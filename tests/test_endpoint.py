@@ -45,7 +45,7 @@ def test_a_server_that_hangs_is_left_and_asked_again():
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
-        ("500", "the last one brought: 500 a fault of the tests: 500"),
+        ("500", "the last one brought: HTTP 500 a fault of the tests: 500"),
         ("429", "429 too many requests"),
         ("broken", "no chat completion but '{"),
         ("half", "closed connection"),

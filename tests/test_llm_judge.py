@@ -220,7 +220,7 @@ def test_an_endpoint_that_refuses_ends_the_command_in_one_line(run, judge, sampl
     with ChatServer(says("history"), lambda number, body: "401") as server:
         code, _, err = run("evaluate", judge(server), "--data", sample_repo)
     assert code == 2
-    assert err == f"cdconv: {server.url}/chat/completions: 401 a fault of the tests: 401\n"
+    assert err == f"cdconv: {server.url}/chat/completions: HTTP 401 a fault of the tests: 401\n"
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,10 @@
 """Training claims for fact checking: each change refutes what it should, and an endpoint writes further ones."""
 
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import numpy as np
 import pytest
+from helpers.chat_server import KEY, ChatServer
 
 from contradiction.data.corpora import dialfact, made_claims, registry
 from contradiction.data.corpora.corpus import read_split
@@ -83,44 +82,21 @@ def test_chats_of_wizard_of_wikipedia_are_read(tmp_path):
         made_claims.read_supported(path)
 
 
-@pytest.fixture
-def endpoint(monkeypatch):
-    """A server that answers every request with the words after which the evidence is asked for."""
-    asked = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self):
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            asked.append((self.path, self.headers.get("Authorization"), body))
-            answer = {"choices": [{"message": {"content": " A reply. "}}]} if body["model"] == "m" else {}
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(json.dumps(answer).encode("utf-8"))
-
-        def log_message(self, *_):
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    monkeypatch.setenv("OPENAI_API_KEY", "k")
-    yield f"http://127.0.0.1:{server.server_port}/v1", asked
-    server.shutdown()
-    server.server_close()
-
-
-def test_a_language_model_writes_a_claim_of_each_kind(run, source, tmp_path, endpoint):
-    url, asked = endpoint
+def test_a_language_model_writes_a_claim_of_each_kind(run, source, tmp_path, monkeypatch):
     out = tmp_path / "augmented.jsonl"
-    code, _, err = run("corpora", "augment", source, "--out", out, "--endpoint", url, "--model", "m")
-    assert code == 0, err
+    with ChatServer(
+        lambda body: " A reply. ", lambda number, body: "401" if body["model"] == "other" else None
+    ) as server:
+        monkeypatch.setenv("OPENAI_API_KEY", KEY)
+        code, _, err = run("corpora", "augment", source, "--out", out, "--endpoint", server.url, "--model", "m")
+        assert code == 0, err
+        assert set(server.keys) == {KEY}
+        assert "Gustave Eiffel" in server.requests[0]["messages"][0]["content"]
+        code, _, err = run("corpora", "augment", source, "--out", out, "--endpoint", server.url, "--model", "other")
+        assert code == 2 and f"{server.url}/chat/completions: HTTP 401" in err
     lines = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
     written = [line for line in lines if line["data_type"].startswith("generated")]
     assert [line["response"] for line in written] == ["A reply."] * 6
     assert [line["response_label"] for line in written[:3]] == ["SUPPORTS", "REFUTES", "NOT ENOUGH INFO"]
-    assert {(path, key) for path, key, _ in asked} == {("/v1/chat/completions", "Bearer k")}
-    assert "Gustave Eiffel" in asked[0][2]["messages"][0]["content"]
-    code, _, err = run("corpora", "augment", source, "--out", out, "--endpoint", url, "--model", "other")
-    assert code == 2 and f"endpoint {url}: gave no reply" in err
     code, _, err = run("corpora", "augment", source, "--out", out, "--endpoint", "file:///etc", "--model", "m")
-    assert code == 2 and "must begin with http" in err
+    assert code == 2 and "http://" in err

@@ -106,6 +106,7 @@ def augment(
     from collections import Counter
 
     from contradiction.data.corpora import made_claims
+    from contradiction.io.endpoint import Endpoint
     from contradiction.io.files import check_file, new_file
     from contradiction.io.tables import Table
 
@@ -115,10 +116,9 @@ def augment(
     rows = made_claims.read_supported(source)
     claims = list(made_claims.made(rows, seed))
     if endpoint and model:
-        generator = made_claims.Endpoint(endpoint, model)
-        with progress("asking for claims") as bar:
+        with Endpoint(model, url=endpoint) as writer, progress("asking for claims") as bar:
             for row in bar.track(rows):
-                claims += generator.claims(row)
+                claims += made_claims.generated(row, writer)
     with new_file(out) as partial, partial.open("w", encoding="utf-8") as stream:
         for claim in claims:
             stream.write(dumps(made_claims.line_of(claim), ensure_ascii=False) + "\n")

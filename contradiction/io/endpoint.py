@@ -18,6 +18,7 @@ R = TypeVar("R")
 URL, KEY = "OPENAI_BASE_URL", "OPENAI_API_KEY"  # the environment variables, with the names of OpenAI's own client
 BUSY = (408, 409, 425, 429)  # answers that may be better a moment later, besides those from 500 on
 LONGEST_WAIT = 60.0  # seconds before another attempt
+MAX_BYTES = 4_000_000  # of an answer; a longer one is no chat completion
 
 
 class RefusedError(InputError):
@@ -30,6 +31,18 @@ class RefusedError(InputError):
     def __init__(self, message: str, status: int) -> None:
         super().__init__(message)
         self.status = status
+
+
+class NoAnswerError(Exception):
+    """An attempt brought no whole answer; another one may.
+
+    Attributes:
+        wait: the seconds that the endpoint asks to wait before that; None where it asks for none.
+    """
+
+    def __init__(self, message: str, wait: float | None = None) -> None:
+        super().__init__(message)
+        self.wait = wait
 
 
 @dataclass(frozen=True)
@@ -54,7 +67,7 @@ class Endpoint:
     Args:
         model: the name of the model there.
         url: the address up to ``/v1``; by default ``$OPENAI_BASE_URL``.
-        key: the secret; by default ``$OPENAI_API_KEY``. Without one none is sent.
+        key: the secret; by default ``$OPENAI_API_KEY``. An empty one is not sent.
         timeout: the most seconds for an answer.
         attempts: how often a request is sent at most.
         pause: the seconds before the second attempt; they double with each further one. A server that says how long to
@@ -83,7 +96,7 @@ class Endpoint:
             raise InputError(f"endpoint {shown(url)}; an address begins with http:// or https://")
         self.model, self.url = model, f"{url}/chat/completions"
         self._timeout, self._attempts, self._pause = timeout, attempts, pause
-        secret = (key or os.environ.get(KEY) or "").strip()
+        secret = (os.environ.get(KEY, "") if key is None else key).strip()
         self._client = httpx.Client(
             headers={"authorization": f"Bearer {secret}"} if secret else {},
             timeout=timeout,
@@ -111,40 +124,54 @@ class Endpoint:
             RefusedError: the endpoint refuses the request.
             InputError: no attempt brought a whole answer; the message says what the last one brought.
         """
+        problem: NoAnswerError | None = None
+        for attempt in range(self._attempts):
+            if problem:
+                wait = min(self._pause * 2 ** (attempt - 1) * random.uniform(0.75, 1.25), LONGEST_WAIT)
+                time.sleep(max(problem.wait or 0.0, wait))
+            try:
+                return self.ask_once(messages, **options)
+            except NoAnswerError as error:
+                problem = error
+        times = f"{self._attempts} attempts" if self._attempts > 1 else "one attempt"
+        raise InputError(f"{self.url}: no answer by {self.model} in {times}; the last one brought: {problem}")
+
+    def ask_once(self, messages: Sequence[Mapping[str, str]], **options: Any) -> Answer:
+        """The same in one attempt.
+
+        Raises:
+            RefusedError: the endpoint refuses the request, and would again.
+            NoAnswerError: there is no answer now.
+        """
         import httpx
 
         body = {"model": self.model, "messages": [dict(message) for message in messages], **options}
-        problem = ""
-        for attempt in range(self._attempts):
-            wait = min(self._pause * 2**attempt * random.uniform(0.75, 1.25), LONGEST_WAIT)
-            start = time.monotonic()
-            try:
-                with self._client.stream("POST", self.url, json=body) as response:
-                    content = b"".join(self._within(response.iter_bytes(), start + self._timeout))
-                if response.is_success:
-                    return _answer(content, time.monotonic() - start)
-                problem = f"{response.status_code} {_reason(content) or response.reason_phrase}".rstrip()
-                if response.status_code < 500 and response.status_code not in BUSY:
-                    raise RefusedError(f"{self.url}: {problem}", response.status_code)
-                wait = _asked_wait(response.headers.get("retry-after"), wait)
-            except (httpx.TimeoutException, TimeoutError):
-                problem = f"no answer within {self._timeout:g} seconds"
-            except httpx.HTTPError as error:
-                problem = first_line(error)
-            except _BrokenAnswer as error:
-                problem = str(error)
-            if attempt + 1 < self._attempts:
-                time.sleep(wait)
-        times = f"{self._attempts} attempts" if self._attempts > 1 else "one attempt"
-        raise InputError(f"{self.url}: no answer by {self.model} in {times}; the last one brought: {problem}")
+        start = time.monotonic()
+        try:
+            with self._client.stream("POST", self.url, json=body) as response:
+                content = b"".join(self._within(response.iter_bytes(), start + self._timeout))
+        except (httpx.TimeoutException, TimeoutError):
+            raise NoAnswerError(f"no answer within {self._timeout:g} seconds") from None
+        except httpx.HTTPError as error:
+            raise NoAnswerError(first_line(error) or type(error).__name__) from None
+        if response.is_success:
+            return _answer(content, time.monotonic() - start)
+        problem = f"HTTP {response.status_code} {_reason(content) or response.reason_phrase}".rstrip()
+        if response.status_code < 500 and response.status_code not in BUSY:
+            raise RefusedError(f"{self.url}: {problem}", response.status_code)
+        raise NoAnswerError(problem, _asked_wait(response.headers.get("retry-after")))
 
     @staticmethod
     def _within(parts: Iterable[bytes], until: float) -> Iterator[bytes]:
         """The parts of an answer; raises TimeoutError where they come too slowly, also where each comes in time."""
+        size = 0
         for part in parts:
             yield part
+            size += len(part)
             if time.monotonic() > until:
                 raise TimeoutError
+            if size > MAX_BYTES:
+                raise NoAnswerError(f"an answer of more than {MAX_BYTES:,} bytes")
 
 
 def in_threads(call: Callable[[T], R], items: Iterable[T], threads: int) -> Iterator[tuple[T, R]]:
@@ -183,10 +210,6 @@ def in_threads(call: Callable[[T], R], items: Iterable[T], threads: int) -> Iter
         stopped.set()
 
 
-class _BrokenAnswer(ValueError):
-    """An answer that is not what the endpoint promises."""
-
-
 def _answer(content: bytes, seconds: float) -> Answer:
     try:
         value = json.loads(content)
@@ -194,9 +217,9 @@ def _answer(content: bytes, seconds: float) -> Answer:
         usage = value.get("usage") or {}
         read, written = (int(usage.get(name) or 0) for name in ("prompt_tokens", "completion_tokens"))
     except (ValueError, KeyError, IndexError, TypeError, AttributeError):
-        raise _BrokenAnswer(f"no chat completion but {shown(content.decode('utf-8', 'replace'))}") from None
+        raise NoAnswerError(f"no chat completion but {shown(content.decode('utf-8', 'replace'))}") from None
     if not isinstance(text, str):
-        raise _BrokenAnswer("a chat completion without text")
+        raise NoAnswerError("a chat completion without text")
     return Answer(text, read, written, seconds)
 
 
@@ -211,13 +234,13 @@ def _reason(content: bytes) -> str:
     return " ".join(str(text).split())[:200]
 
 
-def _asked_wait(header: str | None, wait: float) -> float:
-    """The seconds that a server asks to wait, up to a minute; ``wait`` where it asks for nothing."""
+def _asked_wait(header: str | None) -> float | None:
+    """The seconds that a server asks to wait, up to a minute; None where it asks for nothing."""
     try:
         asked = float(header or "")
     except ValueError:
         try:
             asked = parsedate_to_datetime(header or "").timestamp() - time.time()
         except (ValueError, TypeError):
-            return wait
-    return min(max(asked, wait), LONGEST_WAIT)
+            return None
+    return min(max(asked, 0.0), LONGEST_WAIT)

@@ -8,16 +8,15 @@ import shlex
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
 from contradiction.errors import InputError, first_line, kind_of, shown
+from contradiction.io.endpoint import KEY, Endpoint, NoAnswerError, RefusedError
 
 Messages = Sequence[dict[str, str]]
-MAX_BYTES = 4_000_000  # of an answer; a longer one is no chat reply
 
 
 class BotError(Exception):
@@ -68,71 +67,25 @@ class EndpointBot:
     at_once: int | None = None
     # The answer says that no request will ever succeed: wrong key, wrong address, wrong model.
     HOPELESS = (401, 403, 404, 405)
-    PASSING = (408, 409, 425, 429)
 
-    def __init__(
-        self, url: str, model: str, *, key_variable: str = "OPENAI_API_KEY", timeout: float = 60, **options: Any
-    ) -> None:
-        import httpx
-
-        if not url.startswith(("http://", "https://")):
-            raise InputError(f"endpoint {shown(url)}; it must be an address like http://127.0.0.1:8000/v1")
-        key = os.environ.get(key_variable)
-        self.url, self._timeout = f"{url.rstrip('/')}/chat/completions", timeout
-        self._fields = {"model": model, **{name: value for name, value in options.items() if value is not None}}
-        self._client = httpx.Client(headers={"Authorization": f"Bearer {key}"} if key else {}, timeout=timeout)
+    def __init__(self, url: str, model: str, *, key_variable: str = KEY, timeout: float = 60, **options: Any) -> None:
+        self._endpoint = Endpoint(model, url=url, key=os.environ.get(key_variable, ""), timeout=timeout)
+        self._options = {name: value for name, value in options.items() if value is not None}
 
     def reply(self, messages: Messages) -> str:
         """Asks for one completion."""
-        import httpx
-
-        body = self._fields | {"messages": list(messages)}
         try:
-            with self._client.stream("POST", self.url, json=body) as response:
-                content = self._read(response)
-        except httpx.TimeoutException:
-            raise BotError(f"no answer within {self._timeout:g} s") from None
-        except httpx.HTTPError as error:
-            raise BotError(f"{type(error).__name__}: {first_line(error)}") from None
-        if response.status_code != 200:
-            self._refuse(response.status_code, response.headers.get("Retry-After"), content)
-        return _completion(content)
-
-    def _read(self, response: Any) -> bytes:
-        # The timeout of httpx is one for each part of an answer, and a server may send parts for ever.
-        until, content = time.monotonic() + self._timeout, bytearray()
-        for part in response.iter_bytes():
-            content += part
-            if time.monotonic() > until:
-                raise BotError(f"the answer was not complete within {self._timeout:g} s")
-            if len(content) > MAX_BYTES:
-                raise BotError(f"the answer is longer than {MAX_BYTES:,} bytes", again=False)
-        return bytes(content)
-
-    def _refuse(self, status: int, wait: str | None, content: bytes) -> None:
-        said = " ".join(content.decode("utf-8", "replace").split())[:120]
-        message = f"HTTP {status}{f': {said}' if said else ''}"
-        if status in self.HOPELESS:
-            raise InputError(f"{self.url}: {message}")
-        again = status in self.PASSING or status >= 500
-        raise BotError(message, again=again, wait=float(wait) if wait and wait.replace(".", "", 1).isdigit() else None)
+            return self._endpoint.ask_once(messages, **self._options).text
+        except NoAnswerError as error:
+            raise BotError(str(error), wait=error.wait) from None
+        except RefusedError as error:
+            if error.status in self.HOPELESS:
+                raise
+            raise BotError(str(error), again=False) from None
 
     def close(self) -> None:
         """Closes the connections."""
-        self._client.close()
-
-
-def _completion(content: bytes) -> str:
-    """The text of a completion; some servers put a refusal beside it."""
-    try:
-        message = json.loads(content)["choices"][0]["message"]
-        text = message.get("content") or message.get("refusal") or ""
-        if not isinstance(text, str):
-            raise TypeError
-    except (ValueError, LookupError, TypeError, AttributeError):
-        said = " ".join(content.decode("utf-8", "replace").split())[:60]
-        raise BotError(f"the answer holds no chat completion: {said or 'it is empty'}") from None
-    return text
+        self._endpoint.close()
 
 
 class FunctionBot:

@@ -5,23 +5,20 @@ name (Gupta et al., 2022, *DialFact*, section 4.2). Passages of another chat giv
 model behind an endpoint can write further claims of all three kinds.
 """
 
-import json
-import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from urllib.error import URLError
-from urllib.request import Request, urlopen
 
 import numpy as np
 
-from contradiction.conversation import spoken
+from contradiction.conversation import USER, spoken
 from contradiction.data.corpora import dialfact
 from contradiction.data.corpora.corpus import Row, messages_of, read_json_rows
 from contradiction.data.corpora.dialfact import NAMES, REFUTES, SUPPORTS, UNKNOWN
 from contradiction.errors import InputError, first_line
+from contradiction.io.endpoint import Endpoint
 
 # A negation follows the first auxiliary within a sentence, and one that stands there is taken out.
 _AUXILIARY = re.compile(
@@ -31,7 +28,6 @@ _AUXILIARY = re.compile(
 _NUMBER = re.compile(r"(?<![\w.,])\d+(?:,\d{3})*(?![\w])")
 _NAME = re.compile(r"\b[A-Z][\w'-]+(?: (?:of |the |de |and )?[A-Z][\w'-]+)*")
 WIZARD = "0_Wizard"
-TIMEOUT = 60  # seconds for one claim of an endpoint
 
 Draw = np.random.Generator
 Change = Callable[[Row, Sequence[Row], Draw], str | None]
@@ -136,54 +132,27 @@ def made(rows: Sequence[Row], seed: int = 0) -> Iterator[Row]:
             yield replace(row, id=f"{row.id}-passage", label=UNKNOWN, extra=extra)
 
 
-@dataclass(frozen=True)
-class Endpoint:
-    """A language model behind an OpenAI-compatible endpoint; ``OPENAI_API_KEY`` is its key, where it needs one.
+GENERATED = {
+    SUPPORTS: "states only what the evidence says",
+    REFUTES: "states something that the evidence contradicts",
+    UNKNOWN: "states a fact on the same topic that the evidence neither supports nor contradicts",
+}
 
-    Attributes:
-        url: up to and with ``/v1``.
-        model: the name of the model there.
+
+def generated(row: Row, endpoint: Endpoint) -> Iterator[Row]:
+    """A reply of each kind to the chat of a claim, written by a language model.
+
+    Raises:
+        InputError: the endpoint gives no answer.
     """
-
-    url: str
-    model: str
-
-    ASKED = {
-        SUPPORTS: "states only what the evidence says",
-        REFUTES: "states something that the evidence contradicts",
-        UNKNOWN: "states a fact on the same topic that the evidence neither supports nor contradicts",
-    }
-
-    def claims(self, row: Row) -> Iterator[Row]:
-        """A reply of each kind to the chat of a claim, written by the model.
-
-        Raises:
-            InputError: the endpoint cannot be reached, or answers something else than a text.
-        """
-        for label, asked in self.ASKED.items():
-            prompt = (
-                f"Evidence: {' '.join(row.extra['passages'])}\nChat: {spoken(row.messages)}\n"
-                f"Write one short reply of the assistant that {asked}. Answer with the reply alone."
-            )
-            kind = f"generated {label}"
-            extra = {**row.extra, "made": kind}
-            yield replace(row, id=f"{row.id}-{kind}", label=label, reply=self._answer(prompt), extra=extra)
-
-    def _answer(self, prompt: str) -> str:
-        asked = {"model": self.model, "messages": [{"role": "user", "content": prompt}], "temperature": 1.0}
-        headers = {"Content-Type": "application/json"}
-        if key := os.environ.get("OPENAI_API_KEY"):
-            headers["Authorization"] = f"Bearer {key}"
-        address = f"{self.url.rstrip('/')}/chat/completions"
-        if not address.startswith(("http://", "https://")):
-            raise InputError(f"endpoint {self.url}: must begin with http:// or https://")
-        request = Request(address, json.dumps(asked).encode("utf-8"), headers)
-        try:
-            with urlopen(request, timeout=TIMEOUT) as response:
-                text = json.load(response)["choices"][0]["message"]["content"]
-            return str(text.strip())
-        except (URLError, OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-            raise InputError(f"endpoint {self.url}: gave no reply ({first_line(error)})") from error
+    for label, wanted in GENERATED.items():
+        prompt = (
+            f"Evidence: {' '.join(row.extra['passages'])}\nChat: {spoken(row.messages)}\n"
+            f"Write one short reply of the assistant that {wanted}. Answer with the reply alone."
+        )
+        reply = endpoint.ask([{"role": USER, "content": prompt}], temperature=1.0).text.strip()
+        kind = f"generated {label}"
+        yield replace(row, id=f"{row.id}-{kind}", label=label, reply=reply, extra={**row.extra, "made": kind})
 
 
 def line_of(row: Row) -> dict[str, Any]:
