@@ -157,8 +157,8 @@ def test_a_detector_trained_on_the_other_split_is_called_so(kept, sample_repo):
     assert "Trained on" not in page(analysis, {})
     request = with_options(kept["run"]["request"], config="2-class-grouped")
     other = {**kept, "run": {**kept["run"], "request": request}}
-    marked = {**other, "seen": "was trained on 2-class-grouped"}
-    older = {key: value for key, value in other.items() if key != "seen"}
+    marked = {**other, "leakage": "was trained on 2-class-grouped"}
+    older = {key: value for key, value in other.items() if key != "leakage"}
     for result in (marked, older):
         assert "Trained on 2-class-grouped</strong>" in page(analyse(result, sample_repo), {})
 

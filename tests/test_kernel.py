@@ -58,7 +58,7 @@ def test_it_is_the_baseline_of_its_encoder_as_a_detector(fitted, sample_repo, en
     assert found["predictions"] == baseline["predictions"]
     assert_allclose(found["probabilities"], baseline["probabilities"], atol=1e-5)
     for part in ("temperature", "biases", "offsets"):
-        assert found["rule"][part] == baseline["rule"][part]
+        assert found["rule"][part] == pytest.approx(baseline["rule"][part], abs=1e-3)
 
 
 def test_what_is_loaded_says_what_was_fitted(encoder, sample_repo, tmp_path):
@@ -101,7 +101,7 @@ def test_a_chat_is_judged_window_by_window_and_each_message_embedded_once(fitted
     assert len(asked) <= before + 4, "in traditional characters each message is one too"
     window = dict(zip(CONVERSATION, ("你养猫吗", "我养了一只猫", "你有猫吗", "我没有猫"), strict=True))
     [alone] = detector.classifier.predict([window])
-    assert verdicts[-1].scores["history"] >= alone.probabilities["history"] > 0
+    assert verdicts[-1].scores["history"] >= alone.probabilities["history"] - 1e-6 > 0
     whole = detector.with_settings(windowing="unstructured").scan(messages)
     assert whole[-1].scores != verdicts[-1].scores
 

@@ -276,7 +276,7 @@ COMMENTS = {
 @pytest.mark.parametrize("name", [name for name, text in COMMENTS.items() if "Expect" in text])
 def test_what_a_recipe_says_to_expect_is_what_was_measured(name):
     said = COMMENTS[name].partition("Expect")[2]
-    called = re.search(r"kept runs? (?:is|are) called ([\w-]+)", COMMENTS[name])
+    called = re.search(r"saved runs? (?:is|are) named ([\w-]+)", COMMENTS[name])
     own = [result for result in kept() if result["name"].startswith(called[1] if called else name)]
     own = [result for result in own if called or result["name"] == name]
     assert own, "an expectation needs a kept evaluation"

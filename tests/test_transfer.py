@@ -121,7 +121,7 @@ def test_training_reads_it_after_the_rows_and_counts_their_classes_alone(
         ({"transfer_per_row": -1, "teachers": ["x"]}, "greater than or equal to 0"),
         (
             {"transfer_per_row": 1, "teachers": ["x"], "view": "nli", "config": "nli"},
-            "the view nli reads pairs of sentences",
+            "transfer_per_row makes conversations",
         ),
     ],
 )

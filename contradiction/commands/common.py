@@ -46,7 +46,7 @@ def data_repo(data: str) -> str:
     """The data repo of ``--data``: of a file of labelled chats, the one that is written beside it."""
     if not Path(data).is_file():
         return data
-    from contradiction.data import labelled
+    from contradiction.training import labelled
 
     built = labelled.build(data)
     for reason, count in built.left_out.items():

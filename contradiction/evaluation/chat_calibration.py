@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import minimize
 
-from contradiction.data.labelled import LabelledChat
 from contradiction.errors import InputError
 from contradiction.inference.base import OnBatch
 from contradiction.judge import Case, Judge
@@ -16,6 +15,7 @@ from contradiction.methods.calibration import with_curve
 from contradiction.methods.decision import TINY, Rule
 from contradiction.methods.loading import load_classifier, save_rule
 from contradiction.methods.softmax import SoftmaxClassifier
+from contradiction.training.labelled import LabelledChat
 
 FOLDS = 5
 FEWEST = 10  # chats of each kind; with fewer, a threshold is a guess
