@@ -6,7 +6,7 @@ import pytest
 from helpers.chat_server import KEY, ChatServer
 
 from contradiction.errors import InputError
-from contradiction.io.endpoint import Endpoint, RefusedError, in_threads
+from contradiction.io.endpoint import Endpoint, NoAnswerError, RefusedError, in_threads
 
 ASKED = [{"role": "user", "content": "你好吗？"}]
 
@@ -24,7 +24,7 @@ def test_an_answer_has_its_text_its_tokens_and_its_time():
     assert server.keys == [KEY]
 
 
-@pytest.mark.parametrize("fault", ["429", "500", "drop", "half", "broken", "empty"])
+@pytest.mark.parametrize("fault", ["429", "nan", "500", "drop", "half", "broken", "empty"])
 def test_what_fails_for_the_moment_is_asked_for_again(fault):
     with (
         ChatServer(lambda body: "好", lambda number, body: fault if number < 2 else None) as server,
@@ -74,10 +74,29 @@ def test_nobody_who_listens_and_no_address_are_one_line_each(monkeypatch):
         Endpoint("tiny")
     with pytest.raises(InputError, match="begins with http"):
         Endpoint("tiny", url="ftp://127.0.0.1/v1")
+    with pytest.raises(InputError, match="port"):
+        Endpoint("tiny", url="http://127.0.0.1:port/v1")
     with ChatServer(lambda body: "好") as server:
         pass
     with endpoint(server, attempts=2) as model, pytest.raises(InputError, match="in 2 attempts.*refused"):
         model.ask(ASKED)
+
+
+@pytest.mark.parametrize("secret", ["sk-123\nsk-456", "sk-密钥"])
+def test_a_key_that_no_header_can_hold_is_refused_and_not_shown(secret):
+    with pytest.raises(InputError, match="no HTTP header can hold") as raised:
+        Endpoint("tiny", url="http://127.0.0.1:9/v1", key=secret)
+    assert "sk-" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"[" * 100_000, b'{"choices": [{"message": {"content": "a"}}], "usage": {"prompt_tokens": 1e999}}'],
+)
+def test_an_answer_that_no_reader_can_take_is_no_answer(content):
+    with ChatServer(lambda body: "好", lambda number, body: content) as server, endpoint(server) as model:
+        with pytest.raises(NoAnswerError, match="no chat completion"):
+            model.ask_once(ASKED)
 
 
 def test_calls_in_threads_run_together_and_give_every_result_once():

@@ -128,6 +128,8 @@ def test_a_judge_of_two_labels(judge):
             '<think>maybe role-confusion {"label": "role-confusion"}</think>```json\n{"label": "History"}\n```',
             "history",
         ),
+        ("maybe role-confusion, maybe not</think>It is history", "history"),
+        ("history<think>or perhaps role-confusion", "history"),
         ("The label is **non-contradiction**.", "non-contradiction"),
         ("history or role-confusion", None),
         ('{"label": "矛盾"}', None),

@@ -18,7 +18,8 @@ from contradiction.inference.base import Scores
 from contradiction.labels import LABELS
 from contradiction.methods import loading
 from contradiction.methods.softmax import SoftmaxClassifier
-from contradiction.probing import pages, report
+from contradiction.probing import pages, report, verdicts
+from contradiction.probing.plan import Persona
 from contradiction.probing.shares import Accuracy, accuracy_of, compare, design_effect, share
 
 SENSITIVITY, SPECIFICITY = 0.8, 0.8
@@ -157,9 +158,10 @@ def test_labels_by_people_replace_the_measured_errors(probed, tmp_path, run):
         <= np.mean([true_label(row["b1"], row["b2"]) != "non-contradiction" for row in rows])
         <= found["high"]
     )
-    (tmp_path / "labels.jsonl").write_text(f'{lines[0]}\n{{"id": "short/1", "label": "bad"}}', encoding="utf-8")
-    code, _, err = run("probe", "report", probed, "--labels", tmp_path / "labels.jsonl", "--out", tmp_path)
-    assert code == 2 and "labels.jsonl:2" in err
+    for wrong in ('{"id": "short/1", "label": "bad"}', "[1]"):
+        (tmp_path / "labels.jsonl").write_text(f"{lines[0]}\n{wrong}", encoding="utf-8")
+        code, _, err = run("probe", "report", probed, "--labels", tmp_path / "labels.jsonl", "--out", tmp_path)
+        assert code == 2 and "labels.jsonl:2" in err
 
 
 def test_true_labels_are_not_corrected():
@@ -253,6 +255,50 @@ def test_the_pages_show_the_same_figures_and_escape_what_was_said(probed, tmp_pa
     assert ElementTree.fromstring(badge).tag.endswith("svg") and every.split()[0] in badge
 
 
+def test_consistent_replies_have_a_bound_where_the_share_of_replies_is_not_known(probed, tmp_path):
+    """A scan calls fewer replies than the false alarms of the detector would explain; the last replies are called."""
+    [source] = report.read(probed)
+    rows = [{**row, "replies": 10, "called": 0} for row in source.rows]
+    built = report.build([report.Source("scanned", rows, source.detector, source.accuracy, source.measured_on)])
+    [bot] = built["bots"]
+    assert bot["all"]["contradiction"]["estimate"] and bot["replies"]["judged"] == 10 * len(rows)
+    assert bot["replies"]["consistent"] is None and bot["replies"]["low"] > 99
+    pages.write(built, tmp_path)
+    assert all("at least 99." in (tmp_path / name).read_text(encoding="utf-8") for name in ("report.html", "report.md"))
+
+
+def test_the_interval_of_consistent_replies_counts_conversations_with_one_opening_as_fewer():
+    rows = [
+        {"id": str(number), "trigger": "short", "opening": str(number // 10), "u1": "", "b1": "", "u2": "", "b2": "",
+         "label": "history" if number < 50 else "non-contradiction"}
+        for number in range(150)
+    ]  # fmt: skip
+    [bot] = report.build([report.Source("bot", rows)])["bots"]
+    share_, replies = bot["all"]["contradiction"], bot["replies"]
+    assert (replies["low"], replies["high"]) == pytest.approx(
+        (100 * (1 - share_["high"]), 100 * (1 - share_["low"])), abs=0.01
+    )
+
+
+@pytest.mark.parametrize("as_turns", [False, True])
+def test_a_repeated_question_is_judged_against_the_first_answer_to_it_with_a_persona_too(judge, as_turns):
+    start = Persona(("我养了9只猫",), as_turns=as_turns).messages()
+    said = {"u1": "你养了几只猫？", "b1": "我养了3只猫", "u2": "你养了几只猫？", "b2": "我养了4只猫"}
+    chat = [
+        {"role": role, "content": text}
+        for role, text in (
+            ("user", said["u1"]), ("assistant", said["b1"]), ("user", "今天天气不错"), ("assistant", "我养了4只猫"),
+            ("user", said["u2"]), ("assistant", said["b2"]),
+        )
+    ]  # fmt: skip
+    row = {"id": "repeat-1/a/0", "trigger": "repeat-1", **said, "messages": [*start, *chat]}
+    detector = ContradictionDetector.from_pretrained(judge[0])
+    [judged] = verdicts.judge([row], detector)
+    alone = detector(chat[:2] + chat[-2:])
+    assert (judged["label"], judged["probability"]) == (alone.label, round(alone.probability, 6))
+    assert judged["evidence"] == ["我养了3只猫"]
+
+
 def test_examples_are_contradictions_of_different_openings_with_their_evidence(probed):
     [bot] = json.loads((probed / "report.json").read_text(encoding="utf-8"))["bots"]
     rows = {row["id"]: row for row in rows_of(probed)}
@@ -303,15 +349,20 @@ def test_a_dry_run_says_what_it_costs_and_calls_nothing(tmp_path, run):
     [
         ((), "name one bot"),
         (("--endpoint", "ftp://x", "--function", "a:b"), "name one bot"),
-        (("--endpoint", "ftp://x"), "it must be an address like"),
+        (("--endpoint", "ftp://x"), "begins with http://"),
+        (("--endpoint", "http://me:s3cret@127.0.0.1/v1"), "holds a password"),
+        (("--command", "python 'bot.py"), "No closing quotation"),
         (("--function", "no_such_module:f"), "module:function"),
         (("--after", "0"), "numbers of turns from 1 to 100"),
         (("--triggers", "louder"), "trigger 'louder'"),
+        (("--triggers", "repeat-often"), "trigger 'repeat-often'"),
+        (("--triggers", ","), "name at least one"),
+        (("--after", "2,2"), "none twice"),
     ],
 )
 def test_wrong_options_are_one_line(options, why, tmp_path, run, detect_model):
     code, _, err = run("probe", "run", "--out", tmp_path / "run", "--model", detect_model, *options)
-    assert code == 2 and why in err and err.count("\n") <= 2
+    assert code == 2 and why in err and err.count("\n") <= 2 and "s3cret" not in err
 
 
 def test_a_folder_without_verdicts_is_no_run(tmp_path):

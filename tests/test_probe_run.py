@@ -102,6 +102,18 @@ def test_a_bot_that_never_answers_ends_the_run(tmp_path):
             have(endpoint, tmp_path, probes(50), limits=Limits(at_once=4, retries=0, backoff=0))
 
 
+def test_a_short_run_in_which_all_fails_says_why(tmp_path):
+    with serving(Endpoint(fault=lambda messages, before: "500")) as endpoint:
+        with pytest.raises(InputError, match=r"first 3 conversations failed.*HTTP 500"):
+            have(endpoint, tmp_path, probes(3), limits=Limits(at_once=1, retries=0, backoff=0))
+
+
+def test_a_reply_that_is_cut_inside_an_emoji_is_kept(tmp_path):
+    with serving(Endpoint(reply=lambda messages: "我养了3只猫\ud83d")) as endpoint:
+        outcome, rows, _ = have(endpoint, tmp_path, probes(3))
+    assert outcome.done == 3 and {row["b2"] for row in rows} == {"我养了3只猫?"}
+
+
 def test_the_rate_is_kept_over_all_conversations(tmp_path):
     begun = time.monotonic()
     with serving(Endpoint()) as endpoint:
@@ -183,6 +195,9 @@ def test_a_function_is_a_bot(tmp_path, monkeypatch):
         FunctionBot("a_bot:hangs", timeout=0.05).reply(CHAT)
     with pytest.raises(InputError, match=r"'a_bot:missing'.*module:function"):
         FunctionBot("a_bot:missing")
+    (tmp_path / "half_a_bot.py").write_text("def reply(messages:", encoding="utf-8")
+    with pytest.raises(InputError, match=r"'half_a_bot:reply'"):
+        FunctionBot("half_a_bot:reply")
 
 
 PROGRAM = """

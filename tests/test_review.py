@@ -56,6 +56,10 @@ def test_two_people_label_every_chat_and_a_third_those_on_which_they_differ(stor
     from sklearn.metrics import cohen_kappa_score
 
     assert report.kappa == pytest.approx(cohen_kappa_score(labels[anna], labels[ben]))
+    merged = [
+        [label if label in (NONE, "unclear") else "contradiction" for label in labels[person]] for person in (anna, ben)
+    ]
+    assert report.kappa_merged == pytest.approx(cohen_kappa_score(*merged))
     exported = list(store.export())
     assert [(one["id"], one["label"], one.get("evidence")) for one in exported] == [
         ("c0", NONE, None), ("c1", HISTORY, 1), ("c2", ROLE, None),
@@ -96,6 +100,7 @@ def test_spot_checks_are_mixed_in_scored_and_not_exported(store):
     order = []
     for label in [NONE] * 2 + [INTRA] + [NONE] * 5:
         item = store.next(person)
+        assert item.id == len(order) + 1, "the number tells nothing"
         order.append(item.name)
         store.put(person, item.id, label)
     assert order == ["c0", "c1", "s0", "c2", "c3", "c4", "s1", "c5"]

@@ -137,7 +137,7 @@ def run_probe(
     request = {
         **given, **options, "name": name, "openings": openings,
         "persona": told and list(told.facts), "persona_as": persona_as, "triggers": chosen,
-        "conversations": conversations, "seed": seed, "writer": writer,
+        "conversations": conversations, "seed": seed, "writer": writer, "writer_model": writer and writer_model,
     }  # fmt: skip
     from contradiction.io.files import locked
     from contradiction.probing.writer import EndpointWriter
@@ -316,5 +316,5 @@ def _is_above(report: dict[str, Any], rate: float | None) -> bool:
         if (value["high"] if value["estimate"] is None else value["estimate"]) > rate
     ]
     for value in above:
-        say(f"contradictions: {pages.cell(value)} % of the conversations, and --fail-above allows {100 * rate:g} %")
+        say(f"contradictions, % of the conversations: {pages.cell(value)}; --fail-above allows {100 * rate:g} %")
     return bool(above) or not pages.overall(report)

@@ -145,7 +145,9 @@ def _fit(
 
     rule = before
     if isinstance(judge.classifier, SoftmaxClassifier):
-        options = {"xatol": 1e-3, "fatol": 1e-5, "maxiter": 120}
+        # By default the first steps are so small that a flat loss ends the search at its start.
+        steps = [[0.0, 0.0], [0.5, 0.0], [0.0, 0.5]]
+        options = {"xatol": 1e-3, "fatol": 1e-5, "maxiter": 120, "initial_simplex": steps}
         rule = moved(minimize(loss, np.zeros(2), method="Nelder-Mead", bounds=[(-2, 2), (-6, 6)], options=options).x)
     return with_curve(rule, probabilities(rule)[chosen], wanted)
 

@@ -94,9 +94,17 @@ class Endpoint:
             raise InputError(f"{model}: no endpoint; ${URL} must hold its address, such as http://127.0.0.1:8000/v1")
         if not url.startswith(("http://", "https://")):
             raise InputError(f"endpoint {shown(url)}; an address begins with http:// or https://")
+        if "@" in url.split("/")[2]:  # it would stand in messages and reports
+            raise InputError(f"{model}: the address of the endpoint holds a password; ${KEY} must hold the secret")
+        try:
+            httpx.URL(url)
+        except httpx.InvalidURL as error:
+            raise InputError(f"endpoint {shown(url)}: {first_line(error)}") from None
         self.model, self.url = model, f"{url}/chat/completions"
         self._timeout, self._attempts, self._pause = timeout, attempts, pause
         secret = (os.environ.get(KEY, "") if key is None else key).strip()
+        if not (secret.isascii() and secret.isprintable()):  # httpx would quote it in its error
+            raise InputError(f"the key of {self.url} holds characters that no HTTP header can hold; see ${KEY}")
         self._client = httpx.Client(
             headers={"authorization": f"Bearer {secret}"} if secret else {},
             timeout=timeout,
@@ -216,7 +224,7 @@ def _answer(content: bytes, seconds: float) -> Answer:
         text = value["choices"][0]["message"]["content"]
         usage = value.get("usage") or {}
         read, written = (int(usage.get(name) or 0) for name in ("prompt_tokens", "completion_tokens"))
-    except (ValueError, KeyError, IndexError, TypeError, AttributeError):
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
         raise NoAnswerError(f"no chat completion but {shown(content.decode('utf-8', 'replace'))}") from None
     if not isinstance(text, str):
         raise NoAnswerError("a chat completion without text")
@@ -229,7 +237,7 @@ def _reason(content: bytes) -> str:
     try:
         error = json.loads(text)["error"]
         text = error["message"] if isinstance(error, Mapping) else error
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         pass
     return " ".join(str(text).split())[:200]
 
@@ -243,4 +251,4 @@ def _asked_wait(header: str | None) -> float | None:
             asked = parsedate_to_datetime(header or "").timestamp() - time.time()
         except (ValueError, TypeError):
             return None
-    return min(max(asked, 0.0), LONGEST_WAIT)
+    return min(max(0.0, asked), LONGEST_WAIT)  # in this order: "nan" is no wait

@@ -30,7 +30,8 @@ CACHE = "answers.sqlite"
 SMOOTHING = 0.1  # votes that each label has before the first answer
 DOUBT = 0.49  # the probability of a contradiction where the model gave no usable answer
 OF_ONE_ROW = (400, 413, 422)  # refusals that may concern one row alone
-THOUGHTS = re.compile(r"<think>.*?(</think>|$)", flags=re.DOTALL)
+# Some servers leave out the first tag, and an answer that is cut lacks the last.
+THOUGHTS = re.compile(r"^.*</think>|<think>.*$", flags=re.DOTALL)
 
 PROMPT: Mapping[str, str] = {
     "zh": "你是对话标注员。{task}\n\n标签：\n{labels}\n\n规则：\n{rules}\n\n"

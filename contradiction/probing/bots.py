@@ -104,7 +104,7 @@ class FunctionBot:
             sys.path.insert(0, str(Path.cwd()))
         try:
             self._function: Callable[[Messages], Any] = getattr(importlib.import_module(module), function)
-        except (ImportError, AttributeError, ValueError) as error:
+        except Exception as error:  # whatever a module of somebody else raises
             raise InputError(f"function {shown(name)}: {first_line(error)}; it must be module:function") from None
         self._timeout = timeout
 
@@ -146,7 +146,10 @@ class CommandBot:
     at_once: int | None = None
 
     def __init__(self, command: str, *, timeout: float = 60) -> None:
-        self._command, self._timeout = shlex.split(command), timeout
+        try:
+            self._command, self._timeout = shlex.split(command), timeout
+        except ValueError as error:
+            raise InputError(f"command {shown(command)}: {first_line(error)}") from None
         if not self._command:
             raise InputError("the command of the bot is empty")
         self._local, self._lock = threading.local(), threading.Lock()

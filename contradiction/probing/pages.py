@@ -96,12 +96,18 @@ def headlines(report: Mapping[str, Any]) -> list[str]:
             why = NO_BETTER if value["high"] == 1 else TOO_FEW
             lines.append(f"{bot['bot']}: the share in {value['n']:,} judged conversations is {cell(value)}; {why}.")
             continue
-        consistent = f"{replies['consistent']:.1f} ({replies['low']:.1f}–{replies['high']:.1f})"
         lines.append(
             f"{bot['bot']}: {cell(value)} % of {value['n']:,} judged conversations end in a contradiction; of a "
-            f"hundred judged replies {consistent} are consistent."
+            f"hundred judged replies {consistent(replies)} are consistent."
         )
     return lines
+
+
+def consistent(replies: Mapping[str, Any]) -> str:
+    """How many of a hundred replies are consistent, with the interval."""
+    if replies["consistent"] is None:
+        return UNKNOWN if replies["low"] == 0 else f"at least {replies['low']:.1f}"
+    return f"{replies['consistent']:.1f} ({replies['low']:.1f}–{replies['high']:.1f})"
 
 
 def how_measured(report: Mapping[str, Any]) -> list[str]:
@@ -152,6 +158,7 @@ def html(report: Mapping[str, Any]) -> str:
         others=others,
         how=how_measured(report),
         cell=cell,
+        consistent=consistent,
     )
 
 

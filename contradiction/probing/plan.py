@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -151,8 +152,10 @@ def plan(
     """The probes, as many of each trigger; every opening is used before one is used again.
 
     Raises:
-        InputError: a trigger is not known, or no opening fits it.
+        InputError: there is no trigger, one is not known or named twice, or no opening fits it.
     """
+    if not triggers or len(set(triggers)) < len(triggers):
+        raise InputError(f"triggers {', '.join(triggers) or 'are missing'}; name at least one, and none twice")
     probes: list[Probe] = []
     for index, trigger in enumerate(triggers):
         wanted = count // len(triggers) + (index < count % len(triggers))
@@ -169,7 +172,7 @@ def _of_trigger(trigger: str, openings: Sequence[str], wanted: int, seed: int, p
         sources = [fact for fact, question in asked.items() if question]
     else:
         sources = [text for text in openings if trigger in METHODS and _tells(text) == (trigger in ABOUT_THE_USER)]
-        if trigger.startswith(f"{REPEAT}-"):
+        if re.fullmatch(rf"{REPEAT}-[0-9]+", trigger):
             sources = [text for text in openings if not _tells(text)]
         elif trigger not in METHODS:
             raise InputError(f"trigger {shown(trigger)}; there are {', '.join(METHODS)}, {REPEAT}-N and {PERSONA}")

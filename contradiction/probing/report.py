@@ -85,7 +85,7 @@ def with_labels(sources: Sequence[Source], path: str | Path) -> list[Source]:
             record = json.loads(line)
             labels[record.get("bot", sources[0].bot), record["id"]] = record["label"]
             wrong = record["label"] not in known
-        except (ValueError, LookupError, TypeError):
+        except (ValueError, LookupError, TypeError, AttributeError):
             wrong = True
         if wrong:
             raise InputError(
@@ -137,8 +137,6 @@ def _with_names(sources: Sequence[Source]) -> list[Source]:
 def _bot(source: Source, triggers: Sequence[str], seed: int) -> dict[str, Any]:
     judged = [row for row in source.rows if row["label"] is not None]
     by_trigger = {trigger: [row for row in judged if row["trigger"] == trigger] for trigger in triggers}
-    replies = sum(row.get("replies", 1) for row in judged)
-    called = sum(row.get("called", is_contradiction(row["label"])) for row in judged)
     every = _shares(judged, source, seed)
     return {
         "bot": source.bot,
@@ -151,7 +149,7 @@ def _bot(source: Source, triggers: Sequence[str], seed: int) -> dict[str, Any]:
         },
         "measured_on": source.measured_on,
         "all": every,
-        "replies": {"judged": replies, "called": called, **_per_hundred(called, replies, source, seed)},
+        "replies": _replies(judged, source, seed),
         "by_trigger": {trigger: _shares(rows, source, seed) for trigger, rows in by_trigger.items()},
         "examples": examples(judged),
     }
@@ -179,14 +177,20 @@ def opening_of(row: Row) -> str:
     return str(row.get("opening") or row["u1"])
 
 
-def _per_hundred(called: int, replies: int, source: Source, seed: int) -> dict[str, Any]:
-    """Consistent replies among a hundred, corrected like the shares."""
-    flags = [True] * called + [False] * (replies - called)
-    found = share(flags, [str(index) for index in range(replies)], (source.accuracy or {}).get(ANY), seed)
+def _replies(rows: Sequence[Row], source: Source, seed: int) -> dict[str, Any]:
+    """How many replies were judged and called, and consistent ones among a hundred, corrected like the shares."""
+    flags: list[bool] = []
+    openings: list[str] = []
+    for row in rows:
+        called, judged = row.get("called", is_contradiction(row["label"])), row.get("replies", 1)
+        flags += [True] * called + [False] * (judged - called)
+        openings += [opening_of(row)] * judged
+    counts = {"judged": len(flags), "called": sum(flags)}
+    found = share(flags, openings, (source.accuracy or {}).get(ANY), seed)
     if found is None:
-        return {"consistent": None, "low": 0.0, "high": 100.0}
+        return counts | {"consistent": None, "low": 0.0, "high": 100.0}
     shares = {"consistent": found.estimate, "low": found.high, "high": found.low}
-    return {key: None if value is None else round(100 * (1 - value), 2) for key, value in shares.items()}
+    return counts | {key: None if value is None else round(100 * (1 - value), 2) for key, value in shares.items()}
 
 
 def _comparison(first: Source, second: Source, triggers: Sequence[str], seed: int) -> dict[str, Any] | None:

@@ -226,8 +226,9 @@ def run(
                         on_failure(probe, str(error))
                 if on_done:
                     on_done(outcome)
-                if len(outcome.failed) >= HOPELESS and outcome.done == before:
-                    raise InputError(f"the first {HOPELESS} conversations failed; the last: {error_of(outcome)}")
+                hopeless = min(HOPELESS, len(probes))
+                if len(outcome.failed) >= hopeless and outcome.done == before:
+                    raise InputError(f"the first {hopeless} conversations failed; the last: {error_of(outcome)}")
                 start(1)
     finally:
         pace.stopped = True  # threads end with the reply that they wait for
@@ -285,7 +286,8 @@ def ask(bot: Bot, messages: Sequence[Message], pace: Pace, limits: Limits) -> st
     for wait_for in _waits(limits):
         pace.wait()
         try:
-            return bot.reply(messages)
+            # Half of a surrogate pair, as a reply that is cut inside an emoji may end with, is no text.
+            return bot.reply(messages).encode("utf-8", "replace").decode()
         except BotError as error:
             if not error.again or wait_for is None:
                 tried = "" if wait_for is not None else f" (asked {limits.retries + 1} times)"

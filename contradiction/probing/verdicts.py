@@ -74,8 +74,10 @@ def judge(
 
 
 def _judged_messages(row: Row) -> list[Message]:
-    messages = row["messages"]
-    return [*messages[:-2][:2], *messages[-2:]] if row["trigger"].startswith(REPEAT) else messages
+    if not row["trigger"].startswith(REPEAT):
+        return row["messages"]
+    names = (("user", "u1"), ("assistant", "b1"), ("user", "u2"), ("assistant", "b2"))
+    return [{"role": role, "content": row[column]} for role, column in names]
 
 
 def _fields(verdict: Verdict, texts: Sequence[str]) -> Row:

@@ -12,7 +12,7 @@ from typing import Any
 
 from contradiction.conversation import ASSISTANT, Messages, read_message, read_turns
 from contradiction.errors import InputError, shown
-from contradiction.labels import HISTORY, LABELS
+from contradiction.labels import CONTRADICTION, HISTORY, LABELS, NON_CONTRADICTION
 
 UNCLEAR = "unclear"  # nobody can tell; such chats are not exported
 CHOICES = (*LABELS["4-class"], UNCLEAR)
@@ -58,7 +58,7 @@ class Report:
         final: with a final label, among them ``unclear`` ones.
         unclear: see ``final``.
         kappa: Cohen's kappa of the two annotators; None where it is undefined.
-        kappa_merged: the same for *contradiction or not*.
+        kappa_merged: the same for *contradiction or not*; *unclear* is neither.
         people: the name of each person, and how many chats they have labelled.
         spot_checks: the name of each person -> how many spot checks are right, and of how many.
     """
@@ -124,6 +124,7 @@ class LabelStore:
             places: list[tuple[float, Any]] = [(start + number, entry) for number, entry in enumerate(plain)]
             gap = max(len(plain), 1) / max(len(checks), 1)
             places += [(start + (number + 0.5) * gap, entry) for number, entry in enumerate(checks)]
+            places.sort(key=lambda entry: entry[0])  # so that the number of a chat does not tell a spot check
             before = file.total_changes
             file.executemany(
                 "INSERT OR IGNORE INTO items (digest, position, name, messages, truth) VALUES (?, ?, ?, ?, ?)",
@@ -222,8 +223,8 @@ class LabelStore:
             waiting += {1, 2} <= labels.keys() and decided is None
 
         def kappa(merge: bool) -> float | None:
-            none = LABELS["4-class"][0]
-            columns = [[label == none if merge else label for label in column] for column in zip(*pairs, strict=True)]
+            kept = {label: label if label in (NON_CONTRADICTION, UNCLEAR) else CONTRADICTION for label in CHOICES}
+            columns = [[kept[label] if merge else label for label in column] for column in zip(*pairs, strict=True)]
             if not columns or len({*columns[0], *columns[1]}) < 2:
                 return None
             return float(cohen_kappa_score(*columns))

@@ -12,7 +12,7 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 KEY = "sk-of-the-tests"
-FAULTS = ("429", "500", "401", "400", "hang", "drop", "half", "broken", "empty")
+FAULTS = ("429", "nan", "500", "401", "400", "hang", "drop", "half", "broken", "empty")
 
 
 class ChatServer:
@@ -20,7 +20,8 @@ class ChatServer:
 
     Args:
         answer: from the body of a request to the text of the answer.
-        faults: from the number of a request (from 0) and its body to one of `FAULTS`, or None for a good answer.
+        faults: from the number of a request (from 0) and its body to one of `FAULTS`, the bytes of an answer, or None
+            for a good answer.
         seconds: before each answer.
 
     Attributes:
@@ -85,8 +86,11 @@ class Handler(BaseHTTPRequestHandler):
         elif fault == "drop":
             self.close_connection = True
             self.connection.shutdown(socket.SHUT_RDWR)
-        elif fault == "429":
-            self.send(429, {"error": {"message": "too many requests"}}, {"retry-after": "0"})
+        elif fault in ("429", "nan"):
+            wait = "0" if fault == "429" else fault
+            self.send(429, {"error": {"message": "too many requests"}}, {"retry-after": wait})
+        elif isinstance(fault, bytes):
+            self.send(200, fault)
         elif fault in ("500", "401", "400"):
             self.send(int(fault), {"error": {"message": f"a fault of the tests: {fault}"}})
         elif fault == "broken":
