@@ -113,6 +113,8 @@ def judge_file(
     Raises:
         InputError: nothing in the file can be read.
     """
+    if not path.is_file():  # Gradio deletes files after a time
+        raise InputError("the file is no longer here; choose it again")
     if path.stat().st_size > MEGABYTES * 1_000_000:
         raise InputError(f"the file is larger than {MEGABYTES} MB")
     chats = open_file(path)
@@ -124,7 +126,7 @@ def judge_file(
         out = stack.enter_context(tempfile.NamedTemporaryFile("wb", suffix=".jsonl", prefix="verdicts-", delete=False))
         stack.callback(Path(out.name).unlink)  # unless all is judged
         while counts["chats"] < CHATS and not broken:
-            some, broken = _next(entries)
+            some, broken = _next(entries, min(TOGETHER, CHATS - counts["chats"]))
             if broken and not (some or counts["chats"] or counts["rejected"]):
                 raise broken
             if not some:
@@ -161,7 +163,7 @@ def judge_file(
     yield summary, rows, [row for _, row in rows], out.name
 
 
-def _next(entries: Iterator[Entry], most: int = TOGETHER) -> tuple[list[Entry], InputError | None]:
+def _next(entries: Iterator[Entry], most: int) -> tuple[list[Entry], InputError | None]:
     """The next entries, and why there are no more where the file cannot be read further."""
     some: list[Entry] = []
     try:

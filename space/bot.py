@@ -64,7 +64,7 @@ class Bot:
         seconds: the longest time until a reply.
 
     Raises:
-        InputError: the address is not one of HTTP.
+        InputError: the address is not one of HTTP, or no header can hold the key.
     """
 
     url: str
@@ -74,8 +74,14 @@ class Bot:
     _asking: set[str] = field(default_factory=set, repr=False)
 
     def __post_init__(self) -> None:
-        if not self.url.startswith(("http://", "https://")):
+        try:
+            address = httpx.URL(self.url)
+        except httpx.InvalidURL:
+            address = httpx.URL()
+        if address.scheme not in ("http", "https") or not address.host:
             raise InputError(f"bot {self.url!r}: not an address of HTTP, such as http://127.0.0.1:8000/v1")
+        if self.key and not (self.key.isascii() and self.key.isprintable()):
+            raise InputError(f"{KEY}: holds a character that no header can hold; a key is letters, digits and signs")
 
     async def reply(self, messages: list[dict[str, str]]) -> str:
         """The reply to a chat, which ends with a message of the user.

@@ -36,7 +36,7 @@ def test_every_package_but_torch_is_locked_in_the_version_that_is_pinned():
     versions, wanted = locked(), pinned()
     assert "torch" in wanted and "torch" not in versions
     del wanted["torch"]
-    assert {name: [*map(str, [specifier])] for name, specifier in wanted.items()} == {
+    assert {name: [str(specifier)] for name, specifier in wanted.items()} == {
         name: [f"=={version}" for version in versions.get(name, [])] for name in wanted
     }, "`make lock` writes the lock file after a change"
 

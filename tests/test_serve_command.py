@@ -15,6 +15,7 @@ def test_the_image_holds_the_shipped_detector():
     ("arguments", "environment", "said"),
     [
         (["--token", ""], {}, "the token is empty"),
+        (["--token", "geheim "], {}, "the token begins or ends with a space"),
         ([], {"CDCONV_TOKEN": ""}, "CDCONV_TOKEN is empty"),
         (["--threshold", "precision>=2"], {}, "a precision is above 0 and at most 1"),
         (["--revision", "v1"], {}, "a folder, which has no revision 'v1'"),

@@ -52,8 +52,10 @@ def read_only(folder):
     """Nothing can be written in the folder, which the superuser can where only its mode forbids it."""
     if os.getuid():
         folder.chmod(0o555)
-        yield
-        folder.chmod(0o755)
+        try:
+            yield
+        finally:
+            folder.chmod(0o755)
         return
     mounted = subprocess.run(["mount", "--bind", folder, folder], capture_output=True, text=True)
     if mounted.returncode:

@@ -95,10 +95,12 @@ def _check_installed(what: str) -> None:
 
 
 def _check_token(token: str | None) -> None:
-    """Raises InputError for an empty token, which would ask nothing of callers."""
+    """Raises InputError for an empty token, which would ask nothing of callers, and for one that none can send."""
     # An empty variable reaches the command as None.
     if token is not None and not token.strip():
         raise InputError(f"the token is empty; --token or {TOKEN} must hold the token that callers send")
+    if token is not None and token != token.strip():
+        raise InputError(f"the token begins or ends with a space, which HTTP drops; --token or {TOKEN} must have none")
     if token is None and TOKEN in os.environ:
         raise InputError(f"{TOKEN} is empty; it must hold the token that callers send, or be unset for no token")
 
@@ -235,11 +237,10 @@ def _spot_checks(file: Path | None) -> list[tuple[str, "Messages", str]]:
 def _export(store: "LabelStore", path: Path) -> int:
     import json
 
-    from contradiction.io.files import new_file
+    from contradiction.io.files import write_text
 
     records = list(store.export())
-    with new_file(path) as partial:
-        partial.write_text("".join(json.dumps(one, ensure_ascii=False) + "\n" for one in records), encoding="utf-8")
+    write_text(path, "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in records))
     return len(records)
 
 

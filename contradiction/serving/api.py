@@ -7,13 +7,15 @@ from typing import Any, TypeVar
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.exception_handlers import http_exception_handler
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, PlainTextResponse, Response
+from fastapi.openapi.utils import get_openapi
+from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
 from contradiction import __version__
 from contradiction.errors import InputError
+from contradiction.serving import docs
 from contradiction.serving.middleware import Guard, Metrics
 from contradiction.serving.predictions import Busy, Cancelled, Late
 from contradiction.serving.service import Service
@@ -148,6 +150,8 @@ def application(service: Service, token: str | None = None) -> FastAPI:
     """
     metrics = Metrics(PATHS)
     app = FastAPI(
+        docs_url=None,  # the pages of FastAPI fetch scripts from another host; the router has one that does not
+        redoc_url=None,
         title="CDConv",
         summary="Finds the replies in which a Chinese chatbot contradicts itself.",
         version=__version__,
@@ -214,6 +218,12 @@ def router(service: Service, metrics: Metrics, others: Mapping[str, Service] | N
                 "cdconv_passes_total": ("Forward passes.", sum(each.passes for each in joined)),
             }
         )
+
+    described = get_openapi(title="CDConv", version=__version__, routes=routes.routes)
+
+    @routes.get("/docs", include_in_schema=False)
+    async def description() -> HTMLResponse:
+        return HTMLResponse(docs.page(described), headers={"content-security-policy": docs.POLICY})
 
     return routes
 

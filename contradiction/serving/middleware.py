@@ -136,7 +136,9 @@ class Guard:
             return True
         scheme, _, given = headers.get("authorization", "").partition(" ")
         # The name of the scheme has no case (RFC 9110, section 11.1). An empty token lets nobody in.
-        return scheme.lower() == "bearer" and given != "" and hmac.compare_digest(given.encode(), self.token.encode())
+        if scheme.lower() != "bearer" or given == "":
+            return False
+        return hmac.compare_digest(given.encode("latin-1"), self.token.encode())  # headers are decoded as Latin-1
 
 
 def _too_large(most: int) -> str:

@@ -153,7 +153,9 @@ def test_files_are_refused_in_words_while_those_of_others_take_the_room(part, tm
     assert web.get("/other").text == "taken"
 
 
-@pytest.mark.parametrize("path", ["", "config", "v1/nowhere", "gradio_api/info", "analysis/plots/confusion.png"])
+@pytest.mark.parametrize(
+    "path", ["", "config", "docs", "v1/nowhere", "gradio_api/info", "analysis/plots/confusion.png"]
+)
 def test_every_answer_of_the_page_carries_the_policy(connected, path):
     import httpx
 

@@ -167,7 +167,7 @@ def test_a_file_of_too_many_chats_is_judged_in_part_and_says_so(part, service, t
     path.write_text("\n".join([json.dumps(messages("你好", "你好"))] * 40), encoding="utf-8")
     monkeypatch.setattr(part("batch"), "CHATS", 20)
     said = judged(part, service, path)[0]
-    assert said.startswith("32 chats") or "20" in said
+    assert said.startswith("20 chats")
     assert "more than 20 chats" in said
 
 
@@ -194,6 +194,12 @@ def test_a_file_that_is_damaged_further_on_keeps_the_verdicts_before(part, servi
     assert "cannot be read further: chats.csv:5: not in UTF-8" in said
     assert len(rows) == 6
     assert len(Path(out).read_text(encoding="utf-8").splitlines()) == 3
+
+
+def test_a_file_that_was_deleted_meanwhile_is_said_in_the_language_of_the_visitor(part, service, tmp_path):
+    with pytest.raises(InputError, match="choose it again") as error:
+        judged(part, service, tmp_path / "gone.jsonl")
+    assert "重新选择" in part("locales").in_words(str(error.value), part("locales").CHINESE)
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"PK\x03\x04" * 10, b"x" * 5_000_001])
