@@ -130,7 +130,7 @@ def made(rows: Sequence[Row], seed: int = 0) -> Iterator[Row]:
         if has_others:
             other = row
             while other.source == row.source:
-                other = rows[draw.integers(len(rows))]
+                other = rows[int(draw.integers(len(rows)))]
             yield replace(row, id=f"{row.id}-passage", label=UNKNOWN, extra={**other.extra, "made": "passage"})
 
 
