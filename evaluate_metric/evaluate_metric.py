@@ -535,6 +535,8 @@ class CDConvMetric(evaluate.Metric):
         columns: dict[str, list[Any]] = {}
         if self.task in ROW_TASKS and baseline_predictions is not None:
             raise ValueError(f"the config {self.task!r} compares no predictions; leave baseline_predictions out")
+        if self.task in ROW_TASKS and options.get("stratified"):
+            raise ValueError(f"the config {self.task!r} has no classes to stratify by; leave stratified out")
         if predictions is not None or references is not None:
             columns = _columns(self.task, predictions=predictions, references=references)
         elif not len(self):

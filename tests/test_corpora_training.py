@@ -178,6 +178,7 @@ def test_the_replies_to_one_chat_are_one_group_and_a_fraction_keeps_them_whole(r
     [
         ({"config": "nli", "view": "nli", "choice": True}, "loss.choice"),
         ({"config": "chat-response", "view": "chat", "ranking": 1.0}, "loss.ranking"),
+        ({"config": "chat-response", "view": "chat", "choice": True, "class_weights": "balanced"}, "is the whole loss"),
         ({"config": "chat-response", "view": "nli"}, "the view nli goes with nli configs"),
         ({"config": "4-class", "view": "chat"}, "the view chat goes with chat configs"),
     ],

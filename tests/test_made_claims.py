@@ -82,6 +82,37 @@ def test_chats_of_wizard_of_wikipedia_are_read(tmp_path):
         made_claims.read_supported(path)
 
 
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("claims.jsonl", CLAIMS[0] | {"evidence_list": [["no passage"]]}),
+        ("train.json", [{"dialog": [{"speaker": "0_Wizard", "text": "x", "checked_sentence": "no titles"}]}]),
+        ("train.json", [{"dialog": [{"speaker": "1_Apprentice", "text": "x"}] + [
+            {"speaker": "0_Wizard", "text": None, "checked_sentence": {"title": "fact"}}]}]),
+    ],
+)  # fmt: skip
+def test_a_damaged_source_is_one_line(run, tmp_path, name, line):
+    path = tmp_path / name
+    path.write_text(json.dumps(line) + "\n", encoding="utf-8")
+    code, _, err = run("corpora", "augment", path, "--out", tmp_path / "augmented.jsonl")
+    assert code == 2 and f"{path}: what follows row 0 is not in the format of" in err
+    assert "Traceback" not in err and not (tmp_path / "augmented.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    ("said", "refuted"),
+    [
+        ("You can't swim there.", "You can swim there."),
+        ("You can’t swim there.", "You can swim there."),
+        ("It isn’t open.", "It is open."),
+        ("We can swim.", "We can not swim."),
+        ("It opened in May and was full.", "It opened in May and was not full."),
+    ],
+)
+def test_a_negation_is_put_in_or_taken_out_as_people_write_it(said, refuted):
+    assert made_claims.negated(made_claims.Row("1", "supports", reply=said), [], np.random.default_rng(0)) == refuted
+
+
 def test_a_language_model_writes_a_claim_of_each_kind(run, source, tmp_path, monkeypatch):
     out = tmp_path / "augmented.jsonl"
     with ChatServer(

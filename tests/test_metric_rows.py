@@ -108,5 +108,7 @@ def test_evaluate_loads_both_configs(tmp_path):
     assert (found["r1"], found["interval"]["resamples"]) == (0.5, 10)
     with pytest.raises(ValueError, match="compares no predictions"):
         ranked.compute(predictions=[[1.0, 0.0]], references=[0], baseline_predictions=[[1.0, 0.0]])
+    with pytest.raises(ValueError, match="no classes to stratify by"):
+        ranked.compute(predictions=[[1.0, 0.0]], references=[0], bootstrap=10, stratified=True)
     with pytest.raises(ValueError, match=r"predictions\[0\] is \[1.0\]"):
         ranked.add_batch(predictions=[[1.0]], references=[0])

@@ -17,6 +17,7 @@ from contradiction.io.files import read_json, write_json
 from contradiction.methods.loading import load_rule
 from contradiction.publishing import code_on_the_hub
 from contradiction.reports import model_card
+from contradiction.reports.credits import credits_sentence
 from contradiction.training import record
 
 E5 = "intfloat/multilingual-e5-small"
@@ -170,18 +171,15 @@ def test_the_shipped_card_names_whose_work_the_detector_is_made_of():
 
     assert ModelCard(CARD).data.base_model == E5
     run = record.read(paths.SHIPPED)
-    assert model_card.credits_sentence([run["base_model"]], run["corpora"]) in CARD
+    assert credits_sentence([run["base_model"]], run["corpora"]) in CARD
     for name, licence in ((E5, "MIT"), ("OCNLI", "CC BY-NC 2.0"), ("CMNLI", "for research")):
         assert re.search(rf"\[{name}\]\(https://\S+\) \({re.escape(licence)}\)", CARD), name
 
 
 def test_whose_terms_are_not_known_is_named_without():
-    assert (
-        model_card.credits_sentence(["some/encoder"])
-        == "the encoder [some/encoder](https://huggingface.co/some/encoder)"
-    )
-    assert model_card.credits_sentence([], ["Mine", "OCNLI"]).startswith("an NLI stage on Mine and [OCNLI](")
-    assert model_card.credits_sentence([]) is None
+    assert credits_sentence(["some/encoder"]) == "the encoder [some/encoder](https://huggingface.co/some/encoder)"
+    assert credits_sentence([], ["Mine", "OCNLI"]).startswith("an NLI stage on Mine and [OCNLI](")
+    assert credits_sentence([]) is None
 
 
 def test_the_shipped_card_and_the_page_of_results_say_what_it_was_chosen_by():

@@ -45,6 +45,7 @@ def test_a_killed_worker_is_replaced_and_nothing_is_lost_doubled_or_out_of_order
             found.append(next(judged))  # hangs unless a result comes before the next chunk is there
         arriving.put(None)
         assert list(judged) == []
+        assert list(workers.judge(todo[:1])) == expected[:1]
         ended = [worker._process for worker in workers._workers]
     assert found == expected
     assert len(said) == 1 and said[0].startswith("a worker process was killed; another one judges lines ")

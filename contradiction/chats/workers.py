@@ -10,7 +10,7 @@ from functools import partial
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from queue import Queue
-from threading import Thread
+from threading import Event, Lock, Thread
 from traceback import format_exception
 from typing import Any, Self
 
@@ -61,7 +61,7 @@ class Workers:
         self._workers = [self._start() for _ in range(count)]  # all load at the same time
         self._idle: Queue[_Worker] = Queue()
         self._threads = ThreadPoolExecutor(count)
-        self._closed = False
+        self._closed, self._replacing = False, Lock()
         try:
             for worker in self._workers:
                 worker.wait()
@@ -80,9 +80,10 @@ class Workers:
 
     def close(self) -> None:
         """Ends the processes, also in the middle of a chunk."""
-        self._closed = True
-        for worker in self._workers:
-            worker.kill()
+        with self._replacing:  # else a process that begins now would outlive the others
+            self._closed = True
+            for worker in self._workers:
+                worker.kill()
         self._threads.shutdown(cancel_futures=True)
 
     def judge(self, chunks: Iterable[list[Entry]], on_chunk: OnChunk | None = None) -> Iterator[JudgedChunk]:
@@ -96,12 +97,13 @@ class Workers:
             InputError: what the judging or the reading of a chunk raises, or the processes are killed again and again.
         """
         pending: Queue[tuple[list[Entry], Future[JudgedChunk]] | BaseException | None] = Queue(2 * self._count)
+        ended = Event()
 
         def read() -> None:
             end: BaseException | None = None
             try:
                 for entries in chunks:
-                    if self._closed:
+                    if ended.is_set():
                         return
                     pending.put((entries, self._threads.submit(self._judge, entries)))
             except BaseException as error:  # is raised where the results have come so far
@@ -119,7 +121,7 @@ class Workers:
                     on_batch(sum(count_windows(entry, self._scan) for entry in entries))
                 yield chunk
         finally:
-            self._closed = True
+            ended.set()
             while not pending.empty():  # the thread that reads must not wait for room for ever
                 pending.get()
 
@@ -134,14 +136,22 @@ class Workers:
                         raise
                     said = f"{self._key}s {entries[0].number} to {entries[-1].number}"
                     self._on_note(f"a worker process was killed; another one judges {said} again")
-                    self._workers.remove(worker)
-                    worker = self._start()
-                    self._workers.append(worker)
-                    with suppress(*GONE):
-                        worker.wait()
+                    worker = self._replace(worker)
             raise InputError(f"{said}: the worker process was killed {TRIES} times; {_memory(self._count)}")
         finally:
             self._idle.put(worker)
+
+    def _replace(self, worker: "_Worker") -> "_Worker":
+        """Starts a process for one that was killed; raises EOFError where all of them are being ended."""
+        with self._replacing:
+            if self._closed:
+                raise EOFError
+            self._workers.remove(worker)
+            worker = self._start()
+            self._workers.append(worker)
+        with suppress(*GONE):
+            worker.wait()
+        return worker
 
 
 def _memory(count: int) -> str:

@@ -248,11 +248,13 @@ def _detect_folder(
     # Workers have a working folder of their own.
     model = str(Path(model).resolve()) if Path(model).is_dir() else model
     load = partial(ContradictionDetector.from_pretrained, model, device="cpu", **loaded, **settings)
-    with progress(folder.name) as bar:
+    bar = progress(folder.name)
+    bar.disable |= quiet
+    with bar:
         task = bar.add_task("", total=None)
         return ray_engine.judge_folder(
             load, folder.resolve(), out.resolve(), wanted,
-            on_part=None if quiet else lambda done, parts: bar.update(task, completed=done, total=parts),
+            on_part=lambda done, parts: bar.update(task, completed=done, total=parts),
             **options,
         )  # fmt: skip
 

@@ -19,6 +19,7 @@ from contradiction.labels import CONTRADICTION, HISTORY, LABELS, STAGES, task_of
 from contradiction.methods.decision import Rule
 from contradiction.methods.loading import load_rule, method_of
 from contradiction.reports.analysis import card_summary
+from contradiction.reports.credits import credits_sentence
 from contradiction.reports.tables import backbone_name, class_table, score_table
 from contradiction.training import record
 from contradiction.training.recipe import is_recorded_folder
@@ -108,7 +109,7 @@ def model_card(
         InputError: ``data`` is another data repo, or the folder has no record of a finished run.
 
     Two optional entries of the record are added by hand: ``note``, a remark on the run for readers of the scores, and
-    ``corpora``, earlier training data of its backbone, by the names of ``CORPORA``.
+    ``corpora``, earlier training data of its backbone, by the names of ``credits.CORPORA``.
     """
     folder = Path(folder)
     run = record.read(folder)
@@ -370,37 +371,3 @@ def _separator(folder: Path) -> str:
     # From the file, because loading a tokenizer is slow.
     saved = read_json(folder / "tokenizer_config.json")
     return saved.get("sep_token") or saved.get("eos_token") or "\n"
-
-
-# The licences of backbones by Hub id.
-BACKBONES = {
-    "intfloat/multilingual-e5-small": "MIT",
-    "hfl/chinese-roberta-wwm-ext": "Apache-2.0",
-}
-# The sources and licences of the corpora of an NLI stage, by their names in a record.
-CORPORA = {
-    "OCNLI": ("https://github.com/CLUEbenchmark/OCNLI", "CC BY-NC 2.0"),
-    "CMNLI": ("https://github.com/CLUEbenchmark/CLUE", "for research"),
-}
-
-
-def credits_sentence(backbones: Sequence[str], corpora: Sequence[str] = ()) -> str | None:
-    """The encoders and the NLI corpora of a model, in Markdown with links; None where neither is known.
-
-    Args:
-        backbones: the Hub ids of the original encoders.
-        corpora: the names of the corpora of the NLI stage.
-    """
-    parts = [f"the encoder [{name}](https://huggingface.co/{name}){_terms(BACKBONES.get(name))}" for name in backbones]
-    if corpora:
-        parts.append(f"an NLI stage on {' and '.join(map(_corpus, corpora))}")
-    return ", and ".join(parts) or None
-
-
-def _corpus(name: str) -> str:
-    url, licence = CORPORA.get(name, (None, None))
-    return (f"[{name}]({url})" if url else name) + _terms(licence)
-
-
-def _terms(licence: str | None) -> str:
-    return f" ({licence})" if licence else ""

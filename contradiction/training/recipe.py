@@ -123,6 +123,9 @@ class Recipe(Options):
         task = task_of(self.data.config)
         if self.loss.choice and task != "response":
             raise ValueError("loss.choice chooses among the replies to one chat; it needs a config of responses")
+        others = (self.loss.class_weights, self.loss.logit_adjustment, self.distillation.has_teachers)
+        if self.loss.choice and any(others):
+            raise ValueError("loss.choice is the whole loss; remove class_weights, logit_adjustment and teachers")
         if self.loss.ranking and task not in CONTRADICTIONS:
             raise ValueError(f"loss.ranking ranks contradictions; data.config {self.data.config!r} has no such label")
         return self

@@ -173,22 +173,30 @@ def read_split(corpus: Corpus, source: str | Path | None, config: str | None, sp
     rows: list[Row] = []
     notes: Counter[str] = Counter()
     for file in files:
-        before = len(rows)
-        try:
-            for found in chosen.read(file):
-                if isinstance(found, Note):
-                    notes[found.text] += 1
-                else:
-                    _check(found, chosen)
-                    rows.append(found)
-        except InputError:
-            raise
-        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-            where = f"{file}: what follows row {len(rows) - before}"
-            raise InputError(f"{where} is not in the format of {corpus.title} ({first_line(error)})") from error
+        for found in read_file(file, chosen, corpus.title):
+            if isinstance(found, Note):
+                notes[found.text] += 1
+            else:
+                rows.append(found)
     return Split(
         _numbered(rows, chosen, notes), notes, files, [file.name for file in files if _is_changed(corpus, file)]
     )
+
+
+def read_file(file: Path, config: Config, title: str) -> Iterator[Row | Note]:
+    """The rows of one file, and notes; raises InputError where it is not in the format that the title names."""
+    rows = 0
+    try:
+        for found in config.read(file):
+            if isinstance(found, Row):
+                _check(found, config)
+                rows += 1
+            yield found
+    except InputError:
+        raise
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        where = f"{file}: what follows row {rows}"
+        raise InputError(f"{where} is not in the format of {title} ({first_line(error)})") from error
 
 
 def _check(row: Row, config: Config) -> None:

@@ -15,15 +15,15 @@ import numpy as np
 
 from contradiction.conversation import USER, spoken
 from contradiction.data.corpora import dialfact
-from contradiction.data.corpora.corpus import Row, messages_of, read_json_rows
+from contradiction.data.corpora.corpus import CHATS, Config, Row, messages_of, read_file, read_json_rows
 from contradiction.data.corpora.dialfact import NAMES, REFUTES, SUPPORTS, UNKNOWN
 from contradiction.errors import InputError, first_line
 from contradiction.io.endpoint import Endpoint
 
 # A negation follows the first auxiliary within a sentence, and one that stands there is taken out.
 _AUXILIARY = re.compile(
-    r"(?<=\w )\b(is|are|was|were|am|has|have|had|can|could|will|would|should|does|do|did|may|might|must)( not|n't)?\b",
-    re.I,
+    r"(?<=\w )\b(is|are|was|were|am|has|have|had|can|could|will|would|should|does|do|did|may|might|must)"
+    r"( not|n['’]t|(?<=can)['’]t)?\b"
 )
 _NUMBER = re.compile(r"(?<![\w.,])\d+(?:,\d{3})*(?![\w])")
 _NAME = re.compile(r"\b[A-Z][\w'-]+(?: (?:of |the |de |and )?[A-Z][\w'-]+)*")
@@ -45,10 +45,10 @@ def read_supported(path: Path) -> list[Row]:
     """
     _, first = next(iter(read_json_rows(path)), ("", None))
     if isinstance(first, Mapping) and "dialog" in first:
-        rows = list(_of_wizard(path))
+        found = read_file(path, Config("chats", CHATS, (SUPPORTS,), {}, _of_wizard), "Wizard of Wikipedia")
     else:
-        rows = [row for row in dialfact.read(path) if isinstance(row, Row) and row.label == SUPPORTS]
-    rows = [row for row in rows if row.extra["passages"]]
+        found = read_file(path, dialfact.CORPUS.config(), dialfact.CORPUS.title)
+    rows = [row for row in found if isinstance(row, Row) and row.label == SUPPORTS and row.extra["passages"]]
     if not rows:
         raise InputError(f"{path}: no reply has a passage that supports it")
     return rows
@@ -119,6 +119,7 @@ def made(rows: Sequence[Row], seed: int = 0) -> Iterator[Row]:
         seed: of the draws.
     """
     draw = np.random.default_rng(seed)
+    has_others = len({row.source for row in rows}) > 1
     for row in rows:
         yield replace(row, extra={**row.extra, "made": "original"})
         for kind, change in CHANGES.items():
@@ -126,10 +127,11 @@ def made(rows: Sequence[Row], seed: int = 0) -> Iterator[Row]:
             if text:
                 extra = {**row.extra, "made": kind}
                 yield replace(row, id=f"{row.id}-{kind}", label=REFUTES, reply=text, extra=extra)
-        others = [other for other in rows if other.source != row.source]
-        if others:
-            extra = {**others[draw.integers(len(others))].extra, "made": "passage"}
-            yield replace(row, id=f"{row.id}-passage", label=UNKNOWN, extra=extra)
+        if has_others:
+            other = row
+            while other.source == row.source:
+                other = rows[int(draw.integers(len(rows)))]
+            yield replace(row, id=f"{row.id}-passage", label=UNKNOWN, extra={**other.extra, "made": "passage"})
 
 
 GENERATED = {
