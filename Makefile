@@ -6,7 +6,7 @@ BIN = .venv/bin
 
 PIP = $(BIN)/pip install --quiet --disable-pip-version-check
 
-.PHONY: setup lock demo test fuzz bench coverage lint clean sbom audit licences reproduce-shipped
+.PHONY: setup lock demo test fuzz bench coverage lint clean sbom audit licences image-check reproduce-shipped
 
 setup: .venv/.ready
 
@@ -58,6 +58,10 @@ lint: setup
 # An older `datasets`, without torch, for the tests of the loading script. Where it cannot be made they are skipped.
 .venv-legacy/.ready: requirements-legacy.txt
 	-$(PYTHON) -m venv .venv-legacy && .venv-legacy/bin/pip install --quiet --disable-pip-version-check -r $< && touch $@
+
+# The steps of the Dockerfile where there is no Docker: in an empty folder, with an environment of its own.
+image-check:
+	$(PYTHON) tests/run_image.py
 
 # What is installed: as a bill of materials (CycloneDX), against the published advisories, and under which licences.
 sbom: setup .venv-audit/.ready
