@@ -275,7 +275,7 @@ def test_an_endpoint_writes_what_the_user_says_and_rules_stand_in_for_it(tmp_pat
         fault=lambda messages, before: "500" if "反义词" in messages[0]["content"] else None,
     )
     with serving(model) as writer, serving(Endpoint()) as endpoint:
-        written = EndpointWriter(EndpointBot(writer.url, "writer"), Limits(retries=0))
+        written = EndpointWriter(EndpointBot(writer.url, "writer"), Limits(retries=2, backoff=0.01))
         _, rows, _ = have(endpoint, tmp_path, planned, writer=written)
     by_trigger = {row["trigger"]: row for row in rows}
     assert by_trigger["paraphrasing"]["u2"] == "换个说法的问题？"

@@ -1,8 +1,9 @@
 """The lock file, which `make setup` installs: hashes of all packages but torch, and no address that they come from."""
 
 import re
-from importlib.metadata import PackageNotFoundError, distribution
+from importlib.metadata import distributions
 from itertools import pairwise
+from sysconfig import get_path
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -61,7 +62,6 @@ def test_the_licence_of_every_locked_package_is_listed():
 
 
 def _version(name):
-    try:
-        return distribution(name).version
-    except PackageNotFoundError:  # of another system
-        return None
+    # Only of this environment: an imported package may put others, which it brings along, on the path.
+    found = next(iter(distributions(name=name, path=[get_path("purelib"), get_path("platlib")])), None)
+    return found.version if found else None  # None for a package of another system
