@@ -46,7 +46,7 @@ def test_what_locked_packages_need_is_locked():
     versions, missing = locked(), set()
     for name in versions:
         if _version(name) in versions[name]:
-            needed = [Requirement(text) for text in distribution(name).requires or ()]
+            needed = [Requirement(text) for text in _installed(name).requires or ()]
             names = {canonicalize_name(it.name) for it in needed if not it.marker or it.marker.evaluate({"extra": ""})}
             missing |= names - versions.keys() - {"torch"}
     assert missing == set()
@@ -61,7 +61,14 @@ def test_the_licence_of_every_locked_package_is_listed():
     assert {name for name in here if not listed.get(name)} == set(), "`make licences` writes the list"
 
 
+def _installed(name):
+    """The package in this environment; None for one of another system.
+
+    An imported package may put others, which it brings along, on the path. They do not count.
+    """
+    return next(iter(distributions(name=name, path=[get_path("purelib"), get_path("platlib")])), None)
+
+
 def _version(name):
-    # Only of this environment: an imported package may put others, which it brings along, on the path.
-    found = next(iter(distributions(name=name, path=[get_path("purelib"), get_path("platlib")])), None)
-    return found.version if found else None  # None for a package of another system
+    package = _installed(name)
+    return package and package.version
