@@ -2,9 +2,9 @@
 
     python tests/run_image.py    # or: make image-check
 
-It installs what the image installs, copies what the image copies, starts the command of the image without root rights,
-waits for the health check, and asks for one verdict. What only Docker gives, the base image and the isolation, is not
-checked. The folder is removed in the end.
+It installs what the image installs, copies what the image copies, starts the command of the image (without root rights
+where other users may run this Python), waits for the health check, and asks for one verdict. What only Docker gives, the
+base image and the isolation, is not checked. The folder is removed in the end.
 """
 
 import json
@@ -78,7 +78,12 @@ def main():
 def serve(python, command, health, workdir, environment):
     """Starts the service, on loopback alone, and asks it."""
     command = ["127.0.0.1" if part == "0.0.0.0" else part for part in command]
-    user = {"user": "nobody", "group": pwd.getpwnam("nobody").pw_gid, "extra_groups": []} if os.getuid() == 0 else {}
+    user = {}
+    if os.getuid() == 0:
+        if all(folder.stat().st_mode & 0o001 for folder in Path(sys.base_prefix).resolve().parents):
+            user = {"user": "nobody", "group": pwd.getpwnam("nobody").pw_gid, "extra_groups": []}
+        else:
+            print(f"runs as root, because other users may not read {sys.base_prefix}")
     start = time.monotonic()
     with subprocess.Popen([python, *command[1:]], cwd=workdir, env=environment, **user) as service:
         try:
