@@ -3,8 +3,8 @@
     python tests/run_image.py    # or: make image-check
 
 It installs what the image installs, copies what the image copies, starts the command of the image (without root rights
-where other users may run this Python), waits for the health check, and asks for one verdict. What only Docker gives, the
-base image and the isolation, is not checked. The folder is removed in the end.
+where other users may run this Python), waits for the health check, and asks for one verdict. What only Docker gives,
+the base image and the isolation, is not checked. The folder is removed in the end.
 """
 
 import json
