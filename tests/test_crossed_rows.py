@@ -63,3 +63,20 @@ def test_two_labels_and_the_seed():
     first, again, other = (crossed_rows(two, first_group=1, seed=seed) for seed in (1, 1, 2))
     assert set(first["label"]) == {0, 1}
     assert first.to_dict() == again.to_dict() != other.to_dict()
+
+
+def test_context_negatives_are_consistent_replies_without_their_chat():
+    rows, items = rows_with(LABELS["4-class"]), read("train")
+    plain, more = (crossed_rows(rows, first_group=1, seed=23, context_negatives=times) for times in (0, 2))
+    quadruples = [group for group, item in enumerate(items, start=1) if isinstance(item, Quadruple)]
+    assert Counter(more["group"]) - Counter(plain["group"]) == Counter({group: 2 for group in quadruples})
+    before = Counter()
+    for row in more:
+        item = items[row["group"] - 1]
+        if isinstance(item, Quadruple) and item.a[1] != item.b[1] and len(item.a) == 3:
+            own = {(chat[0]["content"], chat[1]["content"]) for chat in (item.a, item.b)}
+            if (row["u1"], row["b1"]) not in own:
+                assert row["label"] == 0 and row["b2"] in (item.reply_a, item.reply_b)
+                question = "its own" if row["u2"] == item.a[-1]["content"] else "another"
+                before[question if row["b1"] else "no first turn"] += 1
+    assert len(before) == 3 and min(before.values()) > 0.3 * max(before.values()), before

@@ -80,6 +80,11 @@ def build(
     folder: FolderOption = None,
 ) -> None:
     """Builds a data repo of a corpus, with Parquet files and a card, for `load_dataset`."""
+    build_corpus(name, out, source, folder)
+
+
+def build_corpus(name: str, out: Path, source: Path | None = None, folder: Path | None = None) -> None:
+    """Builds the data repo of a corpus, and shows what is in it."""
     from contradiction.data.corpora import data_repo, registry
 
     corpus = registry.find(name)

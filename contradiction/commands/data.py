@@ -51,7 +51,12 @@ def find(source: str | None, fall_back: bool = False) -> "Source":
 @app.command("build")
 def build(
     source: SourceOption = None,
-    out: Annotated[Path, typer.Option(help="The folder to write.")] = Path(DATA),
+    out: Annotated[
+        Path | None, typer.Option(help="The folder to write.", show_default=f"{DATA}, or the name of the corpus")
+    ] = None,
+    corpus: Annotated[
+        str | None, typer.Option(help="Another corpus, as `cdconv corpora build NAME` builds it.", show_default="CDConv")
+    ] = None,
     checklists: Annotated[
         bool,
         typer.Option(
@@ -60,10 +65,16 @@ def build(
     ] = False,
 ) -> None:
     """Builds the data repo that `load_dataset("cdconv", "4-class")` reads."""
+    if corpus:
+        from contradiction.commands.corpora import build_corpus
+
+        if checklists:
+            raise InputError("--checklists are made of CDConv; leave it or --corpus out")
+        return build_corpus(corpus, out or Path(corpus), Path(source) if source else None)
     from contradiction.data import build
     from contradiction.reports.tables import baseline_table
 
-    raw = find(source)
+    raw, out = find(source), out or Path(DATA)
     content = "seven configs and four checklists" if checklists else "seven configs"
     build.build(raw, out, checklists, baseline_table())
     typer.echo(f"{out}: {content} from {raw.path}")

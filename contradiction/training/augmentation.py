@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
 
-def crossed_rows(rows: "Dataset", first_group: int, seed: int) -> "Dataset":
+def crossed_rows(rows: "Dataset", first_group: int, seed: int, context_negatives: int = 0) -> "Dataset":
     """The training split of the crossed chats as rows of two turns.
 
     Each judged reply stands with the turn that holds the evidence, under its label. In a chat of several earlier turns,
@@ -33,6 +33,8 @@ def crossed_rows(rows: "Dataset", first_group: int, seed: int) -> "Dataset":
         rows: of the training split, with the labels of 4-class or 2-class and a column ``group``.
         first_group: the number of the first quadruple or pair in that column.
         seed: of the draw.
+        context_negatives: for each quadruple, the number of replies that stand without their chat once more, as no
+            contradiction, see :func:`_without_its_chat`.
 
     Returns:
         Rows of the same columns; those that only CDConv has are None.
@@ -40,8 +42,14 @@ def crossed_rows(rows: "Dataset", first_group: int, seed: int) -> "Dataset":
     draw = np.random.default_rng(seed)
     label = rows.features["label"]
     columns: dict[str, list[Any]] = {name: [] for name in rows.column_names}
-    for group, item in enumerate(read("train"), start=first_group):
-        for window, name in _labelled_windows(item, draw):
+    items = read("train")
+    quadruples = [item for item in items if isinstance(item, Quadruple)]
+    for group, item in enumerate(items, start=first_group):
+        labelled = list(_labelled_windows(item, draw))
+        if isinstance(item, Quadruple):
+            other = (quadruples[draw.integers(len(quadruples))] for _ in range(context_negatives))
+            labelled += [(_without_its_chat(item, chosen, draw), NON_CONTRADICTION) for chosen in other]
+        for window, name in labelled:
             if name not in label.names:
                 name = CONTRADICTION
             values = {**window, "id": -1, "group": group, "label": label.str2int(name)}
@@ -59,6 +67,19 @@ def _labelled_windows(item: Item, draw: np.random.Generator) -> Iterator[tuple[R
         yield rows[place], judged.label
         if judged.label != NON_CONTRADICTION and isinstance(item, Quadruple) and len(rows) > 1:
             yield rows[(place + draw.integers(1, len(rows))) % len(rows)], NON_CONTRADICTION
+
+
+def _without_its_chat(item: Quadruple, other: Quadruple, draw: np.random.Generator) -> Row:
+    """One reply of a quadruple where nothing was said that it could contradict.
+
+    The reply and the user message before it stand after the first turn of another quadruple or after none, or the reply
+    alone stands after both turns of the other one. The other quadruple may contradict the reply by chance.
+    """
+    chat, reply = ((item.a, item.reply_a), (item.b, item.reply_b))[draw.integers(2)]
+    u1, b1, u2 = (message["content"] for message in (*other.a[:2], other.a[-1]))
+    own = chat[-1]["content"]
+    rows = ({"u1": u1, "b1": b1, "u2": own}, {"u1": "", "b1": "", "u2": own}, {"u1": u1, "b1": b1, "u2": u2})
+    return {**rows[draw.integers(len(rows))], "b2": reply}
 
 
 @dataclass(frozen=True)
@@ -92,7 +113,8 @@ def training_rows(rows: "Dataset", recipe: Recipe) -> TrainingRows:
         columns = VIEWS[recipe.data.view][:1] if recipe.data.view in TWO_TEXTS else CONVERSATION[:-1]
         parts, groups = _grouped(parts, ("source",) if recipe.loss.choice else columns)
         if recipe.augmentation.crossed:
-            parts.append(crossed_rows(parts[0], groups, recipe.seed))
+            negatives = recipe.augmentation.context_negatives
+            parts.append(crossed_rows(parts[0], groups, recipe.seed, negatives))
     return TrainingRows(concatenate_datasets(parts) if len(parts) > 1 else parts[0], sum(map(len, with_teacher)))
 
 

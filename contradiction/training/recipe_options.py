@@ -217,7 +217,8 @@ class AugmentationOptions(Options):
             ``contradiction.training.augmentation``.
         nli_pairs_per_row: the number of pairs for each training row.
         context_negatives: the number of copies of each row labelled history, with the first turn of another row and the
-            label non-contradiction, see ``contradiction.training.augmentation``.
+            label non-contradiction, and as many rows for each crossed quadruple, see
+            ``contradiction.training.augmentation``.
         crossed: read the training split of the crossed chats too, see ``contradiction.training.augmentation``.
     """
 
