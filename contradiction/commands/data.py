@@ -55,7 +55,7 @@ def build(
         Path | None, typer.Option(help="The folder to write.", show_default=f"{DATA}, or the name of the corpus")
     ] = None,
     corpus: Annotated[
-        str | None, typer.Option(help="Another corpus, as `cdconv corpora build NAME` builds it.", show_default="CDConv")
+        str | None, typer.Option(help="Another corpus, as `cdconv corpora build` does.", show_default="CDConv")
     ] = None,
     checklists: Annotated[
         bool,
