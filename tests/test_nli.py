@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 from datasets import ClassLabel, Dataset, DatasetDict, Features, Value, load_dataset
+from huggingface_hub import RepoCard
 
 from contradiction.data.corpora import nli, pairs
 from contradiction.data.corpora.corpus import Note, Row
@@ -211,6 +212,19 @@ def test_the_repo_keeps_three_labels_and_merges_them_to_two(tmp_path):
     ]
     with pytest.raises(InputError, match="exists already"):
         nli.build([tmp_path / "train.json"], [tmp_path / "dev.json"], tmp_path / "nli")
+
+
+@pytest.mark.parametrize(
+    ("texts", "languages"),
+    [
+        (("他用 iPhone X Max Pro", "他有手机"), ["zh"]),
+        (("He has a phone", "He has none"), ["en", "zh"]),
+    ],
+)
+def test_the_card_names_the_languages_of_the_pairs(tmp_path, texts, languages):
+    rows = [*PAIRS, (*texts, "neutral")]
+    nli.build([ocnli(tmp_path / "train.json", rows)], [ocnli(tmp_path / "dev.json", [PAIRS[0]])], tmp_path / "nli")
+    assert RepoCard.load(tmp_path / "nli" / "README.md").data.language == languages
 
 
 def test_an_empty_split_is_refused_and_leaves_nothing(tmp_path):

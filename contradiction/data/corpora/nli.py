@@ -224,7 +224,7 @@ def build(
             }
             for config, parts in splits.items()
         }
-        languages = sorted({"zh" if is_chinese(premise) else "en" for premise, _, _ in [*kept, *held_out]})
+        languages = sorted({_language(pair) for pair in [*kept, *held_out]})
         (folder / "README.md").write_text(_card(files, languages), encoding="utf-8")
     return Built(
         len(kept), len(held_out), dropped=len(allowed) - len(kept), excluded=len(raw) - len(allowed),
@@ -270,6 +270,11 @@ def _rows_of(pairs: list[Pair], config: str, two_way: bool) -> "Dataset":
     if two_way:  # else the rows are those of earlier versions, down to their fingerprint
         features["contradiction"], columns["contradiction"] = Value("bool"), contradicts
     return Dataset.from_dict(columns, features=features)
+
+
+def _language(pair: Pair) -> str:
+    """The language of a pair; a Chinese sentence may quote many Latin letters."""
+    return "zh" if any(map(is_chinese, pair[:2])) else "en"
 
 
 def _card(files: Mapping[str, Mapping[str, str]], languages: Sequence[str]) -> str:
