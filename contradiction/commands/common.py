@@ -26,14 +26,14 @@ RevisionOption = Annotated[str | None, typer.Option(help="The branch, tag or com
 BackendOption = Annotated[
     str,
     typer.Option(
-        help="torch; onnx, onnx-int8 or openvino, for which `cdconv export` writes a file; auto: the fastest without "
-        "onnx-int8."
+        help="torch, onnx, onnx-int8 or openvino; or auto: the fastest of torch, onnx and openvino. `cdconv export` "
+        "writes the files for onnx, onnx-int8 and openvino."
     ),
 ]
 DATA = "cdconv"  # the data repo that `cdconv data build` writes
 DataOption = Annotated[str, typer.Option(help="The data repo: a folder or a Hub id.")]
 DataOrLabelsOption = Annotated[
-    str, typer.Option(help="The data repo: a folder or a Hub id; or a file of your own labelled chats.")
+    str, typer.Option(help="The data repo: a folder or a Hub id. Or a file of your own labelled chats.")
 ]
 
 

@@ -100,14 +100,14 @@ def build_corpus(name: str, out: Path, source: Path | None = None, folder: Path 
 @app.command("augment")
 def augment(
     source: Annotated[Path, typer.Argument(help="Claims in the format of DialFact, or chats of Wizard of Wikipedia.")],
-    out: Annotated[Path, typer.Option(help="The file to write, for DialFact augmented.jsonl in its folder.")],
+    out: Annotated[Path, typer.Option(help="The file to write. For DialFact: augmented.jsonl in its folder.")],
     endpoint: Annotated[
         str | None, typer.Option(help="The /v1 address of a language model that also writes claims; needs --model.")
     ] = None,
     model: Annotated[str | None, typer.Option(help="The name of the language model.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="The random seed.")] = 0,
 ) -> None:
-    """Makes training claims from replies with evidence: negations, other numbers, other names, other passages."""
+    """Makes claims for training from replies with evidence: negations, other numbers, names and passages."""
     from collections import Counter
 
     from contradiction.data.corpora import made_claims
@@ -149,26 +149,26 @@ def evaluate(
         str | None, typer.Argument(help="A model folder or Hub id.", show_default="the baselines alone")
     ] = None,
     source: SourceOption = None,
-    config: Annotated[str | None, typer.Option(help="A config of the corpus. By default its first.")] = None,
+    config: Annotated[str | None, typer.Option(help="A config of the corpus. By default the first one.")] = None,
     split: Annotated[
         str | None, typer.Option(help="A split. By default all splits with labels, except the training split.")
     ] = None,
-    view: Annotated[str | None, typer.Option(help="The view, if the model does not state one: nli.")] = None,
+    view: Annotated[
+        str | None, typer.Option(help="The view: the texts that are read, if the model does not state it: nli.")
+    ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="The maximum number of rows of each split.")] = None,
-    baselines: Annotated[
-        bool, typer.Option("--baselines/--no-baselines", help="Whether baselines are scored beside the model.")
-    ] = True,
+    baselines: Annotated[bool, typer.Option("--baselines/--no-baselines", help="Also score baselines.")] = True,
     threshold: Annotated[
         float,
-        typer.Option(min=0, max=1, help="In chats: the probability above which a reply is called a contradiction."),
+        typer.Option(min=0, max=1, help="For chats: the probability above which a reply is called a contradiction."),
     ] = 0.5,
     embedder: Annotated[
-        str | None, typer.Option(help="DialFact: a folder or Hub id of an encoder that also searches the evidence.")
+        str | None, typer.Option(help="For DialFact: a folder or Hub id of an encoder that also searches the evidence.")
     ] = None,
     json: Annotated[Path | None, typer.Option(help="Also write the figures to this file.")] = None,
     folder: FolderOption = None,
 ) -> None:
-    """Scores a model and baselines on a corpus. Without MODEL it scores the baselines alone."""
+    """Scores a model and baselines on a corpus. Without MODEL it scores only the baselines."""
     from contradiction.data.corpora import registry
     from contradiction.evaluation.corpora.report import Request
     from contradiction.evaluation.corpora.tasks import task_for

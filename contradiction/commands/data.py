@@ -16,7 +16,7 @@ app = typer.Typer(help="Builds the data repo and shows what is in it.", no_args_
 
 SourceOption = Annotated[
     str | None,
-    typer.Option(help="The raw file of CDConv, or the word sample. By default $CDCONV_FILE, else the download."),
+    typer.Option(help="The raw file of CDConv, or the word sample. By default $CDCONV_FILE, or a download without it."),
 ]
 
 
@@ -55,7 +55,8 @@ def build(
         Path | None, typer.Option(help="The folder to write.", show_default=f"{DATA}, or the name of the corpus")
     ] = None,
     corpus: Annotated[
-        str | None, typer.Option(help="Another corpus, as `cdconv corpora build` does.", show_default="CDConv")
+        str | None,
+        typer.Option(help="Build this corpus instead, as `cdconv corpora build` does.", show_default="CDConv"),
     ] = None,
     checklists: Annotated[
         bool,
@@ -114,7 +115,7 @@ def build_nli(
 
 @app.command("stats")
 def stats(source: SourceOption = None) -> None:
-    """Prints the paper's Table 3, the sizes of all configs and splits, and how far the splits overlap."""
+    """Prints the paper's Table 3, the sizes of all configs and splits, and the overlap of the splits."""
     import cdconv
     from contradiction.data import statistics
 

@@ -62,16 +62,16 @@ def detect(
     format: Annotated[
         Literal["auto", "jsonl", "json", "csv", "tsv", "parquet", "deepeval", "garak"],
         typer.Option(
-            help="The format of the file. auto: by its name; standard input is jsonl. deepeval: test cases; garak: a "
-            "report."
+            help="The format of the file. auto: by the name of the file; standard input is jsonl. deepeval: test "
+            "cases. garak: a report."
         ),
     ] = "auto",
     scan: Annotated[bool, typer.Option("--scan", help="Judge every reply of a chat, not only the last one.")] = False,
     threshold: Annotated[
         str | None,
         typer.Option(
-            help="The probability from which a reply is called a contradiction; or 'precision>=0.8', as measured on "
-            "validation."
+            help="The lowest probability at which a reply is called a contradiction; or 'precision>=0.8', as measured "
+            "on validation."
         ),
     ] = None,
     prior: Annotated[
@@ -104,13 +104,13 @@ def detect(
         int | None,
         typer.Option(
             min=1,
-            help="The number of processes, which share the cores and load the model each: by default 1, with --engine "
+            help="The number of processes. They share the cores, and each loads the model. By default 1; with --engine "
             "ray one for each core.",
         ),
     ] = None,
     engine: Annotated[
         Literal["local", "ray"],
-        typer.Option(help="ray: a folder of Parquet files, on Ray Data; --out is then a folder, and so is --resume's."),
+        typer.Option(help="ray: judge a folder of Parquet files with Ray Data. --out then names a folder."),
     ] = "local",
     address: Annotated[
         str | None, typer.Option(help="The address of a Ray cluster; by default Ray runs on this machine alone.")
@@ -130,10 +130,10 @@ def detect(
 
     The file holds JSON lines, JSON, CSV, TSV or Parquet. A chat is {"messages": [...]}, a list of messages, ShareGPT's
     "conversations", or u1, b1, u2 and b2; its id is copied to the verdict. An input that holds no chat is reported and
-    written to FILE.rejected.jsonl, and the rest is judged. A pipe of JSON lines is answered line by line.
+    written to FILE.rejected.jsonl. The other inputs are judged. A pipe of JSON lines is answered line by line.
 
     Exit code: 0 done; 1 an input was rejected, or --fail-on found such a verdict or no chat; 2 the command cannot run;
-    130 interrupted; 141 the reader of the output has ended.
+    130 interrupted; 141 the output was closed.
     """
     _check_options(file, text, out, resume=resume, table=table, only=bool(only))
     _check_engine(engine, address, text, format, out)

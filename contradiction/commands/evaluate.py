@@ -37,7 +37,9 @@ def evaluate(
     ] = None,
     split: Annotated[str, typer.Option(help="train, validation or test.")] = "test",
     revision: RevisionOption = None,
-    view: Annotated[str | None, typer.Option(help="The view, if the model does not state one.")] = None,
+    view: Annotated[
+        str | None, typer.Option(help="The view: the utterances that are read, if the model does not state it.")
+    ] = None,
     backend: BackendOption = "torch",
     json: Annotated[Path | None, typer.Option(help="Also write metrics and predictions to this file.")] = None,
     settings: Annotated[
@@ -47,7 +49,10 @@ def evaluate(
         Path | None, typer.Option(help="With --settings: the folder of saved results.", show_default=SHOWN_RESULTS)
     ] = None,
     evidence: Annotated[
-        bool, typer.Option("--evidence", help="Evaluate the evidence on the checklists instead.")
+        bool,
+        typer.Option(
+            "--evidence", help="Evaluate the evidence instead, on the checklists of `cdconv data build --checklists`."
+        ),
     ] = False,
     windowing: Annotated[
         str,
@@ -55,7 +60,7 @@ def evaluate(
     ] = ALL,
     limit: Annotated[int | None, typer.Option(min=1, help="With --evidence: the maximum number of rows.")] = None,
 ) -> None:
-    """Evaluates a detector, with 95 % bootstrap intervals, beside the baselines on the same rows."""
+    """Evaluates a detector and shows the baselines on the same rows, with 95 % bootstrap intervals."""
     from contradiction.detector import ContradictionDetector
     from contradiction.io.files import check_file
 
@@ -259,14 +264,16 @@ def analyze(
         str | None, typer.Option(help="A config of the data. By default the one that the model was trained on.")
     ] = None,
     split: Annotated[str | None, typer.Option(help="train, validation or test. By default test.")] = None,
-    view: Annotated[str | None, typer.Option(help="The view, if the model does not state one.")] = None,
+    view: Annotated[
+        str | None, typer.Option(help="The view: the utterances that are read, if the model does not state it.")
+    ] = None,
     results: Annotated[
         Path, typer.Option(help="The folder of saved results, with the baselines.", show_default=SHOWN_RESULTS)
     ] = RESULTS,
 ) -> None:
     """Shows where a detector fails: slices, calibration, thresholds and errors, as a page, plots and tables.
 
-    The analysis of an evaluation needs no model. The command writes the evaluation to evaluation.json.
+    If SOURCE is an evaluation, no model is loaded. The command also writes the evaluation to evaluation.json.
     """
     from contradiction.evaluation.results import check_folder, read_evaluation
     from contradiction.reports import analysis_page

@@ -36,7 +36,7 @@ FailAboveOption = Annotated[
 
 @app.command("run")
 def run_probe(
-    out: Annotated[Path, typer.Option(help="The folder of the run. The same command continues a run that was ended.")],
+    out: Annotated[Path, typer.Option(help="The folder to write. The same command continues a killed run.")],
     endpoint: Annotated[
         str | None, typer.Option(help="Probe an OpenAI-compatible endpoint: its address up to and with /v1.")
     ] = None,
@@ -58,54 +58,57 @@ def run_probe(
     conversations: Annotated[int, typer.Option(min=1, help="The number of conversations.")] = 1000,
     triggers: Annotated[str | None, typer.Option(help="The triggers, separated by commas; by default all.")] = None,
     after: Annotated[
-        str, typer.Option(help="After how many other turns a question is asked again; empty for never.")
+        str,
+        typer.Option(help="After how many other turns a question is asked again, separated by commas; empty: never."),
     ] = "2,10",
     openings: Annotated[
         str | None, typer.Option(help="A file of openings, or a data repo with the columns of CDConv.")
     ] = None,
     persona: Annotated[
-        Path | None, typer.Option(help="A JSON file of facts about the bot; they are told to it, and asked about.")
+        Path | None,
+        typer.Option(help="A JSON file of facts about the bot. The bot gets the facts and is asked about them."),
     ] = None,
     persona_as: Annotated[
         Literal["system", "turns"], typer.Option(help="Tell the facts in a system message, or as the first turns.")
     ] = "system",
     writer: Annotated[
-        str | None, typer.Option(help="An endpoint whose model writes what the user says; by default rules do.")
+        str | None, typer.Option(help="An endpoint whose model writes what the user says. By default rules write it.")
     ] = None,
     writer_model: Annotated[str, typer.Option(help="The model of --writer.")] = "default",
     temperature: Annotated[float | None, typer.Option(min=0, help="The temperature of the bot.")] = None,
-    max_tokens: Annotated[int, typer.Option(min=1, help="The longest reply of the bot, in tokens.")] = 128,
-    at_once: Annotated[int, typer.Option(min=1, help="Conversations at the same time.")] = 4,
-    per_minute: Annotated[float | None, typer.Option(min=0.01, help="The most calls in a minute.")] = None,
+    max_tokens: Annotated[int, typer.Option(min=1, help="The maximum number of tokens in a reply of the bot.")] = 128,
+    at_once: Annotated[int, typer.Option(min=1, help="The number of conversations at the same time.")] = 4,
+    per_minute: Annotated[float | None, typer.Option(min=0.01, help="The maximum number of calls in a minute.")] = None,
     timeout: Annotated[float, typer.Option(min=0.01, help="Seconds to wait for a reply.")] = 60,
     retries: Annotated[int, typer.Option(min=0, help="How often a failed call is repeated.")] = 5,
     backoff: Annotated[
-        float, typer.Option(min=0, help="Seconds before the first repetition; then twice as long.")
+        float, typer.Option(min=0, help="Seconds before the first repetition. The time doubles with each repetition.")
     ] = 0.5,
-    seed: Annotated[int, typer.Option(help="Of the choice of openings and words.")] = 0,
+    seed: Annotated[int, typer.Option(help="The random seed for the choice of openings and words.")] = 0,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what a run costs and asks, and call nothing.")
+        bool, typer.Option("--dry-run", help="Show what a run costs and asks. The bot is not called.")
     ] = False,
     model: ModelOption = SHIPPED,
     revision: RevisionOption = None,
     threshold: Annotated[
-        str | None, typer.Option(help="The probability from which a reply is called a contradiction.")
+        str | None, typer.Option(help="The lowest probability at which a reply is called a contradiction.")
     ] = None,
     backend: BackendOption = "torch",
     scan: Annotated[bool, typer.Option("--scan", help="Judge every reply of a chat, not only the last one.")] = False,
     evaluation: Annotated[
         Path | None,
         typer.Option(
-            help="A file of `cdconv evaluate --json`: how often the detector is right. By default a saved one."
+            help="A file of `cdconv evaluate --json`, which says how often the detector is right. By default a "
+            "saved result."
         ),
     ] = None,
     fail_above: FailAboveOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show errors only.")] = False,
 ) -> None:
-    """Has conversations that make a bot contradict itself, judges them, and writes a report.
+    """Talks to a bot, tries to make it contradict itself, judges its replies, and writes a report.
 
-    --out then holds transcript.jsonl (a conversation a line), data/ (the same as a data set), report.html, report.md,
-    report.json and badge.svg. Every conversation starts from a clean context.
+    --out then holds transcript.jsonl (a line for each conversation), data/ (the same as a data repo), report.html,
+    report.md, report.json and badge.svg. Every conversation starts with an empty context.
 
     Exit code: 0 done; 1 a conversation failed, or --fail-above found too many contradictions; 2 the command cannot run.
     """
@@ -172,7 +175,7 @@ def report_probe(
         list[Path],
         typer.Argument(help="Folders of runs; or a data repo that `cdconv data build` wrote, for the paper's Table 2."),
     ],
-    out: Annotated[Path, typer.Option(help="Write the report to this folder.")],
+    out: Annotated[Path, typer.Option(help="The folder to write the report to.")],
     labels: Annotated[
         Path | None,
         typer.Option(help='Labels by people on a random sample of the conversations: lines {"id": …, "label": …}.'),
@@ -180,7 +183,7 @@ def report_probe(
     fail_above: FailAboveOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show errors only.")] = False,
 ) -> None:
-    """Shows bots side by side, and compares each with the first on the probes that both had.
+    """Shows bots side by side, and compares each with the first one on the probes that both runs have.
 
     Exit code: 0 done; 1 --fail-above found too many contradictions; 2 the command cannot run.
     """

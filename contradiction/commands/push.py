@@ -41,7 +41,7 @@ def push_model(
     private: PrivateOption = False,
     dry_run: DryRunOption = False,
 ) -> None:
-    """Publishes a model with its card. The code on the card then loads the model from the repo."""
+    """Publishes a model with its card. The code on the card then loads the model from this repo."""
     from contradiction import publishing
 
     _push(publishing.model(folder, repo_id, dataset=dataset), repo_id, private, dry_run)
@@ -58,11 +58,11 @@ def push_metric(repo_id: RepoOption, private: PrivateOption = False, dry_run: Dr
 @app.command("space")
 def push_space(
     repo_id: RepoOption,
-    model: Annotated[str | None, typer.Option(help="The Hub id of its detector.")] = None,
+    model: Annotated[str | None, typer.Option(help="The Hub id of the detector that the Space loads.")] = None,
     private: PrivateOption = False,
     dry_run: DryRunOption = False,
 ) -> None:
-    """Publishes the page as a Space."""
+    """Publishes the demo page as a Space."""
     from contradiction import publishing
 
     _push(publishing.space(model), repo_id, private, dry_run)

@@ -20,21 +20,22 @@ def reproduce(
         str, typer.Argument(help="table4 (methods), table5 (with and without an NLI stage), learning-curve or bots.")
     ],
     backbone: Annotated[
-        str | None, typer.Option(help="Folder or Hub id of the encoder, instead of the recipes'.")
+        str | None, typer.Option(help="Folder or Hub id of an encoder, instead of the recipes'.")
     ] = None,
     nli: Annotated[list[str] | None, typer.Option(help="For table5: an NLI checkpoint; can be repeated.")] = None,
     seeds: Annotated[str, typer.Option(help="Random seeds, separated by commas.")] = "23,42,133,233",
     methods: Annotated[
-        str, typer.Option(help="Methods, separated by commas; also the baselines reply-only and context-only.")
+        str,
+        typer.Option(help="Methods, separated by commas. The baselines reply-only and context-only are allowed too."),
     ] = "sentence-pair,flatten,hierarchical",
     configs: Annotated[
-        str, typer.Option(help="Configs, separated by commas; also 4-class-grouped …")
+        str, typer.Option(help="Configs, separated by commas, for instance 4-class-grouped.")
     ] = "4-class,2-class",
     train_fractions: Annotated[
         str,
         typer.Option(
-            help="For learning-curve: fractions of the training rows, separated by commas; all with the same number of "
-            "steps.",
+            help="For learning-curve: fractions of the training rows, separated by commas. All runs have the same "
+            "number of steps.",
             show_default="0.1,0.25,0.5,1",
         ),
     ] = "",
@@ -42,7 +43,7 @@ def reproduce(
     set_: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", help="key=value: a recipe option for all cells, for instance optimizer.epochs=3; repeatable."
+            "--set", help="key=value: a recipe option for all cells, for instance optimizer.epochs=3; can be repeated."
         ),
     ] = None,
     data: DataOption = DATA,
@@ -54,23 +55,29 @@ def reproduce(
         str, typer.Option(help="i/n: run only every n-th cell, starting with the i-th, to use several machines.")
     ] = "1/1",
     engine: Annotated[
-        Literal["local", "ray"], typer.Option(help="ray: the cells at the same time, one on each core, with Ray.")
+        Literal["local", "ray"],
+        typer.Option(help="ray: run several cells at the same time with Ray, one on each core."),
     ] = "local",
     address: Annotated[str | None, typer.Option(help="The address of a Ray cluster, for --engine ray.")] = None,
     save_steps: Annotated[
         int | None,
-        typer.Option(min=1, help="Save the training state every so many steps; by default after each epoch."),
+        typer.Option(min=1, help="Save the training state after each N steps. By default after each epoch."),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the cells and their time; run none.")] = False,
-    only_table: Annotated[bool, typer.Option("--only-table", help="Write the table from the finished cells.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="List the cells and their time, and train nothing.")
+    ] = False,
+    only_table: Annotated[
+        bool, typer.Option("--only-table", help="Train nothing, and write the table from the finished cells.")
+    ] = False,
     drop_weights: Annotated[
         bool, typer.Option("--drop-weights", help="Delete the weights of finished cells; their predictions stay.")
     ] = False,
 ) -> None:
     """Reproduces a table of the paper on any backbone: trains all cells, then writes a table with paired tests.
 
-    The same command continues a killed run. A failed cell is reported on stderr, and the others go on; the exit code is
-    then 1. Several processes can share one --out: each takes cells that no other process works on.
+    A cell is one method with one config and one seed. The same command continues a killed run. A failed cell is
+    reported on stderr, the other cells run, and the exit code is 1. Several processes can share one --out. Each of
+    them trains cells that no other process works on.
     """
     from contradiction.io.files import locked
     from contradiction.reproduction import grid

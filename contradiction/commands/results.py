@@ -8,22 +8,23 @@ import typer
 from contradiction.commands.common import DATA, RESULTS, SHOWN_RESULTS, DataOption, show
 from contradiction.errors import InputError
 
-app = typer.Typer(help="Writes the page of results from the saved results, or adds to them.")
+app = typer.Typer(help="Writes the page of results from the saved results, or adds evaluations to them.")
 FolderOption = Annotated[Path, typer.Option(help="The folder of saved results.", show_default=SHOWN_RESULTS)]
 
 
 def baselines(
     data: DataOption = DATA,
     config: Annotated[
-        list[str] | None, typer.Option(help="Configs to run. By default 2- and 4-class, both splits.")
+        list[str] | None,
+        typer.Option(help="Configs to run. By default 2-class and 4-class, of the official and the grouped split."),
     ] = None,
     split: Annotated[str, typer.Option(help="The split to score.")] = "test",
     embedder: Annotated[
         str | None, typer.Option(help="Folder or Hub id of an encoder; adds kernel ridge regression on its embeddings.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Also add them to the saved results in this folder.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Also add the scores to the saved results in this folder.")] = None,
 ) -> None:
-    """Runs the baselines: TF-IDF of the reply alone, of the context alone, and of both; and kernel ridge regression.
+    """Runs the baselines: TF-IDF of the reply, of the context, and of both; and kernel ridge regression.
 
     Kernel ridge regression is fitted to n-grams and, with --embedder, also to embeddings by an encoder that is not
     fine-tuned.
@@ -46,7 +47,9 @@ def baselines(
 def card(
     model: Annotated[Path, typer.Argument(help="A model folder that `cdconv train` wrote.")],
     results: Annotated[Path, typer.Option(help="The folder of saved results.", show_default=SHOWN_RESULTS)] = RESULTS,
-    data: Annotated[str | None, typer.Option(help="Its data repo, to add scores on parts of the test split.")] = None,
+    data: Annotated[
+        str | None, typer.Option(help="The data repo of the model, to add scores on parts of the test split.")
+    ] = None,
 ) -> None:
     """Writes the card of a model from the record of its run and its saved evaluations."""
     from contradiction.evaluation.results import check_folder, evaluations_of
@@ -61,7 +64,7 @@ def card(
 
 def export(
     model: Annotated[Path, typer.Argument(help="A model folder that `cdconv train` wrote.")],
-    out: Annotated[Path | None, typer.Option(help="The folder to write; only for torch.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The folder to write. Only for --backend torch.")] = None,
     backend: Annotated[
         str,
         typer.Option(
@@ -71,12 +74,12 @@ def export(
     ] = "torch",
     data: Annotated[
         str | None,
-        typer.Option(help="For ONNX: the data repo; the file is compared with PyTorch on its validation split."),
+        typer.Option(help="Not for torch: the data repo on whose validation split the file is compared with PyTorch."),
     ] = None,
 ) -> None:
     """Copies a model folder with its weights in fp16, or writes files for other backends beside the weights.
 
-    An ONNX file is compared with PyTorch: on the validation split of --data, else on the embedded sample. A file that
+    The new file is compared with PyTorch, on the validation split of --data or on the embedded sample. A file that
     loses more than 0.5 points of macro-F1, or changes too many labels, is not kept.
     """
     if backend == "torch":
@@ -139,13 +142,21 @@ def results(
 
 @app.command("add")
 def add(
-    files: Annotated[list[Path], typer.Argument(help="What `evaluate --json` or `contrast --json` wrote, or folders.")],
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Files that `cdconv evaluate --json` or `cdconv contrast --json` wrote, or folders of them."
+        ),
+    ],
     folder: FolderOption = RESULTS,
     page: Annotated[
-        str, typer.Option(help="The page that shows them: results, or reproduction (only the tables of reproduce).")
+        str,
+        typer.Option(
+            help="The page that shows them: results, or reproduction (only the tables of `cdconv reproduce`)."
+        ),
     ] = "results",
 ) -> None:
-    """Adds evaluations to the saved results; an evaluation of the same run, config and split is replaced."""
+    """Adds evaluations to the saved results. They replace evaluations of the same run, config and split."""
     from contradiction.evaluation import contrast
     from contradiction.evaluation import results as saved
 

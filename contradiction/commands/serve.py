@@ -44,7 +44,10 @@ def serve(
     ] = None,
     threshold: Annotated[
         str | None,
-        typer.Option(help="The lowest probability of a contradiction, or 'precision>=0.8'; a request can override it."),
+        typer.Option(
+            help="The lowest probability at which a reply is called a contradiction; or 'precision>=0.8'. A request "
+            "can override it."
+        ),
     ] = None,
     prior: Annotated[
         float | None, typer.Option(help="The fraction of contradictions among your replies; use it with --threshold.")
@@ -54,12 +57,12 @@ def serve(
         int, typer.Option(min=1, help="The maximum number of messages in a chat.")
     ] = DEFAULT.messages,
     max_cost: Annotated[
-        int, typer.Option(min=1, help="The maximum number of characters that a request may cost.")
+        int, typer.Option(min=1, help="The maximum number of characters that the model reads for a request.")
     ] = DEFAULT.cost,
     timeout: Annotated[
         float, typer.Option(min=0.1, help="The maximum time for an answer, in seconds.")
     ] = DEFAULT.seconds,
-    precision: Annotated[str, typer.Option(help="fp32; bf16, which is faster on some hardware.")] = "fp32",
+    precision: Annotated[str, typer.Option(help="fp32, or bf16, which is faster on some hardware.")] = "fp32",
     backend: BackendOption = "torch",
 ) -> None:
     """Serves a detector over HTTP: /v1/judge, /v1/scan, /v1/rerank, /v1/check, /v1/clauses; /docs describes them."""
@@ -127,13 +130,13 @@ DEMO = "runs/demo"  # the model folder of the demo
 def space(
     model: ModelOption = SHIPPED,
     other: Annotated[
-        list[str] | None, typer.Option(help="One more detector that visitors can choose; may be given several times.")
+        list[str] | None, typer.Option(help="One more detector that visitors can choose; can be repeated.")
     ] = None,
     bot_url: Annotated[
         str | None,
         typer.Option(
             envvar="CDCONV_BOT_URL",
-            help="An OpenAI-compatible endpoint, up to and with /v1, of a chatbot that visitors chat with. "
+            help="The address, up to and with /v1, of an OpenAI-compatible chatbot that visitors chat with. "
             "CDCONV_BOT_KEY holds its key.",
         ),
     ] = None,
@@ -143,7 +146,7 @@ def space(
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")] = 7860,
 ) -> None:
-    """Starts a web page to try a detector."""
+    """Starts the demo page, on which people try a detector."""
     from contradiction.page import serve
 
     if bool(bot_url) != bool(bot_model):
@@ -159,18 +162,21 @@ def review(
         Path | None, typer.Option(help="The SQLite file of labels.", show_default="FILE.labels.sqlite")
     ] = None,
     spot_checks: Annotated[
-        Path | None, typer.Option(help="Chats with known labels, as --export writes them, to mix in unmarked.")
+        Path | None,
+        typer.Option(
+            help="A file of chats with known labels, as --export writes it. The page mixes them in without a mark."
+        ),
     ] = None,
     export: Annotated[
-        Path | None, typer.Option(help="Write the final labels to this file as JSON lines, and start no page.")
+        Path | None, typer.Option(help="Write the final labels to this file as JSON lines. The page is not started.")
     ] = None,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65535, help="The port to listen on.")] = 7861,
 ) -> None:
-    """Starts a page on which people label the last reply of each chat: two annotators, and a third where they differ.
+    """Starts a page on which people label the last reply of each chat: two people, and a third where they differ.
 
-    Labels are in a SQLite file, so the page can be stopped and started again. With --export, the labels that `cdconv
-    calibrate --on` and `cdconv train --data` take are written, and agreement and kappa are shown.
+    Labels are in a SQLite file, so the page can be stopped and started again. With --export, the command writes the
+    final labels for `cdconv calibrate --on` and `cdconv train --data`, and shows the agreement and Cohen's kappa.
     """
     from contradiction.page import check_address
     from contradiction.serving.review_store import LabelStore
@@ -277,7 +283,7 @@ def demo(
     open_page: Annotated[bool, typer.Option("--open/--no-open", help="Open the page at the end.")] = True,
     port: Annotated[int, typer.Option(min=1, max=65535, help="The port of the page.")] = 7860,
 ) -> None:
-    """Runs all steps: builds the data, trains a detector or takes the shipped one, evaluates it, and opens the page."""
+    """Builds the data, trains a detector or takes the shipped one, evaluates it, and opens the page."""
     from contradiction.commands.evaluate import evaluate
     from contradiction.commands.results import card
     from contradiction.data import build

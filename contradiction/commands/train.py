@@ -33,25 +33,25 @@ def train(
     precision: Annotated[str | None, typer.Option(help="fp32, bf16 or fp16, instead of the recipe's.")] = None,
     out: Annotated[Path | None, typer.Option(help="The model folder to write. By default runs/RECIPE-seedN.")] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Continue an unfinished run; accept a finished one.")
+        bool, typer.Option("--resume", help="Continue an unfinished run. If the run is finished, train nothing.")
     ] = False,
     save_steps: Annotated[
         int | None,
-        typer.Option(min=1, help="Save the training state every so many steps; by default after each epoch."),
+        typer.Option(min=1, help="Save the training state after each N steps. By default after each epoch."),
     ] = None,
     track: Annotated[
-        str | None, typer.Option(help="Send curves to tensorboard, trackio, wandb or another of accelerate's trackers.")
+        str | None, typer.Option(help="Send curves to tensorboard, trackio, wandb or another tracker of accelerate.")
     ] = None,
     deterministic: Annotated[
         bool,
         typer.Option(
             "--deterministic",
-            help="On a GPU, make training slower and exactly reproducible. A CPU is always so, with one number of "
-            "processes.",
+            help="On a GPU, make training slower and exactly reproducible. On a CPU it is always reproducible with the "
+            "same number of processes.",
         ),
     ] = False,
 ) -> None:
-    """Trains a detector and saves the checkpoint with the best validation score; the test split is not read."""
+    """Trains a detector and saves the checkpoint with the best validation score. The test split is not read."""
     from contradiction.training.recipe_files import load_recipe, require_folders
 
     chosen = load_recipe(recipe).with_changes(
@@ -92,7 +92,7 @@ OutOption = Annotated[Path, typer.Option(help="The model folder to write.")]
 
 
 def soup(models: ModelsArgument, out: OutOption, data: DataOption = DATA) -> None:
-    """Averages the weights of runs that started from the same checkpoint; the result is as fast as one of them."""
+    """Averages the weights of runs that started from the same checkpoint. The result is as fast as one model."""
     from contradiction.training.merging import soup
 
     soup(models, out, data=data)
@@ -107,7 +107,7 @@ def ensemble(
         bool, typer.Option(help="Calibrate each detector first, so that overconfident ones do not dominate.")
     ] = True,
 ) -> None:
-    """Combines detectors into one that averages their probabilities; it takes the time of all of them."""
+    """Combines detectors into one that averages their probabilities. It needs the time of all of them together."""
     from contradiction.training.merging import ensemble
 
     ensemble(models, out, data=data, calibrate=calibrate)
@@ -124,21 +124,25 @@ def _finish_merged(out: Path, what: str, data: str) -> None:
 def cascade(
     detector: Annotated[Path, typer.Argument(help="The folder of a detector, which judges every reply.")],
     judge: Annotated[Path, typer.Argument(help="The folder of a judge, asked where the detector is in doubt.")],
-    out: Annotated[Path | None, typer.Option(help="The model folder to write. By default none is written.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The model folder to write. By default no folder is written.")
+    ] = None,
     share: Annotated[
         float, typer.Option(min=0, max=1, help="With --out: the fraction of replies that the judge is asked about.")
     ] = 0.2,
     data: DataOption = DATA,
-    config: Annotated[str | None, typer.Option(help="A config of the data. By default that of the labels.")] = None,
+    config: Annotated[
+        str | None, typer.Option(help="A config of the data. By default the one with the labels of the detector.")
+    ] = None,
     limit: Annotated[
-        int | None, typer.Option(min=1, help="Measure on so many validation rows, drawn at random.")
+        int | None, typer.Option(min=1, help="The number of validation rows, drawn at random. By default all.")
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Also draw the curve to this PNG file.")] = None,
     json: Annotated[Path | None, typer.Option(help="Also write the curve to this file.")] = None,
 ) -> None:
-    """Measures a detector with a judge for the replies on which it is in doubt: macro-F1 against cost.
+    """Measures a detector that asks a judge about the replies on which it is in doubt: macro-F1 and cost.
 
-    The judge is asked about every validation row (or --limit of them) once. Its answers are kept.
+    The judge is asked once about every validation row, or about --limit of them. Its answers are saved.
     """
     from contradiction.commands.evaluate import usage_table
     from contradiction.data.splits import load_split
@@ -176,20 +180,23 @@ def cascade(
 def calibrate(
     model: Annotated[Path, typer.Argument(help="A model folder.")],
     on: Annotated[
-        Path | None, typer.Option(help="Your own labelled chats, as `cdconv review --export` writes them.")
+        Path | None, typer.Option(help="A file of your own labelled chats, as `cdconv review --export` writes it.")
     ] = None,
     data: DataOption = DATA,
     config: Annotated[
         str | None, typer.Option(help="A config of the data. By default the one that the model was trained on.")
     ] = None,
     view: Annotated[
-        str | None, typer.Option(help="The view, if the model does not state one; it is then saved with the model.")
+        str | None,
+        typer.Option(
+            help="The view: the utterances that are read, if the model does not state it. It is saved with the model."
+        ),
     ] = None,
 ) -> None:
     """Chooses a detector's decision rule on validation, or on your own chats, and writes it beside the weights.
 
-    `cdconv train` does this itself. This command is for other checkpoints whose labels have the same names, and for
-    the chats of a bot that differ from those of the data: with --on, calibration and threshold are fitted to them.
+    `cdconv train` does this itself. Use this command for other checkpoints whose labels have the same names. With
+    --on, it fits the probabilities and the threshold to the chats of your own bot.
     """
     from contradiction.data.splits import load_split, name_of, of_bot
     from contradiction.evaluation.evaluate import trained_config
@@ -265,11 +272,11 @@ def prune_(
     corpus: Annotated[list[Path], typer.Option(help="A text file, JSON lines, or a data repo; can be repeated.")],
     out: Annotated[Path, typer.Option(help="The folder to write.")],
     max_pieces: Annotated[
-        int | None, typer.Option("--keep", min=1, help="The maximum number of pieces; the most frequent ones remain.")
+        int | None, typer.Option("--keep", min=1, help="The maximum number of pieces. The most frequent ones remain.")
     ] = None,
     min_count: Annotated[int | None, typer.Option(min=1, help="How often a piece must occur. By default 1.")] = None,
 ) -> None:
-    """Reduces a multilingual vocabulary to the pieces of a corpus: the same scores with fewer parameters."""
+    """Reduces a multilingual vocabulary to the tokens (pieces) of a corpus: the same scores with fewer parameters."""
     from contradiction.io.tables import Table
     from contradiction.training.pruning import prune, read_texts
 
