@@ -102,6 +102,15 @@ def test_several_votes_are_a_majority_and_its_share_is_the_probability(judge):
     assert verdict.probability == pytest.approx(2.3 / 3.4)
 
 
+def test_answers_of_one_server_are_not_those_of_another(judge):
+    """Two servers may serve different models under one name."""
+    labels = []
+    for label in ("history", "non-contradiction"):
+        with ChatServer(says(label)) as server:
+            labels.append(ContradictionDetector.from_pretrained(judge(server))(chat(*CAT)).label)
+    assert labels == ["history", "non-contradiction"]
+
+
 def test_an_english_chat_is_judged_and_a_long_one_in_one_request(judge):
     texts = ("Do you have a pet?", "A cat.", "Nice weather?", "Sunny.", "What is its name?", "I never had a pet.")
     with ChatServer(says("history")) as server:

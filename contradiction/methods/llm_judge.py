@@ -227,7 +227,7 @@ class LLMJudge(SoftmaxClassifier):
 
     def _key(self, text: str, vote: int) -> str:
         """The name of an answer: a digest of all that it depends on."""
-        asked = [self.options.model, self._opening, self._parameters(), text, vote]
+        asked = [self._endpoint.url, self.options.model, self._opening, self._parameters(), text, vote]
         return sha256(json.dumps(asked, ensure_ascii=False, sort_keys=True).encode()).hexdigest()
 
     def _parameters(self) -> dict[str, Any]:
