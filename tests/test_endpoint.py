@@ -120,3 +120,20 @@ def test_the_first_error_ends_the_calls():
     with pytest.raises(InputError, match="three"):
         list(in_threads(call, range(1000), 2))
     assert len(called) < 50
+
+
+def test_results_that_are_there_when_an_error_comes_are_given_before_it():
+    called = []
+
+    def call(number):
+        called.append(number)
+        if number == 1:
+            raise InputError("one")
+
+    results = in_threads(call, range(5), 1)
+    given = [next(results)[0]]
+    while len(called) < 5:  # then the results of the first four are there
+        time.sleep(0.01)
+    with pytest.raises(InputError, match="one"):
+        given.extend(number for number, _ in results)
+    assert given[:3] == [0, 2, 3]

@@ -185,8 +185,9 @@ class Endpoint:
 def in_threads(call: Callable[[T], R], items: Iterable[T], threads: int) -> Iterator[tuple[T, R]]:
     """Calls a function with each item, several at a time; gives items and results as they come.
 
-    The first error is raised, and no further call begins then. The threads do not keep the process from ending, as
-    those of ``concurrent.futures`` would: a request that hangs must not hold up Ctrl-C.
+    After the first error no further call begins. The results that are there are given, and then the error is raised.
+    The threads do not keep the process from ending, as those of ``concurrent.futures`` would: a request that hangs must
+    not hold up Ctrl-C.
     """
     waiting: SimpleQueue[T] = SimpleQueue()
     done: SimpleQueue[tuple[T, R | None, BaseException | None]] = SimpleQueue()
@@ -208,12 +209,20 @@ def in_threads(call: Callable[[T], R], items: Iterable[T], threads: int) -> Iter
 
     for _ in range(min(threads, len(items))):
         Thread(target=work, daemon=True).start()
+    first_error: BaseException | None = None
     try:
         for _ in items:
-            item, result, error = done.get()
+            try:
+                item, result, error = done.get(block=first_error is None)
+            except Empty:
+                break
             if error:
-                raise error
-            yield item, result  # type: ignore[misc]  # there is a result where there is no error
+                first_error = first_error or error
+                stopped.set()
+            else:
+                yield item, result  # type: ignore[misc]  # there is a result where there is no error
+        if first_error:
+            raise first_error
     finally:
         stopped.set()
 
