@@ -8,10 +8,12 @@ the crossed chats are Chinese, as is OCNLI; DECODE is English. A cell off the di
 backbone is an NLI model, its own scores are the first row, and training starts from its head.
 
 A run that was stopped continues, and finished runs and cells are kept: start the command again. All cells are in
-OUT/cells.json. The intervals are the 95 % bootstrap intervals over the rows of a test set.
+OUT/cells.json. OUT/options.json has the options that they were made with; with others, name another OUT. The intervals
+are the 95 % bootstrap intervals over the rows of a test set.
 """
 
 import argparse
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,17 +25,19 @@ import cdconv
 from contradiction.conversation import ASSISTANT, USER, spoken
 from contradiction.data.corpora import registry
 from contradiction.data.corpora.corpus import read_split
-from contradiction.data.splits import load_split, write_split
+from contradiction.data.splits import fingerprint, load_split, write_split
 from contradiction.errors import InputError
 from contradiction.evaluation.corpora.structured import model_scorer, pair_row
 from contradiction.io.files import new_folder, read_json, write_json
 from contradiction.io.tables import Table, interval, percent
 from contradiction.labels import LABELS, is_contradiction
-from contradiction.methods.loading import load_classifier
+from contradiction.methods.loading import load_classifier, name_with_digest
+from contradiction.probing.run import check_same
 from contradiction.training.loop import train
 from contradiction.training.recipe import Recipe
 
 RESAMPLES = 500
+CELLS = "cells.json"
 MIXED = "all of them"
 CDCONV = "cdconv"
 # Corpus -> its config, and the split that is tested on. The training split is always `train`.
@@ -41,6 +45,17 @@ SOURCES = {CDCONV: ("2-class", "test"), "crossed": (None, "test"), "decode": ("n
            "ocnli": ("nli", "validation")}  # fmt: skip
 TEST_ONLY = {"written": (None, "train")}  # minimal pairs that nothing is trained on
 Example = tuple[str, str, bool]  # what was said before, the reply, whether it contradicts
+
+
+def keep_options(options: argparse.Namespace) -> None:
+    """Records what the cells of a folder depend on; raises InputError where it has cells of other options."""
+    now = {name: value for name, value in vars(options).items() if name not in ("corpora", "only", "out")}
+    splits = (load_split(options.data, SOURCES[CDCONV][0], split) for split in ("train", SOURCES[CDCONV][1]))
+    now |= {"backbone": name_with_digest(options.backbone), "data": fingerprint(*splits)}
+    file = options.out / "options.json"
+    if file.is_file() or (options.out / CELLS).is_file():
+        check_same(options.out, read_json(file) if file.is_file() else {}, now)
+    write_json(file, now)
 
 
 def examples(name: str, split: str, options: argparse.Namespace) -> list[Example]:
@@ -128,8 +143,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=23)
     options = parser.parse_args()
 
+    keep_options(options)
     tests = [*SOURCES, *(name for name in TEST_ONLY if registry.local_copy(registry.find(name), options.corpora))]
-    file = options.out / "cells.json"
+    file = options.out / CELLS
     cells = read_json(file) if file.is_file() else {}
     try:
         nli = load_classifier(options.backbone).task == "nli"
@@ -156,4 +172,7 @@ def _shown(found: dict) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except InputError as error:
+        sys.exit(f"transfer: {error}")

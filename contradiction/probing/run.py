@@ -55,7 +55,7 @@ class Transcript:
     def __init__(self, folder: Path, request: Mapping[str, Any]) -> None:
         self.path, self._record = folder / TRANSCRIPT, folder / RECORD
         if self._record.exists():
-            _check_same(folder, read_json(self._record)["request"], request)
+            check_same(folder, read_json(self._record)["request"], request)
         else:
             folder.mkdir(parents=True, exist_ok=True)
             write_json(self._record, {"request": request, "bot_seconds": 0.0, "calls": 0})
@@ -91,7 +91,8 @@ class Transcript:
         )
 
 
-def _check_same(folder: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+def check_same(folder: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Raises InputError where what a run in the folder was asked for is not what it is asked for now."""
     for name in now:
         if before.get(name) != now[name]:
             raise InputError(
