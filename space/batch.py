@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import gradio as gr
@@ -28,12 +29,25 @@ MEGABYTES = 5
 SECONDS = 120  # for one chat
 READING = 10  # times the reading that one request may cost, for a chat: a file is scanned, and its visitor can wait
 TOGETHER = 16  # chats between two looks whether the visitor has gone
+# Gradio would begin two runs, of which "Stop" ends one.
+NO_DOUBLE_CLICK = """() => document.addEventListener(
+    "click", (event) => event.detail > 1 && event.target.closest("#run") && event.stopImmediatePropagation(), true
+)"""
 Row = list[str]
 
 
 def draw(services: Mapping[str, Service], words: Callable[[str], Any], page: gr.Blocks) -> None:
     """Draws the tab."""
     judging: set[str] = set()  # the visitors whose file is being judged
+    lock = Lock()  # two clicks are two threads
+
+    def begins(visitor: str) -> bool:
+        """Whether a run of this visitor begins now; one at a time."""
+        with lock:
+            if visitor in judging:
+                return False
+            judging.add(visitor)
+            return True
 
     # Gradio finds the progress bar by this default, so the rule on calls in defaults does not apply.
     def run(
@@ -43,10 +57,13 @@ def draw(services: Mapping[str, Service], words: Callable[[str], Any], page: gr.
         progress: gr.Progress = gr.Progress(),  # noqa: B008
     ) -> Iterator[tuple[Any, ...]]:
         spoken, visitor, out = words_of(request), visitor_of(request), None
-        if not path or visitor in judging:
-            yield spoken["oneFile" if path else "noFile"], [], [], gr.DownloadButton(value=None, interactive=False)
+        if not path:
+            yield spoken["noFile"], [], [], gr.DownloadButton(value=None, interactive=False)
             return
-        judging.add(visitor)
+        if not begins(visitor):  # beside the table, which the other run fills
+            gr.Info(spoken["oneFile"])
+            yield gr.skip(), gr.skip(), gr.skip(), gr.skip()
+            return
         try:
             for *shown, out in judge_file(chosen(services, detector), Path(path), spoken, progress, visitor):
                 yield *shown, gr.DownloadButton(value=out, interactive=out is not None)
@@ -94,6 +111,7 @@ def draw(services: Mapping[str, Service], words: Callable[[str], Any], page: gr.
             )
             download = gr.DownloadButton(words("download"), elem_id="download", interactive=False)
     kept = gr.State([], time_to_live=KEPT)
+    page.load(js=NO_DOUBLE_CLICK)
     page.load(speak, outputs=[shown, table], api_visibility="private", queue=False)
     working = start.click(
         run, [file, detector], [said, kept, table, download], api_visibility="private", concurrency_limit=2

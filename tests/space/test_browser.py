@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from bots import REPLY
+from bots import REPLY, wait_for
 from helpers.chats import chat as messages
 from serving import CHATS, free_port, served
 
@@ -183,21 +183,29 @@ def test_a_file_is_judged_filtered_and_downloaded(open_tab, url, facade, tmp_pat
     assert len(Path(download.value.path()).read_text(encoding="utf-8").splitlines()) == 2
 
 
-def test_stop_ends_the_work_on_a_file(open_tab, url, tmp_path):
+def test_one_file_is_judged_at_a_time_and_stop_ends_the_work(open_tab, url, tmp_path):
     file = tmp_path / "chats.jsonl"
     chats = [messages(*(f"{chat}-{turn}你好" for turn in range(12))) for chat in range(400)]
     file.write_text("\n".join(json.dumps(chat) for chat in chats), encoding="utf-8")
 
     def predicted():
         with urllib.request.urlopen(f"{url}metrics", timeout=60) as answer:
-            return next(line for line in answer.read().decode().splitlines() if line.startswith("cdconv_rows_total"))
+            lines = answer.read().decode().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("cdconv_rows_total"))
 
-    tab = open_tab()
-    tab.goto(url)
-    tab.get_by_role("tab", name="A file of chats").click()
-    tab.locator("#file input[type=file]").set_input_files(file)
-    tab.locator("#run").click()
+    def opened():
+        tab = open_tab()
+        tab.goto(url)
+        tab.get_by_role("tab", name="A file of chats").click()
+        tab.locator("#file input[type=file]").set_input_files(file)
+        return tab
+
+    tab, other = opened(), opened()
+    tab.locator("#run").dblclick()
     tab.wait_for_function("document.querySelector('#said textarea')?.value.includes('replies judged')")
+    other.locator("#run").click()
+    other.get_by_text("A file of yours is being judged").wait_for()
+    assert "judged" not in other.locator("#said textarea").input_value()
     tab.locator("#stop").click()
     tab.wait_for_timeout(3000)  # until the chats that were begun are done
     before = predicted()
@@ -205,7 +213,7 @@ def test_stop_ends_the_work_on_a_file(open_tab, url, tmp_path):
     assert predicted() == before
     # The visitor may go on with another file.
     tab.locator("#run").click()
-    tab.wait_for_function("!document.querySelector('#said textarea')?.value.includes('is being judged')")
+    wait_for(lambda: predicted() > before, seconds=60)
 
 
 def test_what_is_copied_asks_for_the_same_verdicts(open_tab, url, facade):

@@ -2,6 +2,8 @@
 
 import json
 import re
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -149,6 +151,34 @@ def test_a_file_of_chats_becomes_a_table_and_a_file_of_verdicts(part, service, k
     written = [json.loads(line) for line in Path(out).read_text(encoding="utf-8").splitlines()]
     assert [answer["line"] for answer in written] == [1, 2, 3, 5]
     assert written[0]["verdicts"][1]["label"] == expected[1].label
+
+
+class Slow(str):
+    """A visitor's address that takes so long to look up that two clicks surely meet."""
+
+    def __hash__(self):
+        time.sleep(0.05)
+        return super().__hash__()
+
+
+def test_two_clicks_at_once_start_one_run(part, service, kept, tmp_path):
+    import gradio
+    from starlette.requests import Request
+
+    path = tmp_path / "chats.jsonl"
+    path.write_text(kept, encoding="utf-8")
+    with gradio.Blocks() as page:
+        part("batch").draw({"random": service}, str, page)
+    [run] = [its.fn for its in page.fns.values() if its.name == "run"]
+    scope = {"type": "http", "headers": [], "client": (Slow("192.0.2.1"), 1)}
+
+    def click(_):
+        return [rows for _, rows, *_ in run(str(path), "random", gradio.Request(Request(scope)))]
+
+    with ThreadPoolExecutor(2) as pool:
+        refused, judged_ = sorted(pool.map(click, range(2)), key=lambda tables: isinstance(tables[0], list))
+    assert refused == [gradio.skip()] and len(judged_[-1]) == 7
+    assert click(0) == judged_, "the next run begins when this one has ended"
 
 
 def test_csv_and_parquet_give_the_same_verdicts(part, service, tmp_path):
