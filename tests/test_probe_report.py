@@ -164,6 +164,35 @@ def test_labels_by_people_replace_the_measured_errors(probed, tmp_path, run):
         assert code == 2 and "labels.jsonl:2" in err
 
 
+def test_each_bot_is_corrected_by_its_own_labels(tmp_path):
+    """The detector is always right on one bot, and in four of five replies on the other. Both bots are alike."""
+    truth = ["non-contradiction" if number % 4 else "history" for number in range(200)]
+    flipped = {"history": "non-contradiction", "non-contradiction": "history"}
+
+    def source(bot, called):
+        said = dict.fromkeys(("u1", "b1", "u2", "b2"), "")
+        rows = [{"id": str(n), "trigger": "short", "opening": str(n), "label": label, **said} for n, label in called]
+        return report.Source(bot, rows, detector="judge")
+
+    easy = source("easy", enumerate(truth))
+    hard = source("hard", ((n, label if n % 5 else flipped[label]) for n, label in enumerate(truth)))
+    lines = [{"id": str(n), "label": label} for n, label in enumerate(truth)]
+
+    def labelled(*kept):
+        (tmp_path / "labels.jsonl").write_text("\n".join(map(json.dumps, kept)), encoding="utf-8")
+        return report.with_labels([easy, hard], tmp_path / "labels.jsonl")
+
+    built = report.build(labelled(*lines, *({**line, "bot": "hard"} for line in lines)))
+    errors = [bot["accuracy"]["contradiction"] for bot in built["bots"]]
+    assert errors == [{"sensitivity": right, "specificity": right} for right in (1.0, 0.8)]
+    assert [bot["all"]["contradiction"]["estimate"] for bot in built["bots"]] == [0.25, 0.25]
+    [found] = built["comparisons"]
+    assert found["all"]["difference"] == 0 and found["all"]["low"] < 0 < found["all"]["high"]
+    assert [each.measured_on for each in labelled(*lines)] == ["200 labelled conversations", None]
+    with pytest.raises(InputError, match="50 labels of easy are all of one kind"):
+        labelled(*lines[::4])
+
+
 def test_true_labels_are_not_corrected():
     found = share([True] * 30 + [False] * 70, [str(index) for index in range(100)], None)
     assert (found.estimate, found.low, found.high) == (0.3, found.apparent_low, found.apparent_high)
@@ -220,7 +249,7 @@ def test_two_versions_are_compared_on_the_same_probes(probed, judge, tmp_path, r
 
 def test_a_paired_test_of_equal_bots_is_rarely_significant():
     draw, openings = np.random.default_rng(1), [str(index // 2) for index in range(60)]
-    tests = [compare(draw.random(60) < 0.3, draw.random(60) < 0.3, openings, None) for _ in range(30)]
+    tests = [compare(draw.random(60) < 0.3, draw.random(60) < 0.3, openings) for _ in range(30)]
     assert sum(found.p_value < 0.1 for found in tests) <= 8  # 3 are expected
 
 

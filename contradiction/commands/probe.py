@@ -178,7 +178,9 @@ def report_probe(
     out: Annotated[Path, typer.Option(help="The folder to write the report to.")],
     labels: Annotated[
         Path | None,
-        typer.Option(help='Labels by people on a random sample of the conversations: lines {"id": …, "label": …}.'),
+        typer.Option(
+            help='Labels by people on a random sample of each bot\'s conversations: {"id": …, "label": …, "bot": …}.'
+        ),
     ] = None,
     fail_above: FailAboveOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show errors only.")] = False,

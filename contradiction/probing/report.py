@@ -69,16 +69,17 @@ def _read_data(path: Path) -> list[Source]:
 
 
 def with_labels(sources: Sequence[Source], path: str | Path) -> list[Source]:
-    """The sources with the accuracy that the detector has on conversations that people labelled.
+    """The sources, each with the accuracy that the detector has on those of its conversations that people labelled.
 
     Args:
-        sources: of runs that one detector judged.
-        path: JSON lines with ``id`` and ``label``; a random sample of the conversations. They are those of the first
-            bot unless a line names another ``bot``.
+        sources: one for each bot. One without labels stays as it is.
+        path: JSON lines with ``id`` and ``label``; a random sample of the conversations of each bot. They are those of
+            the first bot unless a line names another ``bot``.
 
     Raises:
-        InputError: a line is no label, or no conversation has one of them.
+        InputError: a line is no label, no conversation has one of them, or all labels of a bot are of one kind.
     """
+    sources = _with_names(sources)
     known, labels = {*LABELS["2-class"], *LABELS["4-class"]}, {}
     for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), start=1):
         try:
@@ -91,18 +92,31 @@ def with_labels(sources: Sequence[Source], path: str | Path) -> list[Source]:
             raise InputError(
                 f'{path}:{number}: must be {{"id": id of a conversation, "label": one of {sorted(known)}}}'
             )
-    pairs = [
-        (labels[source.bot, row["id"]], row["label"])
+    pairs = {
+        source.bot: [
+            (labels[source.bot, row["id"]], row["label"])
+            for row in source.rows
+            if (source.bot, row["id"]) in labels and row["label"] is not None
+        ]
         for source in sources
-        for row in source.rows
-        if (source.bot, row["id"]) in labels and row["label"] is not None
-    ]
-    if not pairs:
+    }
+    if not any(pairs.values()):
         raise InputError(f"{path}: none of its ids is a judged conversation")
+    for bot, own in pairs.items():
+        if own and len({is_contradiction(truth) for truth, _ in own}) < 2:
+            raise InputError(
+                f"{path}: the {len(own):,} labels of {bot} are all of one kind; the detector's errors are measured on "
+                "contradictions and on other replies"
+            )
+    return [_measured(source, pairs[source.bot]) for source in sources]
+
+
+def _measured(source: Source, pairs: Sequence[tuple[str, str]]) -> Source:
+    if not pairs:
+        return source
     truth, called = zip(*pairs, strict=True)
     measured_on = f"{len(pairs):,} labelled conversations"
-    accuracy = accuracy_of(truth, called)
-    return [Source(source.bot, source.rows, source.detector, accuracy, measured_on) for source in sources]
+    return Source(source.bot, source.rows, source.detector, accuracy_of(truth, called), measured_on)
 
 
 def build(sources: Sequence[Source], *, seed: int = 0) -> dict[str, Any]:
@@ -204,10 +218,12 @@ def _comparison(first: Source, second: Source, triggers: Sequence[str], seed: in
     if not pairs or first.detector is None or first.detector != second.detector:
         return None
 
+    accuracies = (first.accuracy or {}).get(ANY), (second.accuracy or {}).get(ANY)
+
     def difference(chosen: Sequence[tuple[Row, Row]]) -> dict[str, Any] | None:
         called = [[is_contradiction(row["label"]) for row in side] for side in zip(*chosen, strict=True)] or [[], []]
         openings = [opening_of(row) for row, _ in chosen]
-        found = compare(called[0], called[1], openings, (first.accuracy or {}).get(ANY), seed)
+        found = compare(called[0], called[1], openings, accuracies, seed)
         return found.to_record() if found else None
 
     by_trigger = {

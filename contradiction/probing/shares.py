@@ -201,7 +201,11 @@ class Difference:
 
 
 def compare(
-    first: Sequence[bool], second: Sequence[bool], clusters: Sequence[str], accuracy: Accuracy | None, seed: int = 0
+    first: Sequence[bool],
+    second: Sequence[bool],
+    clusters: Sequence[str],
+    accuracies: tuple[Accuracy | None, Accuracy | None] = (None, None),
+    seed: int = 0,
 ) -> Difference | None:
     """Compares two bots on pairs of conversations; None without pairs.
 
@@ -209,31 +213,34 @@ def compare(
         first: whether each conversation of the first bot was called a contradiction.
         second: the same of the second bot, on the same probes.
         clusters: the opening of each pair.
-        accuracy: of the detector, the same for both bots; None where the labels are true.
+        accuracies: of the detector on each bot; None where the labels are true. Equal ones are one measurement.
         seed: of the draws.
     """
     n = len(first)
     if not n:
         return None
-    differences = np.asarray(second, dtype=float) - np.asarray(first, dtype=float)
+    called = np.asarray([first, second], dtype=float)
     _, index = np.unique(np.asarray(clusters), return_inverse=True)
-    sums, sizes = np.bincount(index, weights=differences), np.bincount(index)
+    sums, sizes = np.stack([np.bincount(index, weights=side) for side in called], axis=1), np.bincount(index)
+    changes = sums[:, 1] - sums[:, 0]
     chance = np.random.default_rng(seed)
     signs = chance.choice(np.array([-1, 1], dtype=np.int8), (DRAWS, len(sums)))
-    as_large = np.abs(signs @ sums) >= abs(sums.sum()) - 1e-9
+    as_large = np.abs(signs @ changes) >= abs(changes.sum()) - 1e-9
     drawn = chance.multinomial(len(sums), np.full(len(sums), 1 / len(sums)), DRAWS)
-    means = drawn @ sums / np.maximum(drawn @ sizes, 1)
-    point = float(differences.mean())
-    if accuracy and accuracy.sensitivity + accuracy.specificity > 1:
-        sensitivity, specificity = draw_accuracy(accuracy, chance)
-        youden = np.maximum(sensitivity + specificity - 1, 1e-9)
-        means, point = means / youden, point / (accuracy.sensitivity + accuracy.specificity - 1)
-    low, high = np.percentile(np.clip(means, -1, 1), BOUNDS)
+    shares, points = drawn @ sums / np.maximum(drawn @ sizes, 1)[:, None], called.mean(axis=1)
+    known = [accuracy for accuracy in accuracies if accuracy and accuracy.sensitivity + accuracy.specificity > 1]
+    if len(known) == len(accuracies):
+        draws = {accuracy: draw_accuracy(accuracy, chance) for accuracy in dict.fromkeys(known)}
+        for side, accuracy in enumerate(known):
+            sensitivity, specificity = draws[accuracy]
+            shares[:, side] = (shares[:, side] + specificity - 1) / np.maximum(sensitivity + specificity - 1, 1e-9)
+            points[side] = (points[side] + accuracy.specificity - 1) / (accuracy.sensitivity + accuracy.specificity - 1)
+    low, high = np.percentile(np.clip(shares[:, 1] - shares[:, 0], -1, 1), BOUNDS)
     return Difference(
         n=n,
-        only_first=int((differences < 0).sum()),
-        only_second=int((differences > 0).sum()),
-        difference=float(np.clip(point, -1, 1)),
+        only_first=int((called[0] > called[1]).sum()),
+        only_second=int((called[1] > called[0]).sum()),
+        difference=float(np.clip(points[1] - points[0], -1, 1)),
         low=float(low),
         high=float(high),
         p_value=float((as_large.sum() + 1) / (DRAWS + 1)),
