@@ -530,7 +530,8 @@ class CDConvMetric(evaluate.Metric):
     ) -> dict[str, Any] | None:
         """Scores the rows given here and those added before. Raises ValueError and keeps all rows on invalid input."""
         if unknown := [name for name in options if name not in Bootstrap.__dataclass_fields__]:
-            raise TypeError(f"{unknown[0]} is no argument; there are {', '.join(Bootstrap.__dataclass_fields__)}")
+            known = ", ".join(Bootstrap.__dataclass_fields__)
+            raise TypeError(f"{unknown[0]} is no argument; the arguments are {known}")
         Bootstrap(**options)
         columns: dict[str, list[Any]] = {}
         if self.task in ROW_TASKS and baseline_predictions is not None:

@@ -170,7 +170,7 @@ def test_evaluate_refuses_a_config_with_other_labels(run, model, sample_repo):
 def test_evaluate_names_the_configs_where_there_is_none_of_that_name(run, model, sample_repo):
     code, _, err = run("evaluate", model, "--data", sample_repo, "--config", "4class")
     assert code == 2
-    assert err.startswith("cdconv: config '4class'; there are 2-class, 4-class, ")
+    assert err.startswith("cdconv: config '4class'") and "2-class, 4-class, " in err
 
 
 def test_baselines_are_kept_and_stand_beside_a_detector_on_the_same_rows(run, sample_repo, tmp_path):

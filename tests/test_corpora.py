@@ -225,7 +225,7 @@ def test_a_missing_corpus_says_where_the_whole_is(tmp_path):
     for source in (None, tmp_path, tmp_path / "nowhere"):
         with pytest.raises(InputError, match=r"decode_v0\.1\.zip|its files are"):
             data_repo.read_all(decode, source)
-    with pytest.raises(InputError, match="corpus 'decod'; there are anli, "):
+    with pytest.raises(InputError, match="corpus 'decod' .*anli, "):
         registry.find("decod")
 
 

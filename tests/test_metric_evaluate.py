@@ -99,7 +99,7 @@ def test_batches_and_single_rows_give_what_one_call_gives(metric: CDConvMetric) 
 
 
 def test_an_unknown_keyword_is_named_with_those_there_are(metric: CDConvMetric) -> None:
-    with pytest.raises(TypeError, match=r"bootstraps is no argument; there are .*bootstrap"):
+    with pytest.raises(TypeError, match=r"bootstraps is no argument; .*bootstrap"):
         metric.compute(predictions=[0], references=[0], bootstraps=5)
 
 

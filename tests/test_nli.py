@@ -139,7 +139,7 @@ def test_of_xnlis_own_file_the_chinese_rows_are_read(tmp_path):
 
 def test_a_corpus_without_chinese_is_one_clear_error(tmp_path):
     path = xnli_release(tmp_path / "xnli.dev.tsv", [("bg", "а", "б", "neutral"), ("ar", "a", "b", "neutral")])
-    with pytest.raises(InputError, match=r"xnli\.dev\.tsv: no row is of language zh; there are ar, bg$"):
+    with pytest.raises(InputError, match=r"xnli\.dev\.tsv: no row is of language zh; .*ar, bg$"):
         nli.read(path)
 
 

@@ -136,7 +136,7 @@ def test_openings_come_from_a_file_or_from_cdconv(tmp_path, sample_repo, sample_
 
 @pytest.mark.parametrize(
     ("names", "why"),
-    [(["louder"], "trigger 'louder'"), (["persona"], "none is given"), (["inquiring-user"], "there is not an opening")],
+    [(["louder"], "trigger 'louder'"), (["persona"], "none is given"), (["inquiring-user"], "used with no opening")],
 )
 def test_a_plan_that_cannot_be_made_says_why(names, why):
     with pytest.raises(InputError, match=why):

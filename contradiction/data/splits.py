@@ -37,9 +37,9 @@ def load_split(data: str | Path, config: str, split: str) -> "Dataset":
 
     known = (*CONFIGS, CROSSED, *CHECKLISTS)
     if config not in known:
-        raise InputError(f"config {config!r}; there are {', '.join(known)}")
+        raise InputError(f"config {config!r} does not exist; the configs are {', '.join(known)}")
     if split not in SPLITS:
-        raise InputError(f"split {split!r}; there are {', '.join(SPLITS)}")
+        raise InputError(f"split {split!r} does not exist; the splits are {', '.join(SPLITS)}")
     if config in CHECKLISTS and split != "test":
         raise InputError(f"split {split!r}; config {config!r} has only test")
     folder = Path(data)

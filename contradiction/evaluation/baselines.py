@@ -128,4 +128,6 @@ def kernel_ridge(
 def check_config(config: str) -> None:
     """Raises InputError for a config without labelled conversations."""
     if config not in CONVERSATIONS:
-        raise InputError(f"config {config!r} has no conversations; there are {', '.join(CONVERSATIONS)}")
+        raise InputError(
+            f"config {config!r} has no conversations; the configs with them are {', '.join(CONVERSATIONS)}"
+        )

@@ -175,7 +175,8 @@ def _of_trigger(trigger: str, openings: Sequence[str], wanted: int, seed: int, p
         if re.fullmatch(rf"{REPEAT}-[0-9]+", trigger):
             sources = [text for text in openings if not _tells(text)]
         elif trigger not in METHODS:
-            raise InputError(f"trigger {shown(trigger)}; there are {', '.join(METHODS)}, {REPEAT}-N and {PERSONA}")
+            known = f"{', '.join(METHODS)}, {REPEAT}-N and {PERSONA}"
+            raise InputError(f"trigger {shown(trigger)} does not exist; the triggers are {known}")
     sources = list(sources)
     Random(f"{seed}/{trigger}").shuffle(sources)
     probes: list[Probe] = []
@@ -200,8 +201,8 @@ def _of_trigger(trigger: str, openings: Sequence[str], wanted: int, seed: int, p
         if not added:
             break
     if len(probes) < wanted:
-        kind = "a fact of the persona" if trigger == PERSONA else "an opening"
-        raise InputError(f"trigger {trigger}: there is not {kind} that it can be used with")
+        kind = "fact of the persona" if trigger == PERSONA else "opening"
+        raise InputError(f"trigger {trigger}: it can be used with no {kind}")
     return probes
 
 

@@ -215,9 +215,9 @@ def _check(
         ("config", configs, [f"{task}{end}" for task in sorted(tasks) for end in ("", "-grouped")]),
     ):
         if not names:
-            raise InputError(f"no {kind} is named; there are {', '.join(allowed)}")
+            raise InputError(f"no {kind} is named; the {kind}s are {', '.join(allowed)}")
         if wrong := [name for name in names if name not in allowed]:
-            raise InputError(f"{kind} {wrong[0]!r}; there are {', '.join(allowed)}")
+            raise InputError(f"{kind} {wrong[0]!r} does not exist; the {kind}s are {', '.join(allowed)}")
         if len(set(names)) < len(names):
             raise InputError(f"a {kind} is named twice in {', '.join(names)}")
     if not seeds or len(set(seeds)) < len(seeds):

@@ -236,7 +236,7 @@ def name_of(service: Service) -> str:
 def chosen(services: Mapping[str, Service], name: str | None) -> Service:
     """The service of a detector, by default the first; InputError where there is none of that name."""
     if name is not None and name not in services:
-        raise InputError(f"detector {name!r}: there is none of that name here; there is {', '.join(services)}")
+        raise InputError(f"detector {name!r} does not exist here; the detectors are {', '.join(services)}")
     return services[name] if name is not None else next(iter(services.values()))
 
 

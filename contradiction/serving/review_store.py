@@ -171,7 +171,7 @@ class LabelStore:
         with self._open() as file:
             found = file.execute("SELECT id, name, messages, truth FROM items WHERE id = ?", (number,)).fetchone()
         if not found:
-            raise InputError(f"chat {number}: there is none of this number")
+            raise InputError(f"chat {number} does not exist")
         return _item(found)
 
     def put(self, person: int, number: int, label: str, evidence: int | None = None) -> None:

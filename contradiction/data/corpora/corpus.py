@@ -286,7 +286,7 @@ def read_objects(path: Path, *keys: str) -> Iterator[tuple[str, Mapping[str, Any
         if not isinstance(row, Mapping):
             raise InputError(f"{where}: got {kind_of(row)}; a row is one JSON object")
         if missing := [key for key in keys if key not in row]:
-            raise InputError(f"{where}: the key {missing[0]!r} is missing; there are {', '.join(map(str, row))}")
+            raise InputError(f"{where}: the key {missing[0]!r} is missing; the keys are {', '.join(map(str, row))}")
         yield where, row
 
 

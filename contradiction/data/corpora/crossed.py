@@ -195,7 +195,7 @@ def read(split: str, folder: str | Path = FOLDER) -> list[Quadruple | Pair]:
         InputError: there is no such split, or a line is not valid; the message gives ``file:line``.
     """
     if split not in SPLITS:
-        raise InputError(f"split {split!r}; there are {', '.join(SPLITS)}")
+        raise InputError(f"split {split!r} does not exist; the splits are {', '.join(SPLITS)}")
     chosen = [batch.name for batch in batches(folder).values() if batch.split == split]
     return [item for name in chosen for item in read_batch(Path(folder) / f"{name}.jsonl")]
 

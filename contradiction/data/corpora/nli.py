@@ -82,7 +82,7 @@ def _labelled(corpus: str | Path, rows: Iterable[tuple[str, Any]]) -> list[Pair]
         if label is not None:
             pairs.append((premise, hypothesis, label))
     if others and not pairs:
-        raise InputError(f"{corpus}: no row is of language {LANGUAGE}; there are {', '.join(sorted(others))}")
+        raise InputError(f"{corpus}: no row is of language {LANGUAGE}; the languages are {', '.join(sorted(others))}")
     return pairs
 
 

@@ -26,7 +26,7 @@ def find(name: str) -> Corpus:
     """A corpus by its name; raises InputError for an unknown one."""
     known = all_corpora()
     if name not in known:
-        raise InputError(f"corpus {name!r}; there are {', '.join(known)}")
+        raise InputError(f"corpus {name!r} is not known; the known corpora are {', '.join(known)}")
     return known[name]
 
 
