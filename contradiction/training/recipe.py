@@ -202,7 +202,7 @@ def option_named(key: str) -> str:
         return key
     if "." not in key and key in known:
         return known[key]
-    hint = f"did you mean {known[bare]}?" if bare in known else f"there are {', '.join(known.values())}"
+    hint = f"did you mean {known[bare]}?" if bare in known else f"the options are {', '.join(known.values())}"
     raise InputError(f"{key!r}: a recipe has no such option; {hint}")
 
 

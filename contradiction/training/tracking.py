@@ -29,7 +29,7 @@ def check(name: str) -> str:
 
     known = sorted(str(logger) for logger in LoggerType if logger != LoggerType.ALL)
     if name not in known:
-        raise InputError(f"--track {name}: no such tracker; there are {', '.join(known)}")
+        raise InputError(f"--track {name}: no such tracker; the trackers are {', '.join(known)}")
     if name not in map(str, get_available_trackers()):
         raise InputError(f"--track {name}: its package is not installed; pip install {PACKAGES.get(name, name)}")
     return name
