@@ -112,7 +112,7 @@ def test_what_a_tracker_is_told_of_a_recipe_are_plain_values():
 
 
 def test_an_unknown_tracker_is_refused_before_anything_is_done(sample_repo, tmp_path):
-    with pytest.raises(InputError, match="--track notebook: no such tracker; there are .*tensorboard.*wandb"):
+    with pytest.raises(InputError, match="--track notebook: no such tracker; .*tensorboard.*wandb"):
         train(QUICK, data=sample_repo, out=tmp_path / "run", track="notebook")
     assert not list(tmp_path.iterdir())
 
