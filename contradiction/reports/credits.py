@@ -11,6 +11,7 @@ BACKBONES = {
 CORPORA = {
     "OCNLI": ("https://github.com/CLUEbenchmark/OCNLI", "CC BY-NC 2.0"),
     "CMNLI": ("https://github.com/CLUEbenchmark/CLUE", "for research"),
+    "CNLI": ("https://github.com/blcunlp/CNLI", "for research"),
 }
 
 
@@ -23,7 +24,8 @@ def credits_sentence(backbones: Sequence[str], corpora: Sequence[str] = ()) -> s
     """
     parts = [f"the encoder [{name}](https://huggingface.co/{name}){_terms(BACKBONES.get(name))}" for name in backbones]
     if corpora:
-        parts.append(f"an NLI stage on {' and '.join(map(_corpus, corpora))}")
+        *others, last = map(_corpus, corpora)
+        parts.append(f"an NLI stage on {' and '.join(filter(None, (', '.join(others), last)))}")
     return ", and ".join(parts) or None
 
 
