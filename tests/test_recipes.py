@@ -188,7 +188,7 @@ def test_an_option_is_named_with_or_without_its_table(key, full):
 
 
 @pytest.mark.parametrize(
-    ("key", "said"), [("epoch", "options are name, seed"), ("loss.epochs", "mean optimizer.epochs"), ("data", "no such")]
+    ("key", "said"), [("epoch", "are name, seed"), ("loss.epochs", "mean optimizer.epochs"), ("data", "no such")]
 )
 def test_an_option_that_there_is_not_is_refused_with_those_there_are(key, said):
     with pytest.raises(InputError, match=said):
