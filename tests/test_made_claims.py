@@ -131,3 +131,23 @@ def test_a_language_model_writes_a_claim_of_each_kind(run, source, tmp_path, mon
     assert [line["response_label"] for line in written[:3]] == ["SUPPORTS", "REFUTES", "NOT ENOUGH INFO"]
     code, _, err = run("corpora", "augment", source, "--out", out, "--endpoint", "file:///etc", "--model", "m")
     assert code == 2 and "http://" in err
+
+
+def test_claims_that_were_written_before_a_failure_are_not_asked_for_again(run, source, tmp_path, monkeypatch):
+    out, failing = tmp_path / "augmented.jsonl", iter([True])
+    with ChatServer(
+        lambda body: " A reply. ", lambda number, body: "401" if number >= 4 and next(failing, False) else None
+    ) as server:
+        monkeypatch.setenv("OPENAI_API_KEY", KEY)
+        command = ("corpora", "augment", source, "--out", out, "--endpoint", server.url, "--model", "m")
+        code, _, _ = run(*command)
+        failed_after = len(server.requests)
+        assert code == 2 and not out.exists()
+        with (tmp_path / "augmented.jsonl.answers").open("a", encoding="utf-8") as stream:
+            stream.write('["m", "a line that a killed proc')
+        code, _, err = run(*command)
+        assert code == 0, err
+        assert len(server.requests) == 6 + 1  # six claims, and the request that failed
+        assert 1 < failed_after < 6
+    assert out.read_text(encoding="utf-8").count("A reply.") == 6
+    assert [file.name for file in tmp_path.glob("augmented*")] == ["augmented.jsonl"]

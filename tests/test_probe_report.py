@@ -158,7 +158,7 @@ def test_labels_by_people_replace_the_measured_errors(probed, tmp_path, run):
         <= np.mean([true_label(row["b1"], row["b2"]) != "non-contradiction" for row in rows])
         <= found["high"]
     )
-    for wrong in ('{"id": "short/1", "label": "bad"}', "[1]"):
+    for wrong in ('{"id": "short/1", "label": "bad"}', "[1]", '{"bot": "x", "id": "short/1", "label": "history"}'):
         (tmp_path / "labels.jsonl").write_text(f"{lines[0]}\n{wrong}", encoding="utf-8")
         code, _, err = run("probe", "report", probed, "--labels", tmp_path / "labels.jsonl", "--out", tmp_path)
         assert code == 2 and "labels.jsonl:2" in err

@@ -120,13 +120,14 @@ def augment(
         raise InputError("--endpoint and --model go together")
     rows = made_claims.read_supported(source)
     claims = list(made_claims.made(rows, seed))
+    answers = out.with_name(f"{out.name}.answers")  # a run that fails goes on from them
     if endpoint and model:
         with Endpoint(model, url=endpoint) as writer, progress("asking for claims") as bar:
-            for row in bar.track(rows):
-                claims += made_claims.generated(row, writer)
+            claims += made_claims.generated(bar.track(rows), writer, answers)
     with new_file(out) as partial, partial.open("w", encoding="utf-8") as stream:
         for claim in claims:
             stream.write(dumps(made_claims.line_of(claim), ensure_ascii=False) + "\n")
+    answers.unlink(missing_ok=True)
     counts = Counter((claim.extra["made"], str(claim.label)) for claim in claims)
     show(Table(str(out), ("how", "label", "claims"), [(*key, f"{n:,}") for key, n in counts.items()], texts=2))
 

@@ -58,7 +58,7 @@ class OpenVinoSession:
 
 def _import() -> ModuleType:
     """OpenVINO, which reports its import to its makers over the network unless this package cannot be imported."""
-    sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
+    sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]  # None blocks the import
     import openvino
 
     return openvino

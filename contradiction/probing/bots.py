@@ -159,8 +159,7 @@ class CommandBot:
         """Writes one line and reads one."""
         process, lines = self._process()
         try:
-            process.stdin.write(json.dumps({"messages": list(messages)}, ensure_ascii=False) + "\n")  # type: ignore[union-attr]
-            process.stdin.flush()  # type: ignore[union-attr]
+            _write_line(process.stdin, json.dumps({"messages": list(messages)}, ensure_ascii=False))
             line = lines.get(timeout=self._timeout)
             reply = json.loads(line)["reply"] if line else None
         except queue.Empty:
@@ -202,6 +201,11 @@ class CommandBot:
         for process in self._processes:
             process.kill()
             process.wait()
+
+
+def _write_line(stream: Any, line: str) -> None:
+    stream.write(line + "\n")
+    stream.flush()
 
 
 def _pump(stream: Any, lines: "queue.Queue[str]") -> None:

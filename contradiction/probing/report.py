@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from contradiction.errors import InputError
+from contradiction.errors import InputError, shown
 from contradiction.evaluation.paired_tests import holm
 from contradiction.io.files import read_json
 from contradiction.labels import CATEGORIES, LABELS, is_contradiction
@@ -77,14 +77,17 @@ def with_labels(sources: Sequence[Source], path: str | Path) -> list[Source]:
             the first bot unless a line names another ``bot``.
 
     Raises:
-        InputError: a line is no label, no conversation has one of them, or all labels of a bot are of one kind.
+        InputError: a line is no label or names another bot, no conversation has one of them, or all labels of a bot are
+            of one kind.
     """
     sources = _with_names(sources)
     known, labels = {*LABELS["2-class"], *LABELS["4-class"]}, {}
+    bots = [source.bot for source in sources]
     for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), start=1):
         try:
             record = json.loads(line)
-            labels[record.get("bot", sources[0].bot), record["id"]] = record["label"]
+            bot = record.get("bot", sources[0].bot)
+            labels[bot, record["id"]] = record["label"]
             wrong = record["label"] not in known
         except (ValueError, LookupError, TypeError, AttributeError):
             wrong = True
@@ -92,6 +95,8 @@ def with_labels(sources: Sequence[Source], path: str | Path) -> list[Source]:
             raise InputError(
                 f'{path}:{number}: must be {{"id": id of a conversation, "label": one of {sorted(known)}}}'
             )
+        if bot not in bots:
+            raise InputError(f"{path}:{number}: no bot is named {shown(bot)}; the bots are {', '.join(bots)}")
     pairs = {
         source.bot: [
             (labels[source.bot, row["id"]], row["label"])

@@ -5,8 +5,9 @@ name (Gupta et al., 2022, *DialFact*, section 4.2). Passages of another chat giv
 model behind an endpoint can write further claims of all three kinds.
 """
 
+import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from contradiction.data.corpora.corpus import CHATS, Config, Row, messages_of, r
 from contradiction.data.corpora.dialfact import NAMES, REFUTES, SUPPORTS, UNKNOWN
 from contradiction.errors import InputError, first_line
 from contradiction.io.endpoint import Endpoint
+from contradiction.io.files import write_text
 
 # A negation follows the first auxiliary within a sentence, and one that stands there is taken out.
 _AUXILIARY = re.compile(
@@ -141,20 +143,43 @@ GENERATED = {
 }
 
 
-def generated(row: Row, endpoint: Endpoint) -> Iterator[Row]:
-    """A reply of each kind to the chat of a claim, written by a language model.
+def generated(rows: Iterable[Row], endpoint: Endpoint, answers: Path) -> Iterator[Row]:
+    """A reply of each kind to the chat of each claim, written by a language model.
+
+    Args:
+        rows: claims with evidence.
+        endpoint: the language model.
+        answers: a file that gets each answer as it comes. Where it exists, only what it lacks is asked for.
 
     Raises:
-        InputError: the endpoint gives no answer.
+        InputError: the endpoint gives no answer. The answers so far are kept.
     """
-    for label, wanted in GENERATED.items():
-        prompt = (
-            f"Evidence: {' '.join(row.extra['passages'])}\nChat: {spoken(row.messages)}\n"
-            f"Write one short reply of the assistant that {wanted}. Answer with the reply alone."
-        )
-        reply = endpoint.ask([{"role": USER, "content": prompt}], temperature=1.0).text.strip()
-        kind = f"generated {label}"
-        yield replace(row, id=f"{row.id}-{kind}", label=label, reply=reply, extra={**row.extra, "made": kind})
+    known = _read_answers(answers)
+    with answers.open("a", encoding="utf-8") as stream:
+        for row in rows:
+            for label, wanted in GENERATED.items():
+                prompt = (
+                    f"Evidence: {' '.join(row.extra['passages'])}\nChat: {spoken(row.messages)}\n"
+                    f"Write one short reply of the assistant that {wanted}. Answer with the reply alone."
+                )
+                key = (endpoint.model, prompt)
+                if key not in known:
+                    known[key] = endpoint.ask([{"role": USER, "content": prompt}], temperature=1.0).text.strip()
+                    stream.write(json.dumps([*key, known[key]], ensure_ascii=False) + "\n")
+                    stream.flush()
+                kind = f"generated {label}"
+                extra = {**row.extra, "made": kind}
+                yield replace(row, id=f"{row.id}-{kind}", label=label, reply=known[key], extra=extra)
+
+
+def _read_answers(path: Path) -> dict[tuple[str, str], str]:
+    """The answers of an earlier run. A killed process may have left the last line unfinished, which is cut off."""
+    if not path.is_file():
+        return {}
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
+    whole = [line for line in lines if line.endswith("\n")]
+    write_text(path, "".join(whole))
+    return {(model, prompt): reply for model, prompt, reply in map(json.loads, whole)}
 
 
 def line_of(row: Row) -> dict[str, Any]:
