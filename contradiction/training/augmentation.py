@@ -1,6 +1,6 @@
 """The rows that a recipe trains on: a fraction of the training split, and further rows that are made from it."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
 
-def crossed_rows(rows: "Dataset", first_group: int, seed: int, context_negatives: int = 0) -> "Dataset":
+def crossed_rows(
+    rows: "Dataset", first_group: int, seed: int, context_negatives: int = 0, batches: Sequence[str] = ()
+) -> "Dataset":
     """The training split of the crossed chats as rows of two turns.
 
     Each judged reply stands with the turn that holds the evidence, under its label. In a chat of several earlier turns,
@@ -35,14 +37,22 @@ def crossed_rows(rows: "Dataset", first_group: int, seed: int, context_negatives
         seed: of the draw.
         context_negatives: for each quadruple, the number of replies that stand without their chat once more, as no
             contradiction, see :func:`_without_its_chat`.
+        batches: the batches to read; none reads all.
 
     Returns:
         Rows of the same columns; those that only CDConv has are None.
+
+    Raises:
+        InputError: the training split has no batch of that name.
     """
     draw = np.random.default_rng(seed)
     label = rows.features["label"]
     columns: dict[str, list[Any]] = {name: [] for name in rows.column_names}
     items = read("train")
+    if unknown := sorted({*batches} - {item.batch for item in items}):
+        raise InputError(f"augmentation.crossed_batches: {unknown[0]!r} is no batch of the training split")
+    if batches:
+        items = [item for item in items if item.batch in batches]
     quadruples = [item for item in items if isinstance(item, Quadruple)]
     for group, item in enumerate(items, start=first_group):
         labelled = list(_labelled_windows(item, draw))
@@ -113,8 +123,10 @@ def training_rows(rows: "Dataset", recipe: Recipe) -> TrainingRows:
         columns = VIEWS[recipe.data.view][:1] if recipe.data.view in TWO_TEXTS else CONVERSATION[:-1]
         parts, groups = _grouped(parts, ("source",) if recipe.loss.choice else columns)
         if recipe.augmentation.crossed:
-            negatives = recipe.augmentation.context_negatives
-            parts.append(crossed_rows(parts[0], groups, recipe.seed, negatives))
+            options = recipe.augmentation
+            parts.append(
+                crossed_rows(parts[0], groups, recipe.seed, options.context_negatives, options.crossed_batches)
+            )
     return TrainingRows(concatenate_datasets(parts) if len(parts) > 1 else parts[0], sum(map(len, with_teacher)))
 
 

@@ -220,12 +220,20 @@ class AugmentationOptions(Options):
             label non-contradiction, and as many rows for each crossed quadruple, see
             ``contradiction.training.augmentation``.
         crossed: read the training split of the crossed chats too, see ``contradiction.training.augmentation``.
+        crossed_batches: only these batches of that split, by default all.
     """
 
     nli: str | None = None
     nli_pairs_per_row: Count = 1
     context_negatives: int = Field(default=0, ge=0)
     crossed: bool = False
+    crossed_batches: list[str] = []
+
+    @model_validator(mode="after")
+    def _batches_are_of_the_crossed_chats(self) -> Self:
+        if self.crossed_batches and not self.crossed:
+            raise ValueError("crossed_batches chooses among the crossed chats; set crossed = true")
+        return self
 
 
 TABLES: Mapping[str, type[Options]] = {
