@@ -6,8 +6,16 @@ import pytest
 from datasets import ClassLabel, Dataset, Features, Value
 
 from contradiction.data.corpora.crossed import Pair, Quadruple, read
+from contradiction.errors import InputError
 from contradiction.labels import LABELS
 from contradiction.training.augmentation import crossed_rows
+
+# A few batches of each style.
+BATCHES = ("a1", "b1", "e1", "i1", "l1", "v8", "w9")
+
+
+def items_of_batches():
+    return [item for item in read("train") if item.batch in BATCHES]
 
 
 def rows_with(labels):
@@ -23,11 +31,11 @@ def rows_with(labels):
 
 @pytest.fixture(scope="module")
 def made():
-    return crossed_rows(rows_with(LABELS["4-class"]), first_group=1, seed=23)
+    return crossed_rows(rows_with(LABELS["4-class"]), first_group=1, seed=23, batches=BATCHES)
 
 
 def test_every_reply_of_a_quadruple_stands_on_both_sides(made):
-    items = read("train")
+    items = items_of_batches()
     by_group = defaultdict(list)
     for row in made:
         by_group[row["group"]].append(row)
@@ -41,7 +49,7 @@ def test_every_reply_of_a_quadruple_stands_on_both_sides(made):
 
 
 def test_a_contradiction_is_read_with_its_evidence(made):
-    items = read("train")
+    items = items_of_batches()
     for row in made:
         item = items[row["group"] - 1]
         if row["label"] and isinstance(item, Quadruple):
@@ -51,7 +59,7 @@ def test_a_contradiction_is_read_with_its_evidence(made):
 
 def test_a_long_chat_gives_two_more_rows_without_a_contradiction(made):
     rows = Counter(made["group"])
-    for group, item in enumerate(read("train"), start=1):
+    for group, item in enumerate(items_of_batches(), start=1):
         if isinstance(item, Pair):
             assert rows[group] == 2
         else:
@@ -60,14 +68,16 @@ def test_a_long_chat_gives_two_more_rows_without_a_contradiction(made):
 
 def test_two_labels_and_the_seed():
     two = rows_with(LABELS["2-class"])
-    first, again, other = (crossed_rows(two, first_group=1, seed=seed) for seed in (1, 1, 2))
+    first, again, other = (crossed_rows(two, first_group=1, seed=seed, batches=BATCHES) for seed in (1, 1, 2))
     assert set(first["label"]) == {0, 1}
     assert first.to_dict() == again.to_dict() != other.to_dict()
 
 
 def test_context_negatives_are_consistent_replies_without_their_chat():
-    rows, items = rows_with(LABELS["4-class"]), read("train")
-    plain, more = (crossed_rows(rows, first_group=1, seed=23, context_negatives=times) for times in (0, 2))
+    rows, items = rows_with(LABELS["4-class"]), items_of_batches()
+    plain, more = (
+        crossed_rows(rows, first_group=1, seed=23, context_negatives=times, batches=BATCHES) for times in (0, 2)
+    )
     quadruples = [group for group, item in enumerate(items, start=1) if isinstance(item, Quadruple)]
     assert Counter(more["group"]) - Counter(plain["group"]) == Counter({group: 2 for group in quadruples})
     before = Counter()
@@ -80,3 +90,10 @@ def test_context_negatives_are_consistent_replies_without_their_chat():
                 question = "its own" if row["u2"] == item.a[-1]["content"] else "another"
                 before[question if row["b1"] else "no first turn"] += 1
     assert len(before) == 3 and min(before.values()) > 0.3 * max(before.values()), before
+
+
+def test_without_names_all_batches_of_the_training_split_are_read():
+    groups = crossed_rows(rows_with(LABELS["2-class"]), first_group=0, seed=1)["group"]
+    assert set(groups) == set(range(len(read("train"))))
+    with pytest.raises(InputError, match="crossed_batches: 't1' is no batch of the training split"):
+        crossed_rows(rows_with(LABELS["2-class"]), first_group=0, seed=1, batches=["e1", "t1"])

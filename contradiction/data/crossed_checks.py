@@ -124,6 +124,8 @@ def _auc_by_batch(items: Sequence[Item], text: Callable[[JudgedReply], str]) -> 
 def ngram_auc(texts: Sequence[str], contradicts: Sequence[bool], groups: Sequence[str]) -> float:
     """Area under the ROC curve of a linear model of character n-grams, fitted to the other groups; 0.5 is chance.
 
+    The n-grams are counted once over all texts, without their labels.
+
     Args:
         texts: what the model reads of each row.
         contradicts: whether the row is a contradiction.
@@ -133,13 +135,12 @@ def ngram_auc(texts: Sequence[str], contradicts: Sequence[bool], groups: Sequenc
     from sklearn.linear_model import LogisticRegression
     from sklearn.metrics import roc_auc_score
     from sklearn.model_selection import GroupKFold, cross_val_predict
-    from sklearn.pipeline import make_pipeline
 
-    model = make_pipeline(
-        TfidfVectorizer(analyzer="char", ngram_range=(1, 3), min_df=2, sublinear_tf=True), LogisticRegression(C=3)
-    )
+    vectors = TfidfVectorizer(analyzer="char", ngram_range=(1, 3), min_df=2, sublinear_tf=True).fit_transform(texts)
     folds = GroupKFold(n_splits=min(5, len(set(groups))))
-    scores = cross_val_predict(model, texts, contradicts, groups=groups, cv=folds, method="decision_function")
+    scores = cross_val_predict(
+        LogisticRegression(C=3), vectors, contradicts, groups=groups, cv=folds, method="decision_function"
+    )
     return float(roc_auc_score(contradicts, scores))
 
 
