@@ -101,7 +101,7 @@ def _crossed(detector: "ContradictionDetector", split: str, json: Path | None) -
     if json:
         figures = {"styles": styles, "phenomena": phenomena, "false_alarms": alarms}
         write_json(json, {"name": name, "config": CROSSED, "split": split, **figures})
-    show(*tables(name, styles, alarms), tables(name, phenomena)[-1])
+    show(*tables(name, styles, alarms), tables(name, phenomena, by="phenomenon")[-1])
 
 
 def _labels(

@@ -215,7 +215,7 @@ def false_alarms(
 
 
 def tables(
-    name: str, figures: Mapping[str, Any], alarms: Mapping[str, tuple[int, int] | None] | None = None
+    name: str, figures: Mapping[str, Any], alarms: Mapping[str, tuple[int, int] | None] | None = None, by: str = "style"
 ) -> list[Table]:
     """The figures over all items with their intervals beside chance, and the figures by part.
 
@@ -223,6 +223,7 @@ def tables(
         name: of the detector.
         figures: what :func:`summary` returns.
         alarms: what :func:`false_alarms` returns.
+        by: what the parts are.
     """
     overall = figures[ALL]
     chance = {"in_order": "50", "both_right": "25", "all_right": "6 to 25", "evidence": ""}
@@ -252,8 +253,8 @@ def tables(
         if part != ALL
     ]
     precision = f"precision at {percent(IN_USE, 0)} %, recall {percent(RECALL, 0)}"
-    header = ("part", "items", "in order", "both right", "all right", "evidence", precision)
+    header = (by, "items", "in order", "both right", "all right", "evidence", precision)
     return [
         Table(f"{name}: crossed, {overall['n']} items", ("figure", "%", "95 % interval", "a coin"), rows),
-        Table("By part", header, parts),
+        Table(f"By {by}", header, parts),
     ]

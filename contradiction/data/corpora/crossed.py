@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).resolve().parents[1] / "crossed"
 BATCHES_FILE = "batches.csv"
 SPLITS = ("train", "validation", "test")
-STYLES = ("short", "long", "assistant", "pairs")
+STYLES = ("short", "long", "assistant", "asked", "pairs")
 PHENOMENA = (
     "negation", "antonym", "number", "time", "place", "kin", "work", "habit", "possession", "ability", "experience",
     "knowledge", "order", "plan", "opinion", "name", "rule", "speaker",
@@ -150,7 +150,8 @@ class Batch:
         name: of its file, without ``.jsonl``.
         split: train, validation or test; a batch lies in one split as a whole.
         style: ``short`` (two turns, colloquial), ``long`` (three turns and more), ``assistant`` (long messages of an
-            assistant or a service bot) or ``pairs`` (self-contradictions).
+            assistant or a service bot), ``asked`` (the user asks the same again in other words) or ``pairs``
+            (self-contradictions).
         brief: what its author was asked for.
     """
 
