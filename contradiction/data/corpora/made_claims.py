@@ -178,7 +178,7 @@ def _read_answers(path: Path) -> dict[tuple[str, str], str]:
         return {}
     # Only a line feed ends a line: other separators are text.
     *whole, _ = path.read_text(encoding="utf-8", errors="replace").split("\n")
-    known = {}
+    known: dict[tuple[str, str], str] = {}
     for number, line in enumerate(whole, start=1):
         try:
             model, prompt, reply = json.loads(line)
