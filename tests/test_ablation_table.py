@@ -201,5 +201,15 @@ def test_the_page_shows_the_comparison_with_the_reference_and_says_who_is_left_o
     assert "## What each choice brings" not in results_page(tmp_path)
 
 
+def test_a_cascade_whose_record_has_no_training_of_its_own_stands_on_the_page(found, tmp_path):
+    cascade = kept("cascade", 0.1) | {"run": {"ancestors": [{"config": "4-class", "model": "quick"}]}}
+    assert run_table([cascade]).rows == training_log([cascade]).rows == []
+    assert ablation([cascade, *found], reference="cascade") is None
+    assert "cascade" in ablation([cascade, *found], reference="reference").left_out
+    for result in (cascade, found[1] | {"name": "e5-small-cdconv"}, found[2]):
+        results.save(result, tmp_path / f"{result['name']}.json")
+    assert "cascade" in results_page(tmp_path)
+
+
 def test_a_record_older_than_an_option_is_read_with_its_default():
     assert record.recipe(FLAT["request"]).recorded() == run()["request"]["recipe"]

@@ -115,6 +115,39 @@ def test_the_command_shows_the_curve_draws_it_and_writes_the_cascade(parts, run,
     assert marker["low"] == pytest.approx(chosen["low"], abs=1e-6) and "What the judge was asked for" in out
 
 
+def record_of(folder, config):
+    """Writes that the model of a folder was trained on a config."""
+    write_json(folder / "run.json", {"request": {"recipe": {"config": config}, "data_name": "CDConv"}})
+
+
+def test_a_cascade_knows_what_both_of_its_parts_were_trained_on(parts, tmp_path):
+    detector, judge, _, rows = parts
+    record_of(detector, "4-class")
+    record_of(judge, "4-class-grouped")
+    [step] = cascades.curve(load_classifier(detector), load_classifier(judge), rows, shares=(0.5,))
+    cascades.write(detector, judge, step, tmp_path / "both", rows)
+    ancestors = read_json(tmp_path / "both" / "run.json")["ancestors"]
+    found = {(entry["model"], entry["config"]) for entry in ancestors}
+    assert found == {("detector", "4-class"), ("judge", "4-class-grouped")}
+
+
+def test_the_rows_are_those_of_the_detectors_config_and_no_part_was_trained_on_them(parts, run, monkeypatch, tmp_path):
+    detector, judge, server, rows = parts
+    loaded = []
+    monkeypatch.setattr("contradiction.data.splits.load_split", lambda *place: loaded.append(place) or rows)
+    record_of(detector, "4-class-grouped")
+    code, out, err = run("cascade", detector, judge, "--limit", "40", "--out", tmp_path / "both")
+    assert code == 0, err
+    assert loaded == [("cdconv", "4-class-grouped", "validation")]
+    assert f"cdconv evaluate {tmp_path / 'both'} --config 4-class-grouped\n" in out
+    server.requests.clear()
+    for part, options in ((detector, ("--config", "4-class")), (judge, ())):
+        record_of(judge, "4-class")
+        code, _, err = run("cascade", detector, judge, *options)
+        assert (code, err.count("\n"), server.requests) == (2, 1, [])
+        assert f"{part} was trained on 4-class" in err and "the validation split of 4-class" in err
+
+
 def test_parts_that_do_not_fit_are_refused(parts, random_model, tmp_path):
     detector, judge, _, rows = parts
     with pytest.raises(InputError, match="has the labels non-contradiction, contradiction; the data has"):

@@ -7,11 +7,16 @@ import socket
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
+from datasets import ClassLabel, Dataset, Features, Value
 from helpers import processes
 
+from contradiction.errors import InputError
+from contradiction.evaluation import evaluate
 from contradiction.evaluation.evaluate import model_name
+from contradiction.labels import LABELS
 from contradiction.training.loop import train
 from contradiction.training.recipe import Recipe
 
@@ -165,6 +170,18 @@ def test_evaluate_refuses_a_config_with_other_labels(run, model, sample_repo):
     code, _, err = run("evaluate", model, "--data", sample_repo, "--config", "persona")
     assert code == 2
     assert "config 'persona' has other labels" in err
+
+
+@pytest.mark.parametrize("missing", [None, -1])
+def test_evaluate_refuses_rows_without_a_label_before_it_judges_any(monkeypatch, missing):
+    labels = ClassLabel(names=list(LABELS["response"]))
+    features = Features(id=Value("int32"), chat=Value("string"), reply=Value("string"), label=labels)
+    row = {"id": 1, "chat": "hi", "reply": "hello"}
+    rows = Dataset.from_list([row | {"label": 0}, row | {"label": missing}], features=features)
+    monkeypatch.setattr(evaluate, "load_split", lambda *place: rows)
+    detector = SimpleNamespace(name="m", task="response", columns=("chat", "reply"), classify=lambda *_: 1 / 0)
+    with pytest.raises(InputError, match=r"mutual: 1 of the 2 rows of the test split of 'chat-response' have no label"):
+        evaluate.evaluate(detector, data="mutual", config="chat-response")
 
 
 def test_evaluate_names_the_configs_where_there_is_none_of_that_name(run, model, sample_repo):

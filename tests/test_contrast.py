@@ -154,3 +154,9 @@ def test_the_table_holds_what_keeps_probabilities_of_these_rows(rows):
     [line] = table([result, *others], rows).rows
     assert line[:3] == ("sharp", "100.0", "100.0")
     assert table(others, rows) is None
+
+
+def test_rows_without_both_kinds_of_reply_to_one_context_give_no_table(rows):
+    one_kind = rows.select([0, 4, 5])
+    result = {"name": "sharp", "config": "4-class", "ids": list(one_kind["id"]), "probabilities": [[1, 0, 0, 0]] * 3}
+    assert table([result], one_kind) is None

@@ -362,6 +362,22 @@ def test_pairs_of_an_evaluation_set_are_kept_out_whatever_their_punctuation(copi
     )
 
 
+def test_pairs_without_a_label_are_kept_out_like_others(copies, tmp_path, monkeypatch):
+    pair = {"sentence1": "他在吃饭", "sentence2": "他在吃东西"}
+    test = tmp_path / "corpora" / "cmnli" / "test.json"
+    jsonl(test, [pair])
+    monkeypatch.setenv(registry.VARIABLE, str(tmp_path / "corpora"))
+    data_repo.build(registry.find("cmnli"), test.parent, tmp_path / "repo")  # its labels are null
+    disputed = tmp_path / "disputed.json"
+    jsonl(disputed, [{**pair, "label": "-"}])
+    for number, exclude in enumerate(("cmnli", test, f"{tmp_path / 'repo'}:nli", disputed)):
+        train, dev = copies / "cnli" / "train.txt", copies / "xnli" / "dev.tsv"
+        assert nli.build([train], [dev], tmp_path / str(number), exclude=[exclude]).excluded == 1
+    assert nli.read("cmnli", "test") == nli.read(f"{tmp_path / 'repo'}:nli", "test") == nli.read(disputed) == []
+    with pytest.raises(InputError, match="label None; allowed are"):
+        nli.read(test)
+
+
 def test_pairs_are_found_by_the_name_of_their_corpus(copies, tmp_path, monkeypatch):
     monkeypatch.setenv(registry.VARIABLE, str(copies))
     assert len(nli.read("cnli")) == 6

@@ -140,7 +140,13 @@ def test_a_judge_of_two_labels(judge):
         ("maybe role-confusion, maybe not</think>It is history", "history"),
         ("history<think>or perhaps role-confusion", "history"),
         ("The label is **non-contradiction**.", "non-contradiction"),
+        ("“History”。", "history"),
+        ("**Label:** `history`", "history"),
+        ("标签是 history", "history"),
+        ("{'label': 'history'}", "history"),
         ("history or role-confusion", None),
+        ("No contradiction with the history.", None),
+        ("It is not history.", None),
         ('{"label": "矛盾"}', None),
         ("", None),
         ('{"label": 3}', None),
@@ -148,6 +154,20 @@ def test_a_judge_of_two_labels(judge):
 )
 def test_answers_are_read_with_and_without_json(text, label):
     assert read_label(text, NAMES) == label
+
+
+@pytest.mark.parametrize(
+    ("text", "label"),
+    [
+        ("Contradiction.", "contradiction"),
+        ("Non-contradiction.", "non-contradiction"),
+        ("No contradiction.", None),
+        ("There is no contradiction.", None),
+        ("It is not a contradiction.", None),
+    ],
+)
+def test_an_answer_that_negates_a_label_is_not_that_label(text, label):
+    assert read_label(text, LABELS["2-class"]) == label
 
 
 def test_a_server_without_schemas_is_asked_without(judge):

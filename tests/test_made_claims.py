@@ -133,6 +133,20 @@ def test_a_language_model_writes_a_claim_of_each_kind(run, source, tmp_path, mon
     assert code == 2 and "http://" in err
 
 
+def test_kept_answers_with_any_line_separator_are_read_back_and_a_wrong_line_is_named(tmp_path):
+    path = tmp_path / "answers"
+    replies = ["one\u2028two", "one\u2029two", "one\x85two", "one\ntwo"]
+    lines = [json.dumps(["m", str(number), reply], ensure_ascii=False) for number, reply in enumerate(replies)]
+    path.write_text("\n".join([*lines, '["m", "unfinish']), encoding="utf-8")
+    known = {("m", str(number)): reply for number, reply in enumerate(replies)}
+    assert made_claims._read_answers(path) == made_claims._read_answers(path) == known
+    damaged = path.read_text(encoding="utf-8") + 'of a reply"]\n'
+    path.write_text(damaged, encoding="utf-8")
+    with pytest.raises(InputError, match="answers:5: not a JSON list"):
+        made_claims._read_answers(path)
+    assert path.read_text(encoding="utf-8") == damaged
+
+
 def test_claims_that_were_written_before_a_failure_are_not_asked_for_again(run, source, tmp_path, monkeypatch):
     out, failing = tmp_path / "augmented.jsonl", iter([True])
     with ChatServer(

@@ -132,7 +132,7 @@ def cascade(
     ] = 0.2,
     data: DataOption = DATA,
     config: Annotated[
-        str | None, typer.Option(help="A config of the data. By default the one with the labels of the detector.")
+        str | None, typer.Option(help="A config of the data. By default the one that the detector was trained on.")
     ] = None,
     limit: Annotated[
         int | None, typer.Option(min=1, help="The number of validation rows, drawn at random. By default all.")
@@ -147,15 +147,23 @@ def cascade(
     from contradiction.commands.evaluate import usage_table
     from contradiction.data.splits import load_split
     from contradiction.evaluation import cascades
+    from contradiction.evaluation.evaluate import describe_leakage, trained_config
     from contradiction.io.files import check_file, write_json
     from contradiction.methods.loading import load_classifier
+    from contradiction.training import record
 
     for file in filter(None, (plot, json)):
         check_file(file)
     if out and out.exists():
         raise InputError(f"{out}: exists already; remove it, or name another folder")
     first, second = load_classifier(detector), load_classifier(judge)
-    rows = load_split(data, config or first.task, "validation")
+    config = config or trained_config(detector) or first.task
+    rows = load_split(data, config, "validation")
+    for part in (detector, judge):
+        if why := describe_leakage(record.of_model(part), config, "validation", data):
+            raise InputError(
+                f"{part} {why}: its scores on them would be too high; choose data that it was not trained on"
+            )
     if limit and limit < len(rows):
         rows = rows.shuffle(seed=0).select(range(limit))
     with progress("measuring the cascade") as bar:
@@ -172,8 +180,11 @@ def cascade(
         cascades.plot(steps, plot)
     if out:
         cascades.write(detector, judge, steps[shares.index(share)], out, rows)
+        # Its record does not say which config is its own.
+        option = "" if config == first.task else f" --config {config}"
         typer.echo(
-            f"{out}: the judge is asked about {share:.0%} of replies; next: cdconv evaluate {out}{data_option(data)}"
+            f"{out}: the judge is asked about {share:.0%} of replies; next: cdconv evaluate {out}{option}"
+            f"{data_option(data)}"
         )
 
 

@@ -154,7 +154,7 @@ def write(
 
     Args:
         detector: a model folder.
-        judge: the folder of a judge.
+        judge: a model folder, too.
         step: the bounds of doubt, from :func:`curve`.
         out: the folder to write.
         rows: the validation split; answers of the judge that are kept in its folder are not asked for again.
@@ -180,8 +180,8 @@ def write(
         names = [rows.features["label"].int2str(label) for label in rows["label"]]
         rule = load_classifier(folder).fit_rule(list(rows), names, on_batch=on_batch)
         save_rule(folder, rule)
-        # So that evaluations on rows that the detector was trained on say so.
-        write_json(folder / record.NAME, {"ancestors": leakage.ancestors([str(detector)])})
+        # So that evaluations on rows that a part was trained on say so.
+        write_json(folder / record.NAME, {"ancestors": leakage.ancestors(map(str, parts.values()))})
     return rule
 
 

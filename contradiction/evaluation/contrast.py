@@ -234,6 +234,8 @@ def table(evaluations: Sequence[Mapping[str, Any]], rows: "Dataset") -> Table | 
         rows: of a split.
     """
     pairs = pairs_of(rows)
+    if not pairs:
+        return None
     names = rows.features["label"].names
     references = [is_contradiction(names[label]) for label in rows["label"]]
     body = []
@@ -246,7 +248,7 @@ def table(evaluations: Sequence[Mapping[str, Any]], rows: "Dataset") -> Table | 
         share, bounds = in_order(probabilities, pairs)
         auc = roc_auc_score(references, probabilities)
         body.append((result["name"], percent(auc), percent(share), interval(bounds)))
-    if not pairs or not body:
+    if not body:
         return None
     title = f"Ranking: contradictions above other replies, and {sum(map(len, pairs)):,} pairs of replies to one context"
     return Table(title, ("", "AUC", "pairs in order, %", "95 % interval"), body)

@@ -43,7 +43,7 @@ def evaluate(
         was asked for and what that cost.
 
     Raises:
-        InputError: the detector predicts other labels than the config has, or this is a checklist.
+        InputError: the detector predicts other labels than the config has, rows have no label, or this is a checklist.
     """
     if config in CHECKLISTS:
         raise InputError(f"config {config!r} holds chats of several turns; `cdconv evaluate --evidence` scores them")
@@ -55,6 +55,11 @@ def evaluate(
         raise InputError(
             f"{detector.name} reads {', '.join(detector.columns)}, but config {config!r} has no {', '.join(missing)}; "
             "another view can be named"
+        )
+    if unlabelled := sum(label is None or label < 0 for label in rows["label"]):
+        raise InputError(
+            f"{data}: {unlabelled:,} of the {len(rows):,} rows of the {split} split of {config!r} have no label; "
+            "name a split or a config whose rows all have one"
         )
     run = record.of_model(detector.name)
     if on_start:

@@ -32,6 +32,9 @@ DOUBT = 0.49  # the probability of a contradiction where the model gave no usabl
 OF_ONE_ROW = (400, 413, 422)  # refusals that may concern one row alone
 # Some servers leave out the first tag, and an answer that is cut lacks the last.
 THOUGHTS = re.compile(r"^.*</think>|<think>.*$", flags=re.DOTALL)
+# What may stand around the label of an answer that is no JSON: quotes and emphasis, and "The label is" before it.
+MARKS = re.compile(r"[\"'`*“”‘’「」{}]")
+BEFORE = r"(?:(?:(?:the|my|final|correct) )*(?:label|answer|it|this|标签|答案|这)\s*(?:is|是|为|[:：=])[\s:：=]*)?"
 
 PROMPT: Mapping[str, str] = {
     "zh": "你是对话标注员。{task}\n\n标签：\n{labels}\n\n规则：\n{rules}\n\n"
@@ -273,7 +276,10 @@ class LLMJudge(SoftmaxClassifier):
 
 
 def read_label(text: str, labels: Sequence[str]) -> str | None:
-    """The label in an answer: that of a JSON object, or else the only label that the answer names; None without one."""
+    """The label in an answer: that of a JSON object, or else the label that is the whole answer; None without one.
+
+    A label within other words does not count: "no contradiction" is not a contradiction.
+    """
     text = THOUGHTS.sub("", text)
     for found in re.findall(r"\{[^{}]*\}", text):
         try:
@@ -282,10 +288,9 @@ def read_label(text: str, labels: Sequence[str]) -> str | None:
             continue
         if isinstance(label, str) and label.strip().lower() in labels:
             return label.strip().lower()
-    # The longest first: "contradiction" is a part of "non-contradiction".
-    pattern = "|".join(re.escape(name) for name in sorted(labels, key=len, reverse=True))
-    named = set(re.findall(pattern, text.lower()))
-    return named.pop() if len(named) == 1 else None
+    names = "|".join(map(re.escape, labels))
+    whole = re.fullmatch(rf"{BEFORE}({names})\s*[.。]?", MARKS.sub("", text.lower()).strip())
+    return whole[1] if whole else None
 
 
 def _schema(labels: Sequence[str]) -> dict[str, Any]:

@@ -230,7 +230,7 @@ def ablation(
     results_of_split = [
         result for result in evaluations if (result["config"], result["split"]) == (ABLATION_CONFIG, split)
     ]
-    first = next((result for result in results_of_split if result["name"] == reference and result.get("run")), None)
+    first = next((result for result in results_of_split if result["name"] == reference and _fingerprints(result)), None)
     others = [result for result in results_of_split if result is not first]
     if not first or not others:
         return None
@@ -301,8 +301,9 @@ def _shown(value: Any) -> str:
 
 
 def _fingerprints(result: Mapping[str, Any]) -> tuple[str, str] | None:
-    """The fingerprints of the evaluated rows and of the training rows; None without a record."""
-    return (result["data"], result["run"]["request"]["data"]) if result.get("run") else None
+    """The fingerprints of the evaluated rows and of the training rows; None without the record of a training."""
+    request = (result.get("run") or {}).get("request")
+    return (result["data"], request["data"]) if request else None
 
 
 def _ablation_row(

@@ -157,8 +157,12 @@ def run_table(evaluations: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _own_run(result: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The record of an evaluation; empty for a zero-shot evaluation, whose record is that of the NLI stage."""
-    return {} if result.get("request") else result.get("run") or {}
+    """The record of an evaluation; empty for a zero-shot evaluation, whose record is that of the NLI stage.
+
+    It is empty as well for a cascade, whose record names only what its parts were trained on.
+    """
+    run = result.get("run") or {}
+    return run if run.get("request") and not result.get("request") else {}
 
 
 def _of_all(run: Mapping[str, Any], value: Callable[[Recipe], str]) -> str:

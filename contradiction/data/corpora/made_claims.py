@@ -152,7 +152,7 @@ def generated(rows: Iterable[Row], endpoint: Endpoint, answers: Path) -> Iterato
         answers: a file that gets each answer as it comes. Where it exists, only what it lacks is asked for.
 
     Raises:
-        InputError: the endpoint gives no answer. The answers so far are kept.
+        InputError: the endpoint gives no answer; the answers so far are kept. Or a line of the file is none.
     """
     known = _read_answers(answers)
     with answers.open("a", encoding="utf-8") as stream:
@@ -176,10 +176,19 @@ def _read_answers(path: Path) -> dict[tuple[str, str], str]:
     """The answers of an earlier run. A killed process may have left the last line unfinished, which is cut off."""
     if not path.is_file():
         return {}
-    lines = path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
-    whole = [line for line in lines if line.endswith("\n")]
-    write_text(path, "".join(whole))
-    return {(model, prompt): reply for model, prompt, reply in map(json.loads, whole)}
+    # Only a line feed ends a line: other separators are text.
+    *whole, _ = path.read_text(encoding="utf-8", errors="replace").split("\n")
+    known: dict[tuple[str, str], str] = {}
+    for number, line in enumerate(whole, start=1):
+        try:
+            model, prompt, reply = json.loads(line)
+            known[model, prompt] = reply
+        except (ValueError, TypeError):
+            raise InputError(
+                f"{path}:{number}: not a JSON list of model, prompt and reply; remove the line to ask again"
+            ) from None
+    write_text(path, "".join(f"{line}\n" for line in whole))
+    return known
 
 
 def line_of(row: Row) -> dict[str, Any]:

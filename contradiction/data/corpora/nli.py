@@ -32,6 +32,7 @@ UNKNOWN = -1  # the class id of a row of which only the column `contradiction` i
 
 # Premise, hypothesis, and a label of ``nli``, or NON_CONTRADICTION where nothing else is known.
 Pair = tuple[str, str, str]
+MaybeLabelled = tuple[str, str, str | None]  # the same; the label is None where there is none
 
 
 def read(corpus: str | Path, split: str = "train", notes: Counter[str] | None = None) -> list[Pair]:
@@ -47,51 +48,54 @@ def read(corpus: str | Path, split: str = "train", notes: Counter[str] | None = 
         notes: counts what was done to damaged lines.
 
     Returns:
-        Premise, hypothesis and label name of each row; rows without consensus (label ``-``, or -1 in a data repo) are
+        Premise, hypothesis and label name of each row; rows without a label (``-``, or -1 or null in a data repo) are
         left out.
 
     Raises:
         InputError: there is no such file or repo, a row is not in one of these formats, or none is Chinese; the message
             names the place.
     """
-    notes = Counter() if notes is None else notes
+    found = _read(corpus, split, Counter() if notes is None else notes)
+    return [(premise, hypothesis, label) for premise, hypothesis, label in found if label is not None]
+
+
+def _read(corpus: str | Path, split: str, notes: Counter[str], *, needs_labels: bool = True) -> list[MaybeLabelled]:
+    """The pairs of a corpus, those without a label too; see :func:`read`."""
     if (known := _by_name(str(corpus), split)) is not None:
         return _pairs_of(known, notes)
     if not _is_file(corpus):
-        return _labelled(corpus, _repo_rows(str(corpus), split))
+        return _chinese(corpus, _repo_rows(str(corpus), split), needs_labels)
     path = Path(corpus)
     start = read_text(path)[:1000].lstrip("\n")
     if path.suffix == ".txt" and "\t" in start and not start.startswith(("{", "[")):
         return _pairs_of(cnli.read(path), notes)
     if '"last"' in start or '"turns"' in start:
         return _pairs_of(decode.read_pairs(path), notes)
-    pairs = _labelled(corpus, read_table(path))
+    pairs = _chinese(corpus, read_table(path), needs_labels)
     if is_exchanged(path):
-        notes[LABELS_EXCHANGED] += sum(label != CONTRADICTION for *_, label in pairs)
+        notes[LABELS_EXCHANGED] += sum(label not in (CONTRADICTION, None) for *_, label in pairs)
     return pairs
 
 
-def _labelled(corpus: str | Path, rows: Iterable[tuple[str, Any]]) -> list[Pair]:
+def _chinese(corpus: str | Path, rows: Iterable[tuple[str, Any]], needs_labels: bool) -> list[MaybeLabelled]:
     pairs = []
     others: set[str] = set()
     for where, row in rows:
         if isinstance(row, Mapping) and (language := row.get("language", LANGUAGE)) != LANGUAGE:
             others.add(str(language))
             continue
-        premise, hypothesis, label = pair_of(row, where)
-        if label is not None:
-            pairs.append((premise, hypothesis, label))
+        pairs.append(pair_of(row, where, needs_label=needs_labels))
     if others and not pairs:
         raise InputError(f"{corpus}: no row is of language {LANGUAGE}; the languages are {', '.join(sorted(others))}")
     return pairs
 
 
-def _pairs_of(rows: Iterable[Row | Note], notes: Counter[str]) -> list[Pair]:
+def _pairs_of(rows: Iterable[Row | Note], notes: Counter[str]) -> list[MaybeLabelled]:
     pairs = []
     for row in rows:
         if isinstance(row, Note):
             notes[row.text] += 1
-        elif row.label is not None:
+        else:
             pairs.append((row.premise, row.hypothesis, row.label))
     return pairs
 
@@ -147,7 +151,8 @@ def _repo_rows(corpus: str, split: str) -> Iterator[tuple[str, Any]]:
     label = rows.features.get("label")
     for number, row in enumerate(rows, start=1):
         if isinstance(label, ClassLabel):
-            row["label"] = NO_CONSENSUS if row["label"] < 0 else label.int2str(row["label"])
+            known = row["label"] is not None and row["label"] >= 0
+            row["label"] = label.int2str(row["label"]) if known else NO_CONSENSUS
         yield f"{corpus}:row {number}", row
 
 
@@ -191,8 +196,8 @@ def build(
         train: corpora of the training split, see :func:`read`.
         validation: corpora of the validation split.
         out: the folder; it must not exist yet.
-        exclude: corpora to keep out of the training split, such as those that a model will be evaluated on; of a corpus
-            by name every split.
+        exclude: corpora to keep out of the training split, such as those that a model will be evaluated on, with the
+            pairs that have no label; of a corpus by name every split.
 
     Raises:
         InputError: a corpus is not valid, a split is empty, or ``out`` exists.
@@ -203,7 +208,7 @@ def build(
     notes: Counter[str] = Counter()
     held_out = _unseen((pair for corpus in validation for pair in read(corpus, "validation", notes)), set())
     raw = [pair for corpus in train for pair in read(corpus, "train", notes)]
-    unwanted = {plain(pair) for corpus in exclude for pair in read(corpus, ALL)}
+    unwanted = {plain(pair) for corpus in exclude for pair in _read(corpus, ALL, Counter(), needs_labels=False)}
     allowed = [pair for pair in raw if plain(pair) not in unwanted] if unwanted else raw
     kept = _unseen(allowed, {pair[:2] for pair in held_out})
     for name, pairs in (("training", kept), ("validation", held_out)):
@@ -232,7 +237,7 @@ def build(
     )  # fmt: skip
 
 
-def plain(pair: Pair) -> tuple[str, str]:
+def plain(pair: MaybeLabelled) -> tuple[str, str]:
     """Both texts without case, spaces and punctuation."""
     premise, hypothesis = ("".join(filter(str.isalnum, text.casefold())) for text in pair[:2])
     return premise, hypothesis

@@ -52,8 +52,13 @@ def is_exchanged(path: Path) -> bool:
     return hashlib.sha256(path.read_bytes()).hexdigest() in EXCHANGED
 
 
-def pair_of(row: object, where: str) -> tuple[str, str, str | None]:
+def pair_of(row: object, where: str, *, needs_label: bool = True) -> tuple[str, str, str | None]:
     """Premise, hypothesis and label name of a row; the label is None where the annotators did not agree.
+
+    Args:
+        row: of a corpus.
+        where: its place.
+        needs_label: by default a row must have the column of the label; else its label is None without it.
 
     Raises:
         InputError: the row is in none of the formats; the message begins with ``where``.
@@ -64,7 +69,7 @@ def pair_of(row: object, where: str) -> tuple[str, str, str | None]:
     if columns is None:
         known = " or ".join(" and ".join(names) for names in TEXTS)
         raise InputError(f"{where}: has {', '.join(map(str, row))}; the texts must be in {known}")
-    label = next((row[name] for name in LABEL if name in row), None)
+    label = next((row[name] for name in LABEL if name in row), None if needs_label else NO_CONSENSUS)
     if label == NO_CONSENSUS:
         return row[columns[0]], row[columns[1]], None
     if not isinstance(label, str) or label not in NAMES:
@@ -94,7 +99,7 @@ def pair_reader(source: str | None = None, extra: Sequence[str] = ()) -> Callabl
                 yield Note(OTHER_LANGUAGE)
                 continue
             unlabelled = isinstance(row, Mapping) and not any(name in row for name in LABEL)
-            premise, hypothesis, label = pair_of({**row, LABEL[0]: NO_CONSENSUS} if unlabelled else row, where)
+            premise, hypothesis, label = pair_of(row, where, needs_label=False)
             if label is None and not unlabelled:
                 yield Note(WITHOUT_CONSENSUS)
                 continue
