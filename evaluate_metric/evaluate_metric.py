@@ -153,7 +153,7 @@ def score(
     Args:
         references: class ids or label names, one for each conversation.
         predictions: class ids or label names, of the same length.
-        task: "2-class", "4-class" or "persona", also with "-grouped" at its end.
+        task: "2-class", "4-class", "persona", "nli", "response" or "verifiable", also with "-grouped" at its end.
         bootstrap: number of resamples for "interval"; 0 for none.
         seed: seed of the resamples, 0 or more.
         confidence_level: level of the interval, above 0 and below 1.

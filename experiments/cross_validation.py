@@ -25,7 +25,7 @@ from contradiction.io.tables import Table, interval, percent
 from contradiction.labels import LABELS
 from contradiction.methods import calibration
 from contradiction.methods.kernel import KernelRegression
-from contradiction.methods.ngrams import linear_model
+from contradiction.methods.ngrams import LinearModel
 from evaluate_metric.evaluate_metric import score
 
 NAMES = LABELS["4-class"]
@@ -65,7 +65,7 @@ def main() -> None:
 def baselines(embedder: str | None) -> Iterator[tuple[str, Callable[[], Any]]]:
     """The name of each baseline, and a function that makes a new one."""
     for view, name in (("reply-only", "reply only"), ("context-only", "context only"), ("flatten", "all")):
-        yield f"n-grams, {name}", lambda columns=VIEWS[view]: linear_model(columns, class_weight="balanced")
+        yield f"n-grams, {name}", lambda columns=VIEWS[view]: LinearModel(columns, class_weight="balanced")
     yield "kernel ridge, n-grams", lambda: KernelRegression(CONVERSATION)
     if embedder:
         embed = Embedder(embedder)

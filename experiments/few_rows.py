@@ -19,7 +19,7 @@ from contradiction.io.tables import Table, percent, signed, signed_interval
 from contradiction.labels import LABELS
 from contradiction.methods import calibration
 from contradiction.methods.kernel import KernelRegression
-from contradiction.methods.ngrams import linear_model
+from contradiction.methods.ngrams import LinearModel
 from contradiction.training.augmentation import fraction_of
 from evaluate_metric.evaluate_metric import compare, score
 
@@ -45,7 +45,7 @@ def main() -> None:
     for share in options.train_fractions:
         rows, held_out = (list(fraction_of(part, share, options.seed)) for part in (train, validation))
         labels = [row["label"] for row in rows]
-        ngrams = linear_model(CONVERSATION, class_weight="balanced").fit(rows, labels).predict(list(test)).tolist()
+        ngrams = LinearModel(CONVERSATION, class_weight="balanced").fit(rows, labels).predict(list(test)).tolist()
         model = KernelRegression(CONVERSATION, embed).fit(rows, labels)
         logs = {name: np.log(model.predict_proba(part)) for name, part in (("rule", held_out), ("test", list(test)))}
         rule = calibration.fit(logs["rule"], np.array([row["label"] for row in held_out]), NAMES)

@@ -20,7 +20,7 @@ from contradiction.inputs.views import VIEWS
 from contradiction.io.tables import Table, percent, signed, signed_interval
 from contradiction.labels import LABELS
 from contradiction.methods.calibration import fit
-from contradiction.methods.ngrams import linear_model
+from contradiction.methods.ngrams import LinearModel
 from evaluate_metric.evaluate_metric import compare, score
 
 NAMES = LABELS["4-class"]
@@ -44,7 +44,7 @@ def main() -> None:
     )
     rows = {"validation": validation, "test": test}
     truth = {split: np.array(part["label"]) for split, part in rows.items()}
-    model = linear_model(VIEWS[options.view]).fit(list(train), train["label"])
+    model = LinearModel(VIEWS[options.view]).fit(list(train), train["label"])
     probabilities = {NGRAMS: {split: model.predict_proba(list(part)) for split, part in rows.items()}}
     names = (*options.detectors, *options.others)
     for result in results.load(options.results, config=options.config, names=names):

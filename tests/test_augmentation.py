@@ -120,6 +120,16 @@ def test_a_card_says_that_rows_were_made(sample_repo, tmp_path):
     assert "- context negatives: each training row labelled history is repeated 2 times" in card
 
 
+def test_rows_that_name_no_bot_are_those_of_one_bot(rows):
+    unnamed, alone = rows.remove_columns("bot"), of_bot(rows, "eva")
+    both = QUICK.with_changes(context_negatives=1, transfer_per_row=1, teachers=["some/teacher"])
+    named, made = (training_rows(part, both).rows for part in (alone, alone.remove_columns("bot")))
+    for column in ("id", "u1", "b1", "u2", "b2", "label"):
+        assert list(named[column]) == list(made[column])
+    with pytest.raises(InputError, match=r"^data\.bot is 'eva', and the train split has no column bot; remove"):
+        of_bot(unnamed, "eva")
+
+
 def test_where_a_bot_has_one_context_there_is_no_other_turn_to_take(rows):
     one = rows.filter(lambda row: row["u1"] == rows[int(np.argmax(np.asarray(rows["label"]) == 3))]["u1"])
     with pytest.raises(InputError, match="no row of another context"):

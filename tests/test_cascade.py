@@ -152,6 +152,13 @@ def test_parts_that_do_not_fit_are_refused(parts, random_model, tmp_path):
     detector, judge, _, rows = parts
     with pytest.raises(InputError, match="has the labels non-contradiction, contradiction; the data has"):
         cascades.curve(load_classifier(random_model("2-class")), load_classifier(judge), rows)
+    persona = random_model("persona")
+    names = load_classifier(persona).labels
+    features = Features({**{name: Value("string") for name in COLUMNS}, "label": ClassLabel(names=list(names))})
+    with pytest.raises(InputError, match="its labels tell no contradictions from other replies"):
+        cascades.curve(load_classifier(persona), load_classifier(persona), rows.cast(features))
+    with pytest.raises(InputError, match="its labels tell no contradictions from other replies"):
+        CascadeClassifier(load_classifier(persona), load_classifier(persona), 0.2, 0.8)
     folder = tmp_path / "cascade"
     for name, part in (("detector", random_model("2-class")), ("judge", judge)):
         shutil.copytree(part, folder / name)

@@ -15,6 +15,7 @@ from contradiction.evaluation.corpora import structured
 from contradiction.labels import LABELS
 from contradiction.methods.loading import load_classifier
 from contradiction.training.augmentation import training_rows
+from contradiction.training.loop import train
 from contradiction.training.losses import choice_loss
 from contradiction.training.recipe import Recipe
 from contradiction.training.recipe_files import load_recipe
@@ -182,11 +183,20 @@ def test_the_replies_to_one_chat_are_one_group_and_a_fraction_keeps_them_whole(r
         ({"config": "chat-response", "view": "chat", "choice": True, "class_weights": "balanced"}, "is the whole loss"),
         ({"config": "chat-response", "view": "nli"}, "the view nli goes with nli configs"),
         ({"config": "4-class", "view": "chat"}, "the view chat goes with chat configs"),
+        ({"config": "persona", "view": "flatten", "nli_head": True}, "model.nli_head .*'persona' has no such label"),
+        ({"config": "chat-response", "view": "chat", "nli_head": True}, "model.nli_head"),
+        ({"config": "chat-verifiable", "view": "chat", "nli_head": True}, "model.nli_head"),
     ],
 )
 def test_options_that_do_not_fit_the_rows_are_named(options, said):
     with pytest.raises(InputError, match=said):
-        Recipe.of(name="x", scratch=TINY, **options)
+        Recipe.of(name="x", **{"backbone": "some/nli"} if "nli_head" in options else {"scratch": TINY}, **options)
+
+
+def test_a_batch_that_would_split_the_replies_to_a_chat_is_refused_and_nothing_is_begun(repos, tmp_path):
+    with pytest.raises(InputError, match="batch_size 30 .* the 4 replies of an item"):
+        train(choice(1.0).with_changes(batch_size=30), data=repos / "mutual", out=tmp_path / "model")
+    assert not any(tmp_path.iterdir())
 
 
 def test_models_of_responses_and_of_claims_judge_no_contradictions(run, copies, repos, tmp_path):

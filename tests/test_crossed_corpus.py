@@ -131,9 +131,21 @@ def test_a_second_reading_is_held_against_the_labels(tmp_path):
     reading.write_text("id,contradiction\nb1-000-aa,0\nb1-000-ab,1\nb1-000-bb,0\nb1-000-ba,0\n", encoding="utf-8")
     gate = crossed_checks.check(folder)[-1]
     assert "3 of 4 agree" in gate.value and not gate.passed
-    reading.write_text("id,contradiction\nnobody,1\n", encoding="utf-8")
-    with pytest.raises(InputError, match="nobody"):
-        crossed_checks.check(folder)
+    for text, said in (
+        ("id,contradiction\nnobody,1\n", "nobody"),
+        ("id,label\nb1-000-aa,0\n", r"readings\.csv: its first line must name the columns id and contradiction"),
+        ("id,contradiction\nb1-000-aa,no\n", "the reading of 'b1-000-aa' must be 0 or 1"),
+        ("id,contradiction\n", "holds no readings"),
+    ):
+        reading.write_text(text, encoding="utf-8")
+        with pytest.raises(InputError, match=said):
+            crossed_checks.check(folder)
+
+
+@pytest.mark.parametrize("lines", [[], [quadruple(0), quadruple(1)]])
+def test_a_corpus_from_which_no_batch_can_be_held_out_is_refused(tmp_path, lines):
+    with pytest.raises(InputError, match=f"batches with quadruples: {int(bool(lines))}; .* at least two"):
+        crossed_checks.check(write(tmp_path / "it", {"train": ["b1"]}, b1=lines))
 
 
 def test_a_reply_in_cdconv_is_found(tmp_path):

@@ -10,11 +10,12 @@ from contradiction.data.splits import load_split
 from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation.evaluate import evaluate
+from contradiction.io import manifest
 from contradiction.io.files import read_json, write_json
 from contradiction.labels import LABELS
 from contradiction.methods.checkpoint import CheckpointClassifier
 from contradiction.methods.decision import KEY, LEGACY_FILE, Point, Rule, precision_at
-from contradiction.methods.loading import load_rule
+from contradiction.methods.loading import load_rule, save_rule
 from contradiction.training.initialize import initialize_model
 from contradiction.training.recipe import Recipe
 from evaluate_metric.evaluate_metric import score
@@ -59,6 +60,16 @@ def test_a_rule_in_a_file_of_its_own_is_read_until_another_is_saved(tmp_path):
     Rule(temperature=3.0).save(file)
     assert Rule.load(file) == Rule(temperature=3.0)
     assert not legacy.exists()
+
+
+def test_a_new_rule_takes_the_old_file_out_of_the_manifest(tmp_path):
+    write_json(tmp_path / "config.json", {})
+    write_json(tmp_path / LEGACY_FILE, {"temperature": 2.0, "biases": {}, "offsets": {}, "cut": 0.4, "curve": []})
+    manifest.write(tmp_path)
+    manifest.check(tmp_path)
+    save_rule(tmp_path, Rule(temperature=3.0))
+    manifest.check(tmp_path)
+    assert load_rule(tmp_path) == Rule(temperature=3.0)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose
 from scipy.special import softmax
 
 from contradiction.data.splits import load_split
+from contradiction.errors import InputError
 from contradiction.evaluation import baselines, results
 from contradiction.evaluation.baselines import kernel_ridge
 from contradiction.inference.embedding import Embedder
@@ -73,6 +74,31 @@ def test_without_an_encoder_n_grams_are_all_that_is_compared(rows):
     assert np.abs(alone - both).max() > 0.01
     # A kernel that is the same for all pairs adds a constant alone, which the shares of the labels have already.
     assert_allclose(nothing.predict_proba(rows), alone, atol=0.01)
+
+
+def test_a_column_that_is_blank_in_all_rows_is_skipped(rows, tmp_path):
+    single, labels = [{**row, "u1": "", "b1": " "} for row in rows], [row["label"] for row in rows]
+    model, alone = (KernelRegression(columns, letters).fit(single, labels) for columns in (CONVERSATION, ("u2", "b2")))
+    assert model.columns == ("u2", "b2")
+    assert_allclose(model.predict_proba(single), alone.predict_proba(single))
+    model.save(tmp_path)
+    assert_allclose(KernelRegression.load(tmp_path, letters).predict_proba(single), model.predict_proba(single))
+    with pytest.raises(InputError, match="all 120 rows are blank in b1"):
+        KernelRegression(("b1",), letters).fit(single, labels)
+
+
+def test_a_class_without_a_training_row_is_never_the_most_probable(rows, sample_repo, monkeypatch):
+    load = baselines.load_split
+
+    def without_roles(data, config, split):
+        found = load(data, config, split)
+        return found.filter(lambda row: row["label"] != 2) if split == "train" else found
+
+    monkeypatch.setattr(baselines, "load_split", without_roles)
+    found = kernel_ridge(sample_repo, "4-class")
+    results.check("it", found)
+    assert 2 in found["references"] and 2 not in found.get("argmax", found)["predictions"]
+    assert np.array(found["probabilities"]).shape == (len(found["ids"]), 4)
 
 
 @pytest.fixture(scope="module")

@@ -87,6 +87,9 @@ def test_a_data_repo_has_each_chat_in_one_split_and_is_written_again_only_for_a_
         labelled.build(shutil.copy(file, tmp_path / "mine.jsonl"))
     with pytest.raises(InputError, match="needs at least 5 chats"):
         labelled.build(write(tmp_path / "few.jsonl", records[:4]))
+    short = [one(f"你好{n}", f"回复{n}", label=HISTORY if n % 2 else NONE) for n in range(8)]
+    with pytest.raises(InputError, match="4 rows with a contradiction and 4 without; .* at least 5 of each"):
+        labelled.build(write(tmp_path / "few.jsonl", short))
 
 
 RECIPE = """

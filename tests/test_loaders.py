@@ -56,3 +56,14 @@ def test_the_rows_of_a_step_weigh_alike_however_it_is_shared(rows, processes):
 def test_a_batch_that_processes_cannot_share_alike_is_refused():
     with pytest.raises(InputError, match="batch_size 32.*3 processes"):
         Layout(100, 32, processes=3)
+
+
+def test_a_group_that_two_batches_or_processes_would_share_is_refused():
+    groups = [row // 4 for row in range(60)]
+    Layout(60, 32, processes=4).check_groups(groups)
+    with pytest.raises(InputError, match="batch_size 30 gives each process 30 rows.* take a multiple of 4$"):
+        Layout(60, 30).check_groups(groups)
+    with pytest.raises(InputError, match="batch_size 36 gives each process 18 rows.* take a multiple of 8$"):
+        Layout(60, 36, processes=2).check_groups(groups)
+    with pytest.raises(InputError, match="the same number of replies; these have from 3 to 4$"):
+        Layout(59, 32).check_groups(groups[:-1])

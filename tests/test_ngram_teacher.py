@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from contradiction.data.splits import load_split
+from contradiction.data.splits import load_split, of_bot
 from contradiction.errors import InputError
-from contradiction.methods.ngrams import linear_model
+from contradiction.methods.ngrams import LinearModel
 from contradiction.training import distillation, record
 from contradiction.training.augmentation import transfer_rows
 from contradiction.training.loop import train
@@ -43,8 +43,16 @@ def of(rows, **columns):
 
 def test_who_says_something_makes_a_difference():
     said = [{"u2": "是", "b2": "不"}, {"u2": "不", "b2": "是"}] * 4
-    model = linear_model(("u2", "b2")).fit(said, [0, 1] * 4)
+    model = LinearModel(("u2", "b2")).fit(said, [0, 1] * 4)
     assert model.predict(said[:2]).tolist() == [0, 1]
+
+
+def test_a_column_that_is_blank_in_all_rows_is_skipped():
+    said = [{"b1": " ", "b2": "不"}, {"b1": "", "b2": "是"}] * 4
+    blank, alone = (LinearModel(columns).fit(said, [0, 1] * 4) for columns in (("b1", "b2"), ("b2",)))
+    assert_allclose(blank.predict_proba(said), alone.predict_proba(said))
+    with pytest.raises(InputError, match="all 8 rows are blank in b1"):
+        LinearModel(("b1",)).fit(said, [0, 1] * 4)
 
 
 def test_a_row_is_judged_by_models_that_have_not_read_it(rows):
@@ -54,10 +62,10 @@ def test_a_row_is_judged_by_models_that_have_not_read_it(rows):
     texts = ["".join(map(chr, generator.integers(0x4E00, 0x9000, 12))) for _ in range(160)]
     labels = generator.integers(0, 2, 160).tolist()
     drawn = of(rows, b2=texts, u1=texts, label=labels)
-    known = linear_model(("b2",)).fit(list(drawn), labels)
+    known = LinearModel(("b2",)).fit(list(drawn), labels)
     assert np.mean(known.predict(list(drawn)) == labels) == 1
     for config in ("4-class", "4-class-grouped"):
-        said = distillation.cross_fitted_labels(recipe(config=config), drawn, "ngrams", lambda: linear_model(("b2",)))
+        said = distillation.cross_fitted_labels(recipe(config=config), drawn, "ngrams", lambda: LinearModel(("b2",)))
         assert np.mean(said.argmax(axis=1) == labels) < 0.65
         assert_allclose(said.sum(axis=1), 1)
         assert_allclose(said[:, 2:], 0)  # labels that no row has
@@ -112,6 +120,16 @@ def test_no_model_has_read_the_context_of_a_row_where_the_split_is_grouped(rows,
     knew = [row["u1"] in {other["u1"] for other in others} for row, others in looked]
     assert len(knew) == 160
     assert any(knew) != grouped
+
+
+def test_rows_that_name_no_bot_are_judged_like_those_of_one_bot(rows):
+    alone = of_bot(rows, "eva")
+    made = transfer_rows(alone, 1)
+    asked = alone.from_dict({name: [*alone[name], *made[name]] for name in alone.features})
+    for (row, others), (same, read) in zip(
+        looks(recipe(), asked), looks(recipe(), asked.remove_columns("bot")), strict=True
+    ):
+        assert row["id"] == same["id"] and [one["id"] for one in others] == [one["id"] for one in read]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from contradiction.evaluation import results
 from contradiction.inputs.views import VIEWS
 from contradiction.io.files import read_json
 from contradiction.labels import BOTS
-from contradiction.methods.ngrams import linear_model
+from contradiction.methods.ngrams import LinearModel
 from contradiction.reproduction import panels
 from contradiction.reproduction.cells import cells_of
 from contradiction.reproduction.grid import finished
@@ -120,7 +120,7 @@ def test_n_grams_of_a_share_are_fitted_to_the_rows_that_the_encoder_reads(curve,
         for config in ("4-class", "2-class"):
             kept = read_json(curve / f"tfidf-flatten.{config}-share0.5-seed{seed}.test.json")
             rows = [row for row in load_split(sample_repo, config, "train") if row["id"] in read]
-            model = linear_model(VIEWS["flatten"], class_weight="balanced").fit(rows, [row["label"] for row in rows])
+            model = LinearModel(VIEWS["flatten"], class_weight="balanced").fit(rows, [row["label"] for row in rows])
             assert kept["predictions"] == model.predict(list(load_split(sample_repo, config, "test"))).tolist()
             assert kept["part"] == {
                 "bot": None, "subset": "0.5 of 4-class", "share": 0.5, "seed": seed, "rows": len(read),

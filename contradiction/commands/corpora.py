@@ -157,7 +157,10 @@ def evaluate(
     view: Annotated[
         str | None, typer.Option(help="The view: the texts that are read, if the model does not state it: nli.")
     ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="The maximum number of rows of each split.")] = None,
+    limit: Annotated[
+        int | None,
+        typer.Option(min=1, help="About how many rows of each split are scored. Rows of one source stay together."),
+    ] = None,
     baselines: Annotated[bool, typer.Option("--baselines/--no-baselines", help="Also score baselines.")] = True,
     threshold: Annotated[
         float,

@@ -44,11 +44,15 @@ def check(folder: str | Path = FOLDER, cdconv_rows: Sequence[Mapping[str, str]] 
             out.
 
     Raises:
-        InputError: a batch is not valid.
+        InputError: a batch is not valid, fewer than two hold quadruples, or the second reading is not valid.
     """
     splits = {split: read(split, folder) for split in SPLITS}
     items = [item for split in splits.values() for item in split]
     quadruples = [item for item in items if isinstance(item, Quadruple)]
+    if len(filled := {quadruple.batch for quadruple in quadruples}) < 2:
+        raise InputError(
+            f"{folder}: batches with quadruples: {len(filled)}; the checks hold batches out, so they need at least two"
+        )
     pairs = [item for item in items if isinstance(item, Pair)]
     gates = [
         _crossing(quadruples),
@@ -199,7 +203,15 @@ def _second_reading(path: Path, items: Sequence[Item]) -> Gate:
 
     labels = {row.id: int(row.label != NON_CONTRADICTION) for item in items for row in item.judged()}
     with path.open(encoding="utf-8", newline="") as stream:
-        read = [(line["id"], int(line["contradiction"])) for line in csv.DictReader(stream)]
+        lines = csv.DictReader(stream)
+        if not {"id", "contradiction"} <= {*(lines.fieldnames or ())}:
+            raise InputError(f"{path}: its first line must name the columns id and contradiction")
+        found = [(line["id"], line["contradiction"]) for line in lines]
+    if wrong := [name for name, reading in found if reading not in ("0", "1")]:
+        raise InputError(f"{path}: the reading of {wrong[0]!r} must be 0 or 1")
+    if not found:
+        raise InputError(f"{path}: holds no readings; remove the file, or add lines of id,contradiction")
+    read = [(name, int(reading)) for name, reading in found]
     if unknown := [name for name, _ in read if name not in labels]:
         raise InputError(f"{path}: {unknown[0]!r} is the id of no judged reply of the corpus")
     truth, readings = [labels[name] for name, _ in read], [reading for _, reading in read]

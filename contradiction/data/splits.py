@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 SPLITS = ("train", "validation", "test")
 UNNAMED = "a data repo without a name"
+ONE_BOT = 0  # of rows that name no bot
 _HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 
 
@@ -83,14 +84,19 @@ def of_bot(rows: "Dataset", bot: str | None) -> "Dataset":
     """The rows with replies of a bot, in their order; all rows for None.
 
     Args:
-        rows: the rows of a split, with a column ``bot``.
-        bot: a class name of that column.
+        rows: the rows of a split.
+        bot: a class name of their column ``bot``.
 
     Raises:
-        InputError: the bot has no rows.
+        InputError: the bot has no rows, or there is no such column.
     """
     if bot is None:
         return rows
+    if "bot" not in rows.column_names:
+        raise InputError(
+            f"data.bot is {bot!r}, and the {rows.split or 'chosen'} split has no column bot; remove data.bot, or take "
+            "a data repo that names the bot of each row"
+        )
     indices = np.flatnonzero(np.asarray(rows["bot"]) == rows.features["bot"].str2int(bot))
     if not len(indices):
         raise InputError(
@@ -98,6 +104,11 @@ def of_bot(rows: "Dataset", bot: str | None) -> "Dataset":
             "bot, or take a data repo that has both"
         )
     return rows.select(indices)
+
+
+def bots_of(rows: "Dataset") -> list[int]:
+    """The number of the bot of each row; the same for all rows without a column ``bot``."""
+    return list(rows["bot"]) if "bot" in rows.column_names else [ONE_BOT] * len(rows)
 
 
 def write_split(rows: "Dataset", folder: str | Path, split: str) -> str:

@@ -19,7 +19,7 @@ from contradiction.labels import CONFIGS, LABELS, has_two_texts, task_of
 from contradiction.methods import calibration
 from contradiction.methods.kernel import KernelRegression
 from contradiction.methods.loading import name_with_digest
-from contradiction.methods.ngrams import linear_model
+from contradiction.methods.ngrams import LinearModel
 from contradiction.training import leakage
 
 FEATURES = {"reply-only": "TF-IDF, reply only", "context-only": "TF-IDF, context only", "flatten": "TF-IDF, all"}
@@ -60,7 +60,7 @@ def tfidf(
     test = load_split(data, config, split)
     rows = [row for row in load_split(data, config, "train") if train_ids is None or row["id"] in train_ids]
     for view in views:
-        model = linear_model(VIEWS[view], class_weight="balanced").fit(rows, [row["label"] for row in rows])
+        model = LinearModel(VIEWS[view], class_weight="balanced").fit(rows, [row["label"] for row in rows])
         yield evaluation(
             config=config,
             split=split,
@@ -102,7 +102,7 @@ def kernel_ridge(
         # Embeds all texts at once, behind one progress bar.
         embedder(row[column] for part in rows.values() for column in CONVERSATION for row in part)
     model = KernelRegression(CONVERSATION, embedder).fit(list(rows["train"]), rows["train"]["label"])
-    logits = {name: np.log(model.predict_proba(list(rows[name]))) for name in (VALIDATION, split)}
+    logits = {name: model.logits(list(rows[name]), len(labels)) for name in (VALIDATION, split)}
     references = np.array(rows[VALIDATION]["label"])
     rule = calibration.fit(logits[VALIDATION], references, labels)
     probabilities = {name: rule.calibrate(values, labels) for name, values in logits.items()}

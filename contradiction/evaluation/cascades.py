@@ -71,12 +71,13 @@ def curve(
         on_batch: called with the number of rows done.
 
     Raises:
-        InputError: the labels of the parts and of the rows are not the same.
+        InputError: the labels of the parts and of the rows are not the same, or are none of contradictions.
     """
     names = rows.features["label"].names
     for part in (detector, judge):
         if set(part.labels) != set(names):
             raise InputError(f"{part.name} has the labels {', '.join(part.labels)}; the data has {', '.join(names)}")
+    detector.check_contradictions()
     utterances, task = list(rows), detector.task
     report = joint_progress(on_batch, len(rows), 2 * len(rows))
     found = [part.classify(utterances, on_batch=report) for part in (detector, judge)]

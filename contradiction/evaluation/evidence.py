@@ -180,7 +180,7 @@ def _count(
 
 def _report(counts: np.ndarray, clusters: np.ndarray, bootstrap: int, seed: int) -> dict[str, Any]:
     """The scores of counts, shape (rows, columns), with the cluster of each row, shape (rows,)."""
-    from evaluate_metric.evaluate_metric import Bootstrap  # the only code that resamples
+    from evaluate_metric.evaluate_metric import Bootstrap
 
     total = counts.sum(axis=0)
     figures = {name: float(value) for name, value in _figures(total).items()}

@@ -40,8 +40,9 @@ def update(folder: Path, name: str) -> None:
 
 
 def forget(folder: Path, beginning: str) -> None:
-    """Takes the files whose names begin so out of the manifest of a folder."""
-    _save(folder, {name: digest for name, digest in _load(folder).items() if not name.startswith(beginning)})
+    """Takes the files whose names begin so out of the manifest of a folder, where there is one."""
+    if (folder / NAME).is_file():
+        _save(folder, {name: digest for name, digest in _load(folder).items() if not name.startswith(beginning)})
 
 
 def check(folder: Path, partial: bool = False) -> None:

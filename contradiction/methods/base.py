@@ -209,6 +209,14 @@ class Classifier(ABC):
         contradiction = merge(self.task, self.scores(probabilities))[CONTRADICTION]
         return CONTRADICTION if contradiction >= rule.threshold else NON_CONTRADICTION
 
+    def check_contradictions(self) -> None:
+        """Raises InputError for a model whose labels tell no contradictions from other replies."""
+        if self.task not in CONTRADICTIONS:
+            raise InputError(
+                f"{self.name}: its labels tell no contradictions from other replies ({', '.join(self.labels)}); take a "
+                "model of contradictions"
+            )
+
     def classify(
         self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None
     ) -> list[Classification]:

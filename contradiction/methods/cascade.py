@@ -32,7 +32,7 @@ class CascadeClassifier(SoftmaxClassifier):
         rule: the decision rule.
 
     Raises:
-        InputError: their labels differ, or the bounds are none.
+        InputError: their labels differ or are none of contradictions, or the bounds are none.
     """
 
     MARKER = "cascade.json"
@@ -47,6 +47,7 @@ class CascadeClassifier(SoftmaxClassifier):
         if set(detector.labels) != set(judge.labels):
             one, two = (f"{part.name} has {', '.join(part.labels)}" for part in (detector, judge))
             raise InputError(f"{name}: both parts of a cascade must have the same labels; {one}, and {two}")
+        detector.check_contradictions()
         read = {*detector.columns, *judge.columns}
         super().__init__(detector.labels, [column for column in CONVERSATION if column in read], name, rule)
         if not all(isinstance(bound, int | float) and 0 <= bound <= 1 for bound in (low, high)):

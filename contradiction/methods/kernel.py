@@ -13,7 +13,7 @@ from contradiction.inputs.views import Row, simplified
 from contradiction.io.files import read_json, write_json
 from contradiction.methods.decision import TINY, Rule
 from contradiction.methods.loading import register
-from contradiction.methods.ngrams import vectorizer
+from contradiction.methods.ngrams import vectorizer, written_columns
 from contradiction.methods.softmax import SoftmaxClassifier
 
 FILE = "kernel.json"
@@ -38,7 +38,7 @@ class KernelRegression:
     n * n numbers, and the time to solve n linear equations.
 
     Args:
-        columns: the utterances to read.
+        columns: the utterances to read; those that are blank in all rows of the fit are skipped.
         embed: a function from texts to vectors, shape (texts, hidden); None uses only n-grams.
     """
 
@@ -63,7 +63,7 @@ class KernelRegression:
             labels: the class id of each row.
 
         Raises:
-            InputError: there are more than ``MAX_ROWS`` rows.
+            InputError: there are more than ``MAX_ROWS`` rows, or all are blank.
         """
         from sklearn.kernel_ridge import KernelRidge
 
@@ -72,8 +72,9 @@ class KernelRegression:
                 f"kernel ridge regression: {len(rows):,} rows are too many, because it compares all pairs; fit it to a "
                 f"fraction of them, at most {MAX_ROWS:,}"
             )
-        for column, words in self._vectorizers.items():
-            words.fit(_texts(rows, column))
+        written = written_columns(rows, self._weights)
+        self._weights = {column: self._weights[column] for column in written}
+        self._vectorizers = {column: self._vectorizers[column].fit(_texts(rows, column)) for column in written}
         self._mean = self._mean_embedding(rows)
         self._fitted = self._features(rows)
         self.classes_ = np.unique(labels)
@@ -88,6 +89,13 @@ class KernelRegression:
         estimates = self._kernel(self._features(rows)) @ self._dual + self._priors
         raised = np.maximum(estimates, MIN_PROBABILITY)
         return raised / raised.sum(axis=1, keepdims=True)
+
+    def logits(self, rows: Sequence[Mapping[str, Any]], classes: int) -> np.ndarray:
+        """The log-probabilities of all class ids, shape (rows, classes); those without a row in the fit have TINY."""
+        probabilities = self.predict_proba(rows)
+        logits = np.full((len(rows), classes), np.log(TINY), dtype=probabilities.dtype)
+        logits[:, self.classes_] = np.log(probabilities)
+        return logits
 
     def save(self, folder: str | Path) -> None:
         """Writes the fitted model into a folder, without the texts of the rows and without the encoder."""
@@ -271,11 +279,11 @@ class KernelClassifier(SoftmaxClassifier):
     def score(self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None) -> Scores:
         """The log-probabilities of rows as logits; see :meth:`SoftmaxClassifier.score`."""
         check_batch_size(batch_size)
-        logits = np.full((len(rows), len(self.labels)), np.log(TINY))
+        logits = np.zeros((len(rows), len(self.labels)))
         truncations: list[str | None] = []
         for first in range(0, len(rows), CHUNK):
             chunk = [self._utterances(row) for row in rows[first : first + CHUNK]]
-            logits[first : first + len(chunk), self.model.classes_] = np.log(self.model.predict_proba(chunk))
+            logits[first : first + len(chunk)] = self.model.logits(chunk, len(self.labels))
             truncated = np.any([self.embed.truncated(row[column] for row in chunk) for column in self.columns], axis=0)
             truncations += [self._truncation if row else None for row in truncated]
             if on_batch:

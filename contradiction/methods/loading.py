@@ -18,7 +18,7 @@ from contradiction.io.hub import (
 )
 from contradiction.io.weights import digest
 from contradiction.methods.base import Classifier
-from contradiction.methods.decision import Rule
+from contradiction.methods.decision import LEGACY_FILE, Rule
 
 METHODS: list[type[Classifier]] = []
 _Method = TypeVar("_Method", bound=Classifier)
@@ -121,6 +121,7 @@ def save_rule(folder: str | Path, rule: Rule) -> None:
     marker = method_of(folder).MARKER
     rule.save(Path(folder) / marker)
     manifest.update(Path(folder), marker)
+    manifest.forget(Path(folder), LEGACY_FILE)  # which the rule has replaced
 
 
 def write_manifests(folder: str | Path) -> None:

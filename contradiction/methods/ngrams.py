@@ -1,11 +1,14 @@
 """A linear model of character n-grams of each utterance: a baseline without understanding."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from contradiction.errors import InputError
 
 if TYPE_CHECKING:
     from sklearn.feature_extraction.text import TfidfVectorizer
-    from sklearn.pipeline import Pipeline
 
 
 def vectorizer(**options: Any) -> "TfidfVectorizer":
@@ -15,25 +18,58 @@ def vectorizer(**options: Any) -> "TfidfVectorizer":
     return TfidfVectorizer(analyzer="char", ngram_range=(1, 3), **options)
 
 
-def linear_model(columns: Sequence[str], *, class_weight: str | None = None) -> "Pipeline":
-    """An unfitted model of rows: TF-IDF of character 1- to 3-grams with logistic regression.
+def written_columns(rows: Sequence[Mapping[str, Any]], columns: Iterable[str]) -> list[str]:
+    """The columns that have text in some row; the chats of a file may all be without an earlier turn.
+
+    Raises:
+        InputError: there are none.
+    """
+    columns = list(columns)
+    written = [column for column in columns if any(row[column].strip() for row in rows)]
+    if not written:
+        raise InputError(f"all {len(rows):,} rows are blank in {', '.join(columns)}; a model is fitted to text")
+    return written
+
+
+class LinearModel:
+    """TF-IDF of character 1- to 3-grams with logistic regression, with the interface of scikit-learn.
 
     The n-grams of each utterance are separate features, so the same word of the user and of the bot are two features.
     This is better on validation than one text of all utterances. The model is deterministic.
 
     Args:
-        columns: the utterances to read.
+        columns: the utterances to read; those that are blank in all rows of the fit are skipped.
         class_weight: ``balanced`` raises the probabilities of rare classes, for a good macro-F1 of the most probable
             labels. By default the mean probability of a label is its frequency.
     """
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.pipeline import make_pipeline, make_union
-    from sklearn.preprocessing import FunctionTransformer
 
-    features = (
-        make_pipeline(FunctionTransformer(_texts, kw_args={"column": column}), vectorizer()) for column in columns
-    )
-    return make_pipeline(make_union(*features), LogisticRegression(class_weight=class_weight, max_iter=1000))
+    classes_: np.ndarray
+
+    def __init__(self, columns: Sequence[str], *, class_weight: str | None = None) -> None:
+        self._columns, self._class_weight = columns, class_weight
+
+    def fit(self, rows: Sequence[Mapping[str, Any]], labels: Sequence[int]) -> Self:
+        """Fits the model to rows and their class ids."""
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.pipeline import make_pipeline, make_union
+        from sklearn.preprocessing import FunctionTransformer
+
+        features = (
+            make_pipeline(FunctionTransformer(_texts, kw_args={"column": column}), vectorizer())
+            for column in written_columns(rows, self._columns)
+        )
+        regression = LogisticRegression(class_weight=self._class_weight, max_iter=1000)
+        self._fitted = make_pipeline(make_union(*features), regression).fit(rows, labels)
+        self.classes_ = self._fitted.classes_
+        return self
+
+    def predict(self, rows: Sequence[Mapping[str, Any]]) -> np.ndarray:
+        """The most probable class id of each row."""
+        return self._fitted.predict(rows)
+
+    def predict_proba(self, rows: Sequence[Mapping[str, Any]]) -> np.ndarray:
+        """The probabilities of ``classes_``, shape (rows, classes)."""
+        return self._fitted.predict_proba(rows)
 
 
 def _texts(rows: Iterable[Mapping[str, str]], column: str) -> list[str]:

@@ -9,7 +9,7 @@ from datasets import concatenate_datasets
 
 from contradiction.conversation import read_turns
 from contradiction.data.corpora.crossed import Item, Quadruple, read
-from contradiction.data.splits import load_split, of_bot
+from contradiction.data.splits import bots_of, load_split, of_bot
 from contradiction.errors import InputError
 from contradiction.inputs.views import CONVERSATION, TWO_TEXTS, VIEWS, Row
 from contradiction.inputs.windows import windows
@@ -196,7 +196,7 @@ def replaced_rows(rows: "Dataset", times: int, seed: int) -> "Dataset":
     names = rows.features["label"]
     chosen = np.repeat(np.flatnonzero(np.asarray(rows["label"]) == names.str2int(HISTORY)), times)
     draw = np.random.default_rng(seed)
-    bots, contexts = np.asarray(rows["bot"]), np.asarray(rows["u1"])
+    bots, contexts = np.asarray(bots_of(rows)), np.asarray(rows["u1"])
     others = [np.flatnonzero((bots == bots[row]) & (contexts != contexts[row])) for row in chosen]
     if not all(map(len, others)):
         raise InputError("augmentation.context_negatives: no row of another context and the same bot has a first turn")
@@ -278,9 +278,9 @@ def transfer_rows(rows: "Dataset", times: int) -> "Dataset":
     """
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-    columns = {name: list(rows[name]) for name in rows.column_names}
-    contexts = _rows_by_key(zip(columns["u1"], columns["b1"], columns["bot"], strict=True))
-    turns = _rows_by_key(zip(columns["u2"], columns["b2"], columns["bot"], strict=True))
+    columns, bots = {name: list(rows[name]) for name in CONVERSATION}, bots_of(rows)
+    contexts = _rows_by_key(zip(columns["u1"], columns["b1"], bots, strict=True))
+    turns = _rows_by_key(zip(columns["u2"], columns["b2"], bots, strict=True))
     used: dict[str, set[str]] = {}
     for u1, u2 in zip(columns["u1"], columns["u2"], strict=True):
         used.setdefault(u1, set()).add(u2)

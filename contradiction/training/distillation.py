@@ -10,11 +10,12 @@ import numpy as np
 from accelerate.utils import tqdm
 from scipy.special import softmax
 
+from contradiction.data.splits import ONE_BOT
 from contradiction.errors import InputError
 from contradiction.inputs.views import VIEWS
 from contradiction.labels import GROUPED
 from contradiction.methods.loading import load_classifier
-from contradiction.methods.ngrams import linear_model
+from contradiction.methods.ngrams import LinearModel
 from contradiction.methods.softmax import SoftmaxClassifier
 from contradiction.training import record
 
@@ -59,7 +60,7 @@ def soft_labels(recipe: "Recipe", rows: "Dataset") -> np.ndarray:
     if recipe.distillation.teachers:
         parts.append((1 - weight) * _detector_probabilities(recipe, rows))
     if weight:
-        parts.append(weight * cross_fitted_labels(recipe, rows, "ngrams", lambda: linear_model(columns)))
+        parts.append(weight * cross_fitted_labels(recipe, rows, "ngrams", lambda: LinearModel(columns)))
     return np.sum(parts, axis=0)
 
 
@@ -158,4 +159,4 @@ def _folds(rows: list[dict[str, Any]], grouped: bool) -> list[int]:
 
 
 def _turn(row: Mapping[str, Any]) -> tuple[str, str, int]:
-    return row["u2"], row["b2"], row["bot"]
+    return row["u2"], row["b2"], row.get("bot", ONE_BOT)

@@ -204,7 +204,14 @@ def _split(chats: Sequence[LabelledChat], path: Path) -> tuple[dict[str, Chosen]
     try:
         parts = [test for _, test in folds.split(np.zeros(len(rows)), labels, groups)]
     except ValueError:  # a label with too few rows for so many folds: spread contradictions alone
-        parts = [test for _, test in folds.split(np.zeros(len(rows)), list(map(merged, labels)), groups)]
+        try:
+            parts = [test for _, test in folds.split(np.zeros(len(rows)), list(map(merged, labels)), groups)]
+        except ValueError:
+            count = sum(map(is_contradiction, labels))
+            raise InputError(
+                f"{path}: its chats become {count} rows with a contradiction and {len(rows) - count} without; training "
+                f"needs at least {FOLDS} of each"
+            ) from None
     sides = {"train": np.sort(np.concatenate(parts[2:])), "validation": parts[1], "test": parts[0]}
     return {split: [rows[index] for index in sides[split]] for split in SPLITS}, left_out
 

@@ -1,6 +1,7 @@
 """Tokenizes rows and puts them into batches of similar length, padded to the longest row of the batch."""
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -48,6 +49,25 @@ class Layout:
                 f"batch_size {self.batch_size} is no multiple of the {self.processes} processes that share a batch"
             )
 
+    def check_groups(self, groups: Sequence[int]) -> None:
+        """Raises InputError where the rows of a process could hold a part of a group, see :class:`EpochSampler`.
+
+        Args:
+            groups: the number of each row's group.
+        """
+        share = self.batch_size // self.processes
+        sizes = sorted(set(Counter(groups).values()))
+        if len(sizes) > 1:
+            raise InputError(
+                f"loss.choice needs items with the same number of replies; these have from {sizes[0]} to {sizes[-1]}"
+            )
+        if sizes and share % sizes[0]:
+            raise InputError(
+                f"batch_size {self.batch_size} gives each process {share} rows (processes: {self.processes}), and "
+                f"loss.choice keeps the {sizes[0]} replies of an item together; take a multiple of "
+                f"{sizes[0] * self.processes}"
+            )
+
     @property
     def steps(self) -> int:
         """The steps of an epoch; the last one may have fewer rows."""
@@ -80,7 +100,7 @@ class EpochSampler(Sampler[int]):
         batch_size: the number of rows of similar length.
         seed: the random seed.
         groups: the number of each row's group. The rows of a group stay together, so nearly every group lies in one
-            batch. By default each row is a group.
+            batch, and every one where :meth:`Layout.check_groups` passes. By default each row is a group.
     """
 
     def __init__(self, lengths: Sequence[int], batch_size: int, seed: int, groups: Sequence[int] | None = None) -> None:

@@ -32,7 +32,7 @@ from contradiction.training.augmentation import TrainingRows, training_rows
 from contradiction.training.distillation import check_teachers, soft_labels
 from contradiction.training.initialize import initialize_model
 from contradiction.training.loaders import Layout, encode_rows, evaluation_loader, train_loader
-from contradiction.training.losses import UNLABELLED, Objective, objective
+from contradiction.training.losses import GROUP, UNLABELLED, Objective, objective
 from contradiction.training.optimizers import adamw, averaged, weight_average
 from contradiction.training.recipe import Recipe
 from contradiction.training.run_folder import (
@@ -84,8 +84,8 @@ def train(
 
     Raises:
         InputError: the method does not fine-tune, ``out`` exists or has no name, another process trains there, the
-            unfinished run has another recipe, the backbone or a teacher was trained on test rows, the loss is not
-            finite, the disk is full, or the tracker is not available.
+            unfinished run has another recipe, the backbone or a teacher was trained on test rows, a batch cannot be
+            shared, the loss is not finite, the disk is full, or the tracker is not available.
     """
     if not recipe.model.fine_tunes:
         raise InputError(f"{recipe.name}: method {recipe.model.method!r} fine-tunes nothing; `cdconv train` fits it")
@@ -103,6 +103,8 @@ def train(
         layout = Layout(
             len(training.rows), recipe.optimizer.batch_size, accelerator.num_processes, accelerator.process_index
         )
+        if recipe.loss.choice:
+            layout.check_groups(training.rows[GROUP])
         if accelerator.is_main_process:
             run_folder.open_run(work, request, resume, conditions)
         accelerator.wait_for_everyone()

@@ -131,6 +131,15 @@ class Recipe(Options):
         return self
 
     @model_validator(mode="after")
+    def _nli_head_fits_the_labels(self) -> Self:
+        if self.model.nli_head and task_of(self.data.config) not in CONTRADICTIONS:
+            raise ValueError(
+                f"model.nli_head starts the head from a contradiction of NLI; data.config {self.data.config!r} has no "
+                "such label"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _kernel_takes_no_steps(self) -> Self:
         if self.model.fine_tunes:
             return self

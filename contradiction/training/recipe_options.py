@@ -165,7 +165,8 @@ class LossOptions(Options):
         ranking: the weight of a ranking loss over the rows of a context or a crossed quadruple. These are then read in
             one batch.
         choice: choose among the replies to one chat by one softmax over them, instead of judging each by itself. The
-            rows of an item (column ``source``) are read in one batch, so its size must be a multiple of their number.
+            rows of an item (column ``source``) are read in one batch, by one process, so the batch of each process must
+            be a multiple of their number.
     """
 
     class_weights: Literal["balanced"] | None = None

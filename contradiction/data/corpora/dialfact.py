@@ -18,7 +18,6 @@ SUPPORTS, REFUTES, UNKNOWN = NAMES.values()
 # A label of NLI, of evidence and claim -> what it says of the claim.
 OF_NLI = {"entailment": SUPPORTS, CONTRADICTION: REFUTES, "neutral": UNKNOWN}
 KEYS = ("id", "context_id", "context", "response", "evidence_list", "response_label", "type_label")
-ADDED = "gt_evidence_added"  # a passage of the original chat, which says nothing of the claim
 
 
 def read(path: Path) -> Iterator[Row | Note]:

@@ -198,7 +198,7 @@ def _cross_predict(model: Any, inputs: Any, labels: Sequence[Any], rows: Sequenc
 
 
 def figures(rows: Sequence[Row], labels: Sequence[str]) -> dict[str, Any]:
-    """``n``, ``accuracy`` with its 95 % Wilson ``interval``, and ``macro_f1`` of the three labels."""
+    """``n``, ``accuracy`` with its 95 % Wilson ``interval``, and ``macro_f1`` of the labels that rows have."""
     return _scored([str(row.label) for row in rows], labels)
 
 

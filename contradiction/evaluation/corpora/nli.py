@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contradiction.data.corpora.corpus import Row
-from contradiction.errors import InputError
 from contradiction.evaluation.corpora import artefacts
 from contradiction.evaluation.corpora.report import Report, Request
 from contradiction.evaluation.corpora.structured import NgramPairs, PairRow, pair_row
 from contradiction.evaluation.figures import wilson
 from contradiction.io.tables import Table, interval, percent
-from contradiction.labels import CONTRADICTIONS, LABELS, is_contradiction
+from contradiction.labels import LABELS, is_contradiction
 
 if TYPE_CHECKING:
     from contradiction.methods.base import Classifier
@@ -66,8 +65,7 @@ def _majority(rows: Sequence[Row]) -> dict[str, Labeller]:
 
 
 def _labels_of(classifier: "Classifier", request: Request) -> Labeller:
-    if classifier.task not in CONTRADICTIONS:
-        raise InputError(f"{classifier.name}: its labels tell no contradictions from other replies")
+    classifier.check_contradictions()
 
     def label(pairs: Sequence[PairRow]) -> list[str]:
         return [prediction.label_without_rule for prediction in classifier.classify(pairs, on_batch=request.on_batch)]
@@ -88,9 +86,9 @@ def figures(rows: Sequence[Row], predicted: Iterable[str], columns: Sequence[str
         columns: by whose values the accuracy is also given, if they have at most ``MOST_VALUES``.
 
     Returns:
-        ``n``; ``accuracy`` with its 95 % Wilson ``interval`` and ``macro_f1`` (None where not all labels are of
-        ``nli``); ``two_way``, the accuracy of contradiction or not; ``parts``: column -> value -> ``n`` and
-        ``accuracy``, of three labels or else of two.
+        ``n``; ``accuracy`` with its 95 % Wilson ``interval`` and ``macro_f1`` of the labels that rows have (None where
+        not all labels are of ``nli``); ``two_way``, the accuracy of contradiction or not; ``parts``: column -> value ->
+        ``n`` and ``accuracy``, of three labels or else of two.
     """
     from sklearn.metrics import f1_score
 

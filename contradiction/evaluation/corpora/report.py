@@ -26,7 +26,7 @@ class Request:
         config: of the corpus; None for its first.
         split: one split; None for each that is not for training and whose labels are published.
         classifier: the model; None for the baselines alone.
-        limit: rows of each split at most, spread evenly, all rows of a source together; None for all.
+        limit: about so many rows of each split, see :func:`spread`; None for all.
         baselines: whether baselines are scored too, which takes a minute or two on the larger corpora.
         threshold: a reply is called a contradiction above it, and a message evidence.
         embedder: an encoder that embeds texts, where evidence is searched.
@@ -116,7 +116,7 @@ class Report:
 
 
 def spread(rows: list[Row], limit: int | None) -> list[Row]:
-    """Rows at most, taken evenly over the split; rows of one source stay together."""
+    """About ``limit`` rows, taken evenly over the split; whole sources are taken, so there may be more or fewer."""
     if limit is None or len(rows) <= limit:
         return rows
     sources = list(dict.fromkeys(row.source or row.id for row in rows))

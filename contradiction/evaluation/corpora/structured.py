@@ -16,13 +16,12 @@ import numpy as np
 
 from contradiction.conversation import ASSISTANT, USER, spoken
 from contradiction.data.corpora.corpus import PAIRS, Row
-from contradiction.errors import InputError
 from contradiction.evaluation.corpora.report import Report, Request
 from contradiction.evaluation.figures import wilson
 from contradiction.inference.base import OnBatch
 from contradiction.inputs.views import VIEWS
 from contradiction.io.tables import Table, interval, percent
-from contradiction.labels import CONTRADICTION, CONTRADICTIONS, is_contradiction, merge
+from contradiction.labels import CONTRADICTION, is_contradiction, merge
 from evaluate_metric.evaluate_metric import score_rows
 
 if TYPE_CHECKING:
@@ -43,14 +42,15 @@ def pair_row(premise: str, hypothesis: str, before_premise: str = "", before_hyp
 
 
 def model_scorer(classifier: "Classifier", on_batch: OnBatch | None = None) -> PairScorer:
-    """The scorer of a trained model, of NLI or of CDConv; its decision rule is not used.
+    """The scorer of a trained model, of NLI or of CDConv.
+
+    The rule of the model calibrates the probabilities. Its offsets and its threshold are not used.
 
     Raises:
         InputError: the model does not tell contradictions from other replies.
     """
+    classifier.check_contradictions()
     task = classifier.task
-    if task not in CONTRADICTIONS:
-        raise InputError(f"{classifier.name}: its labels tell no contradictions from other replies")
 
     def score(rows: Sequence[PairRow]) -> np.ndarray:
         predictions = classifier.predict(rows, on_batch=on_batch)
