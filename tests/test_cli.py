@@ -11,7 +11,9 @@ import time
 import pytest
 from helpers import processes
 
+from contradiction.commands.common import show
 from contradiction.evaluation.evaluate import model_name
+from contradiction.io.tables import Table
 from contradiction.training.loop import train
 from contradiction.training.recipe import Recipe
 
@@ -30,6 +32,12 @@ def model(quick_model, tmp_path_factory):
 
 def line(messages=CHAT):
     return json.dumps({"messages": messages}, ensure_ascii=False)
+
+
+def test_a_table_shows_names_that_look_like_markup(capsys):
+    show(Table("results/[/x]:cat:.json", ("bot[v2]", "bot[/v2]"), [("[red]", "[/]"), (":cat:", "1")]))
+    out = capsys.readouterr().out
+    assert all(name in out for name in ("results/[/x]:cat:.json", "bot[v2]", "bot[/v2]", "[red]", "[/]", " :cat:"))
 
 
 def test_help_imports_nothing_heavy():
