@@ -82,8 +82,8 @@ def locate(judge: Judge, messages: Messages, verdict: Verdict | None = None) -> 
         verdict: the verdict of the detector on the last reply; by default the reply is judged here.
 
     Returns:
-        The clauses; None if there are none: no contradiction, role confusion, a contradiction without evidence, or
-        a contradiction within a reply of a single clause.
+        The clauses; None if there are none: no contradiction, role confusion, a contradiction without evidence, a
+        contradiction within a reply of a single clause, or a reply that has no clause, such as ～.
 
     Raises:
         InputError: the chat is not usable, the verdict is on another reply, or the model does not read earlier replies.
@@ -125,9 +125,11 @@ def _most_contradictory_pair(judge: Judge, judged: Turn) -> tuple[Clause, Clause
     return pairs[int(np.argmax(_history_probabilities(judge, rows)))]
 
 
-def _most_important_clauses(judge: Judge, earlier: Turn, judged: Turn) -> tuple[Clause, Clause]:
-    """The clause of each of two replies without which a contradiction is least likely."""
+def _most_important_clauses(judge: Judge, earlier: Turn, judged: Turn) -> tuple[Clause, Clause] | None:
+    """The clause of each of two replies without which a contradiction is least likely; None if one has no clause."""
     old, new = clauses(earlier.reply), clauses(judged.reply)
+    if not (old and new):
+        return None
     shortened = [(replace(earlier, reply=text), judged) for text in _leave_one_out(earlier.reply, old)]
     middle = len(shortened)
     shortened += [(earlier, replace(judged, reply=text)) for text in _leave_one_out(judged.reply, new)]

@@ -23,9 +23,9 @@ from contradiction.serving.predictions import Busy, Late, Ticket, TooLong
 from contradiction.serving.service import Service
 from contradiction.verdict import Verdict, is_unchecked
 
-CHATS = 500  # of a file
+CHATS = 500  # of a file, together with what is rejected
 KEPT = 3600  # seconds for which the table of a visitor is kept
-MEGABYTES = 5
+MEGABYTES = 5  # of a file, also when it is unpacked
 SECONDS = 120  # for one chat
 READING = 10  # times the reading that one request may cost, for a chat: a file is scanned, and its visitor can wait
 TOGETHER = 16  # chats between two looks whether the visitor has gone
@@ -136,6 +136,8 @@ def judge_file(
     if path.stat().st_size > MEGABYTES * 1_000_000:
         raise InputError(f"the file is larger than {MEGABYTES} MB")
     chats = open_file(path)
+    if (chats.unpacked or 0) > MEGABYTES * 1_000_000:
+        raise InputError(f"the file is larger than {MEGABYTES} MB when it is unpacked")
     entries: Iterator[Entry] = chain.from_iterable(chats.arrivals)
     rows: list[tuple[str, Row]] = []
     counts = {"chats": 0, "replies": 0, "found": 0, "rejected": 0}
@@ -143,9 +145,9 @@ def judge_file(
     with ThreadPoolExecutor(TOGETHER) as pool, ExitStack() as stack:
         out = stack.enter_context(tempfile.NamedTemporaryFile("wb", suffix=".jsonl", prefix="verdicts-", delete=False))
         stack.callback(Path(out.name).unlink)  # unless all is judged
-        while counts["chats"] < CHATS and not broken:
-            some, broken = _next(entries, min(TOGETHER, CHATS - counts["chats"]))
-            if broken and not (some or counts["chats"] or counts["rejected"]):
+        while (read := counts["chats"] + counts["rejected"]) < CHATS and not broken:
+            some, broken = _next(entries, min(TOGETHER, CHATS - read))
+            if broken and not (some or read):
                 raise broken
             if not some:
                 break

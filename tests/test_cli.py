@@ -13,9 +13,11 @@ import pytest
 from datasets import ClassLabel, Dataset, Features, Value
 from helpers import processes
 
+from contradiction.commands.common import show
 from contradiction.errors import InputError
 from contradiction.evaluation import evaluate
 from contradiction.evaluation.evaluate import model_name
+from contradiction.io.tables import Table
 from contradiction.labels import LABELS
 from contradiction.training.loop import train
 from contradiction.training.recipe import Recipe
@@ -35,6 +37,12 @@ def model(quick_model, tmp_path_factory):
 
 def line(messages=CHAT):
     return json.dumps({"messages": messages}, ensure_ascii=False)
+
+
+def test_a_table_shows_names_that_look_like_markup(capsys):
+    show(Table("results/[/x]:cat:.json", ("bot[v2]", "bot[/v2]"), [("[red]", "[/]"), (":cat:", "1")]))
+    out = capsys.readouterr().out
+    assert all(name in out for name in ("results/[/x]:cat:.json", "bot[v2]", "bot[/v2]", "[red]", "[/]", " :cat:"))
 
 
 def test_help_imports_nothing_heavy():

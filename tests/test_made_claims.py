@@ -157,6 +157,9 @@ def test_claims_that_were_written_before_a_failure_are_not_asked_for_again(run, 
         code, _, _ = run(*command)
         failed_after = len(server.requests)
         assert code == 2 and not out.exists()
+        code, _, err = run("corpora", "augment", source, "--out", out)
+        assert code == 0, err
+        out.unlink()
         with (tmp_path / "augmented.jsonl.answers").open("a", encoding="utf-8") as stream:
             stream.write('["m", "a line that a killed proc')
         code, _, err = run(*command)

@@ -184,6 +184,23 @@ def test_auto_measures_once_and_takes_the_fastest(exported, tmp_path, monkeypatc
     assert type(ContradictionDetector.from_pretrained(folder, backend="auto").classifier.backend).NAME == other
 
 
+def test_auto_knows_the_version_of_a_runtime_from_another_distribution(tmp_path, monkeypatch):
+    (tmp_path / "model.onnx").touch()
+    monkeypatch.setattr(choice.manifest, "sha256", lambda file: "")
+    versions, real = {}, choice.metadata.version
+
+    def version(name):  # as where onnxruntime-gpu is installed
+        if name == "onnxruntime":
+            raise choice.metadata.PackageNotFoundError(name)
+        return real(name)
+
+    monkeypatch.setattr(choice.metadata, "version", version)
+    for number in ("1.0", "2.0"):
+        monkeypatch.setattr("onnxruntime.__version__", number)
+        versions[number] = choice._key(tmp_path / "model.onnx", ("torch", "onnx"))
+    assert versions["1.0"] != versions["2.0"]
+
+
 def test_auto_without_an_exported_file_is_torch(quick_model, tmp_path, monkeypatch):
     monkeypatch.setattr(choice, "_cache", lambda: tmp_path / "backends.json")
     backend = ContradictionDetector.from_pretrained(quick_model, backend="auto").classifier.backend

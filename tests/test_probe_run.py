@@ -1,6 +1,7 @@
 """Conversations with bots: endpoints that are out of order, programs, functions, a chat model, and a killed run."""
 
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -8,7 +9,9 @@ from collections import Counter
 
 import pytest
 from helpers.bot_server import FAULTS, Endpoint, scripted, serving, true_label
+from helpers.hostile_models import REFUSED, WEIGHTS
 
+from contradiction.commands import probe
 from contradiction.errors import InputError
 from contradiction.probing.bots import BotError, CommandBot, EndpointBot, FunctionBot, TransformersBot
 from contradiction.probing.plan import plan, read_openings
@@ -266,6 +269,61 @@ def test_a_chat_model_of_transformers_is_a_bot(chat_model, tmp_path):
     assert all(bot.reply(row["messages"][:-1]) == row["b2"] for row in rows)  # the context is all it knows
     with pytest.raises(InputError, match="no chat model"):
         TransformersBot(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("harm", "said"),
+    [
+        ("config code of its own", "asks for code of its own"),
+        ("weights in a pickle", "not in safetensors"),
+        ("weights in a pickle that means harm", "not in safetensors"),
+        ("weights without a norm", "its checkpoint lacks"),
+    ],
+)
+def test_a_chat_model_that_is_hostile_or_damaged_is_refused(chat_model, tmp_path, monkeypatch, harm, said):
+    folder = shutil.copytree(chat_model, tmp_path / "model")
+    monkeypatch.setattr("builtins.input", lambda *_: "y")
+    if harm == "weights in a pickle":
+        import torch
+        from safetensors.torch import load_file
+
+        torch.save(load_file(folder / WEIGHTS), folder / "pytorch_model.bin")
+        (folder / WEIGHTS).unlink()
+    elif harm == "weights without a norm":
+        from safetensors.torch import load_file, save_file
+
+        weights = load_file(folder / WEIGHTS)
+        save_file({name: value for name, value in weights.items() if name != "model.norm.weight"}, folder / WEIGHTS)
+    else:
+        REFUSED[harm](folder)
+    with pytest.raises(InputError, match=said):
+        TransformersBot(str(folder))
+    assert not (tmp_path / "mark").exists(), "code ran"
+
+
+def test_the_bot_and_the_writer_get_each_their_own_key(cdconv, tmp_path, monkeypatch):
+    monkeypatch.setattr(probe, "_judge", lambda *_, **__: None)
+    monkeypatch.setattr(probe, "_write_report", lambda *_, **__: {})
+    for name in ("OPENAI_API_KEY", "BOT_KEY", "WRITER_KEY"):
+        monkeypatch.setenv(name, name.lower())
+
+    def keys(folder, *options):
+        with serving(Endpoint()) as bot, serving(Endpoint(reply=lambda _: "换个说法的问题？")) as writer:
+            command = ["--endpoint", bot.url, "--writer", writer.url, "--out", tmp_path / folder]
+            command += ["--conversations", 2, "--triggers", "paraphrasing", *options]
+            code, _, err = cdconv("probe", "run", *command)
+        return code, err, bot.keys, writer.keys
+
+    for number, options in enumerate(([], ["--key-variable", "OPENAI_API_KEY"])):
+        code, err, *sent = keys(f"refused-{number}", *options)
+        assert (code, sent) == (2, [set(), set()])
+        assert "--key-variable and --writer-key-variable" in err
+    bot, writer = ["--key-variable", "BOT_KEY"], ["--writer-key-variable", "WRITER_KEY"]
+    assert keys("a", *bot)[2:] == ({"Bearer bot_key"}, {"Bearer openai_api_key"})
+    assert keys("b", *writer)[2:] == ({"Bearer openai_api_key"}, {"Bearer writer_key"})
+    assert keys("c", *bot, *writer)[2:] == ({"Bearer bot_key"}, {"Bearer writer_key"})
+    both = ["--key-variable", "BOT_KEY", "--writer-key-variable", "BOT_KEY"]
+    assert keys("d", *both)[2:] == ({"Bearer bot_key"}, {"Bearer bot_key"})
 
 
 def test_an_endpoint_writes_what_the_user_says_and_rules_stand_in_for_it(tmp_path):

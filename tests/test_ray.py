@@ -1,8 +1,11 @@
 """`cdconv detect DIR --engine ray`: the verdicts of one process, each once, whatever is killed; skipped without Ray."""
 
+import os
+import sys
 import time
 from importlib.util import find_spec
 from threading import Thread
+from types import SimpleNamespace
 
 import psutil
 import pyarrow as pa
@@ -65,6 +68,21 @@ def test_where_ray_is_missing_the_extra_is_named(detect, folder, monkeypatch, tm
     code, _, [said] = detect(folder, "--engine", "ray", "--out", tmp_path / "out")
     assert (code, 'pip install "cdconv[ray]"' in said) == (2, True)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_ray_here_has_the_cores_that_the_container_allows(monkeypatch, tmp_path):
+    asked = []
+    ray = SimpleNamespace(init=lambda **options: asked.append(options["num_cpus"]), shutdown=lambda: None)
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    monkeypatch.setattr(cluster, "check_ray", lambda: None)
+    monkeypatch.setattr(os, "environ", {"OMP_NUM_THREADS": "1"})
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
+    monkeypatch.setattr(cluster, "QUOTA", tmp_path / "cpu.max")
+    cluster.QUOTA.write_text("250000 100000", encoding="utf-8")
+    for cpus in (None, 2):
+        with cluster.cluster(cpus=cpus):
+            pass
+    assert asked == [3, 2]
 
 
 @needs_ray

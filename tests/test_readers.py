@@ -178,6 +178,23 @@ def test_csv_through_a_pipe_is_one_line_that_names_the_option(detect):
     assert len(detect("-", "--format", "csv", stdin=content)[1]) == 9
 
 
+@pytest.mark.parametrize("bad", [b'"a,b,c,d\n', b'a","\n', b'"a\n\n'])
+def test_many_quotes_that_are_not_closed_take_no_longer_than_other_lines(bad):
+    count = 20_000
+    file = [b"u1,b1,u2,b2\n", *[bad] * count, "你,好,吗,好\n".encode()]
+    entries = list(readers.read_csv((b"".join(file)).splitlines(keepends=True), "a.csv", "csv"))
+    assert len(entries) == count + 1
+    assert all(entry.error for entry in entries[:-1]) and entries[-1].messages
+    assert [entry.number for entry in entries] == list(range(1, count + 2))
+    assert entries[-1].end == sum(map(len, file))
+
+
+def test_a_parquet_file_says_how_large_it_is_unpacked(tmp_path):
+    parquet.write_table(pyarrow.table({"messages": ["x" * 10**7]}), tmp_path / "a.parquet", compression="zstd")
+    assert (tmp_path / "a.parquet").stat().st_size < 10**5
+    assert readers.open_file(tmp_path / "a.parquet").unpacked >= 10**7
+
+
 def test_lines_that_arrive_in_pieces_are_put_together():
     class Slow(BytesIO):
         def read1(self, size=-1):

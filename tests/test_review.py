@@ -244,3 +244,15 @@ def test_without_labels_there_is_nothing_to_export(run, chat_file, tmp_path):
     assert code == 2 and "there are no labels yet" in err
     code, _, err = run("review", tmp_path / "absent.jsonl")
     assert code == 2 and "no such file of chats" in err
+
+
+def test_an_export_never_overwrites_what_the_command_reads(run, chat_file, tmp_path):
+    labels, checks = tmp_path / "chats.jsonl.labels.sqlite", tmp_path / "checks.jsonl"
+    LabelStore(labels).add(chats(2))
+    checks.write_text("", encoding="utf-8")
+    (tmp_path / "link.jsonl").symlink_to(chat_file)
+    before = {file: file.read_bytes() for file in (chat_file, labels, checks)}
+    for file in (*before, tmp_path / "link.jsonl"):
+        code, _, err = run("review", chat_file, "--spot-checks", checks, "--export", file)
+        assert code == 2 and f"{file}: is the input, and --export {file} would overwrite it" in err
+    assert {file: file.read_bytes() for file in before} == before

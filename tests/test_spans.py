@@ -128,6 +128,9 @@ def test_a_reply_of_one_clause_and_no_contradiction_have_nothing_to_locate(detec
     ):
         assert detector.locate(messages, verdict) is None
     assert detector.locate([{"role": "user", "content": "在吗"}]) is None
+    history = Verdict(HISTORY, 0.9, {}, evidence=(1,), reply=(3,))
+    for replies in (("～", "我没养过猫呀，喝茶"), ("养了一只橘猫，很乖", "~"), ("～", "～")):
+        assert detector.locate(chat("你养猫吗？", replies[0], "它叫什么？", replies[1]), history) is None
 
 
 def test_by_default_the_verdict_is_asked_for(detector):

@@ -2,10 +2,11 @@
 
 import csv
 from codecs import BOM_UTF8
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from io import BufferedIOBase
-from itertools import accumulate, chain, count
+from itertools import accumulate, count
 from pathlib import Path
 from typing import Any
 
@@ -173,6 +174,7 @@ MAX_CELL = (
 )  # characters: longer than any chat, and short enough that an open quote does not swallow a large file
 # What csv says of an open quote: at the end of the file, of a long file, and where a quote of a later line "closes" it.
 UNCLOSED = ("unexpected end of data", "field larger than field limit", "expected after")
+NOT_CLOSED = "a quote that is not closed; only this line is rejected"
 ROWS_AT_ONCE = 1024  # rows of Parquet in memory
 
 
@@ -205,21 +207,25 @@ def _csv_rows(file: Iterable[bytes], where: str, delimiter: str) -> Iterator[tup
     """The text of each row, its cells (or why there are none), and where it ends in bytes.
 
     A quote that is never closed would take the rest of the file into one row. Only the line that it stands in is then
-    rejected, and the lines after it are read again.
+    rejected, and the lines after it are read again, each only once: a quote that is open at the end of one of them is
+    not closed either.
     """
-    unread: Iterator[tuple[int, bytes]] = enumerate(file, 1)
+    numbered = enumerate(file, 1)
+    again: deque[tuple[int, bytes]] = deque()  # lines that are read again, before further ones of the file
     row_lines: list[tuple[int, bytes]] = []
-    end = 0
+    unclosed = end = 0  # a quote that is open at the end of a line before this one is not closed
 
-    def lines(source: Iterable[tuple[int, bytes]]) -> Iterator[str]:
-        for number, line in source:
-            row_lines.append((number, line))
+    def lines() -> Iterator[str]:
+        while line := again.popleft() if again else next(numbered, None):
+            row_lines.append(line)
             try:
-                yield _decode(line, number)
+                yield _decode(line[1], line[0])
             except UnicodeDecodeError:
-                raise InputError(f"{where}:{number}: {NOT_UTF8}") from None
+                raise InputError(f"{where}:{line[0]}: {NOT_UTF8}") from None
+            if row_lines and row_lines[-1][0] < unclosed:
+                raise csv.Error(NOT_CLOSED)
 
-    reader = csv.reader(lines(unread), delimiter=delimiter, strict=True)
+    reader = csv.reader(lines(), delimiter=delimiter, strict=True)
     while True:
         row_lines.clear()
         try:
@@ -227,12 +233,13 @@ def _csv_rows(file: Iterable[bytes], where: str, delimiter: str) -> Iterator[tup
         except StopIteration:
             return
         except csv.Error as error:
-            cells = InputError(f"not a row of cells ({error})")
-            if len(row_lines) > 1 and any(message in str(error) for message in UNCLOSED):
-                cells = InputError("a quote that is not closed; only this line is rejected")
-                unread = chain(row_lines[1:], unread)
+            cells, said = InputError(f"not a row of cells ({error})"), str(error)
+            if said == NOT_CLOSED or (len(row_lines) > 1 and any(message in said for message in UNCLOSED)):
+                cells = InputError(NOT_CLOSED)
+                unclosed = max(unclosed, row_lines[-1][0])
+                again.extendleft(reversed(row_lines[1:]))
                 del row_lines[1:]
-                reader = csv.reader(lines(unread), delimiter=delimiter, strict=True)
+                reader = csv.reader(lines(), delimiter=delimiter, strict=True)
         end += sum(len(line) for _, line in row_lines)
         if cells:
             yield "".join(_decode(line, number) for number, line in row_lines).rstrip("\r\n"), cells, end
@@ -266,12 +273,14 @@ def open_parquet(path: Path, rows: range | None = None) -> Chats:
     with path.open("rb") as file:
         try:
             opened = parquet.ParquetFile(file)
-            names, total = opened.schema_arrow.names, opened.metadata.num_rows
+            names, footer = opened.schema_arrow.names, opened.metadata
         except (pyarrow.ArrowException, OSError, ValueError) as error:  # pyarrow raises any of them
             raise InputError(f"{path}: no Parquet file ({first_line(error)})") from None
     keys = chat_columns(names, str(path))
-    rows = range(1, total + 1) if rows is None else rows
-    return Chats(str(path), "parquet", [_parquet_rows(path, keys, [*keys, *({ID} & set(names))], rows)], len(rows))
+    rows = range(1, footer.num_rows + 1) if rows is None else rows
+    entries = _parquet_rows(path, keys, [*keys, *({ID} & set(names))], rows)
+    unpacked = sum(footer.row_group(group).total_byte_size for group in range(footer.num_row_groups))
+    return Chats(str(path), "parquet", [entries], len(rows), unpacked=unpacked)
 
 
 def _parquet_rows(path: Path, keys: tuple[str, ...], columns: list[str], rows: range) -> Iterator[Entry]:

@@ -300,16 +300,17 @@ def record_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.{RECORD}")
 
 
-def check_not_the_input(path: Path, source: os.stat_result) -> None:
+def check_not_the_input(files: Iterable[Path], source: os.stat_result, option: str) -> None:
     """Makes sure that a run does not overwrite its own input.
 
     Args:
-        path: FILE of the output.
+        files: what the run writes.
         source: ``os.stat`` of the input, which may be an open file without a name.
+        option: the option that names the output, with its value.
 
     Raises:
-        InputError: FILE, or a file beside it, is the input, by whatever name.
+        InputError: one of the files is the input, by whatever name.
     """
-    for file in (path, rejected_path(path), record_path(path)):
+    for file in files:
         if file.exists() and os.path.samestat(file.stat(), source):
-            raise InputError(f"{file}: is the input, and --out {path} would overwrite it; name another file")
+            raise InputError(f"{file}: is the input, and {option} would overwrite it; name another file")

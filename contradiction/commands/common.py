@@ -78,7 +78,7 @@ def show(*tables: "Table") -> None:
     # In a file, wide enough for every table.
     console = Console(width=None if sys.stdout.isatty() else 160)
     for table in tables:
-        console.print(table.title, style="bold", highlight=False)
+        console.print(table.title, style="bold", highlight=False, markup=False, emoji=False)
         console.print(table.rich())
 
 
@@ -101,7 +101,7 @@ def progress(title: str, *, in_bytes: bool = False) -> "Progress":
 
     console = Console(stderr=True)
     return Progress(
-        TextColumn(title),
+        TextColumn(title, markup=False),
         BarColumn(),
         DownloadColumn() if in_bytes else MofNCompleteColumn(),
         TimeRemainingColumn(),

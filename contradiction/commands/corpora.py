@@ -127,7 +127,8 @@ def augment(
     with new_file(out) as partial, partial.open("w", encoding="utf-8") as stream:
         for claim in claims:
             stream.write(dumps(made_claims.line_of(claim), ensure_ascii=False) + "\n")
-    answers.unlink(missing_ok=True)
+    if endpoint:
+        answers.unlink(missing_ok=True)
     counts = Counter((claim.extra["made"], str(claim.label)) for claim in claims)
     show(Table(str(out), ("how", "label", "claims"), [(*key, f"{n:,}") for key, n in counts.items()], texts=2))
 

@@ -154,9 +154,10 @@ def detect(
     chats = _open(file, text, None if format == "auto" else format, in_thread=(workers or 1) > 1)
     path = Path(file) if text is None and Path(file).is_file() else None
     if out and text is None:
-        from contradiction.chats.writers import check_not_the_input
+        from contradiction.chats.writers import check_not_the_input, record_path, rejected_path
 
-        check_not_the_input(out, os.fstat(0) if file == "-" else Path(file).stat())
+        source = os.fstat(0) if file == "-" else Path(file).stat()
+        check_not_the_input((out, rejected_path(out), record_path(out)), source, f"--out {out}")
     from contradiction.chats.chunks import judge_chats, judge_in_turn
     from contradiction.chats.workers import Workers
     from contradiction.chats.writers import RejectedFile, ResumableOutput, StreamOutput

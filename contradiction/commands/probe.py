@@ -1,5 +1,6 @@
 """The commands ``cdconv probe ...``: makes a live bot contradict itself, and reports how often it did."""
 
+import os
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,6 +19,7 @@ from contradiction.commands.common import (
     show,
 )
 from contradiction.errors import InputError
+from contradiction.io.endpoint import KEY
 
 if TYPE_CHECKING:
     from contradiction.probing.bots import Bot
@@ -42,8 +44,8 @@ def run_probe(
     ] = None,
     endpoint_model: Annotated[str, typer.Option(help="The model that the endpoint serves.")] = "default",
     key_variable: Annotated[
-        str, typer.Option(help="The environment variable with the key of the endpoint.")
-    ] = "OPENAI_API_KEY",
+        str | None, typer.Option(help="The environment variable with the key of --endpoint.", show_default=KEY)
+    ] = None,
     chat_model: Annotated[
         str | None, typer.Option(help="Probe a chat model of transformers: a folder or Hub id.")
     ] = None,
@@ -75,6 +77,9 @@ def run_probe(
         str | None, typer.Option(help="An endpoint whose model writes what the user says. By default rules write it.")
     ] = None,
     writer_model: Annotated[str, typer.Option(help="The model of --writer.")] = "default",
+    writer_key_variable: Annotated[
+        str | None, typer.Option(help="The environment variable with the key of --writer.", show_default=KEY)
+    ] = None,
     temperature: Annotated[float | None, typer.Option(min=0, help="The temperature of the bot.")] = None,
     max_tokens: Annotated[int, typer.Option(min=1, help="The maximum number of tokens in a reply of the bot.")] = 128,
     at_once: Annotated[int, typer.Option(min=1, help="The number of conversations at the same time.")] = 4,
@@ -137,6 +142,8 @@ def run_probe(
         raise InputError("name one bot: --endpoint, --chat-model, --function or --command")
     if endpoint:
         given["endpoint_model"] = endpoint_model
+    if endpoint and writer and endpoint.rstrip("/") != writer.rstrip("/"):
+        _check_keys(key_variable, writer_key_variable)
     request = {
         **given, **options, "name": name, "openings": openings,
         "persona": told and list(told.facts), "persona_as": persona_as, "triggers": chosen,
@@ -147,12 +154,14 @@ def run_probe(
 
     with ExitStack() as stack:
         stack.enter_context(locked(out))
-        bot = _bot(given, key_variable=key_variable, timeout=timeout, **options)
+        bot = _bot(given, key_variable=key_variable or KEY, timeout=timeout, **options)
         stack.callback(bot.close)
         writes = None
         if writer:
             model_that_writes = _bot(
-                {"endpoint": writer, "endpoint_model": writer_model}, key_variable=key_variable, timeout=timeout
+                {"endpoint": writer, "endpoint_model": writer_model},
+                key_variable=writer_key_variable or KEY,
+                timeout=timeout,
             )
             stack.callback(model_that_writes.close)
             writes = EndpointWriter(model_that_writes, limits)
@@ -210,6 +219,15 @@ def _cost(estimate: "Estimate", at_once: int, per_minute: float | None) -> str:
         f"{estimate.conversations:,} conversations, {estimate.calls:,} calls, about {estimate.tokens_in:,} tokens in "
         f"and {estimate.tokens_out:,} out; {minutes:,.0f} min if a call takes {PER_CALL:g} s"
     )
+
+
+def _check_keys(bot: str | None, writer: str | None) -> None:
+    """Raises InputError if two endpoints would get one key, and not both options name its variable."""
+    if (bot or KEY) == (writer or KEY) and None in (bot, writer) and os.environ.get(KEY):
+        raise InputError(
+            f"--endpoint and --writer are two addresses, and both would get the key in {KEY}; name the variable of "
+            "each with --key-variable and --writer-key-variable"
+        )
 
 
 def _bot(given: dict[str, str], *, key_variable: str, timeout: float, **options: Any) -> "Bot":

@@ -187,6 +187,11 @@ def review(
     if export and not labels.is_file():
         raise InputError(f"{labels}: there are no labels yet; without --export this command starts the page")
     if export:
+        from contradiction.chats.writers import check_not_the_input
+
+        for source in filter(None, (file, labels, spot_checks)):
+            if source.exists():
+                check_not_the_input([export], source.stat(), f"--export {export}")
         store = LabelStore(labels)
         count = _export(store, export)
         show(_agreement(store.report()))

@@ -1,6 +1,5 @@
 """What a backend is: it loads a checkpoint and turns batches of tokens into logits."""
 
-import math
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,6 +11,7 @@ import numpy as np
 
 from contradiction.errors import InputError
 from contradiction.inputs.tokenization import encode
+from contradiction.io.cluster import usable_cores
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -22,8 +22,6 @@ PRECISIONS = ("fp32", "bf16", "fp16")
 TOKENS = 128  # for each input that a batch may hold; longer inputs share a batch with fewer others
 MOST_PADDING = 0.05
 SMALL = 4  # inputs
-
-QUOTA = Path("/sys/fs/cgroup/cpu.max")  # microseconds of all cores together, and in how many microseconds
 
 OnBatch = Callable[[int], Any]  # is called with the number of rows done, after each forward pass
 
@@ -150,18 +148,10 @@ def batches(lengths: Sequence[int], batch_size: int) -> Iterator[list[int]]:
 
 
 def threads() -> int:
-    """How many threads a backend computes with: ``OMP_NUM_THREADS``, else the cores that this process may use.
-
-    These are the cores of its affinity, and no more than the quota of its container.
-    """
+    """How many threads a backend computes with: ``OMP_NUM_THREADS``, else the cores that this process may use."""
     if (asked := os.environ.get("OMP_NUM_THREADS", "")).isdigit() and int(asked):
         return int(asked)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    try:
-        quota, period = QUOTA.read_text(encoding="utf-8").split()
-        return max(1, min(cores, math.ceil(int(quota) / int(period))))
-    except (OSError, ValueError):  # no container of this kind, or "max"
-        return cores
+    return usable_cores()
 
 
 BACKENDS: dict[str, type[Backend]] = {}

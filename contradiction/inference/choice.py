@@ -91,8 +91,8 @@ def _of_hub(name: str, file: str) -> Path | None:
 def _key(file: Path, candidates: Sequence[str]) -> str:
     """What the measurement depends on: the file, the machine and the versions."""
     machine = [platform.machine(), _processor(), threads()]
-    packages = [package for kind in EXACT if kind.NAME in candidates for package in kind.PACKAGES]
-    versions = [metadata.version(package) for package in ("torch", "transformers", *packages)]
+    versions = [metadata.version(package) for package in ("torch", "transformers")]
+    versions += [kind.version() for kind in EXACT if kind.NAME in candidates]
     return hashlib.sha256(json.dumps([manifest.sha256(file), machine, versions]).encode()).hexdigest()
 
 

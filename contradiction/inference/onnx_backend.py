@@ -56,6 +56,13 @@ class OnnxBackend(Backend):
     PACKAGES: ClassVar[Mapping[str, str]] = {"onnxruntime": "onnx"}
     PRECISIONS: ClassVar[tuple[str, ...]] = ("fp32",)
 
+    @classmethod
+    def version(cls) -> str:
+        """The version of the package, which also onnxruntime-gpu and other distributions bring."""
+        import onnxruntime
+
+        return onnxruntime.__version__
+
     def __init__(self, session: Session, config: Mapping[str, Any], tokenizer: "PreTrainedTokenizerBase") -> None:
         self.session, self.config, self.tokenizer = session, config, tokenizer
         self.max_length = int(session.metadata.get(MAX_LENGTH) or tokenizer.model_max_length)

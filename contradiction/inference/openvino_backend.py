@@ -23,6 +23,11 @@ class OpenVinoBackend(OnnxBackend):
     PRECISIONS = ("fp32", "bf16")
 
     @classmethod
+    def version(cls) -> str:
+        """See :meth:`OnnxBackend.version`."""
+        return _import().__version__
+
+    @classmethod
     def open(cls, file: Path, precision: str = "fp32") -> Session:
         """Opens a file; see :meth:`OnnxBackend.open`."""
         check_fast_enough(precision, "cpu", str(file))

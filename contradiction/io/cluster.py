@@ -1,16 +1,29 @@
 """Ray, on this machine or a cluster: it is started or joined only where it is asked for, and reports to nobody."""
 
 import logging
+import math
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from importlib.util import find_spec
+from pathlib import Path
 
 from contradiction.errors import InputError, first_line
 from contradiction.io.quiet import no_native_messages
 
 OBJECT_STORE = 10**8  # bytes; only small results go through it
+QUOTA = Path("/sys/fs/cgroup/cpu.max")  # microseconds of all cores together, and in how many microseconds
+
+
+def usable_cores() -> int:
+    """How many cores this process may use: those of its affinity, and no more than the quota of its container."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        quota, period = QUOTA.read_text(encoding="utf-8").split()
+        return max(1, min(cores, math.ceil(int(quota) / int(period))))
+    except (OSError, ValueError):  # no container of this kind, or "max"
+        return cores
 
 
 def check_ray() -> None:
@@ -40,8 +53,7 @@ def cluster(address: str | None = None, cpus: int | None = None) -> Iterator[Non
         os.environ.setdefault("RAY_worker_niceness", "0")  # the priority of this process, and not the lowest
     import ray
 
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    local = {"num_cpus": cpus or cores, "include_dashboard": False, "object_store_memory": OBJECT_STORE}
+    local = {"num_cpus": cpus or usable_cores(), "include_dashboard": False, "object_store_memory": OBJECT_STORE}
     try:
         with no_native_messages():  # one says that it reads RAY_BACKEND_LOG_LEVEL
             ray.init(**({"address": address} if address else local), logging_level=logging.ERROR, log_to_driver=False)

@@ -28,12 +28,14 @@ class Table:
         """The table for a terminal."""
         from rich import box
         from rich.table import Table as RichTable
+        from rich.text import Text
 
         table = RichTable(box=box.SIMPLE_HEAD)
+        # As Text, because names of columns, files and models may look like markup.
         for index, name in enumerate(self.header):
-            table.add_column(name, justify="right" if index >= self.texts else "left", no_wrap=True)
+            table.add_column(Text(name), justify="right" if index >= self.texts else "left", no_wrap=True)
         for cells in self.rows:
-            table.add_row(*cells)
+            table.add_row(*map(Text, cells))
         return table
 
 

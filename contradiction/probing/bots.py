@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from contradiction.errors import InputError, first_line, kind_of, shown
 from contradiction.io.endpoint import KEY, Endpoint, NoAnswerError, RefusedError
+from contradiction.io.pretrained import check_weights, load_model, load_tokenizer, loading
 
 Messages = Sequence[dict[str, str]]
 
@@ -216,7 +217,7 @@ def _pump(stream: Any, lines: "queue.Queue[str]") -> None:
 
 
 class TransformersBot:
-    """A chat model that `transformers` loads, one reply at a time.
+    """A chat model that `transformers` loads, one reply at a time; none of its code is run, and no pickle is read.
 
     Args:
         name: a folder or Hub id.
@@ -231,17 +232,18 @@ class TransformersBot:
         self, name: str, *, device: str | None = None, max_new_tokens: int = 128, temperature: float | None = None
     ) -> None:
         import torch
-        from transformers import AutoModelForCausalLM, AutoTokenizer
 
         self._device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-        try:
-            self._tokenizer: Any = AutoTokenizer.from_pretrained(name)
+        with loading(name, f"{name}: no chat model that transformers loads"):
+            from transformers import AutoModelForCausalLM
+
+            self._tokenizer: Any = load_tokenizer(name)
             # A model in half precision is slow on a CPU.
             dtype = torch.float32 if self._device == "cpu" else "auto"
-            model: Any = AutoModelForCausalLM.from_pretrained(name, dtype=dtype)
-        except (OSError, ValueError) as error:
-            raise InputError(f"{name}: no chat model that transformers loads ({first_line(error)})") from None
-        self._model = model.to(self._device).eval()
+            model, report = load_model(AutoModelForCausalLM, name, dtype=dtype)
+            check_weights(name, model, report)
+        self._model: Any = model.eval()
+        self._model.to(self._device)
         self._options: dict[str, Any] = {"max_new_tokens": max_new_tokens, "do_sample": bool(temperature)}
         if temperature:
             self._options["temperature"] = temperature

@@ -199,6 +199,21 @@ def test_a_file_of_too_many_chats_is_judged_in_part_and_says_so(part, service, t
     said = judged(part, service, path)[0]
     assert said.startswith("20 chats")
     assert "more than 20 chats" in said
+    path.write_text("\n".join(["x", json.dumps(messages("你好", "你好"))] * 20), encoding="utf-8")
+    said = judged(part, service, path)[0]
+    assert said.startswith("10 chats")
+    assert "10 lines hold no chat" in said and "more than 20 chats" in said
+
+
+def test_a_parquet_file_that_is_large_when_it_is_unpacked_is_refused(part, tmp_path):
+    import pyarrow
+    from pyarrow import parquet
+
+    path = tmp_path / "chats.parquet"
+    parquet.write_table(pyarrow.table({"messages": ["x" * 5_000_001]}), path, compression="zstd")
+    with pytest.raises(InputError, match="larger than 5 MB when it is unpacked") as error:
+        judged(part, None, path)
+    assert "解压后超过 5 MB" in part("locales").in_words(str(error.value), part("locales").CHINESE)
 
 
 def test_a_chat_that_is_too_long_costs_no_other_its_verdict(part, model, tmp_path):
