@@ -128,7 +128,7 @@ class Monitor:
 
         try:
             values = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise InputError(f"not a saved monitor: not JSON ({error})") from None
         if not isinstance(values, dict) or values.get("format") != FORMAT:
             raise InputError(f'not a saved monitor: it must be a JSON object with "format": "{FORMAT}"')

@@ -54,6 +54,11 @@ def app() -> ModuleType:
     return importlib.import_module("app")
 
 
+def address(host: str, port: int) -> str:
+    """Host and port as a URL has them: an IPv6 address is in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def check_address(host: str, port: int) -> None:
     """Raises InputError where an address is not free; called before a model is loaded."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -61,4 +66,4 @@ def check_address(host: str, port: int) -> None:
         socket.create_server((host, port), family=family).close()
     except OSError as error:
         reason = (error.strerror or str(error)).partition(" (")[0].lower()  # the brackets repeat the address
-        raise InputError(f"{host}:{port}: {reason}; --host and --port choose another address") from None
+        raise InputError(f"{address(host, port)}: {reason}; --host and --port choose another address") from None

@@ -46,10 +46,9 @@ def main() -> None:
         for line in filter(str.strip, sys.stdin):
             messages.append({"role": "user", "content": line.strip()})
             try:
-                replies = candidates(client, options.bot, messages, options.candidates)
-            except (httpx.HTTPError, ValueError, LookupError) as error:  # not there, no JSON, JSON of another form
+                best, *others = detector.rerank(messages, candidates(client, options.bot, messages, options.candidates))
+            except (httpx.HTTPError, ValueError, LookupError) as error:  # no answer, no JSON, or no text in it
                 sys.exit(f"guard_a_bot: {options.base_url}: {' '.join(repr(error).split())}")
-            best, *others = detector.rerank(messages, replies)
             messages.append({"role": "assistant", "content": best.reply})
             print(best.reply)
             for other in others:

@@ -135,3 +135,21 @@ def test_the_command_prints_figures_beside_chance(run, quick_model, tmp_path, mo
     assert "a coin" in out
     kept = json.loads((tmp_path / "it.json").read_text(encoding="utf-8"))
     assert kept["styles"][ALL]["n"] == kept["phenomena"][ALL]["n"] == 4
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--data", "elsewhere"],
+        ["--evidence"],
+        ["--evidence", "--windowing", "structured"],
+        ["--evidence", "--limit", "3"],
+        ["--limit", "3"],
+        ["--settings", "--results", "elsewhere"],
+    ],
+)
+def test_an_option_that_crossed_chats_have_no_use_for_is_refused_by_name(run, options, tmp_path):
+    code, _, err = run("evaluate", tmp_path / "no-model", "--config", "crossed", *options)
+    named = [option for option in options if option.startswith("--")]
+    assert code == 2 and "--config crossed" in err and all(option in err for option in named)
+    assert "no-model" not in err

@@ -71,6 +71,14 @@ def test_an_endpoint_that_is_not_there_is_one_line(random_model):
     assert "Traceback" not in done.stderr
 
 
+def test_a_reply_without_text_is_one_line(endpoint, random_model, monkeypatch):
+    monkeypatch.setitem(globals(), "REPLIES", [None])
+    done = guard(endpoint[0], random_model("4-class"))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.splitlines()[-1].startswith(f"guard_a_bot: {endpoint[0]}: ")
+    assert "Traceback" not in done.stderr
+
+
 def test_the_probed_bots_answer_and_only_one_of_them_remembers(monkeypatch):
     monkeypatch.syspath_prepend(str(CHECKOUT))
     from examples.probed_bot import forgetful, mindful

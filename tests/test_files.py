@@ -1,5 +1,6 @@
 """Folders that are replaced: whatever kills the process that does it, one of the two can be had."""
 
+import platform
 import subprocess
 import sys
 
@@ -45,7 +46,7 @@ def test_a_process_killed_while_it_replaces_a_folder_loses_neither(steps, left, 
 
 
 def test_what_nobody_was_killed_over_stays(tmp_path):
-    for name in ("state", ".state.partial", ".state.old", "state.1.old", ".state.1.older", "best"):
+    for name in ("state", ".state.partial", ".state.old", "state.host-1.old", ".state.host-1.older", "best"):
         folder(tmp_path / name, name)
     before = sorted(tmp_path.rglob("*"))
     files.restore_folders(tmp_path)
@@ -96,9 +97,15 @@ def test_half_a_file_of_a_killed_process_goes(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"out", "another"}
 
 
-def test_the_old_folder_that_a_killed_process_put_aside_comes_back(tmp_path):
-    dead = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True)
-    folder(tmp_path / f".out.{dead.stdout.strip()}.old", "old")
-    with pytest.raises(ValueError, match="no"), files.new_folder(tmp_path / "out"):
+@pytest.mark.parametrize("machine", [platform.node(), "another.example"])
+def test_the_old_folder_that_a_killed_process_put_aside_comes_back(machine, tmp_path):
+    """Another machine may still be at work on a shared disk; only who holds the lock of a run knows that it is not."""
+    out, new = folder(tmp_path / "out.v1", "old"), folder(tmp_path / "new", "new")
+    code = f"import platform; platform.node = lambda: {machine!r}\n{DYING}"
+    assert subprocess.run([sys.executable, "-c", code, new, out, "1"]).returncode == -9
+    with pytest.raises(ValueError, match="no"), files.new_folder(out):
         raise ValueError("no")
-    assert (tmp_path / "out" / "file").read_text(encoding="utf-8") == "old"
+    assert out.exists() == (machine == platform.node())
+    files.restore_folders(tmp_path)
+    assert (out / "file").read_text(encoding="utf-8") == "old"
+    assert sorted(tmp_path.iterdir()) == [new, out]

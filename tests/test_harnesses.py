@@ -57,6 +57,23 @@ def test_a_report_of_garak_is_a_chat_for_each_output(tmp_path):
     assert [entry.turns for entry in found] == [1, 1, 1] and found[0].messages[0]["role"] == "system"
 
 
+def test_attempts_without_a_uuid_stay_apart(tmp_path):
+    file = tmp_path / "garak.report.jsonl"
+    attempts = [{"entry_type": "attempt", "prompt": TEXTS[0], "outputs": [text]} for text in ("养了", "没养")]
+    file.write_text("\n\n".join(map(json.dumps, attempts)), encoding="utf-8")
+    found = entries(file, "garak")
+    assert [(entry.id, entry.messages[-1]["content"]) for entry in found] == [("1/0", "养了"), ("3/0", "没养")]
+
+
+@pytest.mark.parametrize(("name", "value", "kind"), [("conversations", 5, "a number"), ("outputs", "养了", "text")])
+def test_an_attempt_without_a_list_is_refused_by_its_line(name, value, kind, tmp_path):
+    file = tmp_path / "garak.report.jsonl"
+    attempt = {"entry_type": "attempt", "uuid": "1", "prompt": TEXTS[0], name: value}
+    file.write_text(f'{{"entry_type": "init"}}\n{json.dumps(attempt)}', encoding="utf-8")
+    with pytest.raises(InputError, match=rf"garak\.report\.jsonl:2: {name} is {kind}; it must be a list"):
+        open_file(file, "garak")
+
+
 def test_what_is_neither_is_one_line(tmp_path):
     file = tmp_path / "x.jsonl"
     file.write_text('{"entry_type": "init"}\n', encoding="utf-8")

@@ -311,7 +311,7 @@ def test_a_run_is_not_resumed_under_other_conditions(tmp_path):
     (work / "state").mkdir()
     run_folder.open_run(work, asked, True, begun)
     run_folder.open_run(work, asked, True, {**begun, "revisions": {}})  # out of reach
-    (work / "state").rename(work / ".state.7.old")  # as a process leaves it that was killed while it replaced it
+    (work / "state").rename(work / ".state.host-7.old")  # as a process leaves it that was killed while it replaced it
     with pytest.raises(InputError, match="an unfinished run"):
         run_folder.open_run(work, asked, False, begun)
     assert (work / "state").is_dir()

@@ -224,7 +224,7 @@ def test_a_text_that_is_no_saved_monitor_is_refused(detector, change, said):
     assert said in str(error.value)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "null", "{", "你好"])
+@pytest.mark.parametrize("text", ["", "[]", "null", "{", "你好", pytest.param("[" * 200_000, id="deeply nested")])
 def test_what_is_no_json_object_is_refused(detector, text):
     with pytest.raises(InputError, match="saved monitor"):
         Monitor.from_json(detector, text)

@@ -193,6 +193,18 @@ def test_each_bot_is_corrected_by_its_own_labels(tmp_path):
         labelled(*lines[::4])
 
 
+def test_labels_may_begin_with_a_byte_order_mark_and_must_be_in_utf_8(tmp_path):
+    labels = ("history", "non-contradiction")
+    rows = [{"id": f"你{label}", "trigger": "short", "opening": label, "label": label} for label in labels]
+    source, file = report.Source("bot", rows, detector="judge"), tmp_path / "labels.jsonl"
+    text = "\n".join(json.dumps({"id": row["id"], "label": row["label"]}, ensure_ascii=False) for row in rows)
+    file.write_text(text, encoding="utf-8-sig")
+    assert report.with_labels([source], file)[0].measured_on == "2 labelled conversations"
+    file.write_text(text, encoding="gbk")
+    with pytest.raises(InputError, match=r"labels\.jsonl: not UTF-8"):
+        report.with_labels([source], file)
+
+
 def test_true_labels_are_not_corrected():
     found = share([True] * 30 + [False] * 70, [str(index) for index in range(100)], None)
     assert (found.estimate, found.low, found.high) == (0.3, found.apparent_low, found.apparent_high)

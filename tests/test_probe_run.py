@@ -169,6 +169,41 @@ def test_a_killed_run_goes_on_and_no_conversation_is_lost_or_had_twice(tmp_path,
     assert all(mine[key]["messages"] == row["messages"] for key, row in kept.items())
 
 
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (("--threshold", "7"), "threshold '7'"),
+        (("--evaluation", "missing.json"), "missing.json"),
+        (("--model", "missing-model"), "missing-model"),
+        (("--backend", "abacus"), "abacus"),
+    ],
+)
+def test_what_is_wrong_with_the_detector_is_said_before_the_bot_is_asked(options, why, tmp_path, detect_model, cdconv):
+    with serving(Endpoint()) as endpoint:
+        code, _, err = cdconv(
+            "probe", "run", "--endpoint", endpoint.url, "--out", tmp_path / "run", "--conversations", "2",
+            "--triggers", "short", "--model", detect_model, *options,
+        )  # fmt: skip
+    assert code == 2 and why in err and not endpoint.seen
+
+
+def test_only_conversations_that_were_had_count_as_new(tmp_path, detect_model, cdconv):
+    lost = {probe.u1 for probe in probes(10, "short")[:3]}
+    fault = lambda messages, before: "500" if messages[0]["content"] in lost else None  # noqa: E731
+    with serving(Endpoint(fault=fault)) as endpoint:
+        command = [
+            "probe", "run", "--endpoint", endpoint.url, "--out", tmp_path / "run", "--conversations", "10",
+            "--triggers", "short", "--model", detect_model, "--retries", "0",
+        ]  # fmt: skip
+        code, _, err = cdconv(*command)
+        assert code == 1 and "7 conversations in the transcript, 7 of them now" in err
+        lost.clear()
+        code, _, err = cdconv(*command)
+        assert code == 0 and "10 conversations in the transcript, 3 of them now" in err
+        code, _, err = cdconv(*command)
+        assert code == 0 and "10 conversations in the transcript, 0 of them now" in err
+
+
 @pytest.fixture
 def cdconv(request):
     """Calls the command line in this process; the fixture `run` under another name."""
@@ -324,6 +359,17 @@ def test_the_bot_and_the_writer_get_each_their_own_key(cdconv, tmp_path, monkeyp
     assert keys("c", *bot, *writer)[2:] == ({"Bearer bot_key"}, {"Bearer writer_key"})
     both = ["--key-variable", "BOT_KEY", "--writer-key-variable", "BOT_KEY"]
     assert keys("d", *both)[2:] == ({"Bearer bot_key"}, {"Bearer bot_key"})
+
+
+def test_a_chat_template_that_refuses_the_chat_is_one_line(chat_model, tmp_path):
+    folder = shutil.copytree(chat_model, tmp_path / "strict")
+    refusal = "{% if messages[0].role == 'system' %}{{ raise_exception('no system role') }}{% endif %}"
+    (folder / "chat_template.jinja").write_text(refusal + "{{ messages[-1].content + 1 }}", encoding="utf-8")
+    bot = TransformersBot(str(folder), max_new_tokens=8)
+    with pytest.raises(InputError, match=r"strict: its chat template .*no system role.*--persona-as turns"):
+        bot.reply([{"role": "system", "content": "你养猫"}, *CHAT])
+    with pytest.raises(InputError, match=r"strict: its chat template .*[^s]$"):
+        bot.reply(CHAT)
 
 
 def test_an_endpoint_writes_what_the_user_says_and_rules_stand_in_for_it(tmp_path):

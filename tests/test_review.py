@@ -68,6 +68,21 @@ def test_two_people_label_every_chat_and_a_third_those_on_which_they_differ(stor
     assert exported[0]["messages"] == chats(1)[0][1]
 
 
+def test_the_progress_of_a_third_does_not_take_a_report_of_the_whole_review(store, monkeypatch):
+    checks = [("s0", chat("你好", "嗯"), INTRA)]
+    store.add(chats(4), checks)
+    for person, labels in ((1, [NONE] * 5), (2, [NONE, *[HISTORY] * 4])):
+        store.join(str(person))
+        for label in labels:
+            store.put(person, store.next(person).id, label)
+    carla = store.join("Carla")
+    waiting = store.report().waiting
+    monkeypatch.setattr(LabelStore, "report", None)
+    assert store.progress(carla) == (0, 3) and waiting == 3
+    store.put(carla, store.next(carla).id, NONE)
+    assert store.progress(carla) == (1, 3)
+
+
 def test_a_label_can_be_changed_and_a_chat_skipped(store):
     store.add(chats(3))
     person = store.join("Anna")

@@ -3,6 +3,7 @@
 import socket
 
 import pytest
+from helpers.chats import line
 
 from contradiction.paths import CHECKOUT, SHIPPED
 
@@ -41,3 +42,13 @@ def test_an_open_service_for_other_machines_says_so(run, random_model, host, opt
         code, _, error = run("serve", "--model", random_model("4-class"), "--host", host, "--port", port, *options)
     assert code == 2
     assert ("no token is set" in error) == warned
+
+
+@pytest.mark.parametrize(("host", "shown"), [("127.0.0.1", "127.0.0.1"), ("::1", "[::1]")])
+def test_the_address_of_a_page_is_a_url(run, monkeypatch, tmp_path, host, shown):
+    file = tmp_path / "chats.jsonl"
+    file.write_text(line(), encoding="utf-8")
+    monkeypatch.setattr("uvicorn.run", lambda *args, **options: None)
+    monkeypatch.setattr("contradiction.page.check_address", lambda *args: None)
+    code, out, _ = run("review", file, "--host", host, "--port", 7861)
+    assert code == 0 and f"http://{shown}:7861/ " in out

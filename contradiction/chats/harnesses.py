@@ -22,7 +22,7 @@ def read_harness(path: Path, format: str) -> list[Entry]:
         format: one of ``HARNESSES``.
 
     Raises:
-        InputError: the file is not in UTF-8, or not JSON.
+        InputError: the file is not in UTF-8, not JSON, or holds an attempt whose conversations or outputs are no list.
     """
     try:
         text = path.read_bytes().decode("utf-8-sig")
@@ -30,20 +30,21 @@ def read_harness(path: Path, format: str) -> list[Entry]:
         raise InputError(f"{path}: {NOT_UTF8}") from None
     values = list(_values(text, str(path)))
     if format == DEEPEVAL:
-        return [make_entry(number, number, _test_case, value) for number, value in enumerate(values, 1)]
-    outputs = _outputs(values)
+        return [make_entry(number, number, _test_case, value) for number, (_, value) in enumerate(values, 1)]
+    outputs = _outputs(values, str(path))
     if not outputs:
         raise InputError(f"{path}: holds no attempt with an output; a report of garak is named NAME.report.jsonl")
     return [make_entry(number, number, lambda chat: chat, output) for number, output in enumerate(outputs, 1)]
 
 
-def _values(text: str, where: str) -> Iterator[Any]:
+def _values(text: str, where: str) -> Iterator[tuple[int, Any]]:
+    """The values with the line of each; in a list its place."""
     if text.lstrip().startswith("["):
-        yield from _parsed(text, where)
+        yield from enumerate(_parsed(text, where), 1)
         return
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
-            yield _parsed(line, f"{where}:{number}")
+            yield number, _parsed(line, f"{where}:{number}")
 
 
 def _parsed(text: str, where: str) -> Any:
@@ -65,29 +66,35 @@ def _test_case(value: Any) -> NamedChat:
     return [{"role": USER, "content": value["input"]}, {"role": ASSISTANT, "content": reply}], name
 
 
-def _outputs(values: list[Any]) -> list[NamedChat]:
+def _outputs(values: list[tuple[int, Any]], where: str) -> list[NamedChat]:
     """A chat for each output of each attempt. An attempt stands in a report twice: made, and evaluated."""
     attempts = {
-        str(value.get("uuid")): value
-        for value in values
+        str(value.get("uuid") or number): (number, value)
+        for number, value in values
         if isinstance(value, Mapping) and value.get("entry_type") == "attempt"
     }
     return [
-        (messages, f"{name}/{number}")
-        for name, attempt in attempts.items()
-        for number, messages in enumerate(_conversations(attempt))
+        (messages, f"{name}/{output}")
+        for name, (number, attempt) in attempts.items()
+        for output, messages in enumerate(_conversations(attempt, f"{where}:{number}"))
     ]
 
 
-def _conversations(attempt: Mapping[str, Any]) -> list[list[dict[str, Any]]]:
+def _conversations(attempt: Mapping[str, Any], where: str) -> list[list[dict[str, Any]]]:
     """The chats of an attempt that have an answer."""
-    if found := attempt.get("conversations"):
+    if found := _list(attempt, "conversations", where):
         chats = [_turns(conversation) for conversation in found]
     else:  # reports of older versions have the prompt and its outputs
-        prompt = _turns(attempt.get("prompt"))
-        outputs = attempt.get("outputs") or []
+        prompt, outputs = _turns(attempt.get("prompt")), _list(attempt, "outputs", where)
         chats = [[*prompt, {"role": ASSISTANT, "content": _text(output)}] for output in outputs if output is not None]
     return [chat for chat in chats if any(message["role"] == ASSISTANT for message in chat)]
+
+
+def _list(attempt: Mapping[str, Any], name: str, where: str) -> list[Any]:
+    value = attempt.get(name)
+    if value is not None and not isinstance(value, list):
+        raise InputError(f"{where}: {name} is {kind_of(value)}; it must be a list")
+    return value or []
 
 
 def _turns(value: Any) -> list[dict[str, Any]]:

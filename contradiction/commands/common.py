@@ -66,6 +66,15 @@ def demand_model(model: str) -> None:
         )
 
 
+def given_settings(**options: Any) -> dict[str, Any]:
+    """The settings that are given, checked before the model is loaded."""
+    from contradiction.settings import Settings
+
+    settings = {name: value for name, value in options.items() if value is not None}
+    Settings(**settings)
+    return settings
+
+
 def say(message: str) -> None:
     """Writes a message to stderr, in one line."""
     typer.echo(f"cdconv: {' '.join(message.split())}", err=True)

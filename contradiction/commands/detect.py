@@ -18,6 +18,7 @@ from contradiction.commands.common import (
     ModelOption,
     RevisionOption,
     demand_model,
+    given_settings,
     progress,
     say,
 )
@@ -141,7 +142,7 @@ def detect(
         raise InputError("standard output is closed; write > /dev/null if nobody reads it")
     demand_model(model)
     model = pinned(model, revision)
-    settings = _settings(threshold=threshold, prior=prior, categories=category, windowing=windowing)
+    settings = given_settings(threshold=threshold, prior=prior, categories=category, windowing=windowing)
     settings["max_turns"] = max_turns or None
     if engine == "ray":
         assert out
@@ -258,15 +259,6 @@ def _detect_folder(
             on_part=lambda done, parts: bar.update(task, completed=done, total=parts),
             **options,
         )  # fmt: skip
-
-
-def _settings(**options: Any) -> dict[str, Any]:
-    """The settings that are given, checked before the model is loaded."""
-    from contradiction.settings import Settings
-
-    settings = {name: value for name, value in options.items() if value is not None}
-    Settings(**settings)
-    return settings
 
 
 def _open(file: str, text: str | None, format: str | None, in_thread: bool) -> "Chats":

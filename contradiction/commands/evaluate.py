@@ -66,6 +66,11 @@ def evaluate(
 
     if json:
         check_file(json)
+    if config == CROSSED:
+        _check_crossed(
+            ("--data", data != DATA), ("--settings", settings), ("--results", results is not None),
+            ("--evidence", evidence), ("--windowing", windowing != ALL), ("--limit", limit is not None),
+        )  # fmt: skip
     if evidence and settings:
         raise InputError("--evidence and --settings cannot be used together")
     if evidence and split != "test":
@@ -82,6 +87,12 @@ def evaluate(
         _evidence(detector, data, config, windowing, limit, json)
     else:
         _labels(detector, data, config, split, json, (results or RESULTS) if settings else None)
+
+
+def _check_crossed(*options: tuple[str, bool]) -> None:
+    """Raises InputError for options that are given and that the crossed corpus has no use for."""
+    if given := [name for name, is_given in options if is_given]:
+        raise InputError(f"--config {CROSSED} reads the corpus of the package alone; leave {', '.join(given)} out")
 
 
 def _crossed(detector: "ContradictionDetector", split: str, json: Path | None) -> None:

@@ -14,6 +14,7 @@ from contradiction.commands.common import (
     ModelOption,
     RevisionOption,
     demand_model,
+    given_settings,
     progress,
     say,
     show,
@@ -22,6 +23,7 @@ from contradiction.errors import InputError
 from contradiction.io.endpoint import KEY
 
 if TYPE_CHECKING:
+    from contradiction.detector import ContradictionDetector
     from contradiction.probing.bots import Bot
     from contradiction.probing.plan import Estimate
     from contradiction.probing.run import Outcome
@@ -84,7 +86,9 @@ def run_probe(
     max_tokens: Annotated[int, typer.Option(min=1, help="The maximum number of tokens in a reply of the bot.")] = 128,
     at_once: Annotated[int, typer.Option(min=1, help="The number of conversations at the same time.")] = 4,
     per_minute: Annotated[float | None, typer.Option(min=0.01, help="The maximum number of calls in a minute.")] = None,
-    timeout: Annotated[float, typer.Option(min=0.01, help="Seconds to wait for a reply.")] = 60,
+    timeout: Annotated[
+        float, typer.Option(min=0.01, help="Seconds to wait for a reply; a --chat-model has no limit.")
+    ] = 60,
     retries: Annotated[int, typer.Option(min=0, help="How often a failed call is repeated.")] = 5,
     backoff: Annotated[
         float, typer.Option(min=0, help="Seconds before the first repetition. The time doubles with each repetition.")
@@ -120,6 +124,7 @@ def run_probe(
     from contradiction.probing import plan as planning
     from contradiction.probing.run import Limits
 
+    settings = given_settings(threshold=threshold)
     after_turns = _turns(after)
     told = planning.read_persona(persona, as_turns=persona_as == "turns") if persona else None
     every = planning.all_triggers(after_turns, told is not None)
@@ -149,11 +154,18 @@ def run_probe(
         "persona": told and list(told.facts), "persona_as": persona_as, "triggers": chosen,
         "conversations": conversations, "seed": seed, "writer": writer, "writer_model": writer and writer_model,
     }  # fmt: skip
+    from contradiction.detector import ContradictionDetector
     from contradiction.io.files import locked
+    from contradiction.io.hub import pinned
+    from contradiction.probing import verdicts
     from contradiction.probing.writer import EndpointWriter
 
     with ExitStack() as stack:
         stack.enter_context(locked(out))
+        # Before the bot is asked anything, so that a mistake here costs no conversation.
+        detector = ContradictionDetector.from_pretrained(pinned(model, revision), backend=backend, **settings)
+        detector.check_judges_replies()
+        accuracy = verdicts.accuracy_record(verdicts.find_accuracy(detector, evaluation))
         bot = _bot(given, key_variable=key_variable or KEY, timeout=timeout, **options)
         stack.callback(bot.close)
         writes = None
@@ -169,8 +181,7 @@ def run_probe(
             probes, bot, out, request=request, name=name or next(iter(given.values())), seed=seed, limits=limits,
             writer=writes, quiet=quiet,
         )  # fmt: skip
-        settings = {"threshold": threshold} if threshold is not None else {}
-        _judge(out, model, revision, backend, scan=scan, evaluation=evaluation, settings=settings, quiet=quiet)
+        _judge(out, detector, accuracy, scan=scan, quiet=quiet)
         report = _write_report([out], out, quiet=quiet)
     if outcome.failed:
         say(f"{len(outcome.failed):,} conversations failed → {out / 'failed.jsonl'}; the same command tries them again")
@@ -270,30 +281,19 @@ def _converse(probes: Any, bot: "Bot", out: Path, *, quiet: bool, **options: Any
         )
     seconds = time.monotonic() - begun
     if not quiet:
-        new = outcome.done + len(outcome.failed) - (before or 0) if before is not None else 0
+        new = 0 if before is None else outcome.done - before
         say(f"{outcome.done:,} conversations in the transcript, {new:,} of them now, in {seconds:.0f} s")
     return outcome
 
 
 def _judge(
-    out: Path,
-    model: str,
-    revision: str | None,
-    backend: str,
-    *,
-    scan: bool,
-    evaluation: Path | None,
-    settings: dict[str, Any],
-    quiet: bool,
+    out: Path, detector: "ContradictionDetector", accuracy: dict[str, Any] | None, *, scan: bool, quiet: bool
 ) -> None:
-    from contradiction.detector import ContradictionDetector
     from contradiction.evaluation.evaluate import model_name
     from contradiction.io.files import read_json, write_json
-    from contradiction.io.hub import pinned
     from contradiction.probing import verdicts
     from contradiction.probing.run import RECORD, TRANSCRIPT, read_transcript, write_transcript
 
-    detector = ContradictionDetector.from_pretrained(pinned(model, revision), backend=backend, **settings)
     rows, begun = read_transcript(out / TRANSCRIPT), time.monotonic()
     with progress("verdicts") as bar:
         task = bar.add_task("", total=len(rows), visible=not quiet)
@@ -301,11 +301,7 @@ def _judge(
     seconds = time.monotonic() - begun
     write_transcript(out / TRANSCRIPT, judged)
     name = model_name(detector.name)
-    record = {
-        "detector": name,
-        "detector_seconds": round(seconds, 2),
-        "accuracy": verdicts.accuracy_record(verdicts.find_accuracy(detector, evaluation)),
-    }
+    record = {"detector": name, "detector_seconds": round(seconds, 2), "accuracy": accuracy}
     write_json(out / RECORD, read_json(out / RECORD) | record)
     if judged:
         verdicts.write_data(out / verdicts.DATA, judged, detector.task, name)

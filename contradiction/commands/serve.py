@@ -3,7 +3,7 @@
 import ipaddress
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +14,7 @@ from contradiction.commands.common import (
     ModelOption,
     RevisionOption,
     demand_model,
+    given_settings,
     say,
     show,
 )
@@ -66,17 +67,16 @@ def serve(
     backend: BackendOption = "torch",
 ) -> None:
     """Serves a detector over HTTP: /v1/judge, /v1/scan, /v1/rerank, /v1/check, /v1/clauses; /docs describes them."""
-    from contradiction.page import check_address
+    from contradiction.page import address, check_address
 
     _check_installed("the service")
     _check_token(token)
-    settings = _settings(threshold=threshold, prior=prior)
+    settings = given_settings(threshold=threshold, prior=prior)
     demand_model(model)
     model = pinned(model, revision)
     if token is None and not _is_loopback(host):
-        say(
-            f"no token is set, so anyone who reaches {host}:{port} can use the service; set one with --token or {TOKEN}"
-        )
+        where = address(host, port)
+        say(f"no token is set, so anyone who reaches {where} can use the service; set one with --token or {TOKEN}")
     check_address(host, port)
     import uvicorn
 
@@ -86,7 +86,7 @@ def serve(
 
     detector = ContradictionDetector.from_pretrained(model, precision=precision, backend=backend, **settings)
     service = Service(detector, Limits(max_body, max_messages, cost=max_cost, seconds=timeout))
-    typer.echo(f"The service is at http://{host}:{port}/docs (Ctrl+C ends it)")
+    typer.echo(f"The service is at http://{address(host, port)}/docs (Ctrl+C ends it)")
     uvicorn.run(application(service, token), host=host, port=port, log_level="warning", timeout_keep_alive=10)
 
 
@@ -106,15 +106,6 @@ def _check_token(token: str | None) -> None:
         raise InputError(f"the token begins or ends with a space, which HTTP drops; --token or {TOKEN} must have none")
     if token is None and TOKEN in os.environ:
         raise InputError(f"{TOKEN} is empty; it must hold the token that callers send, or be unset for no token")
-
-
-def _settings(**options: Any) -> dict[str, Any]:
-    """The settings that are given, checked before the model is loaded."""
-    from contradiction.settings import Settings
-
-    settings = {name: value for name, value in options.items() if value is not None}
-    Settings(**settings)
-    return settings
 
 
 def _is_loopback(host: str) -> bool:
@@ -178,7 +169,7 @@ def review(
     Labels are in a SQLite file, so the page can be stopped and started again. With --export, the command writes the
     final labels for `cdconv calibrate --on` and `cdconv train --data`, and shows the agreement and Cohen's kappa.
     """
-    from contradiction.page import check_address
+    from contradiction.page import address, check_address
     from contradiction.serving.review_store import LabelStore
 
     if not file.is_file():
@@ -209,8 +200,8 @@ def review(
     say(f"{labels}: {added:,} chats added, {len(chats) + len(checks):,} in the files")
     hosts = ("127.0.0.1", "localhost", "[::1]") if _is_loopback(host) else ("*",)
     if "*" in hosts:
-        say(f"whoever reaches {host}:{port} can read the chats and label them")
-    typer.echo(f"The page is at http://{host}:{port}/ (Ctrl+C ends it)")
+        say(f"whoever reaches {address(host, port)} can read the chats and label them")
+    typer.echo(f"The page is at http://{address(host, port)}/ (Ctrl+C ends it)")
     uvicorn.run(application(store, hosts), host=host, port=port, log_level="warning")
 
 

@@ -18,7 +18,7 @@ from filelock import FileLock, Timeout
 from contradiction.errors import InputError, first_line, kind_of
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-_OLD = re.compile(r"\.(?P<name>.+)\.\d+\.old")  # the name that `replace_folder` gives the old folder
+_OLD = re.compile(r"\.(?P<name>.+)\.[^.]*-\d+\.old")  # the name that `replace_folder` gives the old folder
 
 
 def check_file(path: str | Path) -> None:
@@ -116,7 +116,7 @@ def replace_folder(new: Path, path: Path) -> None:
 
     If the process is killed in between, :func:`restore_folders` repairs the folder.
     """
-    old = path.with_name(f".{path.name}.{os.getpid()}.old")
+    old = path.with_name(f".{path.name}.{_owner()}.old")
     if path.exists():
         path.rename(old)
     try:
@@ -136,13 +136,18 @@ def followed(path: str | Path) -> Path:
 
 def _owner() -> str:
     """This process, among those of all machines that may write in a folder."""
-    return f"{platform.node()}-{os.getpid()}"
+    return f"{_machine()}-{os.getpid()}"
+
+
+def _machine() -> str:
+    """The name of this machine; without dots, which separate the parts of a temporary name."""
+    return platform.node().replace(".", "-")
 
 
 def _sweep(path: Path) -> None:
-    """Removes unfinished files and folders of killed processes; repairs what one left in :func:`replace_folder`."""
-    unfinished = re.compile(rf"\.{re.escape(path.name)}\.{re.escape(platform.node())}-(\d+)\.(.*\.)?partial")
-    replaced = re.compile(rf"\.{re.escape(path.name)}\.(\d+)\.old")
+    """Removes what killed processes of this machine left unfinished; repairs what :func:`replace_folder` left."""
+    ours = rf"\.{re.escape(path.name)}\.{re.escape(_machine())}-(\d+)"
+    unfinished, replaced = re.compile(rf"{ours}\.(.*\.)?partial"), re.compile(rf"{ours}\.old")
     for other in sorted(path.parent.iterdir()):
         if (match := unfinished.fullmatch(other.name)) and not _runs(int(match[1])):
             if other.is_dir():

@@ -242,6 +242,7 @@ class TransformersBot:
             dtype = torch.float32 if self._device == "cpu" else "auto"
             model, report = load_model(AutoModelForCausalLM, name, dtype=dtype)
             check_weights(name, model, report)
+        self._name: str = name
         self._model: Any = model.eval()
         self._model.to(self._device)
         self._options: dict[str, Any] = {"max_new_tokens": max_new_tokens, "do_sample": bool(temperature)}
@@ -250,12 +251,12 @@ class TransformersBot:
         self._lock = threading.Lock()
 
     def reply(self, messages: Messages) -> str:
-        """Generates one reply. A model without a chat template continues a plain dialogue."""
+        """Generates one reply, however long it takes. A model without a chat template continues a plain dialogue."""
         import torch
 
         with self._lock, torch.inference_mode():
             if self._tokenizer.chat_template:
-                text = self._tokenizer.apply_chat_template(list(messages), tokenize=False, add_generation_prompt=True)
+                text = self._from_template(messages)
             else:
                 names = {"user": "用户：", "assistant": "机器人：", "system": ""}
                 text = "\n".join([names[message["role"]] + message["content"] for message in messages] + ["机器人："])
@@ -264,6 +265,16 @@ class TransformersBot:
             output = self._model.generate(**inputs, **self._options, pad_token_id=self._tokenizer.pad_token_id or 0)
         reply = self._tokenizer.decode(output[0, inputs["input_ids"].shape[1] :], skip_special_tokens=True)
         return (reply if self._tokenizer.chat_template else reply.partition("\n")[0]).strip()
+
+    def _from_template(self, messages: Messages) -> str:
+        try:
+            return self._tokenizer.apply_chat_template(list(messages), tokenize=False, add_generation_prompt=True)
+        except Exception as error:  # whatever a template of somebody else raises
+            told = any(message["role"] == "system" for message in messages)
+            remedy = "; `--persona-as turns` tells a persona without a system message" if told else ""
+            raise InputError(
+                f"{self._name}: its chat template refuses the chat ({first_line(error)}){remedy}"
+            ) from None
 
     def close(self) -> None:
         """Nothing to end."""

@@ -77,13 +77,17 @@ def with_labels(sources: Sequence[Source], path: str | Path) -> list[Source]:
             the first bot unless a line names another ``bot``.
 
     Raises:
-        InputError: a line is no label or names another bot, no conversation has one of them, or all labels of a bot are
-            of one kind.
+        InputError: the file is not in UTF-8, a line is no label or names another bot, no conversation has one of them,
+            or all labels of a bot are of one kind.
     """
     sources = _with_names(sources)
     known, labels = {*LABELS["2-class"], *LABELS["4-class"]}, {}
     bots = [source.bot for source in sources]
-    for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), start=1):
+    try:
+        lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: not UTF-8") from None
+    for number, line in enumerate(lines, start=1):
         try:
             record = json.loads(line)
             bot = record.get("bot", sources[0].bot)

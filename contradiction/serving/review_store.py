@@ -196,10 +196,9 @@ class LabelStore:
         """How many chats a person has labelled, and of how many; for the third, of those in dispute."""
         with self._open() as file:
             done = file.execute("SELECT count(*) FROM labels WHERE person = ?", (person,)).fetchone()[0]
-            total = file.execute("SELECT count(*) FROM items").fetchone()[0]
-        if person > ANNOTATORS:
-            total = done + self.report().waiting
-        return done, total
+            if person > ANNOTATORS:
+                return done, done + file.execute(f"SELECT count(*) {_DISPUTED}").fetchone()[0]
+            return done, file.execute("SELECT count(*) FROM items").fetchone()[0]
 
     def report(self) -> Report:
         """How far the review is, and how far people agree."""
@@ -277,11 +276,14 @@ SELECT id, name, messages, truth FROM items
 WHERE id NOT IN (SELECT item FROM labels WHERE person = ?1) AND position > ?2 ORDER BY position LIMIT 1
 """
 # Chats on which the two annotators differ, and which nobody else has labelled; not spot checks, whose label is known.
-_NEXT_DISPUTED = """
-SELECT id, name, messages, truth FROM items
+_DISPUTED = """
+FROM items
 JOIN labels AS one ON one.item = id AND one.person = 1 JOIN labels AS two ON two.item = id AND two.person = 2
-WHERE one.label != two.label AND truth IS NULL AND ?1 > 2 AND position > ?2
-AND NOT EXISTS (SELECT 1 FROM labels WHERE item = id AND person > 2) ORDER BY position LIMIT 1
+WHERE one.label != two.label AND truth IS NULL
+AND NOT EXISTS (SELECT 1 FROM labels WHERE item = id AND person > 2)
+"""
+_NEXT_DISPUTED = f"""
+SELECT id, name, messages, truth {_DISPUTED} AND ?1 > 2 AND position > ?2 ORDER BY position LIMIT 1
 """
 
 
