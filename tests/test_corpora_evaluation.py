@@ -311,7 +311,7 @@ def test_a_corpus_that_is_not_here_is_one_clear_line(run, tmp_path):
 def test_a_corpus_of_chats_without_training_pairs_is_scored_by_a_model_alone(run, random_model):
     code, out, err = run("corpora", "evaluate", "crossed", random_model("4-class"), "--split", "test", "--limit", 40)
     assert code == 0, err
-    assert re.search(r"4-class +test +40 ", out), out
+    assert re.search(r"4-class +test +(3|4)\d ", out), out  # about 40: whole items are taken
     assert "no baselines" in err
 
 

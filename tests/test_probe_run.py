@@ -193,7 +193,7 @@ def test_only_conversations_that_were_had_count_as_new(tmp_path, detect_model, c
     with serving(Endpoint(fault=fault)) as endpoint:
         command = [
             "probe", "run", "--endpoint", endpoint.url, "--out", tmp_path / "run", "--conversations", "10",
-            "--triggers", "short", "--model", detect_model, "--retries", "0",
+            "--triggers", "short", "--model", detect_model, "--retries", "2", "--backoff", "0.01",
         ]  # fmt: skip
         code, _, err = cdconv(*command)
         assert code == 1 and "7 conversations in the transcript, 7 of them now" in err

@@ -3,6 +3,7 @@
 import hashlib
 import re
 from functools import lru_cache
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -118,10 +119,13 @@ def write_split(rows: "Dataset", folder: str | Path, split: str) -> str:
     digest, it would return the old rows of a folder that was built again.
     """
     folder = Path(folder)
-    partial = folder / f"{split}.parquet"
-    rows.to_parquet(partial)
-    digest = hashlib.sha256(partial.read_bytes()).hexdigest()[:16]
-    return partial.rename(folder / f"{split}-00000-of-00001-{digest}.parquet").name
+    # Not to the file itself: where the disk is full, pyarrow may end the process instead of raising an error.
+    content = BytesIO()
+    rows.to_parquet(content)
+    path = folder / f"{split}-00000-of-00001-{hashlib.sha256(content.getvalue()).hexdigest()[:16]}.parquet"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content.getvalue())
+    return path.name
 
 
 def name_of(data: str | Path) -> str:
