@@ -1,0 +1,32 @@
+"""`cdconv probe run` before it talks to a bot: what it costs, and which options it refuses."""
+
+import pytest
+from helpers.bot_server import Endpoint, serving
+
+
+def test_a_dry_run_says_what_it_costs_and_calls_nothing(tmp_path, run):
+    with serving(Endpoint()) as endpoint:
+        code, out, err = run("probe", "run", "--endpoint", endpoint.url, "--out", tmp_path / "run", "--dry-run")
+    assert code == 0 and not endpoint.seen and not (tmp_path / "run").exists()
+    assert "1,000 conversations, 3,200 calls" in err and len(out.splitlines()) == 10
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ((), "name one bot"),
+        (("--endpoint", "ftp://x", "--function", "a:b"), "name one bot"),
+        (("--endpoint", "ftp://x"), "begins with http://"),
+        (("--endpoint", "http://me:s3cret@127.0.0.1/v1"), "holds a password"),
+        (("--command", "python 'bot.py"), "No closing quotation"),
+        (("--function", "no_such_module:f"), "module:function"),
+        (("--after", "0"), "numbers of turns from 1 to 100"),
+        (("--triggers", "louder"), "trigger 'louder'"),
+        (("--triggers", "repeat-often"), "trigger 'repeat-often'"),
+        (("--triggers", ","), "name at least one"),
+        (("--after", "2,2"), "none twice"),
+    ],
+)
+def test_wrong_options_are_one_line(options, why, tmp_path, run, detect_model):
+    code, _, err = run("probe", "run", "--out", tmp_path / "run", "--model", detect_model, *options)
+    assert code == 2 and why in err and err.count("\n") <= 2 and "s3cret" not in err
