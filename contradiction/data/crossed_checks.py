@@ -3,9 +3,11 @@
 import csv
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
+from statistics import mean
 
 from contradiction.data.corpora.crossed import FOLDER, SPLITS, Item, JudgedReply, Pair, Quadruple, batches, read
 from contradiction.errors import InputError
@@ -60,7 +62,7 @@ def check(folder: str | Path = FOLDER, cdconv_rows: Sequence[Mapping[str, str]] 
             _one_sided(f"{side} only, n-grams, AUC over batches held out", quadruples, text)
             for side, text in (("reply", _reply), ("chat", _chat))
         ),
-        _overlap(quadruples),
+        *_overlap(quadruples),
         _duplicates_across_splits(splits),
     ]
     if cdconv_rows:
@@ -148,23 +150,26 @@ def ngram_auc(texts: Sequence[str], contradicts: Sequence[bool], groups: Sequenc
     return float(roc_auc_score(contradicts, scores))
 
 
-def _overlap(quadruples: Sequence[Quadruple]) -> Gate:
+def _overlap(quadruples: Sequence[Quadruple]) -> Iterator[Gate]:
     """How often a reply shares more of its bigrams with its own chat than with the other; 50 is chance.
 
-    A high figure lets a detector score by counting shared words.
+    A high figure lets a detector score by counting shared words. One batch can have a high figure where the mean has
+    none, so the highest one has a limit as well.
     """
-    wins = 0.0
+    wins: dict[str, list[float]] = {}
     for quadruple in quadruples:
         for own, other, reply in (
             (quadruple.a, quadruple.b, quadruple.reply_a), (quadruple.b, quadruple.a, quadruple.reply_b)
         ):  # fmt: skip
             shared = [len(_bigrams(reply) & _bigrams(_joined(chat))) for chat in (own, other)]
-            wins += (shared[0] > shared[1]) + 0.5 * (shared[0] == shared[1])
-    auc = wins / (2 * len(quadruples))
-    return Gate(
-        "replies that share more words with their own chat, AUC", percent(auc), f"<= {percent(MAX_OVERLAP, 0)}",
-        auc <= MAX_OVERLAP,
-    )  # fmt: skip
+            win = (shared[0] > shared[1]) + 0.5 * (shared[0] == shared[1])
+            wins.setdefault(quadruple.batch, []).append(win)
+    name, limit = "replies that share more words with their own chat, AUC", f"<= {percent(MAX_OVERLAP, 0)}"
+    auc = mean(chain.from_iterable(wins.values()))
+    yield Gate(name, percent(auc), limit, auc <= MAX_OVERLAP)
+    worst = max(wins, key=lambda batch: mean(wins[batch]))
+    auc = mean(wins[worst])
+    yield Gate("the same, the batch with the highest", f"{percent(auc)} ({worst})", limit, auc <= MAX_OVERLAP)
 
 
 def _duplicates_across_splits(splits: Mapping[str, Sequence[Item]]) -> Gate:

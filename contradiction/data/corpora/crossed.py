@@ -340,7 +340,7 @@ CORPUS = Corpus(
     licence="cc0-1.0",
     home="part of this package, and the config `crossed` of the data repo of CDConv",
     origin="Written for this project by a large language model",
-    size="train 96,146, validation 2,650, test 2,332",
+    size="train 87,190, validation 2,650, test 2,332",
     configs=(
         Config(
             "crossed",
