@@ -1,12 +1,21 @@
 """Scores on the crossed corpus: what they count, and that a detector that reads one side only is at chance."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from contradiction.data.corpora.crossed import Pair, Quadruple
-from contradiction.evaluation.crossed import ALL, FIGURES, best_precision, false_alarms, judge_items, summary
+from contradiction.evaluation.crossed import (
+    ALL,
+    FIGURES,
+    best_precision,
+    false_alarms,
+    judge_items,
+    shared_characters,
+    summary,
+)
 from contradiction.verdict import Verdict
 
 
@@ -53,6 +62,14 @@ def only_the_chat(chat):
 @pytest.fixture
 def items():
     return [quadruple(number, turns=1 + number % 3) for number in range(12)]
+
+
+def test_shared_characters_put_the_reply_that_repeats_in_order(items):
+    # 养猫 and 给猫洗澡 share 猫; 没养 and 没活物 share 没. The number stands in every text.
+    assert shared_characters(items) == 1
+    swapped = [replace(item, reply_a=item.reply_b, reply_b=item.reply_a) for item in items]
+    assert shared_characters([*items, *swapped]) == 0.5
+    assert shared_characters([replace(item, reply_a="好", reply_b="行") for item in items]) == 0.5
 
 
 def test_a_detector_that_compares_has_all_right(items):

@@ -105,7 +105,8 @@ def summary(
     Returns:
         Part -> ``n`` (items), each figure of ``FIGURES`` as a share (None where nothing was counted), and
         ``precision``, see :func:`best_precision`. Over all items also ``interval``, 95 % bootstrap intervals over the
-        items, ``auc``, the area under the ROC curve, and ``calibration_error``, the expected calibration error.
+        items, ``auc``, the area under the ROC curve, ``calibration_error``, the expected calibration error, and
+        ``shared_characters``, see :func:`shared_characters`.
     """
     parts: dict[str, list[JudgedItem]] = {}
     for answer in answers:
@@ -116,6 +117,7 @@ def summary(
         "interval": _intervals(answers),
         "auc": _auc(truth, probabilities),
         "calibration_error": calibration_error(reliability(truth, probabilities)),
+        "shared_characters": shared_characters([answer.item for answer in answers]),
     }
     return {ALL: overall, **{part: _shares(group) for part, group in sorted(parts.items())}}
 
@@ -128,6 +130,35 @@ def _shares(answers: Sequence[JudgedItem]) -> dict[str, Any]:
         shares[figure] = sum(count[figure][0] for count in counts) / trials if trials else None
     shares["precision"] = best_precision(*_probabilities(answers))
     return shares
+
+
+def shared_characters(items: Sequence[Item]) -> float | None:
+    """The share of chats in order if the reply that shares less with the contradicted message counts as contradicting.
+
+    A baseline that compares two texts without understanding them. It counts the characters and pairs of characters of
+    the reply that also occur in the message; a tie counts one half. Pairs of self-contradictions are left out.
+
+    Returns:
+        None if there are no quadruples.
+    """
+    order = []
+    for item in items:
+        if isinstance(item, Quadruple):
+            for chat, *replies in ((item.a, item.reply_a, item.reply_b), (item.b, item.reply_b, item.reply_a)):
+                consistent, contradicting = (_shared(reply, chat[item.evidence]["content"]) for reply in replies)
+                order.append(float(consistent > contradicting) + 0.5 * (consistent == contradicting))
+    return float(np.mean(order)) if order else None
+
+
+def _shared(reply: str, message: str) -> float:
+    shares = []
+    for length in (1, 2):
+        grams, others = (
+            {text[start : start + length] for start in range(len(text) - length + 1)}
+            for text in ("".join(filter(str.isalnum, text)) for text in (reply, message))
+        )
+        shares.append(len(grams & others) / max(1, len(grams)))
+    return sum(shares)
 
 
 def _intervals(answers: Sequence[JudgedItem]) -> dict[str, tuple[float, float] | None]:
@@ -238,6 +269,8 @@ def tables(
         for figure in FIGURES
         if overall[figure] is not None
     ]
+    if overall["shared_characters"] is not None:
+        rows.insert(1, ("the same, by shared characters alone", percent(overall["shared_characters"]), "", "50"))
     rows.append(("area under the ROC curve", percent(overall["auc"]), "", "50"))
     rows.append(("expected calibration error", percent(overall["calibration_error"]), "", ""))
     places = {"alone": "called a contradiction: a reply alone", "unrelated": "the same, after an unrelated chat"}
