@@ -104,8 +104,12 @@ def read_rows(path: str | Path) -> list[Row]:
         InvalidSourceError: a line is not valid; the message gives ``file:line``, the column, its value, and what is
             allowed.
     """
-    path = Path(path)
-    lines = path.read_bytes().split(b"\n")
+    return [dict(row) for row in _read_rows(Path(path), Path(path).read_bytes())]
+
+
+@lru_cache(maxsize=1)  # a build reads the same file for each config
+def _read_rows(path: Path, content: bytes) -> list[Row]:
+    lines = content.split(b"\n")
     if lines[-1] == b"":
         lines.pop()
     if len(lines) < 5:

@@ -68,7 +68,7 @@ def main() -> None:
             "padding": lambda: _padding(model, 64 if quick else None),
             "startup": lambda: startup.measure(model, rounds=1 if quick else 5),
             "jobs": lambda: jobs.single(data, model, rounds=1 if quick else 3),
-            "workers": lambda: jobs.workers(model, rows=64 if quick else 768, rounds=1 if quick else 2),
+            "workers": lambda: jobs.workers(model, rows=64 if quick else 2048, rounds=1 if quick else 2),
         }
         results = {"environment": {**environment(), "quick": quick, "CPU time": options.cpu_time}}
         tables: dict[str, Sequence[Table]] = {}

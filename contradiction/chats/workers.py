@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -192,7 +193,9 @@ class _Worker:
 def _work(connection: Connection, share: int, load: Load, options: dict[str, Any]) -> None:
     """What a worker process does: loads the detector, then judges chunks until the connection ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C also reaches the parent, which ends the workers
-    os.environ["OMP_NUM_THREADS"] = str(share)  # before torch is imported
+    os.environ["OMP_NUM_THREADS"] = str(share)  # for all that is imported from here on
+    if torch := sys.modules.get("torch"):  # the main module, which a spawned process imports again, has imported it
+        torch.set_num_threads(share)
 
     def answer(compute: Callable[[], Any]) -> Any:
         try:

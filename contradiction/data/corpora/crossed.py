@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).resolve().parents[1] / "crossed"
 BATCHES_FILE = "batches.csv"
 SPLITS = ("train", "validation", "test")
+CLASSES = ("label", "phenomenon")  # columns of classes, stored as numbers
 STYLES = ("short", "long", "assistant", "asked", "pairs")
 PHENOMENA = (
     "negation", "antonym", "number", "time", "place", "kin", "work", "habit", "possession", "ability", "experience",
@@ -280,6 +281,7 @@ def build(folder: str | Path = FOLDER) -> "DatasetDict":
     Raises:
         InputError: a batch is not valid.
     """
+    import pyarrow as pa
     from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value
 
     text = Value("string")
@@ -288,26 +290,28 @@ def build(folder: str | Path = FOLDER) -> "DatasetDict":
         label=ClassLabel(names=list(LABELS["4-class"])), evidence=Value("int8"), evidence_clause=text,
         reply_clause=text, phenomenon=ClassLabel(names=list(PHENOMENA)), inference=Value("bool"), batch=text,
     )  # fmt: skip
-    return DatasetDict(
-        {
-            split: Dataset.from_list([row for item in read(split, folder) for row in _rows(item)], features=features)
-            for split in SPLITS
-        }
-    )
+    numbers = {name: {value: number for number, value in enumerate(features[name].names)} for name in CLASSES}
+    tables = {}
+    for split in SPLITS:
+        # Arrow encodes the rows in a third of the time that `Dataset.from_list` takes.
+        rows = [row for item in read(split, folder) for row in _rows(item, numbers)]
+        tables[split] = Dataset(pa.Table.from_pylist(rows, schema=features.arrow_schema))
+    return DatasetDict(tables)
 
 
-def _rows(item: Quadruple | Pair) -> Iterator[dict[str, Any]]:
+def _rows(item: Quadruple | Pair, numbers: Mapping[str, Mapping[str, int]]) -> Iterator[dict[str, Any]]:
+    phenomenon = numbers["phenomenon"][item.phenomenon]
     for judged in item.judged():
         yield {
             "id": judged.id,
             "item": judged.item,
-            "messages": [dict(message) for message in judged.messages],
+            "messages": judged.messages,
             "reply": judged.reply,
-            "label": judged.label,
+            "label": numbers["label"][judged.label],
             "evidence": judged.evidence,
             "evidence_clause": judged.evidence_clause,
             "reply_clause": judged.reply_clause,
-            "phenomenon": item.phenomenon,
+            "phenomenon": phenomenon,
             "inference": getattr(item, "inference", None),
             "batch": item.batch,
         }
