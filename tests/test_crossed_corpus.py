@@ -72,7 +72,7 @@ def test_every_gate_of_the_published_corpus_holds():
 
 
 def test_it_loads_as_a_data_set(published):
-    splits = crossed.build()
+    splits = crossed.build(published)
     judged = {split: sum(1 for item in items for _ in item.judged()) for split, items in published.items()}
     assert {split: len(rows) for split, rows in splits.items()} == judged
     row = splits["test"][1]

@@ -138,6 +138,6 @@ def check_crossed(
 
     place = folder or crossed.FOLDER
     gates = crossed_checks.check(place, cdconv.read_rows(find(source, fall_back=True).path))
-    show(crossed_checks.size_table(place), crossed_checks.gate_table(gates))
+    show(crossed_checks.size_table(crossed.read_all(place)), crossed_checks.gate_table(gates))
     if not all(gate.passed for gate in gates):
         raise typer.Exit(1)

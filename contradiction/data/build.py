@@ -132,12 +132,14 @@ def build(source: Source, out: str | Path, with_checklists: bool = False, baseli
             path = folder / name / write_split(rows, folder / name, checklists.SPLIT)
             files[name] = {checklists.SPLIT: f"{name}/{path.name}"}
             infos[name] = _info({checklists.SPLIT: rows}, path.stat().st_size)
-        written = crossed.build()
+        quadruples = crossed.read_all()
+        written = crossed.build(quadruples)
         files[CROSSED] = {
             split: f"{CROSSED}/{write_split(rows, folder / CROSSED, split)}" for split, rows in written.items()
         }
         infos[CROSSED] = _info(written, sum(file.stat().st_size for file in (folder / CROSSED).iterdir()))
-        data_set_card(source, infos, files, with_turns, baselines).save(folder / "README.md")
+        card = data_set_card(source, infos, files, with_turns, crossed_checks.size_table(quadruples), baselines)
+        card.save(folder / "README.md")
         (folder / MARKER).write_text("`cdconv data build` wrote this folder, and may replace it.\n", encoding="utf-8")
     return out
 
@@ -195,6 +197,7 @@ def data_set_card(
     infos: "DatasetInfosDict",
     files: Mapping[str, Mapping[str, str]],
     with_turns: Mapping[str, "Dataset"],
+    crossed_sizes: Table,
     baselines: Table | None = None,
 ) -> "DatasetCard":
     """The card of a data repo; every number in it is counted from the source, or is in ``baselines``.
@@ -204,6 +207,7 @@ def data_set_card(
         infos: the information of `datasets` on each config.
         files: config -> split -> path in the repo.
         with_turns: the checklists, by config; empty without checklists.
+        crossed_sizes: the sizes of the crossed corpus.
         baselines: the scores of the baselines on the released file; only its card shows them.
     """
     from datasets.utils.metadata import MetadataConfigs
@@ -249,7 +253,7 @@ def data_set_card(
         splits=statistics.split_sizes(splits),
         leaks=statistics.leaks(splits),
         checklists=checklists.sizes(with_turns) if with_turns else None,
-        crossed=crossed_checks.size_table(),
+        crossed=crossed_sizes,
         tables=statistics.table3(rows),
         baselines=baselines if source.kind == "release" else None,
         citation=cdconv.CITATION,

@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from statistics import mean
 
-from contradiction.data.corpora.crossed import FOLDER, SPLITS, Item, JudgedReply, Pair, Quadruple, batches, read
+from contradiction.data.corpora.crossed import FOLDER, Item, JudgedReply, Pair, Quadruple, read_all
 from contradiction.errors import InputError
 from contradiction.io.tables import Table, percent
 from contradiction.labels import NON_CONTRADICTION
@@ -48,7 +48,7 @@ def check(folder: str | Path = FOLDER, cdconv_rows: Sequence[Mapping[str, str]] 
     Raises:
         InputError: a batch is not valid, fewer than two hold quadruples, or the second reading is not valid.
     """
-    splits = {split: read(split, folder) for split in SPLITS}
+    splits = read_all(folder)
     items = [item for split in splits.values() for item in split]
     quadruples = [item for item in items if isinstance(item, Quadruple)]
     if len(filled := {quadruple.batch for quadruple in quadruples}) < 2:
@@ -81,17 +81,15 @@ def gate_table(gates: Iterable[Gate]) -> Table:
     return Table("Checks of the crossed corpus", ("check", "value", "limit", "passed"), rows, texts=4)
 
 
-def size_table(folder: str | Path = FOLDER) -> Table:
+def size_table(splits: Mapping[str, Sequence[Item]]) -> Table:
     """Batches, quadruples, pairs and judged replies of each split."""
     rows = []
-    listed = batches(folder).values()
-    for split in SPLITS:
-        items, names = read(split, folder), [batch.name for batch in listed if batch.split == split]
+    for split, items in splits.items():
         kinds = Counter(type(item) for item in items)
         inferred = [item.inference for item in items if isinstance(item, Quadruple) and item.inference is not None]
         rows.append(
             (
-                split, str(len(names)), f"{kinds[Quadruple]:,}", f"{kinds[Pair]:,}",
+                split, str(len({item.batch for item in items})), f"{kinds[Quadruple]:,}", f"{kinds[Pair]:,}",
                 f"{sum(1 for item in items for _ in item.judged()):,}",
                 percent(sum(inferred) / len(inferred), 0) if inferred else "",
             )

@@ -202,6 +202,11 @@ def read(split: str, folder: str | Path = FOLDER) -> list[Quadruple | Pair]:
     return [item for name in chosen for item in read_batch(Path(folder) / f"{name}.jsonl")]
 
 
+def read_all(folder: str | Path = FOLDER) -> dict[str, list[Quadruple | Pair]]:
+    """The quadruples and pairs by split; see :func:`read`."""
+    return {split: read(split, folder) for split in SPLITS}
+
+
 def digest(split: str, folder: str | Path = FOLDER) -> str:
     """A digest of the batches of one split: equal exactly for equal content."""
     names = [batch.name for batch in batches(folder).values() if batch.split == split]
@@ -271,15 +276,12 @@ def _check(item: Quadruple) -> None:
         raise ValueError(f"evidence {item.evidence} of a {HISTORY} contradiction must be a message of the assistant")
 
 
-def build(folder: str | Path = FOLDER) -> "DatasetDict":
-    """The corpus as a data set of judged replies.
+def build(items: Mapping[str, Sequence[Quadruple | Pair]]) -> "DatasetDict":
+    """The quadruples and pairs of each split as a data set of judged replies.
 
     Columns: id, item (of the quadruple or pair), messages (list of role and content), reply, label (the classes of
     4-class), evidence (index of the contradicted message, or null), evidence_clause and reply_clause (text or null),
     phenomenon, inference (or null), batch.
-
-    Raises:
-        InputError: a batch is not valid.
     """
     import pyarrow as pa
     from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value
@@ -292,9 +294,9 @@ def build(folder: str | Path = FOLDER) -> "DatasetDict":
     )  # fmt: skip
     numbers = {name: {value: number for number, value in enumerate(features[name].names)} for name in CLASSES}
     tables = {}
-    for split in SPLITS:
+    for split, of_split in items.items():
         # Arrow encodes the rows in a third of the time that `Dataset.from_list` takes.
-        rows = [row for item in read(split, folder) for row in _rows(item, numbers)]
+        rows = [row for item in of_split for row in _rows(item, numbers)]
         tables[split] = Dataset(pa.Table.from_pylist(rows, schema=features.arrow_schema))
     return DatasetDict(tables)
 
