@@ -17,9 +17,9 @@ def check(judge: Judge, facts: Sequence[str], reply: str, question: str = "") ->
     """Judges a reply against sentences that are true of the bot.
 
     Each fact is read as an earlier reply, in a window of its own: (, fact, question, reply). Only a contradiction of
-    the history can be one of a fact, so all other labels count as none. The settings apply, except ``windowing`` and
-    ``max_turns``: every fact is read. ``experiments/persona_facts.py`` measures how much the
-    verdict depends on the fact, and how much on the reply alone.
+    the history can contradict a fact, so all other labels count as no contradiction. The settings apply, except
+    ``windowing`` and ``max_turns``: every fact is read. ``experiments/persona_facts.py`` measures how much the verdict
+    depends on the fact, and how much on the reply alone.
 
     Args:
         judge: the detector.
