@@ -28,8 +28,9 @@ from contradiction.io.hub import pinned
 from contradiction.verdict import is_unchecked
 
 if TYPE_CHECKING:
-    from contradiction.chats.chunks import JudgedChunk, OnBatch, Tally
+    from contradiction.chats.chunks import JudgedChunk, Tally
     from contradiction.chats.formats import Chats, Entry
+    from contradiction.inference.base import OnBatch
     from contradiction.settings import Settings
     from contradiction.verdict import Verdict
 
