@@ -23,8 +23,8 @@ class EnsembleClassifier(SoftmaxClassifier):
     Models that read different views, or were trained with different seeds, err on different rows, so their mean is
     more often right than each of them (Lakshminarayanan et al., 2017, *Simple and scalable predictive uncertainty
     estimation using deep ensembles*, section 2.4, with the mean of probabilities; the mean of their logarithms is the
-    product of experts of Hinton, 2002). A reply without an earlier reply is judged only by members that can judge it, if
-    there are any.
+    product of experts of Hinton, 2002). A reply without an earlier reply is judged only by the members
+    that can do so, if there are any.
 
     Each member is calibrated first, because an overconfident member would outweigh the others: a fine-tuned encoder is
     overconfident, and kernel ridge regression is underconfident.
