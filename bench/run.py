@@ -32,7 +32,7 @@ from contradiction.paths import SAMPLE, SHIPPED
 from contradiction.training.export import export_onnx
 
 RESULTS = Path(__file__).with_name("results")
-BY_THE_CLOCK = ("startup", "jobs", "workers")  # families whose work is done by other processes or timed by the library
+BY_THE_CLOCK = ("startup", "jobs", "workers")  # families that other processes run or the library times
 
 
 def main() -> None:
@@ -43,7 +43,7 @@ def main() -> None:
     parser.add_argument(
         "--cpu-time",
         action="store_true",
-        help=f"seconds of the processor, for a busy machine: one thread; not for {', '.join(BY_THE_CLOCK)}",
+        help=f"CPU seconds of one thread, for a busy machine; not for {', '.join(BY_THE_CLOCK)}",
     )
     parser.add_argument("--only", default="", help="names of families, separated by commas")
     parser.add_argument("--out", type=Path, default=RESULTS)
@@ -104,16 +104,16 @@ def _padding(model: Path, count: int | None) -> Measured:
 def _page(results: dict, tables: Mapping[str, Sequence[Table]], left_out: list[str]) -> str:
     machine = results["environment"]
     by_clock = [table.title for family in BY_THE_CLOCK for table in tables.get(family, ())]
-    except_for = f", but those of the clock in: {', '.join(by_clock)}" if by_clock else ""
+    except_for = f", except wall-clock seconds in: {', '.join(by_clock)}" if by_clock else ""
     versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
     lines = [
-        "# Speed\n\n`make bench` writes this page. The ways of a table take turns; ratios are medians over rounds.\n",
+        "# Speed\n\n`make bench` writes this page. The rows of a table are measured in turn; ratios are medians over rounds.\n",
         f"- {machine['processor']}, {machine['threads']} threads; {', '.join(machine['flags']) or 'no AVX2'}",
         f"- Python {machine['python']}, {versions}",
         *(f"- not measured: {reason}" for reason in left_out),
         *(["- a quick run: the figures are rough"] if machine["quick"] else []),
         *(
-            [f"- on a busy machine: seconds are those of the processor, with one thread{except_for}"]
+            [f"- on a busy machine: times are CPU seconds, with one thread{except_for}"]
             if machine["CPU time"]
             else []
         ),

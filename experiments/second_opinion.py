@@ -5,8 +5,8 @@
         --config 4-class-grouped
 
 The script reads saved evaluations, so nothing is judged again. The linear model of n-grams reads all four utterances,
-or those of --view, and is fitted to the training split without class weights. Probabilities are averaged half and half. A
-decision rule is chosen on validation for each model and each average. The script prints test macro-F1 in percent on
+or those of --view, and is fitted to the training split without class weights. Probabilities are averaged half and half.
+A decision rule is chosen on validation for each model and each average. The script prints test macro-F1 in percent on
 four classes and merged to two, and the gain by the second model with its 95 % interval of the paired bootstrap.
 """
 
