@@ -107,16 +107,12 @@ def _page(results: dict, tables: Mapping[str, Sequence[Table]], left_out: list[s
     except_for = f", except wall-clock seconds in: {', '.join(by_clock)}" if by_clock else ""
     versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
     lines = [
-        "# Speed\n\n`make bench` writes this page. The rows of a table are measured in turn; ratios are medians over rounds.\n",
+        "# Speed\n\n`make bench` writes this page. Rows of a table are measured in turn; ratios are medians over rounds.\n",
         f"- {machine['processor']}, {machine['threads']} threads; {', '.join(machine['flags']) or 'no AVX2'}",
         f"- Python {machine['python']}, {versions}",
         *(f"- not measured: {reason}" for reason in left_out),
         *(["- a quick run: the figures are rough"] if machine["quick"] else []),
-        *(
-            [f"- on a busy machine: times are CPU seconds, with one thread{except_for}"]
-            if machine["CPU time"]
-            else []
-        ),
+        *([f"- on a busy machine: times are CPU seconds, with one thread{except_for}"] if machine["CPU time"] else []),
     ]
     every = [table for group in tables.values() for table in group]
     return "\n".join(lines) + "\n" + "".join(f"\n## {table.title}\n\n{table.markdown()}\n" for table in every)
