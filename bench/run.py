@@ -107,7 +107,7 @@ def _page(results: dict, tables: Mapping[str, Sequence[Table]], left_out: list[s
     except_for = f", except wall-clock seconds in: {', '.join(by_clock)}" if by_clock else ""
     versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
     lines = [
-        "# Speed\n\n`make bench` writes this page. Rows of a table are measured in turn; ratios are medians over rounds.\n",
+        "# Speed\n\n`make bench` writes this page. Ways are measured in turn; ratios are medians over rounds.\n",
         f"- {machine['processor']}, {machine['threads']} threads; {', '.join(machine['flags']) or 'no AVX2'}",
         f"- Python {machine['python']}, {versions}",
         *(f"- not measured: {reason}" for reason in left_out),
