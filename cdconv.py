@@ -121,7 +121,7 @@ def _read_rows(path: Path, content: bytes) -> list[Row]:
 def _read_row(line: bytes, number: int, where: str) -> Row:
     try:
         raw = json.loads(line.decode("utf-8"))
-    except (ValueError, RecursionError) as error:  # bad UTF-8, bad JSON, JSON nested without end
+    except (ValueError, RecursionError) as error:  # bad UTF-8, bad JSON, JSON nested too deeply
         raise InvalidSourceError(f"{where}: not a line of UTF-8 JSON ({error})") from None
     if not isinstance(raw, dict):
         raise InvalidSourceError(f"{where}: got a {type(raw).__name__}; a line is one JSON object")

@@ -3,8 +3,8 @@
     .venv/bin/python bench/follow.py models/e5-small-cdconv-soup runs/kernel-4-class-seed23
 
 Chats are put together from CDConv. Each has been judged up to its last turn, as by a monitor that follows
-it; the milliseconds are those of this turn alone. A fine-tuned encoder reads a window for each earlier turn anew; of a
-frozen one only the new messages are embedded. The detectors take turns within each round, so that a machine that slows
+it; the milliseconds are those of this turn alone. A fine-tuned encoder reads a window for each earlier turn anew; a
+frozen one embeds only the new messages. The detectors take turns within each round, so that a machine that slows
 down slows all of them. Medians over rounds and chats, and how many times those of the first detector they are.
 """
 
@@ -49,9 +49,9 @@ def main() -> None:
     for turns in TURNS:
         cells = []
         for name in detectors:
-            spent, beside = seconds[turns, name], seconds[turns, first]
-            ratio = statistics.median(a / b for a, b in zip(spent, beside, strict=True))
-            cells.append(f"{1000 * statistics.median(spent):10.1f} ms ({ratio:5.2f} x)")
+            times, reference = seconds[turns, name], seconds[turns, first]
+            ratio = statistics.median(a / b for a, b in zip(times, reference, strict=True))
+            cells.append(f"{1000 * statistics.median(times):10.1f} ms ({ratio:5.2f} x)")
         print(f"{turns:>6}" + "".join(f"{cell:>32}" for cell in cells))
 
 

@@ -69,10 +69,10 @@ def workers(model: Path, *, rows: int, rounds: int) -> Measured:
                     rates.setdefault(f"--engine ray --workers {count}", []).append(rate)
                 except InputError as error:
                     left_out.append(str(error))
-    values = {name: statistics.median(own) for name, own in rates.items()}
+    values = {name: statistics.median(series) for name, series in rates.items()}
     gains = {
-        name: statistics.median(b / a for a, b in zip(own, rates[name.replace("1", "2")], strict=True))
-        for name, own in rates.items()
+        name: statistics.median(b / a for a, b in zip(series, rates[name.replace("1", "2")], strict=True))
+        for name, series in rates.items()
         if name.endswith("1")
     }
     body = [(name, f"{rate:.0f}", "") for name, rate in values.items()]
@@ -99,7 +99,7 @@ def _seconds(job: Callable[[], object]) -> float:
 
 def _processes(load: partial, file: Path, count: int) -> float:
     """Conversations a second with ``--workers``."""
-    asked = os.environ.get("OMP_NUM_THREADS")
+    before = os.environ.get("OMP_NUM_THREADS")
     os.environ["OMP_NUM_THREADS"] = str(count)  # one thread for each
     try:
         opened = readers.open_file(file)
@@ -108,7 +108,7 @@ def _processes(load: partial, file: Path, count: int) -> float:
             done = sum(len(chunk.records) for chunk in pool.judge(_small(opened)))
             return done / (time.perf_counter() - started)
     finally:
-        os.environ.pop("OMP_NUM_THREADS") if asked is None else os.environ.update(OMP_NUM_THREADS=asked)
+        os.environ.pop("OMP_NUM_THREADS") if before is None else os.environ.update(OMP_NUM_THREADS=before)
 
 
 def _small(opened: Chats) -> Iterator[list[Entry]]:

@@ -17,19 +17,19 @@ TURNS = (2, 10, 30)
 
 def measure(model: Path, *, replies: int) -> Measured:
     """Measures replies to chats that no backend has seen; the backends take turns."""
-    ours, left_out = detectors(model)
+    by_backend, left_out = detectors(model)
     body, values = [], {}
     for turns in TURNS:
-        seconds: dict[str, list[float]] = {name: [] for name in ours}
+        seconds: dict[str, list[float]] = {name: [] for name in by_backend}
         for number in range(-2, replies):  # the first two warm up
             chat = chats.long_chat(turns, 100 * turns + number)
-            for name, detector in ours.items():
+            for name, detector in by_backend.items():
                 started = timing.clock()
                 detector(chat)
                 if number >= 0:
                     seconds[name].append(timing.clock() - started)
-        for name, own in seconds.items():
-            half, most = (1000 * percentile(own, share) for share in (0.5, 0.95))
+        for name, times in seconds.items():
+            half, most = (1000 * percentile(times, share) for share in (0.5, 0.95))
             body.append((name, str(turns), f"{half:.0f}", f"{most:.0f}"))
             values[f"{name}, {turns} turns"] = {"p50 ms": half, "p95 ms": most}
     return Measured(

@@ -21,13 +21,13 @@ PACKAGES = (
 # The instructions that the speed of an encoder depends on.
 FLAGS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16", "amx_int8")
 
-# What seconds are: those of the clock, or with one thread on a busy machine those of the processor.
+# Seconds of the clock; or CPU seconds of one thread, for a busy machine.
 clock: Callable[[], float] = time.perf_counter
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What a module measured.
+    """The measurements of a module.
 
     Attributes:
         tables: for people.

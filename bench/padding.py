@@ -23,20 +23,20 @@ def measure(detector: ContradictionDetector, mixes: dict[str, list[Chat]]) -> di
         detector: a fine-tuned checkpoint.
         mixes: chats by the name of the mix; every reply is judged.
     """
-    found = {}
+    figures = {}
     for name, chats in mixes.items():
         inputs = []
         for messages in chats:
             turns = read_turns(messages)
             cases = [detector.case(turns, place) for place in range(len(turns))]
             inputs += [detector.classifier.model_input(window.row) for case in cases for window in case.windows]
-        keys = [(one["text"], one["text_pair"]) for one in inputs]
+        keys = [(entry["text"], entry["text_pair"]) for entry in inputs]
         chunks = [keys[first : first + CHUNK_WINDOWS] for first in range(0, len(keys), CHUNK_WINDOWS)]
         backend = detector.classifier.backend
         encodings, _ = encode(backend.tokenizer, inputs, backend.max_length)
         lengths = [len(encoding["input_ids"]) for encoding in encodings]
         parts = [lengths[first : first + CHUNK_WINDOWS] for first in range(0, len(lengths), CHUNK_WINDOWS)]
-        found[name] = {
+        figures[name] = {
             "windows": len(keys),
             "mean tokens": float(np.mean(lengths)),
             "useful, given order": useful(lengths, given_order(len(lengths))),
@@ -45,7 +45,7 @@ def measure(detector: ContradictionDetector, mixes: dict[str, list[Chat]]) -> di
             "repeated in a chunk": 1 - sum(len(set(chunk)) for chunk in chunks) / len(keys),
             "repeated in the job": 1 - len(Counter(keys)) / len(keys),
         }
-    return found
+    return figures
 
 
 def given_order(count: int) -> Iterator[list[int]]:
@@ -61,11 +61,11 @@ def training(lengths: Sequence[int]) -> Iterator[list[int]]:
         yield order[first : first + BATCH_SIZE]
 
 
-def useful(lengths: Sequence[int], made: Iterator[list[int]]) -> float:
+def useful(lengths: Sequence[int], batch_indices: Iterator[list[int]]) -> float:
     """The share of the tokens that is no padding."""
-    return sum(lengths) / padded(lengths, made)
+    return sum(lengths) / padded(lengths, batch_indices)
 
 
-def padded(lengths: Sequence[int], made: Iterator[list[int]]) -> int:
+def padded(lengths: Sequence[int], batch_indices: Iterator[list[int]]) -> int:
     """The tokens of batches with their padding."""
-    return sum(len(batch) * max(lengths[index] for index in batch) for batch in made)
+    return sum(len(batch) * max(lengths[index] for index in batch) for batch in batch_indices)

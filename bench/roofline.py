@@ -1,4 +1,4 @@
-"""What the matrix products of the model's own shapes reach alone, and which share of it the whole model reaches."""
+"""The speed of matrix products of the shapes of the model, and the share of it that the whole model reaches."""
 
 from functools import partial
 from pathlib import Path
@@ -16,11 +16,11 @@ BATCH_SIZE = 32
 
 def measure(model: Path, *, rounds: int) -> Measured:
     """Measures one batch of conversations of equal length."""
-    ours, left_out = detectors(model)
-    backend = ours["torch"].classifier.backend
+    by_backend, left_out = detectors(model)
+    backend = by_backend["torch"].classifier.backend
     hidden, middle, layers = (backend.config[key] for key in ("hidden_size", "intermediate_size", "num_hidden_layers"))
-    one = ours["torch"].classifier.model_input(chats.rows()[0])
-    encoding = dict(backend.tokenizer(one["text"], one["text_pair"]))
+    example = by_backend["torch"].classifier.model_input(chats.rows()[0])
+    encoding = dict(backend.tokenizer(example["text"], example["text_pair"]))
     length = len(encoding["input_ids"])
     tokens = BATCH_SIZE * length
     shapes = [(hidden, hidden)] * 4 + [(hidden, middle), (middle, hidden)]
@@ -32,9 +32,9 @@ def measure(model: Path, *, rounds: int) -> Measured:
         ways[f"matrix products, torch {str(kind)[6:]}"] = partial(_products, layer)
     arrays = [(np.ones((tokens, a), np.float32), np.ones((a, b), np.float32)) for a, b in shapes]
     ways["matrix products, numpy float32"] = lambda: [a @ b for a, b in arrays]
-    for name, detector in ours.items():
+    for name, detector in by_backend.items():
         ways[f"model, {name}"] = partial(detector.classifier.backend.forward, [encoding] * BATCH_SIZE)
-    seconds = {name: min(own) for name, own in in_turn(ways, rounds).items()}
+    seconds = {name: min(times) for name, times in in_turn(ways, rounds).items()}
     reached = {
         name: (layers * (linear + attention) if name.startswith("model") else linear) / taken / 1e9
         for name, taken in seconds.items()

@@ -32,7 +32,7 @@ from contradiction.paths import SAMPLE, SHIPPED
 from contradiction.training.export import export_onnx
 
 RESULTS = Path(__file__).with_name("results")
-BY_THE_CLOCK = ("startup", "jobs", "workers")  # families whose work is done by other processes or timed by the library
+BY_THE_CLOCK = ("startup", "jobs", "workers")  # families that other processes run or the library times
 
 
 def main() -> None:
@@ -43,7 +43,7 @@ def main() -> None:
     parser.add_argument(
         "--cpu-time",
         action="store_true",
-        help=f"seconds of the processor, for a busy machine: one thread; not for {', '.join(BY_THE_CLOCK)}",
+        help=f"CPU seconds of one thread, for a busy machine; not for {', '.join(BY_THE_CLOCK)}",
     )
     parser.add_argument("--only", default="", help="names of families, separated by commas")
     parser.add_argument("--out", type=Path, default=RESULTS)
@@ -78,7 +78,7 @@ def main() -> None:
             measured = families[family]()
             results[family] = {**measured.values, "bench seconds": round(time.perf_counter() - started, 1)}
             tables[family] = measured.tables
-            left_out += [each for each in measured.left_out if each not in left_out]
+            left_out += [reason for reason in measured.left_out if reason not in left_out]
             for table in measured.tables:
                 print(f"\n{table.title}\n{table.markdown()}", flush=True)
             options.out.mkdir(parents=True, exist_ok=True)  # after each family, so that a killed run leaves some
@@ -95,8 +95,8 @@ def _padding(model: Path, count: int | None) -> Measured:
     values = padding.measure(detector, mixes)
     first = next(iter(values.values()))
     body = [
-        (name, *(f"{value:,.0f}" if key == "windows" else f"{value:.3g}" for key, value in found.items()))
-        for name, found in values.items()
+        (name, *(f"{value:,.0f}" if key == "windows" else f"{value:.3g}" for key, value in figures.items()))
+        for name, figures in values.items()
     ]
     return Measured([Table("Useful tokens and repeated windows, as shares", ("mix", *first), body)], values)
 
@@ -104,21 +104,17 @@ def _padding(model: Path, count: int | None) -> Measured:
 def _page(results: dict, tables: Mapping[str, Sequence[Table]], left_out: list[str]) -> str:
     machine = results["environment"]
     by_clock = [table.title for family in BY_THE_CLOCK for table in tables.get(family, ())]
-    except_for = f", but those of the clock in: {', '.join(by_clock)}" if by_clock else ""
+    except_for = f", except wall-clock seconds in: {', '.join(by_clock)}" if by_clock else ""
     versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
     lines = [
-        "# Speed\n\n`make bench` writes this page. The ways of a table take turns; ratios are medians over rounds.\n",
+        "# Speed\n\n`make bench` writes this page. Ways are measured in turn; ratios are medians over rounds.\n",
         f"- {machine['processor']}, {machine['threads']} threads; {', '.join(machine['flags']) or 'no AVX2'}",
         f"- Python {machine['python']}, {versions}",
-        *(f"- not measured: {each}" for each in left_out),
+        *(f"- not measured: {reason}" for reason in left_out),
         *(["- a quick run: the figures are rough"] if machine["quick"] else []),
-        *(
-            [f"- on a busy machine: seconds are those of the processor, with one thread{except_for}"]
-            if machine["CPU time"]
-            else []
-        ),
+        *([f"- on a busy machine: times are CPU seconds, with one thread{except_for}"] if machine["CPU time"] else []),
     ]
-    every = [table for own in tables.values() for table in own]
+    every = [table for group in tables.values() for table in group]
     return "\n".join(lines) + "\n" + "".join(f"\n## {table.title}\n\n{table.markdown()}\n" for table in every)
 
 
@@ -128,7 +124,9 @@ def _draw(values: dict, file: Path) -> None:
 
     others = tuple(f"batch {size}" for size in throughput.BATCH_SIZES if size != 32)
     rates = {
-        name: each["a second"] for name, each in values.items() if isinstance(each, dict) and not name.endswith(others)
+        name: figures["a second"]
+        for name, figures in values.items()
+        if isinstance(figures, dict) and not name.endswith(others)
     }
     figure = Figure(figsize=(8, 0.32 * len(rates) + 1), layout="constrained")
     axes = figure.subplots()

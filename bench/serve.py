@@ -5,8 +5,8 @@
 
 Prints answers a second, the median and the 95th percentile of the time to answer, statuses, rows in a forward pass, and
 the server's memory; first for one client alone, then for all of them, which shows what joining requests gains. A client
-that is told that the server is busy waits as long as it is told to. At the end more clients than there is room for ask
-at once: all of them must be answered, or told so in words. The exit code is 1 if anything else came back.
+waits as long as a busy server asks it to. At the end more clients than there is room for send requests at once: each
+must get an answer or a refusal with a reason. The exit code is 1 if anything else came back.
 """
 
 import argparse
@@ -32,7 +32,7 @@ ROOM = Limits().requests
 
 
 def body(generator: random.Random) -> bytes:
-    """A chat of two turns that was hardly asked before: its first reply has a number in it."""
+    """A chat of two turns with a random number in its first reply, so that it is hardly ever repeated."""
     row = generator.choice(ROWS)
     texts = [row["u1"], f"{row['b1']}，{generator.randrange(10**9)}", row["u2"], row["b2"]]
     messages = [{"role": role, "content": text} for role, text in zip(ROLES, texts, strict=True)]
@@ -40,7 +40,7 @@ def body(generator: random.Random) -> bytes:
 
 
 def ask(url: str, content: bytes) -> tuple[int, float]:
-    """The status of an answer, 0 where there is none, and the seconds that a client is told to wait."""
+    """The status of an answer, 0 if there is none, and the seconds that the client should wait."""
     request = urllib.request.Request(f"{url}/v1/judge", content, {"content-type": "application/json"})
     try:
         with urllib.request.urlopen(request, timeout=120) as answer:
@@ -68,7 +68,7 @@ def rows_and_passes(url: str) -> tuple[int, int]:
 
 
 def load(url: str, clients: int, seconds: float, pid: int) -> Counter[int]:
-    """Clients that ask again as soon as they are answered; prints what came, and gives the statuses."""
+    """Runs clients that ask again after each answer; prints the figures, and returns the counts of statuses."""
     statuses: Counter[int] = Counter()
     times: list[float] = []
     before, (rows, passes) = memory(pid), rows_and_passes(url)
@@ -77,12 +77,12 @@ def load(url: str, clients: int, seconds: float, pid: int) -> Counter[int]:
     def client(number: int) -> None:
         generator = random.Random(number)
         while True:
-            asked = time.monotonic()
+            sent = time.monotonic()
             status, wait = ask(url, body(generator))
             with lock:
                 statuses[status] += 1
                 if status == 200:
-                    times.append(time.monotonic() - asked)
+                    times.append(time.monotonic() - sent)
             if time.monotonic() + wait > started + seconds:
                 return
             time.sleep(wait)
@@ -106,7 +106,7 @@ def load(url: str, clients: int, seconds: float, pid: int) -> Counter[int]:
 
 
 def main() -> None:
-    """Starts the service, loads it, prints what came, and ends it."""
+    """Starts the service, puts load on it, prints the figures, and ends it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default=str(paths.SHIPPED))
     parser.add_argument("--clients", type=int, default=200)

@@ -31,15 +31,15 @@ def measure(model: Path, *, rounds: int) -> Measured:
         "first verdict, torch": [*cdconv, "detect", "--text", chat, "--model", str(model)],
         "first verdict, onnx": [*cdconv, "detect", "--text", chat, "--model", str(model), "--backend", "onnx"],
     }
-    found: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
+    runs: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
     for number in range(rounds + 1):
         for name, arguments in ways.items():
             once = _run(arguments)
             if number:  # the first reads the files from the disk
-                found[name].append(once)
+                runs[name].append(once)
     body, values = [], {}
-    for name, own in found.items():
-        seconds, megabytes = (statistics.median(each) for each in zip(*own, strict=True))
+    for name, pairs in runs.items():
+        seconds, megabytes = (statistics.median(column) for column in zip(*pairs, strict=True))
         body.append((name, f"{seconds:.2f}", f"{megabytes:.0f}"))
         values[name] = {"seconds": seconds, "MB": megabytes}
     return Measured([Table("Fresh processes", ("what", "seconds", "peak memory, MB"), body)], values)

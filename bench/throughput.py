@@ -30,16 +30,16 @@ BACKENDS = (
 
 def detectors(model: Path) -> tuple[dict[str, ContradictionDetector], list[str]]:
     """The detector with each backend that runs here, and why the others do not."""
-    found, left_out = {}, []
+    by_backend, left_out = {}, []
     for backend, precision in BACKENDS:
         name = backend if precision == "fp32" else f"{backend} {precision}"
         try:
-            found[name] = ContradictionDetector.from_pretrained(
+            by_backend[name] = ContradictionDetector.from_pretrained(
                 model, backend=backend, precision=precision, device="cpu"
             )
         except InputError as error:
             left_out.append(f"{name}: {error}")
-    return found, left_out
+    return by_backend, left_out
 
 
 def measure(model: Path, *, rows: int, few: int, rounds: int) -> Measured:
@@ -60,14 +60,14 @@ def measure(model: Path, *, rows: int, few: int, rounds: int) -> Measured:
     classify = pipeline("text-classification", model=checkpoint, tokenizer=tokenizer, device="cpu")
     ways: dict[str, tuple[int, Callable[[], object]]] = {
         PAPER: (few, _paper(tokenizer, few)),
-        PIPELINE: (few, lambda: [classify(one, truncation=True) for one in inputs[:few]]),
+        PIPELINE: (few, lambda: [classify(entry, truncation=True) for entry in inputs[:few]]),
         BATCHED: (rows, lambda: classify(inputs, batch_size=32, truncation=True)),
     }
     if find_spec("sentence_transformers"):
         from sentence_transformers import CrossEncoder
 
         encoder = CrossEncoder(str(model), device="cpu", model_kwargs={"dtype": torch.float32})
-        pairs = [(one["text"], one["text_pair"]) for one in inputs]
+        pairs = [(entry["text"], entry["text_pair"]) for entry in inputs]
         predict = partial(encoder.predict, pairs, batch_size=32, show_progress_bar=False)
         ways["CrossEncoder, batch 32"] = (rows, predict)
     else:
@@ -77,12 +77,12 @@ def measure(model: Path, *, rows: int, few: int, rounds: int) -> Measured:
         for size in BATCH_SIZES:
             ways[f"detector.batch, {name}, batch {size}"] = (rows, partial(detector.batch, many, batch_size=size))
     taken = in_turn({name: way for name, (_, way) in ways.items()}, rounds)
-    seconds = {name: [one / ways[name][0] for one in own] for name, own in taken.items()}  # a conversation
+    seconds = {name: [total / ways[name][0] for total in totals] for name, totals in taken.items()}  # a conversation
     body, values = [], {}
     for name, own in seconds.items():
         rate = 1 / statistics.median(own)
         times = {other: ratio(seconds[other], own) for other in (PAPER, PIPELINE, BATCHED)}
-        body.append((name, f"{rate:.1f}", *(f"{each:.2f}" for each in times.values())))
+        body.append((name, f"{rate:.1f}", *(f"{factor:.2f}" for factor in times.values())))
         values[name] = {"a second": rate, "seconds": own, "times": times}
     header = ("way", "conversations a second", "× the paper's way", "× pipeline one by one", "× pipeline batch 32")
     sized = {name: values[f"detector.batch, {name}, batch 32"]["a second"] / threads() for name in ours}
@@ -102,7 +102,7 @@ def _sizing(rates: dict[str, float]) -> Table:
 def _paper(tokenizer: Any, rows: int) -> Callable[[], object]:
     """The hierarchical method as published: three 12-layer encoders of BERT's size, one conversation at a time.
 
-    Random weights take the same time. All three are asked, because the third decides on most conversations.
+    Random weights take the same time. All three run, because most conversations need all of them.
     """
     torch.manual_seed(0)
     config = BertConfig(vocab_size=21128, num_labels=2)

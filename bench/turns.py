@@ -38,7 +38,7 @@ def main() -> None:
     seconds: dict[tuple[int, str], list[float]] = {}
     for round_number in range(options.rounds + 1):
         for turns in TURNS:
-            # Others in every round, none like another: what stands more than once is read once.
+            # Different chats in every round, because equal windows are read only once.
             chats = [long_chat(turns, 1000 * round_number + number) for number in range(options.chats)]
             for windowing, way in ways.items():
                 started = time.perf_counter()
@@ -50,9 +50,9 @@ def main() -> None:
     for turns in TURNS:
         cells = []
         for windowing in ways:
-            spent, short = seconds[turns, windowing], seconds[TURNS[0], windowing]
-            ratio = statistics.median(a / b for a, b in zip(spent, short, strict=True))
-            cells.append(f"{1000 * statistics.median(spent) / options.chats:10.1f} ms ({ratio:5.1f} x)")
+            times, reference = seconds[turns, windowing], seconds[TURNS[0], windowing]
+            ratio = statistics.median(a / b for a, b in zip(times, reference, strict=True))
+            cells.append(f"{1000 * statistics.median(times) / options.chats:10.1f} ms ({ratio:5.1f} x)")
         print(f"{turns:>6}" + "".join(f"{cell:>24}" for cell in cells))
 
 

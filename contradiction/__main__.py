@@ -11,7 +11,7 @@ MESSAGE = "cdconv: interrupted\n"
 
 
 def main() -> None:
-    """Runs the command line; Ctrl-C, at any moment, is one line on stderr and exit code 130."""
+    """Runs the command line; Ctrl-C at any moment prints one line to stderr and exits with code 130."""
     # A process that ignores Ctrl-C, for instance behind nohup, keeps ignoring it.
     can_be_interrupted = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     try:

@@ -67,7 +67,7 @@ def _root(
 
 
 def main() -> None:
-    """The entry point: an error of the user is one line on stderr and exit code 2."""
+    """Runs the command line; a user error prints one line to stderr and exits with code 2."""
     for stream in filter(None, (sys.stdout, sys.stderr)):
         if hasattr(stream, "reconfigure"):  # a terminal without Chinese characters shows escapes
             stream.reconfigure(errors="backslashreplace")
@@ -90,7 +90,7 @@ def main() -> None:
 
 
 def _usage_message(error: typer.TyperException) -> str:
-    """What is wrong with an option or argument: its name, what is allowed, and its value."""
+    """The message for a wrong option or argument: its name, what is allowed, and the given value."""
     message = error.format_message().replace("Value error, ", "").rstrip(".")
     if not isinstance(error, typer.BadParameter) or not error.__cause__:
         return message
@@ -106,7 +106,7 @@ def _os_message(error: OSError) -> str:
 
 def _user_errors() -> tuple[type[Exception], ...]:
     errors: list[type[Exception]] = [InputError, OSError]
-    # Only if it is loaded: importing cdconv is slow, and without the import it cannot have raised an error.
+    # Only if it is loaded: importing cdconv is slow, and a module that is not loaded has raised no error.
     if module := sys.modules.get("cdconv"):
         errors += [module.InvalidSourceError, module.NonMatchingChecksumError]
     return tuple(errors)

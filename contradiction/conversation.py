@@ -134,7 +134,7 @@ def read_message(message: object, where: str) -> Utterance:
 
 
 def _is_given(value: Any) -> bool:
-    """Whether a value says anything; also of an array, which has no truth value of its own."""
+    """Whether a value is not empty; also works for arrays, which have no truth value."""
     return len(value) > 0 if hasattr(value, "__len__") else bool(value)
 
 

@@ -60,15 +60,15 @@ class ContradictionDetector(Judge):
             settings: see :class:`contradiction.settings.Settings`.
 
         Raises:
-            InputError: there is no such model, it is damaged or no detector, its decision rule is missing, or a setting
-                is wrong.
+            InputError: the model does not exist, is damaged or is not a detector, its decision rule is missing, or a
+                setting is wrong.
         """
-        checked = Settings(**settings)  # before a large model is loaded
+        valid_settings = Settings(**settings)  # before a large model is loaded
         classifier = load_classifier(
             name, view=view, device=device, precision=precision, backend=backend, revision=revision
         )
         _check_rule(classifier)
-        return cls(classifier, checked)
+        return cls(classifier, valid_settings)
 
     def __call__(self, messages: Messages) -> Verdict:
         """Judges the last reply of one chat; see :meth:`batch`."""

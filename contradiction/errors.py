@@ -4,16 +4,16 @@ from collections.abc import Mapping
 from reprlib import Repr
 from types import NoneType
 
-INTERRUPTED = 130  # the exit code after Ctrl-C: 128 and the number of SIGINT
-CLOSED_PIPE = 141  # the exit code where nobody reads the output any more: 128 and the number of SIGPIPE
+INTERRUPTED = 130  # the exit code after Ctrl-C: 128 + the number of SIGINT
+CLOSED_PIPE = 141  # the exit code when the output was closed: 128 + the number of SIGPIPE
 
 
 class InputError(ValueError):
-    """An input is not usable; the message names the input, the place, and what would be right."""
+    """An input is not usable; the message names the input, the place, and what is allowed."""
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error's message, to quote in an error of ours; its type where it has no message."""
+    """The first line of an error's message, to quote in another error; the name of its type if it has no message."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
@@ -29,7 +29,7 @@ _KINDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
 
 
 def kind_of(value: object) -> str:
-    """The type of a value in the words of JSON; in those of Python where JSON has no such type."""
+    """The JSON name of the type of a value; the Python name if JSON has no such type."""
     type_name = type(value).__name__
     return next((kind for types, kind in _KINDS if isinstance(value, types)), f"a value of the type {type_name}")
 
@@ -39,7 +39,7 @@ _REPR.maxstring = _REPR.maxother = _REPR.maxlong = 60
 
 
 def shown(value: object) -> str:
-    """A value as an error shows it: in one line, and short."""
+    """A value as an error message shows it: on one line and shortened."""
     try:
         text = " ".join(_REPR.repr(value).split())
     except ValueError:  # an integer of more digits than Python prints

@@ -1,4 +1,4 @@
-"""Judges replies: classifies the windows of a reply, combines them, and decides on the verdict, here alone."""
+"""Judges replies: classifies the windows of a reply, combines them, and decides on the verdict."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -75,7 +75,7 @@ class Judge:
                 f"{', '.join(self.settings.categories)}"
             )
         self._threshold = self.settings.threshold_for(rule, self.name)
-        # Raises an error now where the correction for a prior lacks something.
+        # Raises an error now if the correction for a prior lacks a value.
         self.settings.correct(dict.fromkeys(self.labels, 1 / len(self.labels)), self.task, rule)
         if self.settings.windowing == UNSTRUCTURED and "u1" not in self.columns:
             raise InputError(
@@ -207,8 +207,8 @@ class Judge:
         """Why not all turns of the chat were checked; None if all were."""
         for place in (place for window in case.windows for place in window.earlier):
             if reason := self.why_unreadable(case.turns[place].reply):
-                first = case.turns[place].reply_messages
-                return f"messages[{first[0]}] {reason}" if first else f"an earlier reply {reason}"
+                indices = case.turns[place].reply_messages
+                return f"messages[{indices[0]}] {reason}" if indices else f"an earlier reply {reason}"
         limit = self.settings.max_turns
         if limit is not None and (earlier := case.place + case.dropped) > limit:
             return f"of {earlier} earlier turns only the last {limit} were read, as max_turns asks"

@@ -29,11 +29,11 @@ CONTRADICTIONS: Mapping[str, tuple[str, ...]] = {
     "nli": (CONTRADICTION,),
     **{category: (category,) for category in CATEGORIES},
 }
-# The stages of the hierarchical method, in the order in which they decide: each tells one category from all else.
+# The stages of the hierarchical method, in the order in which they decide: each separates one category from all others.
 OTHER = "other"
 STAGES: Mapping[str, tuple[str, ...]] = {category: (OTHER, category) for category in CATEGORIES}
 GROUPED = "-grouped"
-# Configs of two texts: premise and hypothesis, or a whole chat and its reply. Of MuTual there is a harder edition.
+# Configs of two texts: premise and hypothesis, or a whole chat and its reply. MuTual also has a harder edition.
 NLI, CHAT = "nli-", "chat-"
 PLUS = "-plus"
 CONFIGS = (

@@ -43,7 +43,7 @@ class _State:
 class Monitor:
     """Judges the replies of one chat as they arrive.
 
-    A verdict equals that of the detector, with this ``max_turns``, on all messages so far. Indices count from
+    A verdict equals the verdict of the detector with this ``max_turns`` on all messages so far. Indices count from
     the first message of the chat, also after old turns were dropped. Only the windows of the new reply are scored. A
     fine-tuned encoder reads both sides of a window together, so it can reuse nothing of earlier windows: a reply costs
     one input for each earlier turn that is kept. The kernel method embeds each new text once.
@@ -86,12 +86,12 @@ class Monitor:
             message: a dict as ``contradiction.conversation.read_turns`` takes it.
 
         Returns:
-            The verdict on the reply that the message belongs to; None if the message is no reply: one that is not
-            the assistant's, or only calls a tool. Several messages in a row by the assistant are one reply, which is
-            judged again with each of them.
+            The verdict on the reply that the message belongs to; None if the message is not a reply, because it is not
+            by the assistant or only calls a tool. Consecutive messages by the assistant form one reply, which is judged
+            again after each of them.
 
         Raises:
-            InputError: the message is not usable. After this and any other error the monitor is as it was before.
+            InputError: the message is not usable. This and any other error leave the monitor unchanged.
         """
         utterance = read_message(message, f"messages[{self._messages}]")
         turns = list(self._turns)
@@ -119,10 +119,10 @@ class Monitor:
         Args:
             judge: the detector that the monitor was made with. Its settings apply, except ``max_turns``, which the text
                 states.
-            text: what :meth:`to_json` returned.
+            text: the text that :meth:`to_json` returned.
 
         Raises:
-            InputError: the text is not a saved monitor, or one of another version or model.
+            InputError: the text is not a saved monitor, or has another version or model.
         """
         from pydantic import TypeAdapter, ValidationError
 
@@ -137,9 +137,9 @@ class Monitor:
         try:
             state = TypeAdapter(_State).validate_json(text, strict=True)
         except ValidationError as error:
-            first = error.errors()[0]
+            problem = error.errors()[0]
             raise InputError(
-                f"the saved monitor is damaged: {'.'.join(map(str, first['loc']))}: {first['msg']}"
+                f"the saved monitor is damaged: {'.'.join(map(str, problem['loc']))}: {problem['msg']}"
             ) from None
         if not state.is_sound():
             raise InputError("the saved monitor is damaged: its counts do not match its messages")
@@ -160,7 +160,7 @@ class Monitor:
         """Continues where :meth:`save` stopped; see :meth:`from_json`.
 
         Raises:
-            InputError: the file is not a saved monitor, or one of another version or model.
+            InputError: the file is not a saved monitor, or has another version or model.
         """
         try:
             return cls.from_json(judge, Path(path).read_text(encoding="utf-8"))

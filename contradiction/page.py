@@ -30,7 +30,7 @@ def serve(
     Raises:
         InputError: gradio is not installed, the address is not free, or a model cannot be loaded.
     """
-    # Gradio reads this when it is imported. Otherwise it would report to its makers that a page was started.
+    # Gradio reads this when it is imported. Otherwise it sends usage statistics to its developers.
     os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
     if importlib.util.find_spec("gradio") is None:
         raise InputError('the page needs gradio: pip install "cdconv[space]"')
@@ -55,12 +55,12 @@ def app() -> ModuleType:
 
 
 def address(host: str, port: int) -> str:
-    """Host and port as a URL has them: an IPv6 address is in brackets."""
+    """Host and port as written in a URL: an IPv6 address is in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def check_address(host: str, port: int) -> None:
-    """Raises InputError where an address is not free; called before a model is loaded."""
+    """Raises InputError if an address is not free; called before a model is loaded."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         socket.create_server((host, port), family=family).close()

@@ -16,10 +16,10 @@ from contradiction.verdict import Verdict
 def check(judge: Judge, facts: Sequence[str], reply: str, question: str = "") -> Verdict:
     """Judges a reply against sentences that are true of the bot.
 
-    Each fact is read as an earlier reply, in a window of its own: (, fact, question, reply). Only a contradiction of
-    the history can be one of a fact, so all other labels count as none. The settings apply, except ``windowing`` and
-    ``max_turns``: every fact is read. ``experiments/persona_facts.py`` measures how much the
-    verdict depends on the fact, and how much on the reply alone.
+    Each fact is read as an earlier reply, in a window of its own: (, fact, question, reply). To contradict a
+    fact is to contradict the history, so all other labels count as no contradiction. The settings apply, except
+    ``windowing`` and ``max_turns``: every fact is read. ``experiments/persona_facts.py`` measures how much the verdict
+    depends on the fact, and how much on the reply alone.
 
     Args:
         judge: the detector.

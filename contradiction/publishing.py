@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from huggingface_hub import RepoCard
 
 CARD = "README.md"
-RELEASE = "CDConv"  # the pretty_name on the card of the released data; the card of other data has another one
+RELEASE = "CDConv"  # the pretty_name of the released data; cards of other data have other names
 MODEL_VARIABLE = "CDCONV_MODEL"
 UNFINISHED = (".partial", ".old", ".pyc", ".lock", ".tmp")
 NOT_IN_SPACE = ("data/crossed/", "probing/", "recipes/", "space/")  # parts of the package that the page does not read
@@ -31,7 +31,7 @@ def model(folder: str | Path, repo_id: str | None = None, *, dataset: str | None
             because the name of a local folder leads nowhere on the Hub.
 
     Raises:
-        InputError: the folder is no complete model folder, or an id is no Hub id.
+        InputError: the folder is not a complete model folder, or an id is not a Hub id.
     """
     from huggingface_hub import ModelCard
 
@@ -46,8 +46,8 @@ def model(folder: str | Path, repo_id: str | None = None, *, dataset: str | None
         for part in parts[1:]:
             if (part / CARD).is_file():
                 place = part.relative_to(folder).as_posix()
-                own = _on_the_hub(_card(part, ModelCard), repo_id, dataset, place)
-                files[f"{place}/{CARD}"] = str(own).encode()
+                part_card = _on_the_hub(_card(part, ModelCard), repo_id, dataset, place)
+                files[f"{place}/{CARD}"] = str(part_card).encode()
         card = _on_the_hub(card, repo_id, dataset)
         files[CARD] = str(card).encode()
     return Upload("model", files, card, f"{folder.resolve().name}: checkpoint and card")
@@ -69,22 +69,22 @@ def code_on_the_hub(card: str, names: Iterable[str], repo_id: str, place: str = 
 
     Args:
         card: the text.
-        names: the names of the folder; code with another model stays.
+        names: the names of the folder; code that loads another model stays.
         repo_id: the repo to which the folder is pushed.
         place: the folder of the card in the repo, for instance ``history``. Libraries cannot load a model from a folder
             of a repo, so the code fetches the repo first.
     """
-    own = "|".join(re.escape(name) for name in names)
-    loading_call = re.compile(rf'(model=|from_pretrained\()"(?:{own})(/[^"]*)?"')
+    patterns = "|".join(re.escape(name) for name in names)
+    loading_call = re.compile(rf'(model=|from_pretrained\()"(?:{patterns})(/[^"]*)?"')
 
-    def where(match: re.Match[str]) -> str:
+    def on_the_hub(match: re.Match[str]) -> str:
         inner = "/".join(filter(None, (place, (match[2] or "").strip("/"))))
         return f'{match[1]}snapshot_download("{repo_id}") + "/{inner}"' if inner else f'{match[1]}"{repo_id}"'
 
     def block(match: re.Match[str]) -> str:
-        code = loading_call.sub(where, match[2])
-        first = "from huggingface_hub import snapshot_download\n" if code.count("snapshot_download(") else ""
-        return f"{match[1]}{first}{code}{match[3]}"
+        code = loading_call.sub(on_the_hub, match[2])
+        import_line = "from huggingface_hub import snapshot_download\n" if code.count("snapshot_download(") else ""
+        return f"{match[1]}{import_line}{code}{match[3]}"
 
     return re.sub(r"(```python\n)(.*?)(```)", block, card, flags=re.DOTALL)
 
@@ -97,7 +97,7 @@ def dataset(folder: str | Path = "cdconv", *, any_data: bool = False) -> Upload:
         any_data: also publish data whose card says that it is not the released CDConv.
 
     Raises:
-        InputError: the folder is no complete data repo, or its data is not CDConv.
+        InputError: the folder is not a complete data repo, or its data is not CDConv.
     """
     from huggingface_hub import DatasetCard
 
@@ -120,7 +120,7 @@ def dataset(folder: str | Path = "cdconv", *, any_data: bool = False) -> Upload:
 
 
 def _data_files(folder: Path, configs: Any) -> dict[str, list[str]]:
-    """Config -> the patterns of its files, as the card says; InputError where the card has another shape."""
+    """Config -> the patterns of its files on the card; raises InputError if the card has another shape."""
     try:
         patterns = {str(row["config_name"]): [str(part["path"]) for part in row["data_files"]] for row in configs}
     except (TypeError, KeyError):
@@ -150,7 +150,7 @@ def space(model: str | None = None) -> Upload:
         model: the Hub id of its detector. By default the Space keeps its variable CDCONV_MODEL.
 
     Raises:
-        InputError: the model is no Hub id.
+        InputError: the model is not a Hub id.
     """
     from huggingface_hub import SpaceCard
 
@@ -177,14 +177,14 @@ def _is_wanted(path: Path) -> bool:
     return not any(part.startswith(".") or part == "__pycache__" or part.endswith(UNFINISHED) for part in path.parts)
 
 
-def _card(folder: Path, kind: type["RepoCard"], origin: str = "a repo has a card") -> "RepoCard":
+def _card(folder: Path, kind: type["RepoCard"], origin: str = "every repo needs one") -> "RepoCard":
     from huggingface_hub import metadata_load
     from yaml import YAMLError
 
     path = folder / CARD
     _demand(folder, CARD, f"the card; {origin}")
     try:
-        # The library takes a card without metadata for one whose metadata are empty.
+        # huggingface_hub accepts a card without metadata, as if its metadata were empty.
         if not metadata_load(path):
             raise ValueError("it does not begin with metadata between two lines of ---")
         return kind(path.read_text(encoding="utf-8"))
@@ -199,6 +199,6 @@ def _existing(folder: str | Path) -> Path:
     return Path(folder)
 
 
-def _demand(folder: Path, name: str, what: str) -> None:
+def _demand(folder: Path, name: str, purpose: str) -> None:
     if not (folder / name).is_file():
-        raise InputError(f"{folder}: no {name} ({what})")
+        raise InputError(f"{folder}: no {name} ({purpose})")

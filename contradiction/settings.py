@@ -139,7 +139,7 @@ def _is_number(value: object) -> bool:
 
 
 def _parse_threshold(text: str) -> float | str:
-    """The threshold that a text states, as a number if it is one."""
+    """Parses a threshold: a number, or a precision such as ``precision>=0.8``, which stays text."""
     if match := _PRECISION.fullmatch(text):
         if not 0 < float(match[1]) <= 1:
             raise InputError(f"threshold {text!r}: a precision is above 0 and at most 1")

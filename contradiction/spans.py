@@ -120,8 +120,8 @@ def _most_contradictory_pair(judge: Judge, judged: Turn) -> tuple[Clause, Clause
     pairs = list(combinations(clauses(judged.reply), 2))
     if not pairs:
         return None
-    texts = [(judged.reply[slice(*one)], judged.reply[slice(*other)]) for one, other in pairs]
-    rows = [dict(zip(CONVERSATION, ("", one, judged.user, other), strict=True)) for one, other in texts]
+    texts = [(judged.reply[slice(*first)], judged.reply[slice(*second)]) for first, second in pairs]
+    rows = [dict(zip(CONVERSATION, ("", first, judged.user, second), strict=True)) for first, second in texts]
     return pairs[int(np.argmax(_history_probabilities(judge, rows)))]
 
 

@@ -23,7 +23,7 @@ def assert_consistent(
     allow_unchecked: bool = False,
     **settings: Any,
 ) -> None:
-    """Fails where a reply of a chat contradicts anything, or could not be checked.
+    """Raises AssertionError if a reply of a chat contradicts anything, or could not be checked.
 
     A first reply that the detector does not judge passes where there are other replies, because there is no earlier
     reply that it could contradict.

@@ -10,7 +10,7 @@ NOTHING_BEFORE = "this is the first reply, so there is nothing before it that it
 
 DIGITS = 6  # decimal places of a probability in a record
 SURE, LIKELY, UNSURE = "sure", "likely", "unsure"
-# Certainty -> from which probability on that the decision is right; the highest first.
+# Certainty -> the lowest probability that the decision is right; the highest first.
 CERTAINTIES = {SURE: 0.8, LIKELY: 0.6, UNSURE: 0.0}
 
 
@@ -55,8 +55,8 @@ class Verdict:
             if there was nothing to judge.
         score: the probability of the label; None if there was nothing to judge.
         scores: the probability of every label, by name; empty if there was nothing to judge.
-        probability: the probability of a contradiction of one of the categories that the settings ask for; a threshold
-            is compared with it. None if there was nothing to judge.
+        probability: the probability of a contradiction of one of the categories in the settings, which is compared with
+            the threshold. None if there was nothing to judge.
         evidence: the indices of the messages that the reply contradicts: those of the earlier reply with the highest
             probability of a contradiction of the history. Empty for other labels, and if the window of that reply
             was truncated.
@@ -83,7 +83,7 @@ class Verdict:
     def to_record(self) -> dict[str, Any]:
         """The fields with rounded probabilities, as files, the page and the REST service give them.
 
-        Further digits depend on which inputs share a batch. The last digit that stays may still differ by one.
+        Further digits depend on which inputs share a batch. The last digit that is kept may still differ by one.
         """
         record = asdict(self)
         for name in ("score", "probability"):

@@ -171,11 +171,11 @@ def build_page() -> gr.Blocks:
                 )
         gr.Markdown(_words("notes"))
         task.change(_describe, task, names, api_visibility="private")
-        asked = [task, references, predictions, baseline, resamples]
-        shown = [summary, classes, confusion, comparison]
+        inputs = [task, references, predictions, baseline, resamples]
+        outputs = [summary, classes, confusion, comparison]
         # By default visitors would wait for each other.
-        button.click(evaluate_text, asked, shown, api_name="score", concurrency_limit=4)
-        page.load(evaluate_text, asked, shown, api_visibility="private", concurrency_limit=4)
+        button.click(evaluate_text, inputs, outputs, api_name="score", concurrency_limit=4)
+        page.load(evaluate_text, inputs, outputs, api_visibility="private", concurrency_limit=4)
     return page
 
 

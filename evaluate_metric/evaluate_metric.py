@@ -256,9 +256,9 @@ def score_rows(
         >>> score_rows([2, 0], [[0.1, 0.3, 0.9], [0.2, 0.7, 0.1]], "selection")["mrr"]
         0.75
         >>> chats = [{"label": 1, "evidence": [1, 3]}, {"label": 0, "evidence": []}]
-        >>> said = [{"label": "contradiction", "evidence": [1]}, {"label": 0, "evidence": []}]
-        >>> found = score_rows(chats, said, "decode")
-        >>> found["accuracy"], found["evidence_recall"], found["strict_accuracy"]
+        >>> answers = [{"label": "contradiction", "evidence": [1]}, {"label": 0, "evidence": []}]
+        >>> figures = score_rows(chats, answers, "decode")
+        >>> figures["accuracy"], figures["evidence_recall"], figures["strict_accuracy"]
         (1.0, 0.5, 0.5)
     """
     if task not in ROW_TASKS:
@@ -267,8 +267,11 @@ def score_rows(
     columns = _columns(task, references=references, predictions=predictions)
     count, figures = (_evidence_counts, _evidence_figures) if task == DECODE else (_ranks, _rank_figures)
     counts = np.array([count(*row) for row in zip(columns["references"], columns["predictions"], strict=True)], float)
-    found = {name: value.item() for name, value in figures(counts.sum(axis=0)).items()}
-    result: dict[str, Any] = {"n": len(counts), **{name: None if np.isnan(x) else x for name, x in found.items()}}
+    totals = {name: value.item() for name, value in figures(counts.sum(axis=0)).items()}
+    result: dict[str, Any] = {
+        "n": len(counts),
+        **{name: None if np.isnan(value) else value for name, value in totals.items()},
+    }
     if bootstrap:
         rng = np.random.default_rng(int(seed))
         draws = rng.multinomial(len(counts), np.full(len(counts), 1 / len(counts)), size=int(bootstrap)) @ counts
@@ -289,7 +292,7 @@ def _evidence_counts(reference: dict[str, Any], prediction: dict[str, Any]) -> l
 
 def _evidence_figures(sums: np.ndarray) -> dict[str, np.ndarray]:
     rows, right, both, called, contradictions, hits, named, gold, marked, known, strict = np.moveaxis(sums, -1, 0)
-    # Where no contradiction has evidence, nobody marked any, and an empty list says nothing.
+    # If no contradiction has evidence, the evidence was not annotated, and an empty list means nothing.
     known = np.where((marked > 0) | (contradictions == 0), known, 0)
     return {
         "accuracy": _share(right, rows),

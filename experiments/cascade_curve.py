@@ -2,8 +2,8 @@
 
     python experiments/cascade_curve.py cdconv.txt --right 0.9 --limit 800
 
-The judge is scripted: a server on this machine that speaks OpenAI's protocol, knows the labels, and errs on as many
-rows as it is told. So the curve shows what a cascade gains from a judge that good, not how good any language model is.
+The judge is scripted: a server on this machine that speaks OpenAI's protocol, knows the labels, and errs on a
+set share of the rows. So the curve shows what a cascade gains from such a judge, not how good any language model is.
 """
 
 import argparse
@@ -17,7 +17,6 @@ from datasets import ClassLabel, Dataset, Features, Value
 import cdconv
 from contradiction.evaluation import cascades
 from contradiction.io.files import write_json
-from contradiction.io.tables import Table
 from contradiction.labels import LABELS
 from contradiction.methods.loading import load_classifier
 from contradiction.paths import CHECKOUT, SHIPPED
@@ -43,14 +42,14 @@ def main() -> None:
     for right in arguments.right:
         steps, usage = measure(detector, rows, right)
         table = cascades.table(steps, len(rows))
-        print(Table(table.title, table.header, table.rows, table.texts).markdown())
+        print(table.markdown())
         print(f"judge right on {right:.0%}: {usage}\n", flush=True)
         if arguments.plot and right == arguments.right[0]:
             cascades.plot(steps, arguments.plot)
 
 
 def measure(detector: object, rows: list, right: float) -> tuple[list[cascades.Step], dict | None]:
-    """The curve with a judge that is right on a share of the rows, and what the judge was asked for."""
+    """The curve with a judge that is right on a share of the rows, and the requests to the judge."""
     features = Features(
         {**{name: Value("string") for name in COLUMNS}, "label": ClassLabel(names=list(LABELS["4-class"]))}
     )

@@ -68,18 +68,18 @@ def build_reply(row: dict, columns: Sequence[str], distractors: Sequence[str]) -
 def draw_distractors(row: dict, rows: Sequence[dict], number: int) -> list[str]:
     """First clauses of other first replies by the same bot."""
     generator = random.Random(f"{SEED}-{row['id']}")
-    found: list[str] = []
-    while len(found) < number:
+    distractors: list[str] = []
+    while len(distractors) < number:
         other = generator.choice(rows)
         start, end = clauses(other["b1"])[0]
         if other["bot"] == row["bot"] and other["u1"] != row["u1"] and end - start >= SHORTEST:
-            found.append(other["b1"][start:end])
-    return found
+            distractors.append(other["b1"][start:end])
+    return distractors
 
 
-def common_characters(one: str, other: str) -> int:
+def common_characters(first: str, second: str) -> int:
     """How many distinct characters two texts share."""
-    return len(set(one) & set(other))
+    return len(set(first) & set(second))
 
 
 # For a row: the share of right clauses, whether the one with the most common characters is right, and the located one.

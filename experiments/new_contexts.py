@@ -3,7 +3,7 @@
     .venv/bin/python experiments/new_contexts.py e5-small-cdconv-soup e5-small-student --data cdconv
 
 Most test rows of the official split share their context with training rows, which n-grams can memorise. The script
-reads kept evaluations, so nothing is judged again. It prints macro-F1 in percent, and the difference from n-grams of
+reads saved evaluations, so nothing is judged again. It prints macro-F1 in percent, and the difference from n-grams of
 all four utterances fitted to as many labels, with 95 % intervals of a bootstrap over first utterances. The first table
 has the rows whose u1 is not in the training split. The second has those whose u1 is not in the validation split either,
 on which checkpoints and rules were chosen.
@@ -28,15 +28,15 @@ Labels = dict[int, tuple[int, int]]  # id of a row -> label and prediction
 def main() -> None:
     """Parses the arguments, scores, prints two tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("detectors", nargs="+", help="names of kept evaluations of 4-class")
+    parser.add_argument("detectors", nargs="+", help="names of saved evaluations of 4-class")
     parser.add_argument("--data", default="cdconv")
     parser.add_argument("--results", default=results.FOLDER)
     options = parser.parse_args()
 
     rows = {split: load_split(options.data, "4-class", split) for split in ("train", "validation", "test")}
     train, validation = (set(rows[split]["u1"]) for split in ("train", "validation"))
-    kept = results.load(options.results, split="test", names={*options.detectors, NGRAMS})
-    labels = {(result["name"], result["config"]): _labels(result) for result in kept}
+    evaluations = results.load(options.results, split="test", names={*options.detectors, NGRAMS})
+    labels = {(result["name"], result["config"]): _labels(result) for result in evaluations}
     for where, known in (("training", train), ("training or validation", train | validation)):
         new = [(row["id"], row["u1"]) for row in rows["test"] if row["u1"] not in known]
         ids, contexts = zip(*new, strict=True)
@@ -60,8 +60,8 @@ def _cells(
     detector: Labels, ngrams: Labels, ids: Sequence[int], draws: Sequence[np.ndarray], classes: int
 ) -> tuple[str, str]:
     """Macro-F1 and the difference from n-grams, each with its interval."""
-    ours, theirs = (np.array([labels[number] for number in ids]) for labels in (detector, ngrams))
-    scores = np.array([(_macro_f1(ours[draw], classes), _macro_f1(theirs[draw], classes)) for draw in draws])
+    pairs, ngram_pairs = (np.array([labels[number] for number in ids]) for labels in (detector, ngrams))
+    scores = np.array([(_macro_f1(pairs[draw], classes), _macro_f1(ngram_pairs[draw], classes)) for draw in draws])
     values = scores[:, 0], scores[:, 0] - scores[:, 1]
     bounds = [np.quantile(value[1:], [0.025, 0.975]) for value in values]
     return (

@@ -4,9 +4,9 @@
     .venv/bin/python experiments/second_opinion.py sentence-pair-4-class-grouped-e5-small-nli-seed42 \
         --config 4-class-grouped
 
-The script reads kept evaluations, so nothing is judged again. The linear model of n-grams reads all four utterances, or
-those of --view, and is fitted to the training split without class weights. Probabilities are averaged half and half. A
-decision rule is chosen on validation for each model and each average. The script prints test macro-F1 in percent on
+The script reads saved evaluations, so nothing is judged again. The linear model of n-grams reads all four utterances,
+or those of --view, and is fitted to the training split without class weights. Probabilities are averaged half and half.
+A decision rule is chosen on validation for each model and each average. The script prints test macro-F1 in percent on
 four classes and merged to two, and the gain by the second model with its 95 % interval of the paired bootstrap.
 """
 
@@ -31,7 +31,7 @@ Splits = dict[str, np.ndarray]  # validation and test -> an array with a row for
 def main() -> None:
     """Parses the arguments, fits, prints a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("detectors", nargs="+", help="names of kept evaluations on both splits")
+    parser.add_argument("detectors", nargs="+", help="names of saved evaluations on both splits")
     parser.add_argument("--with", dest="others", nargs="*", default=[], help="names of further second models")
     parser.add_argument("--config", default="4-class", choices=["4-class", "4-class-grouped"])
     parser.add_argument("--view", default="flatten", choices=[view for view in VIEWS if view != "nli"])

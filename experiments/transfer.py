@@ -88,13 +88,13 @@ def build(name: str, options: argparse.Namespace) -> Path:
         return folder
     parts = [name] if name != MIXED else list(SOURCES)
     chosen = [example for part in parts for example in examples(part, "train", options)[: options.rows // len(parts)]]
-    kept = [chosen[index] for index in np.random.default_rng(options.seed).permutation(len(chosen))]
-    held_out = len(kept) // 10
+    shuffled = [chosen[index] for index in np.random.default_rng(options.seed).permutation(len(chosen))]
+    held_out = len(shuffled) // 10
     text = Value("string")
     features = Features(id=Value("int32"), chat=text, reply=text, label=ClassLabel(names=list(LABELS["2-class"])))
     with new_folder(folder) as partial:
         lines = []
-        for split, part in (("train", kept[held_out:]), ("validation", kept[:held_out])):
+        for split, part in (("train", shuffled[held_out:]), ("validation", shuffled[:held_out])):
             chats, replies, labels = zip(*part, strict=True)
             columns = {"id": range(1, len(part) + 1), "chat": chats, "reply": replies, "label": list(map(int, labels))}
             rows = Dataset.from_dict({key: list(values) for key, values in columns.items()}, features=features)
@@ -167,8 +167,8 @@ def main() -> None:
     print(Table("AUC, %: trained on (rows), tested on (columns)", ("trained on", *tests), rows).markdown())
 
 
-def _shown(found: dict) -> str:
-    return f"{percent(found['auc'])} ({interval(found['interval'])})"
+def _shown(score: dict) -> str:
+    return f"{percent(score['auc'])} ({interval(score['interval'])})"
 
 
 if __name__ == "__main__":

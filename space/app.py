@@ -37,9 +37,9 @@ FOLDER = Path(__file__).parent
 LIMITS = Limits(requests=512, visitor=256, turns=32)
 SESSIONS = 500  # whose tables of verdicts are kept in memory
 SCRIPTS = ("chat.js", "bot.js", "sliders.js", "controls.js")  # of the chat, in this order
-WAITING = 64  # requests in the queue of the tab for files; the next one is told to come back
+WAITING = 64  # requests in the queue of the tab for files; a further one is refused
 LONGEST, LONGEST_PASTED = 2000, 200_000  # characters of one message, and of a pasted chat
-KEPT, LOOKS = 3300, 300  # seconds: files that are older are deleted, at each look
+KEPT, LOOKS = 3300, 300  # seconds: the age after which files are deleted, and the time between two checks
 # Named, so that no font is fetched, and Chinese before the browser's own choice, which may be the Japanese glyphs.
 FONTS = ["system-ui", "PingFang SC", "Microsoft YaHei", "Noto Sans CJK SC", "sans-serif"]
 TITLE = """() => { if (/^zh(-|$)/i.test(navigator.language)) document.title = "%s" }"""
@@ -56,7 +56,7 @@ def build(service: Service, others: Mapping[str, Service] | None = None, bot: bo
     """
     services = {name_of(service): service, **(others or {})}
     texts = spoken(services)
-    shown = [_shown(name, each.detector) for name, each in services.items()]
+    shown = [_shown(name, member.detector) for name, member in services.items()]
 
     def words(key: str) -> Any:
         return texts(named(key))
@@ -105,7 +105,7 @@ def spoken(services: Mapping[str, Service]) -> gr.I18n:
 
 
 def for_page(detectors: list[dict[str, Any]], bot: bots.Bot | None) -> dict[str, Any]:
-    """What the scripts of the chat are told."""
+    """The data for the scripts of the chat."""
     return {
         "words": spoken_words(),
         "reasons": for_browser(),
@@ -167,7 +167,7 @@ def functions(services: Mapping[str, Service]) -> None:
             detector: the name of one of the page's detectors; by default the first.
         """
         return await _answered(
-            services, detector, _request, lambda its: its.judge(messages, threshold=threshold, prior=prior)
+            services, detector, _request, lambda judging: judging.judge(messages, threshold=threshold, prior=prior)
         )
 
     async def scan(
@@ -186,7 +186,7 @@ def functions(services: Mapping[str, Service]) -> None:
             detector: the name of one of the page's detectors; by default the first.
         """
         return await _answered(
-            services, detector, _request, lambda its: its.scan(messages, threshold=threshold, prior=prior)
+            services, detector, _request, lambda judging: judging.scan(messages, threshold=threshold, prior=prior)
         )
 
     async def rerank(
@@ -199,7 +199,7 @@ def functions(services: Mapping[str, Service]) -> None:
             candidates: the replies.
             detector: the name of one of the page's detectors; by default the first.
         """
-        return await _answered(services, detector, _request, lambda its: its.rerank(messages, candidates))
+        return await _answered(services, detector, _request, lambda judging: judging.rerank(messages, candidates))
 
     async def check(
         _request: gr.Request, facts: list[str], reply: str, question: str = "", detector: str | None = None
@@ -212,7 +212,7 @@ def functions(services: Mapping[str, Service]) -> None:
             question: what the user said before it.
             detector: the name of one of the page's detectors; by default the first.
         """
-        return await _answered(services, detector, _request, lambda its: its.check(facts, reply, question))
+        return await _answered(services, detector, _request, lambda judging: judging.check(facts, reply, question))
 
     for function in (judge, scan, rerank, check):
         # Not held in Gradio's queue, which knows no visitors: the service lets them take turns.
@@ -236,7 +236,7 @@ def serve(
     others: Sequence[ContradictionDetector] = (),
     bot: bots.Bot | None = None,
 ) -> tuple[gr.Blocks, str]:
-    """Serves the page in the background; what is not given is left to Gradio. Returns the page and its address.
+    """Serves the page in the background, by default with the host and port of Gradio; returns the page and its address.
 
     Raises:
         InputError: two detectors have one name.
@@ -252,16 +252,16 @@ def serve(
         button_primary_background_fill="*primary_700",
         button_primary_background_fill_hover="*primary_800",
     )
-    service, *rest = [Service(each, LIMITS) for each in (detector, *others)]
-    more = {name_of(each): each for each in rest}
+    service, *rest = [Service(member, LIMITS) for member in (detector, *others)]
+    more = {name_of(member): member for member in rest}
     if len({name_of(service), *more}) <= len(rest):
-        names = ", ".join(name_of(each) for each in (service, *rest))
+        names = ", ".join(name_of(member) for member in (service, *rest))
         raise InputError(f"{names}: visitors choose a detector by its name, so each needs a name of its own")
     metrics = Metrics((*PATHS, bots.PATH))
     page = build(service, more, bot)
     plots = StaticFiles(directory=ANALYSIS, check_dir=False)
     upload = (batch.MEGABYTES + 1) * 1_000_000
-    # Quiet, because Gradio advises what only a programmer can do.
+    # Quiet, because the messages of Gradio are for programmers.
     _, address, _ = page.launch(
         server_name=host,
         server_port=port,
@@ -306,7 +306,7 @@ def launch(
 
 
 if __name__ == "__main__":
-    if "SPACE_ID" in os.environ:  # on the Hub, whose proxy alone reaches the page and says whose request it is
+    if "SPACE_ID" in os.environ:  # on the Hub only the proxy reaches the page, and its header names the visitor
         os.environ.setdefault("FORWARDED_ALLOW_IPS", "*")
     first, *more = [ContradictionDetector.from_pretrained(name) for name in (MODEL, *OTHERS)]
     launch(first, others=more, bot=bots.from_environment())

@@ -27,9 +27,9 @@ CHATS = 500  # of a file, together with what is rejected
 KEPT = 3600  # seconds for which the table of a visitor is kept
 MEGABYTES = 5  # of a file, also when it is unpacked
 SECONDS = 120  # for one chat
-READING = 10  # times the reading that one request may cost, for a chat: a file is scanned, and its visitor can wait
-TOGETHER = 16  # chats between two looks whether the visitor has gone
-# Gradio would begin two runs, of which "Stop" ends one.
+READING = 10  # a chat of a file may cost so many times a request: all replies are judged, and the visitor can wait
+TOGETHER = 16  # chats between two checks whether the visitor has gone
+# A double click would start two runs in Gradio, and "Stop" ends only one.
 NO_DOUBLE_CLICK = """() => document.addEventListener(
     "click", (event) => event.detail > 1 && event.target.closest("#run") && event.stopImmediatePropagation(), true
 )"""
@@ -74,8 +74,8 @@ def draw(services: Mapping[str, Service], words: Callable[[str], Any], page: gr.
             if out:  # Gradio has a copy of it
                 Path(out).unlink()
 
-    def choose(kept: list[tuple[str, Row]], shown: str) -> list[Row]:
-        return [row for group, row in kept or [] if shown in ("all", group)]
+    def choose(rows: list[tuple[str, Row]], shown: str) -> list[Row]:
+        return [row for group, row in rows or [] if shown in ("all", group)]
 
     def speak(request: gr.Request) -> tuple[Any, Any]:
         spoken = words_of(request)
@@ -123,7 +123,7 @@ def draw(services: Mapping[str, Service], words: Callable[[str], Any], page: gr.
 def judge_file(
     service: Service, path: Path, words: dict[str, str], progress: Any, visitor: str = ""
 ) -> Iterator[tuple[str, list[tuple[str, Row]], list[Row], str | None]]:
-    """Judges the chats of a file, a few at a time: what is to be said, the rows by group, the rows, the download.
+    """Judges the chats of a file, a few at a time; yields the message, the rows by group, the rows, and the download.
 
     A chat that is too long, or takes too long, gets a row that says so. A file that cannot be read further keeps the
     verdicts on what was read.
@@ -146,13 +146,13 @@ def judge_file(
         out = stack.enter_context(tempfile.NamedTemporaryFile("wb", suffix=".jsonl", prefix="verdicts-", delete=False))
         stack.callback(Path(out.name).unlink)  # unless all is judged
         while (read := counts["chats"] + counts["rejected"]) < CHATS and not broken:
-            some, broken = _next(entries, min(TOGETHER, CHATS - read))
-            if broken and not (some or read):
+            group, broken = _next(entries, min(TOGETHER, CHATS - read))
+            if broken and not (group or read):
                 raise broken
-            if not some:
+            if not group:
                 break
             for entry, judged in zip(
-                some, pool.map(lambda entry: _judge(service, entry, chats.key, visitor), some), strict=True
+                group, pool.map(lambda entry: _judge(service, entry, chats.key, visitor), group), strict=True
             ):
                 if entry.messages is None:
                     counts["rejected"] += 1
@@ -166,11 +166,11 @@ def judge_file(
                     continue
                 out.write(to_json_line(judged.records[0]))
                 verdicts = judged.verdicts[0]
-                said = [verdict for verdict in verdicts if _says_something(verdict, len(verdicts))]
-                rows += [row_of(entry, verdict, words) for verdict in said]
+                shown = [verdict for verdict in verdicts if _says_something(verdict, len(verdicts))]
+                rows += [row_of(entry, verdict, words) for verdict in shown]
                 counts["replies"] += sum(verdict.contradiction is not None for verdict in verdicts)
                 counts["found"] += sum(bool(verdict.contradiction) for verdict in verdicts)
-            done, total = some[-1].end, chats.total or some[-1].end
+            done, total = group[-1].end, chats.total or group[-1].end
             progress(min(done / total, 1.0))
             yield words["done"].format(**counts), rows, [row for _, row in rows], None
         out.close()
@@ -185,15 +185,15 @@ def judge_file(
 
 def _next(entries: Iterator[Entry], most: int) -> tuple[list[Entry], InputError | None]:
     """The next entries, and why there are no more where the file cannot be read further."""
-    some: list[Entry] = []
+    group: list[Entry] = []
     try:
-        while len(some) < most:
-            some.append(next(entries))
+        while len(group) < most:
+            group.append(next(entries))
     except StopIteration:
-        return some, None
+        return group, None
     except InputError as error:
-        return some, error
-    return some, None
+        return group, error
+    return group, None
 
 
 def _judge(service: Service, entry: Entry, key: str, visitor: str) -> JudgedChunk | Exception:

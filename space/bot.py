@@ -23,12 +23,12 @@ from contradiction.serving.api import visitor_of
 
 PATH = "/v1/reply"
 SECONDS = 30.0  # until a reply is too late
-TOGETHER = 8  # replies that are waited for at a time, of which each visitor has one
+TOGETHER = 8  # replies that are waited for at a time, one for each visitor
 BYTES = 256 * 1024  # of an answer
 MESSAGES, CHARACTERS = 60, 8000  # of a chat
 LONGEST = 2000  # characters of a reply; the rest is left out
-TOKENS = 300  # that a reply is asked to have at most
-WATCH = 0.25  # seconds between looks whether the visitor is still there
+TOKENS = 300  # the maximum number of tokens of a reply
+WATCH = 0.25  # seconds between checks that the visitor is still connected
 URL, MODEL, KEY = "CDCONV_BOT_URL", "CDCONV_BOT_MODEL", "CDCONV_BOT_KEY"
 
 
@@ -87,15 +87,15 @@ class Bot:
         """The reply to a chat, which ends with a message of the user.
 
         Raises:
-            Silent: there is none.
+            Silent: there is no reply.
         """
-        asked = {"model": self.model, "messages": messages, "max_tokens": TOKENS, "stream": False}
+        request = {"model": self.model, "messages": messages, "max_tokens": TOKENS, "stream": False}
         headers = {"authorization": f"Bearer {self.key}"} if self.key else {}
-        # Without redirects, and without what the environment says of proxies: no other address is spoken to.
+        # Without redirects and without proxies from the environment, so that no other address is contacted.
         client = httpx.AsyncClient(timeout=self.seconds, headers=headers, follow_redirects=False, trust_env=False)
         try:
             async with asyncio.timeout(self.seconds), client:  # a limit for all parts of the answer together
-                async with client.stream("POST", f"{self.url.rstrip('/')}/chat/completions", json=asked) as answer:
+                async with client.stream("POST", f"{self.url.rstrip('/')}/chat/completions", json=request) as answer:
                     if answer.status_code != 200:
                         raise Silent(f"the bot answered with status {answer.status_code}")
                     body = b""
@@ -111,7 +111,7 @@ class Bot:
 
     @asynccontextmanager
     async def place(self, visitor: str) -> AsyncIterator[None]:
-        """A place among those who wait for a reply; 503 where there is none."""
+        """A place among the visitors who wait for a reply; raises an HTTPException of status 503 if there is none."""
         if visitor in self._asking or len(self._asking) >= TOGETHER:
             raise HTTPException(503, "the bot is busy; try again soon", {"retry-after": "2"})
         self._asking.add(visitor)
@@ -122,7 +122,7 @@ class Bot:
 
 
 def from_environment() -> Bot | None:
-    """The bot that the variables name; None where there is none.
+    """The bot that the variables name; None if there is none.
 
     Raises:
         InputError: one of the variables is missing.
@@ -141,7 +141,7 @@ def router(bot: Bot) -> APIRouter:
 
     @routes.post(PATH, summary="The reply of the connected bot")
     async def reply(request: Request, body: ReplyRequest) -> dict[str, str]:
-        messages = [{"role": each.role, "content": _encodable(each.content)} for each in body.messages]
+        messages = [{"role": message.role, "content": _encodable(message.content)} for message in body.messages]
         if not messages or messages[-1]["role"] != USER:
             raise InputError("the last message before a reply must be the user's")
         if len(messages) > MESSAGES or sum(len(message["content"]) for message in messages) > CHARACTERS:
@@ -156,7 +156,7 @@ def router(bot: Bot) -> APIRouter:
 
 
 async def _unless(gone: Callable[[], Awaitable[bool]], reply: Awaitable[str]) -> str:
-    """A reply that is not waited for any more where the visitor has gone."""
+    """Waits for a reply, but not after the visitor has gone."""
     work = asyncio.ensure_future(reply)
     try:
         while not (await asyncio.wait([work], timeout=WATCH))[0]:
@@ -168,16 +168,16 @@ async def _unless(gone: Callable[[], Awaitable[bool]], reply: Awaitable[str]) ->
 
 
 def _content(body: bytes) -> str:
-    """The text of a chat completion; Silent where it has none."""
+    """The text of a chat completion; raises Silent if it has none."""
     try:
-        said: Any = json.loads(body)["choices"][0]["message"]["content"]
+        text: Any = json.loads(body)["choices"][0]["message"]["content"]
     except (ValueError, LookupError, TypeError, RecursionError):
         raise Silent("the bot answered something that is no chat completion") from None
-    if not isinstance(said, str) or not said.strip():
+    if not isinstance(text, str) or not text.strip():
         raise Silent("the bot answered without text")
-    return _encodable(said.strip())
+    return _encodable(text.strip())
 
 
 def _encodable(text: str) -> str:
-    """The same text, where half a character of JSON, which no answer can hold, becomes a question mark."""
+    """The same text, with a question mark for each lone surrogate, which UTF-8 cannot encode."""
     return text.encode("utf-8", "replace").decode("utf-8")

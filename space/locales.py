@@ -27,16 +27,16 @@ def words_of(request: gr.Request) -> dict[str, str]:
 
 
 def in_words(reason: str, words: dict[str, str]) -> str:
-    """What the library says in English, in the visitor's language where it is known there."""
+    """A message of the library, translated to the language of the visitor if there is a translation."""
     if words is CHINESE:
-        for said, chinese in REASONS.items():
-            reason = re.sub(said, chinese, reason)
+        for pattern, chinese in REASONS.items():
+            reason = re.sub(pattern, chinese, reason)
     return reason
 
 
 def for_browser() -> list[tuple[str, str]]:
     """``REASONS`` as JavaScript writes them."""
-    return [(said, re.sub(r"\\(\d)", r"$\1", chinese)) for said, chinese in REASONS.items()]
+    return [(pattern, re.sub(r"\\(\d)", r"$\1", chinese)) for pattern, chinese in REASONS.items()]
 
 
 def named(key: str) -> str:
@@ -48,11 +48,11 @@ def translations(**values: dict[str, Any]) -> gr.I18n:
     """The words of the page by language, under the keys that :func:`named` gives; the browser chooses.
 
     Args:
-        values: key -> what stands in the blanks of its text.
+        values: key -> the values for the placeholders of its text.
     """
 
     def filled(words: dict[str, str]) -> dict[str, str]:
-        texts = words | {name: words[name].format(**given) for name, given in values.items()}
+        texts = words | {name: words[name].format(**blanks) for name, blanks in values.items()}
         return {named(key): text for key, text in texts.items()}
 
     return gr.I18n(en=filled(ENGLISH), **{locale: filled(CHINESE) for locale in LOCALES})

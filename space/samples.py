@@ -36,24 +36,24 @@ def chat_of(texts: Sequence[str]) -> list[dict[str, str]]:
 def examples() -> list[Example]:
     """Chats with what they are sorted by, their kind, a title and their messages.
 
-    They are sorted by category, by trigger, by persona, and there are longer ones. Their kind is that for which they
-    were written; no detector has been asked.
+    They are sorted by category, by trigger, by persona, and there are longer ones. Their kind is the one for which they
+    were written, not the verdict of a detector.
     """
-    kept = tomllib.loads((FOLDER / "examples.toml").read_text(encoding="utf-8"))
+    chosen = tomllib.loads((FOLDER / "examples.toml").read_text(encoding="utf-8"))
     lines = (files("contradiction.data") / "sample.jsonl").read_text(encoding="utf-8").splitlines()
     rows = [json.loads(line) for line in lines]
-    found: dict[tuple[str, str, str], Example] = {}
+    samples: dict[tuple[str, str, str], Example] = {}
     for row in rows:
         texts, label = [row[name] for name in ("u1", "b1", "u2", "b2")], LABELS["4-class"][row["label"]]
-        if row["u1"] in kept["contexts"]:
-            found.setdefault(("category", label, row["u1"]), _short("category", label, texts))
+        if row["u1"] in chosen["contexts"]:
+            samples.setdefault(("category", label, row["u1"]), _short("category", label, texts))
         # One that contradicts and one that does not, by trigger.
         trigger = TRIGGERS[row["method"]]
-        found.setdefault(("trigger", trigger, str(label == NON_CONTRADICTION)), _short("trigger", trigger, texts))
-    for row in kept["personas"]:
-        found["persona", row["kind"], row["turns"][0]] = _short("persona", row["kind"], row["turns"])
+        samples.setdefault(("trigger", trigger, str(label == NON_CONTRADICTION)), _short("trigger", trigger, texts))
+    for row in chosen["personas"]:
+        samples["persona", row["kind"], row["turns"][0]] = _short("persona", row["kind"], row["turns"])
     order = [*KINDS, *TRIGGERS.values()]
-    short = sorted(found.values(), key=lambda row: order.index(row["kind"]) if row["kind"] in order else len(order))
+    short = sorted(samples.values(), key=lambda row: order.index(row["kind"]) if row["kind"] in order else len(order))
     chats = (FOLDER / "chats.txt").read_text(encoding="utf-8").strip().split("\n\n")
     return short + [
         {"by": LONG, "kind": LONG, "title": [chat.partition("\n")[0]], "messages": formats.read_pasted(chat)}
@@ -67,5 +67,5 @@ def _short(by: str, kind: str, texts: Sequence[str]) -> Example:
 
 def pairs() -> list[Example]:
     """Chats with a reply that contradicts, and one that does not."""
-    kept = tomllib.loads((FOLDER / "examples.toml").read_text(encoding="utf-8"))["pairs"]
-    return [{"messages": chat_of(row["turns"]), "one": row["contradicts"], "other": row["fits"]} for row in kept]
+    rows = tomllib.loads((FOLDER / "examples.toml").read_text(encoding="utf-8"))["pairs"]
+    return [{"messages": chat_of(row["turns"]), "one": row["contradicts"], "other": row["fits"]} for row in rows]

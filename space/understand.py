@@ -22,11 +22,11 @@ Rows = Sequence[Mapping[str, str]]
 
 
 def analysis_html(folder: Path = FOLDER, detectors: Sequence[str] = ()) -> str | None:
-    """The plots and tables of an analysis as HTML in both languages; None where there is none.
+    """The plots and tables of an analysis as HTML in both languages; None if there is none.
 
     Args:
         folder: where the analysis is.
-        detectors: the names of the page's detectors; an analysis of another one says so.
+        detectors: the names of the page's detectors; the page says so if the analysis is of another one.
     """
     tables = {path.stem: _read(path) for path in sorted((folder / "tables").glob("*.csv"))}
     plots = [name for name in PLOTS if (folder / "plots" / f"{name}.png").is_file()]
@@ -39,7 +39,7 @@ def analysis_html(folder: Path = FOLDER, detectors: Sequence[str] = ()) -> str |
 
 
 def _lead(tables: Mapping[str, Rows], detectors: Sequence[str]) -> str:
-    """What the detector scores, and the two numbers of the leak; empty where the tables do not say."""
+    """What the detector scores, and the two numbers of the leak; empty if the tables lack them."""
     try:
         slices = {(row["by"], row["slice"]): row for row in tables["slices"]}
         others = {row["name"]: row for row in tables["comparison"]}

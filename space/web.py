@@ -7,7 +7,7 @@ from typing import Any
 
 from starlette.datastructures import MutableHeaders
 
-ROOM = 500  # megabytes that the files of all visitors may take; the next file is told to come back
+ROOM = 500  # megabytes that the files of all visitors may take; a further upload is refused
 UPLOAD = "/gradio_api/upload"
 # Before Gradio starts, it is told the language; see ``LOCALES``.
 SCRIPT = b"""<script>
@@ -60,12 +60,12 @@ class Page:
 
 
 class Uploads:
-    """ASGI middleware that refuses files while those that are kept take too much room.
+    """ASGI middleware that refuses uploads while the stored files take too much room.
 
     Args:
-        app: the application that keeps them.
-        folder: where it keeps them.
-        room: the most megabytes that they may take.
+        app: the application that stores the files.
+        folder: the folder of the files.
+        room: the maximum size of all files in megabytes.
     """
 
     def __init__(self, app: Any, folder: str | Path, room: int = ROOM) -> None:
@@ -81,7 +81,7 @@ class Uploads:
 
 
 def size(folder: str | Path) -> int:
-    """The bytes of all files in a folder, also while others delete some of them."""
+    """The size of all files in a folder in bytes; files may be deleted at the same time."""
     total = 0
     for place, _, names in os.walk(folder):
         for name in names:

@@ -1,4 +1,4 @@
-"""The page of the measurements of speed says what its seconds are."""
+"""The page of the speed measurements names the kind of its seconds."""
 
 import importlib
 
@@ -6,7 +6,7 @@ from contradiction.io.tables import Table
 from contradiction.paths import CHECKOUT
 
 
-def test_the_page_names_the_tables_that_are_not_in_seconds_of_the_processor(monkeypatch):
+def test_the_page_names_the_tables_that_are_not_in_cpu_seconds(monkeypatch):
     monkeypatch.syspath_prepend(str(CHECKOUT / "bench"))
     run, measure = importlib.import_module("run"), importlib.import_module("measure")
     results = {"environment": {**measure.environment(), "quick": False, "CPU time": True}}
@@ -16,6 +16,6 @@ def test_the_page_names_the_tables_that_are_not_in_seconds_of_the_processor(monk
         [line] = [line for line in run._page(results, tables, []).splitlines() if "busy" in line]
         return line
 
-    assert "of the processor" in busy(tables)
+    assert "CPU seconds" in busy(tables)
     assert "Table of startup, Table of jobs" in busy(tables) and "throughput" not in busy(tables)
-    assert busy({"throughput": tables["throughput"]}).endswith("of the processor, with one thread")
+    assert busy({"throughput": tables["throughput"]}).endswith("CPU seconds, with one thread")

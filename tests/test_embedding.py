@@ -49,7 +49,7 @@ def test_a_text_is_embedded_once_and_in_simplified_characters(encoder, monkeypat
         ("empty", "neither a folder with an encoder nor one on the Hub"),
         ("damaged", "damaged"),
         ("renamed", "its checkpoint lacks 21 weights, "),
-        ("infinite", "not finite numbers; its weights are damaged"),
+        ("infinite", "numbers that are not finite; its weights are damaged"),
         ("decoder", "cannot embed a text"),
     ],
 )

@@ -47,7 +47,7 @@ def test_a_server_that_hangs_is_left_and_asked_again():
     [
         ("500", "the last one brought: HTTP 500 a fault of the tests: 500"),
         ("429", "429 too many requests"),
-        ("broken", "no chat completion but '{"),
+        ("broken", "not a chat completion: '{"),
         ("half", "closed connection"),
         ("hang", "no answer within 0.3 seconds"),
     ],
@@ -95,7 +95,7 @@ def test_a_key_that_no_header_can_hold_is_refused_and_not_shown(secret):
 )
 def test_an_answer_that_no_reader_can_take_is_no_answer(content):
     with ChatServer(lambda body: "好", lambda number, body: content) as server, endpoint(server) as model:
-        with pytest.raises(NoAnswerError, match="no chat completion"):
+        with pytest.raises(NoAnswerError, match="not a chat completion"):
             model.ask_once(ASKED)
 
 

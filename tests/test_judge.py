@@ -111,7 +111,7 @@ def test_a_batch_size_below_one_is_refused(detector, long):
 def test_weights_that_are_no_numbers_are_never_fine(random_model, long):
     classifier = CheckpointClassifier.load(random_model("4-class"))
     classifier.backend.model.classifier.bias.data[0] = float("nan")
-    with pytest.raises(InputError, match="scores that are no numbers"):
+    with pytest.raises(InputError, match="scores that are not finite"):
         ContradictionDetector(classifier)(long)
 
 

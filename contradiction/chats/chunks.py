@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from contradiction.chats.formats import Chats, Entry
 from contradiction.detector import ContradictionDetector
+from contradiction.inference.base import OnBatch
 from contradiction.inputs.windows import MAX_TURNS
 from contradiction.labels import is_contradiction
 from contradiction.verdict import Verdict, is_unchecked
@@ -17,7 +18,6 @@ from contradiction.verdict import Verdict, is_unchecked
 CHUNK_WINDOWS = 1024
 
 Record = dict[str, Any]
-OnBatch = Callable[[int], Any]
 OnChunk = Callable[[list[Entry]], OnBatch | None]
 Test = Callable[[Verdict, int], bool | None]
 
@@ -85,8 +85,8 @@ class Tally:
         )
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 class Output(Protocol):
@@ -142,7 +142,7 @@ def judge_in_turn(
         detector: the detector.
         key: see :func:`judge_chunk`.
         chunks: the chunks.
-        on_chunk: called with the entries of each chunk before it is judged; gives the ``on_batch`` of
+        on_chunk: called with the entries of each chunk before it is judged; returns the ``on_batch`` of
             :func:`judge_chunk`.
         options: ``scan`` and ``batch_size``, see there.
     """
@@ -207,7 +207,7 @@ def judge_chunk(
     return JudgedChunk(
         entries,
         verdicts,
-        [_record(entry, own, key, scan) for entry, own in zip(usable, verdicts, strict=True)],
+        [_record(entry, chat_verdicts, key, scan) for entry, chat_verdicts in zip(usable, verdicts, strict=True)],
         [{key: entry.number, "error": entry.error, "input": entry.raw} for entry in entries if entry.error],
     )
 

@@ -43,13 +43,13 @@ def parse_json(text: bytes | str) -> Any:
 
 
 def _object_of_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object; of a key that stands twice Python would keep the last value without a word."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    """A JSON object without duplicate keys, of which Python would silently keep the last value."""
+    values = dict(pairs)
+    if len(values) < len(pairs):
         names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise InputError(f"not JSON to rely on: an object has the key {twice[:60]!r} twice")
-    return found
+        duplicate = next(name for name in names if names.count(name) > 1)
+        raise InputError(f"ambiguous JSON: an object has the key {duplicate[:60]!r} twice")
+    return values
 
 
 def chat_from_json(value: object) -> NamedChat:
@@ -143,12 +143,12 @@ def _from_sharegpt(message: Mapping[str, Any], where: str) -> Mapping[str, Any]:
     return {"role": SHAREGPT_ROLES[speaker], "content": message["value"]}
 
 
-def _list_names(names: Collection[object], what: str) -> str:
+def _list_names(names: Collection[object], noun: str) -> str:
     shown = [" ".join(str(name)[:60].split()) for name in names]
     if not shown:
-        return f"no {what}s"
+        return f"no {noun}s"
     more = f" and {len(shown) - MAX_NAMES} more" if len(shown) > MAX_NAMES else ""
-    return f"the {what}{'s' * (len(shown) > 1)} {', '.join(shown[:MAX_NAMES])}{more}"
+    return f"the {noun}{'s' * (len(shown) > 1)} {', '.join(shown[:MAX_NAMES])}{more}"
 
 
 DELIMITERS = {"csv": ",", "tsv": "\t"}
@@ -225,8 +225,8 @@ def _name(match: re.Match[str]) -> str:
 
 def _role(name: str, names: Counter[str]) -> str | None:
     """The role of a speaker; None if the name is unknown, or a lone letter that may be part of the text."""
-    is_lone = name in ("u", "b") or (name in ("q", "a") and not {"q", "a"} <= names.keys())
-    return None if is_lone else ROLES.get(name.removesuffix("1"))
+    is_ambiguous = name in ("u", "b") or (name in ("q", "a") and not {"q", "a"} <= names.keys())
+    return None if is_ambiguous else ROLES.get(name.removesuffix("1"))
 
 
 def _from_json(lines: list[str]) -> list[Any]:
@@ -243,7 +243,7 @@ def _from_json(lines: list[str]) -> list[Any]:
 
 
 MAX_RAW = 2000  # characters of a rejected input that are kept
-# What pyarrow raises for a cell that Python has no value for: a year after 9999, an unknown time zone, a field that
+# The errors of pyarrow for a cell that has no Python value: a year after 9999, an unknown time zone, a field that
 # occurs twice, text that is not in UTF-8.
 UNREADABLE = (ValueError, OverflowError, LookupError)
 
@@ -254,7 +254,7 @@ class Entry:
 
     Attributes:
         number: the number of its line or row, from 1.
-        end: how far the file is read with it, in the unit of ``Chats.total``.
+        end: how much of the file is read after this input, in the unit of ``Chats.total``.
         messages: the chat; None if the input is rejected.
         turns: the number of turns of the chat.
         id: the id that the input gives the chat; None if it gives none.
@@ -303,7 +303,7 @@ def make_entry(number: int, end: int, read: Callable[[Any], NamedChat], source: 
     Args:
         number: see :class:`Entry`.
         end: see :class:`Entry`.
-        read: gives the messages and the id of the source, or raises InputError.
+        read: returns the messages and the id of the source, or raises InputError.
         source: the input, for instance a line.
     """
     try:

@@ -16,13 +16,13 @@ def read_harness(path: Path, format: str) -> list[Entry]:
     """The chats of a file.
 
     Args:
-        path: of ``deepeval`` a JSON list or JSON lines of test cases: conversational ones with ``turns``, and others
-            with ``input`` and ``actual_output``. Of ``garak`` a report, ``NAME.report.jsonl``: a chat for each output
+        path: for ``deepeval``, a JSON list or JSON lines of test cases: conversational ones with ``turns``, and others
+            with ``input`` and ``actual_output``. For ``garak``, a report, ``NAME.report.jsonl``: a chat for each output
             of each attempt.
         format: one of ``HARNESSES``.
 
     Raises:
-        InputError: the file is not in UTF-8, not JSON, or holds an attempt whose conversations or outputs are no list.
+        InputError: the file is not in UTF-8 or not JSON, or the conversations or outputs of an attempt are not a list.
     """
     try:
         text = path.read_bytes().decode("utf-8-sig")
@@ -38,7 +38,7 @@ def read_harness(path: Path, format: str) -> list[Entry]:
 
 
 def _values(text: str, where: str) -> Iterator[tuple[int, Any]]:
-    """The values with the line of each; in a list its place."""
+    """The values, each with its line number, or with its position in a list."""
     if text.lstrip().startswith("["):
         yield from enumerate(_parsed(text, where), 1)
         return
@@ -67,7 +67,7 @@ def _test_case(value: Any) -> NamedChat:
 
 
 def _outputs(values: list[tuple[int, Any]], where: str) -> list[NamedChat]:
-    """A chat for each output of each attempt. An attempt stands in a report twice: made, and evaluated."""
+    """A chat for each output of each attempt. A report has each attempt twice: when made, and when evaluated."""
     attempts = {
         str(value.get("uuid") or number): (number, value)
         for number, value in values
@@ -82,8 +82,8 @@ def _outputs(values: list[tuple[int, Any]], where: str) -> list[NamedChat]:
 
 def _conversations(attempt: Mapping[str, Any], where: str) -> list[list[dict[str, Any]]]:
     """The chats of an attempt that have an answer."""
-    if found := _list(attempt, "conversations", where):
-        chats = [_turns(conversation) for conversation in found]
+    if conversations := _list(attempt, "conversations", where):
+        chats = [_turns(conversation) for conversation in conversations]
     else:  # reports of older versions have the prompt and its outputs
         prompt, outputs = _turns(attempt.get("prompt")), _list(attempt, "outputs", where)
         chats = [[*prompt, {"role": ASSISTANT, "content": _text(output)}] for output in outputs if output is not None]

@@ -18,8 +18,8 @@ from contradiction.io.files import locked, new_file, read_json, write_json
 if TYPE_CHECKING:
     import pyarrow
 
-PART_ROWS = 4096  # under a minute of one core: what a killed process loses at most
-REQUEST = "_request.json"  # readers of Parquet folders pass over names that begin with _
+PART_ROWS = 4096  # under a minute on one core; a killed process loses at most one part
+REQUEST = "_request.json"  # readers of Parquet folders skip names that begin with _
 TALLY = b"cdconv_tally"
 
 Load = Callable[[], ContradictionDetector]
@@ -67,7 +67,7 @@ def parts_of(folder: Path) -> list[Part]:
 
 
 def digest_of(folder: Path, parts: Iterable[Part]) -> str:
-    """What a run is compared by, to continue it: the names, the sizes and the rows of the files."""
+    """A digest of the names, the sizes and the rows of the files; a run is continued only with the same digest."""
     files = {part.file: part.last for part in parts}
     listed = [(name, (folder / name).stat().st_size, rows) for name, rows in files.items()]
     return hashlib.sha256(json.dumps(listed).encode()).hexdigest()
@@ -95,7 +95,7 @@ def judge_folder(
         load: loads the detector; it is sent to each worker.
         folder: the folder; on a cluster every machine must see it under this name, and ``out`` and the model as well.
         out: the folder to write.
-        request: what bears on the verdicts; a folder is only continued for the same request.
+        request: what affects the verdicts; a folder is only continued for the same request.
         resume: continues the run that wrote ``out``.
         workers: the number of workers of one core each; by default one for each core.
         address: the address of a cluster; by default Ray is started here for this run.
@@ -125,8 +125,8 @@ def judge_folder(
                     done += 1
                     if on_part:
                         on_part(done, len(parts))
-        for left in out.glob(".*.partial"):  # by workers that were killed
-            left.unlink()
+        for leftover in out.glob(".*.partial"):  # by workers that were killed
+            leftover.unlink()
         return _count(out, parts)
 
 
@@ -136,8 +136,8 @@ def _begin(out: Path, request: Mapping[str, Any], resume: bool) -> None:
         check_same_request(out, read_json(record), request)
         return
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        wrong = f"no {REQUEST} is in it" if resume else "it exists already; --resume continues it"
-        raise InputError(f"{out}: {wrong}; another name starts a new one")
+        problem = f"no {REQUEST} is in it" if resume else "it exists already; --resume continues it"
+        raise InputError(f"{out}: {problem}; another name starts a new one")
     write_json(record, request)
 
 
@@ -177,7 +177,7 @@ class _Worker:
         self._detector: ContradictionDetector | None = None  # loaded with the first part, so that its error is a result
 
     def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
-        """Judges a part and writes its verdicts; gives its number, and why it failed, or an empty text."""
+        """Judges a part and writes its verdicts; returns its number, and its error or an empty text."""
         part = Part(**row)
         try:
             self._detector = self._detector or self._judge.load()
@@ -230,7 +230,7 @@ def _schema() -> "pyarrow.Schema":
 
 
 def _count(out: Path, parts: Iterable[Part]) -> Tally:
-    """The sum of what the files of the parts counted."""
+    """The sum of the counts in the files of the parts."""
     from pyarrow import parquet
 
     total = Tally()

@@ -76,7 +76,7 @@ def open_file(path: str | Path, format: str | None = None) -> Chats:
 def open_stream(stream: BufferedIOBase, where: str, format: str | None = None) -> Chats:
     """The chats of standard input or of another pipe.
 
-    JSON lines come in groups as they arrive, so that each can be answered at once.
+    JSON lines form groups as they arrive, so that each line can be answered at once.
 
     Args:
         stream: buffered bytes.
@@ -99,10 +99,10 @@ def open_stream(stream: BufferedIOBase, where: str, format: str | None = None) -
 
 
 def from_text(text: str) -> Chats:
-    """The one chat of a text: JSON in the format of a line of a file.
+    """A single chat from a text: JSON in the format of one line of a JSONL file.
 
     Raises:
-        InputError: it is no usable chat.
+        InputError: it is not a usable chat.
     """
     entry = make_entry(1, 1, _from_line, text)
     if entry.error:
@@ -111,17 +111,17 @@ def from_text(text: str) -> Chats:
 
 
 def arriving_lines(stream: BufferedIOBase) -> Iterator[list[bytes]]:
-    """The whole lines that can be read without waiting, again and again until the end."""
-    rest: list[bytes] = []
+    """Yields the complete lines that can be read without waiting, until the stream ends."""
+    pending: list[bytes] = []
     while part := stream.read1(PIPE_BYTES):
         head, newline, tail = part.rpartition(b"\n")
         if newline:
-            yield b"".join([*rest, head]).split(b"\n")
-            rest = [tail]
+            yield b"".join([*pending, head]).split(b"\n")
+            pending = [tail]
         else:
-            rest.append(part)
-    if last := b"".join(rest):
-        yield [last]
+            pending.append(part)
+    if remainder := b"".join(pending):
+        yield [remainder]
 
 
 def _through(path: Path, read: Callable[[Any], Iterator[Entry]]) -> Iterator[Entry]:
@@ -140,7 +140,7 @@ def _lines(lines: Iterable[bytes], where: str, numbers: Iterator[int] | None = N
 
 
 def _check_first_line(line: bytes, where: str) -> None:
-    """Raises InputError if the first line shows that the whole file has another format, instead of once a line."""
+    """Raises one InputError, and not one for each line, if the first line shows that the file has another format."""
     try:
         text = line.decode("utf-8-sig").strip()
     except UnicodeDecodeError:
@@ -163,16 +163,15 @@ def _json(content: bytes, where: str) -> list[Entry]:
     except InputError as error:
         raise InputError(f"{where}: {error}; for a file with a chat a line, the format is jsonl") from None
     first = value[0] if isinstance(value, list) and value else None
-    is_one = not isinstance(value, list) or (isinstance(first, Mapping) and not {"role", "from"}.isdisjoint(first))
+    lone = not isinstance(value, list) or (isinstance(first, Mapping) and not {"role", "from"}.isdisjoint(first))
     return [
-        make_entry(number, number, chat_from_json, chat) for number, chat in enumerate([value] if is_one else value, 1)
+        make_entry(number, number, chat_from_json, chat) for number, chat in enumerate([value] if lone else value, 1)
     ]
 
 
-MAX_CELL = (
-    1 << 24
-)  # characters: longer than any chat, and short enough that an open quote does not swallow a large file
-# What csv says of an open quote: at the end of the file, of a long file, and where a quote of a later line "closes" it.
+# Characters: longer than any chat, and short enough that an open quote does not swallow a large file.
+MAX_CELL = 1 << 24
+# The errors of csv for an open quote: at the end of the file, of a long file, and where a later quote "closes" it.
 UNCLOSED = ("unexpected end of data", "field larger than field limit", "expected after")
 NOT_CLOSED = "a quote that is not closed; only this line is rejected"
 ROWS_AT_ONCE = 1024  # rows of Parquet in memory
@@ -213,7 +212,7 @@ def _csv_rows(file: Iterable[bytes], where: str, delimiter: str) -> Iterator[tup
     numbered = enumerate(file, 1)
     again: deque[tuple[int, bytes]] = deque()  # lines that are read again, before further ones of the file
     row_lines: list[tuple[int, bytes]] = []
-    unclosed = end = 0  # a quote that is open at the end of a line before this one is not closed
+    unclosed = end = 0  # in lines before this one, a quote that is open at the end is never closed
 
     def lines() -> Iterator[str]:
         while line := again.popleft() if again else next(numbered, None):
@@ -233,8 +232,8 @@ def _csv_rows(file: Iterable[bytes], where: str, delimiter: str) -> Iterator[tup
         except StopIteration:
             return
         except csv.Error as error:
-            cells, said = InputError(f"not a row of cells ({error})"), str(error)
-            if said == NOT_CLOSED or (len(row_lines) > 1 and any(message in said for message in UNCLOSED)):
+            cells, reason = InputError(f"not a row of cells ({error})"), str(error)
+            if reason == NOT_CLOSED or (len(row_lines) > 1 and any(phrase in reason for phrase in UNCLOSED)):
                 cells = InputError(NOT_CLOSED)
                 unclosed = max(unclosed, row_lines[-1][0])
                 again.extendleft(reversed(row_lines[1:]))
@@ -262,10 +261,10 @@ def open_parquet(path: Path, rows: range | None = None) -> Chats:
 
     Args:
         path: the file.
-        rows: consecutive numbers of rows, from 1, to read these alone.
+        rows: consecutive row numbers, counted from 1; only these rows are read.
 
     Raises:
-        InputError: it is no Parquet file, or there is no chat in the columns.
+        InputError: it is not a Parquet file, or there is no chat in the columns.
     """
     import pyarrow
     from pyarrow import parquet
@@ -300,9 +299,9 @@ def _parquet_rows(path: Path, keys: tuple[str, ...], columns: list[str], rows: r
             number, end = (ends[groups[0]], ends[groups[-1] + 1]) if groups else (0, 0)
             for batch in opened.iter_batches(batch_size=ROWS_AT_ONCE, row_groups=groups, columns=columns):
                 first, number = number + 1, number + batch.num_rows
-                for wanted in range(max(first, rows.start), min(number + 1, rows.stop)):
-                    row = {name: batch[name][wanted - first] for name in columns}
-                    yield make_entry(wanted, wanted, partial(_from_scalars, keys), row)
+                for row_number in range(max(first, rows.start), min(number + 1, rows.stop)):
+                    row = {name: batch[name][row_number - first] for name in columns}
+                    yield make_entry(row_number, row_number, partial(_from_scalars, keys), row)
         except (pyarrow.ArrowException, OSError, ValueError) as error:
             raise InputError(f"{path}: damaged after row {number} ({first_line(error)})") from None
     if number != end or ends[-1] != total:  # pyarrow reads some damaged files without an error

@@ -21,8 +21,8 @@ from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.inference.base import threads
 
-TRIES = 3  # of a chunk whose worker is killed each time
-GONE = (EOFError, OSError)  # what a connection raises whose other end was killed
+TRIES = 3  # attempts for a chunk whose worker is killed each time
+GONE = (EOFError, OSError)  # raised by a connection whose other end was killed
 
 Load = Callable[[], ContradictionDetector]
 
@@ -30,8 +30,8 @@ Load = Callable[[], ContradictionDetector]
 class Workers:
     """Processes that each load the detector and judge one chunk at a time; a context manager that ends them.
 
-    The chunks are those that one process would judge, so the verdicts are the same to the last digit. Not more than
-    twice as many chunks as processes are in memory. The threads that one process would compute with are divided among
+    The chunks are those that one process would judge, so the verdicts are the same to the last digit. At most two
+    chunks for each process are in memory. The threads that one process would compute with are divided among
     the processes.
 
     Args:
@@ -43,7 +43,7 @@ class Workers:
         on_note: called with a message where a worker was killed.
 
     Raises:
-        InputError: what ``load`` raises.
+        InputError: ``load`` raises it, or a process is killed while it loads.
     """
 
     def __init__(
@@ -81,21 +81,21 @@ class Workers:
 
     def close(self) -> None:
         """Ends the processes, also in the middle of a chunk."""
-        with self._replacing:  # else a process that begins now would outlive the others
+        with self._replacing:  # otherwise a process that starts now would outlive the others
             self._closed = True
             for worker in self._workers:
                 worker.kill()
         self._threads.shutdown(cancel_futures=True)
 
     def judge(self, chunks: Iterable[list[Entry]], on_chunk: OnChunk | None = None) -> Iterator[JudgedChunk]:
-        """Judges chunks; gives the results in their order, each as soon as it and those before it are there.
+        """Judges chunks; yields the results in order, each as soon as it and all earlier ones are ready.
 
         Args:
-            chunks: the chunks; they are read in a thread of their own, so a pipe that pauses holds no result back.
-            on_chunk: see :func:`contradiction.chats.chunks.judge_in_turn`; told of a chunk when it is done.
+            chunks: the chunks; they are read in a separate thread, so a paused pipe does not delay results.
+            on_chunk: see :func:`contradiction.chats.chunks.judge_in_turn`; here it is called when a chunk is done.
 
         Raises:
-            InputError: what the judging or the reading of a chunk raises, or the processes are killed again and again.
+            InputError: a chunk cannot be judged or read, or the processes are killed again and again.
         """
         pending: Queue[tuple[list[Entry], Future[JudgedChunk]] | BaseException | None] = Queue(2 * self._count)
         ended = Event()
@@ -107,7 +107,7 @@ class Workers:
                     if ended.is_set():
                         return
                     pending.put((entries, self._threads.submit(self._judge, entries)))
-            except BaseException as error:  # is raised where the results have come so far
+            except BaseException as error:  # raised after the results of the chunks before it
                 end = error
             pending.put(end)
 
@@ -123,7 +123,7 @@ class Workers:
                 yield chunk
         finally:
             ended.set()
-            while not pending.empty():  # the thread that reads must not wait for room for ever
+            while not pending.empty():  # otherwise the reading thread would wait for room forever
                 pending.get()
 
     def _judge(self, entries: list[Entry]) -> JudgedChunk:
@@ -135,15 +135,15 @@ class Workers:
                 except GONE:
                     if self._closed:
                         raise
-                    said = f"{self._key}s {entries[0].number} to {entries[-1].number}"
-                    self._on_note(f"a worker process was killed; another one judges {said} again")
+                    numbers = f"{self._key}s {entries[0].number} to {entries[-1].number}"
+                    self._on_note(f"a worker process was killed; another one judges {numbers} again")
                     worker = self._replace(worker)
-            raise InputError(f"{said}: the worker process was killed {TRIES} times; {_memory(self._count)}")
+            raise InputError(f"{numbers}: the worker process was killed {TRIES} times; {_memory(self._count)}")
         finally:
             self._idle.put(worker)
 
     def _replace(self, worker: "_Worker") -> "_Worker":
-        """Starts a process for one that was killed; raises EOFError where all of them are being ended."""
+        """Replaces a killed process; raises EOFError if all processes are being ended."""
         with self._replacing:
             if self._closed:
                 raise EOFError
@@ -170,7 +170,7 @@ class _Worker:
         other.close()  # so that the end of the process ends the connection
 
     def wait(self) -> None:
-        """Waits until the process has loaded its detector; raises what that raised there."""
+        """Waits until the process has loaded its detector; raises the error of the loading."""
         self._receive()
 
     def judge(self, entries: list[Entry]) -> JudgedChunk:
@@ -191,10 +191,10 @@ class _Worker:
 
 
 def _work(connection: Connection, share: int, load: Load, options: dict[str, Any]) -> None:
-    """What a worker process does: loads the detector, then judges chunks until the connection ends."""
+    """Runs a worker process: loads the detector, then judges chunks until the connection ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C also reaches the parent, which ends the workers
-    os.environ["OMP_NUM_THREADS"] = str(share)  # for all that is imported from here on
-    if torch := sys.modules.get("torch"):  # the main module, which a spawned process imports again, has imported it
+    os.environ["OMP_NUM_THREADS"] = str(share)  # read by libraries that are imported from here on
+    if torch := sys.modules.get("torch"):  # a spawned process imports the main module again
         torch.set_num_threads(share)
 
     def answer(compute: Callable[[], Any]) -> Any:
@@ -202,7 +202,7 @@ def _work(connection: Connection, share: int, load: Load, options: dict[str, Any
             return compute()
         except InputError as error:
             return error
-        except Exception as error:  # of any class, and not each can be sent
+        except Exception as error:  # not every class of error can be sent
             return RuntimeError("".join(format_exception(error)))
 
     with suppress(*GONE):  # the parent was killed

@@ -49,7 +49,7 @@ class LineFile:
         """The objects of the whole lines, and where each line ends in bytes.
 
         Raises:
-            InputError: a line is no such object.
+            InputError: a line is not such an object.
         """
         if not self.path.exists():
             return
@@ -67,16 +67,16 @@ class LineFile:
                 yield record, end
 
     def truncate_after(self, number: int) -> Iterator[Record]:
-        """Gives the objects up to a number, then removes the objects after them from the file."""
-        kept = 0
+        """Yields the objects up to a number, then removes the objects after them from the file."""
+        kept_bytes = 0
         for record, end in self.read():
             if record[self.key] > number:
                 break
-            kept = end
+            kept_bytes = end
             yield record
         if self.path.exists():
             with self.path.open("r+b") as file:
-                file.truncate(kept)
+                file.truncate(kept_bytes)
 
 
 class RejectedFile:
@@ -118,18 +118,18 @@ def rejected_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.rejected.jsonl")
 
 
-# The files of a model folder that bear on its verdicts; the card and the record of the training do not.
+# The types of files in a model folder that affect its verdicts; the card and the record of the training do not.
 MODEL_FILES = (".bin", ".json", ".model", ".onnx", ".safetensors", ".txt")
 RECORD = "run.json"
 
 
 def request(model: str, file: Path | None, **options: Any) -> dict[str, Any]:
-    """What a run is asked for. The model and the input are named by their content, wherever they are.
+    """The request of a run. The model and the input are identified by their content, not by their place.
 
     Args:
         model: a folder or Hub id.
         file: the input file; None if the input is no file.
-        options: everything else that bears on the verdicts.
+        options: everything else that affects the verdicts.
     """
     return {"model": _model_digest(model), "input": _digest([file]) if file else None, **options}
 
@@ -139,13 +139,13 @@ def check_same_request(path: Path, before: Mapping[str, Any], now: Mapping[str, 
     for name in now:
         if before.get(name) == now[name]:
             continue
-        what = (
+        difference = (
             f"another {name}"
             if name in ("model", "input")
             else f"{name} {_show(before.get(name))}, not {_show(now[name])}"
         )
         raise InputError(
-            f"{path}: was made with {what}; --resume continues only the same run, another name starts a new one"
+            f"{path}: was made with {difference}; --resume continues only the same run, another name starts a new one"
         )
 
 
@@ -172,7 +172,7 @@ def _digest(files: Iterable[Path]) -> str:
 
 
 class ShownOutput(ABC):
-    """Shows verdicts and keeps none.
+    """Shows verdicts and stores none.
 
     Args:
         rejected: takes the rejected inputs.
@@ -226,14 +226,14 @@ class ResumableOutput:
         path: FILE.
         key: ``line`` or ``row``, what the numbers of the input count.
         request: see ``contradiction.chats.writers.request``.
-        resume: continues an unfinished run. Of a finished run the last chunk is judged again, with the same result.
+        resume: continues an unfinished run. A finished run judges its last chunk again, with the same result.
         on_note: called with a message for the user.
 
     Attributes:
         rejected_path: FILE.rejected.jsonl.
 
     Raises:
-        InputError: FILE exists and is not to be continued, another request made it, or another process writes it.
+        InputError: FILE exists and ``resume`` is false, another request made it, or another process is writing it.
     """
 
     def __init__(
@@ -254,8 +254,8 @@ class ResumableOutput:
         if resume and record.exists():
             check_same_request(path, read_json(record), request)
         elif path.exists() and path.stat().st_size:
-            wrong = f"no {record.name} is beside it" if resume else "it exists already; --resume continues it"
-            raise InputError(f"{path}: {wrong}; another name starts a new one")
+            problem = f"no {record.name} is beside it" if resume else "it exists already; --resume continues it"
+            raise InputError(f"{path}: {problem}; another name starts a new one")
         else:
             # Lines of another run would mislead a later --resume.
             if self._rejected.path.exists():
@@ -267,19 +267,19 @@ class ResumableOutput:
 
     def remaining(self, chunks: Iterable[list[Entry]], tally: Tally) -> Iterator[list[Entry]]:
         """The chunks that are still to be judged; counts the verdicts of an earlier run that stay."""
-        until, done, begun = 0, 0, False
+        until, expected, begun = 0, 0, False
         for chunk in chunks:
             if not begun and chunk[-1].number < self._last:
                 until = chunk[-1].number
-                done += len(chunk)
+                expected += len(chunk)
                 continue
             if not begun:
                 rejected = sum(1 for _ in self._rejected.truncate_after(until))
                 tally.add(self._verdicts.truncate_after(until), rejected)
-                if (found := tally.chats + rejected) != done:
+                if (answered := tally.chats + rejected) != expected:
                     raise InputError(
-                        f"{self._verdicts.path}: up to {self._verdicts.key} {until} there are {done:,} inputs, and "
-                        f"{found:,} answers in it and in {self.rejected_path.name}; lines were removed or added, so "
+                        f"{self._verdicts.path}: up to {self._verdicts.key} {until} there are {expected:,} inputs, and "
+                        f"{answered:,} answers in it and in {self.rejected_path.name}; lines were removed or added, so "
                         "start anew under another name"
                     )
                 begun = True
@@ -304,12 +304,12 @@ def check_not_the_input(files: Iterable[Path], source: os.stat_result, option: s
     """Makes sure that a run does not overwrite its own input.
 
     Args:
-        files: what the run writes.
+        files: the files that the run writes.
         source: ``os.stat`` of the input, which may be an open file without a name.
         option: the option that names the output, with its value.
 
     Raises:
-        InputError: one of the files is the input, by whatever name.
+        InputError: one of the files is the input, under any name.
     """
     for file in files:
         if file.exists() and os.path.samestat(file.stat(), source):

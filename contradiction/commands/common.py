@@ -43,7 +43,7 @@ def data_option(data: str) -> str:
 
 
 def data_repo(data: str) -> str:
-    """The data repo of ``--data``: of a file of labelled chats, the one that is written beside it."""
+    """The data repo of ``--data``; for a file of labelled chats, the data repo that is written beside the file."""
     if not Path(data).is_file():
         return data
     from contradiction.training import labelled

@@ -58,9 +58,9 @@ def show_corpus(name: NameArgument, folder: FolderOption = None) -> None:
     if corpus.about:
         typer.echo(f"\n{corpus.about}\n")
     place = registry.local_copy(corpus, folder)
-    here = {(config.name, split) for config, split in local_splits(corpus, place)} if place else set()
+    local = {(config.name, split) for config, split in local_splits(corpus, place)} if place else set()
     files = [
-        (config.name, config.shape, split, " or ".join(patterns), "yes" if (config.name, split) in here else "no")
+        (config.name, config.shape, split, " or ".join(patterns), "yes" if (config.name, split) in local else "no")
         for config in corpus.configs
         for split, patterns in config.files.items()
     ]
@@ -140,8 +140,8 @@ def _local(corpus: "Corpus", folder: Path | None) -> str:
     place = registry.local_copy(corpus, folder)
     if place is None:
         return "no"
-    found = local_splits(corpus, place)
-    return ", ".join(dict.fromkeys(split for _, split in found)) or "no"
+    splits = local_splits(corpus, place)
+    return ", ".join(dict.fromkeys(split for _, split in splits)) or "no"
 
 
 @app.command("evaluate")

@@ -28,8 +28,9 @@ from contradiction.io.hub import pinned
 from contradiction.verdict import is_unchecked
 
 if TYPE_CHECKING:
-    from contradiction.chats.chunks import JudgedChunk, OnBatch, Tally
+    from contradiction.chats.chunks import JudgedChunk, Tally
     from contradiction.chats.formats import Chats, Entry
+    from contradiction.inference.base import OnBatch
     from contradiction.settings import Settings
     from contradiction.verdict import Verdict
 
@@ -44,7 +45,7 @@ class Kind(StrEnum):
     UNCHECKED = "unchecked"
 
 
-# Kind -> whether a verdict is of it. The second argument is the number of verdicts on the chat.
+# Kind -> whether a verdict is of this kind. The second argument is the number of verdicts on the chat.
 TESTS: dict[Kind, Callable[["Verdict", int], bool | None]] = {
     Kind.CONTRADICTION: lambda verdict, replies: verdict.is_contradiction,
     Kind.UNCHECKED: lambda verdict, replies: is_unchecked(verdict.checked, verdict.reason, replies),
@@ -242,9 +243,9 @@ def _detect_folder(
     from contradiction.detector import ContradictionDetector
     from contradiction.settings import Settings
 
-    asked = _values(Settings(**settings))
+    values = _values(Settings(**settings))
     digest = ray_engine.digest_of(folder, ray_engine.parts_of(folder))
-    wanted = request(model, None, **loaded, scan=options["scan"], **asked) | {"input": digest}
+    run_request = request(model, None, **loaded, scan=options["scan"], **values) | {"input": digest}
     if out.resolve().is_relative_to(folder.resolve()):  # a continued run would take it for input
         raise InputError(f"--out {out}: lies in {folder}; name a folder outside of it")
     # Workers have a working folder of their own.
@@ -255,7 +256,7 @@ def _detect_folder(
     with bar:
         task = bar.add_task("", total=None)
         return ray_engine.judge_folder(
-            load, folder.resolve(), out.resolve(), wanted,
+            load, folder.resolve(), out.resolve(), run_request,
             on_part=lambda done, parts: bar.update(task, completed=done, total=parts),
             **options,
         )  # fmt: skip
@@ -291,7 +292,7 @@ def _request(
 
 
 def _values(settings: "Settings") -> dict[str, Any]:
-    """Settings as JSON has them."""
+    """Settings as JSON values."""
     from dataclasses import asdict
 
     return {**asdict(settings), "categories": [*settings.categories]}
@@ -301,7 +302,7 @@ def _values(settings: "Settings") -> dict[str, Any]:
 def _progress_bar(
     chats: "Chats", scan: bool, shown: bool
 ) -> Iterator[Callable[[list["Entry"]], "OnBatch | None"] | None]:
-    """Progress, if the length of the input is known; gives the ``on_chunk`` of ``judge_chats``.
+    """Shows progress if the length of the input is known; yields the ``on_chunk`` of ``judge_in_turn``.
 
     A terminal shows a bar. A file gets a line from time to time.
     """
@@ -310,15 +311,15 @@ def _progress_bar(
         return
     from contradiction.chats.chunks import count_windows
 
-    name, total, said = Path(chats.where).name, chats.total, time.monotonic()
+    name, total, printed = Path(chats.where).name, chats.total, time.monotonic()
     with progress(name, in_bytes=chats.in_bytes) as bar:
         task = bar.add_task("", total=total)
 
         def advance(units: float) -> None:
-            nonlocal said
+            nonlocal printed
             bar.advance(task, units)
-            if bar.disable and time.monotonic() - said > SECONDS_BETWEEN_LINES:
-                said = time.monotonic()
+            if bar.disable and time.monotonic() - printed > SECONDS_BETWEEN_LINES:
+                printed = time.monotonic()
                 say(f"{name}: {min(bar.tasks[0].completed / total, 1):.0%} read")
 
         def on_chunk(entries: list["Entry"]) -> "OnBatch":
@@ -339,7 +340,7 @@ def _end(tally: "Tally", fail_on: list[Kind], quiet: bool, rejected: Path | None
 
 
 def _fails(tally: "Tally", fail_on: list[Kind]) -> bool:
-    """Whether there is a verdict that --fail-on names, or no chat to find one in; says so."""
+    """Whether --fail-on names a verdict that occurred, or there was no chat; prints the reason."""
     if fail_on and not tally.chats:
         say("no chat to judge, and --fail-on asks that there is one")
         return True

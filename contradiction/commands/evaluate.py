@@ -90,9 +90,9 @@ def evaluate(
 
 
 def _check_crossed(*options: tuple[str, bool]) -> None:
-    """Raises InputError for options that are given and that the crossed corpus has no use for."""
-    if given := [name for name, is_given in options if is_given]:
-        raise InputError(f"--config {CROSSED} reads the corpus of the package alone; leave {', '.join(given)} out")
+    """Raises InputError for given options that the crossed corpus does not use."""
+    if names := [name for name, is_given in options if is_given]:
+        raise InputError(f"--config {CROSSED} reads the corpus of the package alone; leave {', '.join(names)} out")
 
 
 def _crossed(detector: "ContradictionDetector", split: str, json: Path | None) -> None:
@@ -147,7 +147,7 @@ def _labels(
 
 
 def usage_table(usage: Mapping[str, Any], rows: int) -> "Table":
-    """What a judge was asked for and what that cost."""
+    """The requests to a judge and their cost, as a table."""
     from contradiction.io.tables import Table
 
     body = [

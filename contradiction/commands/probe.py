@@ -126,10 +126,10 @@ def run_probe(
 
     settings = given_settings(threshold=threshold)
     after_turns = _turns(after)
-    told = planning.read_persona(persona, as_turns=persona_as == "turns") if persona else None
-    every = planning.all_triggers(after_turns, told is not None)
-    chosen = [part.strip() for part in triggers.split(",") if part.strip()] if triggers else every
-    probes = planning.plan(planning.read_openings(openings), chosen, conversations, seed=seed, persona=told)
+    persona_facts = planning.read_persona(persona, as_turns=persona_as == "turns") if persona else None
+    all_triggers = planning.all_triggers(after_turns, persona_facts is not None)
+    chosen = [part.strip() for part in triggers.split(",") if part.strip()] if triggers else all_triggers
+    probes = planning.plan(planning.read_openings(openings), chosen, conversations, seed=seed, persona=persona_facts)
     if not quiet or dry_run:
         say(_cost(planning.estimate(probes), at_once, per_minute))
     if dry_run:
@@ -142,16 +142,16 @@ def run_probe(
     limits = Limits(at_once, per_minute, retries, backoff)
     options = {"temperature": temperature, "max_tokens": max_tokens}
     spec = {"endpoint": endpoint, "chat_model": chat_model, "function": function, "command": command}
-    given = {key: value for key, value in spec.items() if value}
-    if len(given) != 1:
+    chosen_bot = {key: value for key, value in spec.items() if value}
+    if len(chosen_bot) != 1:
         raise InputError("name one bot: --endpoint, --chat-model, --function or --command")
     if endpoint:
-        given["endpoint_model"] = endpoint_model
+        chosen_bot["endpoint_model"] = endpoint_model
     if endpoint and writer and endpoint.rstrip("/") != writer.rstrip("/"):
         _check_keys(key_variable, writer_key_variable)
     request = {
-        **given, **options, "name": name, "openings": openings,
-        "persona": told and list(told.facts), "persona_as": persona_as, "triggers": chosen,
+        **chosen_bot, **options, "name": name, "openings": openings,
+        "persona": persona_facts and list(persona_facts.facts), "persona_as": persona_as, "triggers": chosen,
         "conversations": conversations, "seed": seed, "writer": writer, "writer_model": writer and writer_model,
     }  # fmt: skip
     from contradiction.detector import ContradictionDetector
@@ -162,24 +162,24 @@ def run_probe(
 
     with ExitStack() as stack:
         stack.enter_context(locked(out))
-        # Before the bot is asked anything, so that a mistake here costs no conversation.
+        # Before the bot is called, so that a mistake here costs no conversation.
         detector = ContradictionDetector.from_pretrained(pinned(model, revision), backend=backend, **settings)
         detector.check_judges_replies()
         accuracy = verdicts.accuracy_record(verdicts.find_accuracy(detector, evaluation))
-        bot = _bot(given, key_variable=key_variable or KEY, timeout=timeout, **options)
+        bot = _bot(chosen_bot, key_variable=key_variable or KEY, timeout=timeout, **options)
         stack.callback(bot.close)
-        writes = None
+        endpoint_writer = None
         if writer:
-            model_that_writes = _bot(
+            writer_bot = _bot(
                 {"endpoint": writer, "endpoint_model": writer_model},
                 key_variable=writer_key_variable or KEY,
                 timeout=timeout,
             )
-            stack.callback(model_that_writes.close)
-            writes = EndpointWriter(model_that_writes, limits)
+            stack.callback(writer_bot.close)
+            endpoint_writer = EndpointWriter(writer_bot, limits)
         outcome = _converse(
-            probes, bot, out, request=request, name=name or next(iter(given.values())), seed=seed, limits=limits,
-            writer=writes, quiet=quiet,
+            probes, bot, out, request=request, name=name or next(iter(chosen_bot.values())), seed=seed, limits=limits,
+            writer=endpoint_writer, quiet=quiet,
         )  # fmt: skip
         _judge(out, detector, accuracy, scan=scan, quiet=quiet)
         report = _write_report([out], out, quiet=quiet)
@@ -241,37 +241,37 @@ def _check_keys(bot: str | None, writer: str | None) -> None:
         )
 
 
-def _bot(given: dict[str, str], *, key_variable: str, timeout: float, **options: Any) -> "Bot":
+def _bot(chosen_bot: dict[str, str], *, key_variable: str, timeout: float, **options: Any) -> "Bot":
     from contradiction.probing import bots
 
-    if "endpoint" in given:
+    if "endpoint" in chosen_bot:
         return bots.EndpointBot(
-            given["endpoint"], given["endpoint_model"], key_variable=key_variable, timeout=timeout, **options
+            chosen_bot["endpoint"], chosen_bot["endpoint_model"], key_variable=key_variable, timeout=timeout, **options
         )
-    if "chat_model" in given:
+    if "chat_model" in chosen_bot:
         return bots.TransformersBot(
-            given["chat_model"], max_new_tokens=options["max_tokens"], temperature=options["temperature"]
+            chosen_bot["chat_model"], max_new_tokens=options["max_tokens"], temperature=options["temperature"]
         )
-    if "function" in given:
-        return bots.FunctionBot(given["function"], timeout=timeout)
-    return bots.CommandBot(given["command"], timeout=timeout)
+    if "function" in chosen_bot:
+        return bots.FunctionBot(chosen_bot["function"], timeout=timeout)
+    return bots.CommandBot(chosen_bot["command"], timeout=timeout)
 
 
 def _converse(probes: Any, bot: "Bot", out: Path, *, quiet: bool, **options: Any) -> "Outcome":
     from contradiction.probing.run import run
 
-    begun = said = time.monotonic()
+    begun = printed = time.monotonic()
     before: int | None = None
     with progress("conversations") as bar:
         task = bar.add_task("", total=len(probes), visible=not quiet)
 
         def on_done(outcome: "Outcome") -> None:
-            nonlocal said, before
+            nonlocal printed, before
             before = outcome.done + len(outcome.failed) - 1 if before is None else before
             finished, now = outcome.done + len(outcome.failed), time.monotonic()
             bar.update(task, completed=finished)
-            if bar.disable and not quiet and now - said > SECONDS_BETWEEN_LINES:
-                said = now
+            if bar.disable and not quiet and now - printed > SECONDS_BETWEEN_LINES:
+                printed = now
                 rate = (finished - before) / (now - begun)
                 left = (len(probes) - finished) / rate / 60
                 say(f"{finished:,} of {len(probes):,} conversations, {rate:.1f} a second, {left:.0f} min left")
@@ -328,7 +328,7 @@ def _is_above(report: dict[str, Any], rate: float | None) -> bool:
 
     if rate is None:
         return False
-    # Where the share is not known, the most that it can be counts.
+    # If the share is not known, its upper bound counts.
     above = [
         value
         for value in pages.overall(report)

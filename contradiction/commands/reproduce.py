@@ -160,10 +160,10 @@ def _run(
     else:
         results = _attempts(cells, todo, options)
     failed = 0
-    for number, (cell, (cell_failed, said)) in enumerate(results, 1):
+    for number, (cell, (cell_failed, message)) in enumerate(results, 1):
         failed += cell_failed
-        if said:
-            typer.echo(said, err=True)
+        if message:
+            typer.echo(message, err=True)
         elif engine == "ray":
             typer.secho(f"{number} of {len(todo)} cells: {cell.name}", bold=True, err=True)
     if failed:
@@ -174,17 +174,17 @@ def _run(
 def _attempts(
     cells: Sequence["Cell"], todo: Sequence["Cell"], options: Mapping[str, Any]
 ) -> Iterator[tuple["Cell", tuple[bool, str]]]:
-    """Runs cells one after another, and says before each what is left."""
+    """Runs cells one after another, and prints before each how much time is left."""
     from contradiction.reproduction import grid
 
     for number, cell in enumerate(todo):
         done = grid.finished(cells, options["out"])
         minutes = grid.estimate(cells, done)
-        left = ""
+        time_left = ""
         if minutes:
             remaining = sum(minutes[later.name] for later in todo[number:] if later.name not in done)
-            left = f"; {grid.duration(remaining)} of training left"
-        typer.secho(f"cell {number + 1} of {len(todo)}: {cell.name}{left}", bold=True, err=True)
+            time_left = f"; {grid.duration(remaining)} of training left"
+        typer.secho(f"cell {number + 1} of {len(todo)}: {cell.name}{time_left}", bold=True, err=True)
         yield cell, grid.attempt(cell, **options)
 
 

@@ -90,15 +90,15 @@ def serve(
     uvicorn.run(application(service, token), host=host, port=port, log_level="warning", timeout_keep_alive=10)
 
 
-def _check_installed(what: str) -> None:
+def _check_installed(user: str) -> None:
     import importlib.util
 
     if any(importlib.util.find_spec(name) is None for name in ("fastapi", "uvicorn")):
-        raise InputError(f'{what} needs fastapi and uvicorn: pip install "cdconv[serve]"')
+        raise InputError(f'{user} needs fastapi and uvicorn: pip install "cdconv[serve]"')
 
 
 def _check_token(token: str | None) -> None:
-    """Raises InputError for an empty token, which would ask nothing of callers, and for one that none can send."""
+    """Raises InputError for an empty token, which would protect nothing, and for a token that callers cannot send."""
     # An empty variable reaches the command as None.
     if token is not None and not token.strip():
         raise InputError(f"the token is empty; --token or {TOKEN} must hold the token that callers send")
@@ -209,15 +209,15 @@ def _chats(file: Path) -> list[tuple[str, "Messages"]]:
     from contradiction.chats.readers import open_file
 
     opened = open_file(file)
-    found: list[tuple[str, Messages]] = []
+    chats: list[tuple[str, Messages]] = []
     for entry in (entry for group in opened.arrivals for entry in group):
         if entry.messages is None or not entry.turns:
             say(f"{file}:{entry.number}: {entry.error or 'the chat holds no message by the assistant'}")
         else:
-            found.append((str(entry.number if entry.id is None else entry.id), entry.messages))
-    if not found:
+            chats.append((str(entry.number if entry.id is None else entry.id), entry.messages))
+    if not chats:
         raise InputError(f"{file}: holds no chat to review")
-    return found
+    return chats
 
 
 def _spot_checks(file: Path | None) -> list[tuple[str, "Messages", str]]:
@@ -242,7 +242,7 @@ def _export(store: "LabelStore", path: Path) -> int:
     from contradiction.io.files import write_text
 
     records = list(store.export())
-    write_text(path, "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in records))
+    write_text(path, "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records))
     return len(records)
 
 

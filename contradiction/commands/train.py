@@ -114,11 +114,11 @@ def ensemble(
     _finish_merged(out, f"an ensemble of {len(models)}", data)
 
 
-def _finish_merged(out: Path, what: str, data: str) -> None:
+def _finish_merged(out: Path, description: str, data: str) -> None:
     from contradiction.reports.model_card import write_cards
 
     write_cards(out)
-    typer.echo(f"{out}: {what}; next: cdconv evaluate {out} --split validation{data_option(data)}")
+    typer.echo(f"{out}: {description}; next: cdconv evaluate {out} --split validation{data_option(data)}")
 
 
 def cascade(
@@ -156,8 +156,8 @@ def cascade(
         check_file(file)
     if out and out.exists():
         raise InputError(f"{out}: exists already; remove it, or name another folder")
-    first, second = load_classifier(detector), load_classifier(judge)
-    config = config or trained_config(detector) or first.task
+    detector_model, judge_model = load_classifier(detector), load_classifier(judge)
+    config = config or trained_config(detector) or detector_model.task
     rows = load_split(data, config, "validation")
     for part in (detector, judge):
         if why := describe_leakage(record.of_model(part), config, "validation", data):
@@ -169,9 +169,9 @@ def cascade(
     with progress("measuring the cascade") as bar:
         task = bar.add_task("", total=len(rows))
         shares = sorted({*cascades.SHARES, share})
-        steps = cascades.curve(first, second, rows, shares, on_batch=lambda done: bar.advance(task, done))
+        steps = cascades.curve(detector_model, judge_model, rows, shares, on_batch=lambda done: bar.advance(task, done))
     show(cascades.table(steps, len(rows)))
-    if usage := second.usage():
+    if usage := judge_model.usage():
         show(usage_table(usage, len(rows)))
     if json:
         write_json(json, {"detector": str(detector), "judge": str(judge), "rows": len(rows), "usage": usage,
@@ -181,7 +181,7 @@ def cascade(
     if out:
         cascades.write(detector, judge, steps[shares.index(share)], out, rows)
         # Its record does not say which config is its own.
-        option = "" if config == first.task else f" --config {config}"
+        option = "" if config == detector_model.task else f" --config {config}"
         typer.echo(
             f"{out}: the judge is asked about {share:.0%} of replies; next: cdconv evaluate {out}{option}"
             f"{data_option(data)}"
@@ -256,14 +256,14 @@ def _calibrate_on(model: Path, file: Path) -> None:
     chats = labelled.read(file)
     with progress(f"calibrating {model.name}") as bar:
         task = bar.add_task("", total=None)
-        found = calibrate(model, chats, on_batch=lambda done: bar.advance(task, done))
+        calibration = calibrate(model, chats, on_batch=lambda done: bar.advance(task, done))
     body = [
-        ("chats", f"{found.chats:,}, of them {found.contradictions:,} contradictions"),
-        ("not judged, left out", f"{found.unjudged:,}"),
-        ("threshold before", f"{found.before.threshold:.2f}"),
-        ("threshold now", f"{found.rule.threshold:.2f}"),
-        ("2-class macro-F1 before", percent(found.f1_before)),
-        (f"2-class macro-F1 now, by {FOLDS}-fold cross-validation", percent(found.f1_held_out)),
+        ("chats", f"{calibration.chats:,}, of them {calibration.contradictions:,} contradictions"),
+        ("not judged, left out", f"{calibration.unjudged:,}"),
+        ("threshold before", f"{calibration.before.threshold:.2f}"),
+        ("threshold now", f"{calibration.rule.threshold:.2f}"),
+        ("2-class macro-F1 before", percent(calibration.f1_before)),
+        (f"2-class macro-F1 now, by {FOLDS}-fold cross-validation", percent(calibration.f1_held_out)),
     ]
     show(Table(f"{model}: its decision rule is fitted to {file}", ("", "value"), body))
 

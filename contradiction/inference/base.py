@@ -1,4 +1,4 @@
-"""What a backend is: it loads a checkpoint and turns batches of tokens into logits."""
+"""The interface of a backend, which loads a checkpoint and turns batches of tokens into logits."""
 
 import os
 from abc import ABC, abstractmethod
@@ -16,14 +16,14 @@ from contradiction.io.cluster import usable_cores
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-# What the arithmetic of a forward pass is done in; the weights are float32 in all of them.
+# The number formats in which a forward pass computes; the weights are float32 in all of them.
 PRECISIONS = ("fp32", "bf16", "fp16")
 
-TOKENS = 128  # for each input that a batch may hold; longer inputs share a batch with fewer others
-MOST_PADDING = 0.05
-SMALL = 4  # inputs
+TOKENS = 128  # a batch has at most this many for each input of the batch size; long inputs make smaller batches
+MOST_PADDING = 0.05  # the share of a batch that may be padding
+SMALL = 4  # inputs; a smaller batch may hold more padding
 
-OnBatch = Callable[[int], Any]  # is called with the number of rows done, after each forward pass
+OnBatch = Callable[[int], Any]  # called with the number of rows done, after each forward pass
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Backend(ABC):
     A subclass loads the checkpoint and runs one batch; what all backends share is here.
 
     Attributes:
-        NAME: how the backend is chosen.
+        NAME: the name by which the backend is chosen.
         config: what the ``config.json`` of the checkpoint says.
         tokenizer: the tokenizer of the checkpoint.
         max_length: how many tokens the model reads.
@@ -101,7 +101,7 @@ class Backend(ABC):
         classes = len(self.config["id2label"])
         if not inputs:
             return Scores(np.zeros((0, classes)), [])
-        keys = [(one["text"], one.get("text_pair")) for one in inputs]
+        keys = [(entry["text"], entry.get("text_pair")) for entry in inputs]
         positions: dict[tuple[str, str | None], int] = {}
         for key in keys:
             positions.setdefault(key, len(positions))
@@ -115,7 +115,7 @@ class Backend(ABC):
             if on_batch:
                 on_batch(int(copies[batch].sum()))
         if not np.isfinite(logits).all():
-            raise InputError("the model gives scores that are no numbers; its weights are damaged")
+            raise InputError("the model gives scores that are not finite; its weights are damaged")
         return Scores(logits[position_of], [truncations[position] for position in position_of])
 
 
@@ -149,8 +149,8 @@ def batches(lengths: Sequence[int], batch_size: int) -> Iterator[list[int]]:
 
 def threads() -> int:
     """How many threads a backend computes with: ``OMP_NUM_THREADS``, else the cores that this process may use."""
-    if (asked := os.environ.get("OMP_NUM_THREADS", "")).isdigit() and int(asked):
-        return int(asked)
+    if (limit := os.environ.get("OMP_NUM_THREADS", "")).isdigit() and int(limit):
+        return int(limit)
     return usable_cores()
 
 

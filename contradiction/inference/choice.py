@@ -1,4 +1,4 @@
-"""Chooses the faster backend of a model on this machine, by a short measurement that is remembered."""
+"""Chooses the fastest backend of a model on this machine, by a short measurement that is cached."""
 
 import hashlib
 import json
@@ -37,7 +37,7 @@ def load_backend(name: str | Path, backend: str, *, device: str | None, precisio
             and set of versions. The verdicts are the same; ``onnx-int8`` changes some of them, so it runs only where
             it is named.
         device: see :meth:`Backend.load`.
-        precision: see :meth:`Backend.load`. ``auto`` takes PyTorch for another one than ``fp32``.
+        precision: see :meth:`Backend.load`. ``auto`` takes PyTorch for any precision other than ``fp32``.
 
     Raises:
         InputError: see :meth:`Backend.load`.
@@ -57,10 +57,10 @@ def load_backend(name: str | Path, backend: str, *, device: str | None, precisio
         return loaded[TORCH]  # on a GPU
     seconds = dict.fromkeys(loaded, float("inf"))
     for _ in range(ROUNDS):  # in turn, so that a machine that slows down slows all of them
-        for other, candidate in loaded.items():
+        for kind_name, candidate in loaded.items():
             started = time.perf_counter()
             candidate.score(INPUTS)
-            seconds[other] = min(seconds[other], time.perf_counter() - started)
+            seconds[kind_name] = min(seconds[kind_name], time.perf_counter() - started)
     chosen = min(seconds, key=seconds.__getitem__)
     try:
         write_json(cache, {**known, key: chosen})
@@ -77,11 +77,11 @@ def check_backend(name: str) -> None:
 
 def _exported(name: str | Path) -> Path | None:
     """The exported file of the model, if there is one."""
-    file = Path(name) / OnnxBackend.FILE if Path(name).is_dir() else _of_hub(str(name), OnnxBackend.FILE)
+    file = Path(name) / OnnxBackend.FILE if Path(name).is_dir() else _fetch_or_cached(str(name), OnnxBackend.FILE)
     return file if file and file.is_file() else None
 
 
-def _of_hub(name: str, file: str) -> Path | None:
+def _fetch_or_cached(name: str, file: str) -> Path | None:
     try:
         return fetch_file(name, file)
     except InputError:

@@ -36,7 +36,7 @@ class Embedder:
         max_length: how many tokens of a text are read.
 
     Raises:
-        InputError: there is no such encoder or device, it embeds no text, or its weights are damaged or incomplete.
+        InputError: there is no such encoder or device, it cannot embed text, or its weights are damaged or incomplete.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class Embedder:
                 mask = tensors["attention_mask"][..., None]
                 means = (states * mask).sum(1) / mask.sum(1)
                 if not means.isfinite().all():
-                    raise InputError(f"embedder {self.name}: not finite numbers at {self._precision}; take fp32")
+                    raise InputError(f"embedder {self.name}: vectors are not finite at {self._precision}; take fp32")
                 for text, mean, truncation in zip(batch, means.cpu().numpy(), truncations, strict=True):
                     embedded[text] = mean, truncation is not None
                 bar.update(len(batch))

@@ -48,7 +48,7 @@ class OnnxBackend(Backend):
     Attributes:
         FILE: the file in the model folder, under the name that transformers.js and sentence-transformers use.
         PACKAGES: the packages that run the file, each with the extra that installs it.
-        PRECISIONS: the precisions that there are.
+        PRECISIONS: the precisions that the backend offers.
     """
 
     NAME = "onnx"
@@ -58,7 +58,7 @@ class OnnxBackend(Backend):
 
     @classmethod
     def version(cls) -> str:
-        """The version of the package, which also onnxruntime-gpu and other distributions bring."""
+        """The version of the package, which onnxruntime-gpu and other distributions also provide."""
         import onnxruntime
 
         return onnxruntime.__version__
@@ -97,14 +97,14 @@ class OnnxBackend(Backend):
 
     def forward(self, batch: Sequence[Mapping[str, list[int]]]) -> np.ndarray:
         """Runs one batch; see :meth:`Backend.forward`."""
-        padded = self.tokenizer.pad([dict(one) for one in batch], return_tensors="np")
+        padded = self.tokenizer.pad([dict(encoding) for encoding in batch], return_tensors="np")
         logits = self.session.run({name: padded[name].astype(np.int64) for name in self.session.inputs})
         return np.asarray(logits, np.float32)
 
 
 @register
 class QuantizedOnnxBackend(OnnxBackend):
-    """The same with most of the linear layers in 8 bits."""
+    """A checkpoint with most of the linear layers in 8 bits."""
 
     NAME = "onnx-int8"
     FILE = "onnx/model_quantized.onnx"
@@ -120,10 +120,10 @@ class OnnxSession:
         options.intra_op_num_threads, options.log_severity_level = threads(), 3
         try:
             self._session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
-        except Exception as error:  # of ONNX Runtime, which has a class for each status
+        except Exception as error:  # ONNX Runtime has a class of error for each status
             raise InputError(f"{file}: ONNX Runtime cannot read it ({first_line(error)}); export it again") from error
         self.metadata: Mapping[str, str] = self._session.get_modelmeta().custom_metadata_map
-        self.inputs = [given.name for given in self._session.get_inputs()]
+        self.inputs = [node.name for node in self._session.get_inputs()]
 
     def run(self, inputs: dict[str, np.ndarray]) -> np.ndarray:
         """See :meth:`Session.run`."""
@@ -132,7 +132,7 @@ class OnnxSession:
 
 
 def check_installed(packages: Mapping[str, str]) -> None:
-    """Raises InputError where a package is missing; each comes with the extra that installs it."""
+    """Raises InputError if a package is missing; ``packages`` maps each to the extra that installs it."""
     for package, extra in packages.items():
         if find_spec(package) is None:
             raise InputError(f'{package} is missing: pip install "cdconv[{extra}]"')

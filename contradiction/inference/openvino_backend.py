@@ -50,9 +50,9 @@ class OpenVinoSession:
             self._request = core.compile_model(model, "CPU", options).create_infer_request()
         except RuntimeError as error:
             raise InputError(f"{file}: OpenVINO cannot read it ({first_line(error)}); export it again") from error
-        said = dict(model.get_rt_info().items()).get("framework", {})  # where it keeps the metadata of an ONNX file
-        self.metadata: Mapping[str, str] = {name: each.value for name, each in said.items()}
-        self.inputs = [given.get_any_name() for given in model.inputs]
+        framework = dict(model.get_rt_info().items()).get("framework", {})  # the metadata of an ONNX file
+        self.metadata: Mapping[str, str] = {name: value.value for name, value in framework.items()}
+        self.inputs = [node.get_any_name() for node in model.inputs]
         self._lock = Lock()  # a request runs one batch at a time
 
     def run(self, inputs: dict[str, np.ndarray]) -> np.ndarray:
@@ -62,7 +62,7 @@ class OpenVinoSession:
 
 
 def _import() -> ModuleType:
-    """OpenVINO, which reports its import to its makers over the network unless this package cannot be imported."""
+    """Imports OpenVINO without its telemetry package, which would report the import over the network."""
     sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]  # None blocks the import
     import openvino
 

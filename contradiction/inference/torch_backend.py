@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
-FEWEST_TOKENS = 8  # that a model has to read
+FEWEST_TOKENS = 8  # a model must read at least this many
 
 
 @register
@@ -63,18 +63,18 @@ class TorchBackend(Backend):
             model, report = load_model(AutoModelForSequenceClassification, name, dtype=torch.float32)
             check_weights(str(name), model, report)
             check_vocabulary(str(name), model, tokenizer)
-            # What is wrong with a configuration may show only when something is read.
-            tried = cls(model, tokenizer, name=str(name))
-            if tried.max_length < FEWEST_TOKENS:
-                raise InputError(f"{name}: reads at most {tried.max_length} tokens, too few for a reply")
-            tried.score([{"text": "你好", "text_pair": "你好"}])
+            # A wrong configuration may cause an error only when something is read.
+            loaded = cls(model, tokenizer, name=str(name))
+            if loaded.max_length < FEWEST_TOKENS:
+                raise InputError(f"{name}: reads at most {loaded.max_length} tokens, too few for a reply")
+            loaded.score([{"text": "你好", "text_pair": "你好"}])
         return cls(to_device(model, device, str(name)), tokenizer, precision, str(name))
 
     def forward(self, batch: Sequence[Mapping[str, list[int]]]) -> np.ndarray:
         """Runs one batch; see :meth:`Backend.forward`."""
         import torch
 
-        inputs = self.tokenizer.pad([dict(one) for one in batch], return_tensors="pt").to(self.model.device)
+        inputs = self.tokenizer.pad([dict(encoding) for encoding in batch], return_tensors="pt").to(self.model.device)
         with torch.inference_mode(), autocast(self.model, self.precision):
             return self.model(**inputs).logits.float().cpu().numpy()
 
@@ -108,11 +108,11 @@ def check_fast_enough(precision: str, device: str, name: str) -> None:
 
 
 def has_bf16() -> bool:
-    """Whether the CPU has instructions for bf16; those of other kinds than x86 are taken to have them."""
+    """Whether the CPU has instructions for bf16; CPUs other than x86 are assumed to have them."""
     import torch
 
-    can = torch.cpu.get_capabilities()
-    return can.get("architecture") != "x86_64" or bool(can.get("avx512_bf16") or can.get("amx_bf16"))
+    cpu = torch.cpu.get_capabilities()
+    return cpu.get("architecture") != "x86_64" or bool(cpu.get("avx512_bf16") or cpu.get("amx_bf16"))
 
 
 def autocast(model: "PreTrainedModel", precision: str) -> AbstractContextManager[Any]:

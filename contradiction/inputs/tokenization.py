@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-# A cut may fall within a word, whose rest may then become other tokens than before: at most this many (WordPiece splits
-# words of up to 100 characters, and does not split longer ones).
+# A cut within a word may change the tokens of the rest of the word: at most this many (WordPiece splits words of up to
+# 100 characters, and does not split longer ones).
 MARGIN = 128
 # Characters in a token: the usual number, and the number that is tried next, for a text that is mostly spaces or the
 # like. A fixed number bounds the time for any text.
@@ -37,8 +37,8 @@ def encode(
     """
 
     def tokenize(batch: Sequence[Mapping[str, str]], **options: Any) -> list[dict[str, list[int]]]:
-        texts = [one["text"] for one in batch]
-        pairs = [one["text_pair"] for one in batch] if "text_pair" in batch[0] else None
+        texts = [entry["text"] for entry in batch]
+        pairs = [entry["text_pair"] for entry in batch] if "text_pair" in batch[0] else None
         columns = tokenizer(texts, pairs, verbose=False, **options)
         return [{key: values[index] for key, values in columns.items()} for index in range(len(batch))]
 
@@ -48,19 +48,19 @@ def encode(
     truncations: list[str | None] = [None] * len(inputs)
     with _TOKENIZING:
         tokenizer.truncation_side = "left"
-        ends = [{key: text_end(text, max_length, count) for key, text in one.items()} for one in inputs]
+        ends = [{key: text_end(text, max_length, count) for key, text in entry.items()} for entry in inputs]
         encodings = tokenize(ends)  # without a limit, to know how much is too long
-        for index, (one, end) in enumerate(zip(inputs, ends, strict=True)):
+        for index, (entry, end) in enumerate(zip(inputs, ends, strict=True)):
             excess = len(encodings[index]["input_ids"]) - max_length
-            if excess <= 0 and end == one:
+            if excess <= 0 and end == entry:
                 continue
             reply = end.get("text_pair")
             fits = reply is not None and count(reply) + tokenizer.num_special_tokens_to_add(pair=True) < max_length
             if excess > 0:
                 strategy = "only_first" if fits else "longest_first"
                 [encodings[index]] = tokenize([end], truncation=strategy, max_length=max_length)
-            part = "of the history" if fits and reply == one["text_pair"] else "of the history and of the reply"
-            cut = f"the first {excess} tokens {part} were not" if end == one else f"only the last tokens {part} were"
+            part = "of the history" if fits and reply == entry["text_pair"] else "of the history and of the reply"
+            cut = f"the first {excess} tokens {part} were not" if end == entry else f"only the last tokens {part} were"
             truncations[index] = f"{cut} read: the model reads at most {max_length}"
     return encodings, truncations
 
@@ -81,7 +81,7 @@ def has_known_token(tokenizer: "PreTrainedTokenizerBase", text: str) -> bool:
 
 
 def text_ends(text: str, tokens: int) -> Iterator[str]:
-    """The ends of a text in which to look for so many tokens, the shorter end first; a short text is its own end."""
+    """The ends of a text that should hold so many tokens, the shorter end first; a short text is its own end."""
     for size in (USUAL_CHARACTERS * tokens, MOST_CHARACTERS * tokens):
         if size >= len(text):
             yield text

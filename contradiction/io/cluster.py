@@ -1,4 +1,4 @@
-"""Ray, on this machine or a cluster: it is started or joined only where it is asked for, and reports to nobody."""
+"""Starts Ray on this machine or joins a cluster, without usage statistics; counts the cores of this process."""
 
 import logging
 import math
@@ -13,7 +13,7 @@ from contradiction.errors import InputError, first_line
 from contradiction.io.quiet import no_native_messages
 
 OBJECT_STORE = 10**8  # bytes; only small results go through it
-QUOTA = Path("/sys/fs/cgroup/cpu.max")  # microseconds of all cores together, and in how many microseconds
+QUOTA = Path("/sys/fs/cgroup/cpu.max")  # the time of all cores together and the period, both in microseconds
 
 
 def usable_cores() -> int:
@@ -38,7 +38,8 @@ def cluster(address: str | None = None, cpus: int | None = None) -> Iterator[Non
 
     Args:
         address: the address of the cluster; by default Ray is started here, and ends with the block.
-        cpus: how many tasks of one core run at the same time here; by default as many as this process may use cores.
+        cpus: how many tasks of one core run at the same time here; by default one for each core that this process may
+            use.
 
     Raises:
         InputError: there is no such cluster, or the work that is done in the block is stopped by Ray.
@@ -48,7 +49,7 @@ def cluster(address: str | None = None, cpus: int | None = None) -> Iterator[Non
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     os.environ.setdefault("RAY_DATA_LOG_LEVEL", "ERROR")
     if address is None:
-        # In spite of its name it is read on Linux too: Ray then listens on loopback, and looks up no address.
+        # Despite its name, the variable is read on Linux too: Ray then listens on loopback, and looks up no address.
         os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
         os.environ.setdefault("RAY_worker_niceness", "0")  # the priority of this process, and not the lowest
     import ray
@@ -61,7 +62,7 @@ def cluster(address: str | None = None, cpus: int | None = None) -> Iterator[Non
         where = f"--address {address}" if address else "Ray on this machine"
         raise InputError(f"{where}: cannot be reached ({first_line(error)})") from None
     try:
-        with redirect_stdout(sys.stderr):  # there Ray tells of workers that were killed
+        with redirect_stdout(sys.stderr):  # Ray prints a message about each killed worker
             yield
     except ray.exceptions.RayError as error:
         raise InputError(f"--engine ray: stopped ({first_line(error)}); --resume continues") from error

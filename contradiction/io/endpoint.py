@@ -1,4 +1,4 @@
-"""Asks a language model behind an OpenAI-compatible endpoint; what fails for the moment is asked for again."""
+"""Asks a language model behind an OpenAI-compatible endpoint; repeats requests that fail temporarily."""
 
 import json
 import os
@@ -16,16 +16,16 @@ from contradiction.errors import InputError, first_line, shown
 T = TypeVar("T")
 R = TypeVar("R")
 URL, KEY = "OPENAI_BASE_URL", "OPENAI_API_KEY"  # the environment variables, with the names of OpenAI's own client
-BUSY = (408, 409, 425, 429)  # answers that may be better a moment later, besides those from 500 on
+BUSY = (408, 409, 425, 429)  # statuses that are worth another attempt, besides those from 500 on
 LONGEST_WAIT = 60.0  # seconds before another attempt
 MAX_BYTES = 4_000_000  # of an answer; a longer one is no chat completion
 
 
 class RefusedError(InputError):
-    """The endpoint refuses a request, and would again.
+    """The endpoint refuses a request, and would refuse it again.
 
     Attributes:
-        status: of the HTTP answer.
+        status: the status of the HTTP answer.
     """
 
     def __init__(self, message: str, status: int) -> None:
@@ -34,10 +34,10 @@ class RefusedError(InputError):
 
 
 class NoAnswerError(Exception):
-    """An attempt brought no whole answer; another one may.
+    """An attempt got no complete answer; another attempt may.
 
     Attributes:
-        wait: the seconds that the endpoint asks to wait before that; None where it asks for none.
+        wait: the seconds to wait before it, as the endpoint asks; None if it does not ask.
     """
 
     def __init__(self, message: str, wait: float | None = None) -> None:
@@ -50,8 +50,8 @@ class Answer:
     """The answer of a model.
 
     Attributes:
-        text: what it says.
-        prompt_tokens, completion_tokens: what the endpoint says it has read and written; 0 where it does not say.
+        text: the text of the answer.
+        prompt_tokens, completion_tokens: the tokens read and written, as the endpoint counts them; 0 if it does not.
         seconds: from the last attempt to its answer.
     """
 
@@ -68,13 +68,13 @@ class Endpoint:
         model: the name of the model there.
         url: the address up to ``/v1``; by default ``$OPENAI_BASE_URL``.
         key: the secret; by default ``$OPENAI_API_KEY``. An empty one is not sent.
-        timeout: the most seconds for an answer.
+        timeout: the maximum number of seconds for an answer.
         attempts: how often a request is sent at most.
         pause: the seconds before the second attempt; they double with each further one. A server that says how long to
             wait is obeyed.
 
     Raises:
-        InputError: there is no address, or it is none.
+        InputError: the address is missing or not valid.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class Endpoint:
 
         Raises:
             RefusedError: the endpoint refuses the request.
-            InputError: no attempt brought a whole answer; the message says what the last one brought.
+            InputError: no attempt got a complete answer; the message says what the last one got.
         """
         problem: NoAnswerError | None = None
         for attempt in range(self._attempts):
@@ -145,10 +145,10 @@ class Endpoint:
         raise InputError(f"{self.url}: no answer by {self.model} in {times}; the last one brought: {problem}")
 
     def ask_once(self, messages: Sequence[Mapping[str, str]], **options: Any) -> Answer:
-        """The same in one attempt.
+        """Like :meth:`ask`, in one attempt.
 
         Raises:
-            RefusedError: the endpoint refuses the request, and would again.
+            RefusedError: the endpoint refuses the request, and would refuse it again.
             NoAnswerError: there is no answer now.
         """
         import httpx
@@ -167,25 +167,25 @@ class Endpoint:
         problem = f"HTTP {response.status_code} {_reason(content) or response.reason_phrase}".rstrip()
         if response.status_code < 500 and response.status_code not in BUSY:
             raise RefusedError(f"{self.url}: {problem}", response.status_code)
-        raise NoAnswerError(problem, _asked_wait(response.headers.get("retry-after")))
+        raise NoAnswerError(problem, _retry_after(response.headers.get("retry-after")))
 
     @staticmethod
-    def _within(parts: Iterable[bytes], until: float) -> Iterator[bytes]:
-        """The parts of an answer; raises TimeoutError where they come too slowly, also where each comes in time."""
+    def _within(parts: Iterable[bytes], deadline: float) -> Iterator[bytes]:
+        """The parts of an answer; raises TimeoutError at the deadline, even if each single part comes in time."""
         size = 0
         for part in parts:
             yield part
             size += len(part)
-            if time.monotonic() > until:
+            if time.monotonic() > deadline:
                 raise TimeoutError
             if size > MAX_BYTES:
                 raise NoAnswerError(f"an answer of more than {MAX_BYTES:,} bytes")
 
 
 def in_threads(call: Callable[[T], R], items: Iterable[T], threads: int) -> Iterator[tuple[T, R]]:
-    """Calls a function with each item, several at a time; gives items and results as they come.
+    """Calls a function with each item, several at a time; yields items and results as they come.
 
-    After the first error no further call begins. The results that are there are given, and then the error is raised.
+    After the first error no further call begins. The finished results are yielded, and then the error is raised.
     The threads do not keep the process from ending, as those of ``concurrent.futures`` would: a request that hangs must
     not hold up Ctrl-C.
     """
@@ -234,7 +234,7 @@ def _answer(content: bytes, seconds: float) -> Answer:
         usage = value.get("usage") or {}
         read, written = (int(usage.get(name) or 0) for name in ("prompt_tokens", "completion_tokens"))
     except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
-        raise NoAnswerError(f"no chat completion but {shown(content.decode('utf-8', 'replace'))}") from None
+        raise NoAnswerError(f"not a chat completion: {shown(content.decode('utf-8', 'replace'))}") from None
     if not isinstance(text, str):
         raise NoAnswerError("a chat completion without text")
     return Answer(text, read, written, seconds)
@@ -251,13 +251,13 @@ def _reason(content: bytes) -> str:
     return " ".join(str(text).split())[:200]
 
 
-def _asked_wait(header: str | None) -> float | None:
-    """The seconds that a server asks to wait, up to a minute; None where it asks for nothing."""
+def _retry_after(header: str | None) -> float | None:
+    """The seconds that a server asks to wait, up to a minute; None if it does not ask."""
     try:
-        asked = float(header or "")
+        seconds = float(header or "")
     except ValueError:
         try:
-            asked = parsedate_to_datetime(header or "").timestamp() - time.time()
+            seconds = parsedate_to_datetime(header or "").timestamp() - time.time()
         except (ValueError, TypeError):
             return None
-    return min(max(0.0, asked), LONGEST_WAIT)  # in this order: "nan" is no wait
+    return min(max(0.0, seconds), LONGEST_WAIT)  # in this order, so that "nan" becomes 0

@@ -35,7 +35,7 @@ def check_folder(path: str | Path) -> None:
 
 @contextmanager
 def named(path: Path) -> Iterator[None]:
-    """Names the path in an error of writing that names no file, as that of a full disk."""
+    """Adds the path to a write error that names no file, such as the error of a full disk."""
     try:
         yield
     except Exception as error:
@@ -49,9 +49,9 @@ def named(path: Path) -> Iterator[None]:
 
 @contextmanager
 def new_file(path: str | Path) -> Iterator[Path]:
-    """Gives a temporary name beside ``path`` and renames it to ``path`` if the block ends without an error.
+    """Yields a temporary name beside ``path`` and renames it to ``path`` if the block ends without an error.
 
-    A link stays, and what it leads to is written. What killed processes left beside it goes.
+    A symbolic link stays, and its target is written. Files that killed processes left beside it are removed.
     """
     path = followed(path)
     check_file(path)
@@ -91,9 +91,9 @@ def read_json(path: str | Path) -> dict[str, Any]:
 
 @contextmanager
 def new_folder(path: str | Path) -> Iterator[Path]:
-    """Gives a temporary folder beside ``path``, which replaces ``path`` if the block ends without an error.
+    """Yields a temporary folder beside ``path``, which replaces ``path`` if the block ends without an error.
 
-    A link stays, and the folder that it leads to is replaced. What killed processes left beside it goes.
+    A symbolic link stays, and its target is replaced. Folders that killed processes left beside it are removed.
     """
     path = followed(path)
     check_folder(path)
@@ -129,13 +129,13 @@ def replace_folder(new: Path, path: Path) -> None:
 
 
 def followed(path: str | Path) -> Path:
-    """Where a link leads; any other path as it is."""
+    """The target of a symbolic link; any other path unchanged."""
     path = Path(path)
     return path.resolve() if path.is_symlink() else path
 
 
 def _owner() -> str:
-    """This process, among those of all machines that may write in a folder."""
+    """A name of this process that no other process has, on any machine that may write in a folder."""
     return f"{_machine()}-{os.getpid()}"
 
 
@@ -148,28 +148,28 @@ def _sweep(path: Path) -> None:
     """Removes what killed processes of this machine left unfinished; repairs what :func:`replace_folder` left."""
     ours = rf"\.{re.escape(path.name)}\.{re.escape(_machine())}-(\d+)"
     unfinished, replaced = re.compile(rf"{ours}\.(.*\.)?partial"), re.compile(rf"{ours}\.old")
-    for other in sorted(path.parent.iterdir()):
-        if (match := unfinished.fullmatch(other.name)) and not _runs(int(match[1])):
-            if other.is_dir():
-                shutil.rmtree(other, ignore_errors=True)
+    for leftover in sorted(path.parent.iterdir()):
+        if (match := unfinished.fullmatch(leftover.name)) and not _runs(int(match[1])):
+            if leftover.is_dir():
+                shutil.rmtree(leftover, ignore_errors=True)
             else:
-                other.unlink(missing_ok=True)
-        elif (match := replaced.fullmatch(other.name)) and not _runs(int(match[1])):
+                leftover.unlink(missing_ok=True)
+        elif (match := replaced.fullmatch(leftover.name)) and not _runs(int(match[1])):
             if path.exists():
-                shutil.rmtree(other, ignore_errors=True)
+                shutil.rmtree(leftover, ignore_errors=True)
             else:
-                other.rename(path)
+                leftover.rename(path)
 
 
 def _runs(process: int) -> bool:
-    """Whether there is a process of this number; where that cannot be asked harmlessly, there may be."""
+    """Whether a process with this number exists; True where that cannot be checked safely."""
     if os.name != "posix":
         return True
     try:
         os.kill(process, 0)
     except ProcessLookupError:
         return False
-    except (OSError, OverflowError):  # it is somebody else's, or no number of a process
+    except (OSError, OverflowError):  # another user's process, or not the number of a process
         return True
     return True
 
@@ -201,7 +201,7 @@ def locked(path: str | Path, wanted: bool = True, wait: bool = False) -> Iterato
 
     Args:
         path: the path that is written.
-        wanted: False locks nothing. Of several processes that work together, one locks.
+        wanted: False locks nothing. If several processes work together, only one of them locks.
         wait: wait until another process releases the lock.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Single files of a model repo on the Hugging Face Hub, and the Hub's absence."""
+"""Single files of a model repo on the Hugging Face Hub, also when the Hub cannot be reached."""
 
 import sys
 import threading
@@ -11,8 +11,8 @@ from typing import Any
 from contradiction.errors import InputError
 
 CONFIG = "config.json"
-TIMEOUT = 4.0  # seconds in which the Hub has to answer at all; an unknown name is an error within five
-FRESH = 60.0  # seconds for which that answer holds
+TIMEOUT = 4.0  # seconds to wait for any answer of the Hub; an unknown name is an error within five
+FRESH = 60.0  # seconds for which that answer is reused
 
 
 def pinned(name: str | Path, revision: str | None) -> str:
@@ -58,7 +58,7 @@ def quick_hub() -> Iterator[None]:
     if _last_check[1]:
         yield
         return
-    # `datasets` keeps a copy of the setting; what has not imported it need not.
+    # `datasets` keeps a copy of the setting from the moment that it is imported.
     settings: list[Any] = [constants, *filter(None, [sys.modules.get("datasets.config")])]
     try:
         for module in settings:
@@ -70,7 +70,7 @@ def quick_hub() -> Iterator[None]:
 
 
 def _answers(endpoint: str) -> bool:
-    """Whether anything answers there; in a thread, because looking up an address knows no time limit."""
+    """Whether the endpoint answers; asked in a thread, because a DNS lookup has no timeout."""
     from huggingface_hub.utils import get_session
 
     answered: list[int] = []
@@ -78,7 +78,7 @@ def _answers(endpoint: str) -> bool:
     def ask() -> None:
         try:
             answered.append(get_session().head(endpoint, timeout=TIMEOUT).status_code)
-        except Exception:  # whatever it is, the Hub cannot be used
+        except Exception:  # after any error the Hub cannot be used
             return
 
     asking = threading.Thread(target=ask, daemon=True)
@@ -111,22 +111,24 @@ def fetch_file(repo_id: str, file: str) -> Path | None:
         RevisionNotFoundError,
     )
 
-    repo, at = split_revision(repo_id)
+    repo, revision = split_revision(repo_id)
     try:
         with quick_hub():
-            return Path(hf_hub_download(repo, file, revision=at))
+            return Path(hf_hub_download(repo, file, revision=revision))
     except (RemoteEntryNotFoundError, HFValidationError):
         return None
     except RevisionNotFoundError as error:
-        raise InputError(f"{repo}: has no revision {at or 'main'!r}; a branch, a tag or a commit is one") from error
+        raise InputError(
+            f"{repo}: has no revision {revision or 'main'!r}; a branch, a tag or a commit is one"
+        ) from error
     except (HfHubHTTPError, LocalEntryNotFoundError) as error:
         refusal = error if isinstance(error, HfHubHTTPError) else error.__cause__
         answered = isinstance(refusal, HfHubHTTPError) and not isinstance(refusal, RepositoryNotFoundError)
         if _known_absent(repo_id, file) or not (answered or cached_file(repo_id, CONFIG)):
             return None
-        why = f"the Hub answers {refusal.response.status_code}" if isinstance(refusal, HfHubHTTPError) else "offline"
+        reason = f"the Hub answers {refusal.response.status_code}" if isinstance(refusal, HfHubHTTPError) else "offline"
         raise HubUnavailableError(
-            f"{repo_id}: the cache holds no {file}, and the Hub cannot be asked whether the repo has one ({why}); "
+            f"{repo_id}: the cache holds no {file}, and the Hub cannot be asked whether the repo has one ({reason}); "
             f"run `hf download {repo}` once there is a connection"
         ) from error
 
@@ -135,8 +137,8 @@ def cached_file(repo_id: str, file: str) -> Path | None:
     """A file of a model repo in the cache; None if it is not there."""
     from huggingface_hub import try_to_load_from_cache
 
-    repo, at = split_revision(repo_id)
-    path = try_to_load_from_cache(repo, file, revision=at)
+    repo, revision = split_revision(repo_id)
+    path = try_to_load_from_cache(repo, file, revision=revision)
     return Path(path) if isinstance(path, str) else None
 
 
@@ -145,12 +147,12 @@ def _known_absent(repo_id: str, file: str) -> bool:
     from huggingface_hub import get_cached_repo_tree, try_to_load_from_cache
     from huggingface_hub.errors import CachedRepoTreeNotFoundError
 
-    repo, at = split_revision(repo_id)
-    path = try_to_load_from_cache(repo, file, revision=at)
+    repo, revision = split_revision(repo_id)
+    path = try_to_load_from_cache(repo, file, revision=revision)
     if path is not None:
         return not isinstance(path, str)
     try:
-        return file not in {entry.path for entry in get_cached_repo_tree(repo, revision=at)}
+        return file not in {entry.path for entry in get_cached_repo_tree(repo, revision=revision)}
     except CachedRepoTreeNotFoundError:
         return False
 

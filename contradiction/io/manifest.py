@@ -31,7 +31,7 @@ def write(folder: Path, more: Iterable[str] = ()) -> None:
 
 
 def update(folder: Path, name: str) -> None:
-    """Puts the present content of one file into the manifest of a folder, where there is one.
+    """Updates the digest of one file in the manifest of a folder, if it has one.
 
     The other files stay as they were listed, so that damage to them is still found.
     """
@@ -40,17 +40,17 @@ def update(folder: Path, name: str) -> None:
 
 
 def forget(folder: Path, beginning: str) -> None:
-    """Takes the files whose names begin so out of the manifest of a folder, where there is one."""
+    """Removes the files whose names have this beginning from the manifest of a folder, if it has one."""
     if (folder / NAME).is_file():
         _save(folder, {name: digest for name, digest in _load(folder).items() if not name.startswith(beginning)})
 
 
 def check(folder: Path, partial: bool = False) -> None:
-    """Raises InputError for a file that is not as the manifest says; a folder without a manifest passes.
+    """Raises InputError for a file that does not match the manifest; a folder without a manifest passes.
 
     Args:
         folder: the folder.
-        partial: passes files that are missing, as in a cache that holds what was asked for.
+        partial: passes missing files, as in a cache that holds only the requested files.
     """
     if not (folder / NAME).is_file():
         return
@@ -72,7 +72,7 @@ def check(folder: Path, partial: bool = False) -> None:
 
 
 def sha256(file: Path) -> str:
-    """The SHA-256 of a file; of one that has not changed it is computed once."""
+    """The SHA-256 of a file, computed again only after a change."""
     status = file.stat()
     return _sha256(file, status.st_size, status.st_mtime_ns, status.st_ino)
 
@@ -84,8 +84,8 @@ def _sha256(file: Path, *_: int) -> str:
 
 
 def _read_files(folder: Path, more: Iterable[str] = ()) -> set[str]:
-    found = (file for pattern in (*READ, *more) for file in folder.glob(pattern))
-    return {file.relative_to(folder).as_posix() for file in found if file.is_file()}
+    paths = (file for pattern in (*READ, *more) for file in folder.glob(pattern))
+    return {file.relative_to(folder).as_posix() for file in paths if file.is_file()}
 
 
 def _save(folder: Path, digests: dict[str, str]) -> None:
@@ -94,7 +94,7 @@ def _save(folder: Path, digests: dict[str, str]) -> None:
 
 def _load(folder: Path) -> dict[str, str]:
     lines = (folder / NAME).read_text(encoding="utf-8", errors="replace").splitlines()
-    found = [_LINE.fullmatch(line) for line in lines]
-    if not all(found):
+    matches = [_LINE.fullmatch(line) for line in lines]
+    if not all(matches):
         raise InputError(f"{folder / NAME}: holds no digests; copy or download the model again")
-    return {match["name"]: match["digest"] for match in found if match}
+    return {match["name"]: match["digest"] for match in matches if match}

@@ -1,4 +1,4 @@
-"""Loads models and tokenizers with transformers: no code of theirs is run, no pickle is read, no weight is random."""
+"""Loads models and tokenizers with transformers, without their code, without pickles and without random weights."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -22,14 +22,14 @@ AGAIN = "copy or download the model again"
 
 @contextmanager
 def loading(name: str | Path, otherwise: str) -> Iterator[None]:
-    """Turns whatever loading a model raises inside the block into one line, and checks the manifest.
+    """Turns any error of loading a model inside the block into an InputError of one line, and checks the manifest.
 
     Args:
         name: a folder or Hub id.
-        otherwise: the beginning of the line, for an error that says nothing more.
+        otherwise: the beginning of the line for an error without a known cause.
 
     Raises:
-        InputError: the model is damaged or not as its manifest says, asks for code of its own, or is not there.
+        InputError: the model is damaged, does not match its manifest, asks for code of its own, or does not exist.
     """
     folder = Path(name) if Path(name).is_dir() else None
     if folder:
@@ -42,7 +42,7 @@ def loading(name: str | Path, otherwise: str) -> Iterator[None]:
             yield
     except (InputError, KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
-    # A damaged file makes transformers and tokenizers raise anything, also what is no Exception.
+    # A damaged file makes transformers and tokenizers raise anything, even a BaseException.
     except BaseException as error:
         raise InputError(_why(name, folder, error) or f"{otherwise} ({first_line(error)})") from error
     if not folder:
@@ -111,11 +111,11 @@ def check_finite(name: str, model: "PreTrainedModel") -> None:
     for weight, values in (*model.named_parameters(), *model.named_buffers()):
         # By NumPy, which does not wait for the threads of torch.
         if values.is_floating_point() and not np.isfinite(values.detach().float().cpu().numpy()).all():
-            raise InputError(f"{name}: {weight} holds not finite numbers; its weights are damaged, {AGAIN}")
+            raise InputError(f"{name}: {weight} holds numbers that are not finite; its weights are damaged, {AGAIN}")
 
 
 def check_vocabulary(name: str, model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase") -> None:
-    """Raises InputError for a tokenizer that is none, or one whose ids go beyond the embeddings of the model."""
+    """Raises InputError if there is no tokenizer, or if its ids go beyond the embeddings of the model."""
     try:
         embeddings: Any = model.get_input_embeddings()
         rows = len(embeddings.weight)
@@ -125,9 +125,9 @@ def check_vocabulary(name: str, model: "PreTrainedModel", tokenizer: "PreTrained
 
 
 def check_tokenizer(name: str, tokenizer: "PreTrainedTokenizerBase", rows: int | None) -> None:
-    """The same for a number of embeddings; None where a model has no table of them."""
+    """Like :func:`check_vocabulary`, for a number of embeddings; None if the model has no table of them."""
     vocabulary = tokenizer.get_vocab()
-    # Where there is no tokenizer, transformers makes one of special tokens alone.
+    # Without the files of a tokenizer, transformers makes one of special tokens alone.
     if len(vocabulary) <= len(tokenizer.all_special_tokens):
         raise InputError(f"{name}: has no tokenizer, or one without a vocabulary")
     if rows is not None and (highest := max(vocabulary.values())) >= rows:
@@ -147,7 +147,7 @@ def _check_config(folder: Path) -> None:
 
 
 def _check_cached(name: str) -> None:
-    """Checks a model of the Hub, which is in the cache by now, against the manifest that its repo holds, if any."""
+    """Checks a cached model of the Hub against the manifest of its repo, if it has one."""
     try:
         file = fetch_file(name, manifest.NAME)
     except HubUnavailableError:
@@ -157,11 +157,11 @@ def _check_cached(name: str) -> None:
 
 
 def _why(name: str | Path, folder: Path | None, error: BaseException) -> str | None:
-    said = str(error)
-    if "trust_remote_code" in said:
+    message = str(error)
+    if "trust_remote_code" in message:
         return f"{name}: asks for code of its own (auto_map), which is never run; take a model that transformers knows"
     pickled = sorted(folder.glob("*.bin")) if folder else []
-    if ("safetensors" in said and "file named" in said) and (pickled or not folder):
-        what = pickled[0] if pickled else f"{name}: its weights"
-        return f"{what}: not in safetensors, and a pickle may run code; convert it where you trust it"
+    if ("safetensors" in message and "file named" in message) and (pickled or not folder):
+        weights = pickled[0] if pickled else f"{name}: its weights"
+        return f"{weights}: not in safetensors, and a pickle may run code; convert it where you trust it"
     return None

@@ -36,7 +36,7 @@ def no_model_bars(quiet: bool = True) -> Iterator[None]:
 
 @contextmanager
 def no_model_warnings() -> Iterator[None]:
-    """Hides what `transformers` warns of, among it the table of missing and unexpected weights."""
+    """Hides the warnings of `transformers`, including the table of missing and unexpected weights."""
     from transformers.utils.logging import get_verbosity, set_verbosity, set_verbosity_error
 
     before = get_verbosity()
@@ -49,7 +49,7 @@ def no_model_warnings() -> Iterator[None]:
 
 @contextmanager
 def no_hub_warnings() -> Iterator[None]:
-    """Hides what `huggingface_hub` warns of."""
+    """Hides the warnings of `huggingface_hub`."""
     from huggingface_hub.utils.logging import get_verbosity, set_verbosity, set_verbosity_error
 
     before = get_verbosity()
@@ -62,12 +62,12 @@ def no_hub_warnings() -> Iterator[None]:
 
 @contextmanager
 def no_native_messages() -> Iterator[None]:
-    """Hides what other code than Python writes to stderr, for instance where it starts; what Python raises stays."""
-    kept, nothing = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nothing, 2)
+    """Hides what native code writes to stderr, for instance at its start; errors that Python raises stay."""
+    stderr, devnull = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(devnull, 2)
     try:
         yield
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(nothing)
+        os.dup2(stderr, 2)
+        os.close(stderr)
+        os.close(devnull)

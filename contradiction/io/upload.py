@@ -101,7 +101,7 @@ def push(upload: Upload, repo_id: str, *, private: bool = False, code: str | Non
         deleted = tuple(sorted(filter_repo_objects(others, allow_patterns=[*LOADED])))
         not_set = {key: value for key, value in upload.variables.items() if not _set_variable(api, repo_id, key, value)}
         # Not `upload_folder`, which commits in several parts: a push that is killed would leave half of the files.
-        with no_hub_warnings():  # that nothing has changed
+        with no_hub_warnings():  # one says that nothing has changed
             commit = api.create_commit(
                 repo_id,
                 [

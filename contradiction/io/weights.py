@@ -59,8 +59,8 @@ def weight_errors(name: str | Path) -> Iterator[None]:
     try:
         yield
     except SafetensorError as error:  # it derives from Exception directly
-        found = filter(None, map(damage_of, sorted(Path(name).glob("*.safetensors"))))
-        raise InputError(next(found, f"{name}: its weights are damaged ({error})")) from error
+        damages = filter(None, map(damage_of, sorted(Path(name).glob("*.safetensors"))))
+        raise InputError(next(damages, f"{name}: its weights are damaged ({error})")) from error
     except RuntimeError as error:
         # transformers prints a table of the mismatches before it raises this.
         raise InputError(

@@ -138,7 +138,7 @@ class Classifier(ABC):
 
     @classmethod
     def identity(cls, folder: Path) -> list[bytes]:
-        """What the logits of a model depend on besides its weights, for the digest that records name it by."""
+        """What the logits of a model depend on besides its weights, for the digest by which records name the model."""
         return []
 
     @abstractmethod
@@ -167,11 +167,11 @@ class Classifier(ABC):
         """
 
     def usage(self) -> dict[str, Any] | None:
-        """What an endpoint was asked for and what that cost; None for a model that runs on this machine."""
+        """The requests to an endpoint and their cost; None for a model that runs on this machine."""
         return None
 
     def has_token_for(self, text: str) -> bool:
-        """Whether the model has a token for any part of a text; else it reads nothing but the unknown token."""
+        """Whether the model has a token for any part of a text; otherwise it reads only unknown tokens."""
         return True
 
     @abstractmethod
@@ -210,7 +210,7 @@ class Classifier(ABC):
         return CONTRADICTION if contradiction >= rule.threshold else NON_CONTRADICTION
 
     def check_contradictions(self) -> None:
-        """Raises InputError for a model whose labels tell no contradictions from other replies."""
+        """Raises InputError for a model whose labels do not distinguish contradictions from other replies."""
         if self.task not in CONTRADICTIONS:
             raise InputError(
                 f"{self.name}: its labels tell no contradictions from other replies ({', '.join(self.labels)}); take a "

@@ -1,4 +1,4 @@
-"""A cascade: a detector judges every row, and a judge that costs more those on which the detector is in doubt."""
+"""A cascade: a detector judges every row, and a more expensive judge the rows on which the detector is in doubt."""
 
 import json
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ class CascadeClassifier(SoftmaxClassifier):
         rule: the decision rule.
 
     Raises:
-        InputError: their labels differ or are none of contradictions, or the bounds are none.
+        InputError: their labels differ or have no contradictions, or the bounds are not probabilities.
     """
 
     MARKER = "cascade.json"
@@ -45,8 +45,10 @@ class CascadeClassifier(SoftmaxClassifier):
         rule: Rule | None = None,
     ) -> None:  # fmt: skip
         if set(detector.labels) != set(judge.labels):
-            one, two = (f"{part.name} has {', '.join(part.labels)}" for part in (detector, judge))
-            raise InputError(f"{name}: both parts of a cascade must have the same labels; {one}, and {two}")
+            detector_labels, judge_labels = (f"{part.name} has {', '.join(part.labels)}" for part in (detector, judge))
+            raise InputError(
+                f"{name}: both parts of a cascade must have the same labels; {detector_labels}, and {judge_labels}"
+            )
         detector.check_contradictions()
         read = {*detector.columns, *judge.columns}
         super().__init__(detector.labels, [column for column in CONVERSATION if column in read], name, rule)
@@ -65,7 +67,7 @@ class CascadeClassifier(SoftmaxClassifier):
             raise InputError(f"{folder / cls.MARKER}: must name two parts, a detector and a judge")
         detector, judge = (load_classifier(part, **options) for part in parts)
         description = cls.describe(folder)
-        low: Any = description.get("low")  # what else may stand there is refused below
+        low: Any = description.get("low")  # refused by __init__ if it is not a probability
         high: Any = description.get("high")
         return cls(detector, judge, low, high, str(folder), Rule.load(folder / cls.MARKER))
 
@@ -86,7 +88,7 @@ class CascadeClassifier(SoftmaxClassifier):
         return self.detector.has_token_for(text)
 
     def usage(self) -> dict[str, Any] | None:
-        """What the judge was asked for and what that cost."""
+        """The requests to the judge and their cost."""
         return self.judge.usage()
 
     def score(self, rows: Sequence[Row], *, batch_size: int = 32, on_batch: OnBatch | None = None) -> Scores:
@@ -94,8 +96,8 @@ class CascadeClassifier(SoftmaxClassifier):
         probabilities, truncations = probabilities_of(self.detector, rows, self.labels, batch_size)
         # ``contradiction.inputs.windows`` leaves b1 empty where there is no earlier reply.
         opening = np.array([row.get("b1") == "" for row in rows], dtype=bool)
-        left = opening & (not getattr(self.detector, "judges_openings", True))
-        doubted = np.flatnonzero(self.in_doubt(probabilities) | left).tolist()
+        unjudged = opening & (not getattr(self.detector, "judges_openings", True))
+        doubted = np.flatnonzero(self.in_doubt(probabilities) | unjudged).tolist()
         if on_batch and len(rows) > len(doubted):
             on_batch(len(rows) - len(doubted))
         self.asked += len(doubted)

@@ -14,8 +14,8 @@ from contradiction.io.files import read_json, write_json
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-KEY = "cdconv_decision"  # of the rule in the JSON file of a model folder, for a checkpoint its config.json
-LEGACY_FILE = "decision.json"  # which held the rule in older model folders
+KEY = "cdconv_decision"  # the key of the rule in the JSON file of a model folder; of a checkpoint config.json
+LEGACY_FILE = "decision.json"  # holds the rule in older model folders
 # The fraction of contradictions in real use: the paper counts about one in a 30-turn chat.
 IN_USE = 0.03
 TINY = 1e-12  # the lowest probability: 0 has no logarithm
@@ -148,7 +148,7 @@ class Rule:
         return rule
 
 
-NO_RULE = Rule()  # of a model that brings no rule: the most probable label, and nothing calibrated
+NO_RULE = Rule()  # for a model without a rule: the most probable label, not calibrated
 
 
 def current_keys(rule: Mapping[str, Any]) -> dict[str, Any]:

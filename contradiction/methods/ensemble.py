@@ -23,17 +23,17 @@ class EnsembleClassifier(SoftmaxClassifier):
     Models that read different views, or were trained with different seeds, err on different rows, so their mean is
     more often right than each of them (Lakshminarayanan et al., 2017, *Simple and scalable predictive uncertainty
     estimation using deep ensembles*, section 2.4, with the mean of probabilities; the mean of their logarithms is the
-    product of experts of Hinton, 2002). A reply without an earlier reply is judged by those members alone that can
-    judge it, where there are any.
+    product of experts of Hinton, 2002). A reply without an earlier reply is judged only by the members
+    that can do so, if there are any.
 
     Each member is calibrated first, because an overconfident member would outweigh the others: a fine-tuned encoder is
     overconfident, and kernel ridge regression is underconfident.
 
     Args:
-        members: classifiers with the same labels; of their decision rules only the calibration counts.
+        members: classifiers with the same labels; only the calibration of their decision rules is used.
         name: the name of the model in messages.
         rule: the decision rule.
-        calibrate: whether the members are calibrated. In older ensembles they are not, and their rule was chosen so.
+        calibrate: whether the members are calibrated. Older ensembles have a rule for uncalibrated members.
 
     Raises:
         InputError: there are fewer than two members, or their labels differ.
@@ -55,8 +55,12 @@ class EnsembleClassifier(SoftmaxClassifier):
         first = members[0]
         for other in members[1:]:
             if set(other.labels) != set(first.labels):
-                one, two = (f"{member.name} has {', '.join(member.labels)}" for member in (first, other))
-                raise InputError(f"{name}: the members of an ensemble must have the same labels; {one}, and {two}")
+                first_labels, other_labels = (
+                    f"{member.name} has {', '.join(member.labels)}" for member in (first, other)
+                )
+                raise InputError(
+                    f"{name}: the members of an ensemble must have the same labels; {first_labels}, and {other_labels}"
+                )
         self.members, self._calibrate = tuple(members), calibrate
         read = {column for member in members for column in member.columns}
         # The columns of the first member where they are not those of a conversation: premise and hypothesis.
@@ -93,9 +97,9 @@ class EnsembleClassifier(SoftmaxClassifier):
         """The mean log-probabilities of rows as logits; see :meth:`SoftmaxClassifier.score`."""
         # ``contradiction.inputs.windows`` leaves b1 empty if there is no earlier reply.
         opening = np.array([row.get("b1") == "" for row in rows], dtype=bool)
-        able = [member for member in self.members if member.judges_openings] or list(self.members)
+        opening_members = [member for member in self.members if member.judges_openings] or list(self.members)
         all_rows, later_rows = range(len(rows)), np.flatnonzero(~opening).tolist()
-        rows_of = [all_rows if member in able else later_rows for member in self.members]
+        rows_of = [all_rows if member in opening_members else later_rows for member in self.members]
         report = joint_progress(on_batch, len(rows), sum(map(len, rows_of)))
         sums, counts = np.zeros((len(rows), len(self.labels))), np.zeros((len(rows), 1))
         truncations: list[str | None] = [None] * len(rows)

@@ -26,9 +26,9 @@ class HierarchicalClassifier(Classifier):
     :meth:`choose_label` may not be the most probable one.
 
     Args:
-        stages: classifiers, each of which tells one category from all other rows.
+        stages: classifiers, each of which separates one category from all other rows.
         name: the name of the model in messages.
-        rule: the decision rule; of the rules of the stages only the calibration counts.
+        rule: the decision rule; only the calibration of the rules of the stages is used.
 
     Raises:
         InputError: there is not exactly one stage for each category.

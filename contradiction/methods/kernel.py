@@ -194,7 +194,7 @@ class KernelRegression:
     def _kernel(self, features: Sequence[Any]) -> np.ndarray:
         """The kernel between rows and the fitted rows, shape (rows, fitted rows)."""
         total = sum(self._weights.values())
-        products = [one @ other.T for one, other in zip(features, self._fitted, strict=True)]
+        products = [ours @ fitted.T for ours, fitted in zip(features, self._fitted, strict=True)]
         products[0] = products[0].toarray()
         # The squared distance of unit vectors is twice the difference between 1 and their inner product.
         return np.sum([np.exp(2 * self._gamma * (product - total)) for product in products], axis=0)
@@ -205,7 +205,7 @@ def _texts(rows: Sequence[Mapping[str, Any]], column: str) -> list[str]:
 
 
 ENCODER = "encoder"
-LEGACY_FILE = "frozen.json"  # which named the encoder and the labels in older model folders
+LEGACY_FILE = "frozen.json"  # names the encoder and the labels in older model folders
 CHUNK = 512  # rows that are compared with the training rows at once: a few matrices with so many rows fit memory
 
 

@@ -32,7 +32,7 @@ DOUBT = 0.49  # the probability of a contradiction where the model gave no usabl
 OF_ONE_ROW = (400, 413, 422)  # refusals that may concern one row alone
 # Some servers leave out the first tag, and an answer that is cut lacks the last.
 THOUGHTS = re.compile(r"^.*</think>|<think>.*$", flags=re.DOTALL)
-# What may stand around the label of an answer that is no JSON: quotes and emphasis, and "The label is" before it.
+# What may surround the label of an answer that is not JSON: quotes and emphasis, and "The label is" before it.
 MARKS = re.compile(r"[\"'`*“”‘’「」{}]")
 BEFORE = r"(?:(?:(?:the|my|final|correct) )*(?:label|answer|it|this|标签|答案|这)\s*(?:is|是|为|[:：=])[\s:：=]*)?"
 
@@ -57,9 +57,9 @@ class Options:
         shots: how many labelled examples of the embedded sample the model is shown.
         votes: how often it is asked about each reply; the probability of a label is its share of the votes.
         temperature: of the answers; by default 0 for one vote, and 0.7 for several.
-        max_tokens: the most tokens of an answer; by default the endpoint's own limit.
+        max_tokens: the maximum number of tokens of an answer; by default the endpoint's own limit.
         concurrency: requests at a time.
-        timeout: the most seconds for an answer.
+        timeout: the maximum number of seconds for an answer.
         attempts: how often a request is sent at most.
         prices: the price of a million tokens, ``input`` and ``output``; the cost then stands in evaluations.
         extra: further keys of each request, as the server wants them.
@@ -108,8 +108,8 @@ class Options:
 class LLMJudge(SoftmaxClassifier):
     """A language model behind an OpenAI-compatible endpoint; ``$OPENAI_BASE_URL`` holds its address.
 
-    Answers are kept in the file ``answers.sqlite`` of the folder, so an evaluation that was killed goes on where it
-    ended, and equal rows are asked about once.
+    Answers are kept in the file ``answers.sqlite`` of the folder, so an evaluation that was killed continues where it
+    stopped, and equal rows are asked about once.
 
     Args:
         options: what ``judge.json`` says.
@@ -146,7 +146,7 @@ class LLMJudge(SoftmaxClassifier):
         return [json.dumps(values, sort_keys=True).encode()]
 
     def usage(self) -> dict[str, Any]:
-        """What the rows so far have cost, those that were answered from the file included.
+        """The cost of the rows so far, including rows that were answered from the file.
 
         Returns:
             answers, cached (how many of them were known), unusable (answers without a label), prompt_tokens,
@@ -206,15 +206,15 @@ class LLMJudge(SoftmaxClassifier):
         return np.log(shares / shares.sum())
 
     def _ask_all(self, texts: Sequence[str]) -> Iterator[tuple[str, str | None]]:
-        """Each text with the label of each vote, as the answers come; None for an answer without a label."""
+        """Yields each text with the label of each vote, as the answers come; None for an answer without a label."""
         with _answers(self._cache) as known:
             open_votes = []
             for text in texts:
                 for vote in range(self.options.votes):
                     key = self._key(text, vote)
-                    if found := known.get(key):
+                    if cached := known.get(key):
                         self._counts["cached"] += 1
-                        yield text, self._counted(*found)
+                        yield text, self._counted(*cached)
                     else:
                         open_votes.append((key, text))
             votes = in_threads(lambda vote: self._vote(vote[1]), open_votes, self.options.concurrency)
@@ -229,9 +229,9 @@ class LLMJudge(SoftmaxClassifier):
         return label
 
     def _key(self, text: str, vote: int) -> str:
-        """The name of an answer: a digest of all that it depends on."""
-        asked = [self._endpoint.url, self.options.model, self._opening, self._parameters(), text, vote]
-        return sha256(json.dumps(asked, ensure_ascii=False, sort_keys=True).encode()).hexdigest()
+        """The key of an answer: a digest of all that it depends on."""
+        parts = [self._endpoint.url, self.options.model, self._opening, self._parameters(), text, vote]
+        return sha256(json.dumps(parts, ensure_ascii=False, sort_keys=True).encode()).hexdigest()
 
     def _parameters(self) -> dict[str, Any]:
         options = self.options
@@ -245,14 +245,14 @@ class LLMJudge(SoftmaxClassifier):
         first = self._say(messages)
         if label := read_label(first.text, self.labels):
             return label, first
-        again = self._say(messages)
-        both = Answer(
-            again.text,
-            first.prompt_tokens + again.prompt_tokens,
-            first.completion_tokens + again.completion_tokens,
-            first.seconds + again.seconds,
+        second = self._say(messages)
+        total = Answer(
+            second.text,
+            first.prompt_tokens + second.prompt_tokens,
+            first.completion_tokens + second.completion_tokens,
+            first.seconds + second.seconds,
         )
-        return read_label(again.text, self.labels), both
+        return read_label(second.text, self.labels), total
 
     def _say(self, messages: Sequence[Mapping[str, str]]) -> Answer:
         try:
@@ -281,20 +281,20 @@ def read_label(text: str, labels: Sequence[str]) -> str | None:
     A label within other words does not count: "no contradiction" is not a contradiction.
     """
     text = THOUGHTS.sub("", text)
-    for found in re.findall(r"\{[^{}]*\}", text):
+    for candidate in re.findall(r"\{[^{}]*\}", text):
         try:
-            label = json.loads(found).get("label")
+            label = json.loads(candidate).get("label")
         except ValueError:
             continue
         if isinstance(label, str) and label.strip().lower() in labels:
             return label.strip().lower()
     names = "|".join(map(re.escape, labels))
-    whole = re.fullmatch(rf"{BEFORE}({names})\s*[.。]?", MARKS.sub("", text.lower()).strip())
-    return whole[1] if whole else None
+    match = re.fullmatch(rf"{BEFORE}({names})\s*[.。]?", MARKS.sub("", text.lower()).strip())
+    return match[1] if match else None
 
 
 def _schema(labels: Sequence[str]) -> dict[str, Any]:
-    """What an answer must look like, for servers that can hold a model to it."""
+    """The JSON schema of an answer, for servers that can enforce it."""
     schema = {
         "type": "object",
         "properties": {"label": {"type": "string", "enum": list(labels)}},
@@ -305,7 +305,7 @@ def _schema(labels: Sequence[str]) -> dict[str, Any]:
 
 
 def _question(row: Row) -> str:
-    """What the model is asked about a row: the messages before the reply, without empty ones, and the reply."""
+    """The question about a row: the messages before the reply, without empty ones, and the reply."""
     *earlier, reply = (row[column] for column in CONVERSATION)
     messages = []
     for role, texts in zip((USER, ASSISTANT, USER), earlier, strict=True):
@@ -347,14 +347,14 @@ def _examples(task: str, count: int) -> list[tuple[Row, str]]:
             contexts.add(row["u1"])
             by_label[label].append(row)
     longest = max(map(len, by_label.values()))
-    in_turn = [
+    alternating = [
         (rows[place], label) for place in range(longest) for label, rows in by_label.items() if place < len(rows)
     ]
-    return in_turn[:count]
+    return alternating[:count]
 
 
 class _Answers:
-    """The answers in a file, by their names."""
+    """The answers in a file, by their keys."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -366,8 +366,8 @@ class _Answers:
 
     def get(self, key: str) -> tuple[str, Answer] | None:
         query = "SELECT label, prompt_tokens, completion_tokens, seconds FROM answers WHERE key = ?"
-        found = self._connection.execute(query, (key,)).fetchone()
-        return (found[0], Answer("", *found[1:])) if found else None
+        row = self._connection.execute(query, (key,)).fetchone()
+        return (row[0], Answer("", *row[1:])) if row else None
 
     def put(self, key: str, label: str, answer: Answer) -> None:
         values = (key, label, answer.prompt_tokens, answer.completion_tokens, answer.seconds)

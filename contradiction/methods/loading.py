@@ -66,7 +66,7 @@ def load_classifier(
     if view is not None:
         raise InputError(f"{name}: states what each of its checkpoints reads; leave the view out")
     folder = _fetch(name)
-    manifest.check(folder)  # those of its parts are checked as they are loaded
+    manifest.check(folder)  # the manifests of its parts are checked when they are loaded
     return method.load(folder, device=device, precision=precision, backend=backend)
 
 
@@ -90,7 +90,7 @@ def method_of(name: str | Path) -> type[Classifier]:
 
 
 def method_named(name: str) -> type[Classifier]:
-    """The method that recipes call by a name; raises InputError for an unknown one."""
+    """The method with a name of recipes; raises InputError for an unknown name."""
     methods = {method.NAME: method for method in METHODS if method.NAME}
     if name not in methods:
         raise InputError(f"method {name!r}; allowed are {', '.join(methods)}")

@@ -22,7 +22,7 @@ def written_columns(rows: Sequence[Mapping[str, Any]], columns: Iterable[str]) -
     """The columns that have text in some row; the chats of a file may all be without an earlier turn.
 
     Raises:
-        InputError: there are none.
+        InputError: no column has text.
     """
     columns = list(columns)
     written = [column for column in columns if any(row[column].strip() for row in rows)]

@@ -117,10 +117,11 @@ class SoftmaxClassifier(Classifier):
         """Only intra-sentence or none, because a reply without an earlier reply can contradict nothing but itself."""
         if INTRA not in probabilities or not self.judges_openings:
             return None
-        none = next(name for name in probabilities if name not in CONTRADICTIONS[self.task])
-        total = probabilities[none] + probabilities[INTRA]
+        no_contradiction = next(name for name in probabilities if name not in CONTRADICTIONS[self.task])
+        total = probabilities[no_contradiction] + probabilities[INTRA]
         return {
-            name: value / total if name in (none, INTRA) and total else 0.0 for name, value in probabilities.items()
+            name: value / total if name in (no_contradiction, INTRA) and total else 0.0
+            for name, value in probabilities.items()
         }
 
     def scores(self, probabilities: Mapping[str, float]) -> dict[str, float]:

@@ -24,8 +24,8 @@ class BotError(Exception):
     """A bot gave no reply.
 
     Attributes:
-        again: whether it may reply when it is asked again.
-        wait: the seconds that the bot asks to wait before that; None where it asks for none.
+        again: whether it may reply to another call.
+        wait: the seconds to wait before that call, as the bot asks; None if it does not ask.
     """
 
     def __init__(self, message: str, *, again: bool = True, wait: float | None = None) -> None:
@@ -34,10 +34,10 @@ class BotError(Exception):
 
 
 class Bot(Protocol):
-    """What is probed.
+    """The interface of a bot that is probed.
 
     Attributes:
-        at_once: how many replies it can give at the same time; None where there is no limit.
+        at_once: how many replies it can give at the same time; None if there is no limit.
     """
 
     at_once: int | None
@@ -47,7 +47,7 @@ class Bot(Protocol):
 
         Raises:
             BotError: there is no reply.
-            InputError: there never will be one; the message says why.
+            InputError: there will never be one; the message says why.
         """
 
     def close(self) -> None:
@@ -93,8 +93,9 @@ class FunctionBot:
     """A Python function from a list of messages to the reply.
 
     Args:
-        name: ``module:function``; the module is looked for in the working folder too.
-        timeout: the seconds that a call may take. A call that takes longer goes on in the background, unheard.
+        name: ``module:function``; the module may also be in the working folder.
+        timeout: the seconds that a call may take. A call that takes longer goes on in the background, and its reply
+            is ignored.
     """
 
     at_once: int | None = None
@@ -105,7 +106,7 @@ class FunctionBot:
             sys.path.insert(0, str(Path.cwd()))
         try:
             self._function: Callable[[Messages], Any] = getattr(importlib.import_module(module), function)
-        except Exception as error:  # whatever a module of somebody else raises
+        except Exception as error:  # the module may raise anything
             raise InputError(f"function {shown(name)}: {first_line(error)}; it must be module:function") from None
         self._timeout = timeout
 
@@ -116,19 +117,19 @@ class FunctionBot:
         def call() -> None:
             try:
                 done.put(self._function(list(messages)))
-            except Exception as error:  # whatever a bot raises is a reply that did not come
+            except Exception as error:  # any error of the function means that there is no reply
                 done.put(error)
 
         threading.Thread(target=call, daemon=True).start()
         try:
-            said = done.get(timeout=self._timeout)
+            reply = done.get(timeout=self._timeout)
         except queue.Empty:
             raise BotError(f"no reply within {self._timeout:g} s") from None
-        if isinstance(said, Exception):
-            raise BotError(f"{type(said).__name__}: {first_line(said)}")
-        if not isinstance(said, str):
-            raise InputError(f"the function returned {kind_of(said)}; it must return the text of the reply")
-        return said
+        if isinstance(reply, Exception):
+            raise BotError(f"{type(reply).__name__}: {first_line(reply)}")
+        if not isinstance(reply, str):
+            raise InputError(f"the function returned {kind_of(reply)}; it must return the text of the reply")
+        return reply
 
     def close(self) -> None:
         """Nothing to end."""
@@ -173,8 +174,8 @@ class CommandBot:
         if isinstance(reply, str):
             return reply
         self._end()
-        said = f"answered {shown(line.strip())}" if line else f"ended with code {process.wait()}"
-        raise BotError(f'the program {said}; a line must be {{"reply": text}}')
+        outcome = f"answered {shown(line.strip())}" if line else f"ended with code {process.wait()}"
+        raise BotError(f'the program {outcome}; a line must be {{"reply": text}}')
 
     def _process(self) -> tuple[subprocess.Popen[str], "queue.Queue[str]"]:
         if getattr(self._local, "running", None) is None:
@@ -210,7 +211,7 @@ def _write_line(stream: Any, line: str) -> None:
 
 
 def _pump(stream: Any, lines: "queue.Queue[str]") -> None:
-    with suppress(ValueError):  # bytes that are no UTF-8 end the stream like its own end
+    with suppress(ValueError):  # bytes that are not UTF-8 end the stream
         for line in stream:
             lines.put(line)
     lines.put("")
@@ -269,9 +270,9 @@ class TransformersBot:
     def _from_template(self, messages: Messages) -> str:
         try:
             return self._tokenizer.apply_chat_template(list(messages), tokenize=False, add_generation_prompt=True)
-        except Exception as error:  # whatever a template of somebody else raises
-            told = any(message["role"] == "system" for message in messages)
-            remedy = "; `--persona-as turns` tells a persona without a system message" if told else ""
+        except Exception as error:  # the template may raise anything
+            has_system = any(message["role"] == "system" for message in messages)
+            remedy = "; `--persona-as turns` tells a persona without a system message" if has_system else ""
             raise InputError(
                 f"{self._name}: its chat template refuses the chat ({first_line(error)}){remedy}"
             ) from None

@@ -12,7 +12,7 @@ from contradiction.probing.shares import ANY
 
 UNKNOWN = "not known"
 NO_BETTER = "the detector is not surely better than chance"
-TOO_FEW = "the detector called fewer than its false alarms alone would explain, so its errors on this bot are others"
+TOO_FEW = "the detector called fewer than its false alarms alone would explain, so it errs in another way on this bot"
 
 
 def overall(report: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -31,38 +31,38 @@ def cell(value: Mapping[str, Any] | None) -> str:
 
 def tables(report: Mapping[str, Any]) -> list[Table]:
     """The tables of the report: any contradiction for all bots side by side, then each bot by kind."""
-    bots, made = report["bots"], []
+    bots, built = report["bots"], []
     header = ["trigger", *(f"{bot['bot']}{part}" for bot in bots for part in (": n", ", called", ", share (95 %)"))]
     rows = []
     for trigger in (*report["triggers"], "all"):
         cells = [trigger]
         for bot in bots:
-            found = (bot["all"] if trigger == "all" else bot["by_trigger"].get(trigger)) or {}
-            value = found.get(ANY)
+            shares = (bot["all"] if trigger == "all" else bot["by_trigger"].get(trigger)) or {}
+            value = shares.get(ANY)
             cells += [f"{value['n']:,}", percent(value["apparent"]), cell(value)] if value else ["0", "", ""]
         rows.append(cells)
-    made.append(Table("Contradictions of any kind", header, rows))
+    built.append(Table("Contradictions of any kind", header, rows))
     for bot in bots:
         if bot["all"] and len(bot["all"]) > 1:
             parts = [(trigger, bot["by_trigger"][trigger] or {}) for trigger in report["triggers"]]
             rows = [
-                [trigger, *(cell(found.get(kind)) for kind in CATEGORIES)]
-                for trigger, found in [*parts, ("all", bot["all"])]
+                [trigger, *(cell(shares.get(kind)) for kind in CATEGORIES)]
+                for trigger, shares in [*parts, ("all", bot["all"])]
             ]
-            made.append(Table(f"Kinds of contradiction: {bot['bot']}", ("trigger", *CATEGORIES), rows))
+            built.append(Table(f"Kinds of contradiction: {bot['bot']}", ("trigger", *CATEGORIES), rows))
     for comparison in report["comparisons"]:
         rows = [
             [
-                name, f"{found['n']:,}", str(found["only_first"]), str(found["only_second"]),
-                f"{signed(found['difference'])} ({signed_interval((found['low'], found['high']))})",
-                f"{found.get('adjusted', found['p_value']):.4f}",
+                name, f"{pair['n']:,}", str(pair["only_first"]), str(pair["only_second"]),
+                f"{signed(pair['difference'])} ({signed_interval((pair['low'], pair['high']))})",
+                f"{pair.get('adjusted', pair['p_value']):.4f}",
             ]
-            for name, found in [*comparison["by_trigger"].items(), ("all", comparison["all"])]
+            for name, pair in [*comparison["by_trigger"].items(), ("all", comparison["all"])]
         ]  # fmt: skip
         first, second = comparison["first"], comparison["second"]
         header = ["trigger", "pairs", f"only {first}", f"only {second}", "difference (95 %)", "p"]
-        made.append(Table(f"{second} compared with {first}", header, rows))
-    return made
+        built.append(Table(f"{second} compared with {first}", header, rows))
+    return built
 
 
 def markdown(report: Mapping[str, Any]) -> str:
@@ -71,14 +71,17 @@ def markdown(report: Mapping[str, Any]) -> str:
     parts += [f"- {line}" for line in headlines(report)]
     parts += ["", *(f"## {table.title}\n\n{table.markdown()}\n" for table in tables(report))]
     for bot in report["bots"]:
-        for sort, found in bot["examples"].items():
-            if found:
-                parts.append(f"## The most {sort} contradictions: {bot['bot']}\n")
-            for example in found:
-                odds = f", P = {example['probability']:.2f}" if example["probability"] else ""
-                parts.append(f"{example['label']}, {example['trigger']}{odds}:\n")
+        for kind, rows in bot["examples"].items():
+            if rows:
+                parts.append(f"## The most {kind} contradictions: {bot['bot']}\n")
+            for example in rows:
+                probability = f", P = {example['probability']:.2f}" if example["probability"] else ""
+                parts.append(f"{example['label']}, {example['trigger']}{probability}:\n")
                 marks = {"judged": " **(judged)**", "evidence": " (contradicted)", "": ""}
-                parts += [f"- {said['role']}: {said['content']}{marks[said['mark']]}" for said in example["messages"]]
+                parts += [
+                    f"- {message['role']}: {message['content']}{marks[message['mark']]}"
+                    for message in example["messages"]
+                ]
                 parts.append("")
     parts += ["## How it was measured\n", *how_measured(report)]
     return "\n".join(parts) + "\n"
@@ -114,16 +117,18 @@ def how_measured(report: Mapping[str, Any]) -> list[str]:
     """What the figures rest on, a sentence each."""
     lines = []
     for bot in report["bots"]:
-        name, known = bot["bot"], bot["accuracy"].get(ANY)
+        name, accuracy = bot["bot"], bot["accuracy"].get(ANY)
         if bot["detector"] is None:
             lines.append(f"{name}: the labels are those of people, so nothing is corrected; Wilson intervals.")
-        elif not known:
+        elif not accuracy:
             lines.append(
                 f"{name}: how often {bot['detector']} is right was not measured. The shares are those of its verdicts, "
                 "not of contradictions."
             )
         else:
-            errors = f"sensitivity {percent(known['sensitivity'])} %, specificity {percent(known['specificity'])} %"
+            errors = (
+                f"sensitivity {percent(accuracy['sensitivity'])} %, specificity {percent(accuracy['specificity'])} %"
+            )
             lines.append(
                 f"{name}: judged by {bot['detector']} ({errors} on {bot['measured_on']}). The shares are corrected for "
                 "that (Rogan and Gladen, 1978), and their intervals carry both errors. They hold if the detector is as "

@@ -1,4 +1,4 @@
-"""What is asked: openings, personas, and the probes that are made of them."""
+"""Plans a run: openings, personas, and the probes that are made of them."""
 
 import hashlib
 import json
@@ -21,7 +21,7 @@ REPLY = 20  # characters of a reply, for the estimate; those of CDConv have 12
 
 @dataclass(frozen=True)
 class Probe:
-    """One conversation that is to be had.
+    """One planned conversation.
 
     Attributes:
         id: the trigger, a digest of the opening, and which time this opening is used; the same in every run with the
@@ -67,10 +67,10 @@ class Persona:
 
     def messages(self) -> tuple[Message, ...]:
         """The messages before the opening."""
-        words, said = lists()["persona"], "。".join(self.facts) + "。"
+        words, statement = lists()["persona"], "。".join(self.facts) + "。"
         if self.as_turns:
-            return ({"role": "user", "content": words["introduction"]}, {"role": "assistant", "content": said})
-        return ({"role": "system", "content": f"{words['instruction']}\n{said}"},)
+            return ({"role": "user", "content": words["introduction"]}, {"role": "assistant", "content": statement})
+        return ({"role": "system", "content": f"{words['instruction']}\n{statement}"},)
 
 
 def read_openings(source: str | Path | None = None) -> list[str]:
@@ -168,12 +168,14 @@ def _of_trigger(trigger: str, openings: Sequence[str], wanted: int, seed: int, p
     if trigger == PERSONA:
         if not persona:
             raise InputError(f"trigger {PERSONA!r} asks about a persona, and none is given")
-        asked = {fact: questions.ask(fact, of_bot=True) for fact in persona.facts}
-        sources = [fact for fact, question in asked.items() if question]
+        question_of = {fact: questions.ask(fact, of_bot=True) for fact in persona.facts}
+        sources = [fact for fact, question in question_of.items() if question]
     else:
-        sources = [text for text in openings if trigger in METHODS and _tells(text) == (trigger in ABOUT_THE_USER)]
+        sources = [
+            text for text in openings if trigger in METHODS and _is_statement(text) == (trigger in ABOUT_THE_USER)
+        ]
         if re.fullmatch(rf"{REPEAT}-[0-9]+", trigger):
-            sources = [text for text in openings if not _tells(text)]
+            sources = [text for text in openings if not _is_statement(text)]
         elif trigger not in METHODS:
             known = f"{', '.join(METHODS)}, {REPEAT}-N and {PERSONA}"
             raise InputError(f"trigger {shown(trigger)} does not exist; the triggers are {known}")
@@ -189,7 +191,7 @@ def _of_trigger(trigger: str, openings: Sequence[str], wanted: int, seed: int, p
             u1, u2 = text, None
             fillers: tuple[str, ...] = ()
             if trigger == PERSONA:
-                u1, u2 = _reworded(asked[text] or "", turn), text
+                u1, u2 = _reworded(question_of[text] or "", turn), text
             elif trigger.startswith(f"{REPEAT}-"):
                 u2, fillers = text, _fillers(int(trigger.rpartition("-")[2]), Random(f"{seed}/{name}"))
             elif trigger != INQUIRING_BOT:
@@ -211,8 +213,8 @@ def _reworded(question: str, turn: int) -> str:
     return (turn % 2 and METHODS[PARAPHRASING](question, "", Random(turn))) or question
 
 
-def _tells(text: str) -> bool:
-    """Whether an opening tells something, instead of asking."""
+def _is_statement(text: str) -> bool:
+    """Whether an opening is a statement, and not a question."""
     return not text.rstrip(" 。！!~").endswith(("？", "?", "吗", "呢"))
 
 
@@ -245,8 +247,8 @@ def estimate(probes: Sequence[Probe]) -> Estimate:
     tokens_in = 0
     for probe in probes:
         before = sum(len(message["content"]) for message in probe.start)
-        said = [probe.u1] if probe.trigger == PERSONA else [probe.u1, *probe.fillers, probe.u2 or " " * REPLY]
-        for text in said:
+        utterances = [probe.u1] if probe.trigger == PERSONA else [probe.u1, *probe.fillers, probe.u2 or " " * REPLY]
+        for text in utterances:
             before += len(text)
             tokens_in += before
             before += REPLY

@@ -1,4 +1,4 @@
-"""Turns what somebody said about himself into a question whose answer he has just given."""
+"""Turns what somebody said about themselves into a question that they have just answered."""
 
 import re
 from functools import cache
@@ -34,19 +34,20 @@ def _any_of(name: str) -> re.Pattern[str]:
 
 
 def ask(text: str, *, of_bot: bool, chance: Random | None = None) -> str | None:
-    """A question about one fact in what somebody said; None where the rules find none.
+    """A question about one fact in what somebody said; None if the rules find none.
 
     Args:
         text: what was said, in the first person.
-        of_bot: the bot said it, so the question is in the second person; else the user, who asks about himself.
+        of_bot: whether the bot said it. The question is then in the second person; otherwise the user asks about
+            themselves.
         chance: chooses among several facts; by default the first is taken.
     """
     clauses = [clause for clause in _CLAUSE.split(text) if len(clause) > 1 and not _any_of("no_fact").search(clause)]
-    found = list(dict.fromkeys(filter(None, map(_ask_clause, clauses))))
-    found = found or list(filter(None, map(_ask_word, clauses)))
-    if not found:
+    candidates = list(dict.fromkeys(filter(None, map(_ask_clause, clauses))))
+    candidates = candidates or list(filter(None, map(_ask_word, clauses)))
+    if not candidates:
         return None
-    question = chance.choice(found) if chance else found[0]
+    question = chance.choice(candidates) if chance else candidates[0]
     return question.replace("我", "你") if of_bot else question
 
 

@@ -26,8 +26,8 @@ class Source:
     Attributes:
         bot: its name.
         rows: with u1, b1, u2, b2, trigger, and a label; None where there was nothing to judge.
-        detector: who gave the labels; None where they are true.
-        accuracy: kind -> how often the detector is right; empty where nobody measured it.
+        detector: the detector that gave the labels; None if they are true labels.
+        accuracy: kind -> how often the detector is right; empty if it was not measured.
         measured_on: the rows of that measurement.
     """
 
@@ -77,7 +77,7 @@ def with_labels(sources: Sequence[Source], path: str | Path) -> list[Source]:
             the first bot unless a line names another ``bot``.
 
     Raises:
-        InputError: the file is not in UTF-8, a line is no label or names another bot, no conversation has one of them,
+        InputError: the file is not in UTF-8, a line has no label or names another bot, no conversation has one of them,
             or all labels of a bot are of one kind.
     """
     sources = _with_names(sources)
@@ -141,7 +141,9 @@ def build(sources: Sequence[Source], *, seed: int = 0) -> dict[str, Any]:
         "triggers": triggers,
         "bots": [_bot(source, triggers, seed) for source in sources],
         "comparisons": [
-            found for other in sources[1:] if (found := _comparison(sources[0], other, triggers, seed)) is not None
+            comparison
+            for other in sources[1:]
+            if (comparison := _comparison(sources[0], other, triggers, seed)) is not None
         ],
     }
 
@@ -179,8 +181,8 @@ def _bot(source: Source, triggers: Sequence[str], seed: int) -> dict[str, Any]:
 
 
 def _shares(rows: Sequence[Row], source: Source, seed: int) -> dict[str, Any] | None:
-    found = {kind: _share(rows, kind, source, seed) for kind in KINDS}
-    return {kind: value.to_record() for kind, value in found.items() if value} if rows else None
+    shares = {kind: _share(rows, kind, source, seed) for kind in KINDS}
+    return {kind: value.to_record() for kind, value in shares.items() if value} if rows else None
 
 
 def _share(rows: Sequence[Row], kind: str, source: Source, seed: int) -> Share | None:
@@ -191,12 +193,12 @@ def _share(rows: Sequence[Row], kind: str, source: Source, seed: int) -> Share |
 
 
 def _has_kinds(source: Source) -> bool:
-    """Whether the labels tell kinds; those of a detector with two labels do not."""
+    """Whether the labels distinguish kinds; those of a detector with two labels do not."""
     return any(row["label"] in CATEGORIES for row in source.rows)
 
 
 def opening_of(row: Row) -> str:
-    """What conversations that resemble each other share."""
+    """The opening, which conversations that resemble each other share."""
     return str(row.get("opening") or row["u1"])
 
 
@@ -209,10 +211,10 @@ def _replies(rows: Sequence[Row], source: Source, seed: int) -> dict[str, Any]:
         flags += [True] * called + [False] * (judged - called)
         openings += [opening_of(row)] * judged
     counts = {"judged": len(flags), "called": sum(flags)}
-    found = share(flags, openings, (source.accuracy or {}).get(ANY), seed)
-    if found is None:
+    called_share = share(flags, openings, (source.accuracy or {}).get(ANY), seed)
+    if called_share is None:
         return counts | {"consistent": None, "low": 0.0, "high": 100.0}
-    shares = {"consistent": found.estimate, "low": found.high, "high": found.low}
+    shares = {"consistent": called_share.estimate, "low": called_share.high, "high": called_share.low}
     return counts | {key: None if value is None else round(100 * (1 - value), 2) for key, value in shares.items()}
 
 
@@ -232,18 +234,18 @@ def _comparison(first: Source, second: Source, triggers: Sequence[str], seed: in
     def difference(chosen: Sequence[tuple[Row, Row]]) -> dict[str, Any] | None:
         called = [[is_contradiction(row["label"]) for row in side] for side in zip(*chosen, strict=True)] or [[], []]
         openings = [opening_of(row) for row, _ in chosen]
-        found = compare(called[0], called[1], openings, accuracies, seed)
-        return found.to_record() if found else None
+        compared = compare(called[0], called[1], openings, accuracies, seed)
+        return compared.to_record() if compared else None
 
     by_trigger = {
-        trigger: found
+        trigger: record
         for trigger in triggers
-        if (found := difference([pair for pair in pairs if pair[0]["trigger"] == trigger]))
+        if (record := difference([pair for pair in pairs if pair[0]["trigger"] == trigger]))
     }
-    for found, adjusted in zip(
-        by_trigger.values(), holm([found["p_value"] for found in by_trigger.values()]), strict=True
+    for record, adjusted in zip(
+        by_trigger.values(), holm([record["p_value"] for record in by_trigger.values()]), strict=True
     ):
-        found["adjusted"] = round(adjusted, 5)
+        record["adjusted"] = round(adjusted, 5)
     return {"first": first.bot, "second": second.bot, "all": difference(pairs), "by_trigger": by_trigger}
 
 
@@ -258,10 +260,10 @@ def examples(rows: Sequence[Row]) -> dict[str, list[dict[str, Any]]]:
 
 
 def _first_of_each_opening(rows: Sequence[Row]) -> list[Row]:
-    kept: dict[str, Row] = {}
+    by_opening: dict[str, Row] = {}
     for row in rows:
-        kept.setdefault(opening_of(row), row)
-    return [*kept.values()][:EXAMPLES]
+        by_opening.setdefault(opening_of(row), row)
+    return [*by_opening.values()][:EXAMPLES]
 
 
 def _typical(rows: Sequence[Row]) -> list[Row]:
@@ -280,15 +282,15 @@ def _example(row: Row) -> dict[str, Any]:
     messages = row.get("messages") or [{"role": role, "content": row[column]} for role, column in names]
     evidence = row.get("evidence") or []
     facts = [{"role": "fact", "content": fact, "mark": "evidence"} for fact in evidence if fact in row.get("facts", ())]
-    said = [message for message in messages if message["role"] != "system"]
-    marked = [{**message, "mark": "evidence" if message["content"] in evidence else ""} for message in said]
+    spoken = [message for message in messages if message["role"] != "system"]
+    marked = [{**message, "mark": "evidence" if message["content"] in evidence else ""} for message in spoken]
     marked[-1]["mark"] = "judged"
     if len(marked) > SHOWN:
-        kept = [
+        shortened = [
             message for index, message in enumerate(marked) if message["mark"] or index < 2 or index >= len(marked) - 2
         ]
-        kept.insert(2, {"role": "left out", "content": f"… {len(marked) - len(kept)} messages …", "mark": ""})
-        marked = kept
+        shortened.insert(2, {"role": "left out", "content": f"… {len(marked) - len(shortened)} messages …", "mark": ""})
+        marked = shortened
     return {
         "id": row["id"], "trigger": row["trigger"], "label": row["label"],
         "probability": row.get("probability"), "messages": facts + marked,

@@ -1,4 +1,4 @@
-"""Has the conversations of a plan with a bot, and keeps each as soon as it is had."""
+"""Runs the conversations of a plan with a bot, and saves each as soon as it is complete."""
 
 import json
 import os
@@ -20,18 +20,18 @@ from contradiction.probing.words import lists
 
 TRANSCRIPT, RECORD, FAILED = "transcript.jsonl", "run.json", "failed.jsonl"
 LONGEST_WAIT = 60.0
-HOPELESS = 10  # after so many failures and no success the run ends: the bot is not there
+HOPELESS = 10  # after so many failures and no success the run ends, because the bot is not available
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Limits:
-    """How a bot is asked.
+    """How a bot is called.
 
     Attributes:
         at_once: how many conversations run at the same time.
         per_minute: the most calls in a minute; None for no limit.
-        retries: how often a call is repeated after an error that may pass.
+        retries: how often a call is repeated after a temporary error.
         backoff: the seconds before the first repetition; each further wait is twice as long, up to a minute.
     """
 
@@ -42,14 +42,14 @@ class Limits:
 
 
 class Transcript:
-    """A file of conversations, one JSON object a line. A line is on the disk before the next one is begun.
+    """A file of conversations, one JSON object a line. A line is on the disk before the next one begins.
 
     Args:
-        folder: holds the transcript, and ``run.json`` with what the run was asked for.
-        request: what bears on the conversations; a run is continued only with the same.
+        folder: holds the transcript, and ``run.json`` with the request of the run.
+        request: what affects the conversations; a run is continued only with the same request.
 
     Raises:
-        InputError: the folder holds a run of another request, or lines that are no conversations.
+        InputError: the folder holds a run of another request, or lines that are not conversations.
     """
 
     def __init__(self, folder: Path, request: Mapping[str, Any]) -> None:
@@ -59,13 +59,13 @@ class Transcript:
         else:
             folder.mkdir(parents=True, exist_ok=True)
             write_json(self._record, {"request": request, "bot_seconds": 0.0, "calls": 0})
-        self._cut_half_a_line()
+        self._remove_partial_line()
         self.done = {row["id"] for row in read_transcript(self.path)} if self.path.exists() else set()
         self._file: BinaryIO = self.path.open("ab")
         self._lock = threading.Lock()
 
-    def _cut_half_a_line(self) -> None:
-        """Removes what a killed run has begun to write."""
+    def _remove_partial_line(self) -> None:
+        """Removes a line that a killed run did not finish."""
         if self.path.exists():
             content = self.path.read_bytes()
             if content and not content.endswith(b"\n"):
@@ -92,7 +92,7 @@ class Transcript:
 
 
 def check_same(folder: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """Raises InputError where what a run in the folder was asked for is not what it is asked for now."""
+    """Raises InputError if the run in the folder was made with another request."""
     for name in now:
         if before.get(name) != now[name]:
             raise InputError(
@@ -102,7 +102,7 @@ def check_same(folder: Path, before: Mapping[str, Any], now: Mapping[str, Any]) 
 
 
 def read_transcript(path: Path) -> list[Row]:
-    """The conversations of a transcript; raises InputError where a line is none."""
+    """The conversations of a transcript; raises InputError if a line is not one."""
     rows = []
     with path.open(encoding="utf-8") as file:
         for number, line in enumerate(file, start=1):
@@ -124,7 +124,7 @@ def write_transcript(path: Path, rows: Sequence[Row]) -> None:
 
 
 class Pace:
-    """Lets calls through at a rate, and none while the bot asks for a pause; shared by all threads."""
+    """Limits the rate of calls, and stops them while the bot asks for a pause; shared by all threads."""
 
     def __init__(self, per_minute: float | None) -> None:
         self._step = 60 / per_minute if per_minute else 0.0
@@ -132,7 +132,7 @@ class Pace:
         self.calls, self.stopped = 0, False
 
     def wait(self) -> None:
-        """Waits for the turn of this call; raises BotError where the run has been stopped."""
+        """Waits for the turn of this call; raises BotError if the run was stopped."""
         with self._lock:
             if self.stopped:
                 raise BotError("the run was stopped", again=False)
@@ -143,14 +143,14 @@ class Pace:
         time.sleep(at - now)
 
     def pause(self, seconds: float) -> None:
-        """No call begins before so many seconds have passed."""
+        """Lets no call begin before so many seconds have passed."""
         with self._lock:
             self._next = max(self._next, time.monotonic() + seconds)
 
 
 @dataclass
 class Outcome:
-    """What a run came to.
+    """The outcome of a run.
 
     Attributes:
         done: conversations that are in the transcript, those of earlier parts of the run too.
@@ -177,19 +177,19 @@ def run(
     on_done: Callable[[Outcome], Any] | None = None,
     on_failure: Callable[[str, str], Any] | None = None,
 ) -> Outcome:
-    """Has every conversation that the transcript of the folder does not hold yet.
+    """Runs every conversation that the transcript of the folder does not hold yet.
 
-    A conversation is the unit: one that was interrupted is had again from its beginning, and one that fails does not
-    stop the others. It is tried again when the run is continued.
+    A conversation that was interrupted starts again from its beginning. One that fails does not stop the others, and is
+    tried again when the run is continued.
 
     Args:
         probes: the plan.
         bot: the bot.
         folder: the folder of the run; another process may not use it at the same time.
-        request: what the run is asked for, see :class:`Transcript`.
+        request: the request of the run, see :class:`Transcript`.
         name: the name of the bot in the transcript.
         seed: of the plan.
-        limits: how the bot is asked.
+        limits: how the bot is called.
         writer: writes the second thing the user says; where it gives None, the rules do.
         on_done: called after each conversation, and after each failure.
         on_failure: called with the id of a probe and why it failed.
@@ -198,20 +198,20 @@ def run(
         InputError: the folder is of another run, or the bot will never reply.
     """
     limits = limits or Limits()
-    transcript, pace, begun = Transcript(folder, request), Pace(limits.per_minute), time.monotonic()
+    transcript, pace, started = Transcript(folder, request), Pace(limits.per_minute), time.monotonic()
     outcome = Outcome(sum(probe.id in transcript.done for probe in probes))
-    left = iter([probe for probe in probes if probe.id not in transcript.done])
+    remaining = iter([probe for probe in probes if probe.id not in transcript.done])
     at_once = min(limits.at_once, bot.at_once or limits.at_once)
     before = outcome.done
     pool = ThreadPoolExecutor(at_once, thread_name_prefix="probe")
     running: dict[Future[None], str] = {}
 
-    def have(probe: Probe) -> None:
+    def converse(probe: Probe) -> None:
         transcript.add(_converse(probe, bot, name, seed, pace, limits, writer))
 
     def start(number: int) -> None:
-        for _, probe in zip(range(number), left, strict=False):
-            running[pool.submit(have, probe)] = probe.id
+        for _, probe in zip(range(number), remaining, strict=False):
+            running[pool.submit(converse, probe)] = probe.id
 
     try:
         start(at_once)
@@ -234,7 +234,7 @@ def run(
     finally:
         pace.stopped = True  # threads end with the reply that they wait for
         pool.shutdown(cancel_futures=True)
-        transcript.close(time.monotonic() - begun, pace.calls)
+        transcript.close(time.monotonic() - started, pace.calls)
         lines = [json.dumps({"id": key, "error": why}, ensure_ascii=False) for key, why in outcome.failed.items()]
         write_text(folder / FAILED, "".join(f"{line}\n" for line in lines))
     return outcome
@@ -248,7 +248,7 @@ def error_of(outcome: Outcome) -> str:
 def _converse(probe: Probe, bot: Bot, name: str, seed: int, pace: Pace, limits: Limits, writer: Writer | None) -> Row:
     """One conversation, from a clean context, as a row of the transcript."""
     messages: list[Message] = list(probe.start)
-    begun = time.monotonic()
+    started = time.monotonic()
 
     def say(text: str) -> str:
         messages.append({"role": "user", "content": text})
@@ -278,21 +278,21 @@ def _converse(probe: Probe, bot: Bot, name: str, seed: int, pace: Pace, limits: 
         "written_by": written_by,
         "facts": list(probe.facts),
         "messages": messages,
-        "seconds": round(time.monotonic() - begun, 3),
+        "seconds": round(time.monotonic() - started, 3),
     }
 
 
 def ask(bot: Bot, messages: Sequence[Message], pace: Pace, limits: Limits) -> str:
-    """One reply, asked for again after errors that may pass; raises BotError where there is none in the end."""
+    """One reply; calls again after temporary errors, and raises BotError if no call succeeds."""
     for wait_for in _waits(limits):
         pace.wait()
         try:
-            # Half of a surrogate pair, as a reply that is cut inside an emoji may end with, is no text.
+            # A reply that is cut inside an emoji may end with half of a surrogate pair, which is not valid text.
             return bot.reply(messages).encode("utf-8", "replace").decode()
         except BotError as error:
             if not error.again or wait_for is None:
-                tried = "" if wait_for is not None else f" (asked {limits.retries + 1} times)"
-                raise BotError(f"{error}{tried}", again=False) from None
+                attempts = "" if wait_for is not None else f" (asked {limits.retries + 1} times)"
+                raise BotError(f"{error}{attempts}", again=False) from None
             if error.wait:
                 pace.pause(min(error.wait, LONGEST_WAIT))
             else:
@@ -302,6 +302,6 @@ def ask(bot: Bot, messages: Sequence[Message], pace: Pace, limits: Limits) -> st
 
 def _waits(limits: Limits) -> Iterator[float | None]:
     for turn in range(limits.retries):
-        # Not all threads at the same time.
+        # Random, so that the threads do not all call again at the same time.
         yield min(limits.backoff * 2**turn, LONGEST_WAIT) * random.uniform(0.5, 1)
     yield None

@@ -21,8 +21,8 @@ class Accuracy:
     """How often a detector is right about one kind of contradiction, as counts of rows with true labels.
 
     Attributes:
-        hits, contradictions: how many of the kind it calls so, and how many there are.
-        alarms, others: how many other rows it calls so, and how many there are.
+        hits, contradictions: how many rows of the kind the detector calls so, and how many there are.
+        alarms, others: how many other rows the detector calls so, and how many there are.
     """
 
     hits: int
@@ -37,11 +37,8 @@ class Accuracy:
 
     @property
     def specificity(self) -> float:
-        """The share of other rows that is not."""
+        """The share of other rows that is not called so."""
         return 1 - self.alarms / self.others if self.others else float("nan")
-
-
-Accuracies = Mapping[str, Accuracy]  # kind -> accuracy
 
 
 def accuracy_of(references: Sequence[str], called: Sequence[str]) -> dict[str, Accuracy]:
@@ -51,16 +48,16 @@ def accuracy_of(references: Sequence[str], called: Sequence[str]) -> dict[str, A
         references: the true labels.
         called: the labels that the detector gave, by the same decision as in use.
     """
-    truth, said = np.array(references), np.array(called)
-    found = {}
+    truth, given = np.array(references), np.array(called)
+    accuracies = {}
     for kind in KINDS:
         is_kind, is_called = (
-            (values != NON_CONTRADICTION if kind == ANY else values == kind) for values in (truth, said)
+            (values != NON_CONTRADICTION if kind == ANY else values == kind) for values in (truth, given)
         )
-        if kind == ANY or (is_kind.any() and set(CATEGORIES) & set(said.tolist())):
+        if kind == ANY or (is_kind.any() and set(CATEGORIES) & set(given.tolist())):
             counts = ((is_kind & is_called), is_kind, (~is_kind & is_called), ~is_kind)
-            found[kind] = Accuracy(*(int(part.sum()) for part in counts))
-    return found
+            accuracies[kind] = Accuracy(*(int(part.sum()) for part in counts))
+    return accuracies
 
 
 def accuracy_of_evaluation(evaluation: Mapping[str, Any], threshold: float) -> dict[str, Accuracy]:
@@ -128,26 +125,26 @@ def share(called: Sequence[bool], clusters: Sequence[str], accuracy: Accuracy | 
         accuracy: how often the detector is right; None where the labels are true.
         seed: of the draws.
     """
-    n, found = len(called), int(np.sum(called))
+    n, positives = len(called), int(np.sum(called))
     if not n:
         return None
     effect = design_effect(np.asarray(called, dtype=float), clusters)
-    low, high = wilson(round(found / effect), round(n / effect)) if effect > 1 else wilson(found, n)
+    low, high = wilson(round(positives / effect), round(n / effect)) if effect > 1 else wilson(positives, n)
     if accuracy is None or not accuracy.contradictions or not accuracy.others:
-        return Share(found, n, found / n, low, high, found / n, low, high)
+        return Share(positives, n, positives / n, low, high, positives / n, low, high)
     chance = np.random.default_rng(seed)
-    apparent = _draw(found / effect, (n - found) / effect, chance)
+    apparent = _draw(positives / effect, (n - positives) / effect, chance)
     sensitivity, specificity = draw_accuracy(accuracy, chance)
     youden = sensitivity + specificity - 1
     if np.percentile(youden, BOUNDS[0]) <= 0:
-        return Share(found, n, found / n, low, high, None, 0.0, 1.0)
+        return Share(positives, n, positives / n, low, high, None, 0.0, 1.0)
     drawn = (apparent + specificity - 1) / np.maximum(youden, 1e-9)
     if np.mean(drawn >= 0) < IMPOSSIBLE:
         most = np.percentile(np.clip(apparent / sensitivity, 0, 1), BOUNDS[1])
-        return Share(found, n, found / n, low, high, None, 0.0, float(most))
+        return Share(positives, n, positives / n, low, high, None, 0.0, float(most))
     lower, upper = np.percentile(np.clip(drawn, 0, 1), BOUNDS)
-    point = (found / n + accuracy.specificity - 1) / (accuracy.sensitivity + accuracy.specificity - 1)
-    return Share(found, n, found / n, low, high, float(np.clip(point, 0, 1)), float(lower), float(upper))
+    point = (positives / n + accuracy.specificity - 1) / (accuracy.sensitivity + accuracy.specificity - 1)
+    return Share(positives, n, positives / n, low, high, float(np.clip(point, 0, 1)), float(lower), float(upper))
 
 
 def draw_accuracy(accuracy: Accuracy, chance: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

@@ -11,7 +11,7 @@ from contradiction.probing.words import lists, segment
 SHORT, INQUIRING_BOT, INQUIRING_USER, MEMORY = "short", "inquiring-bot", "inquiring-user", "inquiring-user-m"
 PARAPHRASING, SYNONYM, ANTONYM, NEGATIVE = "paraphrasing", "perturb-synonym", "perturb-antonym", "perturb-negative"
 REPEAT, PERSONA = "repeat", "persona"  # beyond the paper
-WHY = "你为什么这么说？"  # asked where b1 names nothing that can be asked about
+WHY = "你为什么这么说？"  # the question if b1 names nothing that can be asked about
 _LAST_ADDRESS = re.compile(r"^(.*你(?:们)?)([^你]*)$")
 _PEOPLE = "(?:的|们|爸爸|妈妈|父母|老板|孩子|爱人|家|朋友|同事)+"
 _NOT_BEFORE_IS = f"{_PEOPLE}|是|头发|脾气|身体"  # 是不是 does not fit between 你 and these
@@ -28,7 +28,7 @@ def inquiring_bot(u1: str, b1: str, chance: Random) -> str:
 
 
 def inquiring_user(u1: str, b1: str, chance: Random) -> str | None:
-    """A question about something that the user said in u1; None where nothing can be asked about."""
+    """A question about something that the user said in u1; None if nothing can be asked about."""
     return questions.ask(u1, of_bot=False, chance=chance)
 
 
@@ -78,10 +78,10 @@ def negate(u1: str, b1: str, chance: Random) -> str | None:
     words = segment(rest)
     edges = {0, *accumulate(map(len, words))}
     for pattern, replacement in rules["patterns"]:
-        for found in re.finditer(pattern, rest):
+        for occurrence in re.finditer(pattern, rest):
             # Only between words: no 不 inside 恋爱.
-            if {found.start(), found.end()} <= edges or "？" in found[0]:
-                return before + rest[: found.start()] + found.expand(replacement) + rest[found.end() :]
+            if {occurrence.start(), occurrence.end()} <= edges or "？" in occurrence[0]:
+                return before + rest[: occurrence.start()] + occurrence.expand(replacement) + rest[occurrence.end() :]
     place = next((index for index, word in enumerate(words) if word in rules["plain"]), None)
     return None if place is None else before + "".join([*words[:place], "不", *words[place:]])
 
@@ -91,8 +91,8 @@ def _replace(text: str, words: Mapping[str, list[str]], chance: Random, most: in
     parts = segment(text)
     places = [index for index, part in enumerate(parts) if part in words]
     if not places:
-        found = max((word for word in words if len(word) > 1 and word in text), key=len, default=None)
-        return text.replace(found, chance.choice(words[found]), 1) if found else None
+        longest = max((word for word in words if len(word) > 1 and word in text), key=len, default=None)
+        return text.replace(longest, chance.choice(words[longest]), 1) if longest else None
     for index in chance.sample(places, min(most, len(places))):
         parts[index] = chance.choice(words[parts[index]])
     return "".join(parts)

@@ -29,7 +29,7 @@ CHUNK = 64  # conversations between two steps of the progress
 COLUMNS = {
     "id": "unique", "u1": "the opening; empty in a persona probe",
     "b1": "the reply to it; in a persona probe the fact that is asked about", "u2": "what the user says last",
-    "b2": "the reply that was judged", "label": "the verdict of the detector; null where it could not judge the reply",
+    "b2": "the reply that was judged", "label": "the verdict of the detector; null if it could not judge the reply",
     "trigger": "how u2 was made", "bot": "the bot", "probability": "of a contradiction, by the detector",
     "checked": "whether all text was read", "messages": "the whole chat as JSON",
 }  # fmt: skip
@@ -66,8 +66,8 @@ def judge(
                 verdict, texts = detector.check([row["b1"]], row["b2"], row["u2"]), [row["b1"]]
             else:
                 verdict, texts = next(verdicts), [message["content"] for message in _judged_messages(row)]
-            every = [other for other in next(scanned) if other.label is not None] or [verdict]
-            judged.append(row | _fields(verdict, texts) | _counts(every))
+            scored = [other for other in next(scanned) if other.label is not None] or [verdict]
+            judged.append(row | _fields(verdict, texts) | _counts(scored))
         if on_done:
             on_done(len(chunk))
     return judged
@@ -99,7 +99,7 @@ def _counts(verdicts: Sequence[Verdict]) -> Row:
 def find_accuracy(
     detector: ContradictionDetector, evaluation: str | Path | None = None
 ) -> tuple[dict[str, Accuracy], str] | None:
-    """How often a detector is right, and on which rows that was measured; None where nobody measured it.
+    """How often a detector is right, and on which rows that was measured; None if it was not measured.
 
     Args:
         detector: with the threshold that it decides by.
@@ -133,9 +133,12 @@ def _source(result: Mapping[str, Any]) -> str:
     return f"{result['config']}, {result['split']} split, n = {len(result['references']):,}"
 
 
-def accuracy_record(found: tuple[Mapping[str, Accuracy], str] | None) -> dict[str, Any] | None:
+def accuracy_record(accuracy: tuple[Mapping[str, Accuracy], str] | None) -> dict[str, Any] | None:
     """An accuracy as a report and the record of a run keep it."""
-    return found and {"source": found[1], "counts": {kind: asdict(counts) for kind, counts in found[0].items()}}
+    return accuracy and {
+        "source": accuracy[1],
+        "counts": {kind: asdict(counts) for kind, counts in accuracy[0].items()},
+    }
 
 
 def to_dataset(rows: Sequence[Row], task: str) -> "Dataset":

@@ -1,10 +1,10 @@
-"""Lets a language model write the second thing that the user says."""
+"""Writes the second thing that the user says with a language model."""
 
 from contradiction.probing.bots import Bot, BotError
 from contradiction.probing.run import Limits, Pace, ask
 from contradiction.probing.words import lists
 
-LONGEST = 60  # characters; more is no question but an explanation
+LONGEST = 60  # characters; a longer text is an explanation, not a question
 QUOTES = "\"'“”‘’「」 　"
 
 
@@ -13,7 +13,7 @@ class EndpointWriter:
 
     Args:
         model: a language model.
-        limits: how it is asked.
+        limits: how it is called.
     """
 
     def __init__(self, model: Bot, limits: Limits) -> None:
@@ -23,8 +23,8 @@ class EndpointWriter:
         """What the user says after b1; None where the model gives nothing usable."""
         prompt = lists()["prompts"][trigger].format(u1=u1, b1=b1)
         try:
-            said = ask(self._model, [{"role": "user", "content": prompt}], self._pace, self._limits)
+            reply = ask(self._model, [{"role": "user", "content": prompt}], self._pace, self._limits)
         except BotError:
             return None
-        text = next((line.strip(QUOTES) for line in said.splitlines() if line.strip(QUOTES)), "")
+        text = next((line.strip(QUOTES) for line in reply.splitlines() if line.strip(QUOTES)), "")
         return text if 0 < len(text) <= LONGEST and text != u1 else None

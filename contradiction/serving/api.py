@@ -29,7 +29,7 @@ CHAT = [
 
 
 class Options(BaseModel):
-    """What may stand in every request; see ``contradiction.settings.Settings``."""
+    """The options of every request; see ``contradiction.settings.Settings``."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -131,8 +131,8 @@ T = TypeVar("T")
 POSTS = tuple(f"/v1/{name}" for name in ("judge", "scan", "rerank", "check", "clauses"))
 PATHS = (*POSTS, "/healthz", "/metrics")
 REFUSALS: dict[int | str, dict[str, Any]] = {
-    status: {"model": Refusal, "description": said}
-    for status, said in (
+    status: {"model": Refusal, "description": description}
+    for status, description in (
         (413, "The request is too large."),
         (422, "The input is not usable."),
         (503, "The service is busy; try again."),
@@ -175,9 +175,11 @@ def router(service: Service, metrics: Metrics, others: Mapping[str, Service] | N
     services = {name_of(service): service, **(others or {})}
 
     async def answer(request: Request, body: Options, call: Callable[..., T]) -> T:
-        asked = body.model_dump(exclude_none=True)
-        its = chosen(services, asked.pop("detector", None))
-        return await its.answer_in_turn(lambda: call(its, **asked), visitor_of(request), request.is_disconnected)
+        options = body.model_dump(exclude_none=True)
+        selected = chosen(services, options.pop("detector", None))
+        return await selected.answer_in_turn(
+            lambda: call(selected, **options), visitor_of(request), request.is_disconnected
+        )
 
     @routes.post("/v1/judge", response_model=Verdict, summary="Judge the last reply of a chat")
     async def judge(request: Request, body: ChatRequest) -> Any:
@@ -205,17 +207,20 @@ def router(service: Service, metrics: Metrics, others: Mapping[str, Service] | N
 
     @routes.get("/metrics", summary="Counts for Prometheus", response_class=PlainTextResponse)
     async def measured() -> str:
-        joined = [each.predictions for each in services.values()]
+        joined = [member.predictions for member in services.values()]
         return metrics.text(
             {
                 "cdconv_requests_working": ("Requests that are worked on.", sum(s.working for s in services.values())),
-                "cdconv_rows_waiting": ("Rows that wait to be predicted.", sum(each.waiting for each in joined)),
-                "cdconv_rows_total": ("Rows predicted.", sum(each.rows for each in joined)),
+                "cdconv_rows_waiting": (
+                    "Rows that wait to be predicted.",
+                    sum(predictions.waiting for predictions in joined),
+                ),
+                "cdconv_rows_total": ("Rows predicted.", sum(predictions.rows for predictions in joined)),
                 "cdconv_rows_repeated_total": (
                     "Rows asked for again, and known.",
-                    sum(each.repeated for each in joined),
+                    sum(predictions.repeated for predictions in joined),
                 ),
-                "cdconv_passes_total": ("Forward passes.", sum(each.passes for each in joined)),
+                "cdconv_passes_total": ("Forward passes.", sum(predictions.passes for predictions in joined)),
             }
         )
 
@@ -234,7 +239,7 @@ def name_of(service: Service) -> str:
 
 
 def chosen(services: Mapping[str, Service], name: str | None) -> Service:
-    """The service of a detector, by default the first; InputError where there is none of that name."""
+    """The service of a detector, by default the first; raises InputError if there is none of that name."""
     if name is not None and name not in services:
         raise InputError(f"detector {name!r} does not exist here; the detectors are {', '.join(services)}")
     return services[name] if name is not None else next(iter(services.values()))
@@ -257,8 +262,8 @@ def handlers(paths: tuple[str, ...] = ("/",)) -> dict[type[Exception], Any]:
     """The handlers of errors, which all answer ``{"error": ...}``.
 
     Args:
-        paths: the beginnings of the paths for which unknown paths and failures are answered so; the others are answered
-            as FastAPI does.
+        paths: the beginnings of the paths for which unknown paths and failures are answered so; FastAPI answers the
+            others.
     """
 
     async def http_error(request: Request, error: HTTPException) -> Response:

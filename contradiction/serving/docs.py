@@ -28,14 +28,14 @@ def page(document: Schema) -> str:
         for status, answer in operation["responses"].items()
         if status != "200"
     }
-    refused = "".join(f"<li>{status}: {escape(said)}</li>" for status, said in sorted(refusals.items()))
+    refused = "".join(f"<li>{status}: {escape(description)}</li>" for status, description in sorted(refusals.items()))
     title = escape(f"{document['info']['title']} {document['info']['version']}")
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
         f'<meta name="viewport" content="width=device-width"><style>{STYLE}</style></head><body><h1>{title}</h1>'
         "<p>Bodies and answers are JSON. If the service has a token, send it as "
         "<code>Authorization: Bearer TOKEN</code>.</p>"
-        f"{''.join(_request(*each, schemas) for each in requests)}"
+        f"{''.join(_request(*request, schemas) for request in requests)}"
         f"<h2>Refusals</h2><ul><li>401: The token is missing or wrong.</li>{refused}</ul>"
         f"<h2>Fields</h2>{''.join(_object(name, schema) for name, schema in schemas.items())}</body></html>"
     )
@@ -59,12 +59,12 @@ def _example(schema: Schema) -> dict[str, Any]:
 def _object(name: str, schema: Schema) -> str:
     needed = schema.get("required", ())
     rows = [
-        f"<tr><td><code>{escape(field)}</code></td><td>{_type(its)}{'' if field in needed else ', optional'}</td>"
-        f"<td>{escape(its.get('description', ''))}</td></tr>"
-        for field, its in schema["properties"].items()
+        f"<tr><td><code>{escape(field)}</code></td><td>{_type(value)}{'' if field in needed else ', optional'}</td>"
+        f"<td>{escape(value.get('description', ''))}</td></tr>"
+        for field, value in schema["properties"].items()
     ]
-    said = escape(schema.get("description", ""))
-    return f'<h3 id="{escape(name)}">{escape(name)}</h3><p>{said}</p><table>{"".join(rows)}</table>'
+    description = escape(schema.get("description", ""))
+    return f'<h3 id="{escape(name)}">{escape(name)}</h3><p>{description}</p><table>{"".join(rows)}</table>'
 
 
 def _type(schema: Schema) -> str:
@@ -72,7 +72,7 @@ def _type(schema: Schema) -> str:
     if "$ref" in schema:
         return f'<a href="#{escape(_name(schema))}">{escape(_name(schema))}</a>'
     if "anyOf" in schema:
-        return " or ".join(_type(one) for one in schema["anyOf"])
+        return " or ".join(_type(option) for option in schema["anyOf"])
     if schema.get("type") == "array":
         return f"list of {_type(schema['items'])}"
     return escape(schema.get("type", "any value"))

@@ -1,4 +1,4 @@
-"""What one request may ask of the service."""
+"""The limits of one request to the service."""
 
 from dataclasses import dataclass
 
@@ -9,15 +9,15 @@ LONGEST_ROW = 1000  # characters of a row that count towards the cost of a reque
 
 @dataclass(frozen=True)
 class Limits:
-    """What one request may ask of the service.
+    """The limits of one request to the service.
 
     Attributes:
-        body: the most bytes of a request.
-        messages: the most messages of a chat.
-        candidates: the most candidates to rank, or facts to check against.
-        cost: the most characters that may be read: those of every pair of replies that is compared and was not read
+        body: the maximum size of a request in bytes.
+        messages: the maximum number of messages of a chat.
+        candidates: the maximum number of candidates to rank, or of facts to check against.
+        cost: the maximum number of characters to read: those of every pair of replies that is compared and was not read
             before. By default, one reply can always be judged against as many earlier turns as a detector reads.
-        seconds: the longest time to answer.
+        seconds: the maximum time to answer.
         requests: how many requests are worked on or wait; beyond them, the service says that it is busy.
         visitor: the same for the requests of one visitor, who is known by the address.
         turns: how many requests of one visitor are worked on at a time; the visitor's others wait.

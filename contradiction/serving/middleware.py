@@ -18,7 +18,7 @@ class Metrics:
     """Counts answers by path and status, and how long they took.
 
     Args:
-        paths: the paths that are counted by name; all others count as ``other``, so that no caller can make names.
+        paths: the paths that are counted by name; all others count as ``other``, so that callers cannot add names.
     """
 
     def __init__(self, paths: tuple[str, ...]) -> None:
@@ -70,10 +70,10 @@ class Guard:
 
     Args:
         app: the service.
-        body: the most bytes of a request.
+        body: the maximum size of a request in bytes.
         token: what a caller has to send as ``Authorization: Bearer TOKEN``; None for no token.
         metrics: counts the answers.
-        elsewhere: the most bytes of a request to another path than those of the service; by default the same.
+        elsewhere: the maximum size of a request to a path outside the service; by default the same.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class Guard:
             await send(message)
 
         try:
-            if not self._knows(scope["path"], headers):
+            if not self._is_authorized(scope["path"], headers):
                 await _refuse(answer, 401, NEEDED, {"www-authenticate": "Bearer"})
             elif not _fits(headers.get("content-length"), most):
                 await _refuse(answer, 413, _too_large(most))
@@ -108,7 +108,7 @@ class Guard:
             self.metrics.add(scope["path"], status, time.monotonic() - started)
 
     async def _read(self, scope: Any, receive: Any, send: Any, most: int) -> None:
-        """Hands over the body part by part; a body without a length is refused where it grows too large."""
+        """Hands over the body part by part; a body without a length is refused once it is too large."""
         size, refused, started = 0, False, False
 
         async def bounded() -> Any:
@@ -131,14 +131,14 @@ class Guard:
         if refused:
             await _refuse(send, 413, _too_large(most))
 
-    def _knows(self, path: str, headers: Headers) -> bool:
+    def _is_authorized(self, path: str, headers: Headers) -> bool:
         if self.token is None or path in OPEN:
             return True
-        scheme, _, given = headers.get("authorization", "").partition(" ")
+        scheme, _, secret = headers.get("authorization", "").partition(" ")
         # The name of the scheme has no case (RFC 9110, section 11.1). An empty token lets nobody in.
-        if scheme.lower() != "bearer" or given == "":
+        if scheme.lower() != "bearer" or secret == "":
             return False
-        return hmac.compare_digest(given.encode("latin-1"), self.token.encode())  # headers are decoded as Latin-1
+        return hmac.compare_digest(secret.encode("latin-1"), self.token.encode())  # headers are decoded as Latin-1
 
 
 def _too_large(most: int) -> str:

@@ -51,7 +51,7 @@ class Ticket:
 
     Attributes:
         until: the time by the monotonic clock at which its answer is too late.
-        cost: the most characters that may be read for it.
+        cost: the maximum number of characters that may be read for it.
         visitor: whose request it is; visitors take turns, whatever number of requests each has.
         cancelled: whether nobody waits for its answer any more.
         spent: the characters that were read for it, without those of rows whose prediction was known.
@@ -64,7 +64,7 @@ class Ticket:
     spent: int = 0
 
     def check(self) -> None:
-        """Raises Cancelled or Late where the request is not to be answered any more."""
+        """Raises Cancelled or Late if the request needs no answer any more."""
         if self.cancelled:
             raise Cancelled
         if time.monotonic() > self.until:
@@ -76,7 +76,7 @@ _TICKET: ContextVar[Ticket | None] = ContextVar("ticket", default=None)
 
 @contextmanager
 def serving(ticket: Ticket) -> Iterator[None]:
-    """What is predicted inside counts for this request."""
+    """Counts the predictions inside the block for this request."""
     token = _TICKET.set(ticket)
     try:
         yield
@@ -88,13 +88,13 @@ def serving(ticket: Ticket) -> Iterator[None]:
 class _Job:
     rows: deque[tuple[Key, Row]]
     ticket: Ticket | None
-    found: dict[Key, Prediction] = field(default_factory=dict)
+    results: dict[Key, Prediction] = field(default_factory=dict)
     done: threading.Event = field(default_factory=threading.Event)
     error: BaseException | None = None
 
 
 class JoinedPredictions:
-    """Takes the place of ``predict`` of a classifier.
+    """Replaces ``predict`` of a classifier.
 
     One thread runs the classifier. It takes some rows of each visitor in turn, and of a visitor some rows of each
     request in turn. So many light requests share a forward pass, and neither a heavy request nor a visitor with many
@@ -102,8 +102,8 @@ class JoinedPredictions:
 
     Args:
         classifier: the classifier.
-        remembered: how many predictions are kept; those that were not asked for longest are dropped first.
-        waiting: the most rows that may wait; a request beyond them raises :class:`Busy`.
+        remembered: how many predictions are kept; the least recently used ones are dropped first.
+        waiting: the maximum number of rows that may wait; a request beyond them raises :class:`Busy`.
 
     Attributes:
         rows, passes, repeated: how many rows were predicted, in how many forward passes, and how many rows were asked
@@ -133,14 +133,14 @@ class JoinedPredictions:
         if ticket:
             ticket.check()
         with self._change:
-            found = {key: self._known[key] for key in keys if key in self._known}
-            for key in found:
+            results = {key: self._known[key] for key in keys if key in self._known}
+            for key in results:
                 self._known.move_to_end(key)
-            missing = {key: row for key, row in zip(keys, rows, strict=True) if key not in found}
+            missing = {key: row for key, row in zip(keys, rows, strict=True) if key not in results}
             self.repeated += len(keys) - len(missing)
             if missing:
                 if ticket:
-                    _pay(ticket, missing)
+                    _charge(ticket, missing)
                 job = _Job(deque(missing.items()), ticket)
                 if self._waiting() and self._waiting() + len(missing) > self._most:
                     raise Busy
@@ -152,10 +152,10 @@ class JoinedPredictions:
                 raise Late
             if job.error:
                 raise job.error
-            found |= job.found
+            results |= job.results
         if on_batch and rows:
             on_batch(len(rows))
-        return [found[key] for key in keys]
+        return [results[key] for key in keys]
 
     @property
     def waiting(self) -> int:
@@ -235,7 +235,7 @@ class JoinedPredictions:
             while len(self._known) > self._remembered:
                 self._known.popitem(last=False)
         for job, key, _ in taken:
-            job.found[key] = predicted[key]
+            job.results[key] = predicted[key]
         for job in {id(job): job for job, _, _ in taken}.values():
             if not job.rows:
                 job.done.set()
@@ -248,7 +248,7 @@ def joined(classifier: Classifier, predictions: JoinedPredictions) -> Classifier
     return same
 
 
-def _pay(ticket: Ticket, keys: Iterable[Key]) -> None:
+def _charge(ticket: Ticket, keys: Iterable[Key]) -> None:
     ticket.spent += sum(min(sum(map(_characters, key)), LONGEST_ROW) for key in keys)
     if ticket.spent > ticket.cost:
         raise TooLong(
@@ -262,7 +262,7 @@ def _characters(value: str | tuple[str, ...]) -> int:
 
 
 def _end(job: _Job, error: BaseException) -> None:
-    if not isinstance(error, Exception):  # it would end the server where it is raised again
+    if not isinstance(error, Exception):  # it would end the server when it is raised again
         error = RuntimeError(f"the prediction failed: {error!r}")
     job.error = error
     job.done.set()

@@ -33,7 +33,7 @@ class Label(BaseModel):
 
 
 def application(store: LabelStore, hosts: tuple[str, ...] = ("127.0.0.1", "localhost", "[::1]")) -> FastAPI:
-    """The page and what it asks for.
+    """The page and its routes.
 
     Args:
         store: the chats and labels.
@@ -74,12 +74,12 @@ def application(store: LabelStore, hosts: tuple[str, ...] = ("127.0.0.1", "local
 
 
 def _shown(store: LabelStore, person: int, item: Item | None) -> dict[str, Any]:
-    """A chat as the page gets it: without the labels of others, and without a sign of what is a spot check."""
+    """A chat as the page gets it: without the labels of others, and without a mark on spot checks."""
     done, total = store.progress(person)
-    found = None
+    chat = None
     if item:
-        found = {"id": item.id, "messages": item.messages, "replies": earlier_replies(item.messages)}
-    return {"item": found, "done": done, "total": total}
+        chat = {"id": item.id, "messages": item.messages, "replies": earlier_replies(item.messages)}
+    return {"item": chat, "done": done, "total": total}
 
 
 def _page() -> str:

@@ -51,12 +51,12 @@ class Report:
     """How far a review is, and how far people agree.
 
     Attributes:
-        chats: to label, without spot checks.
-        both: that both annotators have labelled.
-        same: on which they agree.
-        waiting: on which they differ, and nobody else has labelled yet.
-        final: with a final label, among them ``unclear`` ones.
-        unclear: see ``final``.
+        chats: the number of chats to label, without spot checks.
+        both: those that both annotators have labelled.
+        same: those on which they agree.
+        waiting: those on which they differ and that nobody else has labelled yet.
+        final: those with a final label, including ``unclear``.
+        unclear: those whose final label is ``unclear``.
         kappa: Cohen's kappa of the two annotators; None where it is undefined.
         kappa_merged: the same for *contradiction or not*; *unclear* is neither.
         people: the name of each person, and how many chats they have labelled.
@@ -88,10 +88,10 @@ class LabelStore:
     Each call opens the file by itself and has written to the disk when it returns.
 
     Args:
-        path: the file; it is made if it does not exist.
+        path: the file; it is created if it does not exist.
 
     Raises:
-        InputError: the file is no SQLite file of a review.
+        InputError: the file is not an SQLite file of a review.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -112,14 +112,14 @@ class LabelStore:
 
     def add(self, chats: Iterable[tuple[str, Messages]], spot_checks: Iterable[tuple[str, Messages, str]] = ()) -> int:
         """Adds chats that the file does not hold yet, spot checks spread evenly among them; returns how many."""
-        both: list[list[tuple[str, list[dict[str, str]], str | None]]] = [
+        groups: list[list[tuple[str, list[dict[str, str]], str | None]]] = [
             [(name, text_messages(messages), None) for name, messages in chats],
             [(name, text_messages(messages), truth) for name, messages, truth in spot_checks],
         ]
         with self._open() as file:
             file.execute("BEGIN IMMEDIATE")
             known = {digest for (digest,) in file.execute("SELECT digest FROM items")}
-            plain, checks = ([entry for entry in own if _digest(entry[1], entry[2]) not in known] for own in both)
+            plain, checks = ([entry for entry in group if _digest(entry[1], entry[2]) not in known] for group in groups)
             start = (file.execute("SELECT max(position) FROM items").fetchone()[0] or 0.0) + 1
             places: list[tuple[float, Any]] = [(start + number, entry) for number, entry in enumerate(plain)]
             gap = max(len(plain), 1) / max(len(checks), 1)
@@ -146,33 +146,33 @@ class LabelStore:
             raise InputError(f"name {shown(name)}; it must have 1 to {LONGEST_NAME} characters")
         with self._open() as file:
             file.execute("BEGIN IMMEDIATE")
-            found = file.execute("SELECT place FROM people WHERE name = ?", (name,)).fetchone()
-            if found:
-                return int(found[0])
+            row = file.execute("SELECT place FROM people WHERE name = ?", (name,)).fetchone()
+            if row:
+                return int(row[0])
             count = file.execute("SELECT count(*) FROM people").fetchone()[0]
             file.execute("INSERT INTO people (place, name) VALUES (?, ?)", (count + 1, name))
             return int(count) + 1
 
     def next(self, person: int, after: int | None = None) -> Item | None:
-        """The next chat for a person, after another one where there is one; None where all is done."""
+        """The next chat for a person, after another one if there is one; None if all are labelled."""
         with self._open() as file:
             position = -1.0
             if after is not None:
                 row = file.execute("SELECT position FROM items WHERE id = ?", (after,)).fetchone()
                 position = row[0] if row else position
             for place in dict.fromkeys((position, -1.0)):
-                found = file.execute(_NEXT if person <= ANNOTATORS else _NEXT_DISPUTED, (person, place)).fetchone()
-                if found:
-                    return _item(found)
+                chat = file.execute(_NEXT if person <= ANNOTATORS else _NEXT_DISPUTED, (person, place)).fetchone()
+                if chat:
+                    return _item(chat)
         return None
 
     def item(self, number: int) -> Item:
         """A chat by its number; raises InputError for an unknown one."""
         with self._open() as file:
-            found = file.execute("SELECT id, name, messages, truth FROM items WHERE id = ?", (number,)).fetchone()
-        if not found:
+            row = file.execute("SELECT id, name, messages, truth FROM items WHERE id = ?", (number,)).fetchone()
+        if not row:
             raise InputError(f"chat {number} does not exist")
-        return _item(found)
+        return _item(row)
 
     def put(self, person: int, number: int, label: str, evidence: int | None = None) -> None:
         """Writes the label of a person, in the place of an earlier one by the same person.
@@ -222,14 +222,14 @@ class LabelStore:
             waiting += {1, 2} <= labels.keys() and decided is None
 
         def kappa(merge: bool) -> float | None:
-            kept = {label: label if label in (NON_CONTRADICTION, UNCLEAR) else CONTRADICTION for label in CHOICES}
-            columns = [[kept[label] if merge else label for label in column] for column in zip(*pairs, strict=True)]
+            merged = {label: label if label in (NON_CONTRADICTION, UNCLEAR) else CONTRADICTION for label in CHOICES}
+            columns = [[merged[label] if merge else label for label in column] for column in zip(*pairs, strict=True)]
             if not columns or len({*columns[0], *columns[1]}) < 2:
                 return None
             return float(cohen_kappa_score(*columns))
 
         counts = {name: sum(person in labels for _, labels in reviewed) for person, name in names.items()}
-        same = sum(one == other for one, other in pairs)
+        same = sum(first == second for first, second in pairs)
         return Report(chats, len(pairs), same, waiting, final, unclear, kappa(False), kappa(True), counts, spot_checks)
 
     def export(self) -> Iterator[dict[str, Any]]:
@@ -288,7 +288,7 @@ SELECT id, name, messages, truth {_DISPUTED} AND ?1 > 2 AND position > ?2 ORDER 
 
 
 def decide(labels: Sequence[str]) -> str | None:
-    """The final label from those of the people in their order; None where one is still needed.
+    """The final label from those of the people in their order; None if one is still needed.
 
     Both annotators agree, or a third decides: where all three differ, by the third label.
     """
@@ -309,13 +309,13 @@ def text_messages(messages: Messages) -> list[dict[str, str]]:
         raise InputError("the chat holds no message by the assistant")
     last = turns[-1].reply_messages[-1]
     read = [read_message(message, f"messages[{index}]") for index, message in enumerate(messages[: last + 1])]
-    return [{"role": one.role, "content": one.text} for one in read if not one.skipped]
+    return [{"role": message.role, "content": message.text} for message in read if not message.skipped]
 
 
 def earlier_replies(messages: Sequence[Mapping[str, str]]) -> list[int]:
     """The indices of the messages by the assistant before the judged reply."""
     judged = read_turns(messages)[-1].reply_messages
-    return [index for index, one in enumerate(messages) if one["role"] == ASSISTANT and index not in judged]
+    return [index for index, message in enumerate(messages) if message["role"] == ASSISTANT and index not in judged]
 
 
 def _digest(messages: Sequence[Mapping[str, str]], truth: str | None) -> str:

@@ -18,8 +18,8 @@ from contradiction.serving.predictions import Busy, JoinedPredictions, Late, Tic
 
 Record = dict[str, Any]
 T = TypeVar("T")
-THREADS = 64  # which wait for the one that predicts; as many requests can share forward passes
-WATCH = 0.25  # seconds between looks whether the caller is still there
+THREADS = 64  # that wait for the predicting thread; as many requests can share forward passes
+WATCH = 0.25  # seconds between checks that the caller is still connected
 
 
 class Service:
@@ -27,10 +27,10 @@ class Service:
 
     Args:
         detector: the detector.
-        limits: what one request may ask.
+        limits: the limits of one request.
 
     Attributes:
-        predictions: what joins the requests, and counts.
+        predictions: joins the requests, and counts them.
         pool: the threads in which requests wait.
 
     Raises:
@@ -82,10 +82,10 @@ class Service:
         return self._with(settings).check(facts, reply, question).to_record()
 
     def clauses(self, messages: Messages, **settings: Any) -> list[Record]:
-        """The two clauses that clash in the last reply of a chat; empty where there are none."""
+        """The two clauses that clash in the last reply of a chat; empty if there are none."""
         self._check_chat(messages)
-        found = self._with(settings).locate(messages)
-        spans = (found.earlier, found.later) if found else ()
+        location = self._with(settings).locate(messages)
+        spans = (location.earlier, location.later) if location else ()
         return [{"message": span.message, "start": span.start, "end": span.end} for span in spans]
 
     def answer(self, call: Callable[[], T], ticket: Ticket) -> T:
@@ -135,7 +135,7 @@ class Service:
 
     @contextmanager
     def place(self, visitor: str = "") -> Iterator[None]:
-        """A place among the requests that are worked on or wait; raises Busy where there is none."""
+        """A place among the requests that are worked on or wait; raises Busy if there is none."""
         with self._lock:
             if self.working >= self.limits.requests or self._working[visitor] >= self.limits.visitor:
                 raise Busy
@@ -148,8 +148,8 @@ class Service:
                 self._working += Counter()  # drops the visitors who have none
 
     def _with(self, settings: dict[str, Any]) -> ContradictionDetector:
-        given = {name: value for name, value in settings.items() if value is not None}
-        return self.detector.with_settings(**given) if given else self.detector
+        chosen = {name: value for name, value in settings.items() if value is not None}
+        return self.detector.with_settings(**chosen) if chosen else self.detector
 
     def _check_chat(self, messages: Messages) -> None:
         if isinstance(messages, Sequence) and len(messages) > self.limits.messages:
