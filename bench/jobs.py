@@ -1,5 +1,6 @@
 """Longer jobs: building the data set, the metric, an epoch of training, and one and two workers."""
 
+import multiprocessing
 import os
 import statistics
 import subprocess
@@ -7,6 +8,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -25,6 +27,7 @@ from contradiction.errors import InputError
 from contradiction.io.tables import Table
 from contradiction.labels import LABELS
 from contradiction.reproduction.grid import measure as minutes_of
+from contradiction.training.recipe import Recipe
 from contradiction.training.recipe_files import load_recipe
 from evaluate_metric import evaluate_metric
 
@@ -42,10 +45,15 @@ def single(data: Path, backbone: Path, *, rounds: int) -> Measured:
         f"metric, {RESAMPLES:,} resamples, {TEST_ROWS:,} rows": partial(
             _seconds, partial(evaluate_metric.score, predictions, references, bootstrap=RESAMPLES)
         ),
-        "an epoch of fine-tuning, from a few steps": lambda: 60 * minutes_of(recipe, data) / recipe.optimizer.epochs,
+        **{
+            f"an epoch of fine-tuning in {precision}, from a few steps": partial(
+                _in_new_process, _epoch, recipe.with_changes(precision=precision), data
+            )
+            for precision in ("fp32", "bf16")
+        },
     }
     values = {name: statistics.median(job() for _ in range(rounds)) for name, job in jobs.items()}
-    body = [(name, f"{seconds:.2f}") for name, seconds in values.items()]
+    body = [(name, f"{seconds:.3g}") for name, seconds in values.items()]
     return Measured([Table("Jobs", ("what", "seconds"), body)], values)
 
 
@@ -89,6 +97,17 @@ def _build() -> None:
         command = [sys.executable, "-m", "contradiction", "data", "build", "--out", f"{folder}/cdconv"]
         source = [] if os.environ.get("CDCONV_FILE") else ["--source", "sample"]
         subprocess.run([*command, *source], check=True, capture_output=True)
+
+
+def _epoch(recipe: Recipe, data: Path) -> float:
+    """The seconds of an epoch, estimated from a few steps."""
+    return 60 * minutes_of(recipe, data) / recipe.optimizer.epochs
+
+
+def _in_new_process(job: Callable[..., float], *arguments: object) -> float:
+    # accelerate has one precision a process.
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(job, *arguments).result()
 
 
 def _seconds(job: Callable[[], object]) -> float:
