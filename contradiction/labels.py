@@ -87,6 +87,11 @@ def merge(task: str, scores: Mapping[str, float]) -> dict[str, float]:
     return {NON_CONTRADICTION: sum(scores.values()) - contradiction, CONTRADICTION: contradiction}
 
 
+def merge_label(label: str) -> str:
+    """The label of ``2-class`` for a label of a task that has contradictions."""
+    return CONTRADICTION if is_contradiction(label) else NON_CONTRADICTION
+
+
 def merge_id(task: str, label: int) -> int:
     """The class id of ``2-class`` for a class id of a task."""
     return LABELS["2-class"].index(CONTRADICTION if LABELS[task][label] in CONTRADICTIONS[task] else NON_CONTRADICTION)

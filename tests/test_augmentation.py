@@ -138,5 +138,5 @@ def test_where_a_bot_has_one_context_there_is_no_other_turn_to_take(rows):
 
 @pytest.mark.parametrize("values", [{"config": "2-class"}, {"method": "hierarchical"}, {"config": "persona"}])
 def test_it_needs_the_four_classes_and_one_checkpoint(values):
-    with pytest.raises(InputError, match="context_negatives makes rows of those labelled history"):
+    with pytest.raises(InputError, match="context_negatives copies rows labelled history"):
         QUICK.with_changes(context_negatives=1, **values)

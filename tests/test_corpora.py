@@ -206,11 +206,16 @@ def test_written_pairs_give_both_replies(copies):
         ("written", "w1.jsonl", {**WRITTEN, "label": "x"}, "w1.jsonl:1: label 'x'"),
         ("ocnli", "dev.json", {"sentence1": "甲"}, "dev.json:1: has sentence1"),
         ("ocnli", "dev.json", ["甲", "乙"], "dev.json:row 1: got text"),
-        ("dialfact", "testsmall.jsonl", {**CLAIM, "evidence_list": [[]]}, "testsmall.jsonl: what follows row 0 is not"),
-        ("dialfact", "testsmall.jsonl", {**CLAIM, "context": 5}, "testsmall.jsonl: what follows row 0 is not"),
-        ("mutual", "mutual.dev.jsonl", {**ITEM, "answers": None}, "mutual.dev.jsonl: what follows row 0 is not"),
-        ("written", "w1.jsonl", {**WRITTEN, "evidence": 7}, "w1.jsonl: what follows row 1 is not"),
-        ("written", "w1.jsonl", {**WRITTEN, "good": 3}, "a number where a text must be"),
+        (
+            "dialfact",
+            "testsmall.jsonl",
+            {**CLAIM, "evidence_list": [[]]},
+            "testsmall.jsonl: the data after row 0 is not",
+        ),
+        ("dialfact", "testsmall.jsonl", {**CLAIM, "context": 5}, "testsmall.jsonl: the data after row 0 is not"),
+        ("mutual", "mutual.dev.jsonl", {**ITEM, "answers": None}, "mutual.dev.jsonl: the data after row 0 is not"),
+        ("written", "w1.jsonl", {**WRITTEN, "evidence": 7}, "w1.jsonl: the data after row 1 is not"),
+        ("written", "w1.jsonl", {**WRITTEN, "good": 3}, "a number where text is expected"),
     ],
 )
 def test_a_wrong_line_is_named_with_its_place(tmp_path, name, file, row, said):

@@ -95,7 +95,7 @@ def test_a_damaged_source_is_one_line(run, tmp_path, name, line):
     path = tmp_path / name
     path.write_text(json.dumps(line) + "\n", encoding="utf-8")
     code, _, err = run("corpora", "augment", path, "--out", tmp_path / "augmented.jsonl")
-    assert code == 2 and f"{path}: what follows row 0 is not in the format of" in err
+    assert code == 2 and f"{path}: the data after row 0 is not in the format of" in err
     assert "Traceback" not in err and not (tmp_path / "augmented.jsonl").exists()
 
 

@@ -99,7 +99,7 @@ def test_files_and_data_repos_go_together(tmp_path):
     [
         ("nowhere.json", "nowhere.json: no such file"),
         ("ocnli/train.json", "ocnli/train.json: no such file"),
-        ("nowhere", "nowhere: no such file or folder, and no Hub id"),
+        ("nowhere", "nowhere: no such file or folder, and not a Hub id"),
         ("some/repo:ocnli", "some/repo:ocnli: cannot be loaded"),  # offline
         ("{repo}:cmnli", "repo:cmnli: cannot be loaded"),
         ("{repo}:zh:test", "repo:zh:test: cannot be loaded"),

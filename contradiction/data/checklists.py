@@ -1,8 +1,8 @@
 """Checklists: changed test conversations whose labels are known without a new annotation.
 
 After Nie et al., "I like fish, especially dolphins" (ACL 2021), section 3.3. ``a2t`` ("add two turns") inserts turns of
-other conversations before the last one; label and evidence do not change. ``rct`` ("remove contradicting turns") takes
-the first turn out: a reply that contradicted it then contradicts nothing.
+other conversations before the last one; label and evidence do not change. ``rct`` ("remove contradicting turns")
+removes the first turn: a reply that contradicted it then contradicts nothing.
 """
 
 import random
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 TASK = "4-class"
 SPLIT = "test"
 SEED = 13
-MOST = 5  # inserted turns
+MOST = 5  # the most inserted turns
 # The triggers whose u2 asks about the user's words in u1 (paper, section 4.2). A reply that contradicts the history
 # contradicts u1 after these triggers, and b1 after the others.
 ABOUT_USER = ("inquiring-user", "inquiring-user-m")
@@ -40,8 +40,8 @@ def add_turns(rows: Sequence[cdconv.Row]) -> list[Row]:
         rows: the rows of a split, from ``cdconv.official_split``.
 
     Returns:
-        Five rows for each: id, messages, inserted (1 to 5), label (class id), evidence (indices of the messages that
-        the last one contradicts; see ``evidence_of``).
+        Five rows for each row: id, messages, inserted (1 to 5), label (class id), evidence (indices of the messages
+        that the last one contradicts; see ``evidence_of``).
 
     Raises:
         InputError: the split has too few conversations.
@@ -73,7 +73,7 @@ def remove_turn(rows: Sequence[cdconv.Row]) -> list[Row]:
         rows: the rows of a split, from ``cdconv.official_split``.
 
     Returns:
-        Two rows for each: id, messages, form (class id of ``FORMS``), label (class id; history becomes
+        Two rows for each row: id, messages, form (class id of ``FORMS``), label (class id; history becomes
         non-contradiction), origin (the original class id).
 
     Raises:
@@ -161,14 +161,14 @@ def _unrelated(rows: Sequence[cdconv.Row]) -> Callable[[cdconv.Row], list[Pair]]
 
     def draw(row: cdconv.Row) -> list[Pair]:
         utterances = {row[column] for column in cdconv.UTTERANCES}
-        others = [turn for turn in pools[row["bot"]].values() if utterances.isdisjoint(turn)]
-        if len(others) < MOST:
+        candidates = [turn for turn in pools[row["bot"]].values() if utterances.isdisjoint(turn)]
+        if len(candidates) < MOST:
             raise InputError(
-                f"the test split has {len(others)} other conversations with {row['bot']} to insert turns of into row "
-                f"{row['id']}; checklists need {MOST}, so build from more rows, or without them"
+                f"the test split has {len(candidates)} other conversations with {row['bot']} to insert turns of into "
+                f"row {row['id']}; checklists need {MOST}, so build from more rows, or without them"
             )
         # Seeded by the row, so that the turns do not depend on other rows.
-        return random.Random(f"{SEED}-{row['id']}").sample(others, MOST)
+        return random.Random(f"{SEED}-{row['id']}").sample(candidates, MOST)
 
     return draw
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 SPLITS = ("train", "validation", "test")
 UNNAMED = "a data repo without a name"
-ONE_BOT = 0  # of rows that name no bot
+ONE_BOT = 0  # the bot number of rows that name no bot
 _HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 
 
@@ -60,7 +60,7 @@ def load_split(data: str | Path, config: str, split: str) -> "Dataset":
     except (DatasetsError, ValueError, OSError, ConnectionError) as error:
         if config in CHECKLISTS and "not found" in str(error):
             raise InputError(
-                f"{data} has no config {config!r}; `cdconv data build --checklists` builds a data repo that has"
+                f"{data} has no config {config!r}; `cdconv data build --checklists` builds a data repo with it"
             ) from error
         why = error.__cause__ if isinstance(error.__cause__, OSError) else error  # for instance a full disk
         raise InputError(f"{data}: config {config!r} cannot be loaded ({first_line(why)})") from error
@@ -68,7 +68,7 @@ def load_split(data: str | Path, config: str, split: str) -> "Dataset":
 
 @lru_cache(maxsize=32)
 def _load_folder(folder: Path, config: str, split: str, state: tuple[tuple[str, int, int], ...]) -> "Dataset":
-    """A split of a data repo; kept, because training and evaluation load the same split several times."""
+    """A split of a data repo; cached, because training and evaluation load the same split several times."""
     from datasets import load_dataset
 
     with no_data_bars():
@@ -76,7 +76,7 @@ def _load_folder(folder: Path, config: str, split: str, state: tuple[tuple[str, 
 
 
 def _state(folder: Path) -> tuple[tuple[str, int, int], ...]:
-    """The name, size and time of every file of a folder, which change with its content."""
+    """The name, size and modification time of every file of a folder, which change with its content."""
     files = ((file, file.stat()) for file in sorted(folder.rglob("*")) if file.is_file())
     return tuple((str(file), status.st_size, status.st_mtime_ns) for file, status in files)
 
@@ -108,7 +108,7 @@ def of_bot(rows: "Dataset", bot: str | None) -> "Dataset":
 
 
 def bots_of(rows: "Dataset") -> list[int]:
-    """The number of the bot of each row; the same for all rows without a column ``bot``."""
+    """The number of the bot of each row; ``ONE_BOT`` for all rows if there is no column ``bot``."""
     return list(rows["bot"]) if "bot" in rows.column_names else [ONE_BOT] * len(rows)
 
 

@@ -11,7 +11,7 @@ TOTAL = "all"
 
 
 def table3(rows: Sequence[cdconv.Row]) -> list[Table]:
-    """The statistics of the paper's Table 3, counted from the rows, for each bot and in all.
+    """The statistics of the paper's Table 3, counted from the rows, for each bot and for all rows.
 
     Conversations by category, by persona (of history contradictions) and by trigger, the rate of contradictions, and
     the mean length of each utterance in characters.

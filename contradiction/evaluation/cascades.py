@@ -1,4 +1,4 @@
-"""What a cascade gains and costs: macro-F1 by the share of replies that its judge is asked about."""
+"""The gain and the cost of a cascade: macro-F1 by the share of replies that go to its judge."""
 
 import shutil
 from collections.abc import Mapping, Sequence
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
 SHARES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0)
 RESAMPLES = 1000
 TASKS = ("2-class", "4-class")
-COLOURS = ("#0072B2", "#D55E00")  # of these, from the palette of Okabe and Ito for colour-blind readers
+COLOURS = ("#0072B2", "#D55E00")  # of the tasks, from the palette of Okabe and Ito for colour-blind readers
 
 
 @dataclass(frozen=True)
 class Step:
-    """A cascade whose judge is asked about some share of the replies.
+    """A cascade that sends some share of the replies to its judge.
 
     Attributes:
-        share: of the rows that the judge is asked about.
-        low, high: the probabilities of a contradiction from and to which the detector is in doubt.
+        share: the share of the rows that go to the judge.
+        low, high: the lowest and the highest probability of a contradiction at which the detector is in doubt.
         macro_f1: task -> macro-F1 and the ends of its 95 % bootstrap interval.
-        tokens: that the judge reads and writes for 1,000 rows; 0 for one that runs on this machine.
-        seconds: that its answers take for 1,000 rows, one after the other; None where it is not known.
-        cost: of 1,000 rows; None without prices.
+        tokens: the tokens that the judge reads and writes for 1,000 rows; 0 for a judge on this machine.
+        seconds: the time of its answers for 1,000 rows, one after the other; None where it is not known.
+        cost: the cost of 1,000 rows; None without prices.
     """
 
     share: float
@@ -57,21 +57,21 @@ def curve(
     shares: Sequence[float] = SHARES,
     on_batch: OnBatch | None = None,
 ) -> list[Step]:
-    """The cascades of a detector and a judge, by how many of the rows the judge is asked about.
+    """The cascades of a detector and a judge, by the share of the rows that go to the judge.
 
-    Both parts judge all rows, so the judge costs as much as for all of them. Each row is decided by the rule of the
-    part that judged it. The rows on which the detector is most in doubt come first: those whose calibrated probability
-    of a contradiction is nearest to its threshold, in log-odds.
+    Both parts judge all rows, so measuring costs as much as sending all rows to the judge. In each cascade, a row is
+    decided by the rule of the part that it goes to. The rows on which the detector is most in doubt go to the judge
+    first: those whose calibrated probability of a contradiction is nearest to its threshold, in log-odds.
 
     Args:
-        detector: of any method.
-        judge: of any method, with the same labels.
+        detector: a detector of any method.
+        judge: a detector of any method, with the same labels.
         rows: the validation split.
-        shares: of the rows that the judge is asked about, from 0 to 1.
+        shares: the shares of the rows that go to the judge, from 0 to 1.
         on_batch: called with the number of rows done.
 
     Raises:
-        InputError: the labels of the parts and of the rows are not the same, or are none of contradictions.
+        InputError: the labels of the parts and of the rows are not the same, or do not name contradictions.
     """
     names = rows.features["label"].names
     for part in (detector, judge):
@@ -80,17 +80,16 @@ def curve(
     detector.check_contradictions()
     utterances, task = list(rows), detector.task
     report = joint_progress(on_batch, len(rows), 2 * len(rows))
-    found = [part.classify(utterances, on_batch=report) for part in (detector, judge)]
-    doubt = np.abs(
-        _log_odds([merge(task, row.scores)[CONTRADICTION] for row in found[0]]) - _log_odds([detector.rule.threshold])
-    )
+    classified = [part.classify(utterances, on_batch=report) for part in (detector, judge)]
+    contradiction = [merge(task, row.scores)[CONTRADICTION] for row in classified[0]]
+    doubt = np.abs(_log_odds(contradiction) - _log_odds([detector.rule.threshold]))
     references = np.array(rows["label"])
-    # Part -> task -> its decision on each row as a class id.
+    # For each part, task -> its decision on each row as a class id.
     decided: list[dict[str, np.ndarray]] = []
-    for own in found:
-        ids = {"2-class": np.array([LABELS["2-class"].index(str(row.binary_label)) for row in own])}
+    for of_part in classified:
+        ids = {"2-class": np.array([LABELS["2-class"].index(str(row.binary_label)) for row in of_part])}
         if task == "4-class":
-            ids["4-class"] = np.array([LABELS["4-class"].index(row.label) for row in own])
+            ids["4-class"] = np.array([LABELS["4-class"].index(row.label) for row in of_part])
         decided.append(ids)
     truth = {"2-class": np.array([merge_id(task, label) for label in references]), task: references}
     usage = judge.usage() or {}
@@ -98,10 +97,11 @@ def curve(
     steps = []
     for share in shares:
         count = round(share * len(rows))
-        asked = np.zeros(len(rows), dtype=bool)
-        asked[order[:count]] = True
+        in_doubt = np.zeros(len(rows), dtype=bool)
+        in_doubt[order[:count]] = True
         scores = {
-            name: _score(truth[name], np.where(asked, decided[1][name], decided[0][name]), name) for name in decided[0]
+            name: _score(truth[name], np.where(in_doubt, decided[1][name], decided[0][name]), name)
+            for name in decided[0]
         }
         low, high = _bounds(doubt[order], count, detector.rule.threshold)
         tokens, seconds, cost = _spent(usage, count / len(rows), len(rows))
@@ -114,13 +114,19 @@ def _log_odds(probabilities: Sequence[float]) -> np.ndarray:
     return np.log(clipped / (1 - clipped))
 
 
-def _bounds(doubt: np.ndarray, count: int, cut: float) -> tuple[float, float]:
-    """The probabilities between which the first ``count`` rows lie, in the order of ``doubt``, their distance to it."""
+def _bounds(doubt: np.ndarray, count: int, threshold: float) -> tuple[float, float]:
+    """The probabilities between which the first ``count`` rows lie.
+
+    Args:
+        doubt: the distance of each row to the threshold in log-odds, in ascending order.
+        count: the number of rows in doubt.
+        threshold: the threshold of the detector.
+    """
     if count == 0:
         return 1.0, 0.0
     if count == len(doubt):
         return 0.0, 1.0
-    middle, reach = _log_odds([cut])[0], (doubt[count - 1] + doubt[count]) / 2
+    middle, reach = _log_odds([threshold])[0], (doubt[count - 1] + doubt[count]) / 2
     low, high = (1 / (1 + np.exp(-(middle + side * reach))) for side in (-1, 1))
     return float(low), float(high)
 
@@ -133,7 +139,7 @@ def _score(references: np.ndarray, predictions: np.ndarray, task: str) -> tuple[
 
 
 def _spent(usage: Mapping[str, Any], share: float, rows: int) -> tuple[float, float | None, float | None]:
-    """Tokens, seconds and cost of 1,000 rows, of which the judge is asked about a share."""
+    """Tokens, seconds and cost of 1,000 rows, of which a share goes to the judge."""
     factor = 1000 * share / rows
     seconds, cost = usage.get("seconds"), usage.get("cost")
     return (
@@ -155,14 +161,14 @@ def write(
 
     Args:
         detector: a model folder.
-        judge: a model folder, too.
+        judge: another model folder.
         step: the bounds of doubt, from :func:`curve`.
         out: the folder to write.
-        rows: the validation split; answers of the judge that are kept in its folder are not asked for again.
+        rows: the validation split; answers of the judge that its folder has are not requested again.
         on_batch: called with the number of rows done.
 
     Raises:
-        InputError: ``out`` exists, or a part is no folder.
+        InputError: ``out`` exists, or a part is not a folder.
     """
     out = Path(out)
     if out.exists():
@@ -181,7 +187,7 @@ def write(
         names = [rows.features["label"].int2str(label) for label in rows["label"]]
         rule = load_classifier(folder).fit_rule(list(rows), names, on_batch=on_batch)
         save_rule(folder, rule)
-        # So that evaluations on rows that a part was trained on say so.
+        # With this record, evaluations on training rows of a part report the leakage.
         write_json(folder / record.NAME, {"ancestors": leakage.ancestors(map(str, parts.values()))})
     return rule
 
@@ -211,7 +217,7 @@ def records(steps: Sequence[Step]) -> list[dict[str, Any]]:
 
 
 def plot(steps: Sequence[Step], path: str | Path) -> None:
-    """Draws macro-F1 with its intervals over the share of the replies that the judge is asked about."""
+    """Draws macro-F1 with its intervals over the share of the replies that go to the judge."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -231,9 +237,10 @@ def plot(steps: Sequence[Step], path: str | Path) -> None:
     whole = steps[-1]
     if whole.share and (whole.cost or whole.tokens):
         value, name = (whole.cost, "cost") if whole.cost else (whole.tokens, "tokens")
-        each = value / whole.share / 100
+        per_percent = value / whole.share / 100
         top = axes.secondary_xaxis(
-            "top", functions=(lambda share: np.asarray(share) * each, lambda amount: np.asarray(amount) / each)
+            "top",
+            functions=(lambda share: np.asarray(share) * per_percent, lambda amount: np.asarray(amount) / per_percent),
         )
         top.set_xlabel(f"{name} of 1,000 replies")
     with new_file(path) as partial:

@@ -18,8 +18,8 @@ from contradiction.methods.softmax import SoftmaxClassifier
 from contradiction.training.labelled import LabelledChat
 
 FOLDS = 5
-FEWEST = 10  # chats of each kind; with fewer, a threshold is a guess
-DEVIATION = 2.0  # of a normal prior on how far the calibration moves, because an owner's chats are few
+FEWEST = 10  # the fewest chats of each kind; with fewer, a threshold is a guess
+DEVIATION = 2.0  # the deviation of a normal prior on the change of the calibration, because an owner has few chats
 
 Probabilities = Callable[[Rule], np.ndarray]
 
@@ -29,12 +29,12 @@ class Calibrated:
     """A rule that was fitted to labelled chats.
 
     Attributes:
-        before, rule: the rule of the detector before and now.
-        chats: the number of chats; contradictions among them; and those that could not be judged, which do not count.
-        contradictions: see ``chats``.
-        unjudged: see ``chats``.
-        f1_before: macro-F1 of the two classes by the rule before.
-        f1_held_out: the same by rules that were fitted to four fifths of the chats, each on the other fifth.
+        before, rule: the previous rule of the detector, and the fitted one.
+        chats: the number of chats that could be judged.
+        contradictions: the number of contradictions among them.
+        unjudged: the number of chats that could not be judged.
+        f1_before: macro-F1 of the two classes by the previous rule.
+        f1_held_out: the same by rules that were each fitted to four fifths of the chats, and scored on the other fifth.
     """
 
     before: Rule
@@ -49,9 +49,9 @@ class Calibrated:
 def calibrate(folder: str | Path, chats: Sequence[LabelledChat], on_batch: OnBatch | None = None) -> Calibrated:
     """Fits calibration, threshold and curve of a model folder to labelled chats, and writes them there.
 
-    The probability of a whole chat is fitted, as verdicts have it: the highest over its windows. Two numbers are added
-    to the rule that the detector has: a temperature, and a bias of all contradictions (Platt scaling), so that some
-    dozens of chats are enough. The offsets of single labels stay.
+    The fit uses the probability of a whole chat, as in verdicts: the highest over its windows. It changes only two
+    numbers of the current rule, a temperature and a bias of all contradictions (Platt scaling), so that some dozens of
+    chats are enough. The offsets of single labels stay.
 
     Args:
         folder: a model folder.
@@ -98,16 +98,16 @@ def _probabilities(judge: Judge, cases: Sequence[Case], on_batch: OnBatch | None
     rows = [window.row for case in cases for window in case.windows]
     ends = np.cumsum([len(case.windows) for case in cases])
     if not isinstance(classifier, SoftmaxClassifier):  # its probabilities follow from the rules of its stages
-        found = [one.probabilities for one in classifier.predict(rows, on_batch=on_batch)]
-        fixed = _combined(judge, cases, found, ends)
+        windows = [prediction.probabilities for prediction in classifier.predict(rows, on_batch=on_batch)]
+        fixed = _combined(judge, cases, windows, ends)
         return lambda rule: fixed
     logits = classifier.score(rows, on_batch=on_batch).logits
 
-    def of(rule: Rule) -> np.ndarray:
+    def by_rule(rule: Rule) -> np.ndarray:
         table = rule.calibrate(logits, classifier.labels).tolist()
         return _combined(judge, cases, [dict(zip(classifier.labels, row, strict=True)) for row in table], ends)
 
-    return of
+    return by_rule
 
 
 def _combined(
@@ -116,9 +116,11 @@ def _combined(
     classifier, names = judge.classifier, CONTRADICTIONS[judge.task]
     values = []
     for case, start, end in zip(cases, [0, *ends[:-1]], ends, strict=True):
-        own = windows[start:end]
+        of_case = windows[start:end]
         combined = (
-            classifier.opening_probabilities(own[0]) if case.windows[-1].opening else classifier.combine_windows(own)
+            classifier.opening_probabilities(of_case[0])
+            if case.windows[-1].opening
+            else classifier.combine_windows(of_case)
         )
         values.append(classifier.contradiction_probability(combined or {}, names))
     return np.array(values)
@@ -140,12 +142,12 @@ def _fit(
         return replace(before, temperature=round(before.temperature * scale, 4), biases=biases)
 
     def loss(values: np.ndarray) -> float:
-        found = np.clip(probabilities(moved(values))[chosen], TINY, 1 - TINY)
-        return -float(np.log(np.where(wanted, found, 1 - found)).mean()) + penalty * float(values @ values)
+        fitted = np.clip(probabilities(moved(values))[chosen], TINY, 1 - TINY)
+        return -float(np.log(np.where(wanted, fitted, 1 - fitted)).mean()) + penalty * float(values @ values)
 
     rule = before
     if isinstance(judge.classifier, SoftmaxClassifier):
-        # By default the first steps are so small that a flat loss ends the search at its start.
+        # The default first steps are so small that the search would stop at its start if the loss is flat.
         steps = [[0.0, 0.0], [0.5, 0.0], [0.0, 0.5]]
         options = {"xatol": 1e-3, "fatol": 1e-5, "maxiter": 120, "initial_simplex": steps}
         rule = moved(minimize(loss, np.zeros(2), method="Nelder-Mead", bounds=[(-2, 2), (-6, 6)], options=options).x)

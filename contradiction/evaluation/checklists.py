@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 CONFIGS = tuple(config for config in CHECKLISTS if A2T in config)
 NAMES = LABELS["4-class"]
-SEED = 13  # of the sample of a limit
+SEED = 13  # the seed of the sample that a limit draws
 
 
 def evaluate(
@@ -66,12 +66,12 @@ def evaluate(
     Returns:
         The results: ``metrics`` (windowing -> ``contradiction.evaluation.evidence.score_evidence`` by inserted turns,
         with evidence as turns), ``by_message`` (the same with evidence as messages), ``predictions`` and
-        ``predicted_evidence`` (windowing -> one a row; indices of messages), ``unjudged`` (windowing -> rows with no
-        verdict, which count as no contradiction), ``left_out`` (windowing -> why), ``false_alarms`` (of the twin, by
-        windowing), the record of the run, and the rows' ids, inserted turns, references and evidence.
+        ``predicted_evidence`` (windowing -> one for each row; indices of messages), ``unjudged`` (windowing -> rows
+        with no verdict, which count as no contradiction), ``left_out`` (windowing -> why), ``false_alarms`` (of the
+        twin, by windowing), the record of the run, and the rows' ids, inserted turns, references and evidence.
 
     Raises:
-        InputError: there is no such checklist, the detector can do none of the windowings, its labels tell no
+        InputError: there is no such checklist, the detector supports none of the windowings, its labels do not name
             contradictions, or the limit is below the versions of one conversation.
     """
     if config not in CONFIGS:
@@ -123,8 +123,8 @@ def evaluate(
 
 def tables(result: Mapping[str, Any]) -> list[Table]:
     """The scores of an evaluation: a table for each windowing, and one of false alarms."""
-    some, of = result["conversations"]
-    sample = f"{some:,} conversations" + (f" of {of:,}, drawn with seed {SEED}" if some < of else "")
+    drawn, total = result["conversations"]
+    sample = f"{drawn:,} conversations" + (f" of {total:,}, drawn with seed {SEED}" if drawn < total else "")
     categories = result["task"] == "4-class"
     score_tables = []
     for windowing, figures in result["metrics"].items():

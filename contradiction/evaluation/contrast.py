@@ -106,7 +106,7 @@ def judge_pairs(
     """Judges both replies of each pair.
 
     Args:
-        detector: with its decision rule or threshold.
+        detector: the detector, with its decision rule or threshold.
         pairs: the pairs.
         on_batch: called with the number of windows done, after each forward pass.
     """
@@ -189,10 +189,10 @@ def pairs_of(rows: "Dataset") -> list[list[tuple[int, int]]]:
     """The pairs of a split, context by context.
 
     Args:
-        rows: of a split of CDConv, with a column ``label``.
+        rows: the rows of a split of CDConv, with a column ``label``.
 
     Returns:
-        For each context with replies of both kinds all its pairs (contradiction, consistent reply), as row numbers.
+        For each context with replies of both kinds, all pairs (contradiction, consistent reply), as row numbers.
     """
     names = rows.features["label"].names
     contradicts = [is_contradiction(names[label]) for label in rows["label"]]
@@ -209,11 +209,11 @@ def pairs_of(rows: "Dataset") -> list[list[tuple[int, int]]]:
 def in_order(probabilities: np.ndarray, pairs: Sequence[Sequence[tuple[int, int]]]) -> tuple[float, list[float]]:
     """The share of pairs whose contradiction has the higher probability, and its 95 % bootstrap interval.
 
-    Contexts are resampled, because the pairs of one are not independent.
+    Contexts are resampled, because the pairs of one context are not independent. A tie counts one half.
 
     Args:
-        probabilities: of a contradiction, shape (rows,); a tie counts one half.
-        pairs: as :func:`pairs_of` gives them.
+        probabilities: P(contradiction), shape (rows,).
+        pairs: the result of :func:`pairs_of`.
     """
     sums = []
     for group in pairs:
@@ -227,11 +227,11 @@ def in_order(probabilities: np.ndarray, pairs: Sequence[Sequence[tuple[int, int]
 
 
 def table(evaluations: Sequence[Mapping[str, Any]], rows: "Dataset") -> Table | None:
-    """AUC and pairs in order of each evaluation that keeps probabilities; None where there is nothing to compare.
+    """AUC and pairs in order of each evaluation with probabilities; None where there is nothing to compare.
 
     Args:
-        evaluations: of these rows, see ``contradiction.evaluation.results``.
-        rows: of a split.
+        evaluations: evaluations of these rows, see ``contradiction.evaluation.results``.
+        rows: the rows of a split.
     """
     pairs = pairs_of(rows)
     if not pairs:

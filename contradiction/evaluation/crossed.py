@@ -1,4 +1,4 @@
-"""Scores a detector on the crossed corpus: whether it compares a reply with what was said before."""
+"""Scores a detector on the crossed corpus: whether it compares a reply with the earlier messages."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,19 +17,19 @@ from contradiction.verdict import Verdict
 
 RESAMPLES = 2000
 SEED = 13
-LONG = 5  # messages before the reply, from which a chat has three turns and evidence is worth scoring
+LONG = 5  # the messages before the reply of a chat of three turns; in shorter chats, evidence is not scored
 ALL = "all"
 FIGURES = ("in_order", "both_right", "all_right", "evidence")
-RECALL = 0.4  # the least recall at which a precision is worth having
+RECALL = 0.4  # the least recall at which precision is reported
 
 
 @dataclass(frozen=True)
 class JudgedItem:
-    """What a detector says of one item of the corpus.
+    """The verdicts of a detector on one item of the corpus.
 
     Attributes:
         item: a quadruple, or a pair of self-contradictions.
-        verdicts: of its judged replies, the consistent reply of each chat first.
+        verdicts: the verdicts on its judged replies, the consistent reply of each chat first.
     """
 
     item: Item
@@ -44,8 +44,8 @@ class JudgedItem:
         """Each figure of ``FIGURES`` as successes and trials.
 
         - ``in_order``: chats whose contradicting reply has the higher probability; a tie counts one half.
-        - ``both_right``: chats whose two replies are decided rightly.
-        - ``all_right``: items all of whose replies are decided rightly.
+        - ``both_right``: chats with the right decision on both replies.
+        - ``all_right``: items with the right decision on all replies.
         - ``evidence``: of the *history* contradictions found in chats of three turns and more, those whose evidence
           names the right message.
         """
@@ -81,7 +81,7 @@ def judge_items(
     """Judges every reply of some items.
 
     Args:
-        detector: with its decision rule or threshold.
+        detector: the detector, with its decision rule or threshold.
         items: quadruples or pairs.
         on_batch: called with the number of windows done, after each forward pass.
 
@@ -99,8 +99,8 @@ def summary(
     """The figures over all items and by part.
 
     Args:
-        answers: of one split.
-        part_of: the part that an item belongs to, by default its phenomenon.
+        answers: the judged items of one split.
+        part_of: gives the part that an item belongs to, by default its phenomenon.
 
     Returns:
         Part -> ``n`` (items), each figure of ``FIGURES`` as a share (None where nothing was counted), and
@@ -135,8 +135,8 @@ def _shares(answers: Sequence[JudgedItem]) -> dict[str, Any]:
 def shared_characters(items: Sequence[Item]) -> float | None:
     """The share of chats in order if the reply that shares less with the contradicted message counts as contradicting.
 
-    A baseline that compares two texts without understanding them. It counts the characters and pairs of characters of
-    the reply that also occur in the message; a tie counts one half. Pairs of self-contradictions are left out.
+    This baseline compares two texts without understanding them. It counts the characters and character bigrams of the
+    reply that also occur in the message; a tie counts one half. Pairs of self-contradictions are left out.
 
     Returns:
         None if there are no quadruples.
@@ -153,16 +153,16 @@ def shared_characters(items: Sequence[Item]) -> float | None:
 def _shared(reply: str, message: str) -> float:
     shares = []
     for length in (1, 2):
-        grams, others = (
+        grams, message_grams = (
             {text[start : start + length] for start in range(len(text) - length + 1)}
             for text in ("".join(filter(str.isalnum, text)) for text in (reply, message))
         )
-        shares.append(len(grams & others) / max(1, len(grams)))
+        shares.append(len(grams & message_grams) / max(1, len(grams)))
     return sum(shares)
 
 
 def _intervals(answers: Sequence[JudgedItem]) -> dict[str, tuple[float, float] | None]:
-    # Whole items are drawn: the four replies of a quadruple are not independent.
+    # Whole items are resampled, because the four replies of a quadruple are not independent.
     counts = [answer.counts() for answer in answers]
     drawn = np.random.default_rng(SEED).integers(len(answers), size=(RESAMPLES, len(answers)))
     intervals: dict[str, tuple[float, float] | None] = {}
@@ -194,9 +194,9 @@ def _probabilities(answers: Sequence[JudgedItem]) -> tuple[np.ndarray, np.ndarra
 def best_precision(
     truth: np.ndarray, probabilities: np.ndarray, prior: float = IN_USE, recall: float = RECALL
 ) -> float:
-    """The highest precision of a threshold that keeps a recall, where contradictions are rare.
+    """The highest precision of a threshold with at least some recall, where contradictions are rare.
 
-    Half a false alarm is added to the counted ones, so that no precision is promised on a handful of replies.
+    Half a false alarm is added to the counted ones, so that a handful of replies cannot give a perfect precision.
 
     Args:
         truth: whether each reply is a contradiction, shape (replies,).
@@ -215,25 +215,25 @@ def best_precision(
 def false_alarms(
     detector: ContradictionDetector, items: Sequence[Item], *, on_batch: Callable[[int], Any] | None = None
 ) -> dict[str, tuple[int, int] | None]:
-    """How often replies are called contradictions where nothing was said that they could contradict.
+    """How often replies are called contradictions in chats without a message that they could contradict.
 
     The replies of the quadruples are consistent in themselves. Each one is judged ``alone``, as the first message of a
-    chat, and after the chat of the next quadruple whose chat is as long, which is about something else
+    chat, and after the chat of the next quadruple with a chat of the same length, which is about something else
     (``unrelated``).
 
     Returns:
         For both, the number of replies that are called contradictions, and of those that are judged; None where the
-        detector judges no opening replies.
+        detector does not judge opening replies.
     """
     quadruples = [item for item in items if isinstance(item, Quadruple)]
     by_length: dict[int, list[Quadruple]] = {}
     for item in quadruples:
         by_length.setdefault(len(item.a), []).append(item)
     unrelated = [
-        [*others[(place + 1) % len(others)].a, {"role": "assistant", "content": reply}]
-        for others in by_length.values()
-        if len(others) > 1
-        for place, item in enumerate(others)
+        [*same_length[(place + 1) % len(same_length)].a, {"role": "assistant", "content": reply}]
+        for same_length in by_length.values()
+        if len(same_length) > 1
+        for place, item in enumerate(same_length)
         for reply in (item.reply_a, item.reply_b)
     ]
     alone = [[{"role": "assistant", "content": reply}] for item in quadruples for reply in (item.reply_a, item.reply_b)]
@@ -251,10 +251,10 @@ def tables(
     """The figures over all items with their intervals beside chance, and the figures by part.
 
     Args:
-        name: of the detector.
-        figures: what :func:`summary` returns.
-        alarms: what :func:`false_alarms` returns.
-        by: what the parts are.
+        name: the name of the detector.
+        figures: the result of :func:`summary`.
+        alarms: the result of :func:`false_alarms`.
+        by: the name of the parts.
     """
     overall = figures[ALL]
     chance = {"in_order": "50", "both_right": "25", "all_right": "6 to 25", "evidence": ""}

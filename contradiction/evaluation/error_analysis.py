@@ -32,7 +32,7 @@ from contradiction.labels import (
 )
 
 CONTEXT = ("u1", "b1", "u2")
-Records = list[dict[str, Any]]  # a table: one dict a row, all with the same keys, fractions unrounded
+Records = list[dict[str, Any]]  # a table: one dict for each row, all with the same keys, fractions unrounded
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def load_rows(evaluation: Mapping[str, Any], data: str | Path) -> EvaluatedRows:
     """Loads the rows of an evaluation with their other columns and labels.
 
     Raises:
-        InputError: the evaluation is on other rows, or the rows are all contradictions, or none is one.
+        InputError: the evaluation is on other rows, or the rows are all contradictions, or contain none.
     """
     config, split = evaluation["config"], evaluation["split"]
     suffix = GROUPED if config.endswith(GROUPED) else ""
@@ -149,7 +149,7 @@ BY = {
 
 
 def slices(evaluated: EvaluatedRows) -> Records:
-    """Macro-F1 of every slice, as the metric counts it: over all labels, where one without rows counts as 0.
+    """Macro-F1 of every slice, as the metric counts it: over all labels, where a label without rows counts as 0.
 
     Returns:
         A record for each slice, the first of all rows: by, slice, n, contradictions, macro_f1, low, high, accuracy,
@@ -234,15 +234,15 @@ def personas(evaluated: EvaluatedRows) -> Records:
 
 
 WORST = 50
-ENOUGH = 20  # with fewer rows, no sentence names the rate of a trigger
+ENOUGH = 20  # with fewer rows, the sentence leaves out the rate of a trigger
 
 
 def mistakes(evaluated: EvaluatedRows) -> Records:
     """All mistakes, those with the highest probability first.
 
     Returns:
-        A record for each: rank, id, label, predicted, score (the probability of the predicted label), trigger, bot,
-        seen_context, u1, b1, u2, b2.
+        A record for each mistake: rank, id, label, predicted, score (the probability of the predicted label), trigger,
+        bot, seen_context, u1, b1, u2, b2.
     """
     wrong = np.flatnonzero(evaluated.references != evaluated.predictions)
     scores = evaluated.probabilities[np.arange(len(evaluated.rows)), evaluated.predictions]
@@ -290,8 +290,8 @@ def kinds(evaluated: EvaluatedRows, errors: Records, worst: int = WORST) -> Reco
         triggers = Counter(error["trigger"] for error in of_kind)
         rates = {
             trigger: (triggers[trigger], n)
-            for (its_label, trigger), n in trigger_rows.items()
-            if its_label == label and n >= ENOUGH
+            for (label_of_rows, trigger), n in trigger_rows.items()
+            if label_of_rows == label and n >= ENOUGH
         }
         records.append(
             {

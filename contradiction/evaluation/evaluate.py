@@ -39,8 +39,8 @@ def evaluate(
 
     Returns:
         An evaluation, see :func:`contradiction.evaluation.results.evaluation`: metrics with intervals, predictions,
-        probabilities, the rule, the record of the run, ``leakage`` in words, or None, and of a judge ``usage``, what it
-        was asked for and what that cost.
+        probabilities, the rule, the record of the run, ``leakage`` in words or None, and for a language model
+        ``usage``, its requests and their cost.
 
     Raises:
         InputError: the detector predicts other labels than the config has, rows have no label, or this is a checklist.
@@ -54,7 +54,7 @@ def evaluate(
     if missing := [column for column in detector.columns if column not in rows.column_names]:
         raise InputError(
             f"{detector.name} reads {', '.join(detector.columns)}, but config {config!r} has no {', '.join(missing)}; "
-            "another view can be named"
+            "name another view"
         )
     if unlabelled := sum(label is None or label < 0 for label in rows["label"]):
         raise InputError(
@@ -88,7 +88,7 @@ def evaluate(
         leakage=describe_leakage(run, config, split, data),
         **({"usage": used} if used else {}),
         rule=detector.classifier.rule.without_curve(),
-        # More digits than a threshold has, so that the same rows reach it.
+        # More digits than a threshold has, so that rounding does not change which rows reach it.
         probabilities=[[round(row[label], 8) for label in LABELS[task]] for row in scores],
     )
 

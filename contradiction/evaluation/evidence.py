@@ -1,7 +1,7 @@
 """Scores of the evidence that a detector names, and of false alarms where the evidence was removed.
 
 After Nie et al. (ACL 2021), section 5: precision, recall and F1 of the evidence, and the strict accuracy, for which
-label and evidence must both be right. By the number of inserted turns, they show the effect of long chats.
+label and evidence must both be right. Scores by the number of inserted turns show the effect of long chats.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,7 +12,7 @@ import numpy as np
 from contradiction.errors import InputError
 from contradiction.evaluation.figures import wilson
 from contradiction.io.tables import Table, interval, percent
-from contradiction.labels import CONTRADICTION, HISTORY, LABELS, NON_CONTRADICTION, is_contradiction
+from contradiction.labels import CONTRADICTION, HISTORY, LABELS, is_contradiction, merge_label
 
 TASK = "4-class"
 # The counts of each row; every score is a ratio of their sums.
@@ -55,9 +55,9 @@ def score_evidence(
         ``evidence``: precision, recall, f1 (fractions), over all indices in rows of the reference history;
         ``evidence_everywhere``: the same over all rows, so that evidence named in others counts as wrong;
         ``accuracy``, ``strict_accuracy`` (label right, and evidence exactly right), and both in ``two_class``;
-        with bootstrap ``interval``: the bounds of each under the same names (those of two_class as
+        with bootstrap ``interval``: the bounds of each score under the same names (those of two_class as
         ``two_class_accuracy`` and ``two_class_strict_accuracy``, of evidence as ``evidence_f1``, ...), and how they
-        were drawn; with groups ``groups``: all this for each, by its number as a string, in order.
+        were drawn; with groups ``groups``: all this for each group, by its number as a string, in order.
 
     Raises:
         InputError: lengths differ, there are no rows, or a label has no such name.
@@ -69,7 +69,7 @@ def score_evidence(
     _check_lengths(sequences)
     _check_names("references", references, TASK)
     _check_names("predictions", predictions, TASK)
-    merged = [_merge(label) for label in predictions] if merged is None else merged
+    merged = list(map(merge_label, predictions)) if merged is None else merged
     _check_names("merged", merged, "2-class")
     counts = np.array(
         [_count(*row) for row in zip(references, predictions, merged, evidence, predicted_evidence, strict=True)]
@@ -171,7 +171,7 @@ def _count(
     gold, named = set(evidence), set(predicted)
     sizes = (len(gold & named), len(named), len(gold))
     history = reference == HISTORY
-    exact, right, right_merged = gold == named, reference == prediction, _merge(reference) == merged
+    exact, right, right_merged = gold == named, reference == prediction, merge_label(reference) == merged
     return (
         1, history, *(size * history for size in sizes), *sizes,
         right, right and exact, right_merged, right_merged and exact,
@@ -214,8 +214,8 @@ def _figures(sums: np.ndarray) -> dict[str, np.ndarray]:
         "two_class_accuracy": _ratio(column["two_class_right"], column["rows"]),
         "two_class_strict_accuracy": _ratio(column["two_class_strict"], column["rows"]),
     }
-    for name, of in (("evidence", ""), ("evidence_everywhere", "all_")):
-        hits, predicted, gold = (column[of + count] for count in ("hits", "predicted", "gold"))
+    for name, prefix in (("evidence", ""), ("evidence_everywhere", "all_")):
+        hits, predicted, gold = (column[prefix + count] for count in ("hits", "predicted", "gold"))
         figures[f"{name}_{PRECISION}"] = _ratio(hits, predicted)
         figures[f"{name}_{RECALL}"] = _ratio(hits, gold)
         figures[f"{name}_{F1}"] = _ratio(2 * hits, predicted + gold)
@@ -224,10 +224,6 @@ def _figures(sums: np.ndarray) -> dict[str, np.ndarray]:
 
 def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
     return np.divide(part, whole, out=np.zeros(np.shape(part)), where=np.asarray(whole) > 0)
-
-
-def _merge(label: str) -> str:
-    return CONTRADICTION if is_contradiction(label) else NON_CONTRADICTION
 
 
 def _check_lengths(columns: Mapping[str, Sequence[Any] | None]) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from contradiction.labels import CONTRADICTIONS, LABELS, task_of
 
-RESAMPLES = 2000  # of a bootstrap interval
+RESAMPLES = 2000  # the resamples of a bootstrap interval
 
 
 @dataclass(frozen=True)

@@ -151,11 +151,11 @@ def paired_tests(pairs: Iterable[tuple[MethodRuns, MethodRuns]], task: str, boot
 def _paired_test(method: MethodRuns, against: MethodRuns, task: str, bootstrap: int) -> dict[str, Any] | None:
     from evaluate_metric.evaluate_metric import compare
 
-    others = {run.seed: run for run in against.runs}
+    runs_of_opponent = {run.seed: run for run in against.runs}
     results = [
         compare(run.references, run.predictions, other.predictions, task, bootstrap=bootstrap)
         for run in method.runs
-        if (other := others.get(run.seed)) and list(run.ids) == list(other.ids)
+        if (other := runs_of_opponent.get(run.seed)) and list(run.ids) == list(other.ids)
     ]
     if not results:
         return None

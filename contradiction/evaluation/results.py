@@ -28,8 +28,8 @@ RESULTS_PAGE, REPRODUCTION_PAGE = PAGES = ("results", "reproduction")
 # The keys of every evaluation, and of its metrics.
 KEYS = ("name", "kind", "config", "split", "data", "ids", "references", "predictions", "metrics")
 METRICS = ("accuracy", "macro_f1", "per_class", "n", "interval")
+TASKS = ("2-class", "4-class")  # the tasks whose labels are those of contradictions
 # The keys of a record that identify the weights.
-TASKS = ("2-class", "4-class")  # whose labels are those of contradictions
 IDENTITY = ("request", "epochs", "best_epoch")
 
 
@@ -161,8 +161,8 @@ def _place(result: Mapping[str, Any]) -> tuple[str, str, str]:
     return result["name"], result["config"], result["split"]
 
 
-def _same_run(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    return _identity(one) == _identity(other)
+def _same_run(result: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    return _identity(result) == _identity(other)
 
 
 def _identity(result: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -188,7 +188,9 @@ def evaluations_of(model: str | Path, folder: str | Path = FOLDER) -> list[dict[
         return []
     identity = run_identity(run)
     # Names first, because reading all predictions is slow.
-    names = {name for name, other in results_store.read_runs(Path(folder)).items() if run_identity(other) == identity}
+    names = {
+        name for name, other_run in results_store.read_runs(Path(folder)).items() if run_identity(other_run) == identity
+    }
     names |= {str(read_json(path).get("name")) for path in Path(folder).glob("*.json")}
     saved = load(folder, kind=DETECTOR, names=names)
     return [result for result in saved if run_identity(result.get("run") or {}) == identity]
@@ -206,7 +208,7 @@ def best_first(evaluations: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def check(path: str | Path, result: Mapping[str, Any]) -> None:
-    """Raises InputError for a file without an evaluation, or with a damaged one."""
+    """Raises InputError for a file without an evaluation, or with a damaged evaluation."""
     if result.get("kind", DETECTOR) not in KINDS:
         raise InputError(f"{path}: holds results of the kind {result['kind']!r}, which cannot be saved")
     if missing := [key for key in KEYS if key not in result]:

@@ -43,9 +43,9 @@ class Analysis:
         confusion: the confusion matrix, a record for each label.
         comparison: see :func:`compare_baselines`.
         curve: see :func:`contradiction.evaluation.thresholds.threshold_curve`.
-        operating_points: at the fraction of contradictions of these rows, then at the one in use.
+        operating_points: the operating points at the fraction of contradictions of these rows, then at that in use.
         removal_note: why there is no removal test; else None.
-        calibration_error, brier: of P(contradiction).
+        calibration_error, brier: the calibration error and the Brier score of P(contradiction).
         prior, brier_of_prior: the fraction of contradictions, and the Brier score of always predicting it.
         average_precision: the area under the precision-recall curve, at that fraction.
     """
@@ -183,16 +183,16 @@ def analyse(evaluation: Mapping[str, Any], data: str | Path, folder: str | Path 
 def _why_no_removal(evaluation: Mapping[str, Any]) -> str:
     if "without_first_turn" in evaluation:
         return f"{evaluation['name']} reads neither u1 nor b1, so removing them changes nothing."
-    return "This evaluation does not have it. Run cdconv analyze with the model instead of the evaluation."
+    return "This evaluation has no removal test. Run cdconv analyze with the model instead of the evaluation."
 
 
 def compare_baselines(evaluated: EvaluatedRows, folder: str | Path = results.FOLDER) -> Records:
     """The detector, then the saved baselines on the same rows with paired differences.
 
     Returns:
-        A record for each: name, macro_f1, low, high, precision and recall of contradictions of any kind, and
-        false_alarm_rate. For a baseline also difference (detector minus baseline, paired bootstrap), difference_low,
-        difference_high, p_value.
+        A record for the detector and each baseline: name, macro_f1, low, high, precision and recall of contradictions
+        of any kind, and false_alarm_rate. For a baseline also difference (detector minus baseline, paired bootstrap),
+        difference_low, difference_high, p_value.
     """
     from evaluate_metric.evaluate_metric import compare
 
@@ -236,8 +236,8 @@ def card_summary(evaluation: Mapping[str, Any], data: str | Path) -> tuple[Table
     """The part of an analysis on a model card.
 
     Args:
-        evaluation: with probabilities.
-        data: the data repo that it was made on.
+        evaluation: an evaluation with probabilities.
+        data: the data repo of the evaluation.
 
     Returns:
         A table of macro-F1 by context (seen in training or not) and by bot, and the calibration error.

@@ -25,8 +25,8 @@ def check_place(out: str | Path) -> None:
     """Raises InputError where a folder at ``out`` cannot be written, or where something else is there."""
     out = Path(out)
     check_folder(out)
-    own = {PAGE, EVALUATION, TABLES, PLOTS}
-    if out.exists() and not (out.is_dir() and {path.name for path in out.iterdir()} <= own):
+    names = {PAGE, EVALUATION, TABLES, PLOTS}
+    if out.exists() and not (out.is_dir() and {path.name for path in out.iterdir()} <= names):
         raise InputError(f"{out}: holds something else than an analysis, which is not replaced; name a new folder")
 
 

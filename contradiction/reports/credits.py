@@ -1,4 +1,4 @@
-"""What a model was made of: its encoders and the NLI corpora of its backbone, with their licences."""
+"""The sources of a model: its encoders and the NLI corpora of its backbone, with their licences."""
 
 from collections.abc import Sequence
 

@@ -38,7 +38,7 @@ SENTENCES = {
     "verifiable": "Says whether a reply states a fact that can be verified.",
 }
 LANGUAGES = {"zh": "Chinese", "en": "English"}
-# By the name of the training data. NLI weights have the licence of OCNLI, which is that of CDConv.
+# By the name of the training data. NLI weights have the licence of OCNLI, which is the same as that of CDConv.
 LICENSES = {"CDConv": cdconv.LICENSE, nli.NAME: cdconv.LICENSE, "CDConv sample": "cc0-1.0"}
 FINISHED = ("request", "minutes", "parameters", "hardware")  # the keys of every record of a finished run
 STAGE_SENTENCE = "Tells {} from all other replies: one stage of a hierarchical detector."
@@ -78,7 +78,7 @@ def pipeline_scores(checkpoint: Path, example: Mapping[str, str]) -> dict[str, f
 def detector_verdict(folder: Path) -> Verdict | None:
     """The verdict of ``ContradictionDetector`` on the example.
 
-    None without weights, and where the model does not judge replies or cannot read the example.
+    None without weights, and if the model does not judge replies or cannot read the example.
     """
     if not any(folder.rglob("*.safetensors")):
         return None

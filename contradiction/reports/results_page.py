@@ -108,11 +108,11 @@ def comparison_tables(evaluations: Sequence[dict[str, Any]], config: str, bootst
     ngrams = {result["config"]: result for result in tests if (result["name"], result["kind"]) == (NGRAMS, "baseline")}
     tables = []
     if opponent := ngrams.get(config):
-        two = merged_run_of(opponent)
+        two_classes = merged_run_of(opponent)
         fitted = ngrams.get(merged_config(config))
         if fitted and fitted["ids"] == opponent["ids"]:
-            two = max(two, run_of(fitted), key=lambda run: run.metrics["macro_f1"])
-        methods = single_run(opponent, run_of(opponent)), single_run(opponent, two)
+            two_classes = max(two_classes, run_of(fitted), key=lambda run: run.metrics["macro_f1"])
+        methods = single_run(opponent, run_of(opponent)), single_run(opponent, two_classes)
         tables.append(_table(methods, _without(opponent, compared), bootstrap))
     if opponent := _best_hierarchical(compared, evaluations):
         tables.append(_table(_methods(opponent), _without(opponent, compared), bootstrap))
@@ -120,7 +120,7 @@ def comparison_tables(evaluations: Sequence[dict[str, Any]], config: str, bootst
 
 
 def _reads_all(result: Mapping[str, Any]) -> bool:
-    """False for baselines that read a part of the conversation, and for detectors that were trained on one bot."""
+    """Whether a baseline reads all of the conversation, or a detector was not trained on one bot alone."""
     if result["kind"] == results.BASELINE:
         return result.get("view") == "flatten"
     return not ((recipe := _recipe(result)) and recipe.data.bot)
@@ -266,8 +266,8 @@ def changes(result: Mapping[str, Any], reference: Mapping[str, Any]) -> list[str
     for key in dict.fromkeys(key for recipe in (*recipes, *others) for key in recipe):
         if key == "nli_pairs_per_row" and not any(recipe["nli"] for recipe in recipes):
             continue  # without NLI pairs their number has no effect
-        off = RETIRED.get(key)
-        values, before = ([_shown(recipe.get(key, off)) for recipe in group] for group in (recipes, others))
+        default = RETIRED.get(key)
+        values, before = ([_shown(recipe.get(key, default)) for recipe in group] for group in (recipes, others))
         follows_from_view = key == "method" and "kernel" not in (*values, *before)
         if key not in (*START, "name", "base_model") and set(values) != set(before) and not follows_from_view:
             name = option_named(key) if key in AMBIGUOUS else key

@@ -1,4 +1,4 @@
-"""Tables of scores, of contrast pairs, and of training: what each run cost, and its validation macro-F1 by epoch."""
+"""Tables of scores, of contrast pairs, and of training: the cost of each run, and its validation macro-F1 by epoch."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -159,7 +159,7 @@ def run_table(evaluations: Sequence[Mapping[str, Any]]) -> Table:
 def _own_run(result: Mapping[str, Any]) -> Mapping[str, Any]:
     """The record of an evaluation; empty for a zero-shot evaluation, whose record is that of the NLI stage.
 
-    It is empty as well for a cascade, whose record names only what its parts were trained on.
+    It is also empty for a cascade, whose record names only the training data of its parts.
     """
     run = result.get("run") or {}
     return run if run.get("request") and not result.get("request") else {}
@@ -189,10 +189,10 @@ def training_log(evaluations: Sequence[Mapping[str, Any]]) -> Table:
 def _runs(run: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
     """Every run with epochs in a record: its name within the record, its labels, and its own record."""
     if "stages" in run:
-        yield from ((f", {stage}", f"{stage} or not", own) for stage, own in run["stages"].items())
+        yield from ((f", {stage}", f"{stage} or not", stage_run) for stage, stage_run in run["stages"].items())
     elif members := record.members(run):
         for number, member in enumerate(members, start=1):
-            yield from ((f", run {number}{part}", labels, own) for part, labels, own in _runs(member))
+            yield from ((f", run {number}{part}", labels, part_run) for part, labels, part_run in _runs(member))
     elif "epochs" in run:
         yield "", task_of(record.recipe(run["request"]).data.config), run
 

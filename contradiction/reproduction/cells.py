@@ -165,8 +165,8 @@ def cells_of(
     Args:
         table: a key of ``TABLES``. ``table4`` has a cell for each method, config and seed. ``table5`` has these cells
             for the backbone and for each NLI checkpoint, and a zero-shot cell for each plain method on 2-class configs.
-            ``learning-curve`` has them for every fraction of the rows, and ``bots`` for each bot and for both. A cell
-            of fraction 1, or of both bots, is the cell of ``table4``.
+            ``learning-curve`` has the cells of ``table4`` for every fraction of the rows, and ``bots`` has them for
+            each bot and for both. A cell of fraction 1, or of both bots, is the cell of ``table4``.
         data: the data repo.
         methods: keys of ``METHODS``, by default those of the paper.
         configs: configs of two or four classes, also grouped.
@@ -199,8 +199,8 @@ def cells_of(
                 recipe = recipe.with_changes(name=f"{method}-{task_of(config)}", view=method)
                 cells += _cells(method, is_nli, recipe, seeds, parts, data)
     if not cells:
-        only = "; ".join(f"{method} is trained on {', '.join(METHODS[method].recipes)}" for method in methods)
-        raise InputError(f"no cell is left: the configs are {', '.join(configs)}, but {only}")
+        trained_on = "; ".join(f"{method} is trained on {', '.join(METHODS[method].recipes)}" for method in methods)
+        raise InputError(f"no cell is left: the configs are {', '.join(configs)}, but {trained_on}")
     _check_names(cells)
     return cells
 

@@ -1,4 +1,4 @@
-"""The run of a grid: which cells are finished, how one is trained and evaluated, and how long the others will take."""
+"""Runs a grid: finds the finished cells, trains and evaluates a cell, and estimates the time of the others."""
 
 import shutil
 import time
@@ -38,9 +38,9 @@ def _is_of(result: Mapping[str, Any], cell: Cell) -> bool:
     return (result["config"], result["data"]) == (cell.config, cell.test) and same_request(request, cell.request)
 
 
-def same_request(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> bool:
+def same_request(request: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> bool:
     """Whether two requests are for the same run. Names do not matter, and missing options have their defaults."""
-    return bool(one and other) and _comparable(one) == _comparable(other)
+    return bool(request and other) and _comparable(request) == _comparable(other)
 
 
 def _comparable(request: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -64,10 +64,10 @@ def check_free(all_cells: Iterable[Cell], out: Path, resume: bool) -> None:
             raise InputError(f"{out}: has {cell.name} already; --resume continues it, or name another --out")
         for place in places:
             if place == cell.evaluation(out, "test"):
-                other = cell.name not in done
+                foreign = cell.name not in done
             else:
-                other = not same_request(record.read(place).get("request"), cell.request)
-            if other and place.exists():
+                foreign = not same_request(record.read(place).get("request"), cell.request)
+            if foreign and place.exists():
                 raise InputError(f"{place}: belongs to another recipe or other data; remove it, or name another --out")
 
 
@@ -106,9 +106,9 @@ def run(
 def attempt(
     cell: Cell, *, data: str | Path, out: str | Path, drop_weights: bool = False, save_steps: int | None = None
 ) -> tuple[bool, str]:
-    """Runs a cell, see :func:`run`; gives whether it failed, and what is to say about it. It raises no error.
+    """Runs a cell, see :func:`run`; returns whether it failed, and a message. It raises no error.
 
-    Any error ends the cell alone, for instance a full disk or too little GPU memory: the other cells go on.
+    Any error, for instance a full disk or too little GPU memory, ends only this cell; the other cells go on.
     """
     try:
         ran = run(cell, data=data, out=out, drop_weights=drop_weights, save_steps=save_steps)
@@ -124,7 +124,7 @@ def attempt(
 def attempts_on_ray(
     cells: Sequence[Cell], address: str | None, **options: Any
 ) -> Iterator[tuple[Cell, tuple[bool, str]]]:
-    """Runs cells as tasks of Ray, one for each core; gives each with the result of :func:`attempt` as it ends.
+    """Runs cells as tasks of Ray, one for each core; yields each cell with the result of :func:`attempt` as it ends.
 
     Args:
         cells: the cells.
@@ -226,12 +226,12 @@ def estimate(cells: Iterable[Cell], done: Mapping[str, Mapping[str, Any]]) -> di
         return None
     means = {key: fmean(minutes) for key, minutes in minutes_of.items()}
 
-    def one(cell: Cell) -> float:
+    def minutes_of_checkpoint(cell: Cell) -> float:
         if mean := means.get((cell.method, cell.checkpoint)):
             return mean
         return fmean([mean for (method, _), mean in means.items() if method == cell.method] or means.values())
 
-    return {cell.name: checkpoints_to_train(cell) * one(cell) for cell in cells}
+    return {cell.name: checkpoints_to_train(cell) * minutes_of_checkpoint(cell) for cell in cells}
 
 
 def measured_minutes(cells: Sequence[Cell], data: str | Path) -> dict[str, float]:

@@ -52,14 +52,16 @@ def panels_of(
         ngrams = _baselines(baselines.get(config, ()))
         release = all(cell.request.get("data_name", "CDConv") == "CDConv" for cell in cells)
         for bot in tested_on:
-            ids = {number for number, its_bot in (bots or {}).items() if its_bot == bot}
+            ids = {number for number, bot_of_row in (bots or {}).items() if bot_of_row == bot}
             if bot and ids.isdisjoint(methods[0].runs[0].ids):
                 continue
-            own, others = (_restricted(group, ids, config, bootstrap) if bot else group for group in (methods, ngrams))
-            tests = paired_tests(_pairs(table, own, others, nli, bot), task_of(config), bootstrap)
+            trained, fitted = (
+                _restricted(group, ids, config, bootstrap) if bot else group for group in (methods, ngrams)
+            )
+            tests = paired_tests(_pairs(table, trained, fitted, nli, bot), task_of(config), bootstrap)
             paper = PAPER.get(config) if release and not bot else None
-            n = len(own[0].runs[0].ids)
-            panels.append(Panel(config, bot, n, tuple(own), tuple(others), tuple(tests), paper))
+            n = len(trained[0].runs[0].ids)
+            panels.append(Panel(config, bot, n, tuple(trained), tuple(fitted), tuple(tests), paper))
     return panels
 
 
@@ -160,8 +162,8 @@ def _pairs(
     return list(pairs.values())
 
 
-def _alike(one: MethodRuns, other: MethodRuns) -> bool:
-    return (one.method, one.kind) == (other.method, other.kind)
+def _alike(method: MethodRuns, other: MethodRuns) -> bool:
+    return (method.method, method.kind) == (other.method, other.kind)
 
 
 def _against_ngrams(
@@ -179,7 +181,7 @@ def _against_ngrams(
 
 
 def _for_each_seed(baseline: MethodRuns, method: MethodRuns) -> MethodRuns:
-    """A baseline without randomness has one run, which is repeated for every seed of a method."""
+    """The baseline; if it has one run without randomness, that run is repeated for every seed of the method."""
     [first, *others] = baseline.runs
     if others or first.seed is not None:
         return baseline

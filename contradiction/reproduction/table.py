@@ -121,14 +121,14 @@ def _settings(cells: Sequence[Cell]) -> dict[str, str]:
     """The recipe options in ``SHOWN``, and those without their default that the table does not vary."""
     recipes = [cell.recipe for cell in cells if cell.trained]
     options = [recipe.options() for recipe in recipes]
-    others = [
+    changed = [
         key
         for key, default in defaults().items()
         if key not in (*SHOWN, "base_model")
         and option_named(key) not in VARIED
         and any(values[key] != default for values in options)
     ]
-    values = {key: dict.fromkeys(str(option[key]) for option in options) for key in (*SHOWN, *others)}
+    values = {key: dict.fromkeys(str(option[key]) for option in options) for key in (*SHOWN, *changed)}
     return {key.replace("_", " "): " or ".join(distinct) for key, distinct in values.items() if distinct}
 
 

@@ -42,7 +42,7 @@ def accelerator_for(recipe: "Recipe", **options: Any) -> Accelerator:
     check_precision(recipe)
     try:
         return Accelerator(mixed_precision="no" if recipe.precision == "fp32" else recipe.precision, **options)
-    except ValueError as error:  # one precision a process, and some devices lack some
+    except ValueError as error:  # a process can have only one precision, and not every device supports all
         raise InputError(f"precision {recipe.precision!r} cannot be used here: {error}") from error
 
 

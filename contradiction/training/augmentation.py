@@ -27,20 +27,20 @@ def crossed_rows(
 ) -> "Dataset":
     """The training split of the crossed chats as rows of two turns.
 
-    Each judged reply stands with the turn that holds the evidence, under its label. In a chat of several earlier turns,
-    a contradicting reply also stands with another one, drawn at random, as no contradiction. A detector reads a long
-    chat through the same windows.
+    A row has a judged reply, the turn that holds the evidence, and the label of the reply. In a chat of several earlier
+    turns, another row has a contradicting reply, another turn drawn at random, and the label non-contradiction. A
+    detector reads a long chat through the same windows.
 
     Args:
-        rows: of the training split, with the labels of 4-class or 2-class and a column ``group``.
+        rows: rows of the training split, with the labels of 4-class or 2-class and a column ``group``.
         first_group: the number of the first quadruple or pair in that column.
-        seed: of the draw.
-        context_negatives: for each quadruple, the number of replies that stand without their chat once more, as no
+        seed: the random seed.
+        context_negatives: for each quadruple, the number of additional rows that have a reply without its chat and no
             contradiction, see :func:`_without_its_chat`.
-        batches: the batches to read; none reads all.
+        batches: the batches to read; by default all.
 
     Returns:
-        Rows of the same columns; those that only CDConv has are None.
+        Rows with the same columns; columns that only CDConv has are None.
 
     Raises:
         InputError: the training split has no batch of that name.
@@ -57,8 +57,8 @@ def crossed_rows(
     for group, item in enumerate(items, start=first_group):
         labelled = list(_labelled_windows(item, draw))
         if isinstance(item, Quadruple):
-            other = (quadruples[draw.integers(len(quadruples))] for _ in range(context_negatives))
-            labelled += [(_without_its_chat(item, chosen, draw), NON_CONTRADICTION) for chosen in other]
+            drawn = (quadruples[draw.integers(len(quadruples))] for _ in range(context_negatives))
+            labelled += [(_without_its_chat(item, other, draw), NON_CONTRADICTION) for other in drawn]
         for window, name in labelled:
             if name not in label.names:
                 name = CONTRADICTION
@@ -72,7 +72,7 @@ def _labelled_windows(item: Item, draw: np.random.Generator) -> Iterator[tuple[R
     for judged in item.judged():
         turns = read_turns([*judged.messages, {"role": "assistant", "content": judged.reply}])
         rows = [window.row for window in windows(turns, len(turns) - 1)]
-        # The last window where the evidence is in the last user message, which every window holds, or in the reply.
+        # The last window, if the evidence is in the reply or in the last user message, which every window has.
         place = min(item.evidence // 2, len(rows) - 1) if isinstance(item, Quadruple) else len(rows) - 1
         yield rows[place], judged.label
         if judged.label != NON_CONTRADICTION and isinstance(item, Quadruple) and len(rows) > 1:
@@ -80,15 +80,15 @@ def _labelled_windows(item: Item, draw: np.random.Generator) -> Iterator[tuple[R
 
 
 def _without_its_chat(item: Quadruple, other: Quadruple, draw: np.random.Generator) -> Row:
-    """One reply of a quadruple where nothing was said that it could contradict.
+    """A row with a reply of a quadruple, and without the messages that it could contradict.
 
-    The reply and the user message before it stand after the first turn of another quadruple or after none, or the reply
-    alone stands after both turns of the other one. The other quadruple may contradict the reply by chance.
+    The reply and the user message before it follow the first turn of another quadruple or nothing, or the reply alone
+    follows both turns of the other quadruple. The other quadruple may contradict the reply by chance.
     """
     chat, reply = ((item.a, item.reply_a), (item.b, item.reply_b))[draw.integers(2)]
     u1, b1, u2 = (message["content"] for message in (*other.a[:2], other.a[-1]))
-    own = chat[-1]["content"]
-    rows = ({"u1": u1, "b1": b1, "u2": own}, {"u1": "", "b1": "", "u2": own}, {"u1": u1, "b1": b1, "u2": u2})
+    own_u2 = chat[-1]["content"]
+    rows = ({"u1": u1, "b1": b1, "u2": own_u2}, {"u1": "", "b1": "", "u2": own_u2}, {"u1": u1, "b1": b1, "u2": u2})
     return {**rows[draw.integers(len(rows))], "b2": reply}
 
 
@@ -131,7 +131,7 @@ def training_rows(rows: "Dataset", recipe: Recipe) -> TrainingRows:
 
 
 def _grouped(parts: "list[Dataset]", columns: tuple[str, ...]) -> "tuple[list[Dataset], int]":
-    """Adds a column ``group``, which numbers the contexts (the values of some columns); returns their number, too."""
+    """Adds a column ``group``, which numbers the contexts (the values of some columns); also returns their number."""
     numbers: dict[tuple[str, ...], int] = {}
     grouped = []
     for part in parts:
@@ -197,12 +197,12 @@ def replaced_rows(rows: "Dataset", times: int, seed: int) -> "Dataset":
     chosen = np.repeat(np.flatnonzero(np.asarray(rows["label"]) == names.str2int(HISTORY)), times)
     draw = np.random.default_rng(seed)
     bots, contexts = np.asarray(bots_of(rows)), np.asarray(rows["u1"])
-    others = [np.flatnonzero((bots == bots[row]) & (contexts != contexts[row])) for row in chosen]
-    if not all(map(len, others)):
+    candidates_of_row = [np.flatnonzero((bots == bots[row]) & (contexts != contexts[row])) for row in chosen]
+    if not all(map(len, candidates_of_row)):
         raise InputError("augmentation.context_negatives: no row of another context and the same bot has a first turn")
-    first = [draw.choice(candidates) for candidates in others]
-    made, other = rows.select(chosen).to_dict(), rows.select(first)
-    made |= {"u1": list(other["u1"]), "b1": list(other["b1"])}
+    drawn = rows.select([draw.choice(candidates) for candidates in candidates_of_row])
+    made = rows.select(chosen).to_dict()
+    made |= {"u1": list(drawn["u1"]), "b1": list(drawn["b1"])}
     made["label"] = [names.str2int(NON_CONTRADICTION)] * len(chosen)
     return type(rows).from_dict(made, features=rows.features)
 
@@ -241,7 +241,7 @@ def nli_rows(rows: "Dataset", pairs: "Dataset", times: int, seed: int) -> "Datas
     contradiction = labels.str2int(HISTORY if HISTORY in labels.names else CONTRADICTION)
     contradicts = _contradicts(drawn)
     made |= {"b1": list(drawn["premise"]), "b2": list(drawn["hypothesis"])}
-    made["label"] = [contradiction if yes else labels.str2int(NON_CONTRADICTION) for yes in contradicts]
+    made["label"] = [contradiction if flag else labels.str2int(NON_CONTRADICTION) for flag in contradicts]
     return type(rows).from_dict(made, features=rows.features)
 
 
@@ -296,8 +296,8 @@ def transfer_rows(rows: "Dataset", times: int) -> "Dataset":
         nearest = [turns[keys[turn]][0] for turn, _ in zip(fitting, range(times * len(members)), strict=False)]
         chosen += [(members[number // times], turn) for number, turn in enumerate(nearest)]
     made = rows.select([context for context, _ in chosen]).to_dict()
-    other = rows.select([turn for _, turn in chosen])
-    made |= {"u2": list(other["u2"]), "b2": list(other["b2"]), "label": [None] * len(chosen)}
+    second_turns = rows.select([turn for _, turn in chosen])
+    made |= {"u2": list(second_turns["u2"]), "b2": list(second_turns["b2"]), "label": [None] * len(chosen)}
     return type(rows).from_dict(made, features=rows.features)
 
 

@@ -56,7 +56,7 @@ def export(model: str | Path, out: str | Path) -> Path:
     for part in parts_of(model):
         manifest.check(part)  # the copy gets a manifest of its own
     with new_folder(out) as folder:
-        # Exported files are of the weights before.
+        # Exported files hold the original weights.
         shutil.copytree(model, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("onnx"))
         for part in folder.rglob(manifest.NAME):
             manifest.forget(part.parent, "onnx/")
@@ -76,14 +76,14 @@ def export(model: str | Path, out: str | Path) -> Path:
     return out
 
 
-MOST_LOST = 0.5  # points of macro-F1 on validation
-LEAST_AGREEMENT = 0.98  # of the labels, where there are no validation rows
+MOST_LOST = 0.5  # the most points of macro-F1 that a file may lose on validation
+LEAST_AGREEMENT = 0.98  # the least share of equal labels, where there are no validation rows
 OPSET = 17
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """An exported file beside PyTorch, on the same rows.
+    """An exported file compared with PyTorch, on the same rows.
 
     Attributes:
         file: the exported file.
@@ -106,7 +106,7 @@ class Comparison:
         return f"{self.rows:,} rows: largest logit gap {self.gap:.2g}, labels agree {self.agreement:.2%}{scores}"
 
     def why_refused(self) -> str | None:
-        """Why the file is not good enough, in words; None where it is."""
+        """Why the file is not good enough, in words; None if it is."""
         if self.torch_f1 is not None and self.onnx_f1 is not None:
             lost = self.torch_f1 - self.onnx_f1
             return f"it loses {lost:.2f} points of macro-F1, more than {MOST_LOST}" if lost > MOST_LOST else None
@@ -175,30 +175,31 @@ def _export(folder: Path, kind: type[OnnxBackend], rows: Sequence[Row], labels: 
 def compare(
     exact: CheckpointClassifier, backend: Backend, rows: Sequence[Row], labels: Sequence[str] | None, file: Path
 ) -> Comparison:
-    """Compares a backend with the one of a classifier, on the same rows."""
+    """Compares another backend with that of a classifier, on the same rows."""
     from sklearn.metrics import f1_score
 
-    other = CheckpointClassifier(backend, str(exact.backend.config[VIEW_KEY]), exact.name, exact.rule)
-    logits = [classifier.score(rows).logits for classifier in (exact, other)]
+    exported = CheckpointClassifier(backend, str(exact.backend.config[VIEW_KEY]), exact.name, exact.rule)
+    logits = [classifier.score(rows).logits for classifier in (exact, exported)]
     decided = [
         [exact.choose_label(dict(zip(exact.labels, row, strict=True)), exact.rule) for row in probabilities]
         for probabilities in (exact.rule.calibrate(scores, exact.labels).tolist() for scores in logits)
     ]
     gap = float(np.abs(logits[0] - logits[1]).max())
-    agreement = float(np.mean([one == two for one, two in zip(*decided, strict=True)]))
+    agreement = float(np.mean([label == other_label for label, other_label in zip(*decided, strict=True)]))
     if labels is None or not set(labels) <= set(exact.labels):
         return Comparison(file, len(rows), gap, agreement)
-    before, after = (100 * f1_score(labels, mine, labels=exact.labels, average="macro") for mine in decided)
+    before, after = (100 * f1_score(labels, predicted, labels=exact.labels, average="macro") for predicted in decided)
     return Comparison(file, len(rows), gap, agreement, float(before), float(after))
 
 
 def _trace(backend: TorchBackend, file: Path, weights: Path) -> None:
-    """Writes a checkpoint as ONNX in float32, with what it was made from."""
+    """Writes a checkpoint as ONNX in float32, with the checksum of the weights that it was made from."""
     import onnx
     import torch
 
     pairs = [("你好", "你好"), ("你好吗？", "很好，谢谢你。")]  # of two lengths, so that there is padding
-    example = backend.tokenizer([one for one, _ in pairs], [two for _, two in pairs], padding=True, return_tensors="pt")
+    firsts, seconds = ([pair[side] for pair in pairs] for side in (0, 1))
+    example = backend.tokenizer(firsts, seconds, padding=True, return_tensors="pt")
     names = list(example)
 
     class Logits(torch.nn.Module):
@@ -211,7 +212,7 @@ def _trace(backend: TorchBackend, file: Path, weights: Path) -> None:
             return logits
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of shapes that the trace keeps, and that the exporter is the older one
+        warnings.simplefilter("ignore")  # warnings of fixed shapes, and that this exporter is the older one
         torch.onnx.export(
             Logits().eval(),
             tuple(example[name] for name in names),
@@ -231,8 +232,8 @@ def _trace(backend: TorchBackend, file: Path, weights: Path) -> None:
 def _quantize(plain: Path, file: Path) -> None:
     """Writes a file whose linear layers compute in 8 bits, with a scale for each column of the weights.
 
-    The scale of the activations is that of a whole tensor, chosen as they come. The output layers of the feed-forward
-    blocks stay in float32: their inputs hold a few large activations, which leave the others too few of the 256 steps.
+    Activations have one scale for each tensor, chosen at run time. The output layers of the feed-forward blocks stay in
+    float32: their inputs have a few large activations, which leave the others too few of the 256 steps.
     """
     import onnx
     from onnxruntime.quantization import QuantType, quantize_dynamic

@@ -53,7 +53,7 @@ def initialize_model(
     else:
         model, tokenizer = _scratch(recipe, names, map(simplified, texts))
     setattr(model.config, VIEW_KEY, recipe.data.view)
-    if recipe.augmentation.crossed:  # its pairs of self-contradictions are replies without an earlier reply
+    if recipe.augmentation.crossed:  # the replies of self-contradictions have no earlier reply
         setattr(model.config, OPENINGS_KEY, True)
     vars(model.config).pop(KEY, None)  # the decision rule of the detector that training starts from
     return model, tokenizer
@@ -114,11 +114,11 @@ def _check_encoder(model: "PreTrainedModel", absent: set[str], backbone: str) ->
     if not at_random:
         return
     fraction = sum(sizes[name] for name in at_random) / sum(sizes[name] for name in encoder)
-    what = f"{len(at_random)} of the encoder's {len(encoder)} weights ({fraction:.0%} of its parameters)"
-    why = f"backbone {backbone!r}: its checkpoint lacks {what} or has them in another shape, {at_random[0]} for one"
+    count = f"{len(at_random)} of the encoder's {len(encoder)} weights ({fraction:.0%} of its parameters)"
+    reason = f"backbone {backbone!r}: its checkpoint lacks {count} or has them in another shape, {at_random[0]} for one"
     if fraction > 0.5:
-        raise InputError(f"{why}; it is not the encoder that its config.json describes")
-    logging.getLogger(__name__).warning("%s; they start at random", why)
+        raise InputError(f"{reason}; it is not the encoder that its config.json describes")
+    logging.getLogger(__name__).warning("%s; they start at random", reason)
 
 
 def _set_labels(config: "PreTrainedConfig", names: Names) -> None:
@@ -154,11 +154,11 @@ def _with_head_from_nli(model: "PreTrainedModel", names: Names) -> "PreTrainedMo
         if name.startswith(f"{model.base_model_prefix}.") or weight.ndim == 0 or len(weight) != len(nli):
             fresh[name] = weight
             continue
-        clash, other = weight[nli[CONTRADICTION]], (weight[nli["entailment"]] + weight[nli["neutral"]]) / 2
+        contradiction, rest = weight[nli[CONTRADICTION]], (weight[nli["entailment"]] + weight[nli["neutral"]]) / 2
         shift = (math.log(sum(contradicts)), math.log((len(contradicts) - sum(contradicts)) / 2))
         if weight.ndim == 1:
-            clash, other = clash - shift[0], other - shift[1]
-        fresh[name] = torch.stack([clash if flag else other for flag in contradicts])
+            contradiction, rest = contradiction - shift[0], rest - shift[1]
+        fresh[name] = torch.stack([contradiction if flag else rest for flag in contradicts])
     new.load_state_dict(fresh)
     return new
 

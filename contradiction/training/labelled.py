@@ -1,7 +1,7 @@
 """Chats that an owner has labelled: a plain file of them, and a data repo that training and evaluation read.
 
-A line is ``{"messages": [...], "label": ...}`` with the judged reply as the last message, or the reply apart as
-``"reply"``. ``id`` and ``evidence``, the index of the message that the reply contradicts, are optional.
+A line is ``{"messages": [...], "label": ...}``. The judged reply is the last message, or is given as ``"reply"``.
+``id`` and ``evidence``, the index of the message that the reply contradicts, are optional.
 """
 
 import hashlib
@@ -20,16 +20,16 @@ from contradiction.inputs.windows import windows
 from contradiction.io.files import new_folder
 from contradiction.io.quiet import no_data_bars
 from contradiction.io.tables import Table
-from contradiction.labels import HISTORY, LABELS, NON_CONTRADICTION, is_contradiction
+from contradiction.labels import HISTORY, LABELS, NON_CONTRADICTION, is_contradiction, merge_label
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
 NAME = "Labelled chats"
-WINDOWS = 4  # the most rows that a long chat without a contradiction becomes
+WINDOWS = 4  # the most rows of a long chat without a contradiction
 FOLDS = 5
 NO_EVIDENCE = (
-    "chats labelled {label} with several earlier replies and no evidence, left out: nobody says which is contradicted"
+    "chats labelled {label} with several earlier replies and no evidence, left out: the contradicted one is unknown"
 )
 
 
@@ -41,7 +41,7 @@ class LabelledChat:
         turns: the turns; the reply of the last one is judged.
         label: one of the labels of ``4-class`` or ``2-class``.
         id: by default the place of the line.
-        evidence: the index of the message that the reply contradicts; None where nobody says.
+        evidence: the index of the message that the reply contradicts; None where it is unknown.
     """
 
     turns: Sequence[Turn]
@@ -56,17 +56,17 @@ class LabelledChat:
         return hashlib.sha256("\n".join([*texts, self.turns[-1].user]).encode()).hexdigest()
 
     def rows(self) -> list[tuple[Row, str]]:
-        """The chat as rows of two turns with their labels; empty where nobody knows which row is the contradiction."""
-        found = windows(self.turns, len(self.turns) - 1)
+        """The chat as rows of two turns with their labels; empty where the row with the contradiction is unknown."""
+        all_windows = windows(self.turns, len(self.turns) - 1)
         if self.label == NON_CONTRADICTION:
-            return [(window.row, self.label) for window in found[-WINDOWS:]]
-        if self.label not in (HISTORY, LABELS["2-class"][1]) or len(found) == 1:
-            return [(found[-1].row, self.label)]  # what the reply contradicts is itself, or the nearest turn
+            return [(window.row, self.label) for window in all_windows[-WINDOWS:]]
+        if self.label not in (HISTORY, LABELS["2-class"][1]) or len(all_windows) == 1:
+            return [(all_windows[-1].row, self.label)]  # the reply contradicts itself, or the nearest turn
         if self.evidence is None:
             return []
         return [
             (window.row, self.label)
-            for window in found
+            for window in all_windows
             if window.turn is not None and self.evidence in self.turns[window.turn].reply_messages
         ]
 
@@ -87,13 +87,8 @@ def read(path: str | Path) -> list[LabelledChat]:
 
 
 def task_of(chats: Sequence[LabelledChat]) -> str:
-    """The task whose labels the chats have: ``4-class``, or ``2-class`` where a label is only *contradiction*."""
+    """The task whose labels the chats have: ``4-class``, or ``2-class`` if any label is only *contradiction*."""
     return "4-class" if all(chat.label in LABELS["4-class"] for chat in chats) else "2-class"
-
-
-def merged(label: str) -> str:
-    """A label of either task as one of ``2-class``."""
-    return LABELS["2-class"][int(is_contradiction(label))]
 
 
 def messages_of(values: Mapping[str, Any]) -> Any:
@@ -115,9 +110,9 @@ def _chat(where: str, values: Mapping[str, Any]) -> LabelledChat:
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
     if not turns or messages[-1].get("role") != ASSISTANT:
-        raise InputError(f"{where}: the last message must be the reply of the assistant that is labelled")
+        raise InputError(f"{where}: the last message must be the labelled reply of the assistant")
     evidence = values.get("evidence")
-    if isinstance(evidence, list):  # as verdicts have it
+    if isinstance(evidence, list):  # verdicts have a list
         evidence = evidence[0] if evidence else None
     replies = [index for turn in turns[:-1] for index in turn.reply_messages]
     if evidence is not None and label in (HISTORY, LABELS["2-class"][1]) and evidence not in replies:
@@ -146,10 +141,10 @@ class Built:
 def build(path: str | Path, out: str | Path | None = None) -> Built:
     """Writes a data repo of labelled chats: rows of two turns, split by chat, 60/20/20.
 
-    The repo of the same file is written once; a changed file replaces it.
+    An unchanged file is not written again; the repo of a changed file is replaced.
 
     Args:
-        path: the file.
+        path: the file of labelled chats.
         out: the folder, by default beside the file: ``labels.jsonl`` becomes ``labels.data``.
 
     Raises:
@@ -160,7 +155,7 @@ def build(path: str | Path, out: str | Path | None = None) -> Built:
     out = Path(out or path.with_suffix(".data"))
     name = f"{NAME} {hashlib.sha256(path.read_bytes()).hexdigest()[:12]}"
     if out.exists() and not ((out / "README.md").is_file() and name_of(out).startswith(NAME)):
-        raise InputError(f"{out}: is no data repo of labelled chats; move it away, it would be replaced")
+        raise InputError(f"{out}: not a data repo of labelled chats, and would be replaced; move it away")
     splits, left_out = _split(chats, path)
     task = task_of(chats)
     configs = {task: splits} if task == "2-class" else {"4-class": splits, "2-class": splits}
@@ -171,8 +166,10 @@ def build(path: str | Path, out: str | Path | None = None) -> Built:
     if not (out.exists() and name_of(out) == name):
         with no_data_bars(), new_folder(out) as folder:
             files = {
-                config: {split: f"{config}/{write_split(rows, folder / config, split)}" for split, rows in own.items()}
-                for config, own in sets.items()
+                config: {
+                    split: f"{config}/{write_split(rows, folder / config, split)}" for split, rows in parts.items()
+                }
+                for config, parts in sets.items()
             }
             (folder / "README.md").write_text(_card(name, path, files, sizes), encoding="utf-8")
     return Built(out, sizes, left_out)
@@ -182,30 +179,30 @@ Chosen = list[tuple[str, Row, str]]  # the id of the chat, a row of it, and its 
 
 
 def _split(chats: Sequence[LabelledChat], path: Path) -> tuple[dict[str, Chosen], Counter[str]]:
-    """The rows of each split; a context is in one split alone. The labels are spread evenly as far as that allows."""
+    """The rows of each split. A context is in only one split; within that limit, labels are spread evenly."""
     import numpy as np
     from sklearn.model_selection import StratifiedGroupKFold
 
     rows, groups = [], []
     left_out: Counter[str] = Counter()
     for chat in chats:
-        own = chat.rows()
-        if not own:
+        chat_rows = chat.rows()
+        if not chat_rows:
             left_out[NO_EVIDENCE.format(label=chat.label)] += 1
-        rows += [(chat.id, row, label) for row, label in own]
-        groups += [chat.context] * len(own)
+        rows += [(chat.id, row, label) for row, label in chat_rows]
+        groups += [chat.context] * len(chat_rows)
     labels = [label for *_, label in rows]
     folds = StratifiedGroupKFold(n_splits=FOLDS, shuffle=True, random_state=13)
-    if len(set(groups)) < FOLDS or len(set(map(merged, labels))) < 2:
+    if len(set(groups)) < FOLDS or len(set(map(merge_label, labels))) < 2:
         raise InputError(
             f"{path}: {len(set(groups))} different chats with the labels {', '.join(sorted(set(labels))) or 'none'}; "
             f"training needs at least {FOLDS} chats, and both contradictions and others"
         )
     try:
         parts = [test for _, test in folds.split(np.zeros(len(rows)), labels, groups)]
-    except ValueError:  # a label with too few rows for so many folds: spread contradictions alone
+    except ValueError:  # a label has too few rows for so many folds: stratify by the two classes
         try:
-            parts = [test for _, test in folds.split(np.zeros(len(rows)), list(map(merged, labels)), groups)]
+            parts = [test for _, test in folds.split(np.zeros(len(rows)), list(map(merge_label, labels)), groups)]
         except ValueError:
             count = sum(map(is_contradiction, labels))
             raise InputError(
@@ -225,7 +222,7 @@ def to_dataset(config: str, rows: Chosen) -> "Dataset":
         id=Value("int32"), **dict.fromkeys(CONVERSATION, text), label=ClassLabel(names=list(LABELS[config])), chat=text
     )
     values = [
-        {"id": number, **row, "label": label if config == "4-class" else merged(label), "chat": chat}
+        {"id": number, **row, "label": label if config == "4-class" else merge_label(label), "chat": chat}
         for number, (chat, row, label) in enumerate(rows, start=1)
     ]
     return Dataset.from_list(values, features=features)
@@ -249,10 +246,10 @@ def _card(name: str, path: Path, files: Mapping[str, Mapping[str, str]], sizes: 
     MetadataConfigs(
         {
             config: {
-                "data_files": [{"split": split, "path": place} for split, place in own.items()],
+                "data_files": [{"split": split, "path": place} for split, place in paths.items()],
                 **({"default": True} if index == 0 else {}),
             }
-            for index, (config, own) in enumerate(files.items())
+            for index, (config, paths) in enumerate(files.items())
         }
     ).to_dataset_card_data(data)
     return f"---\n{data.to_yaml()}\n---\n\n# {name}\n\nMade from `{path.name}`.\n\n{sizes.markdown()}\n"

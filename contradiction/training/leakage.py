@@ -60,7 +60,7 @@ def sources(recipe: "Recipe") -> list[str]:
 
 
 def _roles(recipe: "Recipe") -> Iterator[tuple[str, str]]:
-    """The same models, each with its role in the recipe."""
+    """The backbone and the teachers of a recipe, each with its role."""
     roles = [
         (recipe.model.backbone, "backbone" if recipe.model.fine_tunes else "embedder"),
         *((teacher, "teacher") for teacher in recipe.distillation.teachers),
@@ -144,9 +144,9 @@ def of_evaluation(result: Mapping[str, Any]) -> str | None:
     return describe_leakage(result.get("run") or {}, str(result.get("config")), str(result.get("split")))
 
 
-def other_split(one: str, other: str) -> bool:
+def other_split(config: str, other_config: str) -> bool:
     """Whether one of two configs has the official split and the other the grouped one."""
-    return one.endswith(GROUPED) != other.endswith(GROUPED)
+    return config.endswith(GROUPED) != other_config.endswith(GROUPED)
 
 
 def check_sources(recipe: "Recipe", data_name: str) -> None:
@@ -209,9 +209,9 @@ def _of_these_rows(run: Mapping[str, Any], config: str, data_name: str | None) -
             yield training
 
 
-def _differ(one: str | None, other: str | None) -> bool:
+def _differ(name: str | None, other_name: str | None) -> bool:
     """Whether both names are known and differ."""
-    return one != other and not {one, other} & {None, UNNAMED}
+    return name != other_name and not {name, other_name} & {None, UNNAMED}
 
 
 def _made_from(training: Training) -> str:
@@ -234,5 +234,5 @@ def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _shares_rows(one: str, other: str) -> bool:
-    return has_two_texts(one) == has_two_texts(other)  # all other configs are CDConv
+def _shares_rows(config: str, other_config: str) -> bool:
+    return has_two_texts(config) == has_two_texts(other_config)  # all other configs are CDConv

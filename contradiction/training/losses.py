@@ -49,7 +49,7 @@ def label_loss(recipe: "Recipe", counts: Sequence[int]) -> Loss:
     weights = sizes.sum() / (len(sizes) * sizes) if recipe.loss.class_weights == "balanced" else torch.ones_like(sizes)
 
     def loss(logits: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
-        # Without possible labels all are allowed: the loss is 0, where an infinite term would have no gradient.
+        # A row without possible labels allows all: its loss is 0. An infinite term would have no gradient.
         allowed = allowed | ~allowed.any(1, keepdim=True)
         log_probabilities = (logits.float() + offsets.to(logits.device)).log_softmax(-1)
         loss = -log_probabilities.masked_fill(~allowed, -torch.inf).logsumexp(-1)
@@ -88,10 +88,10 @@ def ranking_loss(
 
 
 def choice_loss(logits: torch.Tensor, targets: torch.Tensor, groups: torch.Tensor) -> torch.Tensor:
-    """The loss of choosing the right one of the replies of each group, by one softmax over them.
+    """The loss of choosing the right reply of each group, by one softmax over its replies.
 
-    A reply is scored by the log-odds of the second label. A reply that is judged by itself must reach a probability;
-    here it must only be better than the others (Cui et al., 2020, *MuTual*, multi-choice method).
+    The score of a reply is the log-odds of the second label. Unlike a reply that is judged by itself, the right reply
+    need not reach a probability, but only score above the others (Cui et al., 2020, *MuTual*, multi-choice method).
 
     Args:
         logits: shape (rows, 2).
@@ -99,7 +99,7 @@ def choice_loss(logits: torch.Tensor, targets: torch.Tensor, groups: torch.Tenso
         groups: the number of each row's group, shape (rows,).
 
     Returns:
-        Shape (rows,): the loss of the group of each row, so that their mean is that over the groups.
+        Shape (rows,): the loss of each row's group, so the mean over the rows is the mean over the groups.
     """
     odds = logits[:, 1].float() - logits[:, 0].float()
     same = groups[:, None] == groups[None, :]

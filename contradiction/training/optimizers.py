@@ -61,8 +61,8 @@ def averaged(model: "PreTrainedModel", average: AveragedModel | None) -> Iterato
 
     def swap() -> None:
         # The tensors are swapped and not copied, so the model gets back exactly the same weights.
-        for own, other in pairs:
-            own.data, other.data = other.data, own.data
+        for weight, average_weight in pairs:
+            weight.data, average_weight.data = average_weight.data, weight.data
 
     swap()
     try:

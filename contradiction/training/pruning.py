@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-KINDS = ("Unigram", "WordPiece")  # of tokenizer; BPE pieces depend on each other by its merges
-BATCH = 1000  # texts that are tokenised together
+KINDS = ("Unigram", "WordPiece")  # the kinds of tokenizer; BPE pieces depend on each other through merges
+BATCH = 1000  # the texts that are tokenised together
 
 
 @dataclass(frozen=True)
@@ -323,7 +323,7 @@ def _unchanged(
     for batch, encodings in _encoded(before, texts):
         # Compares ids, because the token of an unknown piece is its text.
         pruned = after.encode_batch(batch, add_special_tokens=False)
-        same += sum(one.ids == [remaining[id] for id in new.ids] for one, new in zip(encodings, pruned, strict=True))
+        same += sum(old.ids == [remaining[id] for id in new.ids] for old, new in zip(encodings, pruned, strict=True))
         on_texts(len(batch))
     return same
 
@@ -393,7 +393,7 @@ def _of_data_repo(folder: Path) -> Iterator[str]:
             names = get_dataset_config_names(str(folder))
             splits = load_dataset(str(folder), get_dataset_default_config_name(str(folder)) or names[0])
     except (DatasetsError, ValueError, OSError) as error:
-        raise InputError(f"{folder}: a folder that is no data repo ({first_line(error)})") from error
+        raise InputError(f"{folder}: not a data repo ({first_line(error)})") from error
     for rows in splits.values():
         for row in rows:
             yield from _strings(row)

@@ -105,8 +105,7 @@ class Recipe(Options):
         task, view = task_of(self.data.config), self.data.view
         if self.augmentation.context_negatives and (task != "4-class" or view == HIERARCHICAL):
             raise ValueError(
-                "augmentation.context_negatives makes rows of those labelled history; it needs one checkpoint of four "
-                "classes"
+                "augmentation.context_negatives copies rows labelled history; it needs one checkpoint of four classes"
             )
         if self.augmentation.nli and (view in TWO_TEXTS or task not in ("2-class", "4-class")):
             raise ValueError(
@@ -123,8 +122,8 @@ class Recipe(Options):
         task = task_of(self.data.config)
         if self.loss.choice and task != "response":
             raise ValueError("loss.choice chooses among the replies to one chat; it needs a config of responses")
-        others = (self.loss.class_weights, self.loss.logit_adjustment, self.distillation.has_teachers)
-        if self.loss.choice and any(others):
+        conflicts = (self.loss.class_weights, self.loss.logit_adjustment, self.distillation.has_teachers)
+        if self.loss.choice and any(conflicts):
             raise ValueError("loss.choice is the whole loss; remove class_weights, logit_adjustment and teachers")
         if self.loss.ranking and task not in CONTRADICTIONS:
             raise ValueError(f"loss.ranking ranks contradictions; data.config {self.data.config!r} has no such label")

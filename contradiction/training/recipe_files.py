@@ -119,7 +119,7 @@ MOVED: Mapping[str, str] = {
     "nli_pairs": "augmentation.nli_pairs_per_row",
     "replaced": "augmentation.context_negatives",
 }
-# Options that no longer exist, with the value that switched each of them off.
+# Options that no longer exist, each with the value that switched it off.
 RETIRED: Mapping[str, Any] = {
     "mixed_views": [],
     "patience": None,

@@ -65,7 +65,7 @@ def request(recipe: Recipe, data: str | Path, rows: "Mapping[str, Dataset] | Non
 
 
 def provenance(recipe: Recipe, deterministic: bool = False) -> dict[str, Any]:
-    """What the weights of a run depend on beside its request: determinism, and the commits of models on the Hub.
+    """The conditions, besides the request, that the weights of a run depend on: determinism, and commits on the Hub.
 
     Args:
         recipe: names the backbone and the teachers.
@@ -244,7 +244,7 @@ def load_state(accelerator: "Accelerator", work: Path) -> tuple[Progress, Positi
 
 @contextmanager
 def explain_write_errors(folder: Path) -> Iterator[None]:
-    """Turns the errors of libraries that write weights into one clear line, for instance when the disk is full.
+    """Turns errors of libraries that write weights into one clear line, for instance when the disk is full.
 
     Raises:
         InputError: the folder cannot be written; the message names the reason.

@@ -12,7 +12,7 @@ _LABEL = "|".join(LABELS["nli"])
 _RECORD = re.compile(rf"(^[^\t]+|[A-Z]{{2}}\d+)\t(.*?)\t({_LABEL})\s*(?=[A-Z]{{2}}\d+\t|$)")
 JOINED = "lines that held several records, split"
 DAMAGED = "lines left out, because a record is not id, premise, hypothesis and label"
-REPEATED = "pairs left out, because they stand in the file already"
+REPEATED = "pairs left out, because they are in the file already"
 
 
 def read(path: Path) -> Iterator[Row | Note]:
@@ -72,5 +72,5 @@ CORPUS = Corpus(
         "test.txt": "eefab3f583cb083b5fa10fa825f1eeda578874e5e018e926e411a51993ada977",
     },
     about="Machine translations of SNLI and MNLI, partly corrected by hand. The files hold lines with two records, "
-    "with a cut label, and with a tab inside a text. Lines of two whole records are split, the others are left out.",
+    "with a truncated label, and with a tab inside a text. Lines of two whole records are split, the others left out.",
 )

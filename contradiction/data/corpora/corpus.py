@@ -1,6 +1,6 @@
-"""What a corpus is: where it comes from, its files, and the rows that are read from them.
+"""The description of a corpus: its origin, its files, and the rows that are read from them.
 
-A file of this folder that holds an object ``CORPUS`` is a corpus; ``contradiction.data.corpora.registry`` finds it.
+A module of this folder that defines an object ``CORPUS`` is a corpus; ``contradiction.data.corpora.registry`` finds it.
 """
 
 import json
@@ -16,7 +16,7 @@ from contradiction.errors import InputError, first_line, kind_of
 
 PAIRS, CHATS = "pairs", "chats"
 WHOLE = "whole chats"  # chats whose data set has one text of all messages, with the speaker before each
-REPEATED_ID = "rows whose id stands in the split already, numbered"
+REPEATED_ID = "rows whose id is in the split already, numbered"
 
 
 @dataclass(frozen=True)
@@ -26,12 +26,13 @@ class Row:
     Attributes:
         id: unique within its config and split.
         label: one of the labels of the config; None where it is not published.
-        premise: of a pair.
-        hypothesis: of a pair.
-        messages: of a chat: role and content of each message before the reply.
-        reply: of a chat.
-        evidence: the indices of the messages that the reply contradicts; None where nobody marked them.
-        source: id of what the row was made from (premise, conversation, item); rows of one source belong together.
+        premise: the premise of a pair.
+        hypothesis: the hypothesis of a pair.
+        messages: the role and content of each message of a chat before the reply.
+        reply: the judged reply of a chat.
+        evidence: the indices of the messages that the reply contradicts; None where they are not marked.
+        source: the id of the premise, conversation or item that the row was made from; rows of one source belong
+            together.
         extra: the values of further columns of the config.
     """
 
@@ -58,15 +59,15 @@ class Config:
     """Files of one format.
 
     Attributes:
-        name: of the config in the data repo.
+        name: the name of the config in the data repo.
         shape: ``PAIRS``, ``CHATS`` or ``WHOLE``; the rows of the last two are the same.
         labels: the names of the classes; the position is the class id.
         files: split -> patterns of file names below the corpus's folder; the first pattern that matches is read.
-        read: gives the rows of a file, and notes.
+        read: a function that yields the rows of a file, and notes.
         extra: further columns and their types: ``string``, ``strings``, ``bool`` or a number type such as ``int32``.
-        choose: gives the files of a split in a folder, where their names do not tell the split.
-        source_is_item: whether ``source`` names the item that a row is one option of. Where the id of a row is repeated
-            and therefore numbered, so is its source.
+        choose: a function that returns the files of a split in a folder, where the file names do not show the split.
+        source_is_item: whether ``source`` names the item that a row is one option of. If so, a repeated id that gets a
+            number gives its number to the source, too.
     """
 
     name: str
@@ -84,16 +85,16 @@ class Corpus:
     """A published corpus.
 
     Attributes:
-        name: on the command line.
-        title: in cards and tables.
-        languages: codes, such as ``zh``.
-        licence: an identifier of the Hub, such as ``cc-by-nc-4.0``; ``unknown`` where its authors do not state one.
-        home: how to get the whole: an address, or ``Hub: ID``.
+        name: the name on the command line.
+        title: the name in cards and tables.
+        languages: language codes, such as ``zh``.
+        licence: an identifier of the Hub, such as ``cc-by-nc-4.0``; ``unknown`` where the authors do not state one.
+        home: where to get the full corpus: an address, or ``Hub: ID``.
         origin: authors, title and year of the paper.
         size: the rows of each split as published.
         configs: the formats of its files.
-        checksums: SHA-256 of the files that are known, by file name.
-        about: what a user must know, in a few sentences.
+        checksums: SHA-256 of the known files, by file name.
+        about: a few sentences that a user must know.
         bundled: the folder in this package that holds the corpus; None where it must be fetched.
     """
 
@@ -110,7 +111,7 @@ class Corpus:
     bundled: Path | None = None
 
     def config(self, name: str | None = None) -> Config:
-        """A config by its name, the first without one; raises InputError for an unknown one."""
+        """The config with a name, by default the first; raises InputError for an unknown name."""
         for config in self.configs:
             if name is None or config.name == name:
                 return config
@@ -124,10 +125,10 @@ class Split:
     """The rows of one split, and how they were read.
 
     Attributes:
-        rows: in the order of the files.
+        rows: the rows, in the order of the files.
         notes: how often each note was made.
-        files: that were read.
-        changed: the names of files whose checksum is known and is another one.
+        files: the files that were read.
+        changed: the names of files whose checksum is not the known one.
     """
 
     rows: list[Row]
@@ -137,17 +138,18 @@ class Split:
 
 
 def find_files(config: Config, split: str, source: Path) -> list[Path]:
-    """The files of a split, in a folder or the one file named; empty where there are none.
+    """The files of a split, in a folder or as a single file; empty where there are none.
 
-    The end of the path of one file must match the whole pattern: ``R3/train.jsonl`` is no ``R1/train.jsonl``.
+    The end of the path of a single file must match the whole pattern: ``R3/train.jsonl`` does not match
+    ``R1/train.jsonl``.
     """
     for pattern in config.files.get(split, ()):
         if source.is_file():
-            found = [source] if source.absolute().match(pattern) else []
+            matches = [source] if source.absolute().match(pattern) else []
         else:
-            found = sorted(source.glob(pattern))
-        if found:
-            return config.choose(found[0].parent, split) if config.choose else found
+            matches = sorted(source.glob(pattern))
+        if matches:
+            return config.choose(matches[0].parent, split) if config.choose else matches
     return []
 
 
@@ -155,10 +157,10 @@ def read_split(corpus: Corpus, source: str | Path | None, config: str | None, sp
     """Reads one split of one config from a local copy.
 
     Args:
-        corpus: of the registry.
+        corpus: a corpus of the registry.
         source: the folder of the corpus or one of its files; None for a corpus that this package holds.
-        config: of the corpus; None for its first.
-        split: of the config.
+        config: a config of the corpus; None for its first.
+        split: a split of the config.
 
     Raises:
         InputError: there is no such config, split, folder or file, or a line is not valid.
@@ -169,15 +171,15 @@ def read_split(corpus: Corpus, source: str | Path | None, config: str | None, sp
     files = find_files(chosen, split, place)
     if not files:
         wanted = " or ".join(chosen.files[split])
-        raise InputError(f"{place}: holds no {wanted}, the {split} split of {corpus.name}; the whole: {corpus.home}")
+        raise InputError(f"{place}: holds no {wanted}, the {split} split of {corpus.name}; the corpus: {corpus.home}")
     rows: list[Row] = []
     notes: Counter[str] = Counter()
     for file in files:
-        for found in read_file(file, chosen, corpus.title):
-            if isinstance(found, Note):
-                notes[found.text] += 1
+        for row in read_file(file, chosen, corpus.title):
+            if isinstance(row, Note):
+                notes[row.text] += 1
             else:
-                rows.append(found)
+                rows.append(row)
     return Split(
         _numbered(rows, chosen, notes), notes, files, [file.name for file in files if _is_changed(corpus, file)]
     )
@@ -185,25 +187,26 @@ def read_split(corpus: Corpus, source: str | Path | None, config: str | None, sp
 
 def read_file(file: Path, config: Config, title: str) -> Iterator[Row | Note]:
     """The rows of one file, and notes; raises InputError where it is not in the format that the title names."""
-    rows = 0
+    count = 0
     try:
-        for found in config.read(file):
-            if isinstance(found, Row):
-                _check(found, config)
-                rows += 1
-            yield found
+        for row in config.read(file):
+            if isinstance(row, Row):
+                _check(row, config)
+                count += 1
+            yield row
     except InputError:
         raise
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        where = f"{file}: what follows row {rows}"
-        raise InputError(f"{where} is not in the format of {title} ({first_line(error)})") from error
+        raise InputError(
+            f"{file}: the data after row {count} is not in the format of {title} ({first_line(error)})"
+        ) from error
 
 
 def _check(row: Row, config: Config) -> None:
     message_texts = [text for message in row.messages for text in (message["role"], message["content"])]
     for text in (row.id, row.premise, row.hypothesis, row.reply, *message_texts):
         if not isinstance(text, str):
-            raise ValueError(f"{kind_of(text)} where a text must be")
+            raise ValueError(f"{kind_of(text)} where text is expected")
     if row.label is not None and row.label not in config.labels:
         raise ValueError(f"label {row.label!r}; allowed are {', '.join(config.labels)}")
     if not all(index in range(len(row.messages)) for index in row.evidence or ()):
@@ -211,7 +214,7 @@ def _check(row: Row, config: Config) -> None:
 
 
 def _numbered(rows: list[Row], config: Config, notes: Counter[str]) -> list[Row]:
-    """The rows, of which the second and later ones of one id have a number after it."""
+    """The rows; the second and later rows of one id get a number after it."""
     seen: Counter[str] = Counter()
     numbered = []
     for row in rows:
@@ -230,14 +233,14 @@ def source_of(corpus: Corpus, source: str | Path | None) -> Path:
     if source is None:
         if corpus.bundled:
             return corpus.bundled
-        raise InputError(f"{corpus.name} is not part of this package; name a local copy. The whole: {corpus.home}")
+        raise InputError(f"{corpus.name} is not part of this package; name a local copy. The corpus: {corpus.home}")
     if not Path(source).exists():
-        raise InputError(f"{source}: no such file or folder; the whole of {corpus.name}: {corpus.home}")
+        raise InputError(f"{source}: no such file or folder; the corpus {corpus.name}: {corpus.home}")
     return Path(source)
 
 
 def local_splits(corpus: Corpus, source: str | Path | None) -> list[tuple[Config, str]]:
-    """The configs and splits of which a local copy holds files."""
+    """The configs and splits that a local copy has files of."""
     place = source_of(corpus, source)
     return [(config, split) for config in corpus.configs for split in config.files if find_files(config, split, place)]
 
@@ -271,17 +274,17 @@ def read_json_rows(path: Path) -> Iterator[tuple[str, Any]]:
         if not part.strip():
             continue
         try:
-            found = json.loads(part)
+            value = json.loads(part)
         except (ValueError, RecursionError) as error:
             raise InputError(f"{path}:{number}: neither JSON lines, nor a JSON list, nor a .tsv ({error})") from None
         if whole:
-            yield from ((f"{path}:row {row}", item) for row, item in enumerate(found, start=1))
+            yield from ((f"{path}:row {row}", item) for row, item in enumerate(value, start=1))
         else:
-            yield f"{path}:{number}", found
+            yield f"{path}:{number}", value
 
 
 def read_objects(path: Path, *keys: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Each object of a JSON file with its place; raises InputError where one is none, or lacks a key."""
+    """Each object of a JSON file with its place; raises InputError for a value that is no object, or lacks a key."""
     for where, row in read_json_rows(path):
         if not isinstance(row, Mapping):
             raise InputError(f"{where}: got {kind_of(row)}; a row is one JSON object")
@@ -291,7 +294,7 @@ def read_objects(path: Path, *keys: str) -> Iterator[tuple[str, Mapping[str, Any
 
 
 def read_tsv(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
-    """Each row of a tab-separated table with a header. Quotes are part of the text, so this is no CSV."""
+    """Each row of a tab-separated table with a header. Unlike in CSV, quotes are part of the text."""
     header, *lines = (line.rstrip("\r").split("\t") for line in read_text(path).rstrip("\n").split("\n"))
     for number, cells in enumerate(lines, start=2):
         yield f"{path}:{number}", dict(zip(header, cells, strict=False))
@@ -301,7 +304,7 @@ def messages_of(turns: Iterable[tuple[str, str]], replier: str) -> tuple[dict[st
     """Turns of speaker and text as messages.
 
     Args:
-        turns: in order.
-        replier: the speaker of the reply that is judged; every other speaker is the user.
+        turns: the speaker and text of each turn, in order.
+        replier: the speaker of the judged reply; every other speaker is the user.
     """
     return tuple({"role": ASSISTANT if speaker == replier else USER, "content": text} for speaker, text in turns)

@@ -32,18 +32,18 @@ COLUMNS = {
     "id": "unique within a split", "premise": "the earlier text", "hypothesis": "the later text, which is judged",
     "messages": "role and content of each message before the reply", "reply": "the reply, which is judged",
     "chat": "all messages before the reply as one text, with the speaker before each",
-    "evidence": "indices of the messages that the reply contradicts; null where nobody marked them",
+    "evidence": "indices of the messages that the reply contradicts; null where they are not marked",
     "source": "id of what the row was made from; rows of one source belong together",
 }  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Built:
-    """What was written.
+    """The splits that were written.
 
     Attributes:
-        splits: (config, split) -> what was read.
-        missing: splits of the corpus of which the local copy holds no file, as ``config/split``.
+        splits: (config, split) -> the rows.
+        missing: splits of the corpus for which the local copy has no file, as ``config/split``.
     """
 
     splits: Splits
@@ -54,12 +54,12 @@ def build(corpus: Corpus, source: str | Path | None, out: str | Path) -> Built:
     """Writes the data repo that ``load_dataset(out, config)`` reads.
 
     Args:
-        corpus: of the registry, or one of your own.
+        corpus: a corpus of the registry, or one of your own.
         source: the folder of the corpus or one of its files; None for a corpus that this package holds.
         out: the folder; it must not exist yet.
 
     Raises:
-        InputError: the source holds nothing of the corpus, a line is not valid, or ``out`` exists.
+        InputError: the source has no file of the corpus, a line is not valid, or ``out`` exists.
     """
     out = Path(out)
     if out.exists():
@@ -67,8 +67,8 @@ def build(corpus: Corpus, source: str | Path | None, out: str | Path) -> Built:
     splits = read_all(corpus, source)
     with no_data_bars(), new_folder(out) as folder:
         files: dict[str, dict[str, str]] = {}
-        for (config, split), found in splits.items():
-            rows = to_dataset(corpus.config(config), found.rows)
+        for (config, split), part in splits.items():
+            rows = to_dataset(corpus.config(config), part.rows)
             files.setdefault(config, {})[split] = f"{config}/{write_split(rows, folder / config, split)}"
         (folder / "README.md").write_text(_card(corpus, files, splits), encoding="utf-8")
     every = [f"{config.name}/{split}" for config in corpus.configs for split in config.files]
@@ -76,16 +76,14 @@ def build(corpus: Corpus, source: str | Path | None, out: str | Path) -> Built:
 
 
 def read_all(corpus: Corpus, source: str | Path | None) -> Splits:
-    """Every split of which a local copy holds files; raises InputError where it holds none."""
-    found = local_splits(corpus, source)
-    if not found:
+    """Every split that a local copy has files of; raises InputError if it has none."""
+    splits = local_splits(corpus, source)
+    if not splits:
         names = sorted(
             {pattern for config in corpus.configs for patterns in config.files.values() for pattern in patterns}
         )
-        raise InputError(
-            f"{source_of(corpus, source)}: holds nothing of {corpus.name}; its files are {', '.join(names)}"
-        )
-    return {(config.name, split): read_split(corpus, source, config.name, split) for config, split in found}
+        raise InputError(f"{source_of(corpus, source)}: has no file of {corpus.name}; its files are {', '.join(names)}")
+    return {(config.name, split): read_split(corpus, source, config.name, split) for config, split in splits}
 
 
 def features_of(config: Config) -> "Features":
@@ -100,8 +98,8 @@ def features_of(config: Config) -> "Features":
     else:
         messages = List({"role": text, "content": text})
         columns = {"id": text, "messages": messages, "reply": text, "label": label, "evidence": List(Value("int32"))}
-    own = {name: List(text) if kind == "strings" else Value(kind) for name, kind in config.extra.items()}
-    return Features({**columns, "source": text, **own})
+    extra = {name: List(text) if kind == "strings" else Value(kind) for name, kind in config.extra.items()}
+    return Features({**columns, "source": text, **extra})
 
 
 def to_dataset(config: Config, rows: list[Row]) -> "Dataset":
@@ -119,28 +117,28 @@ def _values(config: Config, row: Row) -> dict[str, Any]:
     else:
         evidence = None if row.evidence is None else list(row.evidence)
         texts = {"messages": [dict(message) for message in row.messages], "reply": row.reply, "evidence": evidence}
-    own = {name: row.extra.get(name) for name in config.extra}
-    return {"id": row.id, **texts, "label": row.label, "source": row.source, **own}
+    extra = {name: row.extra.get(name) for name in config.extra}
+    return {"id": row.id, **texts, "label": row.label, "source": row.source, **extra}
 
 
 def size_table(splits: Splits) -> Table:
     """Rows of each label in each config and split."""
     rows = []
-    for (config, split), found in splits.items():
-        labels = Counter(row.label or "no label" for row in found.rows)
+    for (config, split), part in splits.items():
+        labels = Counter(row.label or "no label" for row in part.rows)
         counted = ", ".join(f"{label} {count:,}" for label, count in labels.most_common())
-        rows.append((config, split, counted, f"{len(found.rows):,}"))
+        rows.append((config, split, counted, f"{len(part.rows):,}"))
     return Table("Rows", ("config", "split", "labels", "rows"), rows, texts=3)
 
 
 def notes_of(splits: Splits) -> list[str]:
-    """What the readers did to the files, and which files are not the known ones, a sentence each."""
+    """The notes of the readers, and the files whose checksum is not the known one; a sentence for each."""
     notes = [
         f"{config}/{split}: {count:,} {text}"
-        for (config, split), found in splits.items()
-        for text, count in found.notes.items()
+        for (config, split), part in splits.items()
+        for text, count in part.notes.items()
     ]
-    changed = sorted({name for found in splits.values() for name in found.changed})
+    changed = sorted({name for part in splits.values() for name in part.changed})
     return notes + [f"{name}: its checksum is not the known one" for name in changed]
 
 
@@ -165,7 +163,7 @@ def _card(corpus: Corpus, files: Mapping[str, Mapping[str, str]], splits: Splits
     parts = [
         f"---\n{data.to_yaml()}\n---",
         f"# {corpus.title}",
-        f"{corpus.origin}. The whole: {corpus.home}. Its licence: {corpus.licence}.",
+        f"{corpus.origin}. The full corpus: {corpus.home}. Its licence: {corpus.licence}.",
         corpus.about,
         f'Built by `cdconv corpora build {corpus.name}`. Read it with `load_dataset(FOLDER, "{first}")`.',
         size_table(splits).markdown(),

@@ -2,7 +2,7 @@
 
 Three formats are read: the JSON lines of the release (``turns`` with the indices of the contradicted ones), flat
 dialogues (``history``, ``last``, ``label``), and pairs of utterances (``earlier``, ``last``, ``label``). The config
-``nli-2-class`` is what the structured method of the paper trains on, ``chat-2-class`` what the unstructured one does.
+``nli-2-class`` is for the structured method of the paper, and ``chat-2-class`` for the unstructured one.
 """
 
 import re
@@ -28,7 +28,7 @@ from contradiction.labels import CONTRADICTION, LABELS, NON_CONTRADICTION
 GROUPS = {
     "train": "train", "validation": "dev", "test": "test", "human_bot": "human-bot", "a2t": "a2t", "rct": "rct",
 }  # fmt: skip
-TRAINED = ("train", "validation", "test")  # the groups that people train and choose on
+TRAINED = ("train", "validation", "test")  # the groups of the configs to train on
 _SPOKEN = re.compile(r"<([01])> ?(.*?)(?= ?<[01]> |$)", re.DOTALL)
 NO_HISTORY = "dialogues left out, because nothing is said before the last turn"
 
@@ -38,21 +38,21 @@ def read_dialogues(path: Path) -> Iterator[Row | Note]:
     marked: dict[str, set[str]] | None = None
     for number, (where, row) in enumerate(read_objects(path), start=1):
         if "turns" in row:
-            found = _of_release(row, where)
+            dialogue = _of_release(row, where)
         elif "history" in row:
             if marked is None:
                 marked = _marked(path)
-            found = _of_flat(row, where, f"{path.stem}-{number}", marked)
+            dialogue = _of_flat(row, where, f"{path.stem}-{number}", marked)
         else:
             raise InputError(f"{where}: has {', '.join(map(str, row))}; a dialogue has turns, or history and last")
-        yield found if found.messages else Note(NO_HISTORY)
+        yield dialogue if dialogue.messages else Note(NO_HISTORY)
 
 
 def read_pairs(path: Path) -> Iterator[Row | Note]:
     """The pairs of a file: an earlier utterance as premise, the last as hypothesis.
 
-    Dialogues of the release are cut into pairs: the last utterance with each that it contradicts, and where it
-    contradicts none, with the speaker's utterance before it.
+    A dialogue of the release becomes pairs: the last utterance with each one that it contradicts. Where it contradicts
+    none, it is paired with the previous utterance of its speaker.
     """
     for number, (where, row) in enumerate(read_objects(path), start=1):
         name = f"{path.stem}-{number}"
@@ -68,7 +68,7 @@ def read_pairs(path: Path) -> Iterator[Row | Note]:
 
 
 def label_of(row: Mapping[str, Any], key: str, where: str) -> str:
-    """The label name of a row; raises InputError where it is neither 0, 1, true nor false."""
+    """The label name of a row; raises InputError unless its value is 0, 1, true or false."""
     value = row.get(key)
     if value not in (0, 1):  # true and false are also numbers
         raise InputError(f"{where}: {key} is {value!r}; it must be 0 or 1, or true or false")
@@ -86,12 +86,12 @@ def _of_release(row: Mapping[str, Any], where: str) -> Row:
     speaker, reply = turns.pop()
     label = label_of(row, "is_contradiction", where)
     evidence = tuple(sorted(index for index in set(marked) if index < len(turns)))
-    made = row.get("auxiliary") or {}
+    auxiliary = row.get("auxiliary") or {}
     return Row(
         name, label, messages=messages_of(turns, speaker), reply=reply,
         evidence=evidence if evidence or label == NON_CONTRADICTION else None,
         source=str(row["conversation_id"]) if "conversation_id" in row else None,
-        extra={"bot": made.get("original_model"), "origin": made.get("source")},
+        extra={"bot": auxiliary.get("original_model"), "origin": auxiliary.get("source")},
     )  # fmt: skip
 
 
@@ -112,17 +112,17 @@ def _of_flat(row: Mapping[str, Any], where: str, name: str, marked: Mapping[str,
 def _marked(path: Path) -> dict[str, set[str]]:
     """Last utterance -> the earlier ones it contradicts, from the file of pairs beside flat dialogues."""
     pairs = path.with_name(path.name.replace("dialogues", "pairs"))
-    found: dict[str, set[str]] = defaultdict(set)
+    contradicted: dict[str, set[str]] = defaultdict(set)
     if pairs != path and pairs.is_file():
         for row in read_pairs(pairs):
             if isinstance(row, Row) and row.label == CONTRADICTION:
-                found[row.hypothesis.strip()].add(row.premise.strip())
-    return found
+                contradicted[row.hypothesis.strip()].add(row.premise.strip())
+    return contradicted
 
 
 def _pairs_of(row: Row) -> Iterator[Row]:
-    own = [index for index, message in enumerate(row.messages) if message["role"] == "assistant"]
-    for index in row.evidence or own[-1:]:
+    replies = [index for index, message in enumerate(row.messages) if message["role"] == "assistant"]
+    for index in row.evidence or replies[-1:]:
         yield Row(
             f"{row.id}-{index}", row.label, premise=row.messages[index]["content"], hypothesis=row.reply, source=row.id
         )

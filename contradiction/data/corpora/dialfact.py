@@ -1,7 +1,7 @@
 """DialFact: replies that state a fact, with passages of Wikipedia that support or refute it.
 
-The config ``claims`` holds all of it. ``nli`` is what a model learns to verify claims from: evidence and claim with the
-labels of NLI. ``chat-verifiable`` is what it learns to find verifiable claims from.
+The config ``claims`` has all of the data. A model learns to verify claims from ``nli``: evidence and claim, with the
+labels of NLI. It learns to find verifiable claims from ``chat-verifiable``.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from contradiction.labels import CONTRADICTION, LABELS
 
 NAMES = {"SUPPORTS": "supports", "REFUTES": "refutes", "NOT ENOUGH INFO": "not enough information"}
 SUPPORTS, REFUTES, UNKNOWN = NAMES.values()
-# A label of NLI, of evidence and claim -> what it says of the claim.
+# The NLI label of evidence and claim -> the label of the claim.
 OF_NLI = {"entailment": SUPPORTS, CONTRADICTION: REFUTES, "neutral": UNKNOWN}
 KEYS = ("id", "context_id", "context", "response", "evidence_list", "response_label", "type_label")
 
@@ -46,7 +46,7 @@ def read(path: Path) -> Iterator[Row | Note]:
 
 
 def read_verification(path: Path) -> Iterator[Row | Note]:
-    """The claims of a file after their evidence, with the labels of NLI."""
+    """Pairs of evidence and claim from a file, with the labels of NLI."""
     names = {name: label for label, name in OF_NLI.items()}
     for row in read(path):
         if isinstance(row, Row):
@@ -55,7 +55,7 @@ def read_verification(path: Path) -> Iterator[Row | Note]:
 
 
 def read_verifiable(path: Path) -> Iterator[Row | Note]:
-    """The claims of a file, verifiable or not."""
+    """The claims of a file, labelled as verifiable or not verifiable."""
     for row in read(path):
         if isinstance(row, Row):
             yield replace(row, label=LABELS["verifiable"][row.extra["verifiable"]])
@@ -88,8 +88,8 @@ CORPUS = Corpus(
         Config("chat-verifiable", WHOLE, LABELS["verifiable"], files=FILES, read=read_verifiable),
     ),
     checksums={"testsmall.jsonl": "cc7c258131e08005096f4a1bd9574a478687c64cb7d6d36b7eb52d9b825e1d3d"},
-    about="The passages of a claim that is supported or refuted are its evidence. Those of a claim without enough "
-    "information are what the annotators were shown. A claim is verifiable if it states a fact about the world. "
+    about="The passages of a claim that is supported or refuted are its evidence. For a claim without enough "
+    "information, they are what the annotators were shown. A claim is verifiable if it states a fact about the world. "
     "Training claims are made by `cdconv corpora augment`. "
     "The licence is that of the authors' repository.",
 )

@@ -1,8 +1,8 @@
-"""Training claims for fact checking, made from replies that stand on evidence: the way of AugWoW.
+"""Training claims for fact checking, made from replies that rest on evidence, like those of AugWoW.
 
-Each reply gives one supported claim. A claim is refuted by its own evidence after a negation, another number or another
-name (Gupta et al., 2022, *DialFact*, section 4.2). Passages of another chat give it not enough information. A language
-model behind an endpoint can write further claims of all three kinds.
+Each reply gives one supported claim. With a negation, another number or another name, its own evidence refutes it
+(Gupta et al., 2022, *DialFact*, section 4.2). With the passages of another chat, there is not enough information. A
+language model behind an endpoint can write further claims of all three kinds.
 """
 
 import json
@@ -22,7 +22,7 @@ from contradiction.errors import InputError, first_line
 from contradiction.io.endpoint import Endpoint
 from contradiction.io.files import write_text
 
-# A negation follows the first auxiliary within a sentence, and one that stands there is taken out.
+# A negation is inserted after the first auxiliary that follows a word; an existing negation is removed.
 _AUXILIARY = re.compile(
     r"(?<=\w )\b(is|are|was|were|am|has|have|had|can|could|will|would|should|does|do|did|may|might|must)"
     r"( not|n['’]t|(?<=can)['’]t)?\b"
@@ -39,18 +39,18 @@ def read_supported(path: Path) -> list[Row]:
     """Replies with the passages that support them.
 
     Args:
-        path: claims in the format of DialFact, of which the supported ones are read; or the chats of Wizard of
-            Wikipedia (one JSON list), of which every reply that rests on a sentence is read.
+        path: claims in the format of DialFact (only the supported ones are read), or the chats of Wizard of Wikipedia
+            as one JSON list (only replies that rest on a sentence are read).
 
     Raises:
         InputError: the file is in neither format, or no reply has evidence.
     """
     _, first = next(iter(read_json_rows(path)), ("", None))
     if isinstance(first, Mapping) and "dialog" in first:
-        found = read_file(path, Config("chats", CHATS, (SUPPORTS,), {}, _of_wizard), "Wizard of Wikipedia")
+        entries = read_file(path, Config("chats", CHATS, (SUPPORTS,), {}, _of_wizard), "Wizard of Wikipedia")
     else:
-        found = read_file(path, dialfact.CORPUS.config(), dialfact.CORPUS.title)
-    rows = [row for row in found if isinstance(row, Row) and row.label == SUPPORTS and row.extra["passages"]]
+        entries = read_file(path, dialfact.CORPUS.config(), dialfact.CORPUS.title)
+    rows = [row for row in entries if isinstance(row, Row) and row.label == SUPPORTS and row.extra["passages"]]
     if not rows:
         raise InputError(f"{path}: no reply has a passage that supports it")
     return rows
@@ -72,41 +72,42 @@ def _of_wizard(path: Path) -> Iterator[Row]:
 
 
 def negated(row: Row, rows: Sequence[Row], draw: Draw) -> str | None:
-    """The claim with a negation after its first auxiliary, or without the one that is there; None without any."""
-    found = _AUXILIARY.search(row.reply)
-    if not found:
+    """The claim with a negation after its first auxiliary, or without an existing one; None without an auxiliary."""
+    match = _AUXILIARY.search(row.reply)
+    if not match:
         return None
-    verb = found[1] if found[2] else f"{found[1]} not"
-    return row.reply[: found.start()] + verb + row.reply[found.end() :]
+    verb = match[1] if match[2] else f"{match[1]} not"
+    return row.reply[: match.start()] + verb + row.reply[match.end() :]
 
 
 def other_number(row: Row, rows: Sequence[Row], draw: Draw) -> str | None:
-    """The claim with a number of its evidence replaced by one near it; None where they share none."""
+    """The claim with a number that its evidence also has replaced by a nearby one; None without such a number."""
     known = set(_NUMBER.findall(" ".join(row.extra["passages"])))
-    for found in _NUMBER.finditer(row.reply):
-        if found[0] in known:
-            value = int(found[0].replace(",", ""))
+    for match in _NUMBER.finditer(row.reply):
+        if match[0] in known:
+            value = int(match[0].replace(",", ""))
             changed = value + int(draw.integers(1, max(3, min(value // 10, 20)))) * int(draw.choice([-1, 1]))
-            text = f"{abs(changed):,}" if "," in found[0] else str(abs(changed))
-            return None if text in known else row.reply[: found.start()] + text + row.reply[found.end() :]
+            text = f"{abs(changed):,}" if "," in match[0] else str(abs(changed))
+            return None if text in known else row.reply[: match.start()] + text + row.reply[match.end() :]
     return None
 
 
 def other_name(row: Row, rows: Sequence[Row], draw: Draw) -> str | None:
-    """The claim with a name of its evidence replaced by one of other evidence; None where there is none.
+    """The claim with a name that its evidence has, too, replaced by a name from other evidence.
 
-    The new name has as many words as the old one, and neither claim nor evidence has it.
+    The new name has as many words as the old one, and occurs neither in the claim nor in its evidence. None where there
+    is no name to replace, or none to replace it with.
     """
-    own = " ".join(row.extra["passages"])
-    shared = [found for found in _NAME.finditer(row.reply) if found[0] in own]
+    evidence = " ".join(row.extra["passages"])
+    shared = [match for match in _NAME.finditer(row.reply) if match[0] in evidence]
     if not shared:
         return None
-    found = shared[-1]  # the first words of a sentence have capitals, too
+    match = shared[-1]  # the first words of a sentence have capitals, too
     for index in draw.permutation(len(rows)):
         for passage in rows[index].extra["passages"]:
             for name in _NAME.findall(passage)[1:]:
-                if name.count(" ") == found[0].count(" ") and name not in own and name not in row.reply:
-                    return row.reply[: found.start()] + name + row.reply[found.end() :]
+                if name.count(" ") == match[0].count(" ") and name not in evidence and name not in row.reply:
+                    return row.reply[: match.start()] + name + row.reply[match.end() :]
     return None
 
 
@@ -114,11 +115,11 @@ CHANGES: dict[str, Change] = {"negation": negated, "number": other_number, "enti
 
 
 def made(rows: Sequence[Row], seed: int = 0) -> Iterator[Row]:
-    """The claims of supported replies: each as it is, refuted in each way that applies, and beside other passages.
+    """The claims made from supported replies: unchanged, refuted in each way that applies, and with other passages.
 
     Args:
-        rows: see :func:`read_supported`; the passages of another ``source`` are the other ones.
-        seed: of the draws.
+        rows: see :func:`read_supported`; other passages come from a row of another ``source``.
+        seed: the random seed.
     """
     draw = np.random.default_rng(seed)
     has_others = len({row.source for row in rows}) > 1
@@ -130,10 +131,10 @@ def made(rows: Sequence[Row], seed: int = 0) -> Iterator[Row]:
                 extra = {**row.extra, "made": kind}
                 yield replace(row, id=f"{row.id}-{kind}", label=REFUTES, reply=text, extra=extra)
         if has_others:
-            other = row
-            while other.source == row.source:
-                other = rows[int(draw.integers(len(rows)))]
-            yield replace(row, id=f"{row.id}-passage", label=UNKNOWN, extra={**other.extra, "made": "passage"})
+            drawn = row
+            while drawn.source == row.source:
+                drawn = rows[int(draw.integers(len(rows)))]
+            yield replace(row, id=f"{row.id}-passage", label=UNKNOWN, extra={**drawn.extra, "made": "passage"})
 
 
 GENERATED = {
@@ -149,10 +150,10 @@ def generated(rows: Iterable[Row], endpoint: Endpoint, answers: Path) -> Iterato
     Args:
         rows: claims with evidence.
         endpoint: the language model.
-        answers: a file that gets each answer as it comes. Where it exists, only what it lacks is asked for.
+        answers: a file to which each answer is appended. Only answers that it does not have yet are requested.
 
     Raises:
-        InputError: the endpoint gives no answer; the answers so far are kept. Or a line of the file is none.
+        InputError: the endpoint gives no answer (earlier answers are kept), or a line of the file is not an answer.
     """
     known = _read_answers(answers)
     with answers.open("a", encoding="utf-8") as stream:
@@ -173,7 +174,7 @@ def generated(rows: Iterable[Row], endpoint: Endpoint, answers: Path) -> Iterato
 
 
 def _read_answers(path: Path) -> dict[tuple[str, str], str]:
-    """The answers of an earlier run. A killed process may have left the last line unfinished, which is cut off."""
+    """The answers of an earlier run. An unfinished last line, which a killed process may leave, is removed."""
     if not path.is_file():
         return {}
     # Only a line feed ends a line: other separators are text.

@@ -23,7 +23,7 @@ def read(path: Path) -> Iterator[Row | Note]:
         turns = [(speaker, text) for speaker, text in spoken if text]
         if not turns:
             raise InputError(f"{where}: article has no utterance after 'm :' or 'f :'")
-        # Who did not speak last replies. In a few items the options say otherwise; they have one chat all the same.
+        # The speaker who did not speak last replies. The options of a few items name the other one, which is ignored.
         replier = "f" if turns[-1][0] == "m" else "m"
         for letter, option in zip(LETTERS, item["options"], strict=True):
             label = None if not answer else RIGHT if letter == answer else WRONG

@@ -1,8 +1,8 @@
-"""A data repo of NLI corpora, to fine-tune a backbone on first (paper, section 5.2), or to train on beside CDConv.
+"""A data repo of NLI corpora, to fine-tune a backbone before CDConv (paper, section 5.2), or to train on beside it.
 
-Premise and hypothesis with one of three labels: config ``nli`` keeps them, ``nli-2-class`` merges entailment and
-neutral to non-contradiction as the paper does. Pairs of DECODE have two labels only. Those that contradict are like any
-other; of the others only that is known.
+A row has a premise, a hypothesis and one of three labels. The config ``nli`` keeps the labels; ``nli-2-class`` merges
+entailment and neutral to non-contradiction, as the paper does. Pairs of DECODE have only two labels: a contradicting
+pair is like any other, and all other pairs are only known not to contradict.
 """
 
 from collections import Counter
@@ -24,11 +24,11 @@ from contradiction.labels import CONTRADICTION, LABELS, NON_CONTRADICTION
 if TYPE_CHECKING:
     from datasets import Dataset
 
-NAME = "Chinese NLI pairs"  # what records of training call it; of mixed languages MIXED
+NAME = "Chinese NLI pairs"  # the name in the records of training; MIXED for mixed languages
 MIXED = "Chinese and English NLI pairs"
 SUFFIXES = (".json", ".jsonl", ".tsv", ".txt")
-ALL = "all"  # every split of a corpus by name
-UNKNOWN = -1  # the class id of a row of which only the column `contradiction` is known
+ALL = "all"  # every split of a corpus that is given by name
+UNKNOWN = -1  # the class id of a row for which only the column `contradiction` is known
 
 # Premise, hypothesis, and a label of ``nli``, or NON_CONTRADICTION where nothing else is known.
 Pair = tuple[str, str, str]
@@ -40,12 +40,12 @@ def read(corpus: str | Path, split: str = "train", notes: Counter[str] | None = 
 
     Args:
         corpus: a file of OCNLI or CMNLI (JSON lines), a JSON list, XNLI (tab-separated with a header: the dev and test
-            files of XNLI-1.0, whose rows in other languages than Chinese are left out, and the training files of
+            files of XNLI-1.0, whose rows in languages other than Chinese are left out, and the training files of
             XNLI-MT), CNLI (tab-separated without a header), or pairs of DECODE (JSON lines); the name of a corpus of
             pairs that ``cdconv corpora`` finds here; or a data repo, by its Hub id or folder, as ``ID``, ``ID:CONFIG``
             or ``ID:CONFIG:SPLIT``: for instance ``clue/clue:ocnli``, ``clue/clue:cmnli`` or ``facebook/xnli:zh``.
         split: of a data repo or a corpus by name, where the corpus does not name one.
-        notes: counts what was done to damaged lines.
+        notes: counts how damaged lines were handled.
 
     Returns:
         Premise, hypothesis and label name of each row; rows without a label (``-``, or -1 or null in a data repo) are
@@ -55,12 +55,12 @@ def read(corpus: str | Path, split: str = "train", notes: Counter[str] | None = 
         InputError: there is no such file or repo, a row is not in one of these formats, or none is Chinese; the message
             names the place.
     """
-    found = _read(corpus, split, Counter() if notes is None else notes)
-    return [(premise, hypothesis, label) for premise, hypothesis, label in found if label is not None]
+    pairs = _read(corpus, split, Counter() if notes is None else notes)
+    return [(premise, hypothesis, label) for premise, hypothesis, label in pairs if label is not None]
 
 
 def _read(corpus: str | Path, split: str, notes: Counter[str], *, needs_labels: bool = True) -> list[MaybeLabelled]:
-    """The pairs of a corpus, those without a label too; see :func:`read`."""
+    """The pairs of a corpus, also those without a label; see :func:`read`."""
     if (known := _by_name(str(corpus), split)) is not None:
         return _pairs_of(known, notes)
     if not _is_file(corpus):
@@ -79,14 +79,16 @@ def _read(corpus: str | Path, split: str, notes: Counter[str], *, needs_labels: 
 
 def _chinese(corpus: str | Path, rows: Iterable[tuple[str, Any]], needs_labels: bool) -> list[MaybeLabelled]:
     pairs = []
-    others: set[str] = set()
+    languages: set[str] = set()
     for where, row in rows:
         if isinstance(row, Mapping) and (language := row.get("language", LANGUAGE)) != LANGUAGE:
-            others.add(str(language))
+            languages.add(str(language))
             continue
         pairs.append(pair_of(row, where, needs_label=needs_labels))
-    if others and not pairs:
-        raise InputError(f"{corpus}: no row is of language {LANGUAGE}; the languages are {', '.join(sorted(others))}")
+    if languages and not pairs:
+        raise InputError(
+            f"{corpus}: no row is of language {LANGUAGE}; the languages are {', '.join(sorted(languages))}"
+        )
     return pairs
 
 
@@ -101,7 +103,7 @@ def _pairs_of(rows: Iterable[Row | Note], notes: Counter[str]) -> list[MaybeLabe
 
 
 def _by_name(corpus: str, split: str) -> Iterator[Row | Note] | None:
-    """The rows of a corpus of the registry; None where the name is no such corpus, or is that of a file or folder.
+    """The rows of a corpus of the registry; None where there is none of that name, or there is such a file or folder.
 
     Raises:
         InputError: no copy of it is here, or the copy has no such split of pairs.
@@ -112,13 +114,13 @@ def _by_name(corpus: str, split: str) -> Iterator[Row | Note] | None:
     place = registry.local_copy(known)
     if place is None:
         raise InputError(
-            f"{corpus}: no copy is here; name its file, or set ${registry.VARIABLE} to a folder of corpora; the whole: "
-            f"{known.home}"
+            f"{corpus}: no local copy; name its file, or set ${registry.VARIABLE} to a folder of corpora; the full "
+            f"corpus: {known.home}"
         )
-    found = [(config.name, name) for config, name in local_splits(known, place) if config.shape == PAIRS]
-    chosen = [(config, name) for config, name in found if split in (name, ALL)]
+    splits = [(config.name, name) for config, name in local_splits(known, place) if config.shape == PAIRS]
+    chosen = [(config, name) for config, name in splits if split in (name, ALL)]
     if not chosen:
-        here = ", ".join(dict.fromkeys(name for _, name in found)) or "none"
+        here = ", ".join(dict.fromkeys(name for _, name in splits)) or "none"
         raise InputError(f"{corpus}: the local copy has no {split} split of pairs; it has {here}")
     parts = [read_split(known, place, config, name) for config, name in chosen]
     rows: list[Row | Note] = []
@@ -135,14 +137,14 @@ def _is_file(corpus: str | Path) -> bool:
 
 
 def _repo_rows(corpus: str, split: str) -> Iterator[tuple[str, Any]]:
-    """Each row with its place, the label by its name."""
+    """Each row with its place; the label is its name."""
     from datasets import ClassLabel, load_dataset
     from datasets.exceptions import DatasetsError
 
     repo, _, rest = corpus.partition(":")
     config, _, named = rest.partition(":")
     if not Path(repo).is_dir() and repo.count("/") != 1:
-        raise InputError(f"{corpus}: no such file or folder, and no Hub id, which would be OWNER/NAME:CONFIG")
+        raise InputError(f"{corpus}: no such file or folder, and not a Hub id, which has the form OWNER/NAME:CONFIG")
     try:
         with no_data_bars():
             rows = load_dataset(repo, config or None, split=named or split)
@@ -158,15 +160,15 @@ def _repo_rows(corpus: str, split: str) -> Iterator[tuple[str, Any]]:
 
 @dataclass(frozen=True)
 class Built:
-    """What was written, and what was left out.
+    """The number of pairs that were written, and that were left out.
 
     Attributes:
         train: rows of the training split.
         validation: rows of the validation split.
-        dropped: training pairs left out because they stand twice or in the validation split.
-        excluded: training pairs left out because they stand in an excluded corpus.
-        two_way: training pairs of which only is known that they do not contradict.
-        notes: what was done to damaged lines, and how often.
+        dropped: training pairs left out because they occur twice, or in the validation split.
+        excluded: training pairs left out because they occur in an excluded corpus.
+        two_way: training pairs that are only known not to contradict.
+        notes: how damaged lines were handled, and how often.
     """
 
     train: int
@@ -185,19 +187,19 @@ def build(
 ) -> Built:
     """Writes the data repo of NLI corpora.
 
-    A training pair that also stands in the validation split, or a second time in the training split, is left out. So is
-    one that stands in an excluded corpus, where case, spaces and punctuation make no difference.
+    A training pair that also occurs in the validation split, or a second time in the training split, is left out. So is
+    a pair of an excluded corpus; case, spaces and punctuation make no difference in that comparison.
 
-    Columns: id, premise, hypothesis, label. Pairs of which nothing is known but that they do not contradict have the
-    label -1 in ``nli``, and stand in the validation split of ``nli-2-class`` alone. Where there are such pairs, a
-    column ``contradiction`` says of every pair whether it is one.
+    Columns: id, premise, hypothesis, label. Pairs that are only known not to contradict have the label -1 in the
+    training split of ``nli``, and are left out of its validation split. Where there are such pairs, a column
+    ``contradiction`` says whether each pair is a contradiction.
 
     Args:
         train: corpora of the training split, see :func:`read`.
         validation: corpora of the validation split.
         out: the folder; it must not exist yet.
-        exclude: corpora to keep out of the training split, such as those that a model will be evaluated on, with the
-            pairs that have no label; of a corpus by name every split.
+        exclude: corpora to keep out of the training split, such as those that a model will be evaluated on. Pairs
+            without a label are excluded, too, and every split of a corpus that is given by name.
 
     Raises:
         InputError: a corpus is not valid, a split is empty, or ``out`` exists.
@@ -272,7 +274,7 @@ def _rows_of(pairs: list[Pair], config: str, two_way: bool) -> "Dataset":
         "hypothesis": [hypothesis for _, hypothesis, _ in pairs],
         "label": ids,
     }
-    if two_way:  # else the rows are those of earlier versions, down to their fingerprint
+    if two_way:  # only then, so that other rows keep the fingerprint of earlier versions
         features["contradiction"], columns["contradiction"] = Value("bool"), contradicts
     return Dataset.from_dict(columns, features=features)
 
@@ -293,5 +295,5 @@ def _card(files: Mapping[str, Mapping[str, str]], languages: Sequence[str]) -> s
     return (
         f"---\npretty_name: {name}\nlanguage:\n{listed}configs:\n{configs}---\n\n# {name}\n\nBuilt by "
         "`cdconv data nli` for training before or beside CDConv. The licences of the corpora it was built from apply. "
-        "A label of -1 means that nothing is known but that the pair does not contradict.\n"
+        "A label of -1 means that the pair is only known not to contradict.\n"
     )

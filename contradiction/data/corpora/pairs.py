@@ -9,7 +9,7 @@ from contradiction.data.corpora.corpus import Note, Row, read_json_rows, read_ts
 from contradiction.errors import InputError, kind_of
 from contradiction.labels import LABELS
 
-# Each corpus in its own words: the columns of the two texts, that of the label, and the names of the labels.
+# The names that the corpora use: for the columns of the two texts, for the column of the label, and for the labels.
 TEXTS = (
     ("sentence1", "sentence2"), ("text_a", "text_b"), ("premise", "hypothesis"), ("premise", "hypo"),
     ("context", "hypothesis"),
@@ -32,7 +32,7 @@ LABELS_EXCHANGED = "rows whose labels 蕴含 and 中立 are exchanged in this kn
 NO_CONSENSUS = "-"  # the annotators did not agree; the authors of CDConv counted these as non-contradiction
 LANGUAGE = "zh"
 WITHOUT_CONSENSUS = "rows without a label that the annotators agreed on, left out"
-OTHER_LANGUAGE = f"rows in another language than {LANGUAGE}, left out"
+OTHER_LANGUAGE = f"rows in a language other than {LANGUAGE}, left out"
 
 
 def read_table(path: Path) -> Iterator[tuple[str, Any]]:
@@ -48,7 +48,7 @@ def read_table(path: Path) -> Iterator[tuple[str, Any]]:
 
 
 def is_exchanged(path: Path) -> bool:
-    """Whether a file is one of those whose labels entailment and neutral are exchanged."""
+    """Whether a file is a known one in which the labels entailment and neutral are exchanged."""
     return hashlib.sha256(path.read_bytes()).hexdigest() in EXCHANGED
 
 
@@ -56,9 +56,9 @@ def pair_of(row: object, where: str, *, needs_label: bool = True) -> tuple[str, 
     """Premise, hypothesis and label name of a row; the label is None where the annotators did not agree.
 
     Args:
-        row: of a corpus.
-        where: its place.
-        needs_label: by default a row must have the column of the label; else its label is None without it.
+        row: a row of a corpus.
+        where: the place of the row.
+        needs_label: whether a row must have a label column; if not, the label of a row without one is None.
 
     Raises:
         InputError: the row is in none of the formats; the message begins with ``where``.

@@ -14,12 +14,12 @@ VARIABLE = "CDCONV_CORPORA"  # a folder with a folder for each corpus, by its na
 
 def all_corpora() -> dict[str, Corpus]:
     """Every corpus by its name: the object ``CORPUS`` of each file of the folder that has one."""
-    found = {}
+    by_name = {}
     for module in pkgutil.iter_modules(package.__path__):
         corpus = getattr(import_module(f"{package.__name__}.{module.name}"), "CORPUS", None)
         if isinstance(corpus, Corpus):
-            found[corpus.name] = corpus
-    return dict(sorted(found.items()))
+            by_name[corpus.name] = corpus
+    return dict(sorted(by_name.items()))
 
 
 def find(name: str) -> Corpus:

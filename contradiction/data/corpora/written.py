@@ -1,4 +1,4 @@
-"""Written pairs: a chat in Chinese with two replies alike, of which one contradicts."""
+"""Written pairs: a Chinese chat with two similar replies, of which one contradicts."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a text gives away of its label: n-grams that go with one label more often than chance would have it."""
+"""What a text gives away about its label: n-grams that occur with one label more often than by chance."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -13,14 +13,14 @@ SMOOTHING = 100  # added to each count, as Gururangan et al. (2018) and the pape
 
 @dataclass(frozen=True)
 class Association:
-    """An n-gram and the label that it goes with.
+    """An n-gram and the label that it occurs with.
 
     Attributes:
         label: the label.
         ngram: the n-gram.
         pmi: pointwise mutual information of both, smoothed, in bits.
         lmi: the same weighted by how often both occur together, not smoothed (Schuster et al., 2019).
-        share: of the texts of the label that hold the n-gram.
+        share: the share of the texts of the label that contain the n-gram.
     """
 
     label: str
@@ -33,16 +33,16 @@ class Association:
 def associations(
     texts: Sequence[str], labels: Sequence[str], *, characters: bool = False, longest: int = 2, fewest: int = 20
 ) -> list[Association]:
-    """Every n-gram with every label that it goes with more often than by chance, the strongest by PMI first.
+    """Every n-gram with every label that it occurs with more often than by chance, the highest PMI first.
 
-    None where no n-gram stands in enough texts.
+    Empty where no n-gram occurs in enough texts.
 
     Args:
-        texts: each counts an n-gram once.
-        labels: of the texts.
-        characters: n-grams of characters, for text without spaces; else of words.
-        longest: n-gram.
-        fewest: texts that hold the n-gram.
+        texts: the texts; an n-gram counts once in each.
+        labels: the labels of the texts.
+        characters: use n-grams of characters, for text without spaces; otherwise of words.
+        longest: the length of the longest n-grams.
+        fewest: the fewest texts that must contain an n-gram.
     """
     from sklearn.feature_extraction.text import CountVectorizer
 
@@ -52,7 +52,7 @@ def associations(
     vectorizer = CountVectorizer(binary=True, min_df=fewest, ngram_range=(1, longest), **form)
     try:
         counts = vectorizer.fit_transform(texts)
-    except ValueError:  # no n-gram stands in enough texts
+    except ValueError:  # no n-gram occurs in enough texts
         return []
     names, label_names = vectorizer.get_feature_names_out(), sorted(set(labels))
     of_label = np.array([[label == name for name in label_names] for label in labels], dtype=float)
@@ -61,14 +61,14 @@ def associations(
     pmi = _pmi(together + SMOOTHING)
     with np.errstate(divide="ignore", invalid="ignore"):
         lmi = np.nan_to_num(together / together.sum() * _pmi(together), nan=0.0, neginf=0.0)
-    found = [
+    pairs = [
         Association(label, str(names[row]), float(pmi[row, column]), float(lmi[row, column]),
                     float(together[row, column] / sizes[column]))
         for column, label in enumerate(label_names)
         for row in np.flatnonzero(pmi[:, column] > 0)
         if names[row].strip()
     ]  # fmt: skip
-    return sorted(found, key=lambda association: -association.pmi)
+    return sorted(pairs, key=lambda association: -association.pmi)
 
 
 def _pmi(together: np.ndarray) -> np.ndarray:
@@ -77,18 +77,18 @@ def _pmi(together: np.ndarray) -> np.ndarray:
         return np.log2(share / (share.sum(axis=1, keepdims=True) * share.sum(axis=0, keepdims=True)))
 
 
-def table(title: str, found: Sequence[Association], per_label: int = 6, measure: str = "pmi") -> Table:
+def table(title: str, ngrams: Sequence[Association], per_label: int = 6, measure: str = "pmi") -> Table:
     """The strongest n-grams of each label.
 
     Args:
-        title: of the table.
-        found: see :func:`associations`.
-        per_label: rows of a label.
+        title: the title of the table.
+        ngrams: the result of :func:`associations`.
+        per_label: the most rows of a label.
         measure: ``pmi`` or ``lmi``.
     """
     taken: Counter[str] = Counter()
     rows = []
-    for association in sorted(found, key=lambda item: (item.label, -getattr(item, measure))):
+    for association in sorted(ngrams, key=lambda item: (item.label, -getattr(item, measure))):
         taken[association.label] += 1
         if taken[association.label] <= per_label:
             value = f"{getattr(association, measure):.4f}"

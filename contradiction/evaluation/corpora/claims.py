@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from contradiction.methods.base import Classifier
 
 FOLDS = 5
-TASKS = ("nli", "verifiable")  # of the models that are scored
+TASKS = ("nli", "verifiable")  # the tasks of the models that are scored
 
-Scored = tuple[str, str, Mapping[str, Any]]  # what was scored, the split, its figures
+Scored = tuple[str, str, Mapping[str, Any]]  # the name of the scorer, the split, the figures
 
 
 def evaluate(request: Request) -> Report:
-    """Verifiable claims, retrieval of evidence, and verification, each by baselines and by what was given.
+    """Scores verifiable claims, retrieval of evidence, and verification, each by baselines and by the request's models.
 
-    That is a model of verifiable claims or of NLI, and an encoder that embeds texts.
+    These are a model of verifiable claims or of NLI, and an encoder that embeds texts.
 
-    What is fitted is fitted to the other folds of the same split; the claims of a chat lie in one fold. A part for
-    which there are too few rows is left out, with a note.
+    Baselines are fitted to the other folds of the same split; the claims of a chat are in one fold. A part with too few
+    rows is left out, with a note.
     """
     report = Report()
     verifiable: list[Scored] = []
@@ -78,10 +78,10 @@ def evaluate(request: Request) -> Report:
 
 def _fitted(labels: Mapping[str, Sequence[Any] | None], split: str, report: Report) -> dict[str, Sequence[Any]]:
     """The labels of the baselines that could be fitted, with a note on each of the others."""
-    for name, found in labels.items():
-        if found is None:
+    for name, predicted in labels.items():
+        if predicted is None:
             report.notes.append(f"{split}: no {name}: there are too few chats, labels or passages to fit to")
-    return {name: found for name, found in labels.items() if found is not None}
+    return {name: predicted for name, predicted in labels.items() if predicted is not None}
 
 
 def _last(row: Row) -> str:
@@ -142,12 +142,13 @@ def _model_answers(request: Request, rows: Sequence[Row]) -> dict[str, Sequence[
         return {}
     chats = [{"chat": spoken(row.messages), "reply": row.reply} for row in rows]
     predictions = request.classifier.classify(chats, on_batch=request.on_batch)
-    yes = LABELS["verifiable"][True]
-    return {Path(request.classifier.name).name: [found.label_without_rule == yes for found in predictions]}
+    verifiable = LABELS["verifiable"][True]
+    answers = [prediction.label_without_rule == verifiable for prediction in predictions]
+    return {Path(request.classifier.name).name: answers}
 
 
 def _model_labels(request: Request, rows: Sequence[Row], passages: Sequence[str]) -> dict[str, Sequence[str]]:
-    """What an NLI model says of each claim, by the passages that people marked and by the first one of BM25."""
+    """The label of each claim by an NLI model, from the marked passages and from the first passage of BM25."""
     if request.classifier is None or request.classifier.task != "nli":
         return {}
     name = Path(request.classifier.name).name
@@ -161,7 +162,7 @@ def _model_labels(request: Request, rows: Sequence[Row], passages: Sequence[str]
 
 
 def _judged(classifier: "Classifier", request: Request, evidence: Sequence[str], rows: Sequence[Row]) -> list[str]:
-    """What an NLI model says of evidence and claim; without evidence there is not enough information."""
+    """The label of each claim by an NLI model, from its evidence; without evidence there is not enough information."""
     pairs = [pair_row(text, row.reply) for text, row in zip(evidence, rows, strict=True)]
     predictions = classifier.classify(pairs, on_batch=request.on_batch)
     return [
@@ -213,10 +214,10 @@ def _scored(truth: Sequence[Any], labels: Sequence[Any]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _labels_table(title: str, found: Sequence[Scored]) -> Table:
+def _labels_table(title: str, scored: Sequence[Scored]) -> Table:
     rows = [
         (name, split, f"{scores['n']:,}", f"{percent(scores['accuracy'])} ({interval(scores['interval'])})",
          percent(scores["macro_f1"]))
-        for name, split, scores in found
+        for name, split, scores in scored
     ]  # fmt: skip
     return Table(title, ("by", "split", "claims", "accuracy", "macro-F1"), rows, texts=2)

@@ -1,4 +1,4 @@
-"""NLI: does a premise entail a hypothesis, contradict it, or neither; and what the hypothesis alone gives away."""
+"""NLI: whether a premise entails a hypothesis, contradicts it, or neither; and what the hypothesis alone gives away."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from contradiction.methods.base import Classifier
 
 Labeller = Callable[[Sequence[PairRow]], Iterable[str]]
-MOST_VALUES = 40  # of a column by which figures are given
+MOST_VALUES = 40  # the most values of a column for which figures are given
 
 
 def evaluate(request: Request) -> Report:
-    """Scores a model, a constant answer, and n-grams fitted to the training split, where that is here."""
+    """Scores a model, a constant answer, and n-grams fitted to the training split, where there is a copy of it."""
     report, results = Report(), {}
     train, tests = request.train_rows(), request.test_rows()
     labellers = _labellers(request, train)
     for split, rows in tests.items():
         pairs = [_pair(row) for row in rows]
         for name, labeller in {**(_majority(train or rows) if request.baselines else {}), **labellers}.items():
-            found = figures(rows, labeller(pairs), list(request.chosen.extra))
-            results[name, split] = report.figures[f"{name}/{split}"] = found
+            scores = figures(rows, labeller(pairs), list(request.chosen.extra))
+            results[name, split] = report.figures[f"{name}/{split}"] = scores
         if train:
             report.figures[f"premises/{split}"] = shared = premise_overlap(train, rows)
             report.notes.append(
@@ -38,9 +38,9 @@ def evaluate(request: Request) -> Report:
     report.tables = [table(request.corpus.title, results), *_tables_by_part(results)]
     if train:
         texts, labels = [row.hypothesis for row in train], [str(row.label) for row in train]
-        given = artefacts.associations(texts, labels, characters=request.in_characters)
-        if given:
-            report.tables.append(artefacts.table("What hypotheses give away, training split", given))
+        associations = artefacts.associations(texts, labels, characters=request.in_characters)
+        if associations:
+            report.tables.append(artefacts.table("What hypotheses give away, training split", associations))
     elif request.baselines:
         report.notes.append(f"no n-gram baselines and no artefacts: {request.reason_not_fitted}")
     return report
@@ -81,29 +81,29 @@ def figures(rows: Sequence[Row], predicted: Iterable[str], columns: Sequence[str
     """The figures of one split.
 
     Args:
-        rows: with labels of ``nli``, or of ``2-class``.
-        predicted: labels of either.
-        columns: by whose values the accuracy is also given, if they have at most ``MOST_VALUES``.
+        rows: rows with labels of ``nli``, or of ``2-class``.
+        predicted: the predicted labels, of either task.
+        columns: columns whose values also get an accuracy each, if there are at most ``MOST_VALUES``.
 
     Returns:
         ``n``; ``accuracy`` with its 95 % Wilson ``interval`` and ``macro_f1`` of the labels that rows have (None where
         not all labels are of ``nli``); ``two_way``, the accuracy of contradiction or not; ``parts``: column -> value ->
-        ``n`` and ``accuracy``, of three labels or else of two.
+        ``n`` and ``accuracy``, of three labels where possible, and of two otherwise.
     """
     from sklearn.metrics import f1_score
 
     truth = [str(row.label) for row in rows]
     predicted = [str(label) for label in predicted]
     three_way = {*truth, *predicted} <= set(LABELS["nli"])
-    two = [is_contradiction(a) == is_contradiction(b) for a, b in zip(truth, predicted, strict=True)]
-    right = [a == b for a, b in zip(truth, predicted, strict=True)] if three_way else two
+    two_way = [is_contradiction(a) == is_contradiction(b) for a, b in zip(truth, predicted, strict=True)]
+    right = [a == b for a, b in zip(truth, predicted, strict=True)] if three_way else two_way
     macro = f1_score(truth, predicted, average="macro", labels=sorted(set(truth)), zero_division=0)
     return {
         "n": len(rows),
         "accuracy": sum(right) / len(right) if three_way else None,
         "interval": list(wilson(sum(right), len(right))) if three_way else None,
         "macro_f1": float(macro) if three_way else None,
-        "two_way": sum(two) / len(two),
+        "two_way": sum(two_way) / len(two_way),
         "parts": _parts(rows, right, columns),
     }
 
@@ -143,7 +143,7 @@ def _tables_by_part(results: Mapping[tuple[str, str], Mapping[str, Any]]) -> lis
     """A table for each column of each split: the accuracy by value, a column for each scorer."""
     tables = []
     for split in dict.fromkeys(split for _, split in results):
-        named = {name: scores["parts"] for (name, which), scores in results.items() if which == split}
+        named = {name: scores["parts"] for (name, scored_split), scores in results.items() if scored_split == split}
         for column in next(iter(named.values())):
             values = next(iter(named.values()))[column]
             rows = [

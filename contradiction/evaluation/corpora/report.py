@@ -1,4 +1,4 @@
-"""What an evaluation of a corpus gives: tables for people, and the same figures for a file."""
+"""The request for an evaluation of a corpus, and its result: tables for people, and the same figures for a file."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Request:
-    """What to evaluate.
+    """The corpus, the models and the options of an evaluation.
 
     Attributes:
-        corpus: of the registry.
+        corpus: a corpus of the registry.
         source: the local copy.
-        config: of the corpus; None for its first.
-        split: one split; None for each that is not for training and whose labels are published.
+        config: a config of the corpus; None for its first.
+        split: one split; None for every split with published labels except the training split.
         classifier: the model; None for the baselines alone.
-        limit: about so many rows of each split, see :func:`spread`; None for all.
-        baselines: whether baselines are scored too, which takes a minute or two on the larger corpora.
-        threshold: a reply is called a contradiction above it, and a message evidence.
-        embedder: an encoder that embeds texts, where evidence is searched.
+        limit: the approximate number of rows of each split, see :func:`spread`; None for all.
+        baselines: whether baselines are also scored, which takes a minute or two on the larger corpora.
+        threshold: the probability above which a reply is called a contradiction, and a message evidence.
+        embedder: an encoder that embeds texts, for the retrieval of evidence.
         on_batch: called with the number of rows done, after each forward pass.
     """
 
@@ -51,7 +51,7 @@ class Request:
 
     @property
     def in_characters(self) -> bool:
-        """Whether n-grams are of characters: the texts have no spaces between words."""
+        """Whether n-grams are of characters, because the texts have no spaces between words."""
         return "zh" in self.corpus.languages
 
     @property
@@ -74,20 +74,20 @@ class Request:
         Raises:
             InputError: there are none.
         """
-        found = {}
+        rows_by_split = {}
         for split in self.splits:
-            read = read_split(self.corpus, self.source, self.chosen.name, split).rows
-            if rows := [row for row in read if row.label is not None]:
-                found[split] = spread(rows, self.limit)
-        if not found:
+            all_rows = read_split(self.corpus, self.source, self.chosen.name, split).rows
+            if labelled := [row for row in all_rows if row.label is not None]:
+                rows_by_split[split] = spread(labelled, self.limit)
+        if not rows_by_split:
             place = source_of(self.corpus, self.source)
             raise InputError(f"{place}: no row of {', '.join(self.splits)} has a label")
-        return found
+        return rows_by_split
 
     def train_rows(self, config: str | None = None) -> list[Row]:
         """The labelled rows of the training split.
 
-        None where no file of it is here, where it is scored, or where no baselines are wanted.
+        Empty where there is no file of it, where it is scored, or where baselines are not wanted.
         """
         chosen = self.corpus.config(config or self.config)
         if (
@@ -96,8 +96,8 @@ class Request:
             or not find_files(chosen, "train", source_of(self.corpus, self.source))
         ):
             return []
-        found = read_split(self.corpus, self.source, chosen.name, "train").rows
-        return [row for row in found if row.label is not None]
+        rows = read_split(self.corpus, self.source, chosen.name, "train").rows
+        return [row for row in rows if row.label is not None]
 
 
 @dataclass
@@ -105,9 +105,9 @@ class Report:
     """The result of an evaluation.
 
     Attributes:
-        figures: of each scorer and split, fractions unrounded.
-        tables: the same, to be read.
-        notes: what was not run and why, a sentence each.
+        figures: the figures of each scorer and split; fractions are unrounded.
+        tables: the same figures as tables.
+        notes: the parts that were not run, and why; a sentence for each.
     """
 
     figures: dict[str, Any] = field(default_factory=dict)

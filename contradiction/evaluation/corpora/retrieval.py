@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from contradiction.inference.embedding import Embedder
 
 DEPTHS = (1, 5, 10)
-BLOCK = 256  # queries whose similarities to all passages are in memory at once
-WORDS = {"token_pattern": r"(?u)\b\w+\b", "stop_words": "english"}  # of TF-IDF and BM25
+BLOCK = 256  # the queries whose similarities to all passages are in memory at once
+WORDS = {"token_pattern": r"(?u)\b\w+\b", "stop_words": "english"}  # the words of TF-IDF and BM25
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,8 @@ class Nearest:
     """The nearest passages of each query.
 
     Attributes:
-        indices: of the passages, the nearest first, shape (queries, at most the deepest of ``DEPTHS``).
-        scores: of the same passages, same shape; for TF-IDF and an encoder the cosine.
+        indices: the indices of the passages, the nearest first, shape (queries, at most the deepest of ``DEPTHS``).
+        scores: the scores of the same passages, same shape; for TF-IDF and an encoder the cosine.
     """
 
     indices: np.ndarray
@@ -36,7 +36,7 @@ Block = Callable[[int, int], np.ndarray]
 
 
 def tfidf(passages: Sequence[str], queries: Sequence[str]) -> Nearest:
-    """By the cosine of TF-IDF vectors of words; no passages where none has words."""
+    """The nearest passages by the cosine of TF-IDF vectors of words; no passages where none has words."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     vectorizer = TfidfVectorizer(sublinear_tf=True, **WORDS)
@@ -48,7 +48,7 @@ def tfidf(passages: Sequence[str], queries: Sequence[str]) -> Nearest:
 
 
 def bm25(passages: Sequence[str], queries: Sequence[str]) -> Nearest:
-    """By BM25 (Robertson et al., 1994; k1 1.5, b 0.75) of the same words; no passages where none has words."""
+    """The nearest passages by BM25 (Robertson et al., 1994; k1 1.5, b 0.75) of the same words; none without words."""
     import bm25s
     from sklearn.feature_extraction.text import CountVectorizer
 
@@ -62,13 +62,17 @@ def bm25(passages: Sequence[str], queries: Sequence[str]) -> Nearest:
     words = [[word for word in analyze(query) if word in known] for query in queries]
 
     def score(start: int, end: int) -> np.ndarray:
-        return np.stack([index.get_scores(some) if some else np.zeros(len(passages)) for some in words[start:end]])
+        queries_in_block = words[start:end]
+        return np.stack([index.get_scores(query) if query else np.zeros(len(passages)) for query in queries_in_block])
 
     return _nearest(len(queries), score)
 
 
 def bi_encoder(embedder: "Embedder") -> Search:
-    """By the cosine of mean-pooled vectors, with the prefixes of E5 (Wang et al., 2022): ``query:``, ``passage:``."""
+    """A search by the cosine of mean-pooled vectors, with the prefixes of E5: ``query:``, ``passage:``.
+
+    See Wang et al. (2022).
+    """
 
     def search(passages: Sequence[str], queries: Sequence[str]) -> Nearest:
         if not passages:
@@ -91,7 +95,7 @@ def _none(queries: Sequence[str]) -> Nearest:
 
 
 def _nearest(queries: int, score: Block) -> Nearest:
-    """The best of all passages, in blocks, so that no matrix of all queries and all passages is in memory."""
+    """The nearest passages, in blocks, so that no matrix of all queries and all passages is in memory."""
     indices, scores = [], []
     for start in range(0, queries, BLOCK):
         block = score(start, min(start + BLOCK, queries))
@@ -107,7 +111,7 @@ def collect_passages(rows: Sequence[Row]) -> list[str]:
 
 
 def has_evidence(row: Row) -> bool:
-    """Whether a claim is supported or refuted by passages that people marked."""
+    """Whether a claim is supported or refuted by marked passages."""
     return row.label != UNKNOWN and bool(row.extra["passages"])
 
 
@@ -115,12 +119,12 @@ def recall(rows: Sequence[Row], passages: Sequence[str], order: Sequence[Sequenc
     """How often one of a claim's passages is among the first k, over claims that are supported or refuted.
 
     Args:
-        rows: at least one of them has evidence.
-        passages: to choose from.
-        order: of each row, the indices of the nearest passages.
+        rows: the claims; at least one has evidence.
+        passages: the passages to choose from.
+        order: for each row, the indices of the nearest passages.
 
     Returns:
-        ``n`` claims, ``passages`` to choose from, and ``recall@k`` for each of ``DEPTHS``.
+        ``n`` (claims), ``passages`` (to choose from), and ``recall@k`` for each of ``DEPTHS``.
     """
     places = []
     for row, ranking in zip(rows, order, strict=True):
@@ -132,12 +136,12 @@ def recall(rows: Sequence[Row], passages: Sequence[str], order: Sequence[Sequenc
     return {"n": len(places), "passages": len(passages), **reached}
 
 
-def table(found: Sequence[tuple[str, str, Mapping[str, Any]]]) -> Table:
-    """A row for each way to search and split: its name, the split, and the figures of :func:`recall`."""
+def table(results: Sequence[tuple[str, str, Mapping[str, Any]]]) -> Table:
+    """A row for each search and split: its name, the split, and the figures of :func:`recall`."""
     rows = [
         (name, split, f"{scores['n']:,}", f"{scores['passages']:,}",
          *(percent(scores[f"recall@{depth}"]) for depth in DEPTHS))
-        for name, split, scores in found
+        for name, split, scores in results
     ]  # fmt: skip
     header = ("search", "split", "claims", "passages", *(f"recall@{depth}" for depth in DEPTHS))
     return Table("Evidence, %", header, rows, texts=2)

@@ -22,10 +22,10 @@ from evaluate_metric.evaluate_metric import score_rows
 if TYPE_CHECKING:
     from contradiction.methods.base import Classifier
 
-# Gives each reply of each item a score; the highest of an item is chosen.
 Items = Sequence[Sequence[Row]]
+# Gives each reply of each item a score; the reply with the highest score of an item is chosen.
 Ranker = Callable[[Items], list[list[float]]]
-# What a model of responses is shown of the chat: does it need more than the last message, or any?
+# The messages of the chat that a model of responses reads: whether it needs more than the last one, or any.
 CONTEXTS = {"the whole chat": slice(None), "the last message": slice(-1, None), "no chat": slice(0, 0)}
 COLUMNS = {"r1": "R@1", "r2": "R@2", "mrr": "MRR"}
 
@@ -33,10 +33,10 @@ COLUMNS = {"r1": "R@1", "r2": "R@2", "mrr": "MRR"}
 def evaluate(request: Request) -> Report:
     """Scores chance, the length of a reply, TF-IDF of chat and reply, and a model.
 
-    A model of responses ranks by the probability that a reply is right, after the whole chat, after its last message
-    alone, and without any. Another model ranks by how little it sees contradicted: by the highest probability of a
-    contradiction over the pairs of the reply and an earlier message of its speaker, or over the whole chat, and, if it
-    judges replies, by ``rerank``.
+    A model of responses ranks by the probability that a reply is right: after the whole chat, after its last message
+    alone, and without any message. Another model ranks by the lowest probability of a contradiction: the highest over
+    the pairs of the reply and an earlier message of its speaker, or that over the whole chat. If it judges replies, it
+    also ranks by ``rerank``.
     """
     report, results = Report(), {}
     tests = request.test_rows()
@@ -44,8 +44,8 @@ def evaluate(request: Request) -> Report:
     for split, rows in tests.items():
         items = by_item(rows)
         for name, ranker in rankers.items():
-            found = figures(items, ranker(items))
-            results[name, split] = report.figures[f"{name}/{split}"] = found
+            scores = figures(items, ranker(items))
+            results[name, split] = report.figures[f"{name}/{split}"] = scores
     report.tables = [table(f"{request.corpus.title}, {request.chosen.name}", results)]
     return report
 
@@ -55,7 +55,7 @@ def _baseline_rankers(request: Request, tests: Mapping[str, Sequence[Row]], repo
         return {}
     texts = [row.reply for row in request.train_rows()]
     if not texts:
-        report.notes.append("TF-IDF counts words in the replies that are scored: no other training split is here")
+        report.notes.append("TF-IDF counts words in the scored replies, because there is no other training split")
         texts = [row.reply for rows in tests.values() for row in rows]
     return {
         "any order": lambda items: [[0.0] * len(item) for item in items],
@@ -79,8 +79,8 @@ def _model_rankers(request: Request, report: Report) -> dict[str, Ranker]:
         judged = iter(judge([row for item in items for row in item]))
         return [[-next(judged).probability for _ in item] for item in items]
 
-    what = "the whole chat" if classifier.columns == VIEWS["chat"] else "pairs"
-    rankers: dict[str, Ranker] = {f"fewest contradictions in {what}, {name}": by_contradiction}
+    source = "the whole chat" if classifier.columns == VIEWS["chat"] else "pairs"
+    rankers: dict[str, Ranker] = {f"fewest contradictions in {source}, {name}": by_contradiction}
     detector = ContradictionDetector(request.classifier)
     try:
         detector.check_judges_replies()
@@ -91,8 +91,8 @@ def _model_rankers(request: Request, report: Report) -> dict[str, Ranker]:
     def by_rerank(items: Items) -> list[list[float]]:
         scores, unjudged = [], 0
         for item in items:
-            given, missing = _rerank(detector, item)
-            scores.append(given)
+            item_scores, missing = _rerank(detector, item)
+            scores.append(item_scores)
             unjudged += missing
         if unjudged:
             report.notes.append(f"rerank could not judge {unjudged:,} of {sum(map(len, items)):,} replies")
@@ -104,14 +104,14 @@ def _model_rankers(request: Request, report: Report) -> dict[str, Ranker]:
 def _by_response(classifier: "Classifier", on_batch: OnBatch | None, shown: slice, items: Items) -> list[list[float]]:
     """The probability that each reply is right, by a model that reads some of the messages before it."""
     rows = [{"chat": spoken(row.messages[shown]), "reply": row.reply} for item in items for row in item]
-    found = iter(classifier.predict(rows, on_batch=on_batch))
-    return [[next(found).probabilities[RIGHT] for _ in item] for item in items]
+    predictions = iter(classifier.predict(rows, on_batch=on_batch))
+    return [[next(predictions).probabilities[RIGHT] for _ in item] for item in items]
 
 
 def _rerank(detector: ContradictionDetector, item: Sequence[Row]) -> tuple[list[float], int]:
     """A score for each reply by the order of ``rerank``, and how many could not be judged; those share the last place.
 
-    Messages of the replier at the end of the chat are left out, because ``rerank`` wants the user's last.
+    Messages of the replier at the end of the chat are left out, because ``rerank`` needs the user's message last.
     """
     messages = list(item[0].messages)
     while messages and messages[-1]["role"] != USER:
@@ -134,19 +134,19 @@ def by_item(rows: Sequence[Row]) -> list[list[Row]]:
 def figures(items: Items, scores: Sequence[Sequence[float]]) -> dict[str, Any]:
     """``n`` items; recall at 1 and 2, ``r1`` with its 95 % Wilson ``interval``; mean reciprocal rank ``mrr``.
 
-    Among equal scores the right reply is ranked as if they were shuffled: its rank is the mean of theirs.
+    Among replies with equal scores, the right reply gets the mean of their ranks, as if they were shuffled.
     """
     rights = [next(index for index, row in enumerate(item) if row.label == RIGHT) for item in items]
-    found = score_rows(rights, [list(map(float, given)) for given in scores], "selection")
-    return {**found, "interval": list(wilson(round(found["r1"] * len(items)), len(items)))}
+    result = score_rows(rights, [list(map(float, item_scores)) for item_scores in scores], "selection")
+    return {**result, "interval": list(wilson(round(result["r1"] * len(items)), len(items)))}
 
 
 def tfidf_rankers(texts: Sequence[str], characters: bool = False) -> dict[str, Ranker]:
     """The cosine of TF-IDF vectors of a reply and the whole chat, or its last message.
 
     Args:
-        texts: that the weights are fitted to.
-        characters: n-grams of characters, for text without spaces; else words.
+        texts: the texts that the weights are fitted to.
+        characters: use n-grams of characters, for text without spaces; otherwise words.
     """
     from sklearn.feature_extraction.text import TfidfVectorizer
 

@@ -1,8 +1,8 @@
-"""Does the last reply of a chat contradict what its speaker said, and what exactly? After DECODE (Nie et al., 2021).
+"""Whether the last reply of a chat contradicts its speaker, and which messages. After DECODE (Nie et al., 2021).
 
-The structured method of the paper: the reply is compared with each earlier message of its speaker; the highest
-probability is the chat's, and the messages above the threshold are the evidence. The unstructured method: the reply is
-compared with the whole chat, which gives no evidence. A model says by the columns that it reads which one it follows.
+The structured method of the paper compares the reply with each earlier message of its speaker. The highest probability
+is that of the chat, and the messages above the threshold are the evidence. The unstructured method compares the reply
+with the whole chat, which gives no evidence. The columns that a model reads determine its method.
 """
 
 from collections import defaultdict
@@ -27,7 +27,7 @@ from evaluate_metric.evaluate_metric import score_rows
 if TYPE_CHECKING:
     from contradiction.methods.base import Classifier
 
-# A pair has premise and hypothesis, and as u1 and u2 what the other speaker said before each, or nothing. A whole chat
+# A pair has premise and hypothesis. Its u1 and u2 are the other speaker's messages before each, or empty. A whole chat
 # with its reply has chat and reply.
 PairRow = Mapping[str, str]
 PairScorer = Callable[[Sequence[PairRow]], np.ndarray]
@@ -65,7 +65,7 @@ class NgramPairs:
 
     Args:
         premise: whether the earlier text is read; without it the model is an artefact baseline.
-        characters: n-grams of characters, for text without spaces; else of words.
+        characters: use n-grams of characters, for text without spaces; otherwise of words.
     """
 
     def __init__(self, premise: bool = True, characters: bool = False) -> None:
@@ -106,15 +106,15 @@ class NgramPairs:
 
 
 THRESHOLD = 0.5
-FEWEST = 10  # chats of a bot, from which its rate is counted
+FEWEST = 10  # the fewest chats of a bot with a rate
 
 
 @dataclass(frozen=True)
 class Judged:
-    """A chat and what a scorer says of it.
+    """A chat with the scores of its reply.
 
     Attributes:
-        row: of the corpus.
+        row: the row of the corpus.
         scores: index of each earlier message of the speaker -> the probability that the reply contradicts it.
         whole: the probability that the reply contradicts the chat, where it was not compared with single messages.
     """
@@ -125,7 +125,7 @@ class Judged:
 
     @property
     def probability(self) -> float:
-        """That of the whole chat, or the highest score; 0 where the speaker has said nothing before."""
+        """That of the whole chat, or the highest score; 0 where the speaker has no earlier message."""
         return max(self.scores.values(), default=0.0) if self.whole is None else self.whole
 
     @property
@@ -145,14 +145,15 @@ def judge(scorer: PairScorer, rows: Sequence[Row]) -> list[Judged]:
     """Scores the reply of each chat against each earlier message of its speaker, all pairs in one call."""
     places = [(number, index) for number, row in enumerate(rows) for index in _own(row)]
     scores: list[dict[int, float]] = [{} for _ in rows]
-    found: Sequence[float] | np.ndarray = scorer([_pair(rows[one], index) for one, index in places]) if places else []
-    for (number, index), score in zip(places, found, strict=True):
+    pairs = [_pair(rows[number], index) for number, index in places]
+    pair_scores: Sequence[float] | np.ndarray = scorer(pairs) if pairs else []
+    for (number, index), score in zip(places, pair_scores, strict=True):
         scores[number][index] = float(score)
     return [Judged(row, row_scores) for row, row_scores in zip(rows, scores, strict=True)]
 
 
 def judge_by(classifier: "Classifier", on_batch: OnBatch | None = None) -> Judges:
-    """How a model judges chats: by whole chats if it reads those, else by pairs.
+    """A function that judges chats with a model: whole chats if the model reads them, otherwise pairs.
 
     Raises:
         InputError: the model does not tell contradictions from other replies.
@@ -196,14 +197,14 @@ def figures(judged: Sequence[Judged], threshold: float = THRESHOLD) -> dict[str,
     scores = np.array([chat.probability for chat in judged])
     called = (scores > threshold).astype(int)
     named = [sorted(chat.evidence(threshold)) for chat in judged]
-    found = score_rows(
+    scored = score_rows(
         [{"label": int(chat.is_contradiction), "evidence": chat.row.evidence or ()} for chat in judged],
         [{"label": int(label), "evidence": evidence} for label, evidence in zip(called, named, strict=True)],
         "decode",
     )
     unnamed = {} if _name_evidence(judged) else dict.fromkeys((*EVIDENCE, "strict_accuracy"))
     return {
-        **found,
+        **scored,
         **unnamed,
         "contradictions": int(truth.sum()),
         "interval": list(wilson(int((called == truth).sum()), len(judged))),
@@ -216,7 +217,7 @@ EVIDENCE = ("evidence_precision", "evidence_recall", "evidence_f1")
 
 
 def _name_evidence(judged: Sequence[Judged]) -> bool:
-    """Whether single messages were judged, not whole chats."""
+    """Whether single messages were judged, and not whole chats."""
     return all(chat.whole is None for chat in judged)
 
 
@@ -227,7 +228,7 @@ def _auc(truth: np.ndarray, scores: np.ndarray) -> float | None:
 
 
 def by_bot(judged: Sequence[Judged], threshold: float = THRESHOLD, fewest: int = FEWEST) -> dict[str, Any]:
-    """How often people and the scorer call the replies of each bot contradictions, and whether they order bots alike.
+    """How often people and the scorer call the replies of each bot contradictions, and how these rates correlate.
 
     Returns:
         ``bots``: name -> ``n``, ``people``, ``called`` (shares) and ``mean`` (of the probabilities), of bots with
@@ -279,9 +280,7 @@ def evaluate(request: Request) -> Report:
                 bots.append(bot_table(name, counted))
         silent = sum(not _own(row) for row in rows)
         if silent:
-            report.notes.append(
-                f"{split}: in {silent} chats the speaker has said nothing before, and no pair is scored"
-            )
+            report.notes.append(f"{split}: in {silent} chats the speaker has no earlier message, and no pair is scored")
     report.tables = [table(request.corpus.title, results), *bots]
     return report
 
@@ -307,8 +306,8 @@ def table(title: str, results: Mapping[tuple[str, str], Mapping[str, Any]]) -> T
     """A row for each scorer and split.
 
     Args:
-        title: of the corpus.
-        results: (scorer, split) -> :func:`figures`.
+        title: the title of the corpus.
+        results: (scorer, split) -> the result of :func:`figures`.
     """
     rows = [
         (

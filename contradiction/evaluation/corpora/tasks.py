@@ -1,4 +1,4 @@
-"""Which evaluation a corpus gets: its labels tell."""
+"""Chooses the evaluation of a corpus by its labels."""
 
 from collections.abc import Callable
 
