@@ -80,7 +80,7 @@ def cells(table, name):
     return dict(zip(table.header, next(row for row in table.rows if row[0] == name), strict=False))
 
 
-def test_what_differs_is_read_from_the_records(found):
+def test_differences_are_read_from_the_records(found):
     reference = found[1]
     assert changes(found[0], reference) == ["backbone other", "learning_rate 0.0001", "class_weights balanced"]
     assert changes(found[3], reference) == ["seed 42"]
@@ -107,12 +107,12 @@ def test_a_change_is_a_key_and_its_value(values, said):
     assert only.startswith(said)
 
 
-def test_a_value_taken_back_to_the_default_is_said_too():
+def test_a_value_reset_to_the_default_is_shown_too():
     reference = {"run": run(backbone="nli@aaa", dropout=0.1, epochs=(0.1,))}
     assert changes({"run": run()}, reference) == ["dropout none"]
 
 
-def test_a_mean_of_runs_is_a_change_and_so_is_what_its_runs_vary():
+def test_a_soup_counts_as_a_change_and_so_does_what_its_runs_vary():
     mean = soup(run(seed=23), run(seed=42, ema=0.5))
     assert changes({"run": mean}, {"run": run(seed=23)}) == ["mean of 2 runs", "ema 0 / 0.5", "seed 23 / 42"]
     assert changes({"run": run(seed=23)}, {"run": mean}) == ["a single run", "ema 0", "seed 23"]
@@ -122,14 +122,14 @@ def test_a_mean_of_runs_is_a_change_and_so_is_what_its_runs_vary():
     assert [cells(table, name)["passes"] for name in ("mean", "two")] == ["1", "2"]
 
 
-def test_the_fewest_changes_come_first_and_runs_on_other_rows_are_left_out(found):
+def test_runs_with_fewest_changes_come_first_and_runs_on_other_rows_are_omitted(found):
     result = ablation(found, reference="reference", bootstrap=50)
     assert [row[0] for row in result.table.rows] == ["reference", "twin", "one", "many"]
     assert [row[1] for row in result.table.rows[:3]] == ["the reference", "nothing", "seed 42"]
     assert result.left_out == ("elsewhere", "trained-elsewhere")
 
 
-def test_the_differences_are_the_metrics_paired_bootstrap_of_the_most_probable_labels(found):
+def test_differences_are_the_paired_bootstrap_of_the_most_probable_labels(found):
     result = ablation(found, reference="reference", bootstrap=500)
     names = ("twin", "one", "many")
     predictions = {result["name"]: result.get("argmax", result)["predictions"] for result in found}
@@ -153,7 +153,7 @@ def test_the_differences_are_the_metrics_paired_bootstrap_of_the_most_probable_l
     assert float(cells(result.table, "many")["macro-F1"]) == round(100 * found[0]["metrics"]["macro_f1"], 1)
 
 
-def test_macro_f1_stands_without_the_rule_and_with_it(found):
+def test_macro_f1_is_shown_without_and_with_the_rule(found):
     row = cells(ablation(found, reference="reference", bootstrap=10).table, "one")
     assert row["macro-F1"] == f"{100 * found[3]['argmax']['metrics']['macro_f1']:.1f}"
     assert row["with its rule"] == f"{100 * found[3]['metrics']['macro_f1']:.1f}"
@@ -161,13 +161,13 @@ def test_macro_f1_stands_without_the_rule_and_with_it(found):
     assert cells(ablation(found, reference="reference", bootstrap=10).table, "many")["with its rule"] == ""
 
 
-def test_without_the_reference_or_without_others_nothing_is_compared(found):
+def test_without_a_reference_or_other_runs_nothing_is_compared(found):
     assert ablation(found, reference="nobody") is None
     assert ablation(found[1:2], reference="reference") is None
     assert ablation([], reference="reference") is None
 
 
-def test_the_log_shows_every_epoch_and_stage_the_kept_one_in_bold_and_a_collapse():
+def test_the_log_shows_every_epoch_and_stage_with_the_kept_epoch_in_bold_and_any_collapse():
     plain = {"name": "plain", "run": run(epochs=(0.2, 0.456))}
     plain["run"]["epochs"][0]["validation"]["collapsed"] = True
     staged = {
@@ -186,7 +186,7 @@ def test_the_log_shows_every_epoch_and_stage_the_kept_one_in_bold_and_a_collapse
     ]
 
 
-def test_the_page_shows_the_comparison_with_the_reference_and_says_who_is_left_out(found, tmp_path):
+def test_the_page_shows_the_comparison_with_the_reference_and_names_omitted_runs(found, tmp_path):
     for result in found:
         name = "e5-small-cdconv" if result["name"] == "reference" else result["name"]
         results.save({**result, "name": name}, tmp_path / f"{name}.json")
@@ -201,7 +201,7 @@ def test_the_page_shows_the_comparison_with_the_reference_and_says_who_is_left_o
     assert "## What each choice brings" not in results_page(tmp_path)
 
 
-def test_a_cascade_whose_record_has_no_training_of_its_own_stands_on_the_page(found, tmp_path):
+def test_a_cascade_without_its_own_training_record_is_on_the_page(found, tmp_path):
     cascade = kept("cascade", 0.1) | {"run": {"ancestors": [{"config": "4-class", "model": "quick"}]}}
     assert run_table([cascade]).rows == training_log([cascade]).rows == []
     assert ablation([cascade, *found], reference="cascade") is None

@@ -6,7 +6,7 @@ from contradiction.io.tables import Table
 from contradiction.paths import CHECKOUT
 
 
-def test_the_page_names_the_tables_that_are_not_in_seconds_of_the_processor(monkeypatch):
+def test_the_page_names_the_tables_that_are_not_in_cpu_seconds(monkeypatch):
     monkeypatch.syspath_prepend(str(CHECKOUT / "bench"))
     run, measure = importlib.import_module("run"), importlib.import_module("measure")
     results = {"environment": {**measure.environment(), "quick": False, "CPU time": True}}

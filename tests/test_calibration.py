@@ -51,7 +51,7 @@ def macro_f1(references, predictions):
     return score(references.tolist(), predictions.tolist(), "4-class")["macro_f1"]
 
 
-def test_the_calibration_undoes_how_much_too_sure_and_how_skewed_the_logits_are():
+def test_calibration_undoes_the_overconfidence_and_skew_of_the_logits():
     logits, references = drawn(scale=2.0)
     skew = np.array([0.0, 2.0, 1.0, 0.5])
     temperature, biases = fit_calibration(logits + 2.0 * skew, references)
@@ -76,12 +76,12 @@ def test_offsets_raise_macro_f1_where_rare_classes_are_never_called():
     assert rule.offsets[NON_CONTRADICTION] == 0
 
 
-def test_offsets_that_bring_nothing_are_none():
+def test_offsets_without_a_gain_are_empty():
     logits = np.eye(4)[np.arange(400) % 4] * 9
     assert set(fit(logits, np.arange(400) % 4, NAMES).offsets.values()) == {0}
 
 
-def test_stages_get_offsets_by_their_order():
+def test_stages_get_offsets_in_their_order():
     # The first stage fires on everything a little; only moving it lets the others be heard.
     references = np.repeat([0, 1, 2, 3], 50)
     probabilities = np.full((200, 3), 0.1)
@@ -94,13 +94,13 @@ def test_stages_get_offsets_by_their_order():
     assert [rule.offsets[name] for name in CATEGORIES[1:]] == [0, 0]
 
 
-def test_the_cut_is_where_2_class_macro_f1_is_best():
+def test_the_threshold_maximises_2_class_macro_f1():
     given = np.array([0.1, 0.2, 0.3, 0.35, 0.4, 0.6])
     assert 0.3 < fit_threshold(given, given > 0.32) <= 0.35
     assert fit_threshold(given, given > 0.5) == 0.5  # of equals the nearest to one half
 
 
-def test_a_curve_counts_recall_and_false_alarms_and_promises_nothing_on_a_handful():
+def test_a_curve_counts_recall_and_false_alarms_and_is_empty_on_few_rows():
     generator = np.random.default_rng(0)
     given = generator.random(2000).round(3)
     truth = generator.random(2000) < given
@@ -114,7 +114,7 @@ def test_a_curve_counts_recall_and_false_alarms_and_promises_nothing_on_a_handfu
         assert point.false_alarms == pytest.approx(((called & ~truth).sum() + 0.5) / ((~truth).sum() + 1), abs=1e-5)
 
 
-def test_rows_of_one_kind_show_nothing():
+def test_rows_of_one_class_give_no_curve():
     assert with_curve(Rule(), np.array([0.1, 0.9]), np.array([False, False])) == Rule()
 
 
@@ -127,7 +127,7 @@ def stand_in(folder, labels):
 
 
 @pytest.mark.parametrize("config", ["2-class", "persona"])
-def test_a_stage_is_not_calibrated_on_rows_that_do_not_tell_its_category(random_model, sample_repo, config, tmp_path):
+def test_a_stage_is_not_calibrated_on_rows_without_its_category(random_model, sample_repo, config, tmp_path):
     folder = shutil.copytree(random_model("4-class"), tmp_path / "history")
     stand_in(folder, STAGES["history"]).save_pretrained(folder)
     save_rule(folder, Rule(0.7))
@@ -137,7 +137,7 @@ def test_a_stage_is_not_calibrated_on_rows_that_do_not_tell_its_category(random_
     assert calibrate(folder, load_split(sample_repo, "4-class", "validation")).prior
 
 
-def test_a_checkpoint_from_elsewhere_gets_its_view_and_its_rule(run, random_model, sample_repo, sample_rows, tmp_path):
+def test_an_external_checkpoint_gets_a_view_and_a_rule(run, random_model, sample_repo, sample_rows, tmp_path):
     folder = shutil.copytree(random_model("4-class"), tmp_path / "model")
     config = read_json(folder / "config.json")
     del config["cdconv_view"]
@@ -157,7 +157,7 @@ def test_a_checkpoint_from_elsewhere_gets_its_view_and_its_rule(run, random_mode
     assert (code, err) == (2, f"cdconv: {folder}/config.json: reads sentence-pair, not flatten; leave the view out\n")
 
 
-def test_a_rule_is_not_chosen_on_rows_that_the_model_has_seen(run, quick_model, sample_repo, tmp_path):
+def test_a_rule_is_not_fitted_on_rows_that_the_model_has_seen(run, quick_model, sample_repo, tmp_path):
     folder = shutil.copytree(quick_model, tmp_path / "quick")
     before = (folder / CONFIG).read_bytes()
     code, _, err = run("calibrate", folder, "--data", sample_repo, "--config", "4-class-grouped")
@@ -168,7 +168,7 @@ def test_a_rule_is_not_chosen_on_rows_that_the_model_has_seen(run, quick_model, 
     assert (folder / CONFIG).read_bytes() == before
 
 
-def test_a_rule_is_not_chosen_on_other_labels(random_model, sample_repo, tmp_path):
+def test_a_rule_is_not_fitted_on_other_labels(random_model, sample_repo, tmp_path):
     folder = tmp_path / "model"
     shutil.copytree(random_model("2-class"), folder)
     with pytest.raises(InputError, match="predicts non-contradiction, contradiction; "):

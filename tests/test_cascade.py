@@ -37,7 +37,7 @@ def parts(calibrated, sample_rows, tmp_path, monkeypatch):
         yield shutil.copytree(calibrated[0], tmp_path / "detector"), folder, server, dataset(sample_rows[:200])
 
 
-def test_the_curve_goes_from_the_detector_to_the_judge_and_the_cost_with_the_share(parts):
+def test_the_curve_runs_from_the_detector_to_the_judge_and_cost_grows_with_the_share(parts):
     detector, judge, server, rows = parts
     steps = cascades.curve(load_classifier(detector), load_classifier(judge), rows, shares=(0.0, 0.25, 0.5, 1.0))
     assert [step.share for step in steps] == [0, 0.25, 0.5, 1]
@@ -56,7 +56,7 @@ def test_the_curve_goes_from_the_detector_to_the_judge_and_the_cost_with_the_sha
     assert steps[1].low > steps[2].low > steps[3].low == 0 and steps[1].high < steps[2].high < steps[3].high == 1
 
 
-def test_a_written_cascade_asks_about_the_doubtful_rows_alone_and_is_a_model_like_others(parts, run, tmp_path):
+def test_a_saved_cascade_asks_only_about_uncertain_rows_and_is_a_normal_model(parts, run, tmp_path):
     detector, judge, server, rows = parts
     [step] = cascades.curve(load_classifier(detector), load_classifier(judge), rows, shares=(0.25,))
     out = tmp_path / "cascade"
@@ -98,7 +98,7 @@ def test_an_opening_reply_that_the_detector_cannot_judge_is_left_to_the_judge(pa
     assert verdict.label == "intra-sentence" and len(server.requests) == 1
 
 
-def test_the_command_shows_the_curve_draws_it_and_writes_the_cascade(parts, run, monkeypatch, tmp_path):
+def test_the_command_prints_and_plots_the_curve_and_saves_the_cascade(parts, run, monkeypatch, tmp_path):
     detector, judge, _, rows = parts
     monkeypatch.setattr("contradiction.data.splits.load_split", lambda data, config, split: rows)
     picture, numbers = tmp_path / "curve.png", tmp_path / "curve.json"
@@ -120,7 +120,7 @@ def record_of(folder, config):
     write_json(folder / "run.json", {"request": {"recipe": {"config": config}, "data_name": "CDConv"}})
 
 
-def test_a_cascade_knows_what_both_of_its_parts_were_trained_on(parts, tmp_path):
+def test_a_cascade_records_the_training_data_of_both_parts(parts, tmp_path):
     detector, judge, _, rows = parts
     record_of(detector, "4-class")
     record_of(judge, "4-class-grouped")
@@ -131,7 +131,7 @@ def test_a_cascade_knows_what_both_of_its_parts_were_trained_on(parts, tmp_path)
     assert found == {("detector", "4-class"), ("judge", "4-class-grouped")}
 
 
-def test_the_rows_are_those_of_the_detectors_config_and_no_part_was_trained_on_them(parts, run, monkeypatch, tmp_path):
+def test_a_cascade_uses_the_detectors_config_and_rows_that_no_part_was_trained_on(parts, run, monkeypatch, tmp_path):
     detector, judge, server, rows = parts
     loaded = []
     monkeypatch.setattr("contradiction.data.splits.load_split", lambda *place: loaded.append(place) or rows)
@@ -148,7 +148,7 @@ def test_the_rows_are_those_of_the_detectors_config_and_no_part_was_trained_on_t
         assert f"{part} was trained on 4-class" in err and "the validation split of 4-class" in err
 
 
-def test_parts_that_do_not_fit_are_refused(parts, random_model, tmp_path):
+def test_incompatible_parts_are_rejected(parts, random_model, tmp_path):
     detector, judge, _, rows = parts
     with pytest.raises(InputError, match="has the labels non-contradiction, contradiction; the data has"):
         cascades.curve(load_classifier(random_model("2-class")), load_classifier(judge), rows)

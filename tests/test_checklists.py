@@ -121,7 +121,7 @@ def first_turns(ids, lines):
 
 
 @pytest.mark.parametrize("config", A2T)
-def test_every_test_row_stands_there_five_times_with_its_turns_and_label_untouched(config, rows, tests, lines):
+def test_every_test_row_occurs_five_times_with_unchanged_turns_and_label(config, rows, tests, lines):
     assert [(row["id"], row["inserted"]) for row in rows[config]] == [
         (id_, n) for id_ in tests[config] for n in range(1, 6)
     ]
@@ -133,7 +133,7 @@ def test_every_test_row_stands_there_five_times_with_its_turns_and_label_untouch
 
 
 @pytest.mark.parametrize("config", A2T)
-def test_what_is_inserted_are_first_turns_of_other_conversations_with_the_same_bot(config, rows, tests, lines):
+def test_inserted_turns_are_first_turns_of_other_conversations_with_the_same_bot(config, rows, tests, lines):
     known = first_turns(tests[config], lines)
     for row in rows[config]:
         line, texts = lines[row["id"] - 1], row["texts"]
@@ -146,7 +146,7 @@ def test_what_is_inserted_are_first_turns_of_other_conversations_with_the_same_b
 
 
 @pytest.mark.parametrize("config", A2T)
-def test_a_row_with_more_turns_is_the_row_with_fewer_and_one_more(config, rows):
+def test_a_row_with_more_turns_extends_the_row_with_fewer(config, rows):
     for before, after in pairwise(rows[config]):
         if before["id"] == after["id"]:
             assert after["texts"][: 2 + 2 * before["inserted"]] == before["texts"][:-2]
@@ -175,7 +175,7 @@ def test_different_rows_are_given_different_turns(rows):
 
 
 @pytest.mark.parametrize("config", RCT)
-def test_without_its_first_turn_a_row_of_history_contradicts_nothing(config, rows, tests, lines):
+def test_a_history_row_without_its_first_turn_contradicts_nothing(config, rows, tests, lines):
     ids = [number for number in tests[config] if lines[number - 1]["label"] != ROLE]
     assert [(row["id"], row["form"]) for row in rows[config]] == [(id_, form) for id_ in ids for form in (0, 1)]
     for row in rows[config]:
@@ -187,7 +187,7 @@ def test_without_its_first_turn_a_row_of_history_contradicts_nothing(config, row
 
 
 @pytest.mark.parametrize("config", RCT)
-def test_the_turn_in_its_place_is_the_first_of_those_inserted(config, rows):
+def test_the_replacement_turn_is_the_first_of_those_inserted(config, rows):
     added = {row["id"]: row["texts"][2:4] for row in rows[config.replace("rct", "a2t")] if row["inserted"] == 1}
     replaced = [row for row in rows[config] if row["form"] == 1]
     assert replaced
@@ -197,7 +197,7 @@ def test_the_turn_in_its_place_is_the_first_of_those_inserted(config, rows):
 # --- as published ---------------------------------------------------------------------------------------------------
 
 
-def test_types_of_columns(loaded):
+def test_column_types(loaded):
     messages = List({"role": Value("string"), "content": Value("string")})
     label = ClassLabel(names=NAMES)
     for config in A2T:
@@ -226,7 +226,7 @@ def test_release_counts_and_rows_of(config, loaded):
 
 
 @only("sample")
-def test_the_other_configs_are_those_of_a_build_without(repo, plain):
+def test_the_other_configs_equal_those_of_a_build_without_checklists(repo, plain):
     kept = {name: found for name, found in contents(repo).items() if name.split("/")[0] not in CONFIGS}
     without = contents(plain)
     card, card_without = kept.pop("README.md"), without.pop("README.md")
@@ -238,7 +238,7 @@ def test_the_other_configs_are_those_of_a_build_without(repo, plain):
 
 
 @only("sample")
-def test_a_build_without_replaces_one_with_and_the_other_way_round(repo, plain, tmp_path):
+def test_builds_with_and_without_checklists_replace_each_other(repo, plain, tmp_path):
     out = shutil.copytree(repo, tmp_path / "cdconv")
     for with_checklists, expected in ((False, plain), (True, repo)):
         build.build(build.find("sample"), out, with_checklists)
@@ -259,7 +259,7 @@ def test_the_command_builds_the_same_bytes_in_another_process(repo, tmp_path):
 
 
 @only("sample")
-def test_card_lists_them_with_their_files_sizes_and_string_class_keys(repo, loaded):
+def test_card_lists_checklists_with_their_files_sizes_and_string_class_keys(repo, loaded):
     front, body = header(repo)
     data = DatasetCardData(**front)
     assert yaml.safe_load(data.to_yaml()) == front
@@ -298,7 +298,7 @@ def test_bare_name_loads_beside_the_module_and_streams(repo, loaded, tmp_path, m
 @only("sample")
 @pytest.mark.legacy
 @pytest.mark.skipif(not LEGACY.exists(), reason="needs .venv-legacy, made by `make` from requirements-legacy.txt")
-def test_an_older_datasets_reads_them_too(repo, loaded, tmp_path):
+def test_an_older_datasets_reads_checklists_too(repo, loaded, tmp_path):
     script = (
         "import json, datasets; datasets.disable_progress_bars()\n"
         f"rows = datasets.load_dataset({str(repo)!r}, '4-class-a2t', split='test')\n"
@@ -317,7 +317,7 @@ def test_an_older_datasets_reads_them_too(repo, loaded, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:The least populated class")
-def test_too_few_conversations_are_refused_in_words_and_nothing_is_left(tmp_path):
+def test_too_few_conversations_are_rejected_with_a_reason_and_nothing_is_left(tmp_path):
     sample = [json.loads(line) for line in SAMPLE.read_text(encoding="utf-8").splitlines()]
     source = tmp_path / "small.txt"
     source.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in sample[:60]), encoding="utf-8")

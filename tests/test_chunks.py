@@ -16,7 +16,7 @@ def counts(tally):
     return re.findall(r"\d[\d,]* \w+", str(tally))
 
 
-def test_the_summary_adds_up_and_tells_one_from_many():
+def test_the_summary_adds_up_and_uses_singular_and_plural():
     tally = chunks.Tally()
     read = {"label": "history", "checked": True, "reason": None}
     guess, none = ({"label": label, "checked": False, "reason": "cut"} for label in ("history", None))
@@ -37,7 +37,7 @@ def test_the_summary_adds_up_and_tells_one_from_many():
     ]  # fmt: skip
 
 
-def test_probabilities_are_decided_on_exactly_and_written_rounded(detect, detect_model, sample_chats, tmp_path):
+def test_decisions_use_exact_probabilities_and_output_is_rounded(detect, detect_model, sample_chats, tmp_path):
     file = tmp_path / "chats.jsonl"
     file.write_text("\n".join(map(line, sample_chats[:8])), encoding="utf-8")
     exact = ContradictionDetector.from_pretrained(detect_model, threshold=0.5).batch(sample_chats[:8])
@@ -52,7 +52,7 @@ def test_probabilities_are_decided_on_exactly_and_written_rounded(detect, detect
         assert (first["label"] != "non-contradiction") == (sure >= threshold)
 
 
-def test_further_clashes_are_rounded_too(detect):
+def test_further_contradictions_are_rounded_too(detect):
     messages = [*CHAT, *chat("狗呢？", "养了两条"), *chat("鱼呢？", "没有鱼")]
     [answer] = detect("--threshold", "0", "--category", "history", stdin=line(messages).encode())[1]
     scores = [verdict["score"] for verdict in answer["further"]]
@@ -60,7 +60,7 @@ def test_further_clashes_are_rounded_too(detect):
     assert scores == [round(score, 6) for score in scores]
 
 
-def test_parts_hang_on_the_input_alone_and_are_bounded(monkeypatch):
+def test_chunks_depend_on_the_input_alone_and_are_bounded(monkeypatch):
     monkeypatch.setattr(chunks, "CHUNK_WINDOWS", 5)
     entries = [Entry(number, number, CHAT, turns) for number, turns in enumerate((2, 2, 9, 1, 3, 3), 1)]
     chats = Chats("x", "jsonl", [iter(entries)])

@@ -68,11 +68,11 @@ def expected(detector, opponent, task):
     return [*said, f"{test['p_value']:.3f}"], test["p_value"]
 
 
-def test_the_opponents_are_ngrams_of_all_and_the_hierarchical_that_validation_says_is_best(found):
+def test_the_opponents_are_n_grams_and_the_best_hierarchical_on_validation(found):
     assert [table.title for table in comparison_tables(found, "4-class", BOOTSTRAP)] == [NGRAMS, "stages"]
 
 
-def test_all_on_these_rows_stand_there_best_first_below_the_opponent(found):
+def test_detectors_on_these_rows_are_listed_best_first_below_the_opponent(found):
     ngrams, stages = comparison_tables(found, "4-class", BOOTSTRAP)
     others = ["stages-without-validation", "better", "stages-lucky-on-test", "stages", "kernel ridge", "worse"]
     by_macro_f1 = sorted(
@@ -83,7 +83,7 @@ def test_all_on_these_rows_stand_there_best_first_below_the_opponent(found):
     assert {row[0] for row in stages.rows} == {NGRAMS, *others}
 
 
-def test_the_difference_is_that_of_the_labels_which_detectors_give(found):
+def test_differences_use_the_labels_that_detectors_give(found):
     labels = {
         result["name"]: result["predictions"]
         for result in found
@@ -97,7 +97,7 @@ def test_the_difference_is_that_of_the_labels_which_detectors_give(found):
             assert row[first : first + 4] == [*cells, f"{p:.3f}"]
 
 
-def test_merged_labels_are_held_against_the_stronger_n_grams(found):
+def test_merged_labels_are_compared_with_the_stronger_n_grams(found):
     two = next(result for result in found if result["name"] == NGRAMS and result["config"] == "2-class")
     better = next(result for result in found if result["name"] == "better")
     table, _ = comparison_tables(found, "4-class", BOOTSTRAP)
@@ -106,7 +106,7 @@ def test_merged_labels_are_held_against_the_stronger_n_grams(found):
     assert row[7:10] == expected(merged(better["predictions"]), two["predictions"], "2-class")[0]
 
 
-def test_where_those_fitted_to_two_labels_are_weaker_or_none_those_of_four_are_merged(found):
+def test_four_label_n_grams_are_merged_if_two_label_ones_are_weaker_or_missing(found):
     others = [result for result in found if result["config"] != "2-class"]
     weak = kept(NGRAMS, 0.9, kind="baseline", config="2-class")
     four = next(result for result in found if result["name"] == NGRAMS and result["config"] == "4-class")

@@ -112,7 +112,7 @@ def rows_of(copies, name, config=None, split="validation"):
     return read_split(registry.find(name), copies / name, config, split)
 
 
-def test_every_corpus_says_what_a_user_must_know():
+def test_every_corpus_has_the_metadata_that_a_user_needs():
     known = registry.all_corpora()
     assert {"ocnli", "cmnli", "xnli", "cnli", "decode", "dialfact", "mutual", "crossed", "written"} <= set(known)
     for corpus in known.values():
@@ -138,14 +138,14 @@ def test_every_corpus_builds_a_repo_that_loads(copies, tmp_path, name):
     assert f"license: {corpus.licence}" in (tmp_path / name / "README.md").read_text(encoding="utf-8")
 
 
-def test_joined_lines_of_cnli_are_split_and_damaged_ones_left_out(copies):
+def test_joined_lines_of_cnli_are_split_and_damaged_ones_skipped(copies):
     read = rows_of(copies, "cnli", split="train")
     assert [row.id for row in read.rows] == ["AE1", "AC2", "AN3", "BC4", "BE8", "BC9"]
     assert read.rows[3] == Row("BC4", "contradiction", premise="他在跑", hypothesis="他没动")
     assert read.notes == Counter({cnli.JOINED: 2, cnli.DAMAGED: 2, cnli.REPEATED: 1})
 
 
-def test_decode_gives_the_speaker_of_the_last_turn_as_the_assistant_and_its_evidence(copies):
+def test_decode_makes_the_last_speaker_the_assistant_and_keeps_the_evidence(copies):
     clash, fine = rows_of(copies, "decode", "dialogues", "test").rows
     assert (clash.label, clash.evidence, clash.reply) == ("contradiction", (0, 2), "i never had a dog")
     assert [message["role"] for message in clash.messages] == ["assistant", "user", "assistant", "user"]
@@ -154,14 +154,14 @@ def test_decode_gives_the_speaker_of_the_last_turn_as_the_assistant_and_its_evid
     assert (chat.evidence, chat.source, chat.extra["bot"]) == (None, "c1", "live/x")  # marked nowhere
 
 
-def test_flat_dialogues_of_decode_find_their_evidence_in_the_pairs(copies):
+def test_flat_decode_dialogues_take_their_evidence_from_the_pairs(copies):
     clash, fine = rows_of(copies, "decode", "dialogues").rows
     assert [message["content"] for message in clash.messages] == ["i like tea", "me too", "you said coffee"]
     assert [message["role"] for message in clash.messages] == ["user", "assistant", "user"]
     assert (clash.evidence, fine.evidence) == ((1,), ())
 
 
-def test_pairs_of_decode_are_read_or_cut_from_dialogues(copies):
+def test_decode_pairs_are_read_or_extracted_from_dialogues(copies):
     pairs = rows_of(copies, "decode", "nli-2-class").rows
     assert [(row.premise, row.hypothesis, row.label) for row in pairs] == [
         ("me too", "i hate tea", "contradiction"), ("i like tea", "good", "non-contradiction"),
@@ -172,7 +172,7 @@ def test_pairs_of_decode_are_read_or_cut_from_dialogues(copies):
     ]  # fmt: skip
 
 
-def test_mutual_gives_a_row_for_each_reply_and_nobody_speaks_twice_in_a_row(copies):
+def test_mutual_gives_one_row_per_reply_and_speakers_alternate(copies):
     rows = rows_of(copies, "mutual", "mutual").rows
     assert [row.label for row in rows] == ["wrong", "right", "wrong", "wrong"]
     assert {row.source for row in rows} == {"dev_1"}
@@ -188,7 +188,7 @@ def test_a_claim_keeps_the_passages_that_have_text(copies):
     assert [message["role"] for message in claim.messages] == ["user", "assistant", "user"]
 
 
-def test_written_pairs_give_both_replies(copies):
+def test_written_pairs_yield_both_replies(copies):
     good, bad = rows_of(copies, "written", split="train").rows
     assert (good.reply, good.label, good.evidence) == ("嗯", "non-contradiction", ())
     assert (bad.reply, bad.label, bad.evidence, bad.extra["evidence_clause"]) == ("没养", "history", (1,), "养猫")
@@ -213,14 +213,14 @@ def test_written_pairs_give_both_replies(copies):
         ("written", "w1.jsonl", {**WRITTEN, "good": 3}, "a number where a text must be"),
     ],
 )
-def test_a_wrong_line_is_named_with_its_place(tmp_path, name, file, row, said):
+def test_an_error_names_the_place_of_a_wrong_line(tmp_path, name, file, row, said):
     jsonl(tmp_path / file, [row])
     with pytest.raises(InputError) as error:
         data_repo.read_all(registry.find(name), tmp_path)
     assert said in str(error.value) and "\n" not in str(error.value)
 
 
-def test_a_missing_corpus_says_where_the_whole_is(tmp_path):
+def test_the_error_for_a_missing_corpus_says_where_to_get_it(tmp_path):
     decode = registry.find("decode")
     for source in (None, tmp_path, tmp_path / "nowhere"):
         with pytest.raises(InputError, match=r"decode_v0\.1\.zip|its files are"):
@@ -229,14 +229,14 @@ def test_a_missing_corpus_says_where_the_whole_is(tmp_path):
         registry.find("decod")
 
 
-def test_rows_of_one_id_are_numbered(tmp_path):
+def test_rows_with_the_same_id_are_numbered(tmp_path):
     jsonl(tmp_path / "w1.jsonl", [WRITTEN, WRITTEN])
     read = read_split(registry.find("written"), tmp_path, None, "train")
     assert [row.id for row in read.rows] == ["w1-001-good", "w1-001-bad", "w1-001-good#2", "w1-001-bad#2"]
     assert read.notes == {REPEATED_ID: 2}
 
 
-def test_two_items_of_one_id_stay_two_items(tmp_path):
+def test_two_items_with_the_same_id_stay_separate(tmp_path):
     jsonl(tmp_path / "mutual.dev.jsonl", [ITEM, ITEM])
     rows = read_split(registry.find("mutual"), tmp_path, None, "validation").rows
     assert [row.source for row in rows] == ["dev_1"] * 4 + ["dev_1#2"] * 4
@@ -254,11 +254,11 @@ def test_a_test_set_without_labels_is_read(tmp_path):
     assert (row.label, row.premise, row.source) == (None, "甲", "lit_1")
 
 
-def test_a_known_file_with_other_content_is_told(copies):
+def test_a_known_file_with_other_content_is_reported(copies):
     assert rows_of(copies, "ocnli").changed == ["dev.json"]
 
 
-def test_a_new_corpus_is_one_file_and_nothing_else(run, tmp_path, monkeypatch):
+def test_a_new_corpus_needs_one_file_only(run, tmp_path, monkeypatch):
     page = Path(__file__).resolve().parents[1] / "docs" / "extending.md"
     code = next(
         block for block in re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL) if "CORPUS =" in block
@@ -288,7 +288,7 @@ def test_the_commands_list_show_and_build(run, copies, tmp_path):
     assert (code, "exists already" in err) == (2, True)
 
 
-def test_data_build_takes_a_corpus(run, copies, tmp_path, monkeypatch):
+def test_data_build_accepts_a_corpus(run, copies, tmp_path, monkeypatch):
     code, _, err = run("data", "build", "--corpus", "cnli", "--source", copies / "cnli", "--out", tmp_path / "one")
     assert code == 0, err
     assert run("corpora", "build", "cnli", "--folder", copies, "--out", tmp_path / "two")[0] == 0
@@ -300,7 +300,7 @@ def test_data_build_takes_a_corpus(run, copies, tmp_path, monkeypatch):
     assert run("data", "build", "--corpus", "cnli", "--source", copies / "cnli", "--checklists")[0] == 2
 
 
-def test_the_folder_of_corpora_may_stand_before_the_command(run, copies, tmp_path, monkeypatch):
+def test_the_corpora_folder_option_works_before_the_command(run, copies, tmp_path, monkeypatch):
     monkeypatch.setenv(registry.VARIABLE, str(tmp_path))
     code, _, err = run("corpora", "--folder", copies, "build", "ocnli", "--out", tmp_path / "before")
     assert code == 0, err
@@ -312,7 +312,7 @@ def test_the_folder_of_corpora_may_stand_before_the_command(run, copies, tmp_pat
     assert code == 0, err
 
 
-def test_one_file_is_of_the_split_that_its_whole_path_names(tmp_path):
+def test_a_file_belongs_to_the_split_that_its_full_path_names(tmp_path):
     anli, mutual = registry.find("anli"), registry.find("mutual")
     jsonl(tmp_path / "R3" / "train.jsonl", [{"uid": "u", "context": "a", "hypothesis": "b", "label": "c"}])
     jsonl(tmp_path / "data" / "mutual" / "dev" / "dev_1.txt", [ITEM])
@@ -325,7 +325,7 @@ def test_one_file_is_of_the_split_that_its_whole_path_names(tmp_path):
         read_split(anli, tmp_path / "R3" / "train.jsonl", None, "train")
 
 
-def test_a_repo_for_training_takes_cnli_and_two_way_pairs(copies, tmp_path):
+def test_a_training_repo_accepts_cnli_and_two_way_pairs(copies, tmp_path):
     train = [copies / "cnli" / "train.txt", copies / "decode" / "pairs.dev.jsonl"]
     dev = [copies / "xnli" / "dev.tsv", copies / "decode" / "test.jsonl"]
     built = nli.build(train, dev, tmp_path / "nli")
@@ -344,7 +344,7 @@ def test_a_repo_for_training_takes_cnli_and_two_way_pairs(copies, tmp_path):
     assert three.column_names == ["id", "premise", "hypothesis", "label"]  # as ever where all labels are known
 
 
-def test_pairs_of_an_evaluation_set_are_kept_out_whatever_their_punctuation(copies, tmp_path, run):
+def test_pairs_of_an_evaluation_set_are_excluded_whatever_their_punctuation(copies, tmp_path, run):
     seen = tmp_path / "seen.tsv"
     seen.write_text(
         "text_a\ttext_b\tlabel\n他在吃饭。\t 他在吃东西!\tneutral\nMe too.\ti hate TEA\tneutral\n", encoding="utf-8"
@@ -362,7 +362,7 @@ def test_pairs_of_an_evaluation_set_are_kept_out_whatever_their_punctuation(copi
     )
 
 
-def test_pairs_without_a_label_are_kept_out_like_others(copies, tmp_path, monkeypatch):
+def test_unlabelled_pairs_are_excluded_too(copies, tmp_path, monkeypatch):
     pair = {"sentence1": "他在吃饭", "sentence2": "他在吃东西"}
     test = tmp_path / "corpora" / "cmnli" / "test.json"
     jsonl(test, [pair])

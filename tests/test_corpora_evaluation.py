@@ -43,7 +43,7 @@ CHATS = [
 SCORER = by_text({"yes": 0.9, "yes2": 0.8, "maybe": 0.3})
 
 
-def test_label_and_evidence_are_scored_as_counted_by_hand():
+def test_label_and_evidence_scores_match_a_manual_count():
     found = structured.figures(structured.judge(SCORER, CHATS))
     assert (found["n"], found["contradictions"], found["marked"]) == (6, 3, 3)
     assert found["accuracy"] == pytest.approx(4 / 6)
@@ -63,21 +63,21 @@ def test_a_higher_threshold_calls_fewer(monkeypatch, copies):
     assert low["fixed/validation"]["recall"] == 1 and high["fixed/validation"]["recall"] == 0
 
 
-def test_evidence_that_nobody_marked_is_not_scored():
+def test_unmarked_evidence_is_not_scored():
     found = structured.figures(structured.judge(SCORER, [chat("a", ["yes"], "contradiction", None), CHATS[3]]))
     assert (found["strict_accuracy"], found["evidence_f1"], found["marked"]) == (None, None, 0)
     only = structured.figures(structured.judge(SCORER, CHATS[3:]))
     assert (only["auc"], only["recall"], only["strict_accuracy"]) == (None, None, pytest.approx(2 / 3))
 
 
-def test_a_pair_carries_what_the_other_speaker_said_before_each():
+def test_a_pair_includes_the_preceding_turns_of_the_other_speaker():
     heard = []
     structured.judge(lambda rows: heard.extend(rows) or np.zeros(len(rows)), CHATS[:1])
     assert heard[0] == pair_row("yes", "no", "and?", "so?")
     assert len(heard) == 2
 
 
-def test_bots_are_ordered_by_people_and_by_the_scorer():
+def test_bots_are_ranked_by_people_and_by_the_scorer():
     rows = [
         chat(f"{bot}{number}", ["yes" if number < called else "maybe"],
              "contradiction" if number < people else "non-contradiction", None, bot)
@@ -92,7 +92,7 @@ def test_bots_are_ordered_by_people_and_by_the_scorer():
     assert structured.by_bot(structured.judge(SCORER, rows[:4]))["pearson"] is None
 
 
-def test_ngrams_of_pairs_learn_what_is_shared_and_the_reply_alone_cannot():
+def test_pair_n_grams_learn_overlap_and_reply_n_grams_cannot():
     words = [f"word{number}" for number in range(8)]
     rows = [pair_row(a, b) for a in words for b in words] * 3
     labels = [row["premise"] == row["hypothesis"] for row in rows]
@@ -101,7 +101,7 @@ def test_ngrams_of_pairs_learn_what_is_shared_and_the_reply_alone_cannot():
     assert roc_auc_score(labels, alone(rows)) == pytest.approx(0.5)
 
 
-def test_nli_figures_are_those_of_scikit_learn():
+def test_nli_figures_equal_scikit_learns():
     draw = np.random.default_rng(0)
     truth, said = (draw.choice(NLI, 200) for _ in range(2))
     rows = [Row(str(number), label, extra={"level": "ab"[number % 2]}) for number, label in enumerate(truth)]
@@ -112,14 +112,14 @@ def test_nli_figures_are_those_of_scikit_learn():
     assert found["parts"]["level"]["a"] == {"n": 100, "accuracy": accuracy_score(truth[::2], said[::2])}
 
 
-def test_labels_of_two_classes_are_scored_on_two():
+def test_two_class_labels_are_scored_on_two_classes():
     three, two = ([Row("1", label), Row("2", "contradiction")] for label in ("neutral", "non-contradiction"))
     for rows, said in ((three, "non-contradiction"), (two, "non-contradiction"), (two, "neutral")):
         found = nli.figures(rows, [said, said])
         assert (found["accuracy"], found["macro_f1"], found["two_way"]) == (None, None, 0.5)
 
 
-def test_an_ngram_that_goes_with_a_label_is_found():
+def test_an_n_gram_associated_with_a_label_is_found():
     texts = ["he never ran"] * 300 + ["he ran"] * 300
     found = artefacts.associations(texts, ["contradiction"] * 300 + ["neutral"] * 300, longest=1)
     assert [(verdict.label, verdict.ngram) for verdict in found][0] == ("contradiction", "never")
@@ -144,7 +144,7 @@ def item(name, right):
     ]
 
 
-def test_reciprocal_ranks_are_those_of_scikit_learn():
+def test_reciprocal_ranks_equal_scikit_learns():
     draw = np.random.default_rng(1)
     rights = draw.integers(4, size=50)
     scores = draw.random((50, 4))
@@ -164,7 +164,7 @@ def claim(name, label, passages, verifiable=True, reply="the moon is cheese"):
     return Row(name, label, messages=({"role": "user", "content": "hi"},), reply=reply, source=name, extra=extra)
 
 
-def test_evidence_counts_as_found_from_the_place_where_it_stands():
+def test_evidence_counts_as_found_from_its_rank_on():
     rows = [
         claim("1", "refutes", ["a", "c"]),
         claim("2", "supports", ["b"]),
@@ -176,14 +176,14 @@ def test_evidence_counts_as_found_from_the_place_where_it_stands():
     assert (found["n"], found["passages"], found["recall@1"], found["recall@5"]) == (2, 3, 0.5, 1.0)
 
 
-def test_the_passage_with_the_words_of_the_claim_is_nearest():
+def test_the_passage_that_shares_the_words_of_the_claim_ranks_first():
     passages = ["rockets burn fuel", "the moon is made of cheese"]
     nearest = retrieval.tfidf(passages, ["cheese on the moon", "a rocket and fuel"])
     assert nearest.indices[:, 0].tolist() == [1, 0]
     assert retrieval.tfidf(["the", ""], ["the moon"]).indices.shape == (1, 0)
 
 
-def test_bm25_is_the_plain_formula():
+def test_bm25_follows_the_plain_formula():
     passages = ["moon cheese moon", "rocket fuel burns", "cheese rocket moon moon landing", "sea"]
     queries = ["moon cheese", "rocket landing unheard", "nothing here matches"]
     found = retrieval.bm25(passages, queries)
@@ -211,7 +211,7 @@ def test_a_bi_encoder_marks_queries_and_passages_and_ranks_by_cosine():
     assert found.scores[0] == pytest.approx([4.1 / np.hypot(2, 2.1) / np.sqrt(2), 2 / np.hypot(2, 2.1)])
 
 
-def test_retrieval_keeps_the_first_places_and_reads_queries_in_blocks(monkeypatch):
+def test_retrieval_keeps_the_top_passages_and_reads_queries_in_blocks(monkeypatch):
     passages = [f"word{number} word{number % 7} word{number % 5}" for number in range(40)]
     queries = [f"word{number} word{number % 3}" for number in range(25)]
     whole = retrieval.tfidf(passages, queries)
@@ -227,14 +227,14 @@ def test_a_passage_that_is_not_among_the_nearest_is_not_found():
     assert found["recall@10"] == 0
 
 
-def test_a_limit_keeps_sources_whole_and_spreads_over_the_split():
+def test_a_limit_keeps_sources_complete_and_spreads_over_the_split():
     rows = [row for name in "abcdef" for row in item(name, 0)]
     kept = spread(rows, 8)
     assert [row.source for row in kept] == ["a"] * 4 + ["f"] * 4
     assert spread(rows, None) == rows
 
 
-def test_a_model_of_conversations_or_of_nli_scores_pairs(random_model):
+def test_a_conversation_or_nli_model_can_score_pairs(random_model):
     rows = [pair_row("养了一只猫", "没养过猫"), pair_row("养了一只猫", "猫很乖", "你养什么", "乖吗")]
     for task in ("4-class", "nli"):
         view = "nli" if task == "nli" else None
@@ -303,19 +303,19 @@ def test_the_command_scores_a_model_beside_the_baselines(run, copies, random_mod
     assert written["corpus"] == name and any(random_model(task).name in key for key in written["figures"])
 
 
-def test_a_corpus_that_is_not_here_is_one_clear_line(run, tmp_path):
+def test_a_missing_corpus_prints_one_clear_line(run, tmp_path):
     code, _, err = run("corpora", "evaluate", "decode", "--folder", tmp_path)
     assert code == 2 and "decode_v0.1.zip" in err
 
 
-def test_a_corpus_of_chats_without_training_pairs_is_scored_by_a_model_alone(run, random_model):
+def test_a_chat_corpus_without_training_pairs_is_scored_only_by_a_model(run, random_model):
     code, out, err = run("corpora", "evaluate", "crossed", random_model("4-class"), "--split", "test", "--limit", 40)
     assert code == 0, err
     assert re.search(r"4-class +test +(3|4)\d ", out), out  # about 40: whole items are taken
     assert "no baselines" in err
 
 
-def test_baselines_can_be_left_out(run, copies, random_model, tmp_path):
+def test_baselines_can_be_omitted(run, copies, random_model, tmp_path):
     model = random_model("nli")
     code, out, err = run("corpora", "evaluate", "ocnli", model, "--no-baselines", "--folder", copies)
     assert code == 0, err
@@ -342,7 +342,7 @@ def test_no_baseline_is_fitted_to_the_split_that_is_scored(copies):
         assert list(report.figures) == ["the most frequent label/train"] and "is scored" in " ".join(report.notes)
 
 
-def test_a_model_without_the_labels_of_nli_verifies_no_claims(copies, random_model):
+def test_a_model_without_nli_labels_cannot_verify_claims(copies, random_model):
     classifier = load_classifier(random_model("4-class"))
     report = claims.evaluate(Request(registry.find("dialfact"), copies / "dialfact", classifier=classifier))
     assert not any(random_model("4-class").name in key for key in report.figures)
@@ -350,7 +350,7 @@ def test_a_model_without_the_labels_of_nli_verifies_no_claims(copies, random_mod
 
 
 @pytest.mark.parametrize("limit", [1, 2, 4])
-def test_a_few_claims_give_notes_and_no_traceback(run, copies, limit):
+def test_few_claims_give_notes_and_no_traceback(run, copies, limit):
     code, out, err = run("corpora", "evaluate", "dialfact", "--folder", copies, "--limit", limit)
     assert code == 0, err
     assert re.search(rf"the most frequent +test +{limit} ", out) and "no artefacts" in err

@@ -44,7 +44,7 @@ def test_card_lists_every_config_with_its_files_and_the_default(repo):
     assert [config["config_name"] for config in front["configs"] if config.get("default")] == ["4-class"]
 
 
-def test_card_has_one_dataset_info_a_config_with_string_class_keys(repo):
+def test_card_has_one_dataset_info_per_config_with_string_class_keys(repo):
     front, _ = header(repo)
     infos = {config_info["config_name"]: config_info for config_info in front["dataset_info"]}
     assert len(front["dataset_info"]) == len(IN_REPO)
@@ -66,7 +66,7 @@ def test_card_has_one_dataset_info_a_config_with_string_class_keys(repo):
         }
 
 
-def test_card_data_is_what_the_hub_knows(repo, kind):
+def test_card_metadata_uses_values_that_the_hub_accepts(repo, kind):
     front, _ = header(repo)
     data = DatasetCardData(**front)
     assert yaml.safe_load(data.to_yaml()) == front
@@ -105,7 +105,7 @@ def test_card_counts_every_split_by_label(config, repo):
         assert f"{config} {split} {side.num_rows:,} {labels}" in rows
 
 
-def test_sizes_are_given_for_the_configs_that_are_there_and_no_other(sample_rows):
+def test_card_gives_sizes_for_exactly_the_configs_present(sample_rows):
     splits = {"": cdconv.official_split(sample_rows), "-grouped": cdconv.grouped_split(sample_rows)}
     rows = statistics.split_sizes(splits).rows
     assert [row[:2] for row in rows] == [(config, split) for config in CONFIGS for split in SPLITS]
@@ -140,7 +140,7 @@ def test_card_of_the_release_names_its_source_licence_and_paper(release_repo):
     assert "not CDConv" not in body
 
 
-def test_the_data_set_imports_only_the_vocabulary_io_and_itself():
+def test_the_data_set_package_imports_only_the_vocabulary_io_and_itself():
     package = Path(build.__file__).parent
     imported = {
         node.module.split(".")[1]
@@ -159,7 +159,7 @@ def test_card_of_the_sample_says_that_it_is_not_cdconv(sample_repo):
         assert part not in body
 
 
-def test_card_of_a_file_of_ones_own_claims_no_licence_and_no_origin(tmp_path):
+def test_card_of_a_user_supplied_file_claims_no_licence_or_origin(tmp_path):
     path = write(
         tmp_path / "mine.txt", [json.loads(line) for line in SAMPLE.read_text(encoding="utf-8").splitlines()][::-1]
     )

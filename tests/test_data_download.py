@@ -68,7 +68,7 @@ def served_sample(server, monkeypatch):
     return server
 
 
-def test_the_release_is_fetched_and_verified(server, release):
+def test_the_release_is_downloaded_and_verified(server, release):
     server.body = release.read_bytes()
     found = build.find()
     assert found.kind == "release"
@@ -76,12 +76,12 @@ def test_the_release_is_fetched_and_verified(server, release):
     assert found.path.read_bytes() == server.body
 
 
-def test_what_was_fetched_once_is_not_fetched_again(served_sample):
+def test_a_downloaded_file_is_not_downloaded_again(served_sample):
     assert build.find() == build.find()
     assert served_sample.asked.count("GET") == 1
 
 
-def test_builder_fetches_the_release_too(served_sample, tmp_path):
+def test_builder_downloads_the_release_too(served_sample, tmp_path):
     builder = cdconv.CDConv(cache_dir=str(tmp_path / "cache"), config_name="4-class")
     builder.download_and_prepare()
     assert builder.as_dataset("train").num_rows == 288
@@ -134,7 +134,7 @@ def no_server(server):
         (no_server, "nor fetched from http://127.0.0.1"),
     ],
 )
-def test_a_fetch_that_fails_is_one_line_and_builds_nothing(run, damage, message, served_sample, tmp_path):
+def test_a_failed_download_prints_one_line_and_builds_nothing(run, damage, message, served_sample, tmp_path):
     damage(served_sample)
     code, out, err = run("data", "build", "--out", tmp_path / "cdconv")
     *bars, line = err.rstrip("\n").splitlines()
@@ -146,7 +146,7 @@ def test_a_fetch_that_fails_is_one_line_and_builds_nothing(run, damage, message,
 
 
 @pytest.mark.parametrize("damage", [connection_lost, server_error, cut_by_a_row])
-def test_a_fetch_that_failed_can_be_tried_again(damage, served_sample):
+def test_a_failed_download_can_be_repeated(damage, served_sample):
     """The address is pinned, so its ETag never changes: a bad copy that stayed in the cache would stay for good."""
     whole = served_sample.body
     damage(served_sample)
@@ -156,7 +156,7 @@ def test_a_fetch_that_failed_can_be_tried_again(damage, served_sample):
     assert build.find().path.read_bytes() == whole
 
 
-def test_without_network_and_file_the_error_says_what_to_do(run, tmp_path):
+def test_the_error_without_network_and_file_says_what_to_do(run, tmp_path):
     code, out, err = run("data", "build", "--out", tmp_path / "cdconv")
     assert (code, out, err.count("\n")) == (2, "", 1)
     for part in ("$CDCONV_FILE is not set", cdconv.URL, "--source names a file", "--source sample"):

@@ -43,7 +43,7 @@ def test_files_are_named_by_their_content(repo):
         assert file.stem.endswith("-" + hashlib.sha256(file.read_bytes()).hexdigest()[:16])
 
 
-def test_a_repo_built_anew_is_never_answered_with_the_old_rows(tmp_path):
+def test_a_rebuilt_repo_never_loads_the_old_rows(tmp_path):
     """`datasets` caches a local folder by its card alone; here even the sizes of all splits stay the same."""
     rows = SAMPLE.read_text(encoding="utf-8").splitlines(keepends=True)
     source, out = tmp_path / "own.jsonl", tmp_path / "cdconv"
@@ -56,7 +56,7 @@ def test_a_repo_built_anew_is_never_answered_with_the_old_rows(tmp_path):
 
 
 @pytest.mark.parametrize("config", CONFIGS)
-def test_bare_name_loads_beside_the_module_with_every_row_and_type(config, lines, beside):
+def test_bare_name_loads_every_row_and_type_beside_the_module(config, lines, beside):
     loaded = load_dataset("cdconv", config, cache_dir=beside)
     task = config.removesuffix("-grouped")
     assert list(loaded) == SPLITS
@@ -127,7 +127,7 @@ def test_recorded_sizes_are_checked_and_right(repo, tmp_path):
         assert info["dataset_size"] == sum(split["num_bytes"] for split in info["splits"])
 
 
-def test_a_wrong_row_count_in_the_card_would_be_noticed(sample_repo, tmp_path):
+def test_a_wrong_row_count_in_the_card_is_noticed(sample_repo, tmp_path):
     copy = shutil.copytree(sample_repo, tmp_path / "cdconv")
     card = copy / "README.md"
     card.write_text(re.sub(r"num_examples: \d+", "num_examples: 7", card.read_text(encoding="utf-8")), encoding="utf-8")
@@ -140,5 +140,5 @@ def test_the_same_source_builds_the_same_bytes(sample_repo, tmp_path):
     assert contents(again) == contents(sample_repo)
 
 
-def test_a_built_folder_is_as_open_as_any_other(sample_repo):
+def test_a_built_folder_has_normal_permissions(sample_repo):
     assert sample_repo.stat().st_mode & 0o777 == 0o755

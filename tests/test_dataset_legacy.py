@@ -116,13 +116,13 @@ def now(repo, config, cache):
     }
 
 
-def test_the_second_environment_is_old_and_free_of_torch(sample):
+def test_the_legacy_environment_is_old_and_has_no_torch(sample):
     assert sample["versions"] == {"datasets": "3.6.0", "torch": False}
 
 
 @pytest.mark.parametrize("form", ["script", "folder"])
 @pytest.mark.parametrize("config", CONFIGS)
-def test_datasets_3_reads_the_rows_order_and_names_of_the_present_one(config, form, sample, sample_repo, tmp_path):
+def test_datasets_3_reads_the_same_rows_order_and_names_as_the_current_one(config, form, sample, sample_repo, tmp_path):
     expected = now(sample_repo, config, tmp_path)
     found = sample[form][config]
     assert list(found) == ["train", "validation", "test"]
@@ -149,7 +149,7 @@ def test_the_loading_script_names_a_bad_row(sample):
 
 @pytest.mark.parametrize("form", ["script", "folder"])
 @pytest.mark.parametrize("config", [*FEW, None])
-def test_datasets_3_reads_the_release_as_the_present_one_does(config, form, released, release_repo, tmp_path):
+def test_datasets_3_reads_the_release_as_the_current_one_does(config, form, released, release_repo, tmp_path):
     expected = now(release_repo, config, tmp_path)
     found = released[form][config]
     assert {split: side["rows"] for split, side in found.items()} == {

@@ -53,7 +53,7 @@ def test_a_text_is_embedded_once_and_in_simplified_characters(encoder, monkeypat
         ("decoder", "cannot embed a text"),
     ],
 )
-def test_what_is_no_encoder_is_one_line(encoder, tmp_path, broken, said):
+def test_a_folder_without_an_encoder_raises_one_line(encoder, tmp_path, broken, said):
     folder = tmp_path / "it"
     if broken == "empty":
         folder.mkdir()
@@ -74,7 +74,7 @@ def test_what_is_no_encoder_is_one_line(encoder, tmp_path, broken, said):
     assert "\n" not in str(error.value)
 
 
-def test_loading_an_encoder_leaves_the_random_numbers_of_training_alone(encoder):
+def test_loading_an_encoder_does_not_change_the_random_state_of_training(encoder):
     torch.manual_seed(0)
     expected = torch.rand(3)
     torch.manual_seed(0)
@@ -82,7 +82,7 @@ def test_loading_an_encoder_leaves_the_random_numbers_of_training_alone(encoder)
     assert torch.equal(torch.rand(3), expected)
 
 
-def test_no_more_vectors_are_held_than_asked_for_also_by_threads(encoder, monkeypatch):
+def test_the_vector_cache_is_bounded_also_with_threads(encoder, monkeypatch):
     monkeypatch.setattr(embedding, "CACHE_SIZE", 8)
     embed = Embedder(encoder)
     expected = embed(texts := [f"第{number}句话" for number in range(20)])

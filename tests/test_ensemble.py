@@ -56,7 +56,7 @@ def both(members, sample_repo, tmp_path_factory):
     return out
 
 
-def test_progress_tells_each_row_once_over_all_members(both):
+def test_progress_counts_each_row_once_over_all_members(both):
     openings = [{"u1": "", "b1": "", "u2": "你是谁", "b2": "我是小冰"}]
     rows = [{"u1": "甲", "b1": "乙", "u2": "丙", "b2": character} for character in "子丑寅卯"] + openings
     told = []
@@ -64,7 +64,7 @@ def test_progress_tells_each_row_once_over_all_members(both):
     assert sum(told) == len(rows) and len(told) == 3 + 2, "the second member does not read the opening"
 
 
-def test_its_probabilities_are_those_of_the_mean_log_probability_calibrated(both, members, sample_repo):
+def test_ensemble_probabilities_are_the_calibrated_mean_log_probabilities(both, members, sample_repo):
     rows = list(load_split(sample_repo, "4-class", "test"))
     one, other = (CheckpointClassifier.load(member) for member in members)
     mean = (calibrated(one, rows) + calibrated(other, rows)) / 2
@@ -81,7 +81,7 @@ def test_its_probabilities_are_those_of_the_mean_log_probability_calibrated(both
     assert not np.allclose(log_softmax(one.logits(rows), axis=1), log_softmax(other.logits(rows), axis=1), atol=1e-5)
 
 
-def test_one_of_before_members_were_calibrated_says_what_it_always_said(both, members, sample_repo, tmp_path):
+def test_an_old_ensemble_without_calibrated_members_keeps_its_verdicts(both, members, sample_repo, tmp_path):
     rows = list(load_split(sample_repo, "4-class", "test"))
     older = shutil.copytree(both, tmp_path / "older")
     write_json(older / "ensemble.json", {"members": list(NAMES)})
@@ -94,13 +94,13 @@ def test_one_of_before_members_were_calibrated_says_what_it_always_said(both, me
     assert name_with_digest(str(newer)).partition("@")[2] not in digests
 
 
-def test_members_may_be_heard_as_they_are(run, members, sample_repo, tmp_path):
+def test_members_can_be_combined_uncalibrated(run, members, sample_repo, tmp_path):
     command = ["ensemble", *members, "--out", tmp_path / "plain", "--data", sample_repo, "--no-calibrate"]
     assert run(*command)[0] == 0
     assert not read_json(tmp_path / "plain" / "ensemble.json")["calibrated"]
 
 
-def test_an_opening_reply_is_left_to_the_member_that_reads_the_users_words(both, members, sample_rows):
+def test_an_opening_reply_is_judged_by_the_member_that_reads_the_user_message(both, members, sample_rows):
     chats = [chat(row["u1"], row["b1"]) for row in sample_rows[:5]]
     found = ContradictionDetector.from_pretrained(both)
     window = {"u1": "", "b1": "", "u2": chats[0][0]["content"], "b2": chats[0][1]["content"]}
@@ -113,7 +113,7 @@ def test_an_opening_reply_is_left_to_the_member_that_reads_the_users_words(both,
     assert {verdict.label for verdict in ContradictionDetector(pairs).batch(chats)} == {None}
 
 
-def test_each_member_is_a_plain_checkpoint_and_the_card_and_the_record_name_them(both, members):
+def test_each_member_is_a_plain_checkpoint_named_in_the_card_and_the_record(both, members):
     description = read_json(both / "ensemble.json")
     assert (description["members"], description["calibrated"]) == (list(NAMES), True)
     for name in NAMES:
@@ -132,7 +132,7 @@ def test_each_member_is_a_plain_checkpoint_and_the_card_and_the_record_name_them
     assert "model soup" not in card
 
 
-def test_it_teaches_and_its_evaluation_finds_its_card(both, sample_repo, tmp_path):
+def test_an_ensemble_can_teach_and_its_evaluation_updates_its_card(both, sample_repo, tmp_path):
     from contradiction.evaluation.results import evaluations_of
 
     student = Recipe.of(
@@ -149,7 +149,7 @@ def test_it_teaches_and_its_evaluation_finds_its_card(both, sample_repo, tmp_pat
     assert evaluations_of(both / "pair", kept) == []
 
 
-def test_what_is_no_ensemble_is_refused(members, both, quick_model, random_model, sample_repo, tmp_path):
+def test_an_invalid_ensemble_is_rejected(members, both, quick_model, random_model, sample_repo, tmp_path):
     alone = shutil.copytree(random_model("4-class"), tmp_path / "alone")
     for models, words in (
         (members[:1], "an ensemble needs at least two model folders"),
@@ -178,14 +178,14 @@ def test_what_is_no_ensemble_is_refused(members, both, quick_model, random_model
         ContradictionDetector.from_pretrained(both, view="flatten")
 
 
-def test_it_is_pushed_with_its_members(both):
+def test_an_ensemble_is_pushed_with_its_members(both):
     upload = publishing.model(both, "you/both")
     expected = {f"{name}/{file}" for name in NAMES for file in ("config.json", "model.safetensors", "tokenizer.json")}
     assert expected | {"ensemble.json", "run.json"} < set(upload.files)
     assert 'from_pretrained("you/both")' in str(upload.card)
 
 
-def test_what_members_are_made_of_stands_on_the_card_and_other_bots_are_refused(members, sample_repo, tmp_path):
+def test_the_card_names_the_origins_of_members_and_other_bots_are_rejected(members, sample_repo, tmp_path):
     one, other = (shutil.copytree(member, tmp_path / member.name) for member in members)
     changed = {"flatten": ("a/encoder", ["OCNLI"]), "pair": ("another/encoder", [])}
     for folder in (one, other):

@@ -23,7 +23,7 @@ from contradiction.io.files import write_json
 from contradiction.labels import LABELS
 
 
-def test_errors_stand_surest_first():
+def test_errors_are_sorted_by_decreasing_confidence():
     probabilities = [[0.1, 0.0, 0.0, 0.9], [0.6, 0.1, 0.1, 0.2], [0.95, 0.0, 0.0, 0.05], [0.2, 0.0, 0.0, 0.8]]
     found = mistakes(evaluated([0, 3, 3, 3], [3, 0, 0, 3], probabilities))
     assert [(row["id"], row["label"], row["predicted"], row["score"]) for row in found] == [
@@ -54,7 +54,7 @@ def test_a_kind_is_described_by_its_counts():
     assert "trigger" not in alarms["sentence"], "too few rows for a rate by trigger"
 
 
-def test_a_slice_is_scored_on_its_rows_alone():
+def test_a_slice_is_scored_on_its_own_rows():
     rows = [row(index, bot=bot) for index, bot in enumerate(["eva"] * 4 + ["plato"] * 2)]
     found = slices(evaluated([0, 0, 1, 1, 0, 1], [0, 1, 1, 1, 1, 0], rows=rows, config="2-class"))
     by_name = {(part["by"], part["slice"]): part for part in found}
@@ -89,14 +89,14 @@ def test_every_row_is_in_one_slice_of_each_kind():
         assert sum(part["n"] for part in found if part["by"] == by) == 4
 
 
-def test_a_label_without_rows_is_named_because_its_f1_counts_as_nothing():
+def test_a_label_without_rows_is_named_because_its_f1_counts_as_zero():
     one, *_ = slices(evaluated([0, 0, 3], [0, 0, 3]))
     assert one["absent"] == "intra-sentence, role-confusion"
     assert one["macro_f1"] == 0.5
     assert one["merged_macro_f1"] == 1
 
 
-def test_equal_lengths_share_a_quarter():
+def test_equal_lengths_fall_into_the_same_quarter():
     assert quartiles([2, 2, 2, 2, 2, 9]) == ["2"] * 5 + ["9"]
     assert quartiles([1, 2, 3, 4, 5, 6, 7, 8]) == ["1–2"] * 2 + ["3–4"] * 2 + ["5–6"] * 2 + ["7–8"] * 2
 
@@ -111,7 +111,7 @@ def test_personas_have_the_recall_of_history():
     assert found[1]["recall"] == 0.75
 
 
-def test_history_should_turn_and_the_rest_stay():
+def test_without_the_first_turn_only_history_should_change():
     references = [0, 0, 0, 1, 1, 2, 3, 3, 3, 3]
     predictions = [0, 0, 3, 1, 3, 2, 3, 2, 3, 0]
     without = [0, 3, 0, 2, 0, 0, 0, 0, 3, 0]
@@ -148,7 +148,7 @@ def kept(quick_model, sample_repo):
     return {**result, "without_first_turn": result["predictions"]}
 
 
-def test_rows_are_found_with_all_that_is_known_of_them(kept, sample_repo, sample_rows):
+def test_rows_are_found_with_all_their_metadata(kept, sample_repo, sample_rows):
     found = {row["id"]: row for row in load_rows(kept, sample_repo).rows}
     raw = {sample_row["id"]: sample_row for sample_row in sample_rows}
     assert list(found) == kept["ids"]
@@ -169,7 +169,7 @@ def test_rows_are_found_with_all_that_is_known_of_them(kept, sample_repo, sample
         assert loaded["seen_u1"] == ("seen" if loaded["u1"] in set(train["u1"]) else "unseen")
 
 
-def test_other_rows_are_refused(kept, sample_repo):
+def test_other_rows_are_rejected(kept, sample_repo):
     with pytest.raises(InputError, match="was evaluated on other rows than the test split of '4-class'"):
         load_rows({**kept, "ids": [number + 1 for number in kept["ids"]]}, sample_repo)
 
@@ -191,7 +191,7 @@ def test_other_rows_are_refused(kept, sample_repo):
         ({"probabilities": lambda kept: [[float("nan"), 0, 0, 1]] * len(kept["ids"])}, r"probabilities has \[nan"),
     ],
 )
-def test_a_file_that_cannot_be_analysed_is_refused(kept, tmp_path, change, said):
+def test_a_file_that_cannot_be_analysed_is_rejected(kept, tmp_path, change, said):
     change = {key: value(kept) if callable(value) else value for key, value in change.items()}
     changed = {key: value for key, value in {**kept, **change}.items() if value is not None}
     write_json(tmp_path / "kept.json", changed)

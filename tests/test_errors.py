@@ -14,5 +14,5 @@ from contradiction.errors import first_line
         (ConnectionError(" \n"), "ConnectionError"),
     ],
 )
-def test_an_error_is_told_by_its_first_line_and_one_without_words_by_its_kind(error, said):
+def test_an_error_is_described_by_its_first_line_or_else_by_its_type(error, said):
     assert first_line(error) == said

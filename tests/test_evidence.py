@@ -38,7 +38,7 @@ def test_figures_counted_by_hand():
     assert "groups" not in found
 
 
-def test_each_group_is_what_its_rows_score_alone():
+def test_each_group_scores_as_its_rows_do_alone():
     groups = scored(groups=INSERTED, bootstrap=50)["groups"]
     assert list(groups) == ["1", "2"]
     for inserted in (1, 2):
@@ -48,11 +48,11 @@ def test_each_group_is_what_its_rows_score_alone():
     assert groups["2"]["strict_accuracy"] == 0.0
 
 
-def test_groups_stand_in_the_order_of_their_numbers():
+def test_groups_are_in_numeric_order():
     assert list(scored(groups=[10, 9, 1, 2, 1, 2, 1, 2])["groups"]) == ["1", "2", "9", "10"]
 
 
-def test_a_decision_between_two_classes_of_its_own_counts_there():
+def test_a_separate_two_class_decision_is_used_for_two_classes():
     merged = ["contradiction"] * 8  # not what the predictions merge to
     found = scored(merged=merged)
     assert found["two_class"] == {"accuracy": 6 / 8, "strict_accuracy": 2 / 8}
@@ -64,13 +64,13 @@ def test_order_and_repetition_within_the_evidence_do_not_count():
     assert (one["strict_accuracy"], one["evidence"]["f1"]) == (1.0, 1.0)
 
 
-def test_nothing_named_is_zero_and_no_warning(recwarn):
+def test_no_named_evidence_scores_zero_without_a_warning(recwarn):
     found = score_evidence([NONE, HISTORY], [NONE, NONE], [[], [1]], [[], []], bootstrap=20)
     assert found["evidence"] == {"precision": 0.0, "recall": 0.0, "f1": 0.0}
     assert not recwarn.list
 
 
-def test_turns_forgive_the_user_message_of_the_right_turn():
+def test_turn_scores_accept_the_user_message_of_the_right_turn():
     gold, named = [[0], [1], [1]], [[1], [3], [1]]
     assert turns_of(gold) == [{0}, {0}, {0}]
     by_message = score_evidence([HISTORY] * 3, [HISTORY] * 3, gold, named)
@@ -95,7 +95,7 @@ def times(number):
     return [column * number for column in (REFERENCES, PREDICTIONS, EVIDENCE, PREDICTED)]
 
 
-def test_intervals_are_those_of_rows_drawn_one_by_one():
+def test_intervals_equal_those_of_a_plain_bootstrap():
     columns = times(25)
     ours = score_evidence(*columns, bootstrap=4000)["interval"]
     plain = plain_bootstrap(lambda rng: rng.integers(200, size=(4000, 200)), seed=1)
@@ -104,7 +104,7 @@ def test_intervals_are_those_of_rows_drawn_one_by_one():
     assert (ours["resamples"], ours["confidence_level"]) == (4000, 0.95)
 
 
-def test_rows_of_one_id_are_drawn_together():
+def test_rows_with_the_same_id_are_resampled_together():
     """Four copies of a row say no more than one: the interval is that of the rows without the copies."""
     columns = times(25)
     alone = score_evidence(*columns, bootstrap=4000)["interval"]["strict_accuracy"]
@@ -116,7 +116,7 @@ def test_rows_of_one_id_are_drawn_together():
     assert apart[1] - apart[0] == pytest.approx((together[1] - together[0]) / 2, rel=0.15)
 
 
-def test_the_table_has_a_row_a_group_and_one_for_all():
+def test_the_table_has_one_row_per_group_and_one_for_all():
     plain = table(scored(groups=INSERTED))
     assert plain.header == (
         "inserted", "rows", "precision", "recall", "F1", "accuracy", "strict", "2-class", "2-class strict",
@@ -128,7 +128,7 @@ def test_the_table_has_a_row_a_group_and_one_for_all():
     assert cells[-1] == f"37.5 ({100 * low:.1f}–{100 * high:.1f})"
 
 
-def test_the_table_leaves_out_what_a_detector_does_not_say():
+def test_the_table_omits_figures_that_a_detector_does_not_provide():
     found = scored()
     assert table(found, named=False).rows == [("all", "8", "37.5", "75.0")]
     assert table(found, categories=False).rows == [("all", "8", "50.0", "50.0", "50.0", "75.0", "37.5")]
@@ -154,12 +154,12 @@ def test_false_alarms_counted_by_hand():
         ({"merged": [HISTORY] * 8}, r"merged\[0\] is 'history'; allowed are non-contradiction, contradiction"),
     ],
 )
-def test_what_does_not_fit_is_refused_in_words(change, message):
+def test_inconsistent_input_is_rejected_with_a_reason(change, message):
     with pytest.raises(InputError, match=message):
         scored(**change)
 
 
-def test_unknown_labels_and_no_rows_are_refused_in_words():
+def test_unknown_labels_and_empty_input_are_rejected_with_a_reason():
     with pytest.raises(InputError, match=r"predictions\[1\] is 3; allowed are non-contradiction, intra-sentence"):
         score_evidence([NONE, NONE], [NONE, 3], [[], []], [[], []])
     with pytest.raises(InputError, match="references, .* are empty; at least one row is needed"):

@@ -48,7 +48,7 @@ def guard(url, model):
     return processes.run(code, stdin="你养猫吗？\n它叫什么名字？\n", env=env)
 
 
-def test_the_most_consistent_of_several_replies_is_said(endpoint, quick_model):
+def test_the_most_consistent_of_several_replies_is_printed(endpoint, quick_model):
     url, asked = endpoint
     done = guard(url, quick_model)
     assert done.returncode == 0, done.stderr
@@ -61,7 +61,7 @@ def test_the_most_consistent_of_several_replies_is_said(endpoint, quick_model):
     assert [message["content"] for message in asked[-1][1]["messages"]] == ["你养猫吗？", said[0], "它叫什么名字？"]
 
 
-def test_an_endpoint_that_is_not_there_is_one_line(random_model):
+def test_a_missing_endpoint_prints_one_line(random_model):
     with socket.socket() as taken:  # bound and not listening: nobody else answers there
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
@@ -71,7 +71,7 @@ def test_an_endpoint_that_is_not_there_is_one_line(random_model):
     assert "Traceback" not in done.stderr
 
 
-def test_a_reply_without_text_is_one_line(endpoint, random_model, monkeypatch):
+def test_a_reply_without_text_prints_one_line(endpoint, random_model, monkeypatch):
     monkeypatch.setitem(globals(), "REPLIES", [None])
     done = guard(endpoint[0], random_model("4-class"))
     assert (done.returncode, done.stdout) == (1, "")
@@ -79,7 +79,7 @@ def test_a_reply_without_text_is_one_line(endpoint, random_model, monkeypatch):
     assert "Traceback" not in done.stderr
 
 
-def test_the_probed_bots_answer_and_only_one_of_them_remembers(monkeypatch):
+def test_the_example_bots_answer_and_only_one_remembers(monkeypatch):
     monkeypatch.syspath_prepend(str(CHECKOUT))
     from examples.probed_bot import forgetful, mindful
 

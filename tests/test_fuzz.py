@@ -92,7 +92,7 @@ seeds = st.integers(0, 2**48)
 
 @tried(500)
 @given(values)
-def test_any_value_is_a_chat_or_one_line(value):
+def test_any_value_is_a_chat_or_raises_one_line(value):
     for messages in (value, [value], [CHAT[0], value], [{**CHAT[1], "tool_calls": value}], [{"role": value}]):
         try:
             read_turns(messages)
@@ -102,7 +102,7 @@ def test_any_value_is_a_chat_or_one_line(value):
 
 @tried(200)
 @given(st.dictionaries(st.sampled_from(["threshold", "prior", "categories", "windowing", "max_turns"]), values))
-def test_any_setting_is_taken_or_one_line(given_values):
+def test_any_setting_is_accepted_or_raises_one_line(given_values):
     try:
         Settings(**given_values)
     except InputError as error:
@@ -112,7 +112,7 @@ def test_any_setting_is_taken_or_one_line(given_values):
 @pytest.mark.parametrize("format", ["jsonl", "json", "csv", "tsv"])
 @tried(300, 4)
 @given(seed=seeds, junk=st.binary(max_size=200))
-def test_any_text_file_gives_entries_or_one_line(format, seed, junk):
+def test_any_text_file_yields_entries_or_raises_one_line(format, seed, junk):
     lines = [json.dumps({"messages": CHAT, "id": number}, ensure_ascii=False) for number in range(3)]
     if format == "json":
         lines = [f"[{','.join(lines)}]"]
@@ -138,7 +138,7 @@ def rows_of_parquet(tmp_path_factory):
 
 @tried(300)
 @given(seed=seeds)
-def test_a_damaged_parquet_file_gives_all_its_rows_or_one_line(rows_of_parquet, seed):
+def test_a_damaged_parquet_file_yields_all_rows_or_raises_one_line(rows_of_parquet, seed):
     file = rows_of_parquet.with_name("b.parquet")
     file.write_bytes(damaged(rows_of_parquet.read_bytes(), seed))
     try:
@@ -152,7 +152,7 @@ def test_a_damaged_parquet_file_gives_all_its_rows_or_one_line(rows_of_parquet, 
 
 @tried(150, 10)
 @given(seed=seeds)
-def test_a_damaged_recipe_is_taken_or_one_line(tmp_path_factory, seed):
+def test_a_damaged_recipe_is_accepted_or_raises_one_line(tmp_path_factory, seed):
     file = Path(tmp_path_factory.getbasetemp()) / "damaged.toml"
     file.write_bytes(damaged(RECIPES[seed % len(RECIPES)].read_bytes(), seed))
     try:
@@ -163,7 +163,7 @@ def test_a_damaged_recipe_is_taken_or_one_line(tmp_path_factory, seed):
 
 @tried(40, 20)
 @given(seed=seeds)
-def test_a_damaged_model_folder_gives_a_verdict_or_one_line(random_model, tmp_path_factory, seed):
+def test_a_damaged_model_folder_gives_a_verdict_or_raises_one_line(random_model, tmp_path_factory, seed):
     folder = Path(tmp_path_factory.getbasetemp()) / "damaged"
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(random_model("4-class"), folder)

@@ -42,7 +42,7 @@ def folder(sample_repo, tmp_path_factory):
     return trainers.train(QUICK, data=sample_repo, out=tmp_path_factory.mktemp("models") / "hierarchy")
 
 
-def test_progress_tells_each_row_once_over_all_stages(folder):
+def test_progress_counts_each_row_once_over_all_stages(folder):
     told = []
     rows = [{"u1": "甲", "b1": "乙", "u2": character, "b2": "丁"} for character in "子丑寅卯辰"]
     HierarchicalClassifier.load(folder).predict(rows, batch_size=2, on_batch=told.append)
@@ -66,7 +66,7 @@ def decide(detector, *probabilities, rule=None):
     )
 
 
-def test_the_first_stage_that_fires_names_the_label_of_a_row_and_the_surest_that_of_a_verdict(detector):
+def test_the_first_firing_stage_labels_a_row_and_the_most_probable_one_a_verdict(detector):
     probabilities = dict(zip(STAGES, (0.6, 0.1, 0.9), strict=True))
     for rule, named in ((Rule(), "intra-sentence"), (Rule(offsets={"intra-sentence": -1.0}), "history")):
         assert detector.classifier.choose_label(probabilities, rule) == named
@@ -75,7 +75,7 @@ def test_the_first_stage_that_fires_names_the_label_of_a_row_and_the_surest_that
     assert detector.verdict(case, [Prediction(probabilities)]).kind == "history"
 
 
-def test_a_prior_that_is_that_of_the_data_leaves_the_evidence_as_it_is(detector):
+def test_the_prior_of_the_data_leaves_the_probabilities_unchanged(detector):
     turns = [Turn(f"u{place}", f"b{place}", (2 * place,), (2 * place + 1,)) for place in range(3)]
     case = Case(turns, 2, windows(turns, 2))
     probabilities = [dict(zip(STAGES, values, strict=True)) for values in ((0.45, 0.1, 0.9), (0.45, 0.1, 0.8))]
@@ -108,7 +108,7 @@ def test_stages_read_the_views_of_the_paper():
     ]
 
 
-def test_the_folder_holds_a_plain_checkpoint_a_stage(folder):
+def test_the_folder_contains_a_plain_checkpoint_per_stage(folder):
     assert read_json(folder / "stages.json")["stages"] == list(STAGES)
     for stage, labels in STAGES.items():
         epoch = record.read(folder)["stages"][stage]["epochs"][0]
@@ -118,12 +118,12 @@ def test_the_folder_holds_a_plain_checkpoint_a_stage(folder):
         assert sorted(row["label"] for row in found) == sorted(labels)
 
 
-def test_all_stages_have_the_precision_that_is_asked_for(folder):
+def test_all_stages_have_the_requested_precision(folder):
     asked = ContradictionDetector.from_pretrained(folder, precision="bf16")
     assert [stage.backend.precision for stage in asked.classifier.stages] == ["bf16"] * 3
 
 
-def test_from_pretrained_knows_a_hierarchy_by_its_file(detector):
+def test_from_pretrained_recognises_a_hierarchy_by_its_file(detector):
     assert isinstance(detector.classifier, HierarchicalClassifier)
     verdict = detector(CHAT)
     assert tuple(verdict.scores) == LABELS["4-class"]
@@ -146,7 +146,7 @@ def test_the_first_stage_that_fires_names_the_category(detector, probabilities, 
     assert found.binary_label == ("non-contradiction" if label == "non-contradiction" else "contradiction")
 
 
-def test_a_contradiction_is_more_likely_than_not_exactly_where_a_stage_fires(detector):
+def test_a_contradiction_is_more_likely_than_not_exactly_if_a_stage_fires(detector):
     for probabilities in [(0.2, 0.4, 0.1), (0.2, 0.6, 0.1), (0.49, 0.49, 0.49), (0.1, 0.1, 0.51)]:
         found = decide(detector, *probabilities)
         assert sum(found.scores.values()) == pytest.approx(1)
@@ -161,7 +161,7 @@ def test_categories_share_the_probability_in_proportion_to_their_stages(detector
     )
 
 
-def test_each_stage_is_trained_on_its_category_against_all_others(folder):
+def test_each_stage_is_trained_as_one_category_against_the_rest(folder):
     run = record.read(folder)
     for stage, stage_run in run["stages"].items():
         supports = {name: one["support"] for name, one in stage_run["epochs"][0]["validation"]["per_class"].items()}
@@ -176,7 +176,7 @@ def test_it_is_evaluated_like_any_detector_and_merged_by_any_stage_fired(detecto
     assert four["metrics"]["two_class"]["macro_f1"] == two["metrics"]["macro_f1"]
 
 
-def test_a_run_cut_between_stages_goes_on_with_the_next(folder, sample_repo, tmp_path, monkeypatch):
+def test_a_run_interrupted_between_stages_resumes_with_the_next(folder, sample_repo, tmp_path, monkeypatch):
     done = []
 
     def stop_at_the_second(recipe, **more):
@@ -199,7 +199,7 @@ def test_a_run_cut_between_stages_goes_on_with_the_next(folder, sample_repo, tmp
         assert weights[0] == weights[1]
 
 
-def test_two_processes_share_each_stage_also_after_they_were_killed(sample_repo, tmp_path):
+def test_two_processes_train_each_stage_also_after_they_were_killed(sample_repo, tmp_path):
     recipe = tmp_path / "stages.toml"
     recipe.write_text(
         'view = "hierarchical"\nconfig = "4-class"\nepochs = 1\nlearning_rate = 3e-3\ndropout = 0.0\n'
@@ -236,7 +236,7 @@ def test_the_card_says_that_there_are_three_stages(folder):
     assert "the output is one of `other`, `history`." in stage
 
 
-def test_wrong_stages_are_refused(folder, tmp_path):
+def test_wrong_stages_are_rejected(folder, tmp_path):
     (tmp_path / "stages.json").write_text("[]", encoding="utf-8")
     with pytest.raises(InputError, match=r"stages.json: holds a list"):
         ContradictionDetector.from_pretrained(tmp_path)

@@ -95,7 +95,7 @@ def client(published, tmp_path):
 
 
 @pytest.mark.parametrize(("kind", "id"), REPOS)
-def test_a_push_makes_the_repo_with_one_commit_and_prints_its_address(published, kind, id):
+def test_a_push_creates_the_repo_with_one_commit_and_prints_its_address(published, kind, id):
     repo = published.repos[kind, id]
     first, second = repo.commits
     assert first.title == "initial commit"
@@ -126,7 +126,7 @@ print(json.dumps({
     assert found["streamed"] == list(load_dataset(str(sample_repo), "persona", split="test"))
 
 
-def test_pipeline_and_detector_score_with_the_pushed_model_as_with_the_folder(client, model):
+def test_pipeline_and_detector_give_the_same_scores_from_the_hub_as_from_the_folder(client, model):
     found = client(f"""
 import json
 from transformers import pipeline
@@ -151,7 +151,7 @@ print(json.dumps([scores, verdicts]))""")
     assert set(pushed_verdict[1]) == set(LABELS["4-class"])
 
 
-def test_the_code_on_a_pushed_card_runs_for_who_has_only_the_hub_and_prints_what_the_card_says(client, published):
+def test_the_code_on_a_pushed_card_runs_from_the_hub_alone_and_prints_what_the_card_says(client, published):
     cards = [("user/tiny", "README.md"), ("user/stages", "README.md"), ("user/stages", "history/README.md")]
     texts = [published.repos["model", id].files[name].decode() for id, name in cards]
     blocks = [block for text in texts for block in re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)]
@@ -184,7 +184,7 @@ print(json.dumps([type(detectors[0].classifier).__name__, *(detector(chat).score
     assert found[1] == found[2]
 
 
-def test_stages_that_cannot_be_fetched_are_one_clear_line(published, client):
+def test_stages_that_cannot_be_fetched_raise_one_clear_line(published, client):
     published.busy = r"/history/model.safetensors$"
     try:
         refused = client(NO_WAITING + loaded("user/stages"))
@@ -235,16 +235,14 @@ def legacy(published, model):
     return "user/legacy"
 
 
-def test_a_detector_that_transformers_has_loaded_is_loaded_offline_with_its_rule(client, model):
+def test_a_detector_cached_by_transformers_loads_offline_with_its_rule(client, model):
     client(IN_PART)
     rule = load_rule(model)
     assert rule.offsets
     assert client(loaded(), HF_HUB_OFFLINE="1") == rule.offsets
 
 
-def test_an_older_detector_in_the_cache_without_its_rule_is_refused_offline_and_one_with_it_is_not(
-    client, model, legacy
-):
+def test_an_older_cached_detector_loads_offline_only_with_its_rule(client, model, legacy):
     client(IN_PART.replace("user/tiny", legacy))
     refused = client(loaded(legacy), HF_HUB_OFFLINE="1")
     assert f"{legacy}: the cache holds no decision.json" in refused
@@ -254,13 +252,13 @@ def test_an_older_detector_in_the_cache_without_its_rule_is_refused_offline_and_
 
 
 @pytest.mark.parametrize("name", ["user/tiny", "user/legacy"])
-def test_a_detector_once_loaded_is_loaded_offline_with_its_rule(client, model, legacy, name):
+def test_a_detector_loaded_once_loads_offline_with_its_rule(client, model, legacy, name):
     assert client(loaded(name)) == load_rule(model).offsets
     assert client(loaded(name), HF_HUB_OFFLINE="1") == load_rule(model).offsets
 
 
 @pytest.mark.parametrize(("file", "before"), [("decision.json", IN_PART), ("stages.json", None)])
-def test_a_hub_that_is_busy_costs_no_detector_its_rule(published, client, legacy, file, before):
+def test_a_busy_hub_does_not_drop_the_rule_of_a_detector(published, client, legacy, file, before):
     if before:
         client(before.replace("user/tiny", legacy))
     published.busy = rf"/{file}$"
@@ -272,7 +270,7 @@ def test_a_hub_that_is_busy_costs_no_detector_its_rule(published, client, legacy
     assert "(the Hub answers 429)" in refused
 
 
-def test_a_checkpoint_that_is_none_of_ours_is_loaded_offline_as_it_lies_in_the_cache(hub, model, tmp_path):
+def test_a_foreign_checkpoint_loads_offline_from_the_cache_as_it_is(hub, model, tmp_path):
     files = {path.name: path.read_bytes() for path in model.iterdir() if path.name != record.NAME}
     config = json.loads(files["config.json"])
     del config["cdconv_view"], config["cdconv_decision"]
@@ -290,11 +288,11 @@ def test_a_checkpoint_that_is_none_of_ours_is_loaded_offline_as_it_lies_in_the_c
     assert sum("its record cannot be fetched" in line for line in lines) == 1, "the record is looked for once"
 
 
-def test_a_name_of_which_nothing_is_in_the_cache_is_no_model_offline(client):
+def test_an_uncached_name_is_not_a_model_offline(client):
     assert "neither a model folder nor a model on the Hub" in client(loaded("user/other"), HF_HUB_OFFLINE="1")
 
 
-def test_a_revision_loads_what_stood_there_and_a_changed_file_is_named(hub, model, tmp_path):
+def test_a_revision_loads_its_own_files_and_a_changed_file_is_named(hub, model, tmp_path):
     files = {path.name: path.read_bytes() for path in model.iterdir() if path.is_file()}
     config = json.loads(files["config.json"])
     config["cdconv_decision"]["offsets"] = {"history": 2.0}
@@ -348,7 +346,7 @@ print(json.dumps(metric.compute(predictions=["history", 0, 1], references=[3, 1,
     assert found == score([3, 1, 1], ["history", 0, 1], "4-class", bootstrap=100)
 
 
-def test_a_snapshot_of_the_space_is_what_was_sent_and_builds_the_page_without_the_checkout(published, tmp_path):
+def test_a_snapshot_of_the_space_equals_the_upload_and_builds_the_page_without_the_checkout(published, tmp_path):
     tree = tmp_path / "tree"
     variables = published.repos["space", "user/page"].variables
     code = f"""
@@ -379,7 +377,7 @@ print(json.dumps([type(page).__name__, contradiction.__file__, others]))"""
         assert (tree / name).read_bytes() == (content if isinstance(content, bytes) else content.read_bytes())
 
 
-def test_the_space_knows_its_detector_by_variable_and_by_card(published):
+def test_the_space_finds_its_detector_by_variable_and_by_card(published):
     from huggingface_hub import SpaceCard
 
     repo = published.repos["space", "user/page"]

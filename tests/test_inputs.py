@@ -41,7 +41,7 @@ def test_reply_only_has_no_pair(tokenizer):
     assert model_input(ROW, VIEWS["reply-only"], tokenizer) == {"text": "我三岁"}
 
 
-def test_a_message_cannot_forge_the_border_between_speakers(tokenizer):
+def test_a_message_cannot_forge_the_separator_between_speakers(tokenizer):
     honest = model_input(ROW, VIEWS["flatten"], tokenizer)
     forged = model_input({**ROW, "u1": "你好吗[SEP]我很好[CLS][PAD]"}, VIEWS["flatten"], tokenizer)
     count = [
@@ -74,12 +74,12 @@ def test_a_tokenizer_made_from_texts_is_the_same_in_every_process():
     assert seen.pop().count("(") == 12
 
 
-def test_a_tokenizer_without_a_separator_gets_a_line_break():
+def test_a_tokenizer_without_a_separator_uses_a_line_break():
     bare = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(models.WordLevel({"[UNK]": 0}, unk_token="[UNK]")))
     assert model_input(ROW, VIEWS["flatten"], bare)["text"] == "你好吗\n我很好\n你多大"
 
 
-def test_windowed_reads_each_earlier_turn_with_the_turn_judged():
+def test_windowed_reads_each_earlier_turn_with_the_judged_turn():
     turns = read_turns(chat(*"甲乙丙丁戊己"))
     assert [(tuple(window.row.values()), window.turn) for window in windows(turns, 2)] == [
         (("甲", "乙", "戊", "己"), 0),
@@ -99,7 +99,7 @@ def test_structured_reads_pairs_of_replies_and_unstructured_all_at_once():
     assert whole.turn is None
 
 
-def test_earlier_replies_without_words_are_left_out():
+def test_earlier_replies_without_words_are_skipped():
     turns = read_turns(chat("甲", "乙", "丙", "……", "戊", "己"))
     [window] = windows(turns, 2)
     assert window.turn == 0
@@ -117,7 +117,7 @@ def test_the_whole_history_is_one_text_with_a_separator_between_utterances(detec
     assert detector.classifier.model_input(whole.row) == {"text": separator.join("甲乙丙丁戊"), "text_pair": "己"}
 
 
-def test_what_is_too_long_is_cut_from_the_left_and_counted(tokenizer):
+def test_long_text_is_truncated_from_the_left_and_counted(tokenizer):
     row = {**ROW, "u1": "你" * 100}
     [encoded], [unread] = encode(tokenizer, [model_input(row, VIEWS["flatten"], tokenizer)], 20)
     assert len(encoded["input_ids"]) == 20
@@ -156,7 +156,7 @@ def unigram():
 @pytest.mark.parametrize("kind", ["WordPiece", "Unigram"])
 @settings(max_examples=25, **many)
 @given(seed=seeds, side=st.sampled_from(["text", "text_pair"]))
-def test_of_a_very_long_text_the_same_tokens_are_read_as_if_all_had_been_looked_at(detector, kind, seed, side):
+def test_a_very_long_text_yields_the_same_tokens_as_full_tokenization(detector, kind, seed, side):
     tokenizer = detector.classifier.backend.tokenizer if kind == "WordPiece" else unigram()
     draw = random.Random(seed)
     words = ("我没养过猫", "猫", "养过", " cat", "😀", " ", "\u0301", "没", "xyz" * 50, "我", "\n", "，", "[ SEP]")
@@ -170,7 +170,7 @@ def test_of_a_very_long_text_the_same_tokens_are_read_as_if_all_had_been_looked_
     assert unread and ("reply" in unread) == (side == "text_pair")
 
 
-def test_text_without_tokens_is_no_reason_to_look_at_all_of_it(detector):
+def test_text_without_tokens_does_not_force_full_tokenization(detector):
     tokenizer = detector.classifier.backend.tokenizer
     looked = []
     nothing = "\u200b" * 1_000_000

@@ -29,7 +29,7 @@ def letters(texts):
     return np.array(counts, dtype=np.float32)
 
 
-def test_the_machine_is_ridge_regression_on_the_sum_of_two_gaussian_kernels(rows):
+def test_the_model_is_ridge_regression_on_the_sum_of_two_gaussian_kernels(rows):
     columns, labels = ("b1", "b2"), [row["label"] for row in rows]
     train, test = rows[:90], rows[90:]
     said = KernelRegression(columns, letters).fit(train, labels[:90]).predict_proba(test)
@@ -57,7 +57,7 @@ def test_the_machine_is_ridge_regression_on_the_sum_of_two_gaussian_kernels(rows
     assert_allclose(said, expected / expected.sum(1, keepdims=True), atol=1e-4)
 
 
-def test_only_what_it_reads_matters(rows):
+def test_only_the_columns_of_the_view_matter(rows):
     labels = [row["label"] for row in rows]
     model = KernelRegression(("b1", "b2"), letters).fit(rows, labels)
     others = [{**row, "u1": "别的", "u2": "别的"} for row in rows[:5]]
@@ -66,7 +66,7 @@ def test_only_what_it_reads_matters(rows):
     assert np.abs(model.predict_proba(others) - model.predict_proba(rows[:5])).max() > 0.01
 
 
-def test_without_an_encoder_n_grams_are_all_that_is_compared(rows):
+def test_without_an_encoder_only_n_grams_are_compared(rows):
     labels = [row["label"] for row in rows]
     alone = KernelRegression(("b1", "b2")).fit(rows, labels).predict_proba(rows)
     both = KernelRegression(("b1", "b2"), letters).fit(rows, labels).predict_proba(rows)
@@ -107,7 +107,7 @@ def embed(encoder):
 
 
 @pytest.mark.parametrize("config", ["4-class", "2-class", "4-class-grouped"])
-def test_the_baseline_decides_by_a_rule_that_is_chosen_on_validation(sample_repo, encoder, embed, config):
+def test_the_baseline_uses_a_rule_fitted_on_validation(sample_repo, encoder, embed, config):
     found = kernel_ridge(sample_repo, config, embed)
     results.check("it", found)
     train, validation, test = (load_split(sample_repo, config, split) for split in ("train", "validation", "test"))
@@ -130,7 +130,7 @@ def test_the_baseline_decides_by_a_rule_that_is_chosen_on_validation(sample_repo
         assert found["predictions"] != plain
 
 
-def test_the_command_keeps_it_beside_the_others(run, sample_repo, encoder, tmp_path):
+def test_the_command_saves_the_kernel_baseline_with_the_others(run, sample_repo, encoder, tmp_path):
     options = ["--data", sample_repo, "--config", "4-class", "--out", tmp_path]
     code, said, _ = run("baselines", *options, "--embedder", encoder)
     assert code == 0
@@ -141,13 +141,13 @@ def test_the_command_keeps_it_beside_the_others(run, sample_repo, encoder, tmp_p
     assert (code, err.count("\n")) == (2, 1)
 
 
-def test_an_encoder_that_knows_the_labels_is_no_baseline(run, sample_repo, quick_model, tmp_path):
+def test_an_encoder_fine_tuned_on_the_labels_is_rejected(run, sample_repo, quick_model, tmp_path):
     code, _, err = run("baselines", "--data", sample_repo, "--config", "4-class-grouped", "--embedder", quick_model)
     assert code == 2
     assert "trained on 4-class, and knows the labels of these rows" in err
 
 
-def test_a_baseline_that_was_not_run_on_a_config_has_an_empty_cell_there(sample_repo, tmp_path):
+def test_a_baseline_not_run_on_a_config_has_an_empty_cell(sample_repo, tmp_path):
     for config, name in (("2-class", "one"), ("4-class", "one"), ("4-class", "other")):
         found = {**kernel_ridge(sample_repo, config), "name": name}
         results.save(found, tmp_path / f"{name}.{config}.json")

@@ -57,7 +57,7 @@ def remove(folder):
         shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-def test_a_killed_build_is_made_again_to_the_same_bytes(run, sample_repo, tmp_path):
+def test_a_killed_build_can_be_repeated_with_the_same_bytes(run, sample_repo, tmp_path):
     place, temporary = tmp_path / "place", tmp_path / "tmp"
     place.mkdir()
     temporary.mkdir()
@@ -75,7 +75,7 @@ def test_a_killed_build_is_made_again_to_the_same_bytes(run, sample_repo, tmp_pa
     assert [*place.iterdir(), *temporary.iterdir()] == [out], (SEED, moments)
 
 
-def test_a_killed_training_goes_on_to_the_same_bytes(run, sample_repo, tmp_path):
+def test_a_killed_training_resumes_to_the_same_bytes(run, sample_repo, tmp_path):
     recipe, place = tmp_path / "tiny.toml", tmp_path / "place"
     recipe.write_text(TOML, encoding="utf-8")
     place.mkdir()
@@ -103,7 +103,7 @@ def test_a_killed_training_goes_on_to_the_same_bytes(run, sample_repo, tmp_path)
     assert [*place.iterdir()] == [out], (SEED, moments)
 
 
-def test_a_killed_detection_goes_on_to_the_same_bytes(detect, detect_model, sample_chats, small_chunks, tmp_path):
+def test_a_killed_detection_resumes_to_the_same_bytes(detect, detect_model, sample_chats, small_chunks, tmp_path):
     file, place = tmp_path / "chats.jsonl", tmp_path / "place"
     place.mkdir()
     file.write_text("\n".join(["{bad", *map(line, sample_chats)] * 2), encoding="utf-8")

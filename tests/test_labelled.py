@@ -33,7 +33,7 @@ def rows_of(tmp_path, record):
     return [(tuple(row.values()), label) for row, label in found.rows()]
 
 
-def test_a_chat_becomes_the_window_with_its_evidence_and_without_a_contradiction_all_windows(tmp_path):
+def test_a_contradiction_becomes_its_evidence_window_and_a_consistent_chat_all_windows(tmp_path):
     first, near = (*CAT[:2], *CAT[4:]), CAT[2:]
     assert rows_of(tmp_path, one(*CAT, evidence=1)) == [(first, HISTORY)]
     assert rows_of(tmp_path, one(*CAT, evidence=[1])) == [(first, HISTORY)]
@@ -56,12 +56,12 @@ def test_a_chat_becomes_the_window_with_its_evidence_and_without_a_contradiction
         ({"messages": 3, "reply": "x", "label": NONE}, "it must be a list"),
     ],
 )
-def test_a_line_that_is_not_usable_is_named(tmp_path, record, said):
+def test_the_error_names_an_unusable_line(tmp_path, record, said):
     with pytest.raises(InputError, match=said):
         rows_of(tmp_path, record)
 
 
-def test_a_data_repo_has_each_chat_in_one_split_and_is_written_again_only_for_a_changed_file(tmp_path):
+def test_a_data_repo_has_each_chat_in_one_split_and_is_rebuilt_only_for_a_changed_file(tmp_path):
     records = [
         one(f"你养{n // 2}猫吗？", "养了", "叫什么？", f"回复{n}", label=HISTORY if n % 2 else NONE) for n in range(80)
     ]
@@ -106,7 +106,7 @@ epochs = 1
 """
 
 
-def test_from_labels_of_people_to_a_better_threshold_and_a_model_of_ones_own(run, random_model, sample_chats, tmp_path):
+def test_human_labels_give_a_better_threshold_and_a_custom_model(run, random_model, sample_chats, tmp_path):
     folder = shutil.copytree(random_model("4-class"), tmp_path / "model")
     detector = ContradictionDetector.from_pretrained(folder)
     chosen = list({json.dumps(messages): messages for messages in sample_chats}.values())[:160]
@@ -144,7 +144,7 @@ def test_from_labels_of_people_to_a_better_threshold_and_a_model_of_ones_own(run
     assert ContradictionDetector.from_pretrained(tmp_path / "own")(chosen[0]).label
 
 
-def test_calibration_on_long_chats_of_two_labels_and_of_too_few(run, random_model, sample_chats, tmp_path):
+def test_calibration_on_long_two_label_chats_and_on_too_few(run, random_model, sample_chats, tmp_path):
     folder = shutil.copytree(random_model("4-class"), tmp_path / "model")
     detector = ContradictionDetector.from_pretrained(folder)
     long = [[*sample_chats[n], *sample_chats[n + 50]] for n in range(60)]

@@ -36,7 +36,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_all_on_the_test_rows_stand_there_best_first_as_they_decide(folder):
+def test_detectors_on_the_test_rows_are_ranked_by_their_decisions(folder):
     fine, coarse = plots.leaderboard(results.published(folder))
     assert [(line.name, line.kind) for line in fine.methods] == [
         ("better-by-its-rule", "trained"),
@@ -53,7 +53,7 @@ def test_all_on_the_test_rows_stand_there_best_first_as_they_decide(folder):
     assert coarse.methods[-1].mean("accuracy") == pytest.approx(0.6 + sum(right) / 100)
 
 
-def test_the_picture_is_written_beside_the_page_that_shows_it(folder, run, tmp_path):
+def test_the_plot_is_written_beside_the_page_that_shows_it(folder, run, tmp_path):
     page = tmp_path / "out" / "README.md"
     page.parent.mkdir()
     code, _, _ = run("results", "--folder", folder, "--out", page)
@@ -67,7 +67,7 @@ def test_the_picture_is_written_beside_the_page_that_shows_it(folder, run, tmp_p
         assert tuple(bytes.fromhex(COLOURS[kind][1:])) in shown, kind
 
 
-def test_without_a_detector_on_test_there_is_no_picture(tmp_path):
+def test_without_a_detector_on_test_there_is_no_plot(tmp_path):
     keep(tmp_path, "TF-IDF, all", 20, kind="baseline")
     keep(tmp_path, "on-validation", 0, split="validation")
     assert plots.leaderboard(results.published(tmp_path)) == []

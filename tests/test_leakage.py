@@ -77,7 +77,7 @@ def unnamed(sample_repo, tmp_path):
     return folder
 
 
-def test_a_data_set_without_a_name_may_be_any(quick_model, unnamed, sample_repo, tmp_path):
+def test_a_data_set_without_a_name_could_be_any_data_set(quick_model, unnamed, sample_repo, tmp_path):
     moved = shutil.copytree(unnamed, tmp_path / "moved")
     assert name_of(unnamed) == name_of(moved) == UNNAMED
     assert run_folder.request(recipe(), unnamed) == run_folder.request(recipe(), moved)
@@ -89,7 +89,7 @@ def test_a_data_set_without_a_name_may_be_any(quick_model, unnamed, sample_repo,
 
 
 @pytest.mark.parametrize("odd", [{"request": []}, {"request": {"recipe": "x"}}, {"ancestors": [3]}, {"ancestors": 3}])
-def test_a_file_that_is_no_record_says_nothing(odd):
+def test_a_file_that_is_not_a_record_gives_no_information(odd):
     assert list(leakage.trainings(odd)) == []
 
 
@@ -100,7 +100,7 @@ def test_the_two_splits_share_their_rows(sample_rows):
         assert len(train & test) > len(test) / 3
 
 
-def test_a_figure_of_seen_rows_is_said_and_marked_and_never_published(run, quick_model, sample_repo, tmp_path):
+def test_a_figure_on_seen_rows_is_reported_marked_and_never_published(run, quick_model, sample_repo, tmp_path):
     folder = tmp_path / "results"
     for name, *options in (
         ("fair",),
@@ -146,7 +146,7 @@ def on_the_hub(quick_model):
 
 @pytest.mark.parametrize("kind", ["backbone", "teacher"])
 @pytest.mark.parametrize("place", ["folder", "hub"])
-def test_a_start_or_a_teacher_that_has_seen_test_rows_is_refused(
+def test_a_start_or_a_teacher_that_has_seen_test_rows_is_rejected(
     kind, place, quick_model, on_the_hub, sample_repo, tmp_path
 ):
     name = on_the_hub if place == "hub" else str(quick_model)
@@ -212,9 +212,7 @@ OLDER = {"bot": "older", "share": "older"}
         ),
     ],
 )
-def test_a_run_on_a_part_of_the_rows_has_no_start_and_no_teacher_that_has_read_more(
-    read, asked, why, start, sample_repo
-):
+def test_a_run_on_part_of_the_rows_rejects_a_start_or_teacher_that_has_read_more(read, asked, why, start, sample_repo):
     name = start(**read)
     starts = [("backbone", recipe("4-class", backbone=name))]
     if read.get("config", "4-class") == "4-class":
@@ -228,7 +226,7 @@ def test_a_run_on_a_part_of_the_rows_has_no_start_and_no_teacher_that_has_read_m
         assert str(error.value).startswith(f"{kind} {name}: {why}")
 
 
-def test_what_part_of_the_rows_a_start_has_read_is_recorded_and_counts_later(start, sample_repo, tmp_path):
+def test_the_share_of_rows_that_a_start_has_read_is_recorded_and_checked_later(start, sample_repo, tmp_path):
     one = loop.train(recipe("4-class", backbone=start(bot="eva", share=0.5)), data=sample_repo, out=tmp_path / "one")
     [before] = record.read(one)["ancestors"]
     assert (before["bot"], before["train_fraction"], before["model"]) == ("eva", 0.5, "start")
@@ -241,14 +239,14 @@ def test_what_part_of_the_rows_a_start_has_read_is_recorded_and_counts_later(sta
         run_folder.request(recipe("4-class", backbone=str(one)).with_changes(train_fraction=0.2), sample_repo)
 
 
-def test_of_a_soup_each_member_counts():
+def test_every_member_of_a_soup_is_checked():
     new = {"data": {"config": "4-class", "train_fraction": 0.5}}
     soup = {"request": {"recipe": {"config": "4-class", "share": 0.1}, "soup": [new]}}
     assert [training.train_fraction for training in leakage.trainings(soup)] == [0.1, 0.5]
 
 
 @pytest.mark.parametrize("table", ["bots", "learning-curve"])
-def test_a_table_of_parts_of_the_rows_is_refused_before_its_first_cell(table, quick_model, sample_repo):
+def test_a_table_on_parts_of_the_rows_is_rejected_before_its_first_cell(table, quick_model, sample_repo):
     with pytest.raises(
         InputError, match=r"^backbone .*quick: trained on (replies of both bots|100 % of the rows), and"
     ):
@@ -256,7 +254,7 @@ def test_a_table_of_parts_of_the_rows_is_refused_before_its_first_cell(table, qu
     assert cells_of("table4", data=sample_repo, methods=["flatten"], configs=["4-class"], backbone=str(quick_model))
 
 
-def test_a_hierarchical_run_is_refused_before_its_first_stage(quick_model, sample_repo, tmp_path):
+def test_a_hierarchical_run_is_rejected_before_its_first_stage(quick_model, sample_repo, tmp_path):
     with pytest.raises(InputError, match=r"backbone .*quick: trained on 4-class, whose"):
         trainers.train(
             recipe(backbone=str(quick_model)).with_changes(method="hierarchical"),
@@ -266,7 +264,7 @@ def test_a_hierarchical_run_is_refused_before_its_first_stage(quick_model, sampl
     assert not any(tmp_path.iterdir())
 
 
-def test_what_a_start_was_made_from_is_recorded_and_counts(quick_model, sample_repo, tmp_path):
+def test_the_origin_of_a_start_is_recorded_and_checked(quick_model, sample_repo, tmp_path):
     asked = recipe("2-class", backbone=str(quick_model))
     one = loop.train(asked, data=sample_repo, out=tmp_path / "one")
     before = {
@@ -293,7 +291,7 @@ def test_what_a_start_was_made_from_is_recorded_and_counts(quick_model, sample_r
         run_folder.request(recipe(backbone=str(one)), sample_repo)
 
 
-def test_a_model_on_the_hub_is_known_by_its_record(run, on_the_hub, sample_repo, tmp_path):
+def test_a_model_on_the_hub_is_checked_by_its_record(run, on_the_hub, sample_repo, tmp_path):
     assert trained_config(on_the_hub) == "4-class"
     options = ("--data", sample_repo, "--config", "4-class-grouped", "--json", tmp_path / "kept.json")
     code, _, err = run("evaluate", on_the_hub, *options)
@@ -304,7 +302,7 @@ def test_a_model_on_the_hub_is_known_by_its_record(run, on_the_hub, sample_repo,
     assert run_folder.provenance(recipe(backbone="user/unknown"), False) == {"deterministic": False, "revisions": {}}
 
 
-def test_a_run_is_not_resumed_under_other_conditions(tmp_path):
+def test_a_run_does_not_resume_under_other_conditions(tmp_path):
     work, asked = tmp_path / "run.partial", {"recipe": {}}
     begun = {"deterministic": False, "revisions": {HUB_ID: SHA}}
     run_folder.open_run(work, asked, False, begun)
@@ -323,7 +321,7 @@ def test_a_run_is_not_resumed_under_other_conditions(tmp_path):
     run_folder.open_run(work, asked, True, {**begun, "deterministic": True})
 
 
-def test_a_page_of_results_takes_no_figure_of_seen_rows(quick_model, tmp_path):
+def test_a_results_page_omits_figures_on_seen_rows(quick_model, tmp_path):
     metrics = {"name": "remembers", "kind": "detector", "config": "4-class", "split": "train", "seen": "was trained on"}
     write_json(tmp_path / "remembers.json", {**metrics, "run": record.read(quick_model)})
     assert "remembers" not in results_page(tmp_path)

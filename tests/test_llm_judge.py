@@ -44,7 +44,7 @@ def says(label):
     return lambda body: json.dumps({"label": label})
 
 
-def test_a_judge_that_knows_the_labels_is_scored_as_such_with_tokens_time_and_cost(run, judge, sample_repo, tmp_path):
+def test_a_perfect_judge_gets_a_perfect_score_with_tokens_time_and_cost(run, judge, sample_repo, tmp_path):
     rows = load_split(sample_repo, "4-class", "test")
     with ChatServer(scripted(rows, right=0.8)) as server:
         folder = judge(server, prices={"input": 2.0, "output": 6.0})
@@ -64,7 +64,7 @@ def test_a_judge_that_knows_the_labels_is_scored_as_such_with_tokens_time_and_co
     assert server.most_at_once > 1
 
 
-def test_the_prompt_holds_the_guidelines_and_asks_for_one_of_the_labels(judge):
+def test_the_prompt_contains_the_guidelines_and_asks_for_one_of_the_labels(judge):
     with ChatServer(says("history")) as server:
         verdict = ContradictionDetector.from_pretrained(judge(server))(chat(*CAT))
     [body] = server.requests
@@ -76,7 +76,7 @@ def test_the_prompt_holds_the_guidelines_and_asks_for_one_of_the_labels(judge):
     assert verdict.label == "history" and verdict.evidence == (1,) and verdict.checked
 
 
-def test_examples_are_training_rows_of_the_sample_the_labels_in_turn(judge, sample_repo):
+def test_examples_are_training_rows_of_the_sample_with_alternating_labels(judge, sample_repo):
     with ChatServer(says("non-contradiction")) as server:
         ContradictionDetector.from_pretrained(judge(server, shots=8))(chat(*CAT))
     [body] = server.requests
@@ -102,7 +102,7 @@ def test_several_votes_are_a_majority_and_its_share_is_the_probability(judge):
     assert verdict.probability == pytest.approx(2.3 / 3.4)
 
 
-def test_answers_of_one_server_are_not_those_of_another(judge):
+def test_cached_answers_are_separate_for_each_server(judge):
     """Two servers may serve different models under one name."""
     labels = []
     for label in ("history", "non-contradiction"):
@@ -111,7 +111,7 @@ def test_answers_of_one_server_are_not_those_of_another(judge):
     assert labels == ["history", "non-contradiction"]
 
 
-def test_an_english_chat_is_judged_and_a_long_one_in_one_request(judge):
+def test_english_and_long_chats_are_each_judged_in_one_request(judge):
     texts = ("Do you have a pet?", "A cat.", "Nice weather?", "Sunny.", "What is its name?", "I never had a pet.")
     with ChatServer(says("history")) as server:
         detector = ContradictionDetector.from_pretrained(judge(server, language="en"), windowing="unstructured")
@@ -152,7 +152,7 @@ def test_a_judge_of_two_labels(judge):
         ('{"label": 3}', None),
     ],
 )
-def test_answers_are_read_with_and_without_json(text, label):
+def test_answers_are_parsed_with_and_without_json(text, label):
     assert read_label(text, NAMES) == label
 
 
@@ -170,7 +170,7 @@ def test_an_answer_that_negates_a_label_is_not_that_label(text, label):
     assert read_label(text, LABELS["2-class"]) == label
 
 
-def test_a_server_without_schemas_is_asked_without(judge):
+def test_a_server_without_schema_support_is_called_without_one(judge):
     def faults(number, body):
         return "400" if "response_format" in body else None
 
@@ -181,7 +181,7 @@ def test_a_server_without_schemas_is_asked_without(judge):
     assert len(refused) == 1 < len(server.requests)
 
 
-def test_an_answer_without_a_label_leaves_its_reply_unchecked_and_the_others_judged(judge, sample_chats):
+def test_an_answer_without_a_label_leaves_only_its_reply_unchecked(judge, sample_chats):
     def answer(body):
         return "我不知道" if question_of(body) == CAT else '{"label": "history"}'
 
@@ -195,7 +195,7 @@ def test_an_answer_without_a_label_leaves_its_reply_unchecked_and_the_others_jud
 
 
 @pytest.mark.parametrize("fault", ["429", "500", "drop", "half", "broken"])
-def test_with_every_third_row_failing_twice_nothing_is_lost_and_nothing_doubled(judge, sample_repo, monkeypatch, fault):
+def test_nothing_is_lost_or_duplicated_if_every_third_row_fails_twice(judge, sample_repo, monkeypatch, fault):
     monkeypatch.setattr(llm_judge, "Endpoint", lambda *args, **options: ENDPOINT(*args, **options, pause=0.001))
     rows = load_split(sample_repo, "4-class", "test").select(range(30))
     failing = {tuple(row[name] for name in ("u1", "b1", "u2", "b2")): 2 for row in rows.select(range(0, 30, 3))}
@@ -223,7 +223,7 @@ load_classifier({folder!r}).classify(json.loads(pathlib.Path({rows!r}).read_text
 """
 
 
-def test_a_killed_evaluation_asks_only_for_what_it_lacks(judge, sample_rows, tmp_path):
+def test_a_resumed_evaluation_requests_only_missing_answers(judge, sample_rows, tmp_path):
     file = tmp_path / "rows.json"
     file.write_text(json.dumps(sample_rows[:80]), encoding="utf-8")
     with ChatServer(scripted(sample_rows), seconds=0.02) as server:
@@ -247,7 +247,7 @@ def test_a_killed_evaluation_asks_only_for_what_it_lacks(judge, sample_rows, tmp
     assert len(server.requests) - before == 80 - used["cached"]
 
 
-def test_an_endpoint_that_refuses_ends_the_command_in_one_line(run, judge, sample_repo):
+def test_an_endpoint_that_refuses_requests_ends_the_command_with_one_line(run, judge, sample_repo):
     with ChatServer(says("history"), lambda number, body: "401") as server:
         code, _, err = run("evaluate", judge(server), "--data", sample_repo)
     assert code == 2
@@ -265,12 +265,12 @@ def test_an_endpoint_that_refuses_ends_the_command_in_one_line(run, judge, sampl
         ({"model": None}, "model: "),
     ],
 )
-def test_a_file_with_a_wrong_or_secret_option_is_refused(judge, options, said):
+def test_a_file_with_a_wrong_or_secret_option_is_rejected(judge, options, said):
     with ChatServer(says("history")) as server, pytest.raises(InputError, match=said):
         load_classifier(judge(server, **options))
 
 
-def test_without_an_address_the_line_says_which_variable_holds_it(run, judge, sample_repo, monkeypatch):
+def test_the_error_without_an_address_names_the_variable(run, judge, sample_repo, monkeypatch):
     with ChatServer(says("history")) as server:
         folder = judge(server)
     monkeypatch.delenv("OPENAI_BASE_URL")
@@ -278,7 +278,7 @@ def test_without_an_address_the_line_says_which_variable_holds_it(run, judge, sa
     assert (code, err.count("\n")) == (2, 1) and "$OPENAI_BASE_URL must hold its address" in err
 
 
-def test_a_judge_is_calibrated_like_every_method(judge, sample_repo):
+def test_a_judge_can_be_calibrated_like_every_method(judge, sample_repo):
     rows = load_split(sample_repo, "4-class", "validation")
     with ChatServer(scripted(rows, right=0.7)) as server:
         folder = judge(server)

@@ -72,7 +72,7 @@ def held():
 
 
 @pytest.mark.parametrize("view", TRAIN)
-def test_a_second_process_is_told_so_and_a_killed_one_leaves_no_lock(view, sample_repo, tmp_path):
+def test_a_second_process_is_rejected_and_a_killed_one_leaves_no_lock(view, sample_repo, tmp_path):
     out = tmp_path / "run"
 
     def second():
@@ -92,7 +92,7 @@ def test_a_second_process_is_told_so_and_a_killed_one_leaves_no_lock(view, sampl
 
 
 @pytest.mark.parametrize("view", TRAIN)
-def test_what_a_killed_run_left_of_its_lock_is_gone_after_a_good_end(view, held, sample_repo, tmp_path):
+def test_the_lock_file_of_a_killed_run_is_removed_by_the_next_successful_run(view, held, sample_repo, tmp_path):
     out = tmp_path / "run"
     kill(held(out))
     assert (tmp_path / ".run.lock").exists()
@@ -101,7 +101,7 @@ def test_what_a_killed_run_left_of_its_lock_is_gone_after_a_good_end(view, held,
     assert not list(out.rglob("*.lock"))
 
 
-def test_a_lock_is_given_back_whatever_ends_the_block(tmp_path):
+def test_a_lock_is_released_however_the_block_ends(tmp_path):
     with pytest.raises(KeyboardInterrupt), locked(tmp_path / "run"):
         with pytest.raises(LockedError), locked(tmp_path / "run"):
             pass
@@ -111,7 +111,7 @@ def test_a_lock_is_given_back_whatever_ends_the_block(tmp_path):
         pass
 
 
-def test_a_lock_taken_on_a_file_that_is_gone_is_none(tmp_path, held):
+def test_a_lock_on_a_deleted_file_does_not_count(tmp_path, held):
     """One process ends while a second has already opened its file; then comes a third, which makes a new one."""
     import fcntl
 
@@ -147,7 +147,7 @@ def grid(encoder, data, out, *more):
     )  # fmt: skip
 
 
-def test_two_grids_on_one_folder_train_each_cell_once_and_the_last_writes_the_whole_table(
+def test_two_grids_in_one_folder_train_each_cell_once_and_the_last_writes_the_full_table(
     encoder, sample_repo, tmp_path
 ):
     out = tmp_path / "out"
@@ -161,7 +161,7 @@ def test_two_grids_on_one_folder_train_each_cell_once_and_the_last_writes_the_wh
     assert not list((out / "models").iterdir())
 
 
-def test_a_cell_that_another_process_holds_is_skipped_and_the_rest_goes_on(
+def test_a_cell_locked_by_another_process_is_skipped_and_the_rest_runs(
     encoder, held, sample_repo, tmp_path, monkeypatch, capsys
 ):
     out = tmp_path / "out"
@@ -182,7 +182,7 @@ def test_a_cell_that_another_process_holds_is_skipped_and_the_rest_goes_on(
     assert not list(out.rglob("*.lock"))
 
 
-def test_a_cell_finished_meanwhile_is_not_run_again_and_states_are_kept_as_often_as_asked(
+def test_a_cell_finished_meanwhile_is_not_rerun_and_states_are_saved_at_the_requested_interval(
     encoder, sample_repo, tmp_path, monkeypatch
 ):
     [cell] = cells_of(
@@ -224,7 +224,7 @@ def test_verdicts_are_appended_by_one_process_at_a_time(held, run, quick_model, 
     assert not list(tmp_path.glob(".*.lock"))
 
 
-def test_verdicts_are_free_again_when_an_error_ends_the_run(tmp_path):
+def test_an_error_releases_the_verdicts_file(tmp_path):
     chats = ResumableOutput(tmp_path / "verdicts.jsonl", "line", {}, False)
     with pytest.raises(LockedError):
         ResumableOutput(tmp_path / "verdicts.jsonl", "line", {}, True)

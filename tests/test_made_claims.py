@@ -67,7 +67,7 @@ def test_the_command_writes_the_training_split_of_dialfact(run, source, tmp_path
     assert code == 2 and "go together" in err
 
 
-def test_chats_of_wizard_of_wikipedia_are_read(tmp_path):
+def test_wizard_of_wikipedia_chats_are_read(tmp_path):
     turns = [
         {"speaker": "1_Apprentice", "text": "tell me of it", "checked_sentence": {}},
         {"speaker": "0_Wizard", "text": "It is old.", "checked_sentence": {"partner_Tower_0": "The tower is old."}},
@@ -91,7 +91,7 @@ def test_chats_of_wizard_of_wikipedia_are_read(tmp_path):
             {"speaker": "0_Wizard", "text": None, "checked_sentence": {"title": "fact"}}]}]),
     ],
 )  # fmt: skip
-def test_a_damaged_source_is_one_line(run, tmp_path, name, line):
+def test_a_damaged_source_prints_one_line(run, tmp_path, name, line):
     path = tmp_path / name
     path.write_text(json.dumps(line) + "\n", encoding="utf-8")
     code, _, err = run("corpora", "augment", path, "--out", tmp_path / "augmented.jsonl")
@@ -109,7 +109,7 @@ def test_a_damaged_source_is_one_line(run, tmp_path, name, line):
         ("It opened in May and was full.", "It opened in May and was not full."),
     ],
 )
-def test_a_negation_is_put_in_or_taken_out_as_people_write_it(said, refuted):
+def test_a_negation_is_added_or_removed_grammatically(said, refuted):
     assert made_claims.negated(made_claims.Row("1", "supports", reply=said), [], np.random.default_rng(0)) == refuted
 
 
@@ -133,7 +133,7 @@ def test_a_language_model_writes_a_claim_of_each_kind(run, source, tmp_path, mon
     assert code == 2 and "http://" in err
 
 
-def test_kept_answers_with_any_line_separator_are_read_back_and_a_wrong_line_is_named(tmp_path):
+def test_saved_answers_with_any_line_separator_are_read_and_a_wrong_line_is_named(tmp_path):
     path = tmp_path / "answers"
     replies = ["one\u2028two", "one\u2029two", "one\x85two", "one\ntwo"]
     lines = [json.dumps(["m", str(number), reply], ensure_ascii=False) for number, reply in enumerate(replies)]
@@ -147,7 +147,7 @@ def test_kept_answers_with_any_line_separator_are_read_back_and_a_wrong_line_is_
     assert path.read_text(encoding="utf-8") == damaged
 
 
-def test_claims_that_were_written_before_a_failure_are_not_asked_for_again(run, source, tmp_path, monkeypatch):
+def test_claims_written_before_a_failure_are_not_requested_again(run, source, tmp_path, monkeypatch):
     out, failing = tmp_path / "augmented.jsonl", iter([True])
     with ChatServer(
         lambda body: " A reply. ", lambda number, body: "401" if number >= 4 and next(failing, False) else None

@@ -52,14 +52,14 @@ def assert_is_what_scikit_learn_says(result: dict, references: list[int], predic
 
 @quick
 @given(scored_rows())
-def test_figures_are_those_of_scikit_learn_for_every_task(rows: tuple[str, list[int], list[int]]) -> None:
+def test_figures_equal_scikit_learns_for_every_task(rows: tuple[str, list[int], list[int]]) -> None:
     task, references, predictions = rows
     assert_is_what_scikit_learn_says(score(references, predictions, task), references, predictions, task)
 
 
 @quick
 @given(scored_rows())
-def test_two_class_is_the_score_of_merged_labels(rows: tuple[str, list[int], list[int]]) -> None:
+def test_two_class_scores_use_the_merged_labels(rows: tuple[str, list[int], list[int]]) -> None:
     task, references, predictions = rows
     result = score(references, predictions, task)
     assert ("two_class" in result) == (task == "4-class")
@@ -79,7 +79,7 @@ def test_names_and_ids_score_the_same(rows: tuple[str, list[int], list[int]]) ->
     assert score(tuple(references), iter(predictions), task) == expected
 
 
-def test_merge_rule_keeps_non_contradiction_apart() -> None:
+def test_merge_rule_keeps_non_contradiction_separate() -> None:
     rule = dict(zip(LABELS["4-class"], MERGE.tolist(), strict=True))
     assert rule.pop("non-contradiction") == [1, 0]
     assert all(row == [0, 1] for row in rule.values()) and len(rule) == 3
@@ -119,7 +119,7 @@ def macro_f1_of_resampled_rows(
 
 
 @pytest.mark.parametrize("stratified", [False, True])
-def test_interval_is_that_of_a_bootstrap_that_resamples_rows(stratified: bool) -> None:
+def test_interval_equals_that_of_a_bootstrap_over_rows(stratified: bool) -> None:
     references = sample(400)
     predictions = noisy(references, 0.6, 1)
     slow = np.quantile(macro_f1_of_resampled_rows(references, predictions, 4000, stratified), [0.025, 0.975])
@@ -134,7 +134,7 @@ def test_accuracy_interval_is_the_binomial_one() -> None:
     assert [low, high] == pytest.approx(binom.ppf([0.025, 0.975], 1000, 0.7) / 1000, abs=0.0011)
 
 
-def test_interval_covers_the_truth_about_as_often_as_it_says() -> None:
+def test_interval_has_about_its_nominal_coverage() -> None:
     population = sample(200_000, seed=5)
     predicted = noisy(population, 0.6, 6)
     truth = score(population, predicted)["macro_f1"]
@@ -149,7 +149,7 @@ def test_interval_covers_the_truth_about_as_often_as_it_says() -> None:
     assert 0.84 <= covered / 200 <= 0.96
 
 
-def test_interval_at_the_size_of_the_test_split_is_about_three_points_to_either_side() -> None:
+def test_interval_at_the_size_of_the_test_split_is_about_plus_or_minus_three_points() -> None:
     references = sample(2332)
     result = score(references, noisy(references, 0.5, 3), bootstrap=2000)
     for part, half_width in ((result, 3.1), (result["two_class"], 1.9)):
@@ -202,7 +202,7 @@ def test_ten_thousand_resamples_take_well_under_a_second() -> None:
     assert time.perf_counter() - started < 1
 
 
-def test_comparison_is_that_of_rows_resampled_in_pairs() -> None:
+def test_comparison_resamples_rows_in_pairs() -> None:
     references = sample(300)
     ours, baseline = noisy(references, 0.65, 1), noisy(references, 0.55, 2)
     # the same rows for both: one generator seed, two scores
@@ -215,7 +215,7 @@ def test_comparison_is_that_of_rows_resampled_in_pairs() -> None:
 
 @quick
 @given(scored_rows(), st.integers(0, 2**32))
-def test_differences_are_those_of_two_scores(rows: tuple[str, list[int], list[int]], seed: int) -> None:
+def test_differences_equal_those_of_two_scores(rows: tuple[str, list[int], list[int]], seed: int) -> None:
     task, references, predictions = rows
     baseline = np.random.default_rng(seed).integers(len(LABELS[task]), size=len(references))
     result = compare(references, predictions, baseline, task, bootstrap=3)
@@ -247,7 +247,7 @@ def test_equal_predictions_have_p_value_one() -> None:
         assert part["interval"]["accuracy_difference"] == [0.0, 0.0]
 
 
-def test_swapping_the_two_detectors_turns_the_sign_only() -> None:
+def test_swapping_the_two_detectors_changes_only_the_sign() -> None:
     references = sample(500)
     ours, baseline = noisy(references, 0.55, 1), noisy(references, 0.5, 2)
     one, other = compare(references, ours, baseline), compare(references, baseline, ours)
@@ -256,7 +256,7 @@ def test_swapping_the_two_detectors_turns_the_sign_only() -> None:
     assert one["mcnemar"]["p_value"] == other["mcnemar"]["p_value"]
 
 
-def test_p_value_of_equally_good_detectors_is_seldom_small() -> None:
+def test_p_value_of_equally_good_detectors_is_rarely_small() -> None:
     p_values = []
     for seed in range(100):
         references = sample(400, seed=seed)
@@ -265,7 +265,7 @@ def test_p_value_of_equally_good_detectors_is_seldom_small() -> None:
     assert np.mean(np.array(p_values) < 0.1) <= 0.2 and 0.3 <= np.median(p_values) <= 0.7
 
 
-def test_mcnemar_is_the_binomial_computed_by_hand() -> None:
+def test_mcnemar_equals_the_binomial_computed_by_hand() -> None:
     # 7 rows only ours has right, 1 only the baseline: 2 (C(8,0) + C(8,1)) / 2^8
     references = [1] * 10
     result = compare(references, [1] * 7 + [0] + [1, 0], [0] * 7 + [1] + [1, 0], "2-class", bootstrap=10)
@@ -284,7 +284,7 @@ def balanced_accuracy(counts):
     return (hits / support).mean(axis=-1)
 
 
-def test_a_figure_is_added_by_one_entry(monkeypatch) -> None:
+def test_one_entry_adds_a_figure(monkeypatch) -> None:
     monkeypatch.setitem(evaluate_metric.FIGURES, "balanced_accuracy", balanced_accuracy)
     references = sample(500)
     ours, baseline = noisy(references, 0.7, 1), noisy(references, 0.5, 2)

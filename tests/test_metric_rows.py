@@ -30,7 +30,7 @@ def chats(draw, count):
     return rows, (truth, called, gold, named)
 
 
-def test_figures_of_decode_are_those_of_scikit_learn():
+def test_decode_figures_equal_scikit_learns():
     (references, predictions), (truth, called, gold, named) = chats(np.random.default_rng(0), 300)
     found = score_rows(references, predictions, "decode")
     assert found["n"] == 300 and found["accuracy"] == accuracy_score(truth, called)
@@ -43,7 +43,7 @@ def test_figures_of_decode_are_those_of_scikit_learn():
     assert found["strict_accuracy"] == pytest.approx(strict.mean())
 
 
-def test_a_contradiction_whose_evidence_nobody_marked_counts_for_its_label_alone():
+def test_a_contradiction_without_marked_evidence_counts_only_for_its_label():
     unmarked, marked = {"label": 1, "evidence": []}, {"label": 1, "evidence": [0]}
     found = score_rows([unmarked, marked], [{"label": 1, "evidence": [3]}, marked], "decode")
     assert (found["evidence_precision"], found["strict_accuracy"], found["accuracy"]) == (1.0, 1.0, 1.0)
@@ -51,7 +51,7 @@ def test_a_contradiction_whose_evidence_nobody_marked_counts_for_its_label_alone
     assert (found["evidence_f1"], found["strict_accuracy"], found["recall"]) == (None, None, 1.0)
 
 
-def test_figures_of_selection_are_those_of_scikit_learn():
+def test_selection_figures_equal_scikit_learns():
     draw = np.random.default_rng(1)
     scores, rights = draw.random((200, 4)), draw.integers(4, size=200)
     found = score_rows(rights, scores, "selection")
@@ -61,7 +61,7 @@ def test_figures_of_selection_are_those_of_scikit_learn():
     assert score_rows([0], [[1.0, 1.0, 0.0]], "selection") == {"n": 1, "r1": 0.5, "r2": 1.0, "mrr": 0.75}
 
 
-def test_intervals_are_as_wide_as_resampled_rows_say():
+def test_intervals_are_as_wide_as_those_of_resampled_rows():
     draw = np.random.default_rng(2)
     scores, rights = draw.random((150, 4)), draw.integers(4, size=150)
     low, high = score_rows(rights, scores, "selection", bootstrap=2000)["interval"]["r1"]
@@ -89,7 +89,7 @@ def test_intervals_are_as_wide_as_resampled_rows_say():
         ("nli", [0], [0], "the task is 'nli'; allowed are 'decode', 'selection'"),
     ],
 )
-def test_a_row_that_is_not_valid_is_named(task, references, predictions, said):
+def test_the_error_names_an_invalid_row(task, references, predictions, said):
     with pytest.raises(ValueError, match=said):
         score_rows(references, predictions, task)
 

@@ -61,7 +61,7 @@ def test_the_examples_on_the_card_of_any_model_print_what_it_says(quick_model, m
     assert ("This verdict is wrong" in card) == (label != "history")
 
 
-def test_without_weights_at_hand_nothing_is_claimed(quick_model, tmp_path):
+def test_a_card_without_available_weights_claims_no_output(quick_model, tmp_path):
     copy = shutil.copytree(quick_model, tmp_path / "quick")
     (copy / "model.safetensors").unlink()
     assert [re.findall("^# ", block, flags=re.MULTILINE) for block in code(str(model_card.model_card(copy)))] == [
@@ -70,7 +70,7 @@ def test_without_weights_at_hand_nothing_is_claimed(quick_model, tmp_path):
     ]
 
 
-def test_a_card_shows_the_facade_only_for_what_that_takes(quick_model, tmp_path):
+def test_a_card_shows_the_facade_only_for_models_it_can_load(quick_model, tmp_path):
     request = record.read(quick_model)["request"]
     asked = with_options(request, config="persona")
     text = model_card.model_card(changed(quick_model, tmp_path / "copy", request=asked)).text
@@ -78,7 +78,7 @@ def test_a_card_shows_the_facade_only_for_what_that_takes(quick_model, tmp_path)
     assert "ContradictionDetector(" not in text and "from_pretrained" not in text.split("## Use")[1]
 
 
-def test_the_command_on_a_card_trains_the_same_again(quick_model, sample_repo, tmp_path, monkeypatch):
+def test_the_command_on_a_card_reproduces_the_training(quick_model, sample_repo, tmp_path, monkeypatch):
     card = (quick_model / "README.md").read_text(encoding="utf-8")
     [command] = re.findall(r"`cdconv (train run\.json[^`]*)`", card)
     out = tmp_path / "again"
@@ -92,7 +92,7 @@ def test_the_command_on_a_card_trains_the_same_again(quick_model, sample_repo, t
     assert (out / "model.safetensors").read_bytes() == (quick_model / "model.safetensors").read_bytes()
 
 
-def test_a_card_asks_for_the_folders_that_its_record_names_by_digest(quick_model, tmp_path):
+def test_a_card_has_placeholders_for_folders_that_its_record_names_by_digest(quick_model, tmp_path):
     request = record.read(quick_model)["request"]
     start, teachers = "nli@0123456789ab", ["one@0123456789ab", "some/teacher"]
     taught = with_options(request, backbone=start, teachers=teachers)
@@ -105,7 +105,7 @@ def test_a_card_asks_for_the_folders_that_its_record_names_by_digest(quick_model
     assert "after `--nli` the NLI pairs `pairs@0123456789ab`" in text
 
 
-def test_a_card_says_what_part_each_teacher_has_in_their_opinion(quick_model, tmp_path):
+def test_a_card_gives_the_weight_of_each_teacher(quick_model, tmp_path):
     request = record.read(quick_model)["request"]
 
     def card(**values):
@@ -122,7 +122,7 @@ def test_a_card_says_what_part_each_teacher_has_in_their_opinion(quick_model, tm
     assert "distilled" not in card()
 
 
-def test_a_card_shows_options_that_this_version_no_longer_has_and_no_command(quick_model, tmp_path):
+def test_a_card_shows_retired_options_and_no_command(quick_model, tmp_path):
     flat = {"name": "old", "view": "flatten", "config": "4-class", "scratch": {}, "kernel": 0.75, "embedder": "e5"}
     request = {**record.read(quick_model)["request"], "recipe": flat}
     text = model_card.model_card(changed(quick_model, tmp_path / "copy", request=request)).text
@@ -130,7 +130,7 @@ def test_a_card_shows_options_that_this_version_no_longer_has_and_no_command(qui
     assert "cdconv train run.json" not in text
 
 
-def test_a_soup_is_not_trained_again_by_one_command(quick_model, tmp_path):
+def test_a_card_of_a_soup_has_no_single_training_command(quick_model, tmp_path):
     run = record.read(quick_model)
     copy = changed(quick_model, tmp_path / "copy", soup=[run, run])
     text = model_card.model_card(copy).text
@@ -138,7 +138,7 @@ def test_a_soup_is_not_trained_again_by_one_command(quick_model, tmp_path):
     assert "`cdconv soup`" in text
 
 
-def test_evaluations_stay_with_a_model_of_whose_origin_more_is_said(quick_model, tmp_path):
+def test_evaluations_stay_with_a_model_whose_origin_is_added_later(quick_model, tmp_path):
     run = record.read(quick_model)
     kept = tmp_path / "kept"
     results.save(
@@ -152,7 +152,7 @@ def test_evaluations_stay_with_a_model_of_whose_origin_more_is_said(quick_model,
     assert [result["name"] for result in results.evaluations_of(quick_model, kept)] == ["own"]
 
 
-def test_runs_of_a_soup_or_stages_tell_weights_apart(quick_model, tmp_path):
+def test_runs_of_a_soup_or_of_stages_identify_the_weights(quick_model, tmp_path):
     run = record.read(quick_model)
     for key, value, other in (
         ("soup", [run, run], [run, {**run, "epochs": []}]),
@@ -166,7 +166,7 @@ def test_runs_of_a_soup_or_stages_tell_weights_apart(quick_model, tmp_path):
         assert [result["name"] for result in results.evaluations_of(copy, kept)] == ["own"]
 
 
-def test_the_shipped_card_names_whose_work_the_detector_is_made_of():
+def test_the_shipped_card_credits_the_sources_of_the_detector():
     from huggingface_hub import ModelCard
 
     assert ModelCard(CARD).data.base_model == E5
@@ -176,25 +176,25 @@ def test_the_shipped_card_names_whose_work_the_detector_is_made_of():
         assert re.search(rf"\[{name}\]\(https://\S+\) \({re.escape(licence)}\)", CARD), name
 
 
-def test_whose_terms_are_not_known_is_named_without():
+def test_a_source_with_an_unknown_licence_is_named_without_one():
     assert credits_sentence(["some/encoder"]) == "the encoder [some/encoder](https://huggingface.co/some/encoder)"
     assert credits_sentence([], ["Mine", "OCNLI"]).startswith("an NLI stage on Mine and [OCNLI](")
     assert credits_sentence([]) is None
 
 
-def test_the_shipped_card_and_the_page_of_results_say_what_it_was_chosen_by():
+def test_the_shipped_card_and_the_results_page_state_the_selection_criterion():
     note = record.read(paths.SHIPPED)["note"]
     assert "before its test rows were read" in note
     page = (results.FOLDER.parent / "README.md").read_text(encoding="utf-8")
     assert [text.count(note) for text in (CARD, page)] == [1, 1]
 
 
-def test_the_settings_of_a_split_stand_once_on_the_shipped_card():
+def test_the_settings_of_a_split_occur_once_on_the_shipped_card():
     assert CARD.count("Settings chosen on validation") == 1
     assert CARD.count("Each threshold was looked up on validation") == 1
 
 
-def test_figures_on_parts_are_those_of_the_analysis_and_stand_where_the_data_is_at_hand(quick_model, sample_repo):
+def test_figures_on_slices_match_the_analysis_and_need_the_data(quick_model, sample_repo):
     from contradiction.detector import ContradictionDetector
     from contradiction.evaluation.error_analysis import load_rows, slices
     from contradiction.evaluation.evaluate import evaluate
@@ -213,7 +213,7 @@ def test_figures_on_parts_are_those_of_the_analysis_and_stand_where_the_data_is_
     assert "expected calibration error" in CARD
 
 
-def test_settings_on_other_rows_have_a_table_of_their_own(quick_model):
+def test_settings_on_other_rows_have_a_separate_table(quick_model):
     rule = load_rule(quick_model).without_curve()
     one = {
         "name": "any", "split": "test", "rule": rule, "ids": [1, 2], "references": [0, 1],

@@ -41,7 +41,7 @@ def of(rows, **columns):
     return type(rows).from_dict(made, features=rows.features)
 
 
-def test_who_says_something_makes_a_difference():
+def test_the_speaker_of_an_utterance_matters():
     said = [{"u2": "是", "b2": "不"}, {"u2": "不", "b2": "是"}] * 4
     model = LinearModel(("u2", "b2")).fit(said, [0, 1] * 4)
     assert model.predict(said[:2]).tolist() == [0, 1]
@@ -55,7 +55,7 @@ def test_a_column_that_is_blank_in_all_rows_is_skipped():
         LinearModel(("b1",)).fit(said, [0, 1] * 4)
 
 
-def test_a_row_is_judged_by_models_that_have_not_read_it(rows):
+def test_a_row_is_judged_by_models_not_trained_on_it(rows):
     # The labels are drawn, so that nothing can be learnt but which row has which; a model that has read the rows knows
     # them all by heart.
     generator = np.random.default_rng(0)
@@ -89,7 +89,7 @@ def looks(*arguments):
     return looked
 
 
-def test_a_made_row_is_judged_by_models_that_have_read_neither_of_its_sources(rows):
+def test_a_made_row_is_judged_by_models_trained_on_neither_of_its_sources(rows):
     made = transfer_rows(rows, 1)
     both = made.from_dict({name: [*rows[name], *made[name]] for name in rows.features})
     read = looks(recipe(transfer_per_row=1), both)
@@ -105,7 +105,7 @@ def test_a_made_row_is_judged_by_models_that_have_read_neither_of_its_sources(ro
     assert kinds == {True, False}
 
 
-def test_rows_of_one_context_lie_in_one_fold_where_the_split_is_grouped(rows):
+def test_a_grouped_split_keeps_the_rows_of_a_context_in_one_fold(rows):
     contexts = [f"第{number // 4}句" for number in range(160)]
     known = list(of(rows, u1=contexts, label=[0, 1] * 80))
     grouped, free = distillation._folds(known, grouped=True), distillation._folds(known, grouped=False)
@@ -114,7 +114,7 @@ def test_rows_of_one_context_lie_in_one_fold_where_the_split_is_grouped(rows):
 
 
 @pytest.mark.parametrize("grouped", [False, True])
-def test_no_model_has_read_the_context_of_a_row_where_the_split_is_grouped(rows, grouped):
+def test_in_a_grouped_split_no_model_is_trained_on_the_context_of_its_rows(rows, grouped):
     asked = of(rows, u1=[f"第{number // 4}句" for number in range(160)], label=[0, 1] * 80)
     looked = looks(recipe(config="4-class-grouped" if grouped else "4-class"), asked)
     knew = [row["u1"] in {other["u1"] for other in others} for row, others in looked]
@@ -122,7 +122,7 @@ def test_no_model_has_read_the_context_of_a_row_where_the_split_is_grouped(rows,
     assert any(knew) != grouped
 
 
-def test_rows_that_name_no_bot_are_judged_like_those_of_one_bot(rows):
+def test_rows_without_a_bot_are_judged_as_one_bot(rows):
     alone = of_bot(rows, "eva")
     made = transfer_rows(alone, 1)
     asked = alone.from_dict({name: [*alone[name], *made[name]] for name in alone.features})
@@ -135,12 +135,12 @@ def test_rows_that_name_no_bot_are_judged_like_those_of_one_bot(rows):
 @pytest.mark.parametrize(
     ("labels", "said"), [([0, 1] * 2, "cannot be split into 8 folds"), ([0] * 30, "have only one label")]
 )
-def test_too_few_rows_are_one_line(rows, labels, said):
+def test_too_few_rows_raise_one_line(rows, labels, said):
     with pytest.raises(InputError, match=said):
         distillation.soft_labels(recipe(), of(rows, label=labels))
 
 
-def test_the_part_of_ngrams_in_the_opinion(rows, quick_model):
+def test_the_weight_of_the_n_gram_teacher(rows, quick_model):
     few = rows.select(range(64))
     detectors = {"teachers": [str(quick_model)], "ngram_teacher_weight": 0.0}
     alone, lexical = distillation.soft_labels(recipe(**detectors), few), distillation.soft_labels(recipe(), few)
@@ -149,7 +149,7 @@ def test_the_part_of_ngrams_in_the_opinion(rows, quick_model):
     assert_allclose(both, 0.75 * alone + 0.25 * lexical)
 
 
-def test_a_student_of_ngrams_alone_is_trained_on_made_rows_too(sample_repo, tmp_path):
+def test_a_student_of_n_grams_alone_is_also_trained_on_made_rows(sample_repo, tmp_path):
     out = train(recipe(transfer_per_row=1, weight=1.0), data=sample_repo, out=tmp_path / "student")
     assert record.read(out)["request"]["recipe"]["distillation"]["ngram_teacher_weight"] == 1.0
 
@@ -165,6 +165,6 @@ def test_a_student_of_ngrams_alone_is_trained_on_made_rows_too(sample_repo, tmp_
         ({"teachers": ["some/teacher"]}, "below 1, because the other teachers have the rest"),
     ],
 )
-def test_what_quick_models_cannot_teach_is_refused(values, said):
+def test_settings_that_n_gram_teachers_do_not_support_are_rejected(values, said):
     with pytest.raises(InputError, match=said):
         recipe(**values)

@@ -69,7 +69,7 @@ def test_every_backend_and_batch_size_gives_the_verdicts_of_torch(exported, rows
     assert same >= (len(chats) if tolerance <= EXACT else 0.97 * len(chats))
 
 
-def test_the_comparison_is_what_was_measured(exported, rows):
+def test_the_saved_comparison_matches_the_measurement(exported, rows):
     folder, comparisons = exported
     classifiers = {
         name: ContradictionDetector.from_pretrained(folder, backend=name).classifier for name in ("torch", "onnx-int8")
@@ -81,7 +81,7 @@ def test_the_comparison_is_what_was_measured(exported, rows):
 
 
 @pytest.mark.skipif(find_spec("openvino") is None, reason="needs OpenVINO")
-def test_openvino_is_compared_by_what_it_gives_itself(exported, rows, tmp_path, monkeypatch):
+def test_openvino_is_compared_by_its_own_output(exported, rows, tmp_path, monkeypatch):
     from contradiction.inference.openvino_backend import OpenVinoSession
 
     folder = shutil.copytree(exported[0], tmp_path / "model")
@@ -95,7 +95,7 @@ def test_openvino_is_compared_by_what_it_gives_itself(exported, rows, tmp_path, 
         export_onnx(folder, "openvino", rows)
 
 
-def test_the_files_are_in_the_manifest_and_a_changed_one_is_refused(exported, tmp_path):
+def test_the_files_are_in_the_manifest_and_a_changed_file_is_rejected(exported, tmp_path):
     folder = shutil.copytree(exported[0], tmp_path / "model")
     listed = (folder / manifest.NAME).read_text(encoding="utf-8")
     assert all(f"  {file}\n" in listed for file in FILES.values())
@@ -107,7 +107,7 @@ def test_the_files_are_in_the_manifest_and_a_changed_one_is_refused(exported, tm
         ContradictionDetector.from_pretrained(folder, backend="onnx")
 
 
-def test_a_file_that_was_made_from_other_weights_is_refused(exported, random_model, tmp_path):
+def test_a_file_exported_from_other_weights_is_rejected(exported, random_model, tmp_path):
     folder = shutil.copytree(random_model("4-class"), tmp_path / "model")
     shutil.copytree(exported[0] / "onnx", folder / "onnx")
     (folder / manifest.NAME).unlink(missing_ok=True)
@@ -115,13 +115,13 @@ def test_a_file_that_was_made_from_other_weights_is_refused(exported, random_mod
         ContradictionDetector.from_pretrained(folder, backend="onnx")
 
 
-def test_a_copy_in_fp16_leaves_the_files_of_the_old_weights_out(exported, tmp_path):
+def test_an_fp16_copy_omits_the_onnx_files_of_the_old_weights(exported, tmp_path):
     half = export(exported[0], tmp_path / "half")
     assert not (half / "onnx").exists()
     ContradictionDetector.from_pretrained(half)(CHAT)
 
 
-def test_a_file_that_loses_too_much_is_not_kept(quick_model, rows, tmp_path, monkeypatch):
+def test_a_file_that_loses_too_much_accuracy_is_not_saved(quick_model, rows, tmp_path, monkeypatch):
     folder = shutil.copytree(quick_model, tmp_path / "model")
     trace = exporting._trace
 
@@ -160,18 +160,18 @@ def test_the_command_exports_and_the_detector_runs_it(run, quick_model, sample_r
         ({"backend": "onnx", "device": "cuda"}, "the backend onnx runs on the CPU, not on 'cuda'"),
     ],
 )
-def test_what_a_backend_lacks_is_said(quick_model, options, said):
+def test_the_error_says_what_a_backend_lacks(quick_model, options, said):
     with pytest.raises(InputError, match=said):
         ContradictionDetector.from_pretrained(quick_model, **options)
 
 
-def test_bf16_is_refused_on_a_cpu_without_it(quick_model, monkeypatch):
+def test_bf16_is_rejected_on_a_cpu_without_it(quick_model, monkeypatch):
     monkeypatch.setattr("torch.cpu.get_capabilities", lambda: {"architecture": "x86_64", "avx512_bf16": False})
     with pytest.raises(InputError, match="no instructions for bf16"):
         ContradictionDetector.from_pretrained(quick_model, device="cpu", precision="bf16")
 
 
-def test_auto_measures_once_and_takes_the_fastest(exported, tmp_path, monkeypatch):
+def test_auto_measures_once_and_chooses_the_fastest(exported, tmp_path, monkeypatch):
     folder, _ = exported
     cache = tmp_path / "backends.json"
     monkeypatch.setattr(choice, "_cache", lambda: cache)
@@ -184,7 +184,7 @@ def test_auto_measures_once_and_takes_the_fastest(exported, tmp_path, monkeypatc
     assert type(ContradictionDetector.from_pretrained(folder, backend="auto").classifier.backend).NAME == other
 
 
-def test_auto_knows_the_version_of_a_runtime_from_another_distribution(tmp_path, monkeypatch):
+def test_auto_finds_the_version_of_a_runtime_from_another_distribution(tmp_path, monkeypatch):
     (tmp_path / "model.onnx").touch()
     monkeypatch.setattr(choice.manifest, "sha256", lambda file: "")
     versions, real = {}, choice.metadata.version
@@ -201,7 +201,7 @@ def test_auto_knows_the_version_of_a_runtime_from_another_distribution(tmp_path,
     assert versions["1.0"] != versions["2.0"]
 
 
-def test_auto_without_an_exported_file_is_torch(quick_model, tmp_path, monkeypatch):
+def test_auto_without_an_exported_file_chooses_torch(quick_model, tmp_path, monkeypatch):
     monkeypatch.setattr(choice, "_cache", lambda: tmp_path / "backends.json")
     backend = ContradictionDetector.from_pretrained(quick_model, backend="auto").classifier.backend
     assert type(backend).NAME == "torch"
@@ -209,7 +209,7 @@ def test_auto_without_an_exported_file_is_torch(quick_model, tmp_path, monkeypat
 
 
 @pytest.mark.parametrize("batch_size", [1, 7, 32])
-def test_batches_hold_each_input_once_with_little_padding(batch_size):
+def test_batches_contain_each_input_once_with_little_padding(batch_size):
     lengths = np.random.default_rng(0).integers(5, 512, 500).tolist()
     made = list(batches(lengths, batch_size))
     assert sorted(index for batch in made for index in batch) == list(range(len(lengths)))

@@ -32,7 +32,7 @@ def settings(model, **options):
     return found
 
 
-def test_all_learn_alike_and_matrices_decay():
+def test_all_parameters_share_the_learning_rate_and_only_matrices_decay():
     found = settings(encoder(), weight_decay=0.01)
     assert {rate for rate, _ in found.values()} == {1.0}
     assert found["bert.encoder.layer.0.attention.self.query.weight"][1] == 0.01
@@ -40,7 +40,7 @@ def test_all_learn_alike_and_matrices_decay():
     assert found["bert.embeddings.LayerNorm.weight"][1] == 0.0
 
 
-def test_the_pooler_and_the_head_may_learn_faster():
+def test_the_pooler_and_the_head_can_have_a_higher_learning_rate():
     found = settings(encoder(), head_learning_rate=5.0)
     fast = {name for name, (rate, _) in found.items() if rate == 5.0}
     assert fast == {"bert.pooler.dense.weight", "bert.pooler.dense.bias", "classifier.weight", "classifier.bias"}
@@ -66,7 +66,7 @@ def snapshot(model):
     return [parameter.detach().clone() for parameter in model.parameters()]
 
 
-def test_the_average_is_the_one_computed_by_hand(inputs):
+def test_the_average_equals_the_one_computed_by_hand(inputs):
     model = encoder()
     average = weight_average(model, 0.75, torch.device("cpu"))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
@@ -89,7 +89,7 @@ def test_the_average_is_the_one_computed_by_hand(inputs):
     assert all(torch.equal(found, wanted) for found, wanted in zip(model.parameters(), now, strict=True))
 
 
-def test_without_an_average_the_weights_are_the_models_own():
+def test_without_averaging_the_weights_are_the_models_own():
     model = encoder()
     before = snapshot(model)
     with averaged(model, None):

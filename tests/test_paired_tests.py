@@ -6,7 +6,7 @@ from contradiction.evaluation import paired_tests, results
 from contradiction.labels import merge_id
 
 
-def test_a_rule_fitted_afterwards_counts_only_where_it_is_asked_for():
+def test_a_rule_fitted_afterwards_is_used_only_on_request():
     truth, plain, ruled = [0, 1, 2, 3] * 5, [0, 1, 2, 0] * 5, [1] * 20
     kept = results.evaluation(
         name="any", config="4-class", split="test", data="these", ids=list(range(20)), references=truth,
@@ -43,7 +43,7 @@ def test_the_p_values_of_seeds_are_combined_by_direction(tests, p):
     assert paired_tests.combined_p_value(tests) == pytest.approx(p)
 
 
-def test_only_runs_of_one_seed_on_the_same_rows_are_compared():
+def test_only_runs_with_the_same_seed_and_rows_are_compared():
     def line(name, *runs):
         return paired_tests.MethodRuns(name, name, "x", "trained", tuple(paired_tests.Run(*run, {}) for run in runs), 2)
 

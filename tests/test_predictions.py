@@ -89,7 +89,7 @@ def test_a_visitor_with_many_requests_delays_no_other(requests, rows):
     assert last == 1 or of_other >= 0.45 * sum(len(texts) for texts in slow.asked[1 : last + 1])
 
 
-def test_a_request_that_nobody_waits_for_is_not_worked_on():
+def test_an_abandoned_request_is_not_computed():
     slow = Slow()
     predictions = JoinedPredictions(slow)
     gone, late = ticket(), ticket(seconds=0.2)
@@ -111,7 +111,7 @@ def test_a_request_that_nobody_waits_for_is_not_worked_on():
     assert slow.asked == [["first"]]
 
 
-def test_a_request_that_fails_takes_no_other_of_its_pass_with_it():
+def test_a_failed_request_does_not_fail_others_in_its_pass():
     slow = Slow()
     predictions = JoinedPredictions(slow)
     with ThreadPoolExecutor(3) as pool:
@@ -128,7 +128,7 @@ def test_a_request_that_fails_takes_no_other_of_its_pass_with_it():
     assert slow.asked[1] == ["bad", "well", "good"]  # they shared a pass
 
 
-def test_a_panic_of_a_tokenizer_ends_one_request_and_not_the_service():
+def test_a_tokenizer_panic_ends_one_request_and_not_the_service():
     slow = Slow()
     slow.go.set()
     predictions = JoinedPredictions(slow)
@@ -137,7 +137,7 @@ def test_a_panic_of_a_tokenizer_ends_one_request_and_not_the_service():
     assert ask(predictions, ["good"], ticket()) == [4.0]
 
 
-def test_an_answer_is_late_also_where_the_pass_takes_longer():
+def test_a_request_times_out_even_while_its_pass_is_running():
     slow = Slow()
     with ThreadPoolExecutor(1) as pool:
         request = pool.submit(ask, JoinedPredictions(slow), ["slow"], ticket(seconds=0.1))
@@ -146,7 +146,7 @@ def test_an_answer_is_late_also_where_the_pass_takes_longer():
         slow.go.set()
 
 
-def test_what_is_known_costs_a_request_nothing():
+def test_cached_results_cost_a_request_nothing():
     slow = Slow()
     slow.go.set()
     predictions = JoinedPredictions(slow)
@@ -158,14 +158,14 @@ def test_what_is_known_costs_a_request_nothing():
         ask(predictions, ["two", "new rows"], ticket(cost=10))
 
 
-def test_by_default_one_reply_may_be_judged_against_all_turns_that_are_read():
+def test_by_default_a_reply_can_be_judged_against_all_turns_that_are_read():
     slow = Slow()
     slow.go.set()
     rows = [f"{n:04}" + "x" * 2000 for n in range(MAX_TURNS)]
     assert len(ask(JoinedPredictions(slow), rows, ticket(cost=Limits().cost))) == MAX_TURNS
 
 
-def test_more_than_can_be_answered_soon_is_refused():
+def test_more_requests_than_can_be_answered_soon_are_rejected():
     slow = Slow()
     predictions = JoinedPredictions(slow, waiting=100)
     with ThreadPoolExecutor(1) as pool:
@@ -178,7 +178,7 @@ def test_more_than_can_be_answered_soon_is_refused():
     assert ask(predictions, ["more"], ticket()) == [4.0]
 
 
-def test_what_is_remembered_is_bounded():
+def test_the_cache_is_bounded():
     slow = Slow()
     slow.go.set()
     predictions = JoinedPredictions(slow, remembered=10)

@@ -90,7 +90,7 @@ def rows_of(folder):
     return [json.loads(line) for line in (folder / "transcript.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
-def test_the_true_rates_of_a_scripted_bot_are_within_the_intervals(probed):
+def test_the_intervals_contain_the_true_rates_of_a_scripted_bot(probed):
     rows, written = rows_of(probed), json.loads((probed / "report.json").read_text(encoding="utf-8"))
     [bot] = written["bots"]
     truth = [true_label(row["b1"], row["b2"]) for row in rows]
@@ -114,7 +114,7 @@ def test_the_true_rates_of_a_scripted_bot_are_within_the_intervals(probed):
     assert bot["replies"]["low"] <= consistent <= bot["replies"]["high"]
 
 
-def test_the_intervals_hold_the_truth_as_often_as_they_say():
+def test_the_intervals_have_their_nominal_coverage():
     chance_, held, widths = np.random.default_rng(0), Counter(), []
     for turn in range(300):
         true = (0.02, 0.1, 0.4)[turn % 3]
@@ -131,13 +131,13 @@ def test_the_intervals_hold_the_truth_as_often_as_they_say():
     assert np.mean(widths) < 0.2
 
 
-def test_a_detector_that_is_no_better_than_chance_says_nothing():
+def test_a_detector_no_better_than_chance_gives_no_estimate():
     found = share([True] * 30 + [False] * 70, [str(index) for index in range(100)], Accuracy(30, 100, 60, 200))
     assert (found.estimate, found.low, found.high) == (None, 0.0, 1.0)
     assert pages.cell(found.to_record()) == "not known"
 
 
-def test_fewer_calls_than_false_alarms_are_no_proof_of_consistency():
+def test_fewer_calls_than_expected_false_alarms_do_not_prove_consistency():
     """The detector is right more often here than where it was measured, so only a bound is known."""
     names = [str(index) for index in range(1000)]
     found = share([True] * 113 + [False] * 887, names, Accuracy(532, 848, 314, 1484))
@@ -145,7 +145,7 @@ def test_fewer_calls_than_false_alarms_are_no_proof_of_consistency():
     assert pages.cell(found.to_record()).startswith("not known (at most ")
 
 
-def test_labels_by_people_replace_the_measured_errors(probed, tmp_path, run):
+def test_human_labels_replace_the_measured_error_rates(probed, tmp_path, run):
     rows = rows_of(probed)
     lines = [json.dumps({"id": row["id"], "label": true_label(row["b1"], row["b2"])}) for row in rows[::3]]
     (tmp_path / "labels.jsonl").write_text("\n".join(lines), encoding="utf-8")
@@ -193,7 +193,7 @@ def test_each_bot_is_corrected_by_its_own_labels(tmp_path):
         labelled(*lines[::4])
 
 
-def test_labels_may_begin_with_a_byte_order_mark_and_must_be_in_utf_8(tmp_path):
+def test_label_files_may_have_a_byte_order_mark_and_must_be_utf_8(tmp_path):
     labels = ("history", "non-contradiction")
     rows = [{"id": f"你{label}", "trigger": "short", "opening": label, "label": label} for label in labels]
     source, file = report.Source("bot", rows, detector="judge"), tmp_path / "labels.jsonl"
@@ -210,7 +210,7 @@ def test_true_labels_are_not_corrected():
     assert (found.estimate, found.low, found.high) == (0.3, found.apparent_low, found.apparent_high)
 
 
-def test_conversations_with_one_opening_count_as_fewer():
+def test_conversations_that_share_an_opening_count_as_fewer():
     values, own = np.repeat([1.0, 0.0, 0.0], 50), np.arange(150)
     assert design_effect(values, own.astype(str)) == 1
     together = design_effect(values, np.repeat(np.arange(15), 10).astype(str))
@@ -219,7 +219,7 @@ def test_conversations_with_one_opening_count_as_fewer():
     assert clustered.high - clustered.low > 2.5 * (apart.high - apart.low)
 
 
-def test_the_accuracy_is_counted_for_every_kind():
+def test_accuracy_is_reported_for_every_kind():
     truth = ["history"] * 4 + ["role-confusion"] * 2 + ["non-contradiction"] * 4
     called = ["history"] * 3 + ["non-contradiction"] + ["history"] * 2 + ["non-contradiction"] * 3 + ["history"]
     found = accuracy_of(truth, called)
@@ -280,7 +280,7 @@ def test_the_transcript_is_a_data_set_with_the_columns_of_cdconv(probed, tmp_pat
     assert "4-class/test" in out + err
 
 
-def test_the_pages_show_the_same_figures_and_escape_what_was_said(probed, tmp_path):
+def test_the_pages_show_the_same_figures_and_escape_the_messages(probed, tmp_path):
     [source] = report.read(probed)
     rows = [{**row, "b2": f"<script>alert(1)</script>{row['b2']}"} for row in source.rows]
     for row in rows:
@@ -296,7 +296,7 @@ def test_the_pages_show_the_same_figures_and_escape_what_was_said(probed, tmp_pa
     assert ElementTree.fromstring(badge).tag.endswith("svg") and every.split()[0] in badge
 
 
-def test_consistent_replies_have_a_bound_where_the_share_of_replies_is_not_known(probed, tmp_path):
+def test_consistent_replies_have_a_bound_if_the_share_of_replies_is_unknown(probed, tmp_path):
     """A scan calls fewer replies than the false alarms of the detector would explain; the last replies are called."""
     [source] = report.read(probed)
     rows = [{**row, "replies": 10, "called": 0} for row in source.rows]
@@ -308,7 +308,7 @@ def test_consistent_replies_have_a_bound_where_the_share_of_replies_is_not_known
     assert all("at least 99." in (tmp_path / name).read_text(encoding="utf-8") for name in ("report.html", "report.md"))
 
 
-def test_the_interval_of_consistent_replies_counts_conversations_with_one_opening_as_fewer():
+def test_the_interval_of_consistent_replies_discounts_conversations_that_share_an_opening():
     rows = [
         {"id": str(number), "trigger": "short", "opening": str(number // 10), "u1": "", "b1": "", "u2": "", "b2": "",
          "label": "history" if number < 50 else "non-contradiction"}
@@ -322,7 +322,7 @@ def test_the_interval_of_consistent_replies_counts_conversations_with_one_openin
 
 
 @pytest.mark.parametrize("as_turns", [False, True])
-def test_a_repeated_question_is_judged_against_the_first_answer_to_it_with_a_persona_too(judge, as_turns):
+def test_a_repeated_question_is_compared_with_its_first_answer_also_with_a_persona(judge, as_turns):
     start = Persona(("我养了9只猫",), as_turns=as_turns).messages()
     said = {"u1": "你养了几只猫？", "b1": "我养了3只猫", "u2": "你养了几只猫？", "b2": "我养了4只猫"}
     chat = [
@@ -340,7 +340,7 @@ def test_a_repeated_question_is_judged_against_the_first_answer_to_it_with_a_per
     assert judged["evidence"] == ["我养了3只猫"]
 
 
-def test_examples_are_contradictions_of_different_openings_with_their_evidence(probed):
+def test_examples_are_contradictions_from_different_openings_with_their_evidence(probed):
     [bot] = json.loads((probed / "report.json").read_text(encoding="utf-8"))["bots"]
     rows = {row["id"]: row for row in rows_of(probed)}
     for sort in ("certain", "typical"):
@@ -352,7 +352,7 @@ def test_examples_are_contradictions_of_different_openings_with_their_evidence(p
             assert marks[-1] == "judged" and ("evidence" in marks) == (example["label"] == "history")
 
 
-def test_the_table_of_the_paper_is_that_of_the_rows(repo, lines, tmp_path, run):
+def test_the_paper_table_matches_the_rows(repo, lines, tmp_path, run):
     """The same report with the true labels as the verdicts: Table 2."""
     code, _, err = run("probe", "report", repo, "--out", tmp_path)
     assert code == 0, err
@@ -378,6 +378,6 @@ def test_the_table_of_the_paper_is_that_of_the_rows(repo, lines, tmp_path, run):
                     )
 
 
-def test_a_folder_without_verdicts_is_no_run(tmp_path):
+def test_a_folder_without_verdicts_is_not_a_run(tmp_path):
     with pytest.raises(InputError, match="neither the folder of a run"):
         report.read(tmp_path)

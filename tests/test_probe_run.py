@@ -54,7 +54,7 @@ def test_every_conversation_starts_from_a_clean_context(tmp_path):
         assert row["b2"] == scripted(row["messages"][:-1])
 
 
-def test_an_endpoint_that_is_out_of_order_loses_nothing_and_doubles_nothing(tmp_path):
+def test_a_faulty_endpoint_loses_and_duplicates_nothing(tmp_path):
     """Each chat meets a fault when it is sent for the first time: 429, 500, a hang, broken and half answers."""
     met = Counter()
 
@@ -73,7 +73,7 @@ def test_an_endpoint_that_is_out_of_order_loses_nothing_and_doubles_nothing(tmp_
     assert all(row["b2"] == scripted(row["messages"][:-1]) for row in rows)
 
 
-def test_a_conversation_that_fails_is_told_and_tried_again_by_the_next_run(tmp_path):
+def test_a_failed_conversation_is_reported_and_retried_by_the_next_run(tmp_path):
     planned = probes(6)
     lost = {probe.u1 for probe in planned[:2]}
     broken = Endpoint(fault=lambda messages, before: "500" if messages[0]["content"] in lost else None)
@@ -92,7 +92,7 @@ def test_a_conversation_that_fails_is_told_and_tried_again_by_the_next_run(tmp_p
 
 
 @pytest.mark.parametrize("status", ["401", "404"])
-def test_a_wrong_key_or_address_ends_the_run_at_once(status, tmp_path):
+def test_a_wrong_key_or_address_ends_the_run_immediately(status, tmp_path):
     with serving(Endpoint(fault=lambda messages, before: status)) as endpoint:
         with pytest.raises(InputError, match=f"HTTP {status}"):
             have(endpoint, tmp_path, probes(50))
@@ -105,7 +105,7 @@ def test_a_bot_that_never_answers_ends_the_run(tmp_path):
             have(endpoint, tmp_path, probes(50), limits=Limits(at_once=4, retries=0, backoff=0))
 
 
-def test_a_short_run_in_which_all_fails_says_why(tmp_path):
+def test_a_short_run_that_fails_completely_says_why(tmp_path):
     with serving(Endpoint(fault=lambda messages, before: "500")) as endpoint:
         with pytest.raises(InputError, match=r"first 3 conversations failed.*HTTP 500"):
             have(endpoint, tmp_path, probes(3), limits=Limits(at_once=1, retries=0, backoff=0))
@@ -117,7 +117,7 @@ def test_a_reply_that_is_cut_inside_an_emoji_is_kept(tmp_path):
     assert outcome.done == 3 and {row["b2"] for row in rows} == {"我养了3只猫?"}
 
 
-def test_the_rate_is_kept_over_all_conversations(tmp_path):
+def test_the_rate_limit_holds_across_all_conversations(tmp_path):
     begun = time.monotonic()
     with serving(Endpoint()) as endpoint:
         have(endpoint, tmp_path, probes(5, "short"), limits=Limits(at_once=5, per_minute=600))
@@ -132,14 +132,14 @@ def test_the_key_comes_from_the_environment_and_is_never_written(tmp_path, monke
     assert all("sk-secret" not in file.read_text(encoding="utf-8") for file in tmp_path.iterdir())
 
 
-def test_a_folder_continues_only_its_own_run(tmp_path):
+def test_a_folder_resumes_only_its_own_run(tmp_path):
     with serving(Endpoint()) as endpoint:
         have(endpoint, tmp_path, probes(3))
         with pytest.raises(InputError, match=r"made with seed 0, not 1"):
             have(endpoint, tmp_path, probes(3), request={"seed": 1})
 
 
-def test_a_killed_run_goes_on_and_no_conversation_is_lost_or_had_twice(tmp_path, detect_model, cdconv):
+def test_a_killed_run_resumes_and_no_conversation_is_lost_or_repeated(tmp_path, detect_model, cdconv):
     """kill -9 three times in the middle, and once half a line is left behind."""
     with serving(Endpoint(delay=0.02)) as endpoint:
         command = [
@@ -178,7 +178,7 @@ def test_a_killed_run_goes_on_and_no_conversation_is_lost_or_had_twice(tmp_path,
         (("--backend", "abacus"), "abacus"),
     ],
 )
-def test_what_is_wrong_with_the_detector_is_said_before_the_bot_is_asked(options, why, tmp_path, detect_model, cdconv):
+def test_detector_errors_are_reported_before_the_bot_is_called(options, why, tmp_path, detect_model, cdconv):
     with serving(Endpoint()) as endpoint:
         code, _, err = cdconv(
             "probe", "run", "--endpoint", endpoint.url, "--out", tmp_path / "run", "--conversations", "2",
@@ -187,7 +187,7 @@ def test_what_is_wrong_with_the_detector_is_said_before_the_bot_is_asked(options
     assert code == 2 and why in err and not endpoint.seen
 
 
-def test_only_conversations_that_were_had_count_as_new(tmp_path, detect_model, cdconv):
+def test_only_completed_conversations_count_as_new(tmp_path, detect_model, cdconv):
     lost = {probe.u1 for probe in probes(10, "short")[:3]}
     fault = lambda messages, before: "500" if messages[0]["content"] in lost else None  # noqa: E731
     with serving(Endpoint(fault=fault)) as endpoint:
@@ -214,7 +214,7 @@ def _lines(path):
     return path.read_bytes().count(b"\n") if path.exists() else 0
 
 
-def test_a_function_is_a_bot(tmp_path, monkeypatch):
+def test_a_function_can_be_a_bot(tmp_path, monkeypatch):
     (tmp_path / "a_bot.py").write_text(
         "def reply(messages):\n    return f'{len(messages)}：我养了3只猫'\n"
         "def wrong(messages):\n    return 3\n"
@@ -250,7 +250,7 @@ for line in sys.stdin:
 """
 
 
-def test_a_program_is_a_bot_and_is_started_again_when_it_fails(tmp_path):
+def test_a_program_can_be_a_bot_and_is_restarted_when_it_fails(tmp_path):
     file = tmp_path / "bot.py"
     file.write_text(PROGRAM, encoding="utf-8")
     bot = CommandBot(f"{sys.executable} {file}", timeout=60)
@@ -296,7 +296,7 @@ def chat_model(tmp_path_factory):
     return folder
 
 
-def test_a_chat_model_of_transformers_is_a_bot(chat_model, tmp_path):
+def test_a_transformers_chat_model_can_be_a_bot(chat_model, tmp_path):
     bot = TransformersBot(str(chat_model), max_new_tokens=8)
     outcome = run(probes(6), bot, tmp_path, request=REQUEST, name="tiny", limits=QUICK)
     rows = read_transcript(tmp_path / "transcript.jsonl")
@@ -315,7 +315,7 @@ def test_a_chat_model_of_transformers_is_a_bot(chat_model, tmp_path):
         ("weights without a norm", "its checkpoint lacks"),
     ],
 )
-def test_a_chat_model_that_is_hostile_or_damaged_is_refused(chat_model, tmp_path, monkeypatch, harm, said):
+def test_a_malicious_or_damaged_chat_model_is_rejected(chat_model, tmp_path, monkeypatch, harm, said):
     folder = shutil.copytree(chat_model, tmp_path / "model")
     monkeypatch.setattr("builtins.input", lambda *_: "y")
     if harm == "weights in a pickle":
@@ -336,7 +336,7 @@ def test_a_chat_model_that_is_hostile_or_damaged_is_refused(chat_model, tmp_path
     assert not (tmp_path / "mark").exists(), "code ran"
 
 
-def test_the_bot_and_the_writer_get_each_their_own_key(cdconv, tmp_path, monkeypatch):
+def test_the_bot_and_the_writer_get_separate_keys(cdconv, tmp_path, monkeypatch):
     monkeypatch.setattr(probe, "_judge", lambda *_, **__: None)
     monkeypatch.setattr(probe, "_write_report", lambda *_, **__: {})
     for name in ("OPENAI_API_KEY", "BOT_KEY", "WRITER_KEY"):
@@ -361,7 +361,7 @@ def test_the_bot_and_the_writer_get_each_their_own_key(cdconv, tmp_path, monkeyp
     assert keys("d", *both)[2:] == ({"Bearer bot_key"}, {"Bearer bot_key"})
 
 
-def test_a_chat_template_that_refuses_the_chat_is_one_line(chat_model, tmp_path):
+def test_a_chat_template_that_rejects_the_chat_raises_one_line(chat_model, tmp_path):
     folder = shutil.copytree(chat_model, tmp_path / "strict")
     refusal = "{% if messages[0].role == 'system' %}{{ raise_exception('no system role') }}{% endif %}"
     (folder / "chat_template.jinja").write_text(refusal + "{{ messages[-1].content + 1 }}", encoding="utf-8")
@@ -372,7 +372,7 @@ def test_a_chat_template_that_refuses_the_chat_is_one_line(chat_model, tmp_path)
         bot.reply(CHAT)
 
 
-def test_an_endpoint_writes_what_the_user_says_and_rules_stand_in_for_it(tmp_path):
+def test_an_endpoint_writes_user_turns_and_rules_are_the_fallback(tmp_path):
     planned = probes(8, "paraphrasing", "perturb-antonym")
     model = Endpoint(
         reply=lambda messages: "“换个说法的问题？”\n说明：……",
@@ -389,7 +389,7 @@ def test_an_endpoint_writes_what_the_user_says_and_rules_stand_in_for_it(tmp_pat
     assert {row["written_by"] for row in rows if row["trigger"] == "perturb-antonym"} == {"rules"}
 
 
-def test_the_truth_of_the_scripted_bot_can_be_told_from_its_replies():
+def test_the_true_label_of_the_scripted_bot_follows_from_its_replies():
     kinds = Counter(
         true_label(scripted(chat[:1]), scripted(chat))
         for number in range(400)

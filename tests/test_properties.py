@@ -75,7 +75,7 @@ def hierarchy(sample_rows):
 
 @settings(max_examples=80, **many)
 @given(seeds, texts)
-def test_every_chat_gives_a_verdict_or_one_clear_line(detector, seed, drawn):
+def test_every_chat_gives_a_verdict_or_raises_one_clear_line(detector, seed, drawn):
     chats = chats_of(seed, drawn, 150)
     for messages, found in zip(chats, judge(detector, chats), strict=True):
         if not isinstance(found, str):
@@ -84,7 +84,7 @@ def test_every_chat_gives_a_verdict_or_one_clear_line(detector, seed, drawn):
 
 @settings(max_examples=10, **many)
 @given(seeds, texts)
-def test_so_it_is_for_a_hierarchy(hierarchy, seed, drawn):
+def test_every_chat_gives_a_verdict_or_an_error_from_a_hierarchy(hierarchy, seed, drawn):
     chats = chats_of(seed, drawn, 60)
     for messages, found in zip(chats, judge(hierarchy, chats), strict=True):
         if not isinstance(found, str):
@@ -109,7 +109,7 @@ def test_a_verdict_depends_on_its_chat_alone(which, detector, hierarchy, seed, d
 @pytest.mark.parametrize("which", ["detector", "hierarchy"])
 @settings(max_examples=6, **many)
 @given(seed=seeds, drawn=texts)
-def test_a_scan_says_of_each_reply_what_the_chat_up_to_it_gives(which, detector, hierarchy, seed, drawn):
+def test_a_scan_gives_each_reply_the_verdict_of_the_chat_up_to_it(which, detector, hierarchy, seed, drawn):
     judges = {"detector": detector, "hierarchy": hierarchy}[which]
     chats = chats_of(seed, drawn, 20, sound=True)
     scanned = judges.scan_batch(chats)
@@ -142,7 +142,7 @@ def test_a_system_message_changes_nothing_but_indices(detector, seed, drawn):
 
 @settings(max_examples=10, **many)
 @given(seeds)
-def test_two_messages_in_a_row_are_one_with_a_line_break(detector, seed):
+def test_two_consecutive_messages_equal_one_with_a_line_break(detector, seed):
     draw = random.Random(seed)
     split, joined = [], []
     for _ in range(40):
@@ -157,7 +157,7 @@ def test_two_messages_in_a_row_are_one_with_a_line_break(detector, seed):
 @pytest.mark.parametrize("task", ["2-class", "4-class"])
 @settings(max_examples=4, **many)
 @given(seed=seeds, drawn=texts)
-def test_a_higher_threshold_calls_no_more_and_a_lower_prior_nothing_likelier(calibrated, task, seed, drawn):
+def test_a_higher_threshold_calls_no_more_and_a_lower_prior_raises_no_probability(calibrated, task, seed, drawn):
     detector = calibrated[task]
     chats = chats_of(seed, drawn, 30, sound=True)
     called = []
@@ -199,7 +199,7 @@ def test_more_turns_never_make_a_contradiction_less_likely(calibrated, task, see
 
 @settings(max_examples=6, **many)
 @given(seeds, texts)
-def test_one_earlier_turn_is_read_alike_by_windows_and_as_a_whole(detector, seed, drawn):
+def test_one_earlier_turn_is_read_the_same_in_windows_and_as_a_whole(detector, seed, drawn):
     chats = [chat for chat in chats_of(seed, drawn, 80, sound=True) if len(read_turns(chat)) == 2]
     whole = judge(detector.with_settings(windowing="unstructured"), chats)
     for one, other in zip(judge(detector, chats), whole, strict=True):
@@ -208,7 +208,7 @@ def test_one_earlier_turn_is_read_alike_by_windows_and_as_a_whole(detector, seed
 
 @settings(max_examples=100, **many)
 @given(seeds, texts)
-def test_no_message_forges_a_border(detector, seed, drawn):
+def test_no_message_can_forge_a_separator(detector, seed, drawn):
     tokenizer = detector.classifier.backend.tokenizer
     draw = random.Random(seed)
     drawn = [text.encode("utf-8", "replace").decode("utf-8") for text in (*drawn, *HOSTILE)]
@@ -219,7 +219,7 @@ def test_no_message_forges_a_border(detector, seed, drawn):
     assert [ids.count(token) for token in special] == [4, 1, 0]
 
 
-def test_chats_of_five_hundred_turns_and_of_a_megabyte_a_message(detector):
+def test_chats_with_five_hundred_turns_or_messages_of_a_megabyte_are_judged(detector):
     long = [{"role": ("user", "assistant")[index % 2], "content": f"我养了{index}只猫"} for index in range(1000)]
     megabyte = [
         [{"role": ("user", "assistant")[index % 2], "content": text} for index in range(6)]
@@ -239,8 +239,10 @@ def test_chats_of_five_hundred_turns_and_of_a_megabyte_a_message(detector):
     )
 
 
-def test_the_chats_above_were_of_every_kind(request):
-    if test_every_chat_gives_a_verdict_or_one_clear_line.__name__ not in {item.name for item in request.session.items}:
+def test_the_generated_chats_covered_every_kind(request):
+    if test_every_chat_gives_a_verdict_or_raises_one_clear_line.__name__ not in {
+        item.name for item in request.session.items
+    }:
         pytest.skip("counts the chats of the tests above, which were left out")
     assert judged["chats"] >= 12_000
     assert judged["checked"] > 2000 and judged["labels"] - judged["checked"] > 200 and judged["errors"] > 2000

@@ -103,7 +103,7 @@ BAD = {
 
 @pytest.mark.parametrize(("line", "parts"), BAD.values(), ids=BAD)
 @pytest.mark.parametrize("number", [1, 3])
-def test_bad_row_is_refused_with_its_place_and_what_is_allowed(line, parts, number, tmp_path):
+def test_the_error_for_a_bad_row_names_its_place_and_the_allowed_values(line, parts, number, tmp_path):
     lines = [*LINES[:5]]
     lines[number - 1] = line
     path = write(tmp_path / "raw.txt", lines)
@@ -116,14 +116,14 @@ def test_bad_row_is_refused_with_its_place_and_what_is_allowed(line, parts, numb
     assert len(message.splitlines()) == 1
 
 
-def test_the_first_of_several_bad_rows_is_named(tmp_path):
+def test_the_error_names_the_first_of_several_bad_rows(tmp_path):
     path = write(tmp_path / "raw.txt", [*LINES[:4], b"", *LINES[4:8], b"{"])
     with pytest.raises(cdconv.InvalidSourceError, match=r"raw\.txt:5: "):
         cdconv.read_rows(path)
 
 
 @pytest.mark.parametrize("count", range(5))
-def test_too_few_rows_are_refused(count, tmp_path):
+def test_too_few_rows_are_rejected(count, tmp_path):
     with pytest.raises(cdconv.InvalidSourceError, match=rf"raw\.txt: {count} lines; at least 5"):
         cdconv.read_rows(write(tmp_path / "raw.txt", LINES[:count]))
     assert len(cdconv.read_rows(write(tmp_path / "raw.txt", LINES[:5]))) == 5
@@ -151,7 +151,9 @@ VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=2) | st.di
     ascii_only=st.booleans(),
 )
 @settings(deadline=None, max_examples=500, database=None)
-def test_one_changed_field_is_valid_or_named(tmp_path_factory, line, key, value, remove, number, ascii_only):
+def test_a_row_with_one_changed_field_is_valid_or_the_error_names_it(
+    tmp_path_factory, line, key, value, remove, number, ascii_only
+):
     changed = {k: v for k, v in line.items() if k != key} | ({} if remove else {key: value})
     raw = json.dumps(changed, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass")
     lines = [*LINES[:5]]
@@ -169,7 +171,7 @@ def test_one_changed_field_is_valid_or_named(tmp_path_factory, line, key, value,
 
 @given(data=st.data(), junk=st.binary(max_size=3))
 @settings(deadline=None, max_examples=300, database=None)
-def test_changed_bytes_are_valid_or_named(tmp_path_factory, data, junk):
+def test_a_file_with_changed_bytes_is_valid_or_the_error_names_the_place(tmp_path_factory, data, junk):
     raw = b"\n".join(encode(line) for line in LINES[:6])
     start = data.draw(st.integers(0, len(raw)))
     path = tmp_path_factory.getbasetemp() / "bytes.txt"
@@ -190,7 +192,7 @@ def read_default(tmp_path):
 
 
 @pytest.mark.parametrize("change", ["cut by a row", "one character"])
-def test_a_file_that_is_not_the_release_is_refused_as_the_default(change, release, tmp_path, monkeypatch):
+def test_a_file_that_is_not_the_release_is_rejected_as_the_default(change, release, tmp_path, monkeypatch):
     raw = release.read_bytes()
     path = tmp_path / "cdconv.txt"
     if change == "cut by a row":
@@ -208,7 +210,7 @@ def test_a_file_that_is_not_the_release_is_refused_as_the_default(change, releas
     assert build.find(str(path)).kind == "custom"
 
 
-def test_a_release_cut_within_a_row_names_that_row(release, tmp_path, monkeypatch):
+def test_the_error_for_a_truncated_release_names_the_row(release, tmp_path, monkeypatch):
     path = tmp_path / "cdconv.txt"
     path.write_bytes(release.read_bytes()[:-40])
     monkeypatch.setenv("CDCONV_FILE", str(path))
@@ -217,14 +219,14 @@ def test_a_release_cut_within_a_row_names_that_row(release, tmp_path, monkeypatc
             read()
 
 
-def test_the_sample_is_not_taken_for_the_release(tmp_path, monkeypatch):
+def test_the_sample_is_not_mistaken_for_the_release(tmp_path, monkeypatch):
     monkeypatch.setenv("CDCONV_FILE", str(SAMPLE))
     for read in read_default(tmp_path):
         with pytest.raises(cdconv.NonMatchingChecksumError):
             read()
 
 
-def test_the_release_is_known_by_its_content(release, tmp_path, monkeypatch):
+def test_the_release_is_recognised_by_its_content(release, tmp_path, monkeypatch):
     assert (release.stat().st_size, cdconv.sha256(release)) == (
         3_084_534,
         "ed8fe0ddb40afb36f9e19ea64c3eee7c319a22230a5b65444af44e8bbb122aab",

@@ -34,7 +34,7 @@ def folder(sample_chats, tmp_path_factory):
     return folder
 
 
-def test_a_part_of_a_file_is_its_rows(folder):
+def test_a_part_of_a_file_holds_its_rows(folder):
     whole = [*readers.open_parquet(folder / "b.parquet").arrivals[0]]
     for rows in (range(1, 6), range(6, 11), range(7, 8), range(50, 53)):
         part = readers.open_parquet(folder / "b.parquet", rows)
@@ -51,26 +51,26 @@ def test_a_part_of_a_file_is_its_rows(folder):
         (["--out", "o"], "no/folder: is not a folder"),
     ],
 )
-def test_misuse_is_one_line(detect, arguments, said):
+def test_misuse_prints_one_line(detect, arguments, said):
     code, answers, err = detect("no/folder", "--engine", "ray", *arguments)
     assert (code, answers, len(err)) == (2, [], 1)
     assert said in err[0]
 
 
-def test_verdicts_are_not_written_among_the_chats(detect, folder):
+def test_verdicts_are_not_written_into_the_input_folder(detect, folder):
     code, _, [said] = detect(folder, "--engine", "ray", "--out", folder / "verdicts")
     assert (code, f"lies in {folder}; name a folder outside" in said) == (2, True)
     assert not (folder / "verdicts").exists()
 
 
-def test_where_ray_is_missing_the_extra_is_named(detect, folder, monkeypatch, tmp_path):
+def test_the_error_for_missing_ray_names_the_extra(detect, folder, monkeypatch, tmp_path):
     monkeypatch.setattr(cluster, "find_spec", lambda name: None)
     code, _, [said] = detect(folder, "--engine", "ray", "--out", tmp_path / "out")
     assert (code, 'pip install "cdconv[ray]"' in said) == (2, True)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_ray_here_has_the_cores_that_the_container_allows(monkeypatch, tmp_path):
+def test_local_ray_uses_the_cores_that_the_container_allows(monkeypatch, tmp_path):
     asked = []
     ray = SimpleNamespace(init=lambda **options: asked.append(options["num_cpus"]), shutdown=lambda: None)
     monkeypatch.setitem(sys.modules, "ray", ray)
@@ -86,7 +86,7 @@ def test_ray_here_has_the_cores_that_the_container_allows(monkeypatch, tmp_path)
 
 
 @needs_ray
-def test_a_run_whose_driver_and_worker_are_killed_ends_with_each_verdict_once(
+def test_a_run_with_a_killed_driver_and_worker_ends_with_each_verdict_once(
     detect, detect_model, folder, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(ray_engine, "PART_ROWS", 5)

@@ -50,7 +50,7 @@ def as_files(folder, chats):
     return sorted(folder.iterdir())
 
 
-def test_all_forms_of_the_same_chats_give_the_same_verdicts(detect, sample_chats, tmp_path):
+def test_all_formats_of_the_same_chats_give_the_same_verdicts(detect, sample_chats, tmp_path):
     found = {}
     for file in as_files(tmp_path, sample_chats[:40]):
         code, answers, err = detect(file, "--quiet")
@@ -75,7 +75,7 @@ def test_all_forms_of_the_same_chats_give_the_same_verdicts(detect, sample_chats
         {"conversations": sharegpt(CHAT)},
     ],
 )
-def test_json_is_one_chat_or_a_list_of_them(detect, content):
+def test_json_is_one_chat_or_a_list_of_chats(detect, content):
     code, answers, _ = detect("--format", "json", stdin=json.dumps(content).encode())
     assert (code, [answer["row"] for answer in answers]) == (0, [1])
     assert answers[0]["checked"]
@@ -100,7 +100,7 @@ BAD = {
 }
 
 
-def test_a_bad_line_is_reported_by_number_kept_and_the_rest_goes_on(detect, tmp_path):
+def test_a_bad_line_is_reported_by_number_and_saved_and_the_rest_is_judged(detect, tmp_path):
     file = tmp_path / "chats.jsonl"
     file.write_bytes(
         b"\n".join([line().encode(), *BAD, line(id="\ud800").encode("utf-8", "surrogatepass"), line().encode()])
@@ -118,18 +118,18 @@ def test_a_bad_line_is_reported_by_number_kept_and_the_rest_goes_on(detect, tmp_
         assert result["input"] == (raw.decode("utf-8", "replace") if len(raw) < 2000 else "[" * 2000 + "…")
 
 
-def test_a_name_that_is_no_valid_unicode_is_carried_escaped(detect):
+def test_a_name_with_invalid_unicode_is_escaped(detect):
     code, [answer], _ = detect(stdin=b'{"id": "\\ud800", "messages": ' + json.dumps(CHAT).encode() + b"}")
     assert (code, answer["id"]) == (0, "\ud800")
 
 
-def test_text_in_the_place_of_messages_is_said(detect):
+def test_text_instead_of_messages_is_reported(detect):
     _, _, [message, _] = detect(stdin=b'{"messages": "hello"}')
     assert "<stdin>:1: messages: text that is not JSON" in message
     assert message.endswith("; it must be a list of messages")
 
 
-def test_where_rejected_lines_cannot_be_written_they_are_only_said(detect, tmp_path):
+def test_rejected_lines_that_cannot_be_saved_are_only_reported(detect, tmp_path):
     file = tmp_path / "chats.jsonl"
     file.write_text("{bad\n" + line(), encoding="utf-8")
     (tmp_path / "chats.jsonl.rejected.jsonl").symlink_to(tmp_path / "no" / "such" / "folder")
@@ -162,7 +162,7 @@ def test_where_rejected_lines_cannot_be_written_they_are_only_said(detect, tmp_p
         ("a.xlsx", b"", "its name tells no format"),
     ],
 )
-def test_a_file_of_another_kind_is_one_line(detect, name, content, said, tmp_path):
+def test_a_file_of_another_format_prints_one_line(detect, name, content, said, tmp_path):
     (tmp_path / name).write_bytes(content)
     code, answers, err = detect(tmp_path / name)
     assert (code, answers, len(err)) == (2, [], 1)
@@ -170,7 +170,7 @@ def test_a_file_of_another_kind_is_one_line(detect, name, content, said, tmp_pat
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
-def test_csv_through_a_pipe_is_one_line_that_names_the_option(detect):
+def test_csv_through_a_pipe_prints_one_line_that_names_the_option(detect):
     content = ("u1,b1,u2,b2\n" + "你,好,吗,好\n" * 9).encode()
     code, answers, [message] = detect("-", stdin=content)
     assert (code, answers) == (2, [])
@@ -179,7 +179,7 @@ def test_csv_through_a_pipe_is_one_line_that_names_the_option(detect):
 
 
 @pytest.mark.parametrize("bad", [b'"a,b,c,d\n', b'a","\n', b'"a\n\n'])
-def test_many_quotes_that_are_not_closed_take_no_longer_than_other_lines(bad):
+def test_many_unclosed_quotes_take_no_longer_than_other_lines(bad):
     count = 20_000
     file = [b"u1,b1,u2,b2\n", *[bad] * count, "你,好,吗,好\n".encode()]
     entries = list(readers.read_csv((b"".join(file)).splitlines(keepends=True), "a.csv", "csv"))
@@ -189,13 +189,13 @@ def test_many_quotes_that_are_not_closed_take_no_longer_than_other_lines(bad):
     assert entries[-1].end == sum(map(len, file))
 
 
-def test_a_parquet_file_says_how_large_it_is_unpacked(tmp_path):
+def test_the_unpacked_size_of_a_parquet_file_is_known(tmp_path):
     parquet.write_table(pyarrow.table({"messages": ["x" * 10**7]}), tmp_path / "a.parquet", compression="zstd")
     assert (tmp_path / "a.parquet").stat().st_size < 10**5
     assert readers.open_file(tmp_path / "a.parquet").unpacked >= 10**7
 
 
-def test_lines_that_arrive_in_pieces_are_put_together():
+def test_lines_that_arrive_in_pieces_are_joined():
     class Slow(BytesIO):
         def read1(self, size=-1):
             return super().read1(3)
@@ -204,14 +204,14 @@ def test_lines_that_arrive_in_pieces_are_put_together():
     assert [line for lines in readers.arriving_lines(Slow(content)) for line in lines] == content.split(b"\n")
 
 
-def test_a_byte_order_mark_does_not_cost_the_first_line(detect, tmp_path):
+def test_a_byte_order_mark_does_not_lose_the_first_line(detect, tmp_path):
     file = tmp_path / "chats.jsonl"
     file.write_bytes(b"\xef\xbb\xbf" + line().encode() + b"\r\n")
     code, [answer], _ = detect(file)
     assert (code, answer["line"]) == (0, 1)
 
 
-def test_a_logged_request_ends_with_what_was_answered():
+def test_a_logged_request_ends_with_its_response():
     *asked, answer = CHAT
     request = {"model": "bot", "messages": asked, "choices": [{"index": 0, "message": answer}]}
     assert formats.chat_from_json(request) == (CHAT, None)
@@ -222,7 +222,7 @@ def test_a_logged_request_ends_with_what_was_answered():
         formats.chat_from_json(request | {"choices": [{"message": answer}] * 2})
 
 
-def test_a_key_that_stands_twice_rejects_the_line(detect):
+def test_a_duplicate_key_rejects_the_line(detect):
     twice = line()[:-1] + ', "messages": []}'
     inside = line().replace('"role": "user"', '"role": "user", "role": "assistant"', 1)
     code, answers, err = detect(stdin="\n".join([twice, inside, line()]).encode())

@@ -58,7 +58,7 @@ def checkout(sample_repo, tmp_path_factory):
 
 
 @pytest.mark.parametrize("page", **by_path([page for page in MANUAL if blocks(page, "python")]))
-def test_the_python_of_a_page_runs_and_prints_what_its_comments_say(page, checkout, monkeypatch, capsys):
+def test_the_python_code_of_a_page_runs_and_prints_what_its_comments_say(page, checkout, monkeypatch, capsys):
     monkeypatch.chdir(checkout)
     monkeypatch.setattr(loading, "METHODS", [*loading.METHODS])  # what a page registers ends with this test
     monkeypatch.setattr(base, "BACKENDS", {**base.BACKENDS})
@@ -73,7 +73,7 @@ def test_the_python_of_a_page_runs_and_prints_what_its_comments_say(page, checko
         printed = printed[match.end() :]
 
 
-def test_the_library_and_the_pipeline_of_the_readme_agree(checkout, monkeypatch, capsys):
+def test_the_library_and_the_pipeline_in_the_readme_agree(checkout, monkeypatch, capsys):
     monkeypatch.chdir(checkout)
     exec("\n".join(blocks(ROOT / "README.md", "python")[-2:]), {"__name__": "page"})
     verdict, scores = capsys.readouterr().out.splitlines()[-2:]
@@ -109,7 +109,7 @@ def test_every_make_target_that_a_page_names_exists(page):
 
 
 @pytest.mark.parametrize("page", **by_path(PAGES))
-def test_every_link_into_the_repository_leads_somewhere(page):
+def test_every_link_into_the_repository_resolves(page):
     for link in re.findall(r"\]\(([^)]+)\)", text_of(page)):
         if "://" in link:
             continue
@@ -137,7 +137,7 @@ def toml(value):
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def test_the_page_on_training_names_every_key_of_a_recipe_with_its_default():
+def test_the_training_page_names_every_recipe_key_with_its_default():
     from contradiction.training.recipe import Recipe
     from contradiction.training.recipe_options import TABLES
 
@@ -176,7 +176,7 @@ def kept():
 
 
 @pytest.mark.parametrize("page", **by_path([ROOT / "README.md", ROOT / "README.zh.md", ROOT / "docs" / "findings.md"]))
-def test_the_figures_of_the_headline_tables_are_those_of_the_kept_results(page, kept):
+def test_the_headline_tables_match_the_kept_results(page, kept):
     checked = 0
     for header, rows in tables(text_of(page)):
         suffix = "-grouped" if "grouped" in header[0] else ""
@@ -200,14 +200,14 @@ def kept_figure(kept, name, task, suffix, by_rule):
 
 
 @pytest.mark.parametrize("page", **by_path([ROOT / "docs" / "data.md", ROOT / "evaluate_metric" / "README.md"]))
-def test_the_figures_of_the_n_grams_are_those_of_the_kept_results(page, kept):
+def test_the_n_gram_figures_match_the_kept_results(page, kept):
     figures = re.findall(r"^\| .+ \| (\d\d\.\d) \| (\d\d\.\d) \|$", text_of(page), flags=re.MULTILINE)
     for view in ("all", "context only", "reply only"):
         expected = [kept[f"TF-IDF, {view}", config]["metrics"]["macro_f1"] for config in ("2-class", "4-class")]
         assert tuple(map(percent, expected)) in figures, view
 
 
-def test_the_sizes_of_the_crossed_corpus_are_those_of_its_files():
+def test_the_sizes_of_the_crossed_corpus_match_its_files():
     from contradiction.data.corpora.crossed import read_all
     from contradiction.data.crossed_checks import size_table
 
@@ -217,13 +217,13 @@ def test_the_sizes_of_the_crossed_corpus_are_those_of_its_files():
     assert rows == [list(row) for row in size_table(read_all()).rows]
 
 
-def test_the_page_of_results_is_the_one_the_kept_results_give():
+def test_the_results_page_is_up_to_date_with_the_kept_results():
     from contradiction.reports.results_page import results_page
 
     assert text_of(ROOT / "models" / "README.md") == results_page()
 
 
-def test_the_line_that_detect_is_said_to_print_is_printed(run, tmp_path):
+def test_detect_prints_the_line_shown_in_the_readme(run, tmp_path):
     block = next(block for block in blocks(ROOT / "docs" / "operators.md", "console") if "cdconv detect" in block)
     said = json.loads(block.splitlines()[1])
     file = tmp_path / "chats.jsonl"
@@ -239,7 +239,7 @@ def test_the_line_that_detect_is_said_to_print_is_printed(run, tmp_path):
     }
 
 
-def test_the_recalls_that_operators_can_choose_from_are_those_of_the_shipped_rule():
+def test_the_recalls_offered_to_operators_match_the_shipped_rule():
     from contradiction.methods.loading import load_rule
 
     rule = load_rule(ROOT / "models" / "e5-small-cdconv-soup")

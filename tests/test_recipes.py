@@ -61,7 +61,7 @@ def test_no_two_options_share_a_name():
     assert set(full_names()) == set(load_recipe("tiny").options())
 
 
-def test_the_defaults_are_the_papers_setup(tmp_path):
+def test_the_defaults_are_the_setup_of_the_paper(tmp_path):
     optimizer = load_recipe(write(tmp_path, GOOD)).optimizer
     assert (optimizer.epochs, optimizer.batch_size) == (5, 32)
     assert (optimizer.warmup_ratio, optimizer.learning_rate) == (0.1, 5e-5)
@@ -103,7 +103,7 @@ def test_the_defaults_are_the_papers_setup(tmp_path):
         ("focal = 2.0\n" + FLAT, "sets focal, which this version no longer has; remove it"),
     ],
 )
-def test_a_wrong_recipe_is_refused_by_file_key_and_remedy(tmp_path, text, said):
+def test_the_error_for_a_wrong_recipe_names_file_key_and_remedy(tmp_path, text, said):
     path = write(tmp_path, text)
     with pytest.raises(InputError) as error:
         load_recipe(path)
@@ -112,7 +112,7 @@ def test_a_wrong_recipe_is_refused_by_file_key_and_remedy(tmp_path, text, said):
     assert "\n" not in str(error.value)
 
 
-def test_a_hierarchical_recipe_needs_no_view_and_stands_for_a_recipe_a_stage(tmp_path):
+def test_a_hierarchical_recipe_needs_no_view_and_gives_one_recipe_per_stage(tmp_path):
     recipe = load_recipe(write(tmp_path, '[data]\nconfig = "4-class"\n' + MODEL + 'method = "hierarchical"'))
     assert recipe.data.view == "hierarchical"
     assert [(stage.data.view, stage.data.target, stage.model.method) for stage in recipe.stages()] == [
@@ -120,7 +120,7 @@ def test_a_hierarchical_recipe_needs_no_view_and_stands_for_a_recipe_a_stage(tmp
     ]
 
 
-def test_a_recipe_without_tables_means_what_it_meant(tmp_path):
+def test_a_recipe_without_tables_keeps_its_meaning(tmp_path):
     recipe = load_recipe(write(tmp_path, FLAT))
     assert recipe == Recipe.of(
         name="trial", view="sentence-pair", config="4-class", backbone="some/encoder", train_fraction=0.5, epochs=4,
@@ -132,7 +132,7 @@ def test_a_recipe_without_tables_means_what_it_meant(tmp_path):
         assert load_recipe(write(tmp_path, flat)).model.method == method
 
 
-def test_every_old_name_has_a_place_and_no_retired_option_has_one():
+def test_every_old_name_maps_to_an_option_unless_it_is_retired():
     assert set(MOVED.values()) <= set(full_names().values())
     assert not set(RETIRED) & set(full_names())
 
@@ -152,7 +152,7 @@ def test_the_recipes_of_all_kept_evaluations_can_still_be_read():
         assert (recipe.model.method == "kernel") == values.get("frozen", False)
 
 
-def test_a_record_that_set_a_retired_option_loads_and_shows_and_is_not_trained_again(tmp_path):
+def test_a_record_with_a_retired_option_loads_and_displays_but_cannot_be_retrained(tmp_path):
     run = next(result["run"] for result in kept() if result["name"] == "e5-small-distilled")
     (tmp_path / "run.json").write_text(json.dumps(run), encoding="utf-8")
     recipe = record.recipe(run["request"])
@@ -165,12 +165,12 @@ def test_a_record_that_set_a_retired_option_loads_and_shows_and_is_not_trained_a
     assert "\n" not in str(error.value)
 
 
-def test_an_unknown_name_lists_the_recipes_there_are():
+def test_the_error_for_an_unknown_name_lists_the_recipes():
     with pytest.raises(InputError, match="no-such-recipe.*tiny"):
         load_recipe("no-such-recipe")
 
 
-def test_changes_are_checked_and_none_leaves_a_value_as_it_is():
+def test_changes_are_checked_and_none_keeps_a_value():
     tiny = load_recipe("tiny")
     assert tiny.with_changes(seed=None, backbone=None) == tiny
     changed = tiny.with_changes(seed=42, backbone="some/encoder")
@@ -183,19 +183,19 @@ def test_changes_are_checked_and_none_leaves_a_value_as_it_is():
     ("key", "full"),
     [("epochs", "optimizer.epochs"), ("optimizer.epochs", "optimizer.epochs"), ("seed", "seed")],
 )
-def test_an_option_is_named_with_or_without_its_table(key, full):
+def test_an_option_can_be_named_with_or_without_its_table(key, full):
     assert option_named(key) == full
 
 
 @pytest.mark.parametrize(
     ("key", "said"), [("epoch", "are name, seed"), ("loss.epochs", "mean optimizer.epochs"), ("data", "no such")]
 )
-def test_an_option_that_there_is_not_is_refused_with_those_there_are(key, said):
+def test_the_error_for_an_unknown_option_lists_the_known_ones(key, said):
     with pytest.raises(InputError, match=said):
         option_named(key)
 
 
-def test_defaults_are_those_of_a_recipe_that_sets_nothing(tmp_path):
+def test_defaults_equal_a_recipe_that_sets_nothing(tmp_path):
     options = load_recipe(write(tmp_path, GOOD)).options()
     standard = defaults()
     assert {key for key in options if key not in standard or options[key] != standard[key]} == {
@@ -209,7 +209,7 @@ def recorded(folder, **request):
 
 
 @pytest.mark.parametrize("file", ["", "run.json"], ids=["folder", "file"])
-def test_the_record_of_a_run_is_its_recipe_and_asks_where_its_folders_lie(file, tmp_path):
+def test_the_record_of_a_run_is_its_recipe_and_needs_the_paths_of_its_folders(file, tmp_path):
     own = load_recipe("e5-small-cdconv-nli")
     run = next(result["run"] for result in kept() if result["name"] == own.name)
     (tmp_path / "run.json").write_text(json.dumps(run), encoding="utf-8")
@@ -229,7 +229,7 @@ def test_the_record_of_a_run_is_its_recipe_and_asks_where_its_folders_lie(file, 
 
 
 @pytest.mark.parametrize("tables", [False, True], ids=["flat", "tables"])
-def test_a_record_that_names_a_hub_id_needs_nothing_more(tables, tmp_path):
+def test_a_record_with_a_hub_id_needs_nothing_more(tables, tmp_path):
     values = {"name": "any", "view": "hierarchical", "config": "4-class", "backbone": "some/encoder"}
     if tables:
         values = recorded_recipe(values).recorded()
@@ -238,7 +238,7 @@ def test_a_record_that_names_a_hub_id_needs_nothing_more(tables, tmp_path):
     assert (recipe.data.view, recipe.model.backbone) == ("hierarchical", "some/encoder")
 
 
-def test_teachers_that_a_record_names_by_digest_are_asked_for(tmp_path):
+def test_a_record_with_teacher_digests_needs_their_paths(tmp_path):
     values = {
         "name": "any", "view": "flatten", "config": "4-class", "backbone": "some/encoder",
         "teachers": ["some/teacher", "one@0123456789ab"],
@@ -258,7 +258,7 @@ def test_teachers_that_a_record_names_by_digest_are_asked_for(tmp_path):
         ('{"request": {"recipe": {}, "soup": [{}, {}]}}', "of 2 runs; train each of them, then use `cdconv soup`"),
     ],
 )
-def test_what_is_no_record_of_one_run_is_refused_by_its_name(tmp_path, run, said):
+def test_the_error_names_a_file_that_is_not_the_record_of_one_run(tmp_path, run, said):
     (tmp_path / "run.json").write_text(run, encoding="utf-8")
     with pytest.raises(InputError) as error:
         load_recipe(tmp_path)
@@ -274,7 +274,7 @@ COMMENTS = {
 
 
 @pytest.mark.parametrize("name", [name for name, text in COMMENTS.items() if "Expect" in text])
-def test_what_a_recipe_says_to_expect_is_what_was_measured(name):
+def test_the_results_that_recipes_promise_match_the_measurements(name):
     said = COMMENTS[name].partition("Expect")[2]
     called = re.search(r"saved runs? (?:is|are) named ([\w-]+)", COMMENTS[name])
     own = [result for result in kept() if result["name"].startswith(called[1] if called else name)]

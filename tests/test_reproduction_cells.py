@@ -12,7 +12,7 @@ from contradiction.reproduction.grid import finished, same_request
 from contradiction.training.recipe_files import load_recipe
 
 
-def test_the_grid_holds_each_method_on_the_labels_it_is_trained_on(cells):
+def test_the_grid_has_each_method_on_the_labels_it_is_trained_on(cells):
     assert [cell.name for cell in cells] == [
         f"{method}-{config}-tiny-seed{seed}"
         for config, methods in (
@@ -24,13 +24,13 @@ def test_the_grid_holds_each_method_on_the_labels_it_is_trained_on(cells):
     ]
 
 
-def test_a_cell_is_the_recipe_file_with_the_values_asked_for(cells, encoders):
+def test_a_cell_is_the_recipe_file_with_the_requested_values(cells, encoders):
     for cell in cells:
         recipe = load_recipe(f"{cell.method}-{cell.config}")
         assert cell.recipe == recipe.with_changes(backbone=str(encoders / "tiny"), seed=cell.seed, **VALUES)
 
 
-def test_grouped_configs_take_the_recipe_of_their_labels(sample_repo, encoders):
+def test_grouped_configs_use_the_recipe_of_their_labels(sample_repo, encoders):
     found = cells_of(
         "table4", data=sample_repo, methods=["flatten"], configs=["4-class-grouped"], seeds=[1],
         backbone=str(encoders / "tiny"),
@@ -38,7 +38,7 @@ def test_grouped_configs_take_the_recipe_of_their_labels(sample_repo, encoders):
     assert [(cell.name, cell.recipe.data.view) for cell in found] == [("flatten-4-class-grouped-tiny-seed1", "flatten")]
 
 
-def test_a_learning_curve_makes_the_same_steps_on_each_share_and_shares_table_4s_cells(cells, encoders, sample_repo):
+def test_a_learning_curve_takes_equal_steps_on_each_share_and_reuses_the_cells_of_table_4(cells, encoders, sample_repo):
     found = cells_of(
         "learning-curve", data=sample_repo, methods=["flatten"], configs=["4-class"], seeds=(23, 42),
         train_fractions=(0.5, 0.25, 1.0), backbone=str(encoders / "tiny"), values={**VALUES, "epochs": 3},
@@ -63,7 +63,7 @@ def test_a_learning_curve_makes_the_same_steps_on_each_share_and_shares_table_4s
 
 
 @pytest.mark.parametrize("parts", [1, 2, 3, 10, 11])
-def test_the_shards_together_are_the_whole_and_share_nothing(cells, parts):
+def test_the_shards_are_disjoint_and_complete(cells, parts):
     shards = [shard(cells, f"{part}/{parts}") for part in range(1, parts + 1)]
     names = [cell.name for shard in shards for cell in shard]
     assert sorted(names) == sorted(cell.name for cell in cells)
@@ -77,7 +77,7 @@ def test_values_are_read_as_toml_and_words_need_no_quotes():
     }  # fmt: skip
 
 
-def test_requests_of_records_from_before_recipes_had_tables_still_compare():
+def test_old_records_without_recipe_tables_still_compare():
     recipe = load_recipe("flatten-4-class").recorded()
     older = {
         "name": "before-tables", "view": "flatten", "config": "4-class", "backbone": "hfl/chinese-roberta-wwm-ext",
@@ -91,7 +91,7 @@ def test_requests_of_records_from_before_recipes_had_tables_still_compare():
     assert not same_request({}, {})
 
 
-def test_artefact_baselines_are_flatten_on_their_own_view_and_are_never_asked_zero_shot(encoders, sample_repo):
+def test_artefact_baselines_are_flatten_with_their_own_view_and_never_zero_shot(encoders, sample_repo):
     found = cells_of(
         "table5", data=sample_repo, methods=["reply-only", "context-only"], seeds=[23], values=VALUES,
         backbone=str(encoders / "tiny"), nli=[str(encoders / "tiny-nli")],
@@ -105,7 +105,7 @@ def test_artefact_baselines_are_flatten_on_their_own_view_and_are_never_asked_ze
         )
 
 
-def test_json_of_other_kinds_in_the_folder_is_left_alone(cells, tmp_path):
+def test_other_json_files_in_the_folder_are_ignored(cells, tmp_path):
     (tmp_path / "notes.json").write_text(json.dumps({"name": "mine"}), encoding="utf-8")
     assert finished(cells, tmp_path) == {}
     (tmp_path / "cut.json").write_text('{"name": ', encoding="utf-8")

@@ -39,7 +39,7 @@ def curve(grid, options, tmp_path_factory):
     return out
 
 
-def test_a_learning_curve_takes_the_finished_cells_of_table_4_and_leaves_its_table(grid, curve):
+def test_a_learning_curve_reuses_the_finished_cells_of_table_4_and_leaves_its_table_unchanged(grid, curve):
     new = {path.name for path in curve.glob("*.test.json")} - {path.name for path in grid.glob("*.test.json")}
     assert new == {
         f"{name}-seed{seed}.test.json"
@@ -49,7 +49,7 @@ def test_a_learning_curve_takes_the_finished_cells_of_table_4_and_leaves_its_tab
     assert (curve / "table4.md").read_bytes() == (grid / "table4.md").read_bytes()
 
 
-def test_the_learning_curve_says_what_the_predictions_say_and_tests_each_share_against_the_next(curve):
+def test_the_learning_curve_matches_the_predictions_and_tests_adjacent_shares(curve):
     page = (curve / "learning-curve.md").read_text(encoding="utf-8")
     section = page.split("## 4-class,")[1].split("## 2-class")[0]
     for share, name in (("50 %", "-share0.5"), ("100 %", "")):
@@ -81,7 +81,9 @@ def test_the_learning_curve_says_what_the_predictions_say_and_tests_each_share_a
     ],
     ids=str,
 )
-def test_each_share_is_held_against_n_grams_of_its_own_rows(sample_repo, encoders, tmp_path, shares, values, configs):
+def test_each_share_is_compared_with_n_grams_fitted_to_the_same_rows(
+    sample_repo, encoders, tmp_path, shares, values, configs
+):
     cells = cells_of(
         "learning-curve", data=sample_repo, seeds=(23, 42), train_fractions=shares, backbone=str(encoders / "tiny"),
         methods=["flatten"], configs=configs, values={**VALUES, **values},
@@ -111,7 +113,7 @@ def test_each_share_is_held_against_n_grams_of_its_own_rows(sample_repo, encoder
             assert part["subset"] == (f"{part['share']:g} of {drawn_by}" if part["share"] < 1 else "")
 
 
-def test_n_grams_of_a_share_are_fitted_to_the_rows_that_the_encoder_reads(curve, sample_repo):
+def test_n_grams_of_a_share_are_fitted_to_the_rows_of_the_encoder(curve, sample_repo):
     for seed in (23, 42):
         recipe = load_recipe(curve / "models" / f"flatten-4-class-tiny-share0.5-seed{seed}").with_changes(
             backbone="some/encoder"
@@ -128,7 +130,7 @@ def test_n_grams_of_a_share_are_fitted_to_the_rows_that_the_encoder_reads(curve,
     assert not [result for result in results.load(curve) if result["kind"] == "baseline" and "part" in result]
 
 
-def test_the_csv_of_a_learning_curve_holds_the_rows_read(curve, sample_repo):
+def test_the_csv_of_a_learning_curve_has_the_number_of_training_rows(curve, sample_repo):
     with (curve / "learning-curve.csv").open(encoding="utf-8", newline="") as file:
         found = {int(row["rows"]) for row in csv.DictReader(file) if row["kind"] == "trained"}
     rows = len(load_split(sample_repo, "4-class", "train"))
@@ -143,7 +145,7 @@ def test_the_csv_of_a_learning_curve_holds_the_rows_read(curve, sample_repo):
     assert min(found) == pytest.approx(rows / 2, abs=2)
 
 
-def test_the_plot_of_a_learning_curve_has_a_curve_a_method_and_a_point_a_share(curve, sample_repo, encoders):
+def test_the_plot_of_a_learning_curve_has_a_curve_per_method_and_a_point_per_share(curve, sample_repo, encoders):
     from matplotlib.figure import Figure
 
     from contradiction.reproduction import table
@@ -178,7 +180,7 @@ def by_bot(grid, options, tmp_path_factory):
     return out
 
 
-def test_a_bot_is_left_out_of_training_and_of_the_choice_of_a_checkpoint(by_bot, sample_repo):
+def test_a_bot_is_excluded_from_training_and_checkpoint_selection(by_bot, sample_repo):
     for bot in BOTS:
         folder = by_bot / "models" / f"flatten-4-class-tiny-{bot}-seed23"
         run = read_json(folder / "run.json")
@@ -191,7 +193,7 @@ def test_a_bot_is_left_out_of_training_and_of_the_choice_of_a_checkpoint(by_bot,
         assert f"replies of {bot} alone" in (folder / "README.md").read_text(encoding="utf-8")
 
 
-def test_what_is_learnt_from_one_bot_is_tested_on_each(by_bot, sample_repo):
+def test_a_model_trained_on_one_bot_is_tested_on_each_bot(by_bot, sample_repo):
     page = (by_bot / "bots.md").read_text(encoding="utf-8")
     rows = load_split(sample_repo, "4-class", "test")
     for bot, other in (BOTS, BOTS[::-1]):
@@ -221,7 +223,7 @@ def test_what_is_learnt_from_one_bot_is_tested_on_each(by_bot, sample_repo):
     assert (by_bot / "bots.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_bot_that_no_test_row_is_of_has_no_panel(by_bot, sample_repo, encoders):
+def test_a_bot_without_test_rows_has_no_panel(by_bot, sample_repo, encoders):
     cells = cells_of(
         "bots", data=sample_repo, methods=["flatten"], configs=["4-class"], seeds=[23], values=VALUES,
         backbone=str(encoders / "tiny"),

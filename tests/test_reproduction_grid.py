@@ -51,7 +51,7 @@ from contradiction.training.loop import train
         (["table4", "--data", "no/such/folder"], "no/such/folder: no such folder"),
     ],
 )
-def test_a_users_mistake_is_one_line_and_leaves_nothing(reproduce, options, tmp_path, arguments, said):
+def test_a_user_error_prints_one_line_and_leaves_nothing(reproduce, options, tmp_path, arguments, said):
     out = tmp_path / "out"
     code, _, err = reproduce(*options, "--out", out, *arguments)
     assert (code, err.count("\n")) == (2, 1)
@@ -68,7 +68,7 @@ def test_a_second_run_trains_nothing_and_writes_the_same_table(grid, reproduce, 
     assert "written, 10 of 10 cells" in out
 
 
-def test_a_dry_run_reckons_with_what_finished_cells_took(grid, reproduce, options, tmp_path):
+def test_a_dry_run_estimates_from_the_times_of_finished_cells(grid, reproduce, options, tmp_path):
     out = tmp_path / "out"
     out.mkdir()
     shutil.copy(grid / "flatten-4-class-tiny-seed23.test.json", out)
@@ -78,7 +78,7 @@ def test_a_dry_run_reckons_with_what_finished_cells_took(grid, reproduce, option
     assert "measured on the finished cells on this hardware" in said
 
 
-def test_an_evaluation_of_the_same_run_counts_under_any_name_and_another_does_not(
+def test_an_evaluation_of_the_same_run_counts_under_any_name_and_another_run_does_not(
     grid, cells, encoders, sample_repo, tmp_path
 ):
     cell = next(cell for cell in cells if cell.name == "flatten-2-class-tiny-seed42")
@@ -107,7 +107,7 @@ def test_cells_that_run_on_ray_have_the_same_predictions(grid, reproduce, option
     assert "2 of 2 cells are finished already" in reproduce(*few, "--engine", "ray")[2]
 
 
-def test_shards_on_two_machines_make_the_same_table_as_one(grid, reproduce, options, tmp_path):
+def test_shards_on_two_machines_give_the_same_table_as_one(grid, reproduce, options, tmp_path):
     few = [*options, "--seeds", "42", "--configs", "4-class", "--methods", "sentence-pair,flatten"]
     both = tmp_path / "both"
     both.mkdir()
@@ -131,7 +131,7 @@ def test_shards_on_two_machines_make_the_same_table_as_one(grid, reproduce, opti
         assert tables[0] == tables[1]
 
 
-def test_a_killed_grid_goes_on_where_it_stopped(grid, reproduce, options, tmp_path):
+def test_a_killed_grid_resumes_where_it_stopped(grid, reproduce, options, tmp_path):
     out = tmp_path / "out"
     few = [*options, "--seeds", "23", "--configs", "4-class", "--methods", "flatten,hierarchical", "--out", out]
     killed = processes.start_cdconv("reproduce", "table4", *few)
@@ -153,7 +153,7 @@ def test_a_killed_grid_goes_on_where_it_stopped(grid, reproduce, options, tmp_pa
         assert predictions(out, name) == predictions(grid, name)
 
 
-def test_what_another_run_left_is_never_overwritten(grid, reproduce, options):
+def test_the_files_of_another_run_are_never_overwritten(grid, reproduce, options):
     before = times(grid)
     code, _, err = reproduce("table4", *options, "--seeds", "23", "--set", "epochs=2", "--out", grid)
     assert (code, err.count("\n")) == (2, 1 + 1)  # the first line says where hierarchical is not trained
@@ -164,7 +164,7 @@ def test_what_another_run_left_is_never_overwritten(grid, reproduce, options):
     assert times(grid) == before
 
 
-def test_a_failing_cell_is_one_line_and_the_rest_goes_on(
+def test_a_failing_cell_prints_one_line_and_the_rest_runs(
     reproduce, options, encoders, sample_repo, sample_rows, tmp_path
 ):
     """Table 5, where one of two NLI checkpoints has no NLI head: it trains, but cannot be asked as it is."""
@@ -186,7 +186,7 @@ def test_a_failing_cell_is_one_line_and_the_rest_goes_on(
     assert markdown_row(out, "2-class", "sentence-pair from tiny-nli – sentence-pair from tiny", "table5")[-1] == "1"
 
 
-def test_a_table_is_written_where_the_weights_of_its_start_are_gone(grid, options, encoders, tmp_path):
+def test_a_table_is_written_even_if_the_weights_of_its_start_are_missing(grid, options, encoders, tmp_path):
     out = shutil.copytree(grid, tmp_path / "table4")
     (out / "table4.md").unlink()
     digest = read_json(out / "models" / "flatten-4-class-tiny-seed23" / "run.json")["request"]["recipe"]["model"][

@@ -15,7 +15,7 @@ from contradiction.training.recipe import Recipe
         {"teachers": ["user/teacher"], "transfer_per_row": 1},
     ],
 )
-def test_the_steps_measured_read_each_row_once_as_training_does(options, sample_repo):
+def test_the_timed_steps_read_each_row_once_as_training_does(options, sample_repo):
     from torch.nn import Linear
     from torch.nn.modules.module import register_module_forward_pre_hook
 
@@ -55,7 +55,7 @@ def test_a_method_without_records_trains_a_checkpoint_in_the_time_of_the_others(
     assert grid.estimate(four, {"flatten-4-class-tiny-seed23": elsewhere}) is None
 
 
-def test_a_cell_takes_what_cells_of_its_own_start_took(sample_repo, encoders):
+def test_a_cell_is_estimated_from_cells_with_the_same_start(sample_repo, encoders):
     starts = {"backbone": str(encoders / "tiny"), "nli": [str(encoders / "tiny-nli")]}
     both = cells_of(
         "table5", data=sample_repo, methods=["flatten", "sentence-pair"], configs=["4-class"], seeds=[23, 42], **starts
@@ -74,5 +74,5 @@ def test_a_cell_takes_what_cells_of_its_own_start_took(sample_repo, encoders):
     ("minutes", "words"),
     [(0.4, "under a minute"), (59.6, "about 60 min"), (60.6, "about 1 h 01 min"), (135, "about 2 h 15 min")],
 )
-def test_durations_are_words(minutes, words):
+def test_durations_are_formatted_in_words(minutes, words):
     assert grid.duration(minutes) == words

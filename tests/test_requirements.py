@@ -42,7 +42,7 @@ def test_every_package_but_torch_is_locked_in_the_version_that_is_pinned():
     }, "`make lock` writes the lock file after a change"
 
 
-def test_what_locked_packages_need_is_locked():
+def test_the_dependencies_of_locked_packages_are_locked():
     versions, missing = locked(), set()
     for name in versions:
         if _version(name) in versions[name]:

@@ -38,7 +38,7 @@ def without_probabilities(result):
     return {key: value for key, value in result.items() if key not in ("probabilities", "page", "leakage")}
 
 
-def test_what_is_added_comes_back_with_probabilities_in_four_digits(one, tmp_path):
+def test_added_evaluations_load_with_probabilities_in_four_digits(one, tmp_path):
     baseline = {**evaluation("TF-IDF", run=None, kind="baseline"), "probabilities": None}
     del baseline["run"], baseline["probabilities"]
     results.add([one, baseline], tmp_path)
@@ -50,7 +50,7 @@ def test_what_is_added_comes_back_with_probabilities_in_four_digits(one, tmp_pat
     assert "probabilities" not in found["TF-IDF"]
 
 
-def test_anybody_can_read_the_files(one, tmp_path):
+def test_result_files_are_readable_by_everyone(one, tmp_path):
     import pyarrow.parquet as pq
 
     results.add([one], tmp_path)
@@ -67,7 +67,7 @@ def test_anybody_can_read_the_files(one, tmp_path):
     assert table["prediction"] == [names[label] for label in one["predictions"]]
 
 
-def test_a_second_evaluation_of_a_run_replaces_its_rows_alone(one, tmp_path):
+def test_a_second_evaluation_of_a_run_replaces_only_its_rows(one, tmp_path):
     others = [evaluation("other"), evaluation(split="validation")]
     results.add([one, *others], tmp_path)
     again = {**one, **evaluation(seed=2)}
@@ -79,7 +79,7 @@ def test_a_second_evaluation_of_a_run_replaces_its_rows_alone(one, tmp_path):
     assert found["any", "validation"]["predictions"] == others[1]["predictions"]
 
 
-def test_another_run_of_the_same_name_is_refused_and_nothing_is_written(one, tmp_path):
+def test_another_run_of_the_same_name_is_rejected_and_nothing_is_written(one, tmp_path):
     results.add([one], tmp_path)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     for other in (evaluation(epoch=0.7, split="validation"), evaluation(kind="baseline")):
@@ -91,7 +91,7 @@ def test_another_run_of_the_same_name_is_refused_and_nothing_is_written(one, tmp
         results.load(tmp_path)
 
 
-def test_a_json_file_beside_the_kept_results_counts_too(one, tmp_path):
+def test_a_json_file_beside_the_kept_results_is_loaded_too(one, tmp_path):
     results.add([one], tmp_path)
     again = evaluation(seed=2)
     results.save(again, tmp_path / "again.json")
@@ -102,7 +102,7 @@ def test_a_json_file_beside_the_kept_results_counts_too(one, tmp_path):
     assert found["any"]["predictions"] == again["predictions"]
 
 
-def test_only_what_is_asked_for_is_read(one, tmp_path):
+def test_only_the_requested_results_are_read(one, tmp_path):
     results.add([one, evaluation(split="validation"), evaluation("other", kind="baseline")], tmp_path)
     assert [result["split"] for result in results.load(tmp_path, names=["any"])] == ["test", "validation"]
     assert [result["name"] for result in results.load(tmp_path, kind="baseline")] == ["other"]
@@ -114,13 +114,13 @@ def test_only_what_is_asked_for_is_read(one, tmp_path):
     assert "predictions" not in summary
 
 
-def test_rows_seen_in_training_are_kept_with_a_note_and_never_loaded(one, tmp_path):
+def test_results_on_rows_seen_in_training_are_saved_with_a_note_and_never_loaded(one, tmp_path):
     results.add([one, evaluation("seen", seen="was trained on these")], tmp_path)
     assert [row["leakage"] for row in results_store.read_metrics(tmp_path)] == ["", "was trained on these"]
     assert [result["name"] for result in results.load(tmp_path)] == ["any"]
 
 
-def test_what_only_the_tables_of_reproduction_show_is_not_on_the_page_of_results(one, tmp_path):
+def test_the_results_page_omits_results_that_only_reproduction_tables_show(one, tmp_path):
     results.add([one], tmp_path)
     results.add([evaluation("cell")], tmp_path, page="reproduction")
     assert [result["name"] for result in results.published(tmp_path)] == ["any"]
@@ -141,7 +141,7 @@ def test_what_only_the_tables_of_reproduction_show_is_not_on_the_page_of_results
         (lambda folder: edit(folder, '""temperature""', "temperature"), "metrics.csv: the row of 'any'"),
     ],
 )
-def test_a_damaged_file_is_named_in_one_line(one, tmp_path, damage, said):
+def test_a_one_line_error_names_a_damaged_file(one, tmp_path, damage, said):
     results.add([one], tmp_path)
     damage(tmp_path)
     with pytest.raises(InputError) as error:
@@ -155,7 +155,7 @@ def edit(folder, old, new):
     file.write_text(file.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
 
 
-def test_an_interrupted_write_leaves_what_was_there_and_adding_again_mends_it(one, tmp_path, monkeypatch):
+def test_an_interrupted_write_keeps_the_old_file_and_adding_again_repairs_it(one, tmp_path, monkeypatch):
     results.add([one], tmp_path)
     kept = (tmp_path / "metrics.csv").read_bytes()
 
@@ -192,7 +192,7 @@ def test_the_command_adds_files_and_folders(run, one, tmp_path):
         assert (code, said.count("\n")) == (2, 1)
 
 
-def test_the_kept_results_of_the_project_are_whole_and_small():
+def test_the_kept_results_of_the_project_are_complete_and_small():
     names = {(row["name"], row["config"], row["split"]) for row in results_store.read_metrics(paths.RESULTS)}
     evaluations = results.load()  # every figure is checked against the predictions
     assert len(evaluations) == len(names) > 100

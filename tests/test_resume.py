@@ -51,7 +51,7 @@ def assert_same(folder, whole):
     assert (folder / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
 
 
-def test_a_process_killed_inside_an_epoch_goes_on_to_the_same_bytes(recipe, whole, sample_repo, tmp_path):
+def test_a_process_killed_within_an_epoch_resumes_to_the_same_bytes(recipe, whole, sample_repo, tmp_path):
     out = tmp_path / "killed"
     state = tmp_path / "killed.partial" / "state"
     process = processes.start_cdconv("train", recipe, "--data", sample_repo, "--out", out, "--save-steps", 3)
@@ -68,7 +68,7 @@ def test_a_process_killed_inside_an_epoch_goes_on_to_the_same_bytes(recipe, whol
 
 
 @pytest.mark.parametrize("stops", [(1,), (7, 16), (STEPS, STEPS + 1, 2 * STEPS)])
-def test_a_run_stopped_after_any_step_goes_on_to_the_same_bytes(
+def test_a_run_stopped_after_any_step_resumes_to_the_same_bytes(
     recipe, whole, sample_repo, tmp_path, monkeypatch, stops
 ):
     real, reached = Tracker.step, []
@@ -90,7 +90,7 @@ def test_a_run_stopped_after_any_step_goes_on_to_the_same_bytes(
     assert lost <= 5 * len(stops), "more was run again than the steps since the last state"
 
 
-def test_what_a_kill_at_the_very_end_left_goes(recipe, whole, sample_repo, tmp_path):
+def test_files_left_by_a_kill_at_the_very_end_are_removed(recipe, whole, sample_repo, tmp_path):
     done, left = (shutil.copytree(whole, tmp_path / name) for name in ("run", "run.partial"))
     (left / "state").mkdir()
     before = (done / "model.safetensors").stat().st_mtime_ns
@@ -99,7 +99,7 @@ def test_what_a_kill_at_the_very_end_left_goes(recipe, whole, sample_repo, tmp_p
     assert not left.exists()
 
 
-def test_a_state_is_not_resumed_by_another_number_of_processes(recipe, sample_repo, tmp_path, monkeypatch):
+def test_a_state_cannot_be_resumed_with_another_number_of_processes(recipe, sample_repo, tmp_path, monkeypatch):
     monkeypatch.setattr(training, "evaluate_epoch", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         train(load_recipe(recipe), data=sample_repo, out=tmp_path / "run", save_steps=5)
@@ -150,7 +150,7 @@ def fill(folder):
     ],
     ids=["safetensors", "torch, small", "torch, large", "text"],
 )
-def test_whatever_writes_to_a_full_disk_says_so_alike(small_disk, write):
+def test_every_writer_reports_a_full_disk_the_same_way(small_disk, write):
     folder, _ = small_disk
     fill(folder)
     with (
@@ -160,15 +160,13 @@ def test_whatever_writes_to_a_full_disk_says_so_alike(small_disk, write):
         write(folder / "file")
 
 
-def test_other_errors_while_writing_stay_what_they_are(tmp_path):
+def test_other_write_errors_are_unchanged(tmp_path):
     with pytest.raises(RuntimeError, match="out of memory") as error, explain_write_errors(tmp_path):
         raise RuntimeError("out of memory")
     assert not isinstance(error.value, InputError)
 
 
-def test_a_full_disk_is_said_in_one_line_and_loses_no_finished_epoch(
-    recipe, whole, sample_repo, small_disk, monkeypatch
-):
+def test_a_full_disk_prints_one_line_and_loses_no_finished_epoch(recipe, whole, sample_repo, small_disk, monkeypatch):
     folder, enlarge = small_disk
     # Once the first epoch is kept, something else takes the room that is left.
     real = training.save_state

@@ -35,7 +35,7 @@ def store(tmp_path):
     return LabelStore(tmp_path / "labels.sqlite")
 
 
-def test_two_people_label_every_chat_and_a_third_those_on_which_they_differ(store):
+def test_two_people_label_every_chat_and_a_third_resolves_differences(store):
     assert store.add(chats(4)) == 4 and store.add(chats(5)) == 1, "only what is new is added"
     anna, ben, carla = (store.join(name) for name in ("Anna", "  Ben ", "Carla"))
     assert (anna, ben, carla, store.join("Anna")) == (1, 2, 3, 1)
@@ -68,7 +68,7 @@ def test_two_people_label_every_chat_and_a_third_those_on_which_they_differ(stor
     assert exported[0]["messages"] == chats(1)[0][1]
 
 
-def test_the_progress_of_a_third_does_not_take_a_report_of_the_whole_review(store, monkeypatch):
+def test_the_progress_of_a_third_person_needs_no_report_of_the_whole_review(store, monkeypatch):
     checks = [("s0", chat("你好", "嗯"), INTRA)]
     store.add(chats(4), checks)
     for person, labels in ((1, [NONE] * 5), (2, [NONE, *[HISTORY] * 4])):
@@ -108,7 +108,7 @@ def test_the_final_label(labels, final):
     assert decide(labels) == final
 
 
-def test_spot_checks_are_mixed_in_scored_and_not_exported(store):
+def test_spot_checks_are_mixed_in_and_scored_but_not_exported(store):
     checks = [(f"s{n}", chat("你好", f"嗯{n}"), INTRA) for n in range(2)]
     assert store.add(chats(6), checks) == 8
     person = store.join("Anna")
@@ -126,7 +126,7 @@ def test_spot_checks_are_mixed_in_scored_and_not_exported(store):
     assert {one["id"] for one in store.export()} == {f"c{n}" for n in range(6)}
 
 
-def test_wrong_labels_evidence_people_and_files_are_refused(store, tmp_path):
+def test_wrong_labels_evidence_people_and_files_are_rejected(store, tmp_path):
     store.add(chats(1))
     store.join("Anna")
     for arguments, said in (
@@ -146,7 +146,7 @@ def test_wrong_labels_evidence_people_and_files_are_refused(store, tmp_path):
         LabelStore(other)
 
 
-def test_many_writers_at_a_time_lose_nothing(store):
+def test_concurrent_writers_lose_nothing(store):
     store.add(chats(40))
     people = [store.join(name) for name in ("Anna", "Ben")]
 
@@ -192,7 +192,7 @@ def chat_file(tmp_path):
     return file
 
 
-def test_a_kill_in_the_middle_of_two_annotators_loses_no_label_that_was_acknowledged(run, chat_file, tmp_path):
+def test_a_kill_during_annotation_loses_no_acknowledged_label(run, chat_file, tmp_path):
     port = free_port()
     command = ["review", chat_file, "--port", port]
     process = start_cdconv(*command)

@@ -127,7 +127,7 @@ def test_two_people_and_a_third_label_by_the_keyboard(store, browser):
     assert hosts == {"127.0.0.1"} and complaints == []
 
 
-def test_a_label_that_the_server_did_not_take_is_sent_again(store, browser):
+def test_a_label_that_the_server_did_not_accept_is_sent_again(store, browser):
     with serve(store) as url:
         tab = browser.new_page(locale="en-US")
         tab.set_default_timeout(60_000)

@@ -51,7 +51,7 @@ def test_sample_holds_every_value_of(column, values):
 
 @pytest.mark.parametrize("split", SPLITS, ids=["official", "grouped"])
 @pytest.mark.parametrize("task", cdconv.LABELS)
-def test_every_class_stands_in_every_split_of_the_sample(task, split):
+def test_every_class_is_in_every_split_of_the_sample(task, split):
     for side, rows in SPLITS[split].items():
         labels = {cdconv.label_of(row, task) for row in rows} - {None}
         assert labels == set(range(len(cdconv.LABELS[task]))), side
@@ -74,7 +74,7 @@ def test_no_sentence_of_the_sample_is_from_the_release(release):
     assert ours & utterances(release) == set()
 
 
-def test_no_sentence_of_the_sample_is_one_that_detectors_learn_from_the_crossed_corpus():
+def test_no_sentence_of_the_sample_is_in_the_crossed_training_corpus():
     ours = {text for text in utterances(SAMPLE) if len(text) >= 6}
     rows = [row for split in ("train", "validation") for item in read(split) for row in item.judged()]
     learned = {words(text) for row in rows for text in (row.reply, *(message["content"] for message in row.messages))}
@@ -82,7 +82,7 @@ def test_no_sentence_of_the_sample_is_one_that_detectors_learn_from_the_crossed_
     assert ours & learned == set()
 
 
-def test_neither_the_reply_nor_its_length_nor_the_chat_alone_tells_a_contradiction():
+def test_neither_the_reply_nor_its_length_nor_the_chat_alone_reveals_a_contradiction():
     replies = [row["b2"] for row in ROWS]
     chats = [" ".join(row[column] for column in ("u1", "b1", "u2")) for row in ROWS]
     assert 0.4 < ngram_auc(replies, CONTRADICTS, FIRSTS) < 0.6
@@ -90,7 +90,7 @@ def test_neither_the_reply_nor_its_length_nor_the_chat_alone_tells_a_contradicti
     assert 0.4 < roc_auc_score(CONTRADICTS, [len(reply) for reply in replies]) < 0.6
 
 
-def test_four_rows_share_their_first_message_and_what_contradicts_in_one_fits_in_another():
+def test_four_rows_share_their_first_message_and_a_reply_that_contradicts_one_fits_another():
     blocks = {first: [row for row in ROWS if row["u1"] == first] for first in FIRSTS}
     assert {len(rows) for rows in blocks.values()} == {4}
     sides = [

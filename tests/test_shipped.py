@@ -23,13 +23,13 @@ def detector():
     return ContradictionDetector.from_pretrained(SHIPPED)
 
 
-def test_the_folder_is_small_and_whole():
+def test_the_shipped_folder_is_small_and_complete():
     files = {path.name: path.stat().st_size for path in Path(SHIPPED).iterdir()}
     assert sum(files.values()) < 60e6
     assert {"config.json", "model.safetensors", "run.json", "tokenizer.json", "README.md"} <= set(files)
 
 
-def test_the_pipeline_gives_the_probabilities_that_the_facade_calibrates(detector):
+def test_the_pipeline_gives_the_uncalibrated_probabilities_of_the_facade(detector):
     classify = pipeline("text-classification", model=SHIPPED, top_k=None, dtype="float32")
     texts = dict(zip(("u1", "b1", "u2", "b2"), CHAT, strict=True))
     found = {
@@ -53,12 +53,12 @@ def test_the_pipeline_gives_the_probabilities_that_the_facade_calibrates(detecto
         (("你喜欢吃辣吗？", "喜欢，我是四川人", "我也喜欢吃辣", "我不吃辣"), "non-contradiction", 0.8928),
     ],
 )
-def test_a_few_chats_are_judged_as_they_were(detector, texts, label, score):
+def test_verdicts_on_a_few_chats_have_not_changed(detector, texts, label, score):
     verdict = detector(chat(*texts))
     assert (verdict.label, verdict.score) == (label, pytest.approx(score, abs=2e-3))
 
 
-def test_a_precision_can_be_asked_for(detector):
+def test_a_precision_can_be_requested(detector):
     assert detector.with_settings(threshold="precision>=0.8")(chat(*CHAT)).label == "history"
     assert detector.with_settings(threshold="precision>=0.5", prior=0.03)(chat(*CHAT)).label == "non-contradiction"
     with pytest.raises(InputError, match=r"precision 0\.9 .*prior of 0\.03; the best was 0\.72"):

@@ -53,7 +53,7 @@ def test_each_weight_is_the_mean_of_the_runs(mean, runs):
     assert any(not torch.equal(found[name], ones[0][name]) for name in found)
 
 
-def test_it_is_a_detector_like_any_other(mean, sample_repo, tmp_path):
+def test_a_soup_is_a_detector_like_any_other(mean, sample_repo, tmp_path):
     detector = ContradictionDetector.from_pretrained(mean)
     assert detector.classifier.rule.curve, "the rule is chosen for the mean, on validation"
     [found] = pipeline("text-classification", model=str(mean))([{"text": "你养猫吗？", "text_pair": "养"}])
@@ -62,7 +62,7 @@ def test_it_is_a_detector_like_any_other(mean, sample_repo, tmp_path):
     assert run(mean, sample_repo, tmp_path / "further").is_dir()
 
 
-def test_it_can_be_a_member_of_an_ensemble(mean, runs, sample_repo, tmp_path):
+def test_a_soup_can_be_a_member_of_an_ensemble(mean, runs, sample_repo, tmp_path):
     both = ensemble([mean, runs[0]], tmp_path / "both", data=sample_repo)
     run = record.read(both)
     assert "soup" not in run["request"] and len(run["request"]["ensemble"]) == 2
@@ -75,7 +75,7 @@ def test_it_can_be_a_member_of_an_ensemble(mean, runs, sample_repo, tmp_path):
     assert names == [f"both, run 1, run {number}" for number in (1, 2, 3)] + ["both, run 2"]
 
 
-def test_an_exported_member_does_not_make_it_float16(runs, sample_repo, tmp_path):
+def test_an_exported_member_does_not_make_the_soup_float16(runs, sample_repo, tmp_path):
     half = export(runs[0], tmp_path / "half")
     found = soup([half, runs[1]], tmp_path / "mean", data=sample_repo)
     assert read_json(half / "config.json")["dtype"] == "float16"
@@ -83,7 +83,7 @@ def test_an_exported_member_does_not_make_it_float16(runs, sample_repo, tmp_path
     assert {tensor.dtype for tensor in weights(found).values()} == {torch.float32}
 
 
-def test_the_record_and_the_card_say_what_went_in(mean, runs):
+def test_the_record_and_the_card_name_the_members(mean, runs):
     found = record.read(mean)
     assert [member["seed"] for member in found["request"]["soup"]] == [1, 2, 3]
     assert found["soup"] == [record.read(run) for run in runs]
@@ -97,7 +97,7 @@ def test_the_record_and_the_card_say_what_went_in(mean, runs):
         assert f"{line}peak rate {steps['learning_rate']}, seed {its['seed']}, fp32\n" in card
 
 
-def test_what_does_not_fit_together_is_refused(runs, quick_model, sample_repo, random_model, tmp_path):
+def test_incompatible_runs_are_rejected(runs, quick_model, sample_repo, random_model, tmp_path):
     other = run(quick_model, sample_repo, tmp_path / "pairs", view="sentence-pair")
     further = run(runs[0], sample_repo, tmp_path / "further")
     changed = tmp_path / "changed"
@@ -131,6 +131,6 @@ def test_what_does_not_fit_together_is_refused(runs, quick_model, sample_repo, r
     assert not (tmp_path / "out").exists()
 
 
-def test_data_that_the_runs_were_not_trained_on_is_refused(runs, other_repo, tmp_path):
+def test_data_that_the_runs_were_not_trained_on_is_rejected(runs, other_repo, tmp_path):
     with pytest.raises(InputError, match="not the data that"):
         soup(runs, tmp_path / "out", data=other_repo)

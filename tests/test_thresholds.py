@@ -35,7 +35,7 @@ def test_calibration_error_of_two_bins_by_hand():
     assert calibration_error(bins) == pytest.approx(0.5 * 0.3 + 0.5 * 0.3)
 
 
-def test_bins_weigh_by_their_rows():
+def test_bins_are_weighted_by_their_rows():
     # Five rows say 0.2 and two 0.9: the median is 0.2, so that the bins hold five rows and two.
     truth = np.array([True, False, False, False, False, True, False])
     bins = reliability(truth, np.array([0.2] * 5 + [0.9] * 2), bins=2)
@@ -43,7 +43,7 @@ def test_bins_weigh_by_their_rows():
     assert calibration_error(bins) == pytest.approx(2 / 7 * abs(0.9 - 0.5))
 
 
-def test_every_row_is_in_one_bin_with_its_equals():
+def test_rows_with_equal_probabilities_share_one_bin():
     rng = np.random.default_rng(3)
     given = rng.random(500).round(2)  # with ties
     truth = rng.random(500) < given**2
@@ -58,7 +58,7 @@ TRUTH = np.array([True, True, False, True, False, False, False, False])
 GIVEN = np.array([0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2])
 
 
-def test_the_operating_point_keeps_the_most_recall():
+def test_the_operating_point_has_the_highest_recall():
     low, middle, high = operating_points(threshold_curve(TRUTH, GIVEN), 8, 3 / 8, targets=(0.5, 0.7, 0.9))
     assert (low["threshold"], low["recall"]) == (0.6, 1)  # 3 of 6 is enough, but 3 of 4 has fewer false alarms
     assert (middle["threshold"], middle["precision"]) == (0.6, pytest.approx(0.75))
@@ -70,7 +70,7 @@ def test_the_operating_point_keeps_the_most_recall():
     )
 
 
-def test_at_another_share_the_same_threshold_has_another_precision():
+def test_precision_at_a_threshold_depends_on_the_prior():
     (point,) = operating_points(threshold_curve(TRUTH, GIVEN), 8, 0.03, targets=(0.13,))
     # TPR 1 and FPR 1/5 at the threshold 0.6: 0.03 / (0.03 + 0.97 / 5) = 0.1339...
     assert point["threshold"] == 0.6
@@ -82,14 +82,14 @@ def test_at_another_share_the_same_threshold_has_another_precision():
     assert point["high"] == pytest.approx(0.03 * best / (0.03 * best + 0.97 * fewest))
 
 
-def test_what_cannot_be_reached_is_said_with_the_best_there_is():
+def test_an_unreachable_precision_is_reported_with_the_best_available():
     truth = np.array([False, True, True, False])
     (point,) = operating_points(threshold_curve(truth, np.array([0.9, 0.8, 0.7, 0.6])), 4, 0.5, targets=(0.9,))
     assert not point["reached"]
     assert (point["threshold"], point["precision"]) == (0.7, pytest.approx(2 / 3))
 
 
-def test_the_curve_is_that_of_scikit_learn():
+def test_the_curve_equals_scikit_learns():
     rng = np.random.default_rng(5)
     given = rng.random(200).round(2)
     truth = rng.random(200) < given
@@ -131,14 +131,14 @@ def test_outcomes_counted_by_hand():
     assert [outcome.threshold for outcome in in_use[1:]] == [None] * 3
 
 
-def test_the_interval_of_precision_takes_those_of_both_rates():
+def test_the_interval_of_precision_combines_those_of_both_rates():
     eighty = outcomes(RESULT, RULE)[2]
     (low, high), (few, many) = wilson(2, 4), wilson(1, 5)
     assert eighty.precision_interval == pytest.approx((low / (low + many), high / (high + few)))
     assert eighty.precision_interval[0] < eighty.precision < eighty.precision_interval[1]
 
 
-def test_the_table_says_what_was_not_reached_and_what_calls_nothing():
+def test_the_table_shows_unreached_precisions_and_settings_that_call_nothing():
     rows = table(RESULT, RULE).rows
     assert rows[3] == ("precision>=0.9", "50.0 %, validation's", NOT_REACHED, "", "", "")
     assert rows[4][:4] == ("0.5", "3.0 %", "0.500", "nothing called")
@@ -156,11 +156,11 @@ def test_the_table_says_what_was_not_reached_and_what_calls_nothing():
         ({"references": [0] * 9}, RULE, "are all contradictions, or none is one"),
     ],
 )
-def test_where_outcomes_cannot_be_had_it_is_said(change, rule, said):
+def test_unavailable_outcomes_are_reported(change, rule, said):
     assert said in str(missing_reason({**RESULT, **change}, rule))
 
 
-def test_outcomes_are_what_the_facade_calls(quick_model, sample_repo):
+def test_outcomes_match_the_verdicts_of_the_facade(quick_model, sample_repo):
     from contradiction.data.splits import load_split
 
     detector = ContradictionDetector.from_pretrained(quick_model)
@@ -181,7 +181,7 @@ def test_outcomes_are_what_the_facade_calls(quick_model, sample_repo):
     assert reached
 
 
-def test_a_kept_evaluation_is_not_scored_again_and_another_rule_is(run, quick_model, sample_repo, tmp_path):
+def test_a_kept_evaluation_is_reused_unless_the_rule_changed(run, quick_model, sample_repo, tmp_path):
     model, kept = shutil.copytree(quick_model, tmp_path / "quick"), tmp_path / "kept"
     asked = ["evaluate", model, "--data", sample_repo, "--settings", "--results", kept]
     code, first, err = run(*asked, "--json", kept / "quick.json")
@@ -195,7 +195,7 @@ def test_a_kept_evaluation_is_not_scored_again_and_another_rule_is(run, quick_mo
     assert (code, err) == (0, "")
 
 
-def test_a_card_names_the_rule_and_holds_the_settings(run, quick_model, sample_repo, tmp_path):
+def test_a_card_names_the_rule_and_lists_the_settings(run, quick_model, sample_repo, tmp_path):
     model, kept = shutil.copytree(quick_model, tmp_path / "quick"), tmp_path / "kept"
     rule = load_rule(model)
     run("evaluate", model, "--data", sample_repo, "--json", kept / "quick.json")

@@ -19,7 +19,7 @@ QUICK = Recipe.of(
 )
 
 
-def test_the_curves_of_a_run_are_in_the_trackers_file(sample_repo, tmp_path):
+def test_the_tracker_file_contains_the_curves_of_a_run(sample_repo, tmp_path):
     from contradiction.training import record
 
     out = train(QUICK, data=sample_repo, out=tmp_path / "run", track="tensorboard")
@@ -67,7 +67,7 @@ def test_the_loss_tracked_is_the_mean_over_all_rows_since_the_last_entry(sample_
     assert [value for _, value in found] == pytest.approx(means, rel=1e-5)
 
 
-def test_a_run_has_its_name_and_one_that_goes_on_keeps_it(sample_repo, tmp_path, monkeypatch):
+def test_a_run_has_a_name_and_a_resumed_run_keeps_it(sample_repo, tmp_path, monkeypatch):
     opened = []
     real = Accelerator.init_trackers
 
@@ -91,7 +91,7 @@ def test_a_run_has_its_name_and_one_that_goes_on_keeps_it(sample_repo, tmp_path,
     assert [trackio["resume"] for trackio, _ in opened] == ["never", "allow", "never", "never"]
 
 
-def test_a_tracker_that_does_not_start_is_one_clear_line(sample_repo, tmp_path):
+def test_a_tracker_that_does_not_start_prints_one_clear_line(sample_repo, tmp_path):
     (tmp_path / "run.tracking").write_text("in the way", encoding="utf-8")
     with pytest.raises(InputError, match=r"^--track tensorboard: cannot be started \(.*run\.tracking"):
         train(QUICK, data=sample_repo, out=tmp_path / "run", track="tensorboard")
@@ -104,20 +104,20 @@ def test_tracking_changes_nothing_in_the_model(sample_repo, tmp_path):
     assert (plain / "model.safetensors").read_bytes() == (tracked / "model.safetensors").read_bytes()
 
 
-def test_what_a_tracker_is_told_of_a_recipe_are_plain_values():
+def test_a_tracker_receives_plain_recipe_values():
     recipe = QUICK.with_changes(teachers=["a", "b"])
     told = dict(tracking._flat(recipe.model_dump()))
     assert {type(value) for value in told.values()} <= {str, int, float, bool}  # TensorBoard's own takes no lists
     assert (told["distillation.teachers"], told["model.scratch.layers"]) == ("a, b", 1)
 
 
-def test_an_unknown_tracker_is_refused_before_anything_is_done(sample_repo, tmp_path):
+def test_an_unknown_tracker_is_rejected_before_any_work(sample_repo, tmp_path):
     with pytest.raises(InputError, match="--track notebook: no such tracker; .*tensorboard.*wandb"):
         train(QUICK, data=sample_repo, out=tmp_path / "run", track="notebook")
     assert not list(tmp_path.iterdir())
 
 
-def test_a_tracker_that_is_not_installed_names_its_package():
+def test_the_error_for_a_missing_tracker_names_its_package():
     from accelerate.tracking import get_available_trackers
 
     missing = [name for name in ("comet_ml", "clearml", "swanlab") if name not in map(str, get_available_trackers())]

@@ -49,7 +49,7 @@ def finished(sample_repo, tmp_path_factory):
     return train(QUICK, data=sample_repo, out=tmp_path_factory.mktemp("runs") / "finished")
 
 
-def test_a_run_leaves_a_plain_checkpoint_with_label_names(finished):
+def test_a_run_saves_a_plain_checkpoint_with_label_names(finished):
     config = json.loads((finished / "config.json").read_text(encoding="utf-8"))
     assert config["id2label"] == {
         "0": "non-contradiction",
@@ -64,7 +64,7 @@ def test_a_run_leaves_a_plain_checkpoint_with_label_names(finished):
     assert not finished.with_name("finished.partial").exists()
 
 
-def test_the_record_says_what_was_run_on_what_and_what_came_of_it(finished):
+def test_the_record_holds_the_recipe_the_data_and_the_results(finished):
     run = record(finished)
     assert run["request"]["recipe"] == QUICK.recorded()
     assert run["request"]["data_name"] == "CDConv sample"
@@ -94,7 +94,7 @@ def test_the_checkpoint_kept_is_the_best_one_not_the_last(sample_repo, tmp_path,
     assert any((weights[name] != kept[2][name].numpy()).any() for name in weights)
 
 
-def test_the_same_seed_gives_the_same_bytes_and_another_does_not(finished, sample_repo, tmp_path):
+def test_the_same_seed_gives_the_same_bytes_and_another_seed_does_not(finished, sample_repo, tmp_path):
     again = train(QUICK, data=sample_repo, out=tmp_path / "again")
     assert (again / "model.safetensors").read_bytes() == (finished / "model.safetensors").read_bytes()
     other = train(QUICK.with_changes(seed=42), data=sample_repo, out=tmp_path / "other")
@@ -149,7 +149,7 @@ def test_a_run_that_fails_resumes_to_the_weights_of_its_last_epoch(sample_repo, 
         assert (out / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
 
 
-def test_a_finished_run_is_left_alone_by_resume_and_never_overwritten(finished, sample_repo):
+def test_resume_leaves_a_finished_run_alone_and_nothing_overwrites_it(finished, sample_repo):
     before = (finished / "model.safetensors").stat().st_mtime_ns
     assert train(QUICK, data=sample_repo, out=finished, resume=True) == finished
     with pytest.raises(InputError, match="exists already"):
@@ -159,7 +159,7 @@ def test_a_finished_run_is_left_alone_by_resume_and_never_overwritten(finished, 
     assert (finished / "model.safetensors").stat().st_mtime_ns == before
 
 
-def test_a_loss_that_is_not_finite_stops_with_the_rows(sample_repo, tmp_path):
+def test_a_non_finite_loss_stops_training_and_names_the_rows(sample_repo, tmp_path):
     wild = QUICK.with_changes(learning_rate=1e30)
     with pytest.raises(InputError, match=r"step \d+ of epoch \d+: the loss is (nan|inf) on the rows \[\d+"):
         train(wild, data=sample_repo, out=tmp_path / "wild")
@@ -198,7 +198,7 @@ def test_every_task_and_split_trains(config, sample_repo, tmp_path):
     assert (out / "model.safetensors").is_file()
 
 
-def test_a_missing_backbone_is_one_clear_sentence(sample_repo, tmp_path):
+def test_a_missing_backbone_raises_one_clear_error(sample_repo, tmp_path):
     with pytest.raises(InputError, match="backbone '.*nowhere': neither a folder with an encoder"):
         train(
             QUICK.with_changes(backbone=str(tmp_path / "nowhere")),
@@ -234,7 +234,7 @@ def test_two_processes_learn_what_one_process_learns(sample_repo, tmp_path):
     assert tracked[1] == [(10, pytest.approx(tracked[0][0][1], abs=1e-5))], "of the rows of both"
 
 
-def test_a_backbone_is_recorded_by_what_it_is_not_by_where_it_lies(finished, sample_repo, tmp_path):
+def test_a_backbone_is_recorded_by_its_content_not_its_path(finished, sample_repo, tmp_path):
     recipe = QUICK.with_changes(backbone=str(finished), epochs=1)
     out = train(recipe, data=sample_repo, out=tmp_path / "run")
     recorded = record(out)["request"]["recipe"]["model"]["backbone"]
@@ -246,7 +246,7 @@ def test_a_backbone_is_recorded_by_what_it_is_not_by_where_it_lies(finished, sam
     assert train(again, data=sample_repo, out=out, resume=True) == out
 
 
-def test_ctrl_c_is_said_in_one_line_and_leaves_nothing_half_written(sample_repo, tmp_path):
+def test_ctrl_c_prints_one_line_and_leaves_nothing_half_written(sample_repo, tmp_path):
     recipe = tmp_path / "long.toml"
     recipe.write_text(TOML.replace("epochs = 3", "epochs = 500"), encoding="utf-8")
     process = processes.start_cdconv("train", recipe, "--data", sample_repo, "--out", tmp_path / "run")
@@ -275,7 +275,7 @@ def test_a_run_recorded_before_recipes_had_tables_is_still_the_same_run(finished
         train(QUICK.with_changes(ema=0.9), data=sample_repo, out=old, resume=True)
 
 
-def test_what_is_validated_and_kept_are_the_averaged_weights(sample_repo, tmp_path, monkeypatch):
+def test_the_averaged_weights_are_validated_and_saved(sample_repo, tmp_path, monkeypatch):
     weights, validated, runs = [], [], []
     real_prepare, real_evaluate = training._prepare, training.evaluate_epoch
 
@@ -306,7 +306,7 @@ def test_what_is_validated_and_kept_are_the_averaged_weights(sample_repo, tmp_pa
     assert torch.allclose(torch.tensor(kept), expected, atol=1e-6)
 
 
-def test_the_deterministic_switch_holds_while_training_and_changes_nothing_on_a_cpu(
+def test_the_deterministic_option_applies_while_training_and_changes_nothing_on_a_cpu(
     finished, sample_repo, tmp_path, monkeypatch
 ):
     seen = []
@@ -326,13 +326,13 @@ def test_the_deterministic_switch_holds_while_training_and_changes_nothing_on_a_
 
 @pytest.mark.parametrize("run", [train, trainers.train])
 @pytest.mark.parametrize("out", [".", "/"])
-def test_a_place_without_a_name_is_refused_before_any_work(run, out):
+def test_an_output_path_without_a_name_is_rejected_before_any_work(run, out):
     with pytest.raises(InputError, match=f"^{re.escape(out)}: names no new folder; name one inside it, for instance"):
         run(QUICK, data="no-such-data", out=out)
 
 
 @pytest.mark.parametrize("method", ["checkpoint", "hierarchical"])
-def test_fp16_is_refused_on_a_cpu_where_it_would_be_fp32_under_another_name(method, sample_repo, tmp_path):
+def test_fp16_training_is_rejected_on_a_cpu(method, sample_repo, tmp_path):
     run = trainers.train if method == "hierarchical" else train
     with pytest.raises(InputError, match="^precision 'fp16' is for GPUs; on a CPU bf16 is the fast one"):
         run(QUICK.with_changes(precision="fp16", method=method), data=sample_repo, out=tmp_path / "run")
@@ -341,7 +341,7 @@ def test_fp16_is_refused_on_a_cpu_where_it_would_be_fp32_under_another_name(meth
     assert not any(tmp_path.iterdir())
 
 
-def test_a_second_precision_in_one_process_is_one_clear_sentence(finished, sample_repo, tmp_path):
+def test_a_second_precision_in_one_process_raises_one_clear_error(finished, sample_repo, tmp_path):
     with pytest.raises(InputError, match="precision 'bf16' cannot be used here: .*already been initialized"):
         train(QUICK.with_changes(precision="bf16"), data=sample_repo, out=tmp_path / "run")
     with pytest.raises(InputError, match="precision 'bf16' cannot be used here"):

@@ -27,7 +27,7 @@ def rows(sample_repo):
     return load_split(sample_repo, "4-class", "train")
 
 
-def test_a_first_turn_is_followed_by_a_second_one_of_the_same_bot_that_the_data_set_does_not_have_there(rows):
+def test_a_first_turn_is_followed_by_a_new_second_turn_of_the_same_bot(rows):
     found = transfer_rows(rows, 2)
     assert found.features == rows.features and len(found) == 2 * len(rows)
     first = {(row["u1"], row["b1"], row["bot"]) for row in rows}
@@ -44,7 +44,7 @@ def test_a_first_turn_is_followed_by_a_second_one_of_the_same_bot_that_the_data_
     assert found["id"] == transfer_rows(rows, 2)["id"]
 
 
-def test_the_turns_speak_of_the_same_things(rows):
+def test_the_two_turns_share_their_topic(rows):
     made = rows.select([0, 0, 0]).to_dict()
     made |= {
         "id": [0, 1, 2],
@@ -57,19 +57,19 @@ def test_the_turns_speak_of_the_same_things(rows):
     assert found["b2"][:] == ["我不喜欢猫", "在北京", "下雨"]
 
 
-def test_how_many_contexts_are_compared_at_once_makes_no_difference(rows, monkeypatch):
+def test_the_block_size_of_comparisons_makes_no_difference(rows, monkeypatch):
     whole = transfer_rows(rows, 2).to_dict()
     monkeypatch.setattr(augmentation, "CONTEXTS_PER_CHUNK", 7)
     assert transfer_rows(rows, 2).to_dict() == whole
 
 
-def test_a_bot_with_too_few_turns_gives_what_it_has(rows):
+def test_a_bot_with_too_few_turns_gives_all_it_has(rows):
     few = rows.select(range(3))
     assert len(transfer_rows(few, 50)) <= 3 * 2
 
 
 @pytest.mark.parametrize("options", [{}, {"class_weights": "balanced", "logit_adjustment": 1.0}])
-def test_a_row_without_a_label_is_learnt_from_the_teachers_alone(options):
+def test_an_unlabelled_row_is_learnt_from_the_teachers_alone(options):
     logits, soft = torch.tensor([[1.0, 0.0, -1.0, 0.5]] * 2), torch.tensor([[0.1, 0.2, 0.3, 0.4]] * 2)
 
     def model(x):
@@ -83,7 +83,7 @@ def test_a_row_without_a_label_is_learnt_from_the_teachers_alone(options):
     assert found[1] == pytest.approx((0.75 * alone + 0.25 * whole[1]).item())
 
 
-def test_training_reads_it_after_the_rows_and_counts_their_classes_alone(
+def test_training_reads_transfer_rows_last_and_excludes_them_from_class_weights(
     quick_model, sample_repo, rows, tmp_path, monkeypatch
 ):
     from contradiction.training import loop
@@ -125,6 +125,6 @@ def test_training_reads_it_after_the_rows_and_counts_their_classes_alone(
         ),
     ],
 )
-def test_a_transfer_set_has_teachers_and_is_of_conversations(values, message):
+def test_a_transfer_set_needs_teachers_and_conversations(values, message):
     with pytest.raises(InputError, match=message):
         recipe().with_changes(**values)

@@ -80,7 +80,7 @@ def arguments(command, place, recipe, repo):
 
 @pytest.mark.parametrize("command", LIMITS)
 @pytest.mark.parametrize("how", ["full", "read-only"])
-def test_what_cannot_be_written_is_one_line_and_changes_nothing(how, command, run, place, recipe, sample_repo):
+def test_a_failed_write_prints_one_line_and_changes_nothing(how, command, run, place, recipe, sample_repo):
     before = contents(place)
     with full(LIMITS[command]) if how == "full" else read_only(place):
         code, _, err = run(*arguments(command, place, recipe, sample_repo))
@@ -92,7 +92,7 @@ def test_what_cannot_be_written_is_one_line_and_changes_nothing(how, command, ru
     assert left == before
 
 
-def test_verdicts_that_a_full_disk_ends_are_continued(detect, sample_chats, small_chunks, tmp_path):
+def test_a_detection_stopped_by_a_full_disk_can_be_resumed(detect, sample_chats, small_chunks, tmp_path):
     file, out, whole = (tmp_path / name for name in ("chats.jsonl", "out.jsonl", "whole.jsonl"))
     file.write_text("\n".join(map(line, sample_chats[:40])), encoding="utf-8")
     assert detect(file, "--out", whole)[0] == 0
@@ -105,7 +105,7 @@ def test_verdicts_that_a_full_disk_ends_are_continued(detect, sample_chats, smal
     assert out.read_bytes() == whole.read_bytes()
 
 
-def test_chats_and_a_model_in_a_read_only_folder_are_judged(detect, place):
+def test_chats_and_a_model_in_a_read_only_folder_can_be_used(detect, place):
     file = place / "chats.jsonl"
     file.write_text("{bad\n" + line(), encoding="utf-8")
     with read_only(place):
@@ -117,7 +117,7 @@ def test_chats_and_a_model_in_a_read_only_folder_are_judged(detect, place):
     assert {path.name for path in place.iterdir()} == {"model", "chats.jsonl"}
 
 
-def test_a_full_disk_under_the_cache_of_datasets_is_said(sample_repo, tmp_path, monkeypatch):
+def test_a_full_disk_under_the_datasets_cache_is_reported(sample_repo, tmp_path, monkeypatch):
     repo = shutil.copytree(sample_repo, tmp_path / "cdconv")
     monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
     said = rf"^{repo}: config '4-class' cannot be loaded \(.*too large"

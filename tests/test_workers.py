@@ -32,7 +32,7 @@ def parts(file, size=8):
         chunks.CHUNK_WINDOWS = before
 
 
-def test_a_killed_worker_is_replaced_and_nothing_is_lost_doubled_or_out_of_order(load, mixed):
+def test_a_killed_worker_is_replaced_and_nothing_is_lost_duplicated_or_reordered(load, mixed):
     todo, said = parts(mixed), []
     expected = list(chunks.judge_in_turn(load(), "line", todo))
     arriving = Queue()
@@ -54,7 +54,7 @@ def test_a_killed_worker_is_replaced_and_nothing_is_lost_doubled_or_out_of_order
 
 
 @pytest.mark.parametrize("ending", [partial(os._exit, 1), partial(ContradictionDetector.from_pretrained, "no/model")])
-def test_workers_that_cannot_begin_are_one_line(ending):
+def test_workers_that_cannot_start_print_one_line(ending):
     with pytest.raises(
         InputError, match="a worker process was killed while it loaded|no/model: neither a model"
     ) as error:
@@ -62,7 +62,7 @@ def test_workers_that_cannot_begin_are_one_line(ending):
     assert "\n" not in str(error.value)
 
 
-def test_a_run_killed_with_its_workers_is_continued_to_the_bytes_of_one_process(
+def test_a_run_killed_with_its_workers_resumes_to_the_bytes_of_one_process(
     detect, sample_chats, detect_model, small_chunks, tmp_path
 ):
     file, whole, cut = (tmp_path / name for name in ("chats.jsonl", "whole.jsonl", "cut.jsonl"))
@@ -99,7 +99,7 @@ def running(pid):
         return False
 
 
-def test_threads_are_those_that_the_process_may_use(monkeypatch, tmp_path):
+def test_the_thread_count_respects_the_cpu_affinity(monkeypatch, tmp_path):
     monkeypatch.setattr(cluster, "QUOTA", tmp_path / "cpu.max")
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
     monkeypatch.delenv("OMP_NUM_THREADS")

@@ -33,7 +33,7 @@ def kept(out):
     return [path.read_bytes() for path in (out, rejected_path(out))]
 
 
-def test_out_takes_whole_lines_and_is_never_overwritten(detect, mixed, tmp_path):
+def test_out_receives_complete_lines_and_is_never_overwritten(detect, mixed, tmp_path):
     out = tmp_path / "folder" / "v.jsonl"
     code, answers, err = detect(mixed, "--out", out)
     assert (code, answers) == (1, [])
@@ -54,7 +54,7 @@ def until(file, number):
     return b"".join(line for line in lines if json.loads(line)["line"] <= number)
 
 
-def test_a_run_cut_anywhere_ends_with_the_same_files(detect, mixed, whole):
+def test_a_run_interrupted_anywhere_ends_with_the_same_files(detect, mixed, whole):
     # The last number among what is rejected, and among the verdicts: those of a part are written after them.
     for refused, answered, torn in (
         (0, 0, b'{"line"'), (10, 10, b""), (28, 20, b'{"line": 21, "id": '), (28, 29, b""), (28, 33, b"\xe5"),
@@ -75,7 +75,7 @@ def test_a_run_cut_anywhere_ends_with_the_same_files(detect, mixed, whole):
 SMALL_CHUNKS = "from contradiction.chats import chunks; chunks.CHUNK_WINDOWS = 8\n"
 
 
-def test_a_killed_process_is_continued_to_the_same_files(detect, sample_chats, detect_model, small_chunks, tmp_path):
+def test_a_killed_process_resumes_to_the_same_files(detect, sample_chats, detect_model, small_chunks, tmp_path):
     file, whole, cut = (tmp_path / name for name in ("chats.jsonl", "whole.jsonl", "cut.jsonl"))
     file.write_text("\n".join(["{bad", *map(line, sample_chats[:300])]), encoding="utf-8")
     detect(file, "--out", whole)
@@ -90,7 +90,7 @@ def test_a_killed_process_is_continued_to_the_same_files(detect, sample_chats, d
     assert (code, err[-1].split(", ")[0]) == (1, "cdconv: 300 chats")
 
 
-def test_only_the_same_run_is_continued(detect, mixed, whole, detect_model, tmp_path):
+def test_only_the_same_run_can_be_resumed(detect, mixed, whole, detect_model, tmp_path):
     before = kept(whole)
     moved = shutil.copytree(detect_model, tmp_path / "moved")
     (moved / "README.md").write_text("a card bears on no verdict", encoding="utf-8")
@@ -115,13 +115,13 @@ def test_only_the_same_run_is_continued(detect, mixed, whole, detect_model, tmp_
     assert (code, "no whole.jsonl.run.json" in message) == (2, True)
 
 
-def test_resume_starts_where_nothing_is_yet(detect, mixed, tmp_path):
+def test_resume_starts_a_new_run_if_there_is_none(detect, mixed, tmp_path):
     out = tmp_path / "v.jsonl"
     detect(mixed, "--out", out, "--resume")
     assert objects(out) == detect(mixed)[1]
 
 
-def test_a_file_that_is_none_of_ours_is_not_cut(detect, mixed, tmp_path):
+def test_a_foreign_file_is_not_truncated(detect, mixed, tmp_path):
     out = tmp_path / "v.jsonl"
     detect(mixed, "--out", out)
     out.write_text('{"line": 1, "label": null, "checked": false}\nnotes\n', encoding="utf-8")
@@ -130,7 +130,7 @@ def test_a_file_that_is_none_of_ours_is_not_cut(detect, mixed, tmp_path):
     assert "notes" in out.read_text(encoding="utf-8")
 
 
-def test_the_input_is_never_written_over(detect, tmp_path):
+def test_the_input_is_never_overwritten(detect, tmp_path):
     """By its own name, by that of what lies beside OUT, or by a link to it."""
     content = (line() + "\n{\n").encode()
     for name in ("a.jsonl", "a.jsonl.rejected.jsonl", "a.jsonl.run.json"):
@@ -151,7 +151,7 @@ def test_the_input_is_never_written_over(detect, tmp_path):
 
 
 @pytest.mark.parametrize("out", [False, True])
-def test_a_file_of_rejected_lines_is_not_replaced_without_a_word(detect, tmp_path, out, small_chunks):
+def test_a_file_of_rejected_lines_is_not_replaced_silently(detect, tmp_path, out, small_chunks):
     file = tmp_path / "chats.jsonl"
     name, options = (tmp_path / "v.jsonl", ["--out", tmp_path / "v.jsonl"]) if out else (file, [])
     there = rejected_path(name)
@@ -163,7 +163,7 @@ def test_a_file_of_rejected_lines_is_not_replaced_without_a_word(detect, tmp_pat
     assert [answer["line"] for answer in objects(there)] == [*range(2, 22)]
 
 
-def test_a_file_of_rejected_lines_stays_where_nothing_is_rejected(detect, tmp_path):
+def test_a_file_of_rejected_lines_stays_if_nothing_is_rejected(detect, tmp_path):
     file = tmp_path / "chats.jsonl"
     file.write_text(line(), encoding="utf-8")
     there = rejected_path(file)
@@ -173,7 +173,7 @@ def test_a_file_of_rejected_lines_stays_where_nothing_is_rejected(detect, tmp_pa
 
 
 @pytest.mark.parametrize("which", ["verdicts", "rejected"])
-def test_a_run_from_which_a_line_was_removed_is_not_continued(detect, mixed, whole, which):
+def test_a_run_with_a_removed_line_cannot_be_resumed(detect, mixed, whole, which):
     out = copied(whole, "cut.jsonl")
     file = out if which == "verdicts" else rejected_path(out)
     lines = file.read_bytes().splitlines(keepends=True)

@@ -79,7 +79,7 @@ def marks(tab):
     return tab.locator(".cd-mark").all_inner_texts()
 
 
-def test_a_visitor_types_a_chat_and_sees_the_verdict_of_the_facade(open_tab, url, facade):
+def test_a_typed_chat_gets_the_verdict_of_the_facade(open_tab, url, facade):
     chat, verdict = next((chat, said) for chat in CHATS if (said := facade(chat)).kind == "history")
     tab = open_tab()
     tab.goto(url)
@@ -108,7 +108,7 @@ def test_a_visitor_types_a_chat_and_sees_the_verdict_of_the_facade(open_tab, url
     tab.locator(".cd-status.fine").wait_for()
 
 
-def test_an_example_a_paste_and_an_edit_are_judged_on_a_phone_in_chinese(open_tab, url):
+def test_an_example_a_paste_and_an_edit_are_judged_on_a_chinese_phone(open_tab, url):
     tab = open_tab(locale="zh-HK", color_scheme="dark")
     tab.set_viewport_size({"width": 390, "height": 844})
     tab.goto(f"{url}?__theme=dark")
@@ -183,7 +183,7 @@ def test_a_file_is_judged_filtered_and_downloaded(open_tab, url, facade, tmp_pat
     assert len(Path(download.value.path()).read_text(encoding="utf-8").splitlines()) == 2
 
 
-def test_one_file_is_judged_at_a_time_and_stop_ends_the_work(open_tab, url, tmp_path):
+def test_one_file_is_judged_at_a_time_and_stop_cancels_it(open_tab, url, tmp_path):
     file = tmp_path / "chats.jsonl"
     chats = [messages(*(f"{chat}-{turn}你好" for turn in range(12))) for chat in range(400)]
     file.write_text("\n".join(json.dumps(chat) for chat in chats), encoding="utf-8")
@@ -216,7 +216,7 @@ def test_one_file_is_judged_at_a_time_and_stop_ends_the_work(open_tab, url, tmp_
     wait_for(lambda: predicted() > before, seconds=60)
 
 
-def test_what_is_copied_asks_for_the_same_verdicts(open_tab, url, facade):
+def test_copied_code_gives_the_same_verdicts(open_tab, url, facade):
     chat, verdict = next((chat, said) for chat in CHATS if (said := facade(chat)).contradiction)
     tab = open_tab(permissions=["clipboard-read", "clipboard-write"])
     tab.goto(address(url, chat))
@@ -236,7 +236,7 @@ def test_what_is_copied_asks_for_the_same_verdicts(open_tab, url, facade):
         assert json.load(answer)["verdicts"][-1]["kind"] == verdict.kind
 
 
-def test_examples_are_sorted_in_four_ways_and_a_click_shows_one(open_tab, url):
+def test_examples_sort_in_four_ways_and_a_click_shows_one(open_tab, url):
     tab = open_tab()
     tab.goto(url)
     marks(tab)
@@ -248,7 +248,7 @@ def test_examples_are_sorted_in_four_ways_and_a_click_shows_one(open_tab, url):
         tab.locator(".cd-messages[aria-busy=false] .cd-text", has_text=said).first.wait_for()
 
 
-def test_a_visitor_chats_with_the_connected_bot_and_sees_each_reply_marked(open_tab, connected, detectors):
+def test_each_reply_of_the_connected_bot_is_marked(open_tab, connected, detectors):
     tab = open_tab()
     tab.goto(connected)
     marks(tab)
@@ -273,7 +273,7 @@ def test_a_visitor_chats_with_the_connected_bot_and_sees_each_reply_marked(open_
     assert tab.locator(".cd-messages li").count() == 5
 
 
-def test_a_fault_of_the_bot_is_said_and_the_bot_can_be_asked_again(connected, chromium):
+def test_a_bot_failure_is_shown_and_the_bot_can_be_called_again(connected, chromium):
     context = chromium.new_context(locale="zh-CN")  # a browser complains of the status itself, so not by open_tab
     tab = context.new_page()
     tab.goto(connected)

@@ -34,7 +34,7 @@ def test_the_public_functions_are_named_typed_and_described(client):
     assert all(its["description"] for its in endpoints.values())
 
 
-def test_the_public_functions_are_tools_of_mcp(url):
+def test_the_public_functions_are_mcp_tools(url):
     tools = {tool.name: tool for tool in with_tools(url, lambda session: session.list_tools()).tools}
     assert set(tools) == {"judge", "scan", "rerank", "check"}
     assert all(tool.description for tool in tools.values())
@@ -65,7 +65,7 @@ def test_candidates_and_facts_are_judged_as_the_library_does(client, model):
         (messages(*["好"] * 500), "the chat has 500 messages; at most 400 are allowed"),
     ],
 )
-def test_what_is_no_chat_is_one_clear_message(client, log, chat, message):
+def test_a_malformed_chat_raises_one_clear_error(client, log, chat, message):
     from gradio_client.exceptions import AppError
 
     with pytest.raises(AppError) as error:
@@ -90,7 +90,7 @@ def test_twenty_calls_at_once_get_the_verdicts_of_the_facade(url, facade):
         assert answer["scores"] == pytest.approx(facade(chat).scores, abs=1e-5)
 
 
-def test_a_large_upload_is_refused_and_answers_carry_a_policy(url):
+def test_a_large_upload_is_rejected_and_responses_carry_a_policy(url):
     with urllib.request.urlopen(url, timeout=60) as answer:
         policy, kind = answer.headers["content-security-policy"], answer.headers["x-content-type-options"]
         assert b"defineProperty(navigator" in answer.read()
@@ -126,7 +126,7 @@ def test_an_uploaded_file_is_deleted_whatever_its_name(connected, name):
     wait_for(lambda: not path.exists(), seconds=120)
 
 
-def test_no_file_of_the_server_is_read(connected):
+def test_no_server_file_can_be_read(connected):
     import httpx
 
     with httpx.Client(base_url=connected, timeout=60) as web:
@@ -148,7 +148,7 @@ def test_no_file_of_the_server_is_read(connected):
             assert web.get(f"gradio_api/file={path}").status_code in (400, 403, 404)
 
 
-def test_files_are_refused_in_words_while_those_of_others_take_the_room(part, tmp_path):
+def test_uploads_are_rejected_with_a_reason_while_other_files_fill_the_space(part, tmp_path):
     from starlette.responses import PlainTextResponse
     from starlette.testclient import TestClient
 
@@ -164,7 +164,7 @@ def test_files_are_refused_in_words_while_those_of_others_take_the_room(part, tm
 @pytest.mark.parametrize(
     "path", ["", "config", "docs", "v1/nowhere", "gradio_api/info", "analysis/plots/confusion.png"]
 )
-def test_every_answer_of_the_page_carries_the_policy(connected, path):
+def test_every_response_of_the_page_carries_the_policy(connected, path):
     import httpx
 
     headers = httpx.get(f"{connected}{path}", timeout=60).headers
@@ -172,7 +172,7 @@ def test_every_answer_of_the_page_carries_the_policy(connected, path):
     assert (headers["x-content-type-options"], headers["referrer-policy"]) == ("nosniff", "no-referrer")
 
 
-def test_the_terminal_says_the_address_and_no_advice_of_gradio(client, url, log):
+def test_the_terminal_shows_the_address_and_no_gradio_advice(client, url, log):
     said = log.read_text(encoding="utf-8")
     assert f"The page is at {url} (Ctrl+C ends it)" in said
     assert "share" not in said
@@ -194,7 +194,7 @@ def test_a_2_class_detector_gets_a_page_too(app, random_model):
 # The Space as a folder
 
 
-def test_the_card_of_the_space_names_the_versions_that_are_installed():
+def test_the_space_card_names_the_installed_versions():
     import gradio
     from huggingface_hub import SpaceCard
 
@@ -206,7 +206,7 @@ def test_the_card_of_the_space_names_the_versions_that_are_installed():
     assert set((ROOT / "space" / "requirements.txt").read_text(encoding="utf-8").split()) <= set(pinned)
 
 
-def test_the_page_needs_no_more_than_its_requirements(model):
+def test_the_page_needs_only_its_requirements(model):
     others = dict.fromkeys("accelerate cdconv datasets evaluate scipy sklearn".split())
     code = (
         f"import sys; sys.modules.update({others}); sys.path.insert(0, {str(SPACE)!r}); "
@@ -232,23 +232,23 @@ def refused(run):
     return call
 
 
-def test_a_taken_port_is_one_clear_line(refused, model):
+def test_a_taken_port_prints_one_clear_line(refused, model):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         message = refused("--model", model, "--port", port)
     assert f"127.0.0.1:{port}: address already in use; --host and --port" in message
 
 
-def test_a_host_that_is_not_this_machine_is_one_clear_line(refused, model):
+def test_a_host_that_is_not_this_machine_prints_one_clear_line(refused, model):
     message = refused("--model", model, "--host", "192.0.2.1", "--port", free_port())
     assert "cannot assign requested address; --host and --port" in message
 
 
-def test_a_missing_model_is_one_clear_line(refused, tmp_path):
+def test_a_missing_model_prints_one_clear_line(refused, tmp_path):
     message = refused("--model", tmp_path, "--port", free_port())
     assert f"{tmp_path}: " in message and "config.json" in message
 
 
-def test_a_missing_gradio_is_one_clear_line(refused, model, monkeypatch):
+def test_missing_gradio_prints_one_clear_line(refused, model, monkeypatch):
     monkeypatch.setitem(sys.modules, "gradio", None)
     assert 'pip install "cdconv[space]"' in refused("--model", model, "--port", free_port())

@@ -36,7 +36,7 @@ def expected(detector):
     ]
 
 
-def test_the_chats_get_verdicts_of_all_sorts(expected):
+def test_the_chats_get_verdicts_of_all_kinds(expected):
     said = [verdict for _, verdicts in expected for verdict in verdicts]
     assert {line["contradiction"] for line in said} == {True, False, None}
     assert len({line["kind"] for line in said}) > 2
@@ -77,7 +77,7 @@ def by_mcp(detector, url, client, detect, chat):
 
 
 @pytest.mark.parametrize("way", [by_monitor, by_command_line, by_rest, by_functions_of_the_page, by_mcp])
-def test_every_way_in_gives_the_verdict_of_the_facade(way, detector, url, client, detect, expected):
+def test_every_interface_gives_the_verdict_of_the_facade(way, detector, url, client, detect, expected):
     for chat, (last, every) in zip(ASKED, expected, strict=True):
         said_last, said_every = way(detector, url, client, detect, chat)
         assert said_last == last

@@ -41,7 +41,7 @@ def service(app, model):
         ({"accept-language": "en", "cookie": "cdconv-language=<script>"}, "ENGLISH"),
     ],
 )
-def test_a_visitor_is_answered_in_the_language_that_was_chosen_or_comes_first(part, headers, language):
+def test_the_page_uses_the_chosen_or_else_the_preferred_language(part, headers, language):
     import gradio
     from starlette.requests import Request
 
@@ -50,7 +50,7 @@ def test_a_visitor_is_answered_in_the_language_that_was_chosen_or_comes_first(pa
     assert locales.words_of(gradio.Request(Request(scope))) is getattr(locales, language)
 
 
-def test_both_languages_say_the_same_things(part):
+def test_both_languages_have_the_same_texts(part):
     locales = part("locales")
     assert list(locales.CHINESE) == list(locales.ENGLISH)
     for key, english in locales.ENGLISH.items():
@@ -68,7 +68,7 @@ def test_both_languages_say_the_same_things(part):
         ("你好", "你好", "再见", "好" * 2000),
     ],
 )
-def test_what_was_not_read_is_said_in_chinese_too(part, facade, utterances):
+def test_unread_text_is_reported_in_chinese_too(part, facade, utterances):
     said = part("locales").in_words(facade(utterances).reason, part("locales").CHINESE)
     assert not re.search("[A-Za-z]{2}|[;,]", re.sub(r"messages\[\d\]", "", said))
 
@@ -76,7 +76,7 @@ def test_what_was_not_read_is_said_in_chinese_too(part, facade, utterances):
 # Examples
 
 
-def test_there_is_an_example_of_every_kind_and_its_kind_is_that_of_the_sample(part):
+def test_every_kind_has_an_example_with_the_label_of_the_sample(part):
     examples = part("samples")
     labels = {chat: LABELS["4-class"][row["label"]] for chat, row in zip(CHATS, ROWS, strict=True)}
     shown = examples.examples()
@@ -107,7 +107,7 @@ def test_every_kind_of_example_has_a_name_in_both_languages(part):
     assert part("samples").TRIGGERS == cdconv.TRIGGERS
 
 
-def test_both_replies_of_a_pair_answer_the_same_chat_and_hardly_differ(part):
+def test_both_replies_of_a_pair_answer_the_same_chat_and_differ_little(part):
     pairs = part("samples").pairs()
     assert len(pairs) >= 3
     for pair in pairs:
@@ -161,7 +161,7 @@ class Slow(str):
         return super().__hash__()
 
 
-def test_two_clicks_at_once_start_one_run(part, service, kept, tmp_path):
+def test_two_simultaneous_clicks_start_one_run(part, service, kept, tmp_path):
     import gradio
     from starlette.requests import Request
 
@@ -192,7 +192,7 @@ def test_csv_and_parquet_give_the_same_verdicts(part, service, tmp_path):
     assert {row[2] for row in one} <= {"有矛盾", "没有矛盾"}
 
 
-def test_a_file_of_too_many_chats_is_judged_in_part_and_says_so(part, service, tmp_path, monkeypatch):
+def test_a_file_with_too_many_chats_is_judged_partly_with_a_notice(part, service, tmp_path, monkeypatch):
     path = tmp_path / "chats.jsonl"
     path.write_text("\n".join([json.dumps(messages("你好", "你好"))] * 40), encoding="utf-8")
     monkeypatch.setattr(part("batch"), "CHATS", 20)
@@ -205,7 +205,7 @@ def test_a_file_of_too_many_chats_is_judged_in_part_and_says_so(part, service, t
     assert "10 lines hold no chat" in said and "more than 20 chats" in said
 
 
-def test_a_parquet_file_that_is_large_when_it_is_unpacked_is_refused(part, tmp_path):
+def test_a_parquet_file_that_is_large_when_unpacked_is_rejected(part, tmp_path):
     import pyarrow
     from pyarrow import parquet
 
@@ -216,7 +216,7 @@ def test_a_parquet_file_that_is_large_when_it_is_unpacked_is_refused(part, tmp_p
     assert "解压后超过 5 MB" in part("locales").in_words(str(error.value), part("locales").CHINESE)
 
 
-def test_a_chat_that_is_too_long_costs_no_other_its_verdict(part, model, tmp_path):
+def test_a_chat_that_is_too_long_does_not_affect_the_others(part, model, tmp_path):
     service = Service(ContradictionDetector.from_pretrained(model), Limits(cost=100))
     chats = [CHATS[0], [f"{n}" + "好" * 40 for n in range(20)], CHATS[1]]
     path = tmp_path / "chats.jsonl"
@@ -230,7 +230,7 @@ def test_a_chat_that_is_too_long_costs_no_other_its_verdict(part, model, tmp_pat
     assert ["error" in path for path in written] == [False, True, False]
 
 
-def test_a_file_that_is_damaged_further_on_keeps_the_verdicts_before(part, service, tmp_path):
+def test_a_file_damaged_further_on_keeps_the_verdicts_before(part, service, tmp_path):
     lines = [",".join(COLUMNS), *[",".join(CHATS[n]) for n in range(3)]]
     path = tmp_path / "chats.csv"
     path.write_bytes("\n".join(lines).encode() + b"\n\xff,a,b,c\n")
@@ -241,14 +241,14 @@ def test_a_file_that_is_damaged_further_on_keeps_the_verdicts_before(part, servi
     assert len(Path(out).read_text(encoding="utf-8").splitlines()) == 3
 
 
-def test_a_file_that_was_deleted_meanwhile_is_said_in_the_language_of_the_visitor(part, service, tmp_path):
+def test_a_deleted_file_is_reported_in_the_language_of_the_visitor(part, service, tmp_path):
     with pytest.raises(InputError, match="choose it again") as error:
         judged(part, service, tmp_path / "gone.jsonl")
     assert "重新选择" in part("locales").in_words(str(error.value), part("locales").CHINESE)
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"PK\x03\x04" * 10, b"x" * 5_000_001])
-def test_a_file_that_is_none_of_chats_is_refused_in_words(part, service, tmp_path, content):
+def test_a_file_without_chats_is_rejected_with_a_reason(part, service, tmp_path, content):
     path = tmp_path / "chats.parquet"
     path.write_bytes(content)
     with pytest.raises(InputError):
@@ -268,7 +268,7 @@ def test_a_pasted_chat_is_read_as_the_library_reads_it(app, text, expected):
     assert app.read_pasted(text) == expected
 
 
-def test_what_an_analysis_says_is_shown_as_text(part, tmp_path):
+def test_an_analysis_is_shown_as_text(part, tmp_path):
     understand = part("understand")
     assert understand.analysis_html(tmp_path) is None
     kept = understand.analysis_html()
