@@ -76,7 +76,7 @@ def test_the_prompt_contains_the_guidelines_and_asks_for_one_of_the_labels(judge
     assert verdict.label == "history" and verdict.evidence == (1,) and verdict.checked
 
 
-def test_examples_are_training_rows_of_the_sample_with_alternating_labels(judge, sample_repo):
+def test_examples_are_training_rows_of_the_sample_with_each_label_in_turn(judge, sample_repo):
     with ChatServer(says("non-contradiction")) as server:
         ContradictionDetector.from_pretrained(judge(server, shots=8))(chat(*CAT))
     [body] = server.requests

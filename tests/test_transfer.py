@@ -44,7 +44,7 @@ def test_a_first_turn_is_followed_by_a_new_second_turn_of_the_same_bot(rows):
     assert found["id"] == transfer_rows(rows, 2)["id"]
 
 
-def test_the_two_turns_share_their_topic(rows):
+def test_the_second_turn_matches_the_topic_of_the_first(rows):
     made = rows.select([0, 0, 0]).to_dict()
     made |= {
         "id": [0, 1, 2],

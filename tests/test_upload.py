@@ -65,7 +65,7 @@ def test_a_push_deletes_files_of_an_earlier_one_and_reports_it(hub, model, tmp_p
     assert len(repo.commits) == 4
 
 
-def test_private_is_applied_and_not_claimed_for_an_existing_public_repo(hub, tmp_path):
+def test_private_is_applied_and_rejected_for_an_existing_public_repo(hub, tmp_path):
     where = "user/evaluate_metric"
     assert push(hub, tmp_path, "metric", "--private", repo=where).returncode == 0
     repo = hub.repos["space", where]

@@ -99,7 +99,7 @@ def running(pid):
         return False
 
 
-def test_the_thread_count_respects_the_cpu_affinity(monkeypatch, tmp_path):
+def test_the_thread_count_respects_affinity_quota_and_omp_num_threads(monkeypatch, tmp_path):
     monkeypatch.setattr(cluster, "QUOTA", tmp_path / "cpu.max")
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
     monkeypatch.delenv("OMP_NUM_THREADS")
