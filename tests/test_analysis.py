@@ -108,8 +108,8 @@ def test_baselines_on_the_same_rows_are_shown_beside_the_detector(kept, sample_r
     perfect = {**kept, "predictions": kept["references"]}
     write_json(tmp_path / "same.json", base)
     write_json(tmp_path / "other.json", {**base, "name": "of other rows", "ids": kept["ids"][::-1]})
-    ours, beside = analyse(perfect, sample_repo, tmp_path).comparison
-    assert (ours["name"], beside["name"]) == ("quick", "always none")
+    detector_row, beside = analyse(perfect, sample_repo, tmp_path).comparison
+    assert (detector_row["name"], beside["name"]) == ("quick", "always none")
     assert beside["difference"] == pytest.approx(kept_macro(perfect) - kept_macro(base))
     assert beside["p_value"] < 0.01
 
@@ -191,23 +191,23 @@ def run(run):
 
 def test_the_command_accepts_a_model_and_then_its_evaluation(run, quick_model, sample_repo, tmp_path):
     first, second = tmp_path / "first", tmp_path / "second"
-    code, said, _ = run(quick_model, "--data", sample_repo, "--out", first)
-    assert (code, said.split(":")[0]) == (0, str(first / "index.html"))
+    code, out, _ = run(quick_model, "--data", sample_repo, "--out", first)
+    assert (code, out.split(":")[0]) == (0, str(first / "index.html"))
     code, *_ = run(first / "evaluation.json", "--data", sample_repo, "--out", second)
     assert code == 0
     files = [path.relative_to(first) for path in first.rglob("*") if path.is_file()]
     assert len(files) > 20
     assert [name for name in files if (first / name).read_bytes() != (second / name).read_bytes()] == []
-    code, _, said = run(first / "evaluation.json", "--config", "2-class", "--data", sample_repo, "--out", second)
-    assert (code, said.count("\n")) == (2, 1)
-    assert "is an evaluation on config '4-class', not '2-class'" in said
+    code, _, err = run(first / "evaluation.json", "--config", "2-class", "--data", sample_repo, "--out", second)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "is an evaluation on config '4-class', not '2-class'" in err
 
 
 def test_a_kept_evaluation_can_be_analysed_by_name(run, kept, sample_repo, tmp_path):
     results.add([kept], tmp_path / "kept")
     options = ["--data", sample_repo, "--out", tmp_path / "out", "--results", tmp_path / "kept"]
-    code, _, said = run("quick", *options)
-    assert (code, said) == (0, "cdconv: quick is a saved evaluation on 4-class; no model is loaded\n")
+    code, _, err = run("quick", *options)
+    assert (code, err) == (0, "cdconv: quick is a saved evaluation on 4-class; no model is loaded\n")
     assert "<h1>quick</h1>" in (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
 
 
@@ -222,15 +222,15 @@ def test_the_page_fits_the_screen_and_shows_its_plots(folder, width):
         grounds = {}
         for scheme in ("light", "dark"):
             tab = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-            said = []
-            tab.on("console", lambda message, said=said: said.append(message.text))
+            console = []
+            tab.on("console", lambda message, console=console: console.append(message.text))
             tab.goto(folder.joinpath("index.html").as_uri())
             assert tab.evaluate("document.documentElement.scrollWidth") == width
             images = tab.evaluate("[...document.images].map(image => [image.currentSrc.length, image.naturalWidth])")
             assert len(images) >= 7
             assert all(drawn > 300 for _, drawn in images)
             grounds[scheme] = (tab.evaluate("getComputedStyle(document.body).backgroundColor"), images)
-            assert said == []
+            assert console == []
         assert grounds["light"][0] != grounds["dark"][0]
         assert grounds["light"][1] != grounds["dark"][1]
         browser.close()

@@ -36,8 +36,8 @@ def test_each_share_contains_the_smaller_ones_and_rows_keep_their_order(rows):
 def test_a_share_keeps_the_label_proportions_and_every_label(rows):
     whole = Counter(rows["label"])
     for share in (0.1, 0.5):
-        found = Counter(fraction_of(rows, share, 23)["label"])
-        assert found == {label: max(1, round(share * count)) for label, count in whole.items()}
+        counts = Counter(fraction_of(rows, share, 23)["label"])
+        assert counts == {label: max(1, round(share * count)) for label, count in whole.items()}
     assert set(fraction_of(rows, 1e-9, 23)["label"]) == set(whole)
 
 
@@ -94,14 +94,14 @@ def test_a_share_is_above_0_and_at_most_1(share):
 def test_each_history_row_gets_another_first_turn_of_its_bot_and_becomes_consistent(rows):
     names = rows.features["label"]
     history = [row for row in rows if names.int2str(row["label"]) == "history"]
-    found = list(replaced_rows(rows, 2, 23))
-    assert [row["id"] for row in found] == [row["id"] for row in history for _ in range(2)]
+    made_rows = list(replaced_rows(rows, 2, 23))
+    assert [row["id"] for row in made_rows] == [row["id"] for row in history for _ in range(2)]
     first = {(row["u1"], row["b1"], row["bot"]) for row in rows}
-    for row, made in zip([row for row in history for _ in range(2)], found, strict=True):
+    for row, made in zip([row for row in history for _ in range(2)], made_rows, strict=True):
         assert (made["u2"], made["b2"], made["bot"]) == (row["u2"], row["b2"], row["bot"])
         assert made["u1"] != row["u1"] and (made["u1"], made["b1"], made["bot"]) in first
         assert names.int2str(made["label"]) == "non-contradiction"
-    assert found == list(replaced_rows(rows, 2, 23)) != list(replaced_rows(rows, 2, 42))
+    assert made_rows == list(replaced_rows(rows, 2, 23)) != list(replaced_rows(rows, 2, 42))
 
 
 def test_training_reads_made_rows_after_the_rows_that_teachers_judge(rows):

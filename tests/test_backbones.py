@@ -161,8 +161,8 @@ def detector(trained):
 
 def test_a_plain_pipeline_gives_the_scores_of_the_detector(trained, detector, sample_rows, chats):
     inputs = [detector.classifier.model_input(row) for row in sample_rows[: len(chats)]]
-    theirs = pipeline("text-classification", model=str(trained), top_k=None)(inputs, truncation=True)
-    for verdict, scores in zip(detector.batch(chats), theirs, strict=True):
+    pipeline_scores = pipeline("text-classification", model=str(trained), top_k=None)(inputs, truncation=True)
+    for verdict, scores in zip(detector.batch(chats), pipeline_scores, strict=True):
         assert verdict.checked
         # The detector's are calibrated, of which a pipeline knows nothing.
         raw = detector.classifier.uncalibrated(verdict.scores)
@@ -270,9 +270,9 @@ def test_a_layer_missing_from_the_checkpoint_is_reported_in_one_line(texts, tmp_
     folder = backbone("bert", texts, tmp_path)
     changed(folder, lambda old: {name: value for name, value in old.items() if "layer.1.output" not in name})
     initialize_model(recipe(folder), FOUR, [])
-    [said] = caplog.messages
-    assert said.startswith(f"backbone {folder!r}: its checkpoint lacks 4 of the encoder's 37 weights (")
-    assert said.endswith("bert.encoder.layer.1.output.LayerNorm.bias for one; they start at random")
+    [message] = caplog.messages
+    assert message.startswith(f"backbone {folder!r}: its checkpoint lacks 4 of the encoder's 37 weights (")
+    assert message.endswith("bert.encoder.layer.1.output.LayerNorm.bias for one; they start at random")
 
 
 @pytest.mark.parametrize(

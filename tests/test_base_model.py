@@ -27,7 +27,7 @@ def recorded(folder, name, value):
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "found"),
+    ("name", "value", "expected"),
     [
         ("run.json", {"base_model": OTHER, "request": {"recipe": {"backbone": "copy@0123456789ab"}}}, OTHER),
         ("run.json", {"request": {"recipe": {"backbone": OTHER}}}, OTHER),
@@ -37,8 +37,8 @@ def recorded(folder, name, value):
         ("config.json", {}, E5),
     ],
 )
-def test_the_origin_in_a_folder_takes_precedence_over_the_recipe(name, value, found, tmp_path):
-    assert record.base_model_of_recipe(recipe(recorded(tmp_path, name, value), base_model=E5)) == found
+def test_the_origin_in_a_folder_takes_precedence_over_the_recipe(name, value, expected, tmp_path):
+    assert record.base_model_of_recipe(recipe(recorded(tmp_path, name, value), base_model=E5)) == expected
 
 
 def test_a_hub_id_is_its_own_origin_and_random_weights_have_none():

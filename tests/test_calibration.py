@@ -61,8 +61,8 @@ def test_calibration_undoes_the_overconfidence_and_skew_of_the_logits():
 
 def test_a_class_without_rows_keeps_a_finite_bias():
     logits, references = drawn()
-    seen = references != 1
-    temperature, biases = fit_calibration(logits[seen], references[seen])
+    present = references != 1
+    temperature, biases = fit_calibration(logits[present], references[present])
     assert 1 < temperature < 4
     assert -8 <= biases[1] < -1
 
@@ -145,14 +145,14 @@ def test_an_external_checkpoint_gets_a_view_and_a_rule(run, random_model, sample
     code, _, err = run("calibrate", folder, "--data", sample_repo)
     assert (code, err.startswith(f"cdconv: {folder}: "), ", ".join(VIEWS) in err) == (2, True, True)
     before = (folder / "config.json").read_bytes()
-    for view, said in (("all", "there is no view 'all'"), ("nli", "the data has no premise, hypothesis")):
+    for view, message in (("all", "there is no view 'all'"), ("nli", "the data has no premise, hypothesis")):
         code, _, err = run("calibrate", folder, "--data", sample_repo, "--view", view)
-        assert (code, said in err) == (2, True)
+        assert (code, message in err) == (2, True)
     assert (folder / "config.json").read_bytes() == before
     code, out, _ = run("calibrate", folder, "--data", sample_repo, "--view", "sentence-pair")
     assert code == 0 and "temperature" in out
-    found = CheckpointClassifier.load(folder)
-    assert (found.columns, found.rule == Rule()) == (("b1", "b2"), False)
+    classifier = CheckpointClassifier.load(folder)
+    assert (classifier.columns, classifier.rule == Rule()) == (("b1", "b2"), False)
     code, _, err = run("calibrate", folder, "--data", sample_repo, "--view", "flatten")
     assert (code, err) == (2, f"cdconv: {folder}/config.json: reads sentence-pair, not flatten; leave the view out\n")
 

@@ -46,7 +46,7 @@ def test_the_curve_runs_from_the_detector_to_the_judge_and_cost_grows_with_the_s
 
     references = [NAMES[label] for label in rows["label"]]
     for step, classifier in ((steps[0], load_classifier(detector)), (steps[-1], load_classifier(judge))):
-        labels = [found.label for found in classifier.classify(list(rows))]
+        labels = [prediction.label for prediction in classifier.classify(list(rows))]
         assert step.macro_f1["4-class"][0] == pytest.approx(f1_score(references, labels, average="macro"))
     f1 = [step.macro_f1["2-class"][0] for step in steps]
     assert f1[0] < f1[1] < f1[2] < f1[3]
@@ -65,20 +65,20 @@ def test_a_saved_cascade_asks_only_about_uncertain_rows_and_is_a_normal_model(pa
     (out / "judge" / "answers.sqlite").unlink()
     server.requests.clear()
     classifier = load_classifier(out)
-    found = classifier.classify(list(rows))
+    predictions = classifier.classify(list(rows))
     assert isinstance(classifier, CascadeClassifier)
     assert len(server.requests) == classifier.asked == 50 == classifier.usage()["answers"]
-    asked = {question_of(body) for body in server.requests}
-    others = [place for place, row in enumerate(rows) if tuple(row[name] for name in COLUMNS) not in asked]
+    questions = {question_of(body) for body in server.requests}
+    others = [place for place, row in enumerate(rows) if tuple(row[name] for name in COLUMNS) not in questions]
     alone = load_classifier(detector).classify([rows[place] for place in others])
     scores = np.array([[one.scores[name] for name in NAMES] for one in alone])
-    uncalibrated = np.array([[*classifier.uncalibrated(found[place].scores).values()] for place in others])
+    uncalibrated = np.array([[*classifier.uncalibrated(predictions[place].scores).values()] for place in others])
     np.testing.assert_allclose(uncalibrated, scores, atol=1e-6)
     truth = [NAMES[label] for label in rows["label"]]
     before = np.mean(
         [one.label == label for one, label in zip(load_classifier(detector).classify(list(rows)), truth, strict=True)]
     )
-    assert np.mean([one.label == label for one, label in zip(found, truth, strict=True)]) > before
+    assert np.mean([one.label == label for one, label in zip(predictions, truth, strict=True)]) > before
     detected = ContradictionDetector.from_pretrained(out)
     row = rows[0]
     verdict = detected(chat(*(row[name] for name in COLUMNS)))
@@ -93,8 +93,8 @@ def test_an_opening_reply_that_the_detector_cannot_judge_is_left_to_the_judge(pa
     pairs = load_classifier(detector)
     pairs.columns = ("b1", "b2")
     assert not pairs.judges_openings
-    found = ContradictionDetector(CascadeClassifier(pairs, load_classifier(judge), 1.0, 0.0))
-    verdict = found(chat("你会游泳吗？", "我不会游泳，昨天刚游了一千米"))
+    cascade = ContradictionDetector(CascadeClassifier(pairs, load_classifier(judge), 1.0, 0.0))
+    verdict = cascade(chat("你会游泳吗？", "我不会游泳，昨天刚游了一千米"))
     assert verdict.label == "intra-sentence" and len(server.requests) == 1
 
 
@@ -127,8 +127,8 @@ def test_a_cascade_records_the_training_data_of_both_parts(parts, tmp_path):
     [step] = cascades.curve(load_classifier(detector), load_classifier(judge), rows, shares=(0.5,))
     cascades.write(detector, judge, step, tmp_path / "both", rows)
     ancestors = read_json(tmp_path / "both" / "run.json")["ancestors"]
-    found = {(entry["model"], entry["config"]) for entry in ancestors}
-    assert found == {("detector", "4-class"), ("judge", "4-class-grouped")}
+    trained_on = {(entry["model"], entry["config"]) for entry in ancestors}
+    assert trained_on == {("detector", "4-class"), ("judge", "4-class-grouped")}
 
 
 def test_a_cascade_uses_the_detectors_config_and_rows_that_no_part_was_trained_on(parts, run, monkeypatch, tmp_path):

@@ -50,7 +50,7 @@ def test_dates_and_similar_ids_become_text(detect, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("cell", "said"),
+    ("cell", "message"),
     [
         (pyarrow.array([10**15], pyarrow.timestamp("ms")), "id: a timestamp[ms] that Python cannot hold"),
         (pyarrow.array([2**31 - 1], pyarrow.date32()), "id: a date32[day] that Python cannot hold"),
@@ -58,26 +58,26 @@ def test_dates_and_similar_ids_become_text(detect, tmp_path):
         (pyarrow.array([b"\xff"]).view(pyarrow.string()), "id: text that is not in UTF-8"),
     ],
 )
-def test_a_cell_that_python_cannot_represent_rejects_only_its_row(detect, tmp_path, cell, said):
+def test_a_cell_that_python_cannot_represent_rejects_only_its_row(detect, tmp_path, cell, message):
     file = tmp_path / "a.parquet"
     named = pyarrow.concat_arrays([cell, pyarrow.nulls(1, cell.type)])
     parquet.write_table(pyarrow.table({"messages": [json.dumps(CHAT)] * 2, "id": named}), file)
     code, answers, err = detect(file)
     assert (code, [answer["row"] for answer in answers]) == (1, [2])
-    assert f"{file}:1: {said}" in err[0]
+    assert f"{file}:1: {message}" in err[0]
     [kept] = objects(tmp_path / "a.parquet.rejected.jsonl")
     assert json.loads(kept["input"]) == {"messages": json.dumps(CHAT), "id": None}
 
 
 @pytest.mark.parametrize(
-    ("names", "said"),
+    ("names", "expected_message"),
     [
         (["messages", "messages"], "2 columns are called messages"),
         (["id", "messages", "id", "id"], "3 columns are called id"),
         (["u1", "b1", "u2", "b2", "b2"], "2 columns are called b2"),
     ],
 )
-def test_a_duplicate_column_prints_one_line(detect, names, said, tmp_path):
+def test_a_duplicate_column_prints_one_line(detect, names, expected_message, tmp_path):
     cells = [json.dumps(CHAT)] * len(names)
     write_csv(tmp_path / "a.csv", names, [cells])
     columns = [pyarrow.array([cell]) for cell in cells]
@@ -85,7 +85,7 @@ def test_a_duplicate_column_prints_one_line(detect, names, said, tmp_path):
     for file in (tmp_path / "a.csv", tmp_path / "a.parquet"):
         code, answers, [message] = detect(file)
         assert (code, answers) == (2, [])
-        assert f"{file}: {said}" in message
+        assert f"{file}: {expected_message}" in message
 
 
 @pytest.mark.parametrize("name", ["messages", "conversations"])

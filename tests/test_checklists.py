@@ -110,11 +110,11 @@ def texts_of(row):
 
 def first_turns(ids, lines):
     """First turn -> bots that had it, in a test split."""
-    found = {}
+    turns = {}
     for number in ids:
         line = lines[number - 1]
-        found.setdefault((line["u1"], line["b1"]), set()).add(line["model"])
-    return found
+        turns.setdefault((line["u1"], line["b1"]), set()).add(line["model"])
+    return turns
 
 
 # --- turns added ----------------------------------------------------------------------------------------------------
@@ -155,14 +155,14 @@ def test_a_row_with_more_turns_extends_the_row_with_fewer(config, rows):
 @pytest.mark.parametrize("config", A2T)
 def test_evidence_is_the_message_that_is_contradicted(config, rows, lines):
     about_user = {"设问-user", "设问-user-v2"}  # the triggers whose question is about the user's words
-    seen = Counter()
+    counts = Counter()
     for row in rows[config]:
         line = lines[row["id"] - 1]
         texts = [row["messages"][index]["content"] for index in row["evidence"]]
         column = "u1" if line["method"] in about_user else "b1"
         assert texts == ([line[column]] if line["label"] == HISTORY else [])
-        seen[len(texts), column] += 1
-    assert seen[1, "u1"] > 0 < seen[1, "b1"]
+        counts[len(texts), column] += 1
+    assert counts[1, "u1"] > 0 < counts[1, "b1"]
 
 
 def test_different_rows_are_given_different_turns(rows):
@@ -227,7 +227,7 @@ def test_release_counts_and_rows_of(config, loaded):
 
 @only("sample")
 def test_the_other_configs_equal_those_of_a_build_without_checklists(repo, plain):
-    kept = {name: found for name, found in contents(repo).items() if name.split("/")[0] not in CONFIGS}
+    kept = {name: content for name, content in contents(repo).items() if name.split("/")[0] not in CONFIGS}
     without = contents(plain)
     card, card_without = kept.pop("README.md"), without.pop("README.md")
     assert kept == without
@@ -289,10 +289,10 @@ def test_bare_name_loads_beside_the_module_and_streams(repo, loaded, tmp_path, m
     monkeypatch.chdir(tmp_path)
     assert set(CONFIGS) < set(get_dataset_config_names("cdconv"))
     for config in (A2T[0], RCT[0]):
-        found = load_dataset("cdconv", config, split="test", cache_dir=str(tmp_path / "cache"))
-        assert found.to_list() == loaded[config].to_list()
+        data = load_dataset("cdconv", config, split="test", cache_dir=str(tmp_path / "cache"))
+        assert data.to_list() == loaded[config].to_list()
         streamed = load_dataset("cdconv", config, split="test", streaming=True)
-        assert list(streamed.take(12)) == found.to_list()[:12]
+        assert list(streamed.take(12)) == data.to_list()[:12]
 
 
 @only("sample")
@@ -321,8 +321,8 @@ def test_too_few_conversations_are_rejected_with_a_reason_and_nothing_is_left(tm
     sample = [json.loads(line) for line in SAMPLE.read_text(encoding="utf-8").splitlines()]
     source = tmp_path / "small.txt"
     source.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in sample[:60]), encoding="utf-8")
-    found = build.find(str(source))
+    raw_source = build.find(str(source))
     with pytest.raises(InputError, match=r"the test split has \d other conversations with .* checklists need 5"):
-        build.build(found, tmp_path / "cdconv", with_checklists=True)
+        build.build(raw_source, tmp_path / "cdconv", with_checklists=True)
     assert list(tmp_path.iterdir()) == [source]
-    build.build(found, tmp_path / "cdconv")  # without them it is large enough
+    build.build(raw_source, tmp_path / "cdconv")  # without them it is large enough

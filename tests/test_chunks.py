@@ -42,8 +42,8 @@ def test_decisions_use_exact_probabilities_and_output_is_rounded(detect, detect_
     file.write_text("\n".join(map(line, sample_chats[:8])), encoding="utf-8")
     exact = ContradictionDetector.from_pretrained(detect_model, threshold=0.5).batch(sample_chats[:8])
     sure = sum(exact[0].scores[name] for name in LABELS["4-class"][1:])
-    _, found, _ = detect(file, "--threshold", "0.5")
-    for row, verdict in zip(found, exact, strict=True):
+    _, verdicts, _ = detect(file, "--threshold", "0.5")
+    for row, verdict in zip(verdicts, exact, strict=True):
         assert row["scores"] == {name: round(score, 6) for name, score in verdict.scores.items()}
         assert row["score"] == round(verdict.score, 6) == row["scores"][row["label"]]
     # A threshold above the exact probability, and not above the rounded one, or the other way round.

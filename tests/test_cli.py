@@ -57,7 +57,7 @@ def test_help_imports_nothing_heavy():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["train", "no-such-recipe"], "no-such-recipe: no such recipe"),
         (["train", "tiny", "--seed", "-1"], "seed is -1"),
@@ -97,11 +97,11 @@ def test_help_imports_nothing_heavy():
         (["data", "build", "--source", "no.txt"], "no.txt: no such file"),
     ],
 )
-def test_a_user_error_prints_one_line_on_stderr_and_exits_with_2(run, arguments, said, tmp_path, monkeypatch):
+def test_a_user_error_prints_one_line_on_stderr_and_exits_with_2(run, arguments, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     code, out, err = run(*arguments)
     assert (code, out) == (2, "")
-    assert said in err
+    assert message in err
     assert err.startswith("cdconv: ")
     assert err.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
@@ -237,7 +237,7 @@ def test_a_damaged_evaluation_prints_one_line_that_names_the_file(run, model, sa
     file = tmp_path / "kept" / "quick.json"
     run("evaluate", model, "--data", sample_repo, "--config", "2-class", "--json", file)
     whole = json.loads(file.read_text(encoding="utf-8"))
-    for change, said in (
+    for change, message in (
         ({"metrics": None}, "metrics has no accuracy"),
         ({"config": ...}, "it has no config"),
         ({"predictions": [0]}, "predictions must be a list with one value for each id"),
@@ -247,7 +247,7 @@ def test_a_damaged_evaluation_prints_one_line_that_names_the_file(run, model, sa
         file.write_text(json.dumps(changed), encoding="utf-8")
         code, _, err = run("results", "--folder", tmp_path / "kept", "--out", tmp_path / "page.md")
         assert (code, err.count("\n")) == (2, 1)
-        assert err.startswith(f"cdconv: {file}: ") and said in err
+        assert err.startswith(f"cdconv: {file}: ") and message in err
     assert not (tmp_path / "page.md").exists()
 
 

@@ -51,8 +51,8 @@ def test_the_pairs_are_not_conversations_of_the_benchmark(release):
     rows = cdconv.read_rows(release)
     read = {row[names[0]] + row[names[1]] for row in rows for names in (("u1", "b1"), ("b1", "b2"))}
     for pair in PAIRS:
-        said = pair.turns[1]
-        assert not {pair.turns[0] + said, said + pair.contradicts, said + pair.fits} & read
+        first_reply = pair.turns[1]
+        assert not {pair.turns[0] + first_reply, first_reply + pair.contradicts, first_reply + pair.fits} & read
 
 
 def test_both_replies_of_a_pair_follow_the_same_turns():
@@ -72,8 +72,8 @@ def test_both_replies_of_a_pair_follow_the_same_turns():
     ],
 )
 def test_a_pair_is_right_if_both_replies_are_and_ordered_by_probability(contradicting, fitting, right, ordered):
-    found = count([answer(contradicting, fitting)])
-    assert found["all"] == found[PAIRS[0].phenomenon] == {"pairs": 1, "right": right, "order": ordered}
+    counts = count([answer(contradicting, fitting)])
+    assert counts["all"] == counts[PAIRS[0].phenomenon] == {"pairs": 1, "right": right, "order": ordered}
 
 
 def test_a_detector_judges_each_reply_and_the_table_counts_the_verdicts(quick_model):
@@ -81,9 +81,9 @@ def test_a_detector_judges_each_reply_and_the_table_counts_the_verdicts(quick_mo
     done = []
     answers = judge_pairs(detector, PAIRS, on_batch=done.append)
     assert sum(done) == 2 * len(PAIRS)
-    for pair, found in zip(PAIRS[:3], answers, strict=False):
-        assert found.contradicting.scores == pytest.approx(detector(pair.chats()[0]).scores, abs=1e-4)
-        assert found.fitting.label == detector(pair.chats()[1]).label
+    for pair, pair_answer in zip(PAIRS[:3], answers, strict=False):
+        assert pair_answer.contradicting.scores == pytest.approx(detector(pair.chats()[0]).scores, abs=1e-4)
+        assert pair_answer.fitting.label == detector(pair.chats()[1]).label
     table = contrast_table("quick", count(answers))
     assert [row[0] for row in table.rows] == [*dict.fromkeys(pair.phenomenon for pair in PAIRS), "all", "%"]
     assert sum(int(row[2]) for row in table.rows[:-2]) == int(table.rows[-2][2])

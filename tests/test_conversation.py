@@ -21,12 +21,12 @@ def test_blank_texts_are_recognised():
     assert not any(is_blank(text) for text in ("好", "a", "1", "😀", "+"))
 
 
-def spoken(*pairs):
+def sides_and_texts(*pairs):
     return [{"role": role, "content": text} for role, text in pairs]
 
 
 def test_consecutive_messages_of_one_side_form_one_utterance():
-    messages = spoken(
+    messages = sides_and_texts(
         ("system", "你是客服"), ("assistant", "你好"), ("user", "在吗"), ("user", "问个事"), ("assistant", "在"),
         ("assistant", "请说"), ("user", "算了"),
     )  # fmt: skip

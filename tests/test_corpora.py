@@ -195,7 +195,7 @@ def test_written_pairs_yield_both_replies(copies):
 
 
 @pytest.mark.parametrize(
-    ("name", "file", "row", "said"),
+    ("name", "file", "row", "message"),
     [
         ("decode", "test.jsonl", {"turns": []}, "test.jsonl:1: not a dialogue"),
         ("decode", "test.jsonl", {"text": "a"}, "test.jsonl:1: has text"),
@@ -213,11 +213,11 @@ def test_written_pairs_yield_both_replies(copies):
         ("written", "w1.jsonl", {**WRITTEN, "good": 3}, "a number where a text must be"),
     ],
 )
-def test_an_error_names_the_place_of_a_wrong_line(tmp_path, name, file, row, said):
+def test_an_error_names_the_place_of_a_wrong_line(tmp_path, name, file, row, message):
     jsonl(tmp_path / file, [row])
     with pytest.raises(InputError) as error:
         data_repo.read_all(registry.find(name), tmp_path)
-    assert said in str(error.value) and "\n" not in str(error.value)
+    assert message in str(error.value) and "\n" not in str(error.value)
 
 
 def test_the_error_for_a_missing_corpus_says_where_to_get_it(tmp_path):
@@ -316,11 +316,11 @@ def test_a_file_belongs_to_the_split_that_its_full_path_names(tmp_path):
     anli, mutual = registry.find("anli"), registry.find("mutual")
     jsonl(tmp_path / "R3" / "train.jsonl", [{"uid": "u", "context": "a", "hypothesis": "b", "label": "c"}])
     jsonl(tmp_path / "data" / "mutual" / "dev" / "dev_1.txt", [ITEM])
-    for corpus, file, found in (
+    for corpus, file, expected_split in (
         (anli, "R3/train.jsonl", [("r3", "train")]),
         (mutual, "data/mutual/dev/dev_1.txt", [("mutual", "validation"), ("chat-response", "validation")]),
     ):
-        assert [(config.name, split) for config, split in local_splits(corpus, tmp_path / file)] == found
+        assert [(config.name, split) for config, split in local_splits(corpus, tmp_path / file)] == expected_split
     with pytest.raises(InputError, match="holds no R1"):
         read_split(anli, tmp_path / "R3" / "train.jsonl", None, "train")
 
@@ -345,15 +345,15 @@ def test_a_training_repo_accepts_cnli_and_two_way_pairs(copies, tmp_path):
 
 
 def test_pairs_of_an_evaluation_set_are_excluded_whatever_their_punctuation(copies, tmp_path, run):
-    seen = tmp_path / "seen.tsv"
-    seen.write_text(
+    evaluation_file = tmp_path / "seen.tsv"
+    evaluation_file.write_text(
         "text_a\ttext_b\tlabel\n他在吃饭。\t 他在吃东西!\tneutral\nMe too.\ti hate TEA\tneutral\n", encoding="utf-8"
     )
     train = [copies / "cnli" / "train.txt", copies / "decode" / "pairs.dev.jsonl"]
     dev = copies / "xnli" / "dev.tsv"
-    assert nli.build(train, [dev], tmp_path / "nli", exclude=[seen]).excluded == 2
+    assert nli.build(train, [dev], tmp_path / "nli", exclude=[evaluation_file]).excluded == 2
     code, out, err = run(
-        "data", "nli", "--train", train[0], "--validation", dev, "--exclude", seen, "--out", tmp_path / "b"
+        "data", "nli", "--train", train[0], "--validation", dev, "--exclude", evaluation_file, "--out", tmp_path / "b"
     )
     assert (
         code == 0
@@ -391,5 +391,5 @@ def test_pairs_are_found_by_the_name_of_their_corpus(copies, tmp_path, monkeypat
 
 
 def test_a_reader_of_cnli_yields_rows_and_notes(copies):
-    found = list(cnli.read(copies / "cnli" / "train.txt"))
-    assert {type(record) for record in found} == {Row, Note}
+    items = list(cnli.read(copies / "cnli" / "train.txt"))
+    assert {type(record) for record in items} == {Row, Note}

@@ -19,10 +19,10 @@ from contradiction.methods.loading import load_classifier
 NLI = ("entailment", "neutral", "contradiction")
 
 
-def chat(name, said, label, evidence, bot=None):
+def chat(name, replies, label, evidence, bot=None):
     """A chat in which the speaker of the reply said some things, each after a question."""
     messages = tuple(
-        {"role": role, "content": text} for line in said for role, text in (("user", "and?"), ("assistant", line))
+        {"role": role, "content": text} for line in replies for role, text in (("user", "and?"), ("assistant", line))
     )
     return Row(name, label, messages=(*messages, {"role": "user", "content": "so?"}), reply="no", evidence=evidence,
                extra={"bot": bot})  # fmt: skip
@@ -44,14 +44,14 @@ SCORER = by_text({"yes": 0.9, "yes2": 0.8, "maybe": 0.3})
 
 
 def test_label_and_evidence_scores_match_a_manual_count():
-    found = structured.figures(structured.judge(SCORER, CHATS))
-    assert (found["n"], found["contradictions"], found["marked"]) == (6, 3, 3)
-    assert found["accuracy"] == pytest.approx(4 / 6)
-    assert (found["precision"], found["recall"]) == (pytest.approx(2 / 3), pytest.approx(2 / 3))
+    figures = structured.figures(structured.judge(SCORER, CHATS))
+    assert (figures["n"], figures["contradictions"], figures["marked"]) == (6, 3, 3)
+    assert figures["accuracy"] == pytest.approx(4 / 6)
+    assert (figures["precision"], figures["recall"]) == (pytest.approx(2 / 3), pytest.approx(2 / 3))
     # Named: 1 of a; 1 and 3 of b; none of c. Right: 1 of a and 1 of b.
-    assert (found["evidence_precision"], found["evidence_recall"]) == (pytest.approx(2 / 3), pytest.approx(2 / 3))
-    assert found["strict_accuracy"] == pytest.approx(3 / 6)  # a, d, f
-    assert found["auc"] == pytest.approx(roc_auc_score([1, 1, 1, 0, 0, 0], [0.9, 0.9, 0.3, 0.3, 0.9, 0.0]))
+    assert (figures["evidence_precision"], figures["evidence_recall"]) == (pytest.approx(2 / 3), pytest.approx(2 / 3))
+    assert figures["strict_accuracy"] == pytest.approx(3 / 6)  # a, d, f
+    assert figures["auc"] == pytest.approx(roc_auc_score([1, 1, 1, 0, 0, 0], [0.9, 0.9, 0.3, 0.3, 0.9, 0.0]))
 
 
 def test_a_higher_threshold_calls_fewer(monkeypatch, copies):
@@ -64,8 +64,8 @@ def test_a_higher_threshold_calls_fewer(monkeypatch, copies):
 
 
 def test_unmarked_evidence_is_not_scored():
-    found = structured.figures(structured.judge(SCORER, [chat("a", ["yes"], "contradiction", None), CHATS[3]]))
-    assert (found["strict_accuracy"], found["evidence_f1"], found["marked"]) == (None, None, 0)
+    figures = structured.figures(structured.judge(SCORER, [chat("a", ["yes"], "contradiction", None), CHATS[3]]))
+    assert (figures["strict_accuracy"], figures["evidence_f1"], figures["marked"]) == (None, None, 0)
     only = structured.figures(structured.judge(SCORER, CHATS[3:]))
     assert (only["auc"], only["recall"], only["strict_accuracy"]) == (None, None, pytest.approx(2 / 3))
 
@@ -83,12 +83,12 @@ def test_bots_are_ranked_by_people_and_by_the_scorer():
              "contradiction" if number < people else "non-contradiction", None, bot)
         for bot, people, called in (("x", 3, 4), ("y", 2, 2), ("z", 1, 1)) for number in range(4)
     ]  # fmt: skip
-    found = structured.by_bot(
+    correlations = structured.by_bot(
         structured.judge(SCORER, [*rows, chat("w", ["yes"], "contradiction", None, "w")]), fewest=2
     )
-    assert {bot: figures["people"] for bot, figures in found["bots"].items()} == {"x": 0.75, "y": 0.5, "z": 0.25}
-    assert found["pearson"] == pytest.approx(np.corrcoef([3, 2, 1], [4, 2, 1])[0, 1])
-    assert found["spearman"] == pytest.approx(1)
+    assert {bot: figures["people"] for bot, figures in correlations["bots"].items()} == {"x": 0.75, "y": 0.5, "z": 0.25}
+    assert correlations["pearson"] == pytest.approx(np.corrcoef([3, 2, 1], [4, 2, 1])[0, 1])
+    assert correlations["spearman"] == pytest.approx(1)
     assert structured.by_bot(structured.judge(SCORER, rows[:4]))["pearson"] is None
 
 
@@ -103,31 +103,31 @@ def test_pair_n_grams_learn_overlap_and_reply_n_grams_cannot():
 
 def test_nli_figures_equal_scikit_learns():
     draw = np.random.default_rng(0)
-    truth, said = (draw.choice(NLI, 200) for _ in range(2))
+    truth, predictions = (draw.choice(NLI, 200) for _ in range(2))
     rows = [Row(str(number), label, extra={"level": "ab"[number % 2]}) for number, label in enumerate(truth)]
-    found = nli.figures(rows, list(said), ["level"])
-    assert found["accuracy"] == accuracy_score(truth, said)
-    assert found["macro_f1"] == pytest.approx(f1_score(truth, said, average="macro"))
-    assert found["two_way"] == accuracy_score(truth == "contradiction", said == "contradiction")
-    assert found["parts"]["level"]["a"] == {"n": 100, "accuracy": accuracy_score(truth[::2], said[::2])}
+    figures = nli.figures(rows, list(predictions), ["level"])
+    assert figures["accuracy"] == accuracy_score(truth, predictions)
+    assert figures["macro_f1"] == pytest.approx(f1_score(truth, predictions, average="macro"))
+    assert figures["two_way"] == accuracy_score(truth == "contradiction", predictions == "contradiction")
+    assert figures["parts"]["level"]["a"] == {"n": 100, "accuracy": accuracy_score(truth[::2], predictions[::2])}
 
 
 def test_two_class_labels_are_scored_on_two_classes():
     three, two = ([Row("1", label), Row("2", "contradiction")] for label in ("neutral", "non-contradiction"))
-    for rows, said in ((three, "non-contradiction"), (two, "non-contradiction"), (two, "neutral")):
-        found = nli.figures(rows, [said, said])
-        assert (found["accuracy"], found["macro_f1"], found["two_way"]) == (None, None, 0.5)
+    for rows, prediction in ((three, "non-contradiction"), (two, "non-contradiction"), (two, "neutral")):
+        figures = nli.figures(rows, [prediction, prediction])
+        assert (figures["accuracy"], figures["macro_f1"], figures["two_way"]) == (None, None, 0.5)
 
 
 def test_an_n_gram_associated_with_a_label_is_found():
     texts = ["he never ran"] * 300 + ["he ran"] * 300
-    found = artefacts.associations(texts, ["contradiction"] * 300 + ["neutral"] * 300, longest=1)
-    assert [(verdict.label, verdict.ngram) for verdict in found][0] == ("contradiction", "never")
-    first = found[0]
+    associations = artefacts.associations(texts, ["contradiction"] * 300 + ["neutral"] * 300, longest=1)
+    assert [(verdict.label, verdict.ngram) for verdict in associations][0] == ("contradiction", "never")
+    first = associations[0]
     counts = np.array([[300, 0], [300, 300], [300, 300]]) + artefacts.SMOOTHING  # never, he, ran
     expected = np.log2(counts[0, 0] / counts.sum() / (counts[0].sum() * counts[:, 0].sum() / counts.sum() ** 2))
     assert (first.pmi, first.share) == (pytest.approx(expected), 1.0)
-    assert first.lmi > 0 and "never" not in {verdict.ngram for verdict in found if verdict.label == "neutral"}
+    assert first.lmi > 0 and "never" not in {verdict.ngram for verdict in associations if verdict.label == "neutral"}
 
 
 def item(name, right):
@@ -148,15 +148,15 @@ def test_reciprocal_ranks_equal_scikit_learns():
     draw = np.random.default_rng(1)
     rights = draw.integers(4, size=50)
     scores = draw.random((50, 4))
-    found = selection.figures([item(str(n), right) for n, right in enumerate(rights)], scores.tolist())
-    assert found["mrr"] == pytest.approx(label_ranking_average_precision_score(np.eye(4)[rights], scores))
+    figures = selection.figures([item(str(n), right) for n, right in enumerate(rights)], scores.tolist())
+    assert figures["mrr"] == pytest.approx(label_ranking_average_precision_score(np.eye(4)[rights], scores))
     places = (-scores).argsort(axis=1).argsort(axis=1)[np.arange(50), rights]
-    assert (found["r1"], found["r2"]) == (pytest.approx((places < 1).mean()), pytest.approx((places < 2).mean()))
+    assert (figures["r1"], figures["r2"]) == (pytest.approx((places < 1).mean()), pytest.approx((places < 2).mean()))
 
 
 def test_tied_replies_share_the_chance_to_be_first():
-    found = selection.figures([item("a", 0)], [[1.0, 1.0, 0.0, 0.0]])
-    assert (found["r1"], found["r2"], found["mrr"]) == (0.5, 1.0, 0.75)
+    figures = selection.figures([item("a", 0)], [[1.0, 1.0, 0.0, 0.0]])
+    assert (figures["r1"], figures["r2"], figures["mrr"]) == (0.5, 1.0, 0.75)
 
 
 def claim(name, label, passages, verifiable=True, reply="the moon is cheese"):
@@ -172,8 +172,8 @@ def test_evidence_counts_as_found_from_its_rank_on():
     ]
     passages = retrieval.collect_passages(rows)
     assert passages == ["a", "c", "b"]
-    found = retrieval.recall(rows, passages, [[2, 0, 1], [2, 0, 1], [1, 0, 2]])
-    assert (found["n"], found["passages"], found["recall@1"], found["recall@5"]) == (2, 3, 0.5, 1.0)
+    figures = retrieval.recall(rows, passages, [[2, 0, 1], [2, 0, 1], [1, 0, 2]])
+    assert (figures["n"], figures["passages"], figures["recall@1"], figures["recall@5"]) == (2, 3, 0.5, 1.0)
 
 
 def test_the_passage_that_shares_the_words_of_the_claim_ranks_first():
@@ -186,7 +186,7 @@ def test_the_passage_that_shares_the_words_of_the_claim_ranks_first():
 def test_bm25_follows_the_plain_formula():
     passages = ["moon cheese moon", "rocket fuel burns", "cheese rocket moon moon landing", "sea"]
     queries = ["moon cheese", "rocket landing unheard", "nothing here matches"]
-    found = retrieval.bm25(passages, queries)
+    scores = retrieval.bm25(passages, queries)
     words = [passage.split() for passage in passages]
     mean = np.mean([len(some) for some in words])
 
@@ -199,16 +199,16 @@ def test_bm25_follows_the_plain_formula():
         return total
 
     expected = np.array([[score(query, document) for document in words] for query in queries])
-    assert np.take_along_axis(expected, found.indices, axis=1) == pytest.approx(found.scores, abs=1e-5)
-    assert (np.diff(found.scores, axis=1) <= 0).all() and found.indices[1, 0] == 2
+    assert np.take_along_axis(expected, scores.indices, axis=1) == pytest.approx(scores.scores, abs=1e-5)
+    assert (np.diff(scores.scores, axis=1) <= 0).all() and scores.indices[1, 0] == 2
     assert retrieval.bm25(["the", ""], queries).indices.shape == (3, 0)
 
 
 def test_a_bi_encoder_marks_queries_and_passages_and_ranks_by_cosine():
     vectors = {"passage: far": [3.0, 0.0], "passage: near": [0.1, 0.1], "query: it": [2.0, 2.1]}
-    found = retrieval.bi_encoder(lambda texts: np.array([vectors[text] for text in texts]))(["far", "near"], ["it"])
-    assert found.indices.tolist() == [[1, 0]]
-    assert found.scores[0] == pytest.approx([4.1 / np.hypot(2, 2.1) / np.sqrt(2), 2 / np.hypot(2, 2.1)])
+    scores = retrieval.bi_encoder(lambda texts: np.array([vectors[text] for text in texts]))(["far", "near"], ["it"])
+    assert scores.indices.tolist() == [[1, 0]]
+    assert scores.scores[0] == pytest.approx([4.1 / np.hypot(2, 2.1) / np.sqrt(2), 2 / np.hypot(2, 2.1)])
 
 
 def test_retrieval_keeps_the_top_passages_and_reads_queries_in_blocks(monkeypatch):
@@ -223,8 +223,8 @@ def test_retrieval_keeps_the_top_passages_and_reads_queries_in_blocks(monkeypatc
 
 
 def test_a_passage_that_is_not_among_the_nearest_is_not_found():
-    found = retrieval.recall([claim("1", "refutes", ["wanted"])], ["wanted", *"abcdefghijk"], [list(range(1, 11))])
-    assert found["recall@10"] == 0
+    figures = retrieval.recall([claim("1", "refutes", ["wanted"])], ["wanted", *"abcdefghijk"], [list(range(1, 11))])
+    assert figures["recall@10"] == 0
 
 
 def test_a_limit_keeps_sources_complete_and_spreads_over_the_split():
@@ -284,7 +284,7 @@ def copies(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    ("name", "task", "said"),
+    ("name", "task", "expected"),
     [
         ("decode", "nli", r"n-grams of both +validation +40 +100\.0"),
         ("ocnli", "nli", r"n-grams of both +validation +30 +100\.0"),
@@ -292,13 +292,13 @@ def copies(tmp_path_factory):
         ("dialfact", "nli", r"n-grams of the claim alone +test +24"),
     ],
 )
-def test_the_command_scores_a_model_beside_the_baselines(run, copies, random_model, tmp_path, name, task, said):
+def test_the_command_scores_a_model_beside_the_baselines(run, copies, random_model, tmp_path, name, task, expected):
     view = ["--view", "nli"] if task == "nli" else []
     code, out, err = run(
         "corpora", "evaluate", name, random_model(task), *view, "--folder", copies, "--json", tmp_path / "out.json"
     )
     assert code == 0, err
-    assert re.search(said, out), out
+    assert re.search(expected, out), out
     written = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
     assert written["corpus"] == name and any(random_model(task).name in key for key in written["figures"])
 

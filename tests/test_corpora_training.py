@@ -122,10 +122,10 @@ def test_a_recipe_trains_and_its_model_is_scored_on_its_corpus(run, copies, repo
     assert code == 0, err
     figures = json.loads(scores.read_text(encoding="utf-8"))["figures"]
     key, _, figure = wanted.replace("MODEL", "model").rpartition("/")
-    found = figures[key if key in figures else f"model/{key}"]
-    assert 0 <= found[figure] <= 1
+    value = figures[key if key in figures else f"model/{key}"]
+    assert 0 <= value[figure] <= 1
     if name == "decode-unstructured":
-        assert found["evidence_f1"] is None is found["strict_accuracy"]
+        assert value["evidence_f1"] is None is value["strict_accuracy"]
 
 
 def test_a_whole_chat_model_reads_the_speakers_and_all_messages(copies, repos, tmp_path, run, monkeypatch):
@@ -176,7 +176,7 @@ def test_replies_to_one_chat_form_a_group_that_a_fraction_never_splits(repos):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"config": "nli", "view": "nli", "choice": True}, "loss.choice"),
         ({"config": "chat-response", "view": "chat", "ranking": 1.0}, "loss.ranking"),
@@ -188,8 +188,8 @@ def test_replies_to_one_chat_form_a_group_that_a_fraction_never_splits(repos):
         ({"config": "chat-verifiable", "view": "chat", "nli_head": True}, "model.nli_head"),
     ],
 )
-def test_the_error_names_options_that_do_not_fit_the_rows(options, said):
-    with pytest.raises(InputError, match=said):
+def test_the_error_names_options_that_do_not_fit_the_rows(options, message):
+    with pytest.raises(InputError, match=message):
         Recipe.of(name="x", **{"backbone": "some/nli"} if "nli_head" in options else {"scratch": TINY}, **options)
 
 

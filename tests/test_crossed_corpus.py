@@ -14,8 +14,10 @@ ASK, ASK_AGAIN = {"role": "user", "content": "你养宠物吗"}, {"role": "user"
 
 
 def quadruple(number, batch="b1", **changes):
-    says = {"a": "养了只橘猫", "b": "没养，租房不让"}
-    chats = {chat: [ASK, {"role": "assistant", "content": f"{text}{number}"}, ASK_AGAIN] for chat, text in says.items()}
+    replies = {"a": "养了只橘猫", "b": "没养，租房不让"}
+    chats = {
+        chat: [ASK, {"role": "assistant", "content": f"{text}{number}"}, ASK_AGAIN] for chat, text in replies.items()
+    }
     return {
         "id": f"{batch}-{number:03d}", "batch": batch, "phenomenon": "possession", "label": "history", **chats,
         "reply_a": f"给猫剪指甲{number}", "reply_b": f"连个活物都没有{number}", "evidence": 1, **changes,
@@ -81,7 +83,7 @@ def test_the_crossed_corpus_loads_as_a_data_set(published):
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"label": "other"}, "label 'other'"),
         ({"phenomenon": "mood"}, "phenomenon 'mood'"),
@@ -92,11 +94,11 @@ def test_the_crossed_corpus_loads_as_a_data_set(published):
         ({"b": [ASK, ASK, ASK_AGAIN]}, "alternates"),
     ],
 )
-def test_the_error_names_the_place_of_a_bad_line(tmp_path, changes, said):
+def test_the_error_names_the_place_of_a_bad_line(tmp_path, changes, message):
     folder = write(tmp_path / "it", {"train": ["b1"]}, b1=[quadruple(0), quadruple(1, **changes)])
     with pytest.raises(InputError, match=r"b1\.jsonl:2: ") as error:
         crossed.read("train", folder)
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 def test_the_error_names_a_missing_key(tmp_path):
@@ -135,14 +137,14 @@ def test_a_second_annotation_is_compared_with_the_labels(tmp_path):
     reading.write_text("id,contradiction\nb1-000-aa,0\nb1-000-ab,1\nb1-000-bb,0\nb1-000-ba,0\n", encoding="utf-8")
     gate = crossed_checks.check(folder)[-1]
     assert "3 of 4 agree" in gate.value and not gate.passed
-    for text, said in (
+    for text, message in (
         ("id,contradiction\nnobody,1\n", "nobody"),
         ("id,label\nb1-000-aa,0\n", r"readings\.csv: its first line must name the columns id and contradiction"),
         ("id,contradiction\nb1-000-aa,no\n", "the reading of 'b1-000-aa' must be 0 or 1"),
         ("id,contradiction\n", "holds no readings"),
     ):
         reading.write_text(text, encoding="utf-8")
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(InputError, match=message):
             crossed_checks.check(folder)
 
 

@@ -29,7 +29,9 @@ def bot(text):
 
 def quadruple(number, turns=1, label="history"):
     between = [message for turn in range(turns - 1) for message in (bot(f"哈哈{turn}"), user(f"天气{turn}"))]
-    chats = [(user("养宠物吗"), bot(f"{says}{number}"), user("周末呢"), *between) for says in ("养猫", "没养")]
+    chats = [
+        (user("养宠物吗"), bot(f"{statement}{number}"), user("周末呢"), *between) for statement in ("养猫", "没养")
+    ]
     return Quadruple(f"q{number}", "b", label, "possession", *chats, f"给猫洗澡{number}", f"没活物{number}", 1)
 
 
@@ -97,8 +99,8 @@ def test_evidence_counts_only_in_chats_of_three_or_more_turns(items):
 
 
 def test_the_interval_contains_the_figure_and_resamples_whole_items(items):
-    found = {item.id for item in items[:6]}
-    half = Scripted(lambda chat: oracle(chat) if f"q{chat[1]['content'][2:]}" in found else 0.5)
+    item_ids = {item.id for item in items[:6]}
+    half = Scripted(lambda chat: oracle(chat) if f"q{chat[1]['content'][2:]}" in item_ids else 0.5)
     whole = summary(judge_items(half, items))[ALL]
     low, high = whole["interval"]["in_order"]
     assert whole["in_order"] == 0.75

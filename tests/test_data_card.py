@@ -82,17 +82,17 @@ def test_card_metadata_uses_values_that_the_hub_accepts(repo, kind):
 def test_card_counts_the_leak(repo, lines):
     official = {split: load_split(repo, "4-class", split)["id"] for split in SPLITS}
     grouped = {split: load_split(repo, "4-class-grouped", split)["id"] for split in SPLITS}
-    found = []
+    expected_rows = []
     for name, ids in (("official", official), ("grouped", grouped)):
         shares = []
         for columns in (("u1", "b1", "u2"), ("u1",)):
             sides = {split: [tuple(lines[n - 1][c] for c in columns) for n in number] for split, number in ids.items()}
-            seen = set(sides["train"])
-            shares.append(f"{100 * sum(context in seen for context in sides['test']) / len(sides['test']):.1f} %")
-        found.append(" ".join((name, *shares)))
-    assert set(found) <= table_rows(header(repo)[1])
+            contexts = set(sides["train"])
+            shares.append(f"{100 * sum(context in contexts for context in sides['test']) / len(sides['test']):.1f} %")
+        expected_rows.append(" ".join((name, *shares)))
+    assert set(expected_rows) <= table_rows(header(repo)[1])
     if len(lines) == 11_660:
-        assert found == ["official 63.7 % 68.2 %", "grouped 0.0 % 0.0 %"]
+        assert expected_rows == ["official 63.7 % 68.2 %", "grouped 0.0 % 0.0 %"]
 
 
 @pytest.mark.parametrize("config", CONFIGS)
@@ -116,13 +116,13 @@ def test_card_shows_a_conversation_of_every_category(repo, lines):
     shown = re.findall(r"\*\*(.+)\*\*\n\n> user: (.+)<br>\n> bot: (.+)<br>\n> user: (.+)<br>\n> bot: (.+)\n", body)
     assert [name for name, *_ in shown] == NAMES["4-class"]
     real = {tuple(line[column] for column in UTTERANCES): line["label"] for line in lines}
-    assert [NAMES["4-class"][real[tuple(said)]] for _, *said in shown] == NAMES["4-class"]
+    assert [NAMES["4-class"][real[tuple(texts)]] for _, *texts in shown] == NAMES["4-class"]
 
 
 def test_card_names_the_raw_form_of_every_trigger(sample_repo):
-    said = table_rows(header(sample_repo)[1])
+    table = table_rows(header(sample_repo)[1])
     for name, raw in TRIGGERS.items():
-        assert any(row.startswith(f"{name} {raw} it ") for row in said), "a trigger, its raw name, and how u2 is made"
+        assert any(row.startswith(f"{name} {raw} it ") for row in table), "a trigger, its raw name, and how u2 is made"
 
 
 def test_card_of_the_release_names_its_source_licence_and_paper(release_repo):

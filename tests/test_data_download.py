@@ -70,10 +70,10 @@ def served_sample(server, monkeypatch):
 
 def test_the_release_is_downloaded_and_verified(server, release):
     server.body = release.read_bytes()
-    found = build.find()
-    assert found.kind == "release"
-    assert found.path != release
-    assert found.path.read_bytes() == server.body
+    path = build.find()
+    assert path.kind == "release"
+    assert path.path != release
+    assert path.path.read_bytes() == server.body
 
 
 def test_a_downloaded_file_is_not_downloaded_again(served_sample):

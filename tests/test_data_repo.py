@@ -47,12 +47,12 @@ def test_a_rebuilt_repo_never_loads_the_old_rows(tmp_path):
     """`datasets` caches a local folder by its card alone; here even the sizes of all splits stay the same."""
     rows = SAMPLE.read_text(encoding="utf-8").splitlines(keepends=True)
     source, out = tmp_path / "own.jsonl", tmp_path / "cdconv"
-    seen = []
+    versions = []
     for mark in "甲乙":
         source.write_text("".join(row.replace('"b2": "', f'"b2": "{mark}') for row in rows), encoding="utf-8")
         build.build(build.find(str(source)), out)
-        seen.append(load_dataset(str(out), "4-class", split="test")["b2"][0][0])
-    assert seen == ["甲", "乙"]
+        versions.append(load_dataset(str(out), "4-class", split="test")["b2"][0][0])
+    assert versions == ["甲", "乙"]
 
 
 @pytest.mark.parametrize("config", CONFIGS)
@@ -60,7 +60,7 @@ def test_bare_name_loads_every_row_and_type_beside_the_module(config, lines, bes
     loaded = load_dataset("cdconv", config, cache_dir=beside)
     task = config.removesuffix("-grouped")
     assert list(loaded) == SPLITS
-    seen = []
+    ids = []
     for side in loaded.values():
         assert list(side.features.items()) == [
             ("id", Value("int32")),
@@ -78,19 +78,19 @@ def test_bare_name_loads_every_row_and_type_beside_the_module(config, lines, bes
             assert list(TRIGGERS.values())[row["trigger"]] == line["method"]
             assert ["eva", "plato"][row["bot"]] == line["model"]
             assert FILES[row["batch"] - 1] == line["file"]
-            seen.append(row["id"])
+            ids.append(row["id"])
     wanted = [number for number, line in enumerate(lines, start=1) if task != "persona" or line["label"] == 3]
-    assert sorted(seen) == wanted
+    assert sorted(ids) == wanted
 
 
 @pytest.mark.parametrize("config", CONFIGS)
 def test_release_counts_of(config, release_repo, tmp_path):
     loaded = load_dataset(str(release_repo), config, cache_dir=str(tmp_path))
-    found = {
+    counts = {
         name: [Counter(side["label"])[label] for label in range(len(COUNTS[config][name]))]
         for name, side in loaded.items()
     }
-    assert found == COUNTS[config]
+    assert counts == COUNTS[config]
 
 
 def test_release_repo_keeps_the_authors_order(release_repo):

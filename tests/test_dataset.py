@@ -137,9 +137,9 @@ def test_windows_line_ends_and_a_missing_final_newline_change_nothing(tmp_path):
     ],
 )
 def test_official_split_is_pinned(side, size, first, last, sequence, rows):
-    found = cdconv.official_split(rows)[side]
-    ids = [row["id"] for row in found]
-    assert (len(ids), ids[:3], ids[-3:], digest(found)) == (size, first, last, sequence)
+    part = cdconv.official_split(rows)[side]
+    ids = [row["id"] for row in part]
+    assert (len(ids), ids[:3], ids[-3:], digest(part)) == (size, first, last, sequence)
 
 
 def test_official_split_is_the_authors(any_rows, sample_rows, request):
@@ -151,11 +151,11 @@ def test_official_split_is_the_authors(any_rows, sample_rows, request):
     random.shuffle(lines)
     random.setstate(state)
     size = int(0.2 * len(lines))
-    theirs = {"validation": lines[:size], "test": lines[size : 2 * size], "train": lines[2 * size :]}
-    ours = cdconv.official_split(any_rows)
-    for side, chosen in theirs.items():
+    expected = {"validation": lines[:size], "test": lines[size : 2 * size], "train": lines[2 * size :]}
+    splits = cdconv.official_split(any_rows)
+    for side, chosen in expected.items():
         raw = [json.loads(line) for line in chosen]
-        for ours_row, theirs_row in zip(ours[side], raw, strict=True):
+        for ours_row, theirs_row in zip(splits[side], raw, strict=True):
             assert all(ours_row[column] == theirs_row[column] for column in (*UTTERANCES, "label"))
 
 
@@ -183,8 +183,8 @@ def test_official_split_changes_neither_the_global_generator_nor_its_argument(sa
     ],
 )
 def test_grouped_split_is_pinned(side, size, sequence, grouped):
-    found = grouped[side]
-    assert (len(found), digest(found)) == (size, sequence)
+    part = grouped[side]
+    assert (len(part), digest(part)) == (size, sequence)
 
 
 def test_grouped_split_of_made_up_rows_is_pinned():
@@ -193,7 +193,7 @@ def test_grouped_split_of_made_up_rows_is_pinned():
         {"id": n, "u1": str(n * n % 97), "label": n % 4, "persona": n % 3 if n % 4 == 3 else None} for n in range(400)
     ]
     sides = cdconv.grouped_split(rows)
-    assert {side: digest(found) for side, found in sides.items()} == {
+    assert {side: digest(part) for side, part in sides.items()} == {
         "train": "ece672281829565e",
         "validation": "cb5aa78945fc9c74",
         "test": "da7e0c4dade8ba94",

@@ -124,10 +124,10 @@ def test_the_legacy_environment_is_old_and_has_no_torch(sample):
 @pytest.mark.parametrize("config", CONFIGS)
 def test_datasets_3_reads_the_same_rows_order_and_names_as_the_current_one(config, form, sample, sample_repo, tmp_path):
     expected = now(sample_repo, config, tmp_path)
-    found = sample[form][config]
-    assert list(found) == ["train", "validation", "test"]
+    legacy = sample[form][config]
+    assert list(legacy) == ["train", "validation", "test"]
     for split, side in expected.items():
-        types, rows = found[split]["types"], found[split]["rows"]
+        types, rows = legacy[split]["types"], legacy[split]["rows"]
         assert list(types.items()) == list(side["types"].items())
         assert rows == side["rows"]
         assert all(isinstance(types[column], list) for column in NAMED)
@@ -135,10 +135,10 @@ def test_datasets_3_reads_the_same_rows_order_and_names_as_the_current_one(confi
 
 @pytest.mark.parametrize("form", ["script", "folder"])
 def test_datasets_3_gives_4_class_without_a_name(form, sample):
-    found = sample[form][None]
-    assert found == sample[form]["4-class"]
-    assert found["test"]["types"]["label"] == ["non-contradiction", "intra-sentence", "role-confusion", "history"]
-    assert {side["config"].split("-source")[0] for side in found.values()} == {"4-class"}
+    legacy = sample[form][None]
+    assert legacy == sample[form]["4-class"]
+    assert legacy["test"]["types"]["label"] == ["non-contradiction", "intra-sentence", "role-confusion", "history"]
+    assert {side["config"].split("-source")[0] for side in legacy.values()} == {"4-class"}
 
 
 def test_the_loading_script_names_a_bad_row(sample):
@@ -151,8 +151,8 @@ def test_the_loading_script_names_a_bad_row(sample):
 @pytest.mark.parametrize("config", [*FEW, None])
 def test_datasets_3_reads_the_release_as_the_current_one_does(config, form, released, release_repo, tmp_path):
     expected = now(release_repo, config, tmp_path)
-    found = released[form][config]
-    assert {split: side["rows"] for split, side in found.items()} == {
+    legacy = released[form][config]
+    assert {split: side["rows"] for split, side in legacy.items()} == {
         split: side["rows"] for split, side in expected.items()
     }
-    assert found["train"]["types"] == expected["train"]["types"]
+    assert legacy["train"]["types"] == expected["train"]["types"]

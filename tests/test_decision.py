@@ -140,6 +140,6 @@ def test_a_view_set_by_the_caller_disables_the_rule(calibrated):
 
 def test_precision_changes_with_the_share_of_contradictions():
     # TPR 0.8, FPR 0.1: 0.4 / 0.45 at one half; 0.024 / 0.121 at 3 %.
-    found = [float(precision_at(prior, np.array([0.8]), np.array([0.1]))[0]) for prior in (0.5, 0.03)]
-    assert found == pytest.approx([0.4 / 0.45, 0.024 / 0.121])
+    precisions = [float(precision_at(prior, np.array([0.8]), np.array([0.1]))[0]) for prior in (0.5, 0.03)]
+    assert precisions == pytest.approx([0.4 / 0.45, 0.024 / 0.121])
     assert np.isnan(precision_at(0.5, np.array([0.0]), np.array([0.0]))[0])

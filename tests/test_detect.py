@@ -29,23 +29,23 @@ def test_one_verdict_per_line_in_order(detect, tmp_path):
     assert {**first, "line": 4, "id": "c"} == third
     assert (second["label"], second["checked"]) == (None, False)
     clashes = 2 * (first["label"] != "non-contradiction")
-    said = "cdconv: 3 chats, 3 verdicts: 2 checked, 1 unchecked (1 of them without a label); "
-    assert err == [f"{said}{clashes} contradictions; 0 rejected"]
+    summary = "cdconv: 3 chats, 3 verdicts: 2 checked, 1 unchecked (1 of them without a label); "
+    assert err == [f"{summary}{clashes} contradictions; 0 rejected"]
     assert [path.name for path in tmp_path.iterdir()] == ["chats.jsonl"]
 
 
 def test_verdicts_match_the_library(detect, sample_chats, detect_model, tmp_path):
     file = tmp_path / "chats.jsonl"
     file.write_text("\n".join(map(line, sample_chats)), encoding="utf-8")
-    asked = {"max_turns": 5, "windowing": "structured", "categories": ("history",)}
-    detector = ContradictionDetector.from_pretrained(detect_model, **asked)
+    settings = {"max_turns": 5, "windowing": "structured", "categories": ("history",)}
+    detector = ContradictionDetector.from_pretrained(detect_model, **settings)
     threshold = sorted(verdict.scores["history"] for verdict in detector.batch(sample_chats))[len(sample_chats) // 2]
     expected = detector.with_settings(threshold=threshold).batch(sample_chats)
     options = ["--max-turns", "5", "--reading", "structured", "--category", "history", "--threshold", str(threshold)]
-    _, found, _ = detect(file, *options)
-    assert [verdict["label"] for verdict in found] == [answer.label for answer in expected]
-    assert [verdict["score"] for verdict in found] == pytest.approx([answer.score for answer in expected], abs=1e-6)
-    assert len({verdict["label"] for verdict in found}) == 2
+    _, verdicts, _ = detect(file, *options)
+    assert [verdict["label"] for verdict in verdicts] == [answer.label for answer in expected]
+    assert [verdict["score"] for verdict in verdicts] == pytest.approx([answer.score for answer in expected], abs=1e-6)
+    assert len({verdict["label"] for verdict in verdicts}) == 2
 
 
 def test_scan_gives_a_verdict_for_each_reply(detect, tmp_path):
@@ -64,7 +64,7 @@ def test_a_chat_can_be_an_argument(detect):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["no.jsonl"], "no.jsonl: no such file"),
         (["--format", "xml"], "'xml' is not one of"),
@@ -87,12 +87,12 @@ def test_a_chat_can_be_an_argument(detect):
         (["--fail-on", "error"], "'error' is not"),
     ],
 )
-def test_misuse_prints_one_line_and_exits_with_2(detect, arguments, said, tmp_path, monkeypatch):
+def test_misuse_prints_one_line_and_exits_with_2(detect, arguments, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     code, answers, err = detect(*arguments, stdin=line().encode())
     assert (code, len(answers), len(err)) == (2, 0, 1), err
     assert err[0].startswith("cdconv: ")
-    assert said in err[0]
+    assert message in err[0]
     assert list(tmp_path.iterdir()) == []
 
 
@@ -165,13 +165,13 @@ def test_a_live_pipe_is_answered_line_by_line_until_interrupted(detect_model, wo
     assert started.returncode == 130
 
 
-@pytest.mark.parametrize(("stream", "said"), [(0, "<stdin>: is closed"), (1, "standard output is closed")])
-def test_a_closed_stream_prints_one_line(detect_model, stream, said):
+@pytest.mark.parametrize(("stream", "message"), [(0, "<stdin>: is closed"), (1, "standard output is closed")])
+def test_a_closed_stream_prints_one_line(detect_model, stream, message):
     # As where a service starts it without them.
     command = [sys.executable, "-m", "contradiction", "detect", "--model", str(detect_model)]
     done = subprocess.run(command, stderr=subprocess.PIPE, preexec_fn=lambda: os.close(stream), text=True)
     assert done.returncode == 2
-    assert done.stderr.startswith(f"cdconv: {said}")
+    assert done.stderr.startswith(f"cdconv: {message}")
     assert done.stderr.count("\n") == 1
 
 
@@ -200,20 +200,20 @@ def test_the_file_behind_standard_input_is_not_overwritten(detect_model, tmp_pat
 def test_the_progress_bar_goes_to_a_terminal_and_never_into_the_output(
     mixed, detect_model, small_chunks, monkeypatch, tmp_path
 ):
-    ours, theirs = pty.openpty()
+    primary, secondary = pty.openpty()
     out = tmp_path / "out"
-    with os.fdopen(theirs, "w", encoding="utf-8") as terminal, out.open("w", encoding="utf-8") as stdout:
+    with os.fdopen(secondary, "w", encoding="utf-8") as terminal, out.open("w", encoding="utf-8") as stdout:
         monkeypatch.setenv("TERM", "xterm")
         monkeypatch.setattr(sys, "stderr", terminal)
         monkeypatch.setattr(sys, "stdout", stdout)
         monkeypatch.setattr(sys, "argv", ["cdconv", "detect", str(mixed), "--model", str(detect_model)])
         shown = []
-        reader = Thread(target=lambda: shown.extend(_until_closed(ours)))
+        reader = Thread(target=lambda: shown.extend(_until_closed(primary)))
         reader.start()
         with pytest.raises(SystemExit):
             cli.main()
     reader.join()
-    os.close(ours)
+    os.close(primary)
     text = b"".join(shown).decode("utf-8")
     assert all(answer["line"] for answer in objects(out))
     assert [word in text for word in ("chats.jsonl", "kB", "not JSON", "rejected")] == [True] * 4
@@ -267,6 +267,8 @@ def test_a_run_without_a_terminal_reports_its_progress(detect, mixed, small_chun
     from contradiction.commands import detect as command
 
     monkeypatch.setattr(command, "SECONDS_BETWEEN_LINES", 0)
-    said = [answer for answer in detect(mixed, "--out", mixed.with_name("out.jsonl"))[2] if answer.endswith("% read")]
-    shares = [int(line.split()[-2].rstrip("%")) for line in said]
+    progress = [
+        answer for answer in detect(mixed, "--out", mixed.with_name("out.jsonl"))[2] if answer.endswith("% read")
+    ]
+    shares = [int(line.split()[-2].rstrip("%")) for line in progress]
     assert shares == sorted(shares) and len(set(shares)) > 2

@@ -165,7 +165,7 @@ def test_progress_counts_every_chat_once(detector, chats):
 
 
 @pytest.mark.parametrize(
-    ("messages", "said"),
+    ("messages", "message"),
     [
         ("你好", "messages is text"),
         ({"role": "user"}, "messages is an object"),
@@ -185,10 +185,10 @@ def test_progress_counts_every_chat_once(detector, chats):
         ([{"role": "user", "content": ["\ud800"]}], "messages[0]: content[0]: content holds a lone surrogate"),
     ],
 )
-def test_the_error_for_a_wrong_chat_names_its_place_and_value(detector, messages, said):
+def test_the_error_for_a_wrong_chat_names_its_place_and_value(detector, messages, message):
     with pytest.raises(InputError) as error:
         detector(messages)
-    assert said in str(error.value)
+    assert message in str(error.value)
     with pytest.raises(InputError, match=r"^chats\[1\]: "):
         detector.batch([chat(*CHAT), messages])
 

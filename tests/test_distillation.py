@@ -34,9 +34,9 @@ def rows(sample_repo):
 
 def test_soft_labels_are_the_mean_of_the_teachers_probabilities(quick_model, random_model, rows):
     teachers = [str(quick_model), str(random_model("4-class"))]
-    found = soft_labels(recipe(teachers=teachers), rows)
+    labels = soft_labels(recipe(teachers=teachers), rows)
     ones = [softmax(CheckpointClassifier.load(teacher).logits(list(rows)), axis=1) for teacher in teachers]
-    np.testing.assert_allclose(found, (ones[0] + ones[1]) / 2, atol=1e-6)
+    np.testing.assert_allclose(labels, (ones[0] + ones[1]) / 2, atol=1e-6)
 
 
 def test_a_teacher_with_other_labels_is_rejected(random_model, rows):
@@ -87,13 +87,13 @@ def test_soft_labels_have_the_requested_weight():
     def model(x):
         return type("Output", (), {"logits": x})
 
-    found = {
+    losses = {
         share: objective(recipe(weight=share), [4, 3, 2, 1])(model, {"x": logits, SOFT: soft}, targets)
         for share in (0.0, 0.25, 1.0)
     }
-    torch.testing.assert_close(found[1.0], divergence(logits, soft))
-    torch.testing.assert_close(found[0.0], torch.nn.functional.cross_entropy(logits, targets, reduction="none"))
-    torch.testing.assert_close(found[0.25], 0.75 * found[0.0] + 0.25 * found[1.0])
+    torch.testing.assert_close(losses[1.0], divergence(logits, soft))
+    torch.testing.assert_close(losses[0.0], torch.nn.functional.cross_entropy(logits, targets, reduction="none"))
+    torch.testing.assert_close(losses[0.25], 0.75 * losses[0.0] + 0.25 * losses[1.0])
 
 
 def test_teachers_run_once_even_if_the_run_is_killed_before_its_first_epoch(

@@ -43,7 +43,7 @@ def test_a_hanging_request_times_out_and_is_retried():
 
 
 @pytest.mark.parametrize(
-    ("fault", "said"),
+    ("fault", "message"),
     [
         ("500", "the last one brought: HTTP 500 a fault of the tests: 500"),
         ("429", "429 too many requests"),
@@ -52,11 +52,11 @@ def test_a_hanging_request_times_out_and_is_retried():
         ("hang", "no answer within 0.3 seconds"),
     ],
 )
-def test_repeated_failures_raise_one_clear_line(fault, said):
+def test_repeated_failures_raise_one_clear_line(fault, message):
     with ChatServer(lambda body: "好", lambda number, body: fault) as server:
         with endpoint(server, attempts=2, timeout=0.3) as model, pytest.raises(InputError) as raised:
             model.ask(ASKED)
-    assert said in str(raised.value)
+    assert message in str(raised.value)
     assert str(raised.value).startswith(f"{server.url}/chat/completions: no answer by tiny in 2 attempts")
     assert "\n" not in str(raised.value) and KEY not in str(raised.value)
 

@@ -59,21 +59,21 @@ def both(members, sample_repo, tmp_path_factory):
 def test_progress_counts_each_row_once_over_all_members(both):
     openings = [{"u1": "", "b1": "", "u2": "你是谁", "b2": "我是小冰"}]
     rows = [{"u1": "甲", "b1": "乙", "u2": "丙", "b2": character} for character in "子丑寅卯"] + openings
-    told = []
-    EnsembleClassifier.load(both).predict(rows, batch_size=2, on_batch=told.append)
-    assert sum(told) == len(rows) and len(told) == 3 + 2, "the second member does not read the opening"
+    progress = []
+    EnsembleClassifier.load(both).predict(rows, batch_size=2, on_batch=progress.append)
+    assert sum(progress) == len(rows) and len(progress) == 3 + 2, "the second member does not read the opening"
 
 
 def test_ensemble_probabilities_are_the_calibrated_mean_log_probabilities(both, members, sample_repo):
     rows = list(load_split(sample_repo, "4-class", "test"))
     one, other = (CheckpointClassifier.load(member) for member in members)
     mean = (calibrated(one, rows) + calibrated(other, rows)) / 2
-    found = ContradictionDetector.from_pretrained(both)
-    rule = found.classifier.rule
+    detector = ContradictionDetector.from_pretrained(both)
+    rule = detector.classifier.rule
     assert rule.curve, "the rule is chosen for the ensemble, on validation"
-    biases = [rule.biases.get(name, 0.0) for name in found.labels]
+    biases = [rule.biases.get(name, 0.0) for name in detector.labels]
     expected = softmax(mean / rule.temperature + biases, axis=1)
-    result = evaluate(found, data=sample_repo, config="4-class")
+    result = evaluate(detector, data=sample_repo, config="4-class")
     np.testing.assert_allclose(result["probabilities"], expected, atol=1e-5)
     plain = result.get("argmax", result)["predictions"]
     assert plain == mean.argmax(axis=1).tolist()
@@ -102,11 +102,11 @@ def test_members_can_be_combined_uncalibrated(run, members, sample_repo, tmp_pat
 
 def test_an_opening_reply_is_judged_by_the_member_that_reads_the_user_message(both, members, sample_rows):
     chats = [chat(row["u1"], row["b1"]) for row in sample_rows[:5]]
-    found = ContradictionDetector.from_pretrained(both)
+    detector = ContradictionDetector.from_pretrained(both)
     window = {"u1": "", "b1": "", "u2": chats[0][0]["content"], "b2": chats[0][1]["content"]}
     alone = calibrated(CheckpointClassifier.load(members[0]), [window])
-    np.testing.assert_allclose(found.classifier.logits([window]), alone, atol=1e-6)
-    verdicts = found.batch(chats)
+    np.testing.assert_allclose(detector.classifier.logits([window]), alone, atol=1e-6)
+    verdicts = detector.batch(chats)
     assert all(verdict.label in ("non-contradiction", "intra-sentence") for verdict in verdicts)
     # A pair of replies says nothing of a reply with none before it.
     pairs = EnsembleClassifier([CheckpointClassifier.load(members[1])] * 2)
@@ -117,8 +117,8 @@ def test_each_member_is_a_plain_checkpoint_named_in_the_card_and_the_record(both
     description = read_json(both / "ensemble.json")
     assert (description["members"], description["calibrated"]) == (list(NAMES), True)
     for name in NAMES:
-        [found] = pipeline("text-classification", model=str(both / name))([{"text": "你养猫吗？", "text_pair": "养"}])
-        assert found["label"] in ContradictionDetector.from_pretrained(both).labels
+        [scores] = pipeline("text-classification", model=str(both / name))([{"text": "你养猫吗？", "text_pair": "养"}])
+        assert scores["label"] in ContradictionDetector.from_pretrained(both).labels
     run = record.read(both)
     assert [member["data"]["view"] for member in run["request"]["ensemble"]] == ["flatten", "sentence-pair"]
     assert run["parameters"] == sum(record.read(member)["parameters"] for member in members)

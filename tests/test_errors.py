@@ -6,7 +6,7 @@ from contradiction.errors import first_line
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "message"),
     [
         (OSError("\n  no such model\nwith a trace"), "no such model"),
         (OSError(2, "No such file"), "[Errno 2] No such file"),
@@ -14,5 +14,5 @@ from contradiction.errors import first_line
         (ConnectionError(" \n"), "ConnectionError"),
     ],
 )
-def test_an_error_is_described_by_its_first_line_or_else_by_its_type(error, said):
-    assert first_line(error) == said
+def test_an_error_is_described_by_its_first_line_or_else_by_its_type(error, message):
+    assert first_line(error) == message

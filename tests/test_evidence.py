@@ -26,16 +26,16 @@ def scored(**more):
 
 
 def test_figures_counted_by_hand():
-    found = scored()
-    assert (found["n"], found["history"]) == (8, 4)
+    scores = scored()
+    assert (scores["n"], scores["history"]) == (8, 4)
     # In the four rows of history: 2 of 4 named indices are right, 2 of 4 real ones are named.
-    assert found["evidence"] == {"precision": 2 / 4, "recall": 2 / 4, "f1": 2 / 4}
+    assert scores["evidence"] == {"precision": 2 / 4, "recall": 2 / 4, "f1": 2 / 4}
     # In all rows two more are named, both wrong.
-    assert found["evidence_everywhere"] == {"precision": 2 / 6, "recall": 2 / 4, "f1": 4 / 10}
-    assert (found["accuracy"], found["strict_accuracy"]) == (3 / 8, 2 / 8)
-    assert found["two_class"] == {"accuracy": 6 / 8, "strict_accuracy": 3 / 8}
-    assert "interval" not in found
-    assert "groups" not in found
+    assert scores["evidence_everywhere"] == {"precision": 2 / 6, "recall": 2 / 4, "f1": 4 / 10}
+    assert (scores["accuracy"], scores["strict_accuracy"]) == (3 / 8, 2 / 8)
+    assert scores["two_class"] == {"accuracy": 6 / 8, "strict_accuracy": 3 / 8}
+    assert "interval" not in scores
+    assert "groups" not in scores
 
 
 def test_each_group_scores_as_its_rows_do_alone():
@@ -54,9 +54,9 @@ def test_groups_are_in_numeric_order():
 
 def test_a_separate_two_class_decision_is_used_for_two_classes():
     merged = ["contradiction"] * 8  # not what the predictions merge to
-    found = scored(merged=merged)
-    assert found["two_class"] == {"accuracy": 6 / 8, "strict_accuracy": 2 / 8}
-    assert found["accuracy"] == scored()["accuracy"]
+    scores = scored(merged=merged)
+    assert scores["two_class"] == {"accuracy": 6 / 8, "strict_accuracy": 2 / 8}
+    assert scores["accuracy"] == scored()["accuracy"]
 
 
 def test_order_and_repetition_within_the_evidence_do_not_count():
@@ -65,8 +65,8 @@ def test_order_and_repetition_within_the_evidence_do_not_count():
 
 
 def test_no_named_evidence_scores_zero_without_a_warning(recwarn):
-    found = score_evidence([NONE, HISTORY], [NONE, NONE], [[], [1]], [[], []], bootstrap=20)
-    assert found["evidence"] == {"precision": 0.0, "recall": 0.0, "f1": 0.0}
+    scores = score_evidence([NONE, HISTORY], [NONE, NONE], [[], [1]], [[], []], bootstrap=20)
+    assert scores["evidence"] == {"precision": 0.0, "recall": 0.0, "f1": 0.0}
     assert not recwarn.list
 
 
@@ -81,14 +81,14 @@ def test_turn_scores_accept_the_user_message_of_the_right_turn():
 def plain_bootstrap(draws, seed):
     """The same figures from rows drawn one by one: {name: bounds}."""
     rng = np.random.default_rng(seed)
-    found = {"strict_accuracy": [], "evidence_f1": []}
+    samples = {"strict_accuracy": [], "evidence_f1": []}
     for chosen in draws(rng):
         rows = [ROWS[index % len(ROWS)] for index in chosen]
         pairs = [(set(row[2]), set(row[3])) for row in rows if row[0] == HISTORY]
         hits = 2 * sum(len(gold & named) for gold, named in pairs)
-        found["evidence_f1"].append(hits / max(1, sum(len(gold) + len(named) for gold, named in pairs)))
-        found["strict_accuracy"].append(np.mean([row[0] == row[1] and set(row[2]) == set(row[3]) for row in rows]))
-    return {name: np.quantile(values, [0.025, 0.975]) for name, values in found.items()}
+        samples["evidence_f1"].append(hits / max(1, sum(len(gold) + len(named) for gold, named in pairs)))
+        samples["strict_accuracy"].append(np.mean([row[0] == row[1] and set(row[2]) == set(row[3]) for row in rows]))
+    return {name: np.quantile(values, [0.025, 0.975]) for name, values in samples.items()}
 
 
 def times(number):
@@ -97,11 +97,11 @@ def times(number):
 
 def test_intervals_equal_those_of_a_plain_bootstrap():
     columns = times(25)
-    ours = score_evidence(*columns, bootstrap=4000)["interval"]
+    intervals = score_evidence(*columns, bootstrap=4000)["interval"]
     plain = plain_bootstrap(lambda rng: rng.integers(200, size=(4000, 200)), seed=1)
     for name, bounds in plain.items():
-        assert ours[name] == pytest.approx(bounds, abs=0.012)
-    assert (ours["resamples"], ours["confidence_level"]) == (4000, 0.95)
+        assert intervals[name] == pytest.approx(bounds, abs=0.012)
+    assert (intervals["resamples"], intervals["confidence_level"]) == (4000, 0.95)
 
 
 def test_rows_with_the_same_id_are_resampled_together():
@@ -129,22 +129,22 @@ def test_the_table_has_one_row_per_group_and_one_for_all():
 
 
 def test_the_table_omits_figures_that_a_detector_does_not_provide():
-    found = scored()
-    assert table(found, named=False).rows == [("all", "8", "37.5", "75.0")]
-    assert table(found, categories=False).rows == [("all", "8", "50.0", "50.0", "50.0", "75.0", "37.5")]
-    assert table(found, named=False, categories=False).header == ("inserted", "rows", "2-class")
+    scores = scored()
+    assert table(scores, named=False).rows == [("all", "8", "37.5", "75.0")]
+    assert table(scores, categories=False).rows == [("all", "8", "50.0", "50.0", "50.0", "75.0", "37.5")]
+    assert table(scores, named=False, categories=False).header == ("inserted", "rows", "2-class")
 
 
 def test_false_alarms_counted_by_hand():
     origins = [HISTORY, HISTORY, HISTORY, HISTORY, NONE, INTRA, HISTORY]
     predictions = [HISTORY, NONE, ROLE, HISTORY, HISTORY, HISTORY, NONE]
     forms = ["removed"] * 6 + ["replaced"]
-    found = false_alarms(origins, predictions, forms)
-    assert list(found) == ["removed", "replaced"]
-    assert (found["removed"]["n"], found["removed"]["history"], found["removed"]["contradiction"]) == (4, 0.5, 0.75)
-    assert (found["replaced"]["n"], found["replaced"]["history"]) == (1, 0.0)
+    counts = false_alarms(origins, predictions, forms)
+    assert list(counts) == ["removed", "replaced"]
+    assert (counts["removed"]["n"], counts["removed"]["history"], counts["removed"]["contradiction"]) == (4, 0.5, 0.75)
+    assert (counts["replaced"]["n"], counts["replaced"]["history"]) == (1, 0.0)
     # Wilson's formula at 2 of 4, z = 1.959964: 0.5 ± 0.349962.
-    assert found["removed"]["interval"]["history"] == pytest.approx([0.150039, 0.849961], abs=1e-5)
+    assert counts["removed"]["interval"]["history"] == pytest.approx([0.150039, 0.849961], abs=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -59,10 +59,10 @@ def test_the_figures_follow_from_the_saved_evaluation_and_count_turns(result):
 
 def test_the_user_message_of_the_right_turn_counts_as_found(detector, repo):
     eager = detector.with_settings(threshold=0.0, categories=[HISTORY])  # so that all rows name evidence
-    found = checklists.evaluate(eager, data=repo, windowings=["structured"])
-    assert all(found["predicted_evidence"]["structured"])
-    assert {tuple(evidence) for evidence in found["evidence"]} == {(), (0,), (1,)}
-    by_turn, by_message = (found[kind]["structured"]["evidence"] for kind in ("metrics", "by_message"))
+    evaluation = checklists.evaluate(eager, data=repo, windowings=["structured"])
+    assert all(evaluation["predicted_evidence"]["structured"])
+    assert {tuple(evidence) for evidence in evaluation["evidence"]} == {(), (0,), (1,)}
+    by_turn, by_message = (evaluation[kind]["structured"]["evidence"] for kind in ("metrics", "by_message"))
     assert by_turn["recall"] > by_message["recall"]
 
 
@@ -71,12 +71,12 @@ def test_false_alarms_are_counted_on_the_same_conversations(result, detector, re
     rows = chats(repo, "4-class-rct", set(result["ids"]))
     assert [row["id"] for row in rows] == alarms["ids"]
     for windowing, figures in alarms["metrics"].items():
-        said = [
+        predictions = [
             verdict.label
             for verdict in detector.with_settings(windowing=windowing).batch([row["messages"] for row in rows])
         ]
         forms = [("removed", "replaced")[row["form"]] for row in rows]
-        assert figures == false_alarms([NAMES[row["origin"]] for row in rows], said, forms)
+        assert figures == false_alarms([NAMES[row["origin"]] for row in rows], predictions, forms)
     assert alarms["metrics"]["windowed"]["removed"]["history"] == 0, "nothing is left that it could contradict"
 
 
@@ -92,16 +92,16 @@ def test_a_limit_takes_all_versions_of_the_same_conversations_each_time(result, 
 
 
 def test_the_progress_bar_knows_the_number_of_windows(detector, repo):
-    asked, done = [], []
-    checklists.evaluate(detector, data=repo, limit=20, on_start=asked.append, on_batch=done.append)
-    assert asked == [sum(done)]
+    totals, done = [], []
+    checklists.evaluate(detector, data=repo, limit=20, on_start=totals.append, on_batch=done.append)
+    assert totals == [sum(done)]
 
 
 def test_a_reading_that_a_detector_does_not_support_is_skipped_with_one_line(random_model, repo):
     pair = ContradictionDetector.from_pretrained(random_model("4-class"), view="sentence-pair")
-    found = checklists.evaluate(pair, data=repo, limit=20)
-    assert list(found["metrics"]) == ["windowed", "structured"]
-    (left_out, *_), (reason,) = checklists.notes(found), found["left_out"].values()
+    evaluation = checklists.evaluate(pair, data=repo, limit=20)
+    assert list(evaluation["metrics"]) == ["windowed", "structured"]
+    (left_out, *_), (reason,) = checklists.notes(evaluation), evaluation["left_out"].values()
     assert left_out == f"unstructured windows left out: {reason}"
     assert "needs u1 among them" in reason
     with pytest.raises(InputError, match="needs u1 among them"):
@@ -111,27 +111,29 @@ def test_a_reading_that_a_detector_does_not_support_is_skipped_with_one_line(ran
 def test_replies_that_a_detector_cannot_judge_are_reported(random_model, repo):
     """By its view it knows nothing of u2, and so nothing of a reply with no turn before it."""
     pair = ContradictionDetector.from_pretrained(random_model("4-class"), view="sentence-pair")
-    found = checklists.evaluate(pair, data=repo, limit=20, windowings=["windowed"])
-    removed = found["false_alarms"]["forms"].count("removed")
-    assert found["false_alarms"]["unjudged"] == {"windowed": removed}
-    said = f"windowed, turn gone: {removed} rows without a verdict count as no contradiction"
-    assert said in checklists.notes(found)
+    evaluation = checklists.evaluate(pair, data=repo, limit=20, windowings=["windowed"])
+    removed = evaluation["false_alarms"]["forms"].count("removed")
+    assert evaluation["false_alarms"]["unjudged"] == {"windowed": removed}
+    note = f"windowed, turn gone: {removed} rows without a verdict count as no contradiction"
+    assert note in checklists.notes(evaluation)
 
 
 def test_a_two_class_detector_shows_two_classes(random_model, repo):
-    found = checklists.evaluate(ContradictionDetector.from_pretrained(random_model("2-class")), data=repo, limit=50)
-    windowed, structured, _, _ = checklists.tables(found)
+    evaluation = checklists.evaluate(
+        ContradictionDetector.from_pretrained(random_model("2-class")), data=repo, limit=50
+    )
+    windowed, structured, _, _ = checklists.tables(evaluation)
     assert windowed.header == ("inserted", "rows", "2-class")
     assert structured.header == ("inserted", "rows", "precision", "recall", "F1", "2-class", "2-class strict")
     none, history = NAMES.index(NON_CONTRADICTION), NAMES.index(HISTORY)
-    assert {label for labels in found["predictions"].values() for label in labels} == {none, history}
+    assert {label for labels in evaluation["predictions"].values() for label in labels} == {none, history}
 
 
 @pytest.mark.parametrize(
-    ("view", "said"), [("reply-only", "reads b2; evidence needs b1"), ("nli", "reads premise, hypothesis; evidence")]
+    ("view", "message"), [("reply-only", "reads b2; evidence needs b1"), ("nli", "reads premise, hypothesis; evidence")]
 )
-def test_a_detector_that_reads_no_earlier_reply_is_rejected(random_model, repo, view, said):
-    with pytest.raises(InputError, match=said):
+def test_a_detector_that_reads_no_earlier_reply_is_rejected(random_model, repo, view, message):
+    with pytest.raises(InputError, match=message):
         checklists.evaluate(ContradictionDetector.from_pretrained(random_model("4-class"), view=view), data=repo)
 
 
@@ -155,7 +157,7 @@ def test_the_command_prints_and_saves_the_figures(run, random_model, repo, tmp_p
 
 def test_incompatible_options_print_one_line(run, random_model, repo, sample_repo):
     model = random_model("4-class")
-    for arguments, said in [
+    for arguments, message in [
         (["--data", sample_repo, "--evidence"], "`cdconv data build --checklists`"),
         (["--data", repo, "--config", "4-class-a2t"], "holds chats of several turns; `cdconv evaluate --evidence`"),
         (["--data", repo, "--evidence", "--config", "4-class-rct"], "is scored on 4-class-a2t, 4-class-a2t-grouped"),
@@ -167,7 +169,7 @@ def test_incompatible_options_print_one_line(run, random_model, repo, sample_rep
     ]:
         code, out, err = run("evaluate", model, *arguments)
         assert (code, out, err.count("\n")) == (2, "", 1)
-        assert said in err
+        assert message in err
 
 
 def test_checklists_can_be_evaluated_on_but_not_trained_on(repo):

@@ -18,13 +18,13 @@ REPLIES = ["养了一只橘猫", "我没养过猫呀", "猫很可爱", "I do not
 @pytest.fixture
 def endpoint():
     """An endpoint in the OpenAI chat format that gives one reply a call, and keeps what it was asked."""
-    asked = []
+    requests = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self):
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            text = REPLIES[len(asked) % len(REPLIES)]
-            asked.append((self.path, body, self.headers.get("Authorization")))
+            text = REPLIES[len(requests) % len(REPLIES)]
+            requests.append((self.path, body, self.headers.get("Authorization")))
             answer = json.dumps({"choices": [{"message": {"role": "assistant", "content": text}}]}).encode()
             self.send_response(200)
             self.send_header("Content-Length", str(len(answer)))
@@ -36,7 +36,7 @@ def endpoint():
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}/v1", asked
+    yield f"http://127.0.0.1:{server.server_port}/v1", requests
     server.shutdown()
     server.server_close()
 
@@ -49,16 +49,20 @@ def guard(url, model):
 
 
 def test_the_most_consistent_of_several_replies_is_printed(endpoint, quick_model):
-    url, asked = endpoint
+    url, requests = endpoint
     done = guard(url, quick_model)
     assert done.returncode == 0, done.stderr
-    said = [line for line in done.stdout.splitlines() if not line.startswith("  not said: ")]
-    assert len(said) == 2
-    assert set(said) <= set(REPLIES[:3]), "what cannot be judged is not preferred"
-    assert len(asked) == 8
-    assert {(path, key) for path, _, key in asked} == {("/v1/chat/completions", "Bearer k")}
+    printed = [line for line in done.stdout.splitlines() if not line.startswith("  not said: ")]
+    assert len(printed) == 2
+    assert set(printed) <= set(REPLIES[:3]), "what cannot be judged is not preferred"
+    assert len(requests) == 8
+    assert {(path, key) for path, _, key in requests} == {("/v1/chat/completions", "Bearer k")}
     # The second question comes with the first and with the reply that was chosen.
-    assert [message["content"] for message in asked[-1][1]["messages"]] == ["你养猫吗？", said[0], "它叫什么名字？"]
+    assert [message["content"] for message in requests[-1][1]["messages"]] == [
+        "你养猫吗？",
+        printed[0],
+        "它叫什么名字？",
+    ]
 
 
 def test_a_missing_endpoint_prints_one_line(random_model):

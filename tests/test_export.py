@@ -45,8 +45,8 @@ def test_the_facade_converts_exported_weights_and_judges_the_same(exported, quic
 
 
 def test_a_pipeline_loads_exported_weights(exported):
-    [found] = pipeline("text-classification", model=str(exported))([{"text": "你养猫吗？", "text_pair": "养"}])
-    assert found["label"] in ("non-contradiction", "intra-sentence", "role-confusion", "history")
+    [scores] = pipeline("text-classification", model=str(exported))([{"text": "你养猫吗？", "text_pair": "养"}])
+    assert scores["label"] in ("non-contradiction", "intra-sentence", "role-confusion", "history")
 
 
 def test_a_model_that_cannot_be_exported_is_rejected(quick_model, exported, tmp_path):
@@ -86,7 +86,7 @@ def test_damaged_weights_raise_one_line_that_names_the_file(damage, quick_model,
         run = read_json(folder / "run.json")
         run["request"] = with_options(run["request"], backbone="user/start")
         write_json(folder / "run.json", run)
-    said = rf"^{re.escape(str(model / WEIGHTS))}: {damage(model / WEIGHTS)}$"
+    message = rf"^{re.escape(str(model / WEIGHTS))}: {damage(model / WEIGHTS)}$"
     recipe = Recipe.of(name="next", view="flatten", config="4-class", backbone=str(model))
     for ask in (
         lambda: ContradictionDetector.from_pretrained(model),
@@ -95,7 +95,7 @@ def test_damaged_weights_raise_one_line_that_names_the_file(damage, quick_model,
         lambda: export(model, tmp_path / "out"),
         lambda: soup([other, model], tmp_path / "out", data=sample_repo),
     ):
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(InputError, match=message):
             ask()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "other"]
 

@@ -80,10 +80,10 @@ def test_files_of_a_killed_process_are_removed_and_those_of_a_live_one_stay(tmp_
     out = folder(tmp_path / "out", "old")
     assert subprocess.run([sys.executable, "-c", KILLED, out]).returncode == -9
     [left] = [path for path in tmp_path.iterdir() if path != out]
-    with files.new_folder(out) as ours:
+    with files.new_folder(out) as first:
         assert not left.exists()
-        with files.new_folder(out) as theirs:
-            assert ours.exists() and theirs != ours
+        with files.new_folder(out) as second:
+            assert first.exists() and second != first
     assert list(tmp_path.iterdir()) == [out]
 
 

@@ -51,18 +51,18 @@ def test_a_garak_report_yields_a_chat_per_output(tmp_path):
     lines = [{"entry_type": "start_run setup"}, attempt, answered, older, {"entry_type": "eval", "passed": 1}]
     file = tmp_path / "garak.report.jsonl"
     file.write_text("\n".join(json.dumps(line, ensure_ascii=False) for line in lines), encoding="utf-8")
-    found = entries(file, "garak")
-    assert [entry.id for entry in found] == ["u-1/0", "u-1/1", "u-2/0"]
-    assert [entry.messages[-1]["content"] for entry in found] == ["养了", "没养", "养了"]
-    assert [entry.turns for entry in found] == [1, 1, 1] and found[0].messages[0]["role"] == "system"
+    chats = entries(file, "garak")
+    assert [entry.id for entry in chats] == ["u-1/0", "u-1/1", "u-2/0"]
+    assert [entry.messages[-1]["content"] for entry in chats] == ["养了", "没养", "养了"]
+    assert [entry.turns for entry in chats] == [1, 1, 1] and chats[0].messages[0]["role"] == "system"
 
 
 def test_attempts_without_a_uuid_stay_separate(tmp_path):
     file = tmp_path / "garak.report.jsonl"
     attempts = [{"entry_type": "attempt", "prompt": TEXTS[0], "outputs": [text]} for text in ("养了", "没养")]
     file.write_text("\n\n".join(map(json.dumps, attempts)), encoding="utf-8")
-    found = entries(file, "garak")
-    assert [(entry.id, entry.messages[-1]["content"]) for entry in found] == [("1/0", "养了"), ("3/0", "没养")]
+    chats = entries(file, "garak")
+    assert [(entry.id, entry.messages[-1]["content"]) for entry in chats] == [("1/0", "养了"), ("3/0", "没养")]
 
 
 @pytest.mark.parametrize(("name", "value", "kind"), [("conversations", 5, "a number"), ("outputs", "养了", "text")])

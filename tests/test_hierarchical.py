@@ -43,11 +43,11 @@ def folder(sample_repo, tmp_path_factory):
 
 
 def test_progress_counts_each_row_once_over_all_stages(folder):
-    told = []
+    progress = []
     rows = [{"u1": "甲", "b1": "乙", "u2": character, "b2": "丁"} for character in "子丑寅卯辰"]
-    HierarchicalClassifier.load(folder).predict(rows, batch_size=2, on_batch=told.append)
-    assert sum(told) == 5 and len(told) == 9
-    assert sum(told[:3]) == 1
+    HierarchicalClassifier.load(folder).predict(rows, batch_size=2, on_batch=progress.append)
+    assert sum(progress) == 5 and len(progress) == 9
+    assert sum(progress[:3]) == 1
 
 
 @pytest.fixture(scope="module")
@@ -79,18 +79,18 @@ def test_the_prior_of_the_data_leaves_the_probabilities_unchanged(detector):
     turns = [Turn(f"u{place}", f"b{place}", (2 * place,), (2 * place + 1,)) for place in range(3)]
     case = Case(turns, 2, windows(turns, 2))
     probabilities = [dict(zip(STAGES, values, strict=True)) for values in ((0.45, 0.1, 0.9), (0.45, 0.1, 0.8))]
-    found = []
+    scores = []
     for prior in (None, 0.37):
         one = ContradictionDetector(
             HierarchicalClassifier(detector.classifier.stages, rule=Rule(prior=0.37)),
             Settings(prior=prior, threshold=0.5),
         )
-        found.append(one.verdict(case, [Prediction(probability) for probability in probabilities]))
-    assert found[0].label == "history"
-    assert found[0].evidence
-    assert [verdict.score for verdict in found[0].further] == pytest.approx([0.8])
-    assert [verdict.score for verdict in found[1].further] == pytest.approx([0.8])
-    assert found[0].evidence == found[1].evidence
+        scores.append(one.verdict(case, [Prediction(probability) for probability in probabilities]))
+    assert scores[0].label == "history"
+    assert scores[0].evidence
+    assert [verdict.score for verdict in scores[0].further] == pytest.approx([0.8])
+    assert [verdict.score for verdict in scores[1].further] == pytest.approx([0.8])
+    assert scores[0].evidence == scores[1].evidence
 
 
 def test_stages_read_the_views_of_the_paper():
@@ -114,13 +114,13 @@ def test_the_folder_contains_a_plain_checkpoint_per_stage(folder):
         epoch = record.read(folder)["stages"][stage]["epochs"][0]
         assert (tuple(epoch["validation"]["labels"]), {*epoch["validation"]["per_class"]}) == (labels, {*labels})
         classify = pipeline("text-classification", model=str(folder / stage), top_k=None)
-        found = classify([{"text": "它叫什么名字？", "text_pair": "我没养过猫呀"}])[0]
-        assert sorted(row["label"] for row in found) == sorted(labels)
+        scores = classify([{"text": "它叫什么名字？", "text_pair": "我没养过猫呀"}])[0]
+        assert sorted(row["label"] for row in scores) == sorted(labels)
 
 
 def test_all_stages_have_the_requested_precision(folder):
-    asked = ContradictionDetector.from_pretrained(folder, precision="bf16")
-    assert [stage.backend.precision for stage in asked.classifier.stages] == ["bf16"] * 3
+    reduced = ContradictionDetector.from_pretrained(folder, precision="bf16")
+    assert [stage.backend.precision for stage in reduced.classifier.stages] == ["bf16"] * 3
 
 
 def test_from_pretrained_recognises_a_hierarchy_by_its_file(detector):
@@ -141,22 +141,22 @@ def test_from_pretrained_recognises_a_hierarchy_by_its_file(detector):
     ],
 )
 def test_the_first_stage_that_fires_names_the_category(detector, probabilities, label):
-    found = decide(detector, *probabilities)
-    assert found.label == label
-    assert found.binary_label == ("non-contradiction" if label == "non-contradiction" else "contradiction")
+    verdict = decide(detector, *probabilities)
+    assert verdict.label == label
+    assert verdict.binary_label == ("non-contradiction" if label == "non-contradiction" else "contradiction")
 
 
 def test_a_contradiction_is_more_likely_than_not_exactly_if_a_stage_fires(detector):
     for probabilities in [(0.2, 0.4, 0.1), (0.2, 0.6, 0.1), (0.49, 0.49, 0.49), (0.1, 0.1, 0.51)]:
-        found = decide(detector, *probabilities)
-        assert sum(found.scores.values()) == pytest.approx(1)
-        assert found.scores["non-contradiction"] == pytest.approx(1 - max(probabilities))
-        assert (found.scores["non-contradiction"] < 0.5) == (found.binary_label == "contradiction")
+        verdict = decide(detector, *probabilities)
+        assert sum(verdict.scores.values()) == pytest.approx(1)
+        assert verdict.scores["non-contradiction"] == pytest.approx(1 - max(probabilities))
+        assert (verdict.scores["non-contradiction"] < 0.5) == (verdict.binary_label == "contradiction")
 
 
 def test_categories_share_the_probability_in_proportion_to_their_stages(detector):
-    found = decide(detector, 0.2, 0.6, 0.2)
-    assert dict(found.scores) == pytest.approx(
+    verdict = decide(detector, 0.2, 0.6, 0.2)
+    assert dict(verdict.scores) == pytest.approx(
         {"non-contradiction": 0.4, "intra-sentence": 0.12, "role-confusion": 0.36, "history": 0.12}
     )
 
@@ -214,12 +214,12 @@ def test_two_processes_train_each_stage_also_after_they_were_killed(sample_repo,
     kept = processes.wait_for(position, *cut)
     for process in cut:
         process.kill()
-    said = [process.communicate()[1] for process in cut]
-    assert kept, said
+    stderr = [process.communicate()[1] for process in cut]
+    assert kept, stderr
     assert not (work / "intra-sentence").exists(), "there is nothing left to resume"
     going_on = processes.start_two(*command, "--resume")
-    said = [process.communicate(timeout=600)[1] for process in going_on]
-    assert [process.returncode for process in going_on] == [0, 0], said
+    stderr = [process.communicate(timeout=600)[1] for process in going_on]
+    assert [process.returncode for process in going_on] == [0, 0], stderr
     single, double = (record.read(folder)["stages"] for folder in (one, tmp_path / "two"))
     for stage in STAGES:
         assert double[stage]["processes"] == 2, "each trained by itself"

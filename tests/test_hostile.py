@@ -63,8 +63,8 @@ def test_a_changed_folder_is_rejected_and_the_error_names_the_file(name, folder)
     {**REFUSED, **ONLY_BY_MANIFEST}[name](folder)
     after = {path.name: path.read_bytes() for path in folder.iterdir()}
     changed = [name for name in {**before, **after} if before.get(name) != after.get(name)]
-    said = refusal(folder)
-    assert any(str(folder / name) in said for name in changed) or "no config.json" in said
+    message = refusal(folder)
+    assert any(str(folder / name) in message for name in changed) or "no config.json" in message
 
 
 @pytest.mark.parametrize("name", ONLY_BY_MANIFEST)

@@ -53,14 +53,14 @@ def hierarchy(model, tmp_path_factory):
         stand_in.save_pretrained(place)
         own = record.read(place)
         request = own["request"]
-        asked = with_options(request, target=stage, view=stage, name=stage)
-        write_json(place / record.NAME, {**own, "request": asked})
+        changed_request = with_options(request, target=stage, view=stage, name=stage)
+        write_json(place / record.NAME, {**own, "request": changed_request})
         save_rule(place, Rule())
         write_manifests(place)
         model_card(place).save(place / "README.md")
     (folder / "stages.json").write_text(json.dumps({"stages": list(STAGES)}), encoding="utf-8")
-    asked = with_options(request, method="hierarchical")
-    record.write_stages(folder, request=asked, stages=list(STAGES))
+    changed_request = with_options(request, method="hierarchical")
+    record.write_stages(folder, request=changed_request, stages=list(STAGES))
     model_card(folder).save(folder / "README.md")
     return folder
 
@@ -105,7 +105,7 @@ def test_a_push_creates_the_repo_with_one_commit_and_prints_its_address(publishe
 
 
 def test_load_dataset_reads_the_pushed_configs_with_class_labels_and_streams_them(client, sample_repo):
-    found = client("""
+    result = client("""
 import json
 from datasets import load_dataset
 data = load_dataset("user/cdconv", "4-class")
@@ -120,14 +120,14 @@ print(json.dumps({
     from datasets import load_dataset
 
     local = load_dataset(str(sample_repo), "4-class")
-    assert found["sizes"] == {split: len(rows) for split, rows in local.items()}
-    assert found["names"] == found["default"] == list(LABELS["4-class"])
-    assert found["first"] == local["test"][0]
-    assert found["streamed"] == list(load_dataset(str(sample_repo), "persona", split="test"))
+    assert result["sizes"] == {split: len(rows) for split, rows in local.items()}
+    assert result["names"] == result["default"] == list(LABELS["4-class"])
+    assert result["first"] == local["test"][0]
+    assert result["streamed"] == list(load_dataset(str(sample_repo), "persona", split="test"))
 
 
 def test_pipeline_and_detector_give_the_same_scores_from_the_hub_as_from_the_folder(client, model):
-    found = client(f"""
+    scores = client(f"""
 import json
 from transformers import pipeline
 from contradiction import ContradictionDetector
@@ -142,7 +142,7 @@ for name in ("user/tiny", {str(model)!r}):
     verdict = detector(chat)
     verdicts.append([verdict.label, verdict.scores, detector.classifier.uncalibrated(verdict.scores)])
 print(json.dumps([scores, verdicts]))""")
-    [[[pushed], [local]], [pushed_verdict, local_verdict]] = found
+    [[[pushed], [local]], [pushed_verdict, local_verdict]] = scores
     assert pushed == local
     assert pushed_verdict == local_verdict
     # The decision rule came along: it calibrates what the pipeline gives as it is.
@@ -155,16 +155,16 @@ def test_the_code_on_a_pushed_card_runs_from_the_hub_alone_and_prints_what_the_c
     cards = [("user/tiny", "README.md"), ("user/stages", "README.md"), ("user/stages", "history/README.md")]
     texts = [published.repos["model", id].files[name].decode() for id, name in cards]
     blocks = [block for text in texts for block in re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)]
-    said = [re.search(r"^# (.+)$", block, flags=re.MULTILINE)[1] for block in blocks]
-    found = client(f"""
+    comments = [re.search(r"^# (.+)$", block, flags=re.MULTILINE)[1] for block in blocks]
+    outputs = client(f"""
 import contextlib, io, json
 printed = io.StringIO()
 with contextlib.redirect_stdout(printed):
     for block in {blocks!r}:
         exec(block, {{}})
 print(json.dumps(printed.getvalue().splitlines()))""")
-    assert found == said
-    assert len(said) == 6
+    assert outputs == comments
+    assert len(comments) == 6
 
 
 def test_a_pushed_card_links_the_data_that_the_user_names(published):
@@ -174,14 +174,14 @@ def test_a_pushed_card_links_the_data_that_the_user_names(published):
 
 
 def test_a_hierarchical_detector_is_found_by_its_hub_id(client, hierarchy):
-    found = client(f"""
+    scores = client(f"""
 import json
 from contradiction import ContradictionDetector
 chat = [{{"role": ("user", "assistant")[i % 2], "content": text}} for i, text in enumerate("甲乙丙丁")]
 detectors = [ContradictionDetector.from_pretrained(name) for name in ("user/stages", {str(hierarchy)!r})]
 print(json.dumps([type(detectors[0].classifier).__name__, *(detector(chat).scores for detector in detectors)]))""")
-    assert found[0] == "HierarchicalClassifier"
-    assert found[1] == found[2]
+    assert scores[0] == "HierarchicalClassifier"
+    assert scores[1] == scores[2]
 
 
 def test_stages_that_cannot_be_fetched_raise_one_clear_line(published, client):
@@ -278,11 +278,11 @@ def test_a_foreign_checkpoint_loads_offline_from_the_cache_as_it_is(hub, model, 
         False, [Commit("plain", files | {"config.json": json.dumps(config).encode()})]
     )
     assert python(hub, tmp_path, IN_PART) is None
-    asked = (
+    code = (
         "from contradiction.training import record\n"
         "record.of_model('user/tiny'); record.of_model('user/tiny', 'prune.json')\n"
     )
-    done = run(hub, tmp_path, asked + loaded(view="flatten"), HF_HUB_OFFLINE="1")
+    done = run(hub, tmp_path, code + loaded(view="flatten"), HF_HUB_OFFLINE="1")
     assert json.loads(done.stdout.splitlines()[-1]) == {}
     lines = [line for line in done.stderr.splitlines() if "user/tiny" in line]
     assert sum("its record cannot be fetched" in line for line in lines) == 1, "the record is looked for once"
@@ -304,8 +304,8 @@ def test_a_revision_loads_its_own_files_and_a_changed_file_is_named(hub, model, 
     hub.repos["model", "user/tiny"] = Repo(False, [first, changed, unlisted])
     rule = load_rule(model).offsets
     assert python(hub, tmp_path, loaded(f"user/tiny@{first.sha}")) == rule != {"history": 2.0}
-    asked = LOADED.replace("view=VIEW", f"revision={first.sha!r}").replace("NAME", "'user/tiny'")
-    assert python(hub, tmp_path, asked) == rule
+    code = LOADED.replace("view=VIEW", f"revision={first.sha!r}").replace("NAME", "'user/tiny'")
+    assert python(hub, tmp_path, code) == rule
     assert python(hub, tmp_path, loaded("user/tiny")) == {"history": 2.0}
     assert "config.json: has changed since SHA256SUMS" in python(hub, tmp_path, loaded(f"user/tiny@{changed.sha}"))
     assert python(hub, tmp_path, loaded(f"user/tiny@{first.sha}"), HF_HUB_OFFLINE="1") == rule
@@ -333,7 +333,7 @@ print(json.dumps([type(detector.classifier.backend).NAME, detector(chat).probabi
 
 
 def test_evaluate_loads_the_pushed_metric(published, tmp_path):
-    found = new_python(
+    scores = new_python(
         published,
         tmp_path,
         """
@@ -343,7 +343,7 @@ print(json.dumps(metric.compute(predictions=["history", 0, 1], references=[3, 1,
     )
     from evaluate_metric.evaluate_metric import score
 
-    assert found == score([3, 1, 1], ["history", 0, 1], "4-class", bootstrap=100)
+    assert scores == score([3, 1, 1], ["history", 0, 1], "4-class", bootstrap=100)
 
 
 def test_a_snapshot_of_the_space_equals_the_upload_and_builds_the_page_without_the_checkout(published, tmp_path):
@@ -367,12 +367,12 @@ print(json.dumps([type(page).__name__, contradiction.__file__, others]))"""
         capture_output=True, text=True, cwd=tmp_path, env=environment(published, tmp_path),
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
-    assert found == ["Blocks", str(tree / "contradiction" / "__init__.py"), []]
+    output = json.loads(done.stdout.splitlines()[-1])
+    assert output == ["Blocks", str(tree / "contradiction" / "__init__.py"), []]
     sent = publishing.space("user/tiny").files
-    there = {path.relative_to(tree).as_posix() for path in tree.rglob("*") if path.is_file()}
-    there = {name for name in there if not name.startswith(".") and "__pycache__" not in name}
-    assert there == set(sent)
+    paths = {path.relative_to(tree).as_posix() for path in tree.rglob("*") if path.is_file()}
+    paths = {name for name in paths if not name.startswith(".") and "__pycache__" not in name}
+    assert paths == set(sent)
     for name, content in sent.items():
         assert (tree / name).read_bytes() == (content if isinstance(content, bytes) else content.read_bytes())
 

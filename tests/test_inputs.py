@@ -60,7 +60,7 @@ def test_a_tokenizer_made_from_texts_is_the_same_in_every_process():
         "from contradiction.training.initialize import character_tokenizer as make\n"
         f"print(sorted(make({texts}, 12).get_vocab().items(), key=lambda item: item[1]))"
     )
-    seen = {
+    encodings = {
         subprocess.run(
             [sys.executable, "-c", code],
             env={**os.environ, "PYTHONHASHSEED": seed},
@@ -70,8 +70,8 @@ def test_a_tokenizer_made_from_texts_is_the_same_in_every_process():
         ).stdout
         for seed in ("1", "2")
     }
-    assert len(seen) == 1
-    assert seen.pop().count("(") == 12
+    assert len(encodings) == 1
+    assert encodings.pop().count("(") == 12
 
 
 def test_a_tokenizer_without_a_separator_uses_a_line_break():
@@ -163,10 +163,10 @@ def test_a_very_long_text_yields_the_same_tokens_as_full_tokenization(detector, 
     long = "".join(draw.choices(words, k=6000))
     one = {"text": "我养猫", "text_pair": "我没养过猫", side: long}
     assert len(text_end(long, LIMIT, lambda text: len(tokenizer.tokenize(text)))) < len(long) / 2, "else nothing is cut"
-    [found], [unread] = encode(tokenizer, [one], LIMIT)
+    [encoding], [unread] = encode(tokenizer, [one], LIMIT)
     how = "only_first" if side == "text" else "longest_first"
     whole = tokenizer(one["text"], one["text_pair"], truncation=how, max_length=LIMIT, verbose=False)
-    assert found["input_ids"] == whole["input_ids"]
+    assert encoding["input_ids"] == whole["input_ids"]
     assert unread and ("reply" in unread) == (side == "text_pair")
 
 
@@ -176,10 +176,10 @@ def test_text_without_tokens_does_not_force_full_tokenization(detector):
     nothing = "\u200b" * 1_000_000
     end = text_end(f"我{nothing}", LIMIT, lambda text: looked.append(len(text)) or len(tokenizer.tokenize(text)))
     assert sum(looked) + len(end) < 40_000
-    [found], [unread] = encode(tokenizer, [{"text": f"我{nothing}", "text_pair": "我没养过猫"}], LIMIT)
+    [encoding], [unread] = encode(tokenizer, [{"text": f"我{nothing}", "text_pair": "我没养过猫"}], LIMIT)
     assert unread == "only the last tokens of the history were read: the model reads at most 64"
-    assert len(found["input_ids"]) < LIMIT
+    assert len(encoding["input_ids"]) < LIMIT
     # What is long, but not that long, is looked at whole, and so is no reason to say that anything was left out.
-    [found], [unread] = encode(tokenizer, [{"text": f"我{nothing[:9000]}", "text_pair": "我没养过猫"}], LIMIT)
-    assert unread is None and tokenizer.convert_tokens_to_ids("我") in found["input_ids"]
+    [encoding], [unread] = encode(tokenizer, [{"text": f"我{nothing[:9000]}", "text_pair": "我没养过猫"}], LIMIT)
+    assert unread is None and tokenizer.convert_tokens_to_ids("我") in encoding["input_ids"]
     assert has_known_token(tokenizer, f"我{nothing[: MARGIN * 60]}") and not has_known_token(tokenizer, nothing)

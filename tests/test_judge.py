@@ -18,8 +18,8 @@ from contradiction.verdict import Verdict
 @pytest.fixture(scope="module")
 def long(sample_rows):
     """A chat of 24 short messages made of the sample's first turns, each of another context."""
-    seen = {row["u1"]: row for row in sample_rows if len(row["u1"] + row["b1"]) < 24}
-    return chat(*(text for row in list(seen.values())[:12] for text in (row["u1"], row["b1"])))
+    by_first_turn = {row["u1"]: row for row in sample_rows if len(row["u1"] + row["b1"]) < 24}
+    return chat(*(text for row in list(by_first_turn.values())[:12] for text in (row["u1"], row["b1"])))
 
 
 def test_a_long_chat_is_combined_from_its_windows(detector, long):
@@ -84,11 +84,13 @@ def test_windows_are_processed_in_chunks(detector, long, monkeypatch):
         assert one.scores == pytest.approx(other.scores, abs=1e-6)
 
 
-@pytest.mark.parametrize(("earlier", "said"), [("no cat at all, sorry, 我", "not in Chinese"), ("🙀", "no word that")])
-def test_an_unreadable_earlier_reply_is_reported(detector, earlier, said):
+@pytest.mark.parametrize(
+    ("earlier", "message"), [("no cat at all, sorry, 我", "not in Chinese"), ("🙀", "no word that")]
+)
+def test_an_unreadable_earlier_reply_is_reported(detector, earlier, message):
     verdict = detector(chat("你养猫吗？", earlier, "它叫什么名字？", "它叫橘子"))
     assert not verdict.checked
-    assert verdict.reason.startswith("messages[1] ") and said in verdict.reason
+    assert verdict.reason.startswith("messages[1] ") and message in verdict.reason
 
 
 def test_no_other_reply_replaces_a_truncated_one(detector):
@@ -191,8 +193,8 @@ def test_a_partly_read_chat_is_never_sure():
 
 
 def test_an_unjudged_reply_has_no_decision():
-    found = Verdict(None, None, {}, checked=False, reason="empty")
-    assert (found.contradiction, found.kind, found.certainty) == (None, None, None)
+    unjudged = Verdict(None, None, {}, checked=False, reason="empty")
+    assert (unjudged.contradiction, unjudged.kind, unjudged.certainty) == (None, None, None)
 
 
 def test_a_kind_is_a_category_and_only_contradictions_have_one():

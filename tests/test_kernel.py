@@ -54,11 +54,11 @@ def fitted(recipe_file, sample_repo, tmp_path_factory):
 
 def test_the_detector_equals_the_baseline_with_the_same_encoder(fitted, sample_repo, encoder):
     baseline = kernel_ridge(sample_repo, "4-class", Embedder(encoder))
-    found = evaluate(ContradictionDetector.from_pretrained(fitted), data=sample_repo, config="4-class")
-    assert found["predictions"] == baseline["predictions"]
-    assert_allclose(found["probabilities"], baseline["probabilities"], atol=1e-5)
+    evaluation = evaluate(ContradictionDetector.from_pretrained(fitted), data=sample_repo, config="4-class")
+    assert evaluation["predictions"] == baseline["predictions"]
+    assert_allclose(evaluation["probabilities"], baseline["probabilities"], atol=1e-5)
     for part in ("temperature", "biases", "offsets"):
-        assert found["rule"][part] == pytest.approx(baseline["rule"][part], abs=1e-3)
+        assert evaluation["rule"][part] == pytest.approx(baseline["rule"][part], abs=1e-3)
 
 
 def test_a_loaded_model_gives_the_predictions_of_the_fitted_one(encoder, sample_repo, tmp_path):
@@ -89,16 +89,16 @@ def test_an_utterance_without_words_is_similar_to_no_other(encoder, sample_repo)
 
 def test_a_chat_is_judged_in_windows_and_each_message_is_embedded_once(fitted, monkeypatch):
     detector = ContradictionDetector.from_pretrained(fitted)
-    asked = []
+    embedded = []
     once = detector.classifier.embed._embed
-    monkeypatch.setattr(detector.classifier.embed, "_embed", lambda texts: asked.extend(texts) or once(texts))
+    monkeypatch.setattr(detector.classifier.embed, "_embed", lambda texts: embedded.extend(texts) or once(texts))
     messages = chat("你好", "你好呀", "你养猫吗", "我养了一只猫", "它多大", "三岁了", "你有猫吗", "我没有猫")
     verdicts = detector.scan(messages)
     assert len(verdicts) == 4 and all(verdict.checked for verdict in verdicts[1:])
-    assert len(asked) == len(set(asked)) <= len(messages) + 1  # the empty text of an opening is one more
-    before = len(asked)
+    assert len(embedded) == len(set(embedded)) <= len(messages) + 1  # the empty text of an opening is one more
+    before = len(embedded)
     detector(chat("你養貓嗎", "我養了一隻貓", "牠多大", "三歲了"))
-    assert len(asked) <= before + 4, "in traditional characters each message is one too"
+    assert len(embedded) <= before + 4, "in traditional characters each message is one too"
     window = dict(zip(CONVERSATION, ("你养猫吗", "我养了一只猫", "你有猫吗", "我没有猫"), strict=True))
     [alone] = detector.classifier.predict([window])
     assert verdicts[-1].scores["history"] >= alone.probabilities["history"] - 1e-6 > 0
@@ -181,17 +181,17 @@ def test_the_record_reproduces_the_model_and_its_card_and_export_are_complete(
 
 
 @pytest.mark.parametrize(
-    ("lines", "said"),
+    ("lines", "message"),
     [
         ("[optimizer]\nepochs = 3", "remove optimizer.epochs"),
         ("[augmentation]\ncontext_negatives = 1", "remove augmentation.context_negatives"),
         ("[model.scratch]\nlayers = 1", "either the key"),
     ],
 )
-def test_a_recipe_key_without_effect_is_rejected(tmp_path, encoder, lines, said):
+def test_a_recipe_key_without_effect_is_rejected(tmp_path, encoder, lines, message):
     file = tmp_path / "it.toml"
     file.write_text(f"{RECIPE.format('4-class', encoder)}{lines}\n", encoding="utf-8")
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         load_recipe(file)
 
 
@@ -199,7 +199,7 @@ def test_unsupported_training_options_raise_one_line(run, recipe_file, quick_mod
     command = ["train", recipe_file, "--data", sample_repo, "--out", tmp_path / "it"]
     with pytest.raises(InputError, match="method 'kernel' fine-tunes nothing"):
         train(load_recipe(recipe_file), data=sample_repo, out=tmp_path / "it")
-    for options, said in (
+    for options, message in (
         (["--save-steps", "5"], "leave --save-steps out"),
         (["--track", "tensorboard"], "leave --track out"),
         (["--teacher", quick_model], "remove distillation.teachers"),
@@ -207,7 +207,7 @@ def test_unsupported_training_options_raise_one_line(run, recipe_file, quick_mod
     ):
         code, _, err = run(*command, *options)
         assert (code, err.count("\n")) == (2, 1)
-        assert said in err
+        assert message in err
     assert not [*tmp_path.iterdir()]
 
 
@@ -257,7 +257,7 @@ def test_a_damaged_folder_raises_one_line(fitted, tmp_path):
     def describe(**changed):
         write_json(broken / "kernel.json", description | changed)
 
-    for damage, said in (
+    for damage, message in (
         (lambda: describe(labels=None), "names no labels"),
         (lambda: describe(labels=["a"]), "its labels are a"),
         (lambda: describe(encoders=[]), '"encoders": '),
@@ -273,12 +273,12 @@ def test_a_damaged_folder_raises_one_line(fitted, tmp_path):
         (lambda: shutil.rmtree(broken / "encoder"), "neither a folder with an encoder"),
     ):
         damage()
-        with pytest.raises(InputError, match=said) as error:
+        with pytest.raises(InputError, match=message) as error:
             ContradictionDetector.from_pretrained(broken)
         assert "\n" not in str(error.value)
         describe()
-    for options, said in (({"view": "flatten"}, "leave the view out"), ({"precision": "fp16"}, "fp16 is slower")):
-        with pytest.raises(InputError, match=said):
+    for options, message in (({"view": "flatten"}, "leave the view out"), ({"precision": "fp16"}, "fp16 is slower")):
+        with pytest.raises(InputError, match=message):
             ContradictionDetector.from_pretrained(fitted, device="cpu", **options)
     with pytest.raises(InputError, match="batch_size 0"):
         ContradictionDetector.from_pretrained(fitted).batch([chat("你好", "你好")] * 2, batch_size=0)

@@ -32,7 +32,7 @@ def letters(texts):
 def test_the_model_is_ridge_regression_on_the_sum_of_two_gaussian_kernels(rows):
     columns, labels = ("b1", "b2"), [row["label"] for row in rows]
     train, test = rows[:90], rows[90:]
-    said = KernelRegression(columns, letters).fit(train, labels[:90]).predict_proba(test)
+    probabilities = KernelRegression(columns, letters).fit(train, labels[:90]).predict_proba(test)
 
     # The same, utterance by utterance.
     def unit(vectors):
@@ -54,7 +54,7 @@ def test_the_model_is_ridge_regression_on_the_sum_of_two_gaussian_kernels(rows):
     shares = indicators[:90].mean(0)
     solved = np.linalg.solve(similar[:90] + kernel.RIDGE * np.eye(90), indicators[:90] - shares)
     expected = np.maximum(similar[90:] @ solved + shares, kernel.MIN_PROBABILITY)
-    assert_allclose(said, expected / expected.sum(1, keepdims=True), atol=1e-4)
+    assert_allclose(probabilities, expected / expected.sum(1, keepdims=True), atol=1e-4)
 
 
 def test_only_the_columns_of_the_view_matter(rows):
@@ -91,14 +91,14 @@ def test_a_class_without_a_training_row_is_never_the_most_probable(rows, sample_
     load = baselines.load_split
 
     def without_roles(data, config, split):
-        found = load(data, config, split)
-        return found.filter(lambda row: row["label"] != 2) if split == "train" else found
+        table = load(data, config, split)
+        return table.filter(lambda row: row["label"] != 2) if split == "train" else table
 
     monkeypatch.setattr(baselines, "load_split", without_roles)
-    found = kernel_ridge(sample_repo, "4-class")
-    results.check("it", found)
-    assert 2 in found["references"] and 2 not in found.get("argmax", found)["predictions"]
-    assert np.array(found["probabilities"]).shape == (len(found["ids"]), 4)
+    baseline = kernel_ridge(sample_repo, "4-class")
+    results.check("it", baseline)
+    assert 2 in baseline["references"] and 2 not in baseline.get("argmax", baseline)["predictions"]
+    assert np.array(baseline["probabilities"]).shape == (len(baseline["ids"]), 4)
 
 
 @pytest.fixture(scope="module")
@@ -108,33 +108,36 @@ def embed(encoder):
 
 @pytest.mark.parametrize("config", ["4-class", "2-class", "4-class-grouped"])
 def test_the_baseline_uses_a_rule_fitted_on_validation(sample_repo, encoder, embed, config):
-    found = kernel_ridge(sample_repo, config, embed)
-    results.check("it", found)
+    baseline = kernel_ridge(sample_repo, config, embed)
+    results.check("it", baseline)
     train, validation, test = (load_split(sample_repo, config, split) for split in ("train", "validation", "test"))
-    assert (found["name"], found["kind"], found["ids"]) == ("kernel ridge, encoder", "baseline", test["id"][:])
-    assert re.fullmatch("encoder@[0-9a-f]{12}", found["embedder"])
+    assert (baseline["name"], baseline["kind"], baseline["ids"]) == ("kernel ridge, encoder", "baseline", test["id"][:])
+    assert re.fullmatch("encoder@[0-9a-f]{12}", baseline["embedder"])
     model = KernelRegression(CONVERSATION, embed).fit(list(train), train["label"])
     logs = {
         name: np.log(model.predict_proba(list(rows))) for name, rows in (("validation", validation), ("test", test))
     }
-    plain = found.get("argmax", found)["predictions"]
+    plain = baseline.get("argmax", baseline)["predictions"]
     assert plain == logs["test"].argmax(axis=1).tolist()
-    names = found["metrics"]["labels"]
+    names = baseline["metrics"]["labels"]
     rule = calibration.fit(logs["validation"], np.array(validation["label"]), names)
-    said = softmax(logs["test"] / rule.temperature + [rule.biases[name] for name in names], axis=1)
-    assert_allclose(found["probabilities"], said, atol=1e-6)
+    probabilities = softmax(logs["test"] / rule.temperature + [rule.biases[name] for name in names], axis=1)
+    assert_allclose(baseline["probabilities"], probabilities, atol=1e-6)
     if config == "2-class":
-        assert found["predictions"] == (said[:, 1] >= found["rule"]["threshold"]).astype(int).tolist()
+        assert baseline["predictions"] == (probabilities[:, 1] >= baseline["rule"]["threshold"]).astype(int).tolist()
     else:
-        assert found["predictions"] == (np.log(said) + [rule.offsets[name] for name in names]).argmax(axis=1).tolist()
-        assert found["predictions"] != plain
+        assert (
+            baseline["predictions"]
+            == (np.log(probabilities) + [rule.offsets[name] for name in names]).argmax(axis=1).tolist()
+        )
+        assert baseline["predictions"] != plain
 
 
 def test_the_command_saves_the_kernel_baseline_with_the_others(run, sample_repo, encoder, tmp_path):
     options = ["--data", sample_repo, "--config", "4-class", "--out", tmp_path]
-    code, said, _ = run("baselines", *options, "--embedder", encoder)
+    code, out, _ = run("baselines", *options, "--embedder", encoder)
     assert code == 0
-    assert "kernel ridge, encoder" in said
+    assert "kernel ridge, encoder" in out
     kept = {result["name"]: result for result in results.load(tmp_path)}
     assert kept.keys() == {*baselines.FEATURES.values(), "kernel ridge, n-grams", "kernel ridge, encoder"}
     code, _, err = run("baselines", *options, "--embedder", tmp_path / "nothing")
@@ -149,8 +152,8 @@ def test_an_encoder_fine_tuned_on_the_labels_is_rejected(run, sample_repo, quick
 
 def test_a_baseline_not_run_on_a_config_has_an_empty_cell(sample_repo, tmp_path):
     for config, name in (("2-class", "one"), ("4-class", "one"), ("4-class", "other")):
-        found = {**kernel_ridge(sample_repo, config), "name": name}
-        results.save(found, tmp_path / f"{name}.{config}.json")
+        baseline = {**kernel_ridge(sample_repo, config), "name": name}
+        results.save(baseline, tmp_path / f"{name}.{config}.json")
     table = baseline_table(tmp_path)
     assert list(table.header) == ["features", "2-class", "4-class"]
     assert [[bool(cell) for cell in row] for row in table.rows] == [[True, True, True], [True, False, True]]

@@ -41,12 +41,12 @@ def killed(begin, module, seconds, check, restart, done=0):
     while len(moments) < KILLS:
         moment = chance.uniform(0, seconds)
         process = begin(DYING.format(module=module, seconds=moment))
-        _, said = process.communicate(timeout=1800)
+        _, stderr = process.communicate(timeout=1800)
         if process.returncode == done:
             seconds = max(moment / 2, 0.001)
             restart()
             continue
-        assert process.returncode == -signal.SIGPROF, said
+        assert process.returncode == -signal.SIGPROF, stderr
         moments.append(moment)
         check()
     return moments
@@ -79,7 +79,7 @@ def test_a_killed_training_resumes_to_the_same_bytes(run, sample_repo, tmp_path)
     recipe, place = tmp_path / "tiny.toml", tmp_path / "place"
     recipe.write_text(TOML, encoding="utf-8")
     place.mkdir()
-    asked, out = ("train", recipe, "--data", sample_repo, "--save-steps", 5, "--out"), place / "run"
+    command, out = ("train", recipe, "--data", sample_repo, "--save-steps", 5, "--out"), place / "run"
 
     def result(folder):
         """All files but the card and the record, which hold times, and what the record says of the epochs."""
@@ -89,16 +89,16 @@ def test_a_killed_training_resumes_to_the_same_bytes(run, sample_repo, tmp_path)
         return files, [(epoch["train_loss"], epoch["validation"]) for epoch in epochs]
 
     def begin(before):
-        return processes.start_cdconv(*asked, out, "--resume", before=before)
+        return processes.start_cdconv(*command, out, "--resume", before=before)
 
-    assert run(*asked, tmp_path / "whole")[0] == 0
+    assert run(*command, tmp_path / "whole")[0] == 0
     whole = result(tmp_path / "whole")
 
     def whole_or_absent():
         assert not (out / "README.md").exists() or result(out) == whole
 
     moments = killed(begin, "contradiction.training.loop, transformers", 2, whole_or_absent, lambda: remove(place))
-    assert run(*asked, out, "--resume")[0] == 0
+    assert run(*command, out, "--resume")[0] == 0
     assert result(out) == whole, (SEED, moments)
     assert [*place.iterdir()] == [out], (SEED, moments)
 

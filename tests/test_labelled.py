@@ -29,8 +29,8 @@ def one(*texts, label=HISTORY, **more):
 
 
 def rows_of(tmp_path, record):
-    [found] = labelled.read(write(tmp_path / "one.jsonl", [record]))
-    return [(tuple(row.values()), label) for row, label in found.rows()]
+    [labelled_chat] = labelled.read(write(tmp_path / "one.jsonl", [record]))
+    return [(tuple(row.values()), label) for row, label in labelled_chat.rows()]
 
 
 def test_a_contradiction_becomes_its_evidence_window_and_a_consistent_chat_all_windows(tmp_path):
@@ -46,7 +46,7 @@ def test_a_contradiction_becomes_its_evidence_window_and_a_consistent_chat_all_w
 
 
 @pytest.mark.parametrize(
-    ("record", "said"),
+    ("record", "message"),
     [
         (one(*CAT, label="lie"), "one.jsonl:1: label 'lie'; allowed are non-contradiction, intra-sentence"),
         (one(*CAT[:3]), "the last message must be the reply"),
@@ -56,8 +56,8 @@ def test_a_contradiction_becomes_its_evidence_window_and_a_consistent_chat_all_w
         ({"messages": 3, "reply": "x", "label": NONE}, "it must be a list"),
     ],
 )
-def test_the_error_names_an_unusable_line(tmp_path, record, said):
-    with pytest.raises(InputError, match=said):
+def test_the_error_names_an_unusable_line(tmp_path, record, message):
+    with pytest.raises(InputError, match=message):
         rows_of(tmp_path, record)
 
 
@@ -128,13 +128,13 @@ def test_human_labels_give_a_better_threshold_and_a_custom_model(run, random_mod
     before = chat_calibration._f1(truth, probabilities >= detector.classifier.rule.threshold)
     code, out, err = run("calibrate", folder, "--on", labels)
     assert code == 0, err
-    found = ContradictionDetector.from_pretrained(folder)
-    now = np.array([verdict.is_contradiction for verdict in found.batch(chosen)])
+    loaded = ContradictionDetector.from_pretrained(folder)
+    now = np.array([verdict.is_contradiction for verdict in loaded.batch(chosen)])
     assert before < 0.75 < 0.9 < chat_calibration._f1(truth, now)
-    assert found.classifier.rule.prior == pytest.approx(truth.mean(), abs=1e-4) and found.classifier.rule.curve
+    assert loaded.classifier.rule.prior == pytest.approx(truth.mean(), abs=1e-4) and loaded.classifier.rule.curve
     assert "threshold now" in out and "160, of them 32 contradictions" in out
     # Its probabilities mean what they say: about as many contradictions as they add up to.
-    assert sum(verdict.probability for verdict in found.batch(chosen)) == pytest.approx(truth.sum(), rel=0.25)
+    assert sum(verdict.probability for verdict in loaded.batch(chosen)) == pytest.approx(truth.sum(), rel=0.25)
 
     recipe = tmp_path / "own.toml"
     recipe.write_text(RECIPE, encoding="utf-8")

@@ -57,14 +57,14 @@ def trained(config, *before, data_name="CDConv"):
     ],
 )  # fmt: skip
 def test_rows_are_seen_by_the_other_split_and_in_training(record, config, split, why):
-    found = leakage.describe_leakage(record, config, split, "CDConv")
-    assert found == why if why is None else found.startswith(why)
+    leak = leakage.describe_leakage(record, config, split, "CDConv")
+    assert leak == why if why is None else leak.startswith(why)
 
 
 def test_rows_of_another_data_set_are_not_seen():
-    asked = "4-class-grouped", "test"
-    assert leakage.describe_leakage(trained("4-class", data_name="CDConv sample"), *asked, "CDConv") is None
-    assert leakage.describe_leakage(trained("4-class", data_name="CDConv sample"), *asked) is not None
+    evaluated_on = "4-class-grouped", "test"
+    assert leakage.describe_leakage(trained("4-class", data_name="CDConv sample"), *evaluated_on, "CDConv") is None
+    assert leakage.describe_leakage(trained("4-class", data_name="CDConv sample"), *evaluated_on) is not None
 
 
 @pytest.fixture
@@ -81,9 +81,12 @@ def test_a_data_set_without_a_name_could_be_any_data_set(quick_model, unnamed, s
     moved = shutil.copytree(unnamed, tmp_path / "moved")
     assert name_of(unnamed) == name_of(moved) == UNNAMED
     assert run_folder.request(recipe(), unnamed) == run_folder.request(recipe(), moved)
-    asked, why = ("4-class-grouped", "test"), "was trained on 4-class, whose training split holds rows of the test "
+    evaluated_on, why = (
+        ("4-class-grouped", "test"),
+        "was trained on 4-class, whose training split holds rows of the test ",
+    )
     for name, data in (("CDConv sample", unnamed), (UNNAMED, sample_repo), (UNNAMED, moved)):
-        assert evaluate.describe_leakage(trained("4-class", data_name=name), *asked, data).startswith(why)
+        assert evaluate.describe_leakage(trained("4-class", data_name=name), *evaluated_on, data).startswith(why)
     with pytest.raises(InputError, match=r"backbone .*quick: trained on 4-class, whose training split holds test rows"):
         run_folder.request(recipe(backbone=str(quick_model)), unnamed)
 
@@ -150,9 +153,9 @@ def test_a_start_or_a_teacher_that_has_seen_test_rows_is_rejected(
     kind, place, quick_model, on_the_hub, sample_repo, tmp_path
 ):
     name = on_the_hub if place == "hub" else str(quick_model)
-    asked = recipe(backbone=name) if kind == "backbone" else recipe().with_changes(teachers=[name])
+    run_recipe = recipe(backbone=name) if kind == "backbone" else recipe().with_changes(teachers=[name])
     with pytest.raises(InputError) as error:
-        loop.train(asked, data=sample_repo, out=tmp_path / "next")
+        loop.train(run_recipe, data=sample_repo, out=tmp_path / "next")
     assert str(error.value).startswith(f"{kind} {name}: trained on 4-class, ")
     assert "test rows of 4-class-grouped; take one that was trained on a -grouped config" in str(error.value)
     assert not any(tmp_path.iterdir())
@@ -180,7 +183,7 @@ OLDER = {"bot": "older", "share": "older"}
 
 
 @pytest.mark.parametrize(
-    ("read", "asked", "why"),
+    ("read", "values", "why"),
     [
         (BOTH, {}, None),
         (OLDER, {}, None),
@@ -212,17 +215,17 @@ OLDER = {"bot": "older", "share": "older"}
         ),
     ],
 )
-def test_a_run_on_part_of_the_rows_rejects_a_start_or_teacher_that_has_read_more(read, asked, why, start, sample_repo):
+def test_a_run_on_part_of_the_rows_rejects_a_start_or_teacher_that_has_read_more(read, values, why, start, sample_repo):
     name = start(**read)
     starts = [("backbone", recipe("4-class", backbone=name))]
     if read.get("config", "4-class") == "4-class":
         starts.append(("teacher", recipe("4-class").with_changes(teachers=[name])))
     for kind, first in starts:
         if why is None:
-            run_folder.request(first.with_changes(**asked), sample_repo)
+            run_folder.request(first.with_changes(**values), sample_repo)
             continue
         with pytest.raises(InputError) as error:
-            run_folder.request(first.with_changes(**asked), sample_repo)
+            run_folder.request(first.with_changes(**values), sample_repo)
         assert str(error.value).startswith(f"{kind} {name}: {why}")
 
 
@@ -265,8 +268,8 @@ def test_a_hierarchical_run_is_rejected_before_its_first_stage(quick_model, samp
 
 
 def test_the_origin_of_a_start_is_recorded_and_checked(quick_model, sample_repo, tmp_path):
-    asked = recipe("2-class", backbone=str(quick_model))
-    one = loop.train(asked, data=sample_repo, out=tmp_path / "one")
+    run_recipe = recipe("2-class", backbone=str(quick_model))
+    one = loop.train(run_recipe, data=sample_repo, out=tmp_path / "one")
     before = {
         "config": "4-class",
         "data_name": "CDConv sample",
@@ -297,28 +300,28 @@ def test_a_model_on_the_hub_is_checked_by_its_record(run, on_the_hub, sample_rep
     code, _, err = run("evaluate", on_the_hub, *options)
     assert code == 0
     assert f"cdconv: {HUB_ID} was trained on 4-class, whose training split holds rows" in err
-    asked = recipe("4-class", backbone=on_the_hub)
-    assert run_folder.provenance(asked, True) == {"deterministic": True, "revisions": {HUB_ID: SHA}}
+    run_recipe = recipe("4-class", backbone=on_the_hub)
+    assert run_folder.provenance(run_recipe, True) == {"deterministic": True, "revisions": {HUB_ID: SHA}}
     assert run_folder.provenance(recipe(backbone="user/unknown"), False) == {"deterministic": False, "revisions": {}}
 
 
 def test_a_run_does_not_resume_under_other_conditions(tmp_path):
-    work, asked = tmp_path / "run.partial", {"recipe": {}}
+    work, request = tmp_path / "run.partial", {"recipe": {}}
     begun = {"deterministic": False, "revisions": {HUB_ID: SHA}}
-    run_folder.open_run(work, asked, False, begun)
+    run_folder.open_run(work, request, False, begun)
     (work / "state").mkdir()
-    run_folder.open_run(work, asked, True, begun)
-    run_folder.open_run(work, asked, True, {**begun, "revisions": {}})  # out of reach
+    run_folder.open_run(work, request, True, begun)
+    run_folder.open_run(work, request, True, {**begun, "revisions": {}})  # out of reach
     (work / "state").rename(work / ".state.host-7.old")  # as a process leaves it that was killed while it replaced it
     with pytest.raises(InputError, match="an unfinished run"):
-        run_folder.open_run(work, asked, False, begun)
+        run_folder.open_run(work, request, False, begun)
     assert (work / "state").is_dir()
     with pytest.raises(InputError, match=r"began without --deterministic; resume it so, or remove it"):
-        run_folder.open_run(work, asked, True, {**begun, "deterministic": True})
+        run_folder.open_run(work, request, True, {**begun, "deterministic": True})
     with pytest.raises(InputError, match=r"began with user/seen at commit 0123456789ab, and the Hub has ffffffffffff"):
-        run_folder.open_run(work, asked, True, {**begun, "revisions": {HUB_ID: "f" * 40}})
+        run_folder.open_run(work, request, True, {**begun, "revisions": {HUB_ID: "f" * 40}})
     write_json(work / "run.json", {"request": {"recipe": {}}})  # of before conditions were recorded
-    run_folder.open_run(work, asked, True, {**begun, "deterministic": True})
+    run_folder.open_run(work, request, True, {**begun, "deterministic": True})
 
 
 def test_a_results_page_omits_figures_on_seen_rows(quick_model, tmp_path):

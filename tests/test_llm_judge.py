@@ -40,7 +40,7 @@ def judge(tmp_path, monkeypatch):
     return written
 
 
-def says(label):
+def always(label):
     return lambda body: json.dumps({"label": label})
 
 
@@ -65,7 +65,7 @@ def test_a_perfect_judge_gets_a_perfect_score_with_tokens_time_and_cost(run, jud
 
 
 def test_the_prompt_contains_the_guidelines_and_asks_for_one_of_the_labels(judge):
-    with ChatServer(says("history")) as server:
+    with ChatServer(always("history")) as server:
         verdict = ContradictionDetector.from_pretrained(judge(server))(chat(*CAT))
     [body] = server.requests
     assert question_of(body) == CAT
@@ -77,7 +77,7 @@ def test_the_prompt_contains_the_guidelines_and_asks_for_one_of_the_labels(judge
 
 
 def test_examples_are_training_rows_of_the_sample_with_each_label_in_turn(judge, sample_repo):
-    with ChatServer(says("non-contradiction")) as server:
+    with ChatServer(always("non-contradiction")) as server:
         ContradictionDetector.from_pretrained(judge(server, shots=8))(chat(*CAT))
     [body] = server.requests
     shown = [json.loads(message["content"]) for message in body["messages"][1:-1]]
@@ -86,7 +86,7 @@ def test_examples_are_training_rows_of_the_sample_with_each_label_in_turn(judge,
         (row["u1"], row["b1"], row["u2"], row["b2"]): NAMES[row["label"]]
         for row in load_split(sample_repo, "4-class", "train")
     }
-    texts = [(*(message["content"] for message in asked["messages"]), asked["reply"]) for asked in shown[::2]]
+    texts = [(*(message["content"] for message in question["messages"]), question["reply"]) for question in shown[::2]]
     assert [train[row] for row in texts] == [answer["label"] for answer in shown[1::2]]
 
 
@@ -106,24 +106,24 @@ def test_cached_answers_are_separate_for_each_server(judge):
     """Two servers may serve different models under one name."""
     labels = []
     for label in ("history", "non-contradiction"):
-        with ChatServer(says(label)) as server:
+        with ChatServer(always(label)) as server:
             labels.append(ContradictionDetector.from_pretrained(judge(server))(chat(*CAT)).label)
     assert labels == ["history", "non-contradiction"]
 
 
 def test_english_and_long_chats_are_each_judged_in_one_request(judge):
     texts = ("Do you have a pet?", "A cat.", "Nice weather?", "Sunny.", "What is its name?", "I never had a pet.")
-    with ChatServer(says("history")) as server:
+    with ChatServer(always("history")) as server:
         detector = ContradictionDetector.from_pretrained(judge(server, language="en"), windowing="unstructured")
         assert detector(chat(*texts)).label == "history"
     [body] = server.requests
-    asked = json.loads(body["messages"][-1]["content"])
-    assert asked == {"messages": chat(*texts[:-1]), "reply": texts[-1]}
+    question = json.loads(body["messages"][-1]["content"])
+    assert question == {"messages": chat(*texts[:-1]), "reply": texts[-1]}
     assert guidelines.MEANINGS["en"]["history"] in body["messages"][0]["content"]
 
 
 def test_a_judge_of_two_labels(judge):
-    with ChatServer(says("contradiction")) as server:
+    with ChatServer(always("contradiction")) as server:
         detector = ContradictionDetector.from_pretrained(judge(server, task="2-class"))
         assert detector(chat(*CAT)).is_contradiction
     assert detector.labels == LABELS["2-class"]
@@ -174,7 +174,7 @@ def test_a_server_without_schema_support_is_called_without_one(judge):
     def faults(number, body):
         return "400" if "response_format" in body else None
 
-    with ChatServer(says("history"), faults) as server:
+    with ChatServer(always("history"), faults) as server:
         detector = ContradictionDetector.from_pretrained(judge(server, concurrency=1))
         assert detector.scan(chat(*CAT, "真的吗？", "真的"))[-1].label == "history"
     refused = [body for body in server.requests if "response_format" in body]
@@ -206,10 +206,10 @@ def test_nothing_is_lost_or_duplicated_if_every_third_row_fails_twice(judge, sam
 
     with ChatServer(scripted(rows), faults) as server:
         classifier = load_classifier(judge(server))
-        told = []
-        labels = [found.label for found in classifier.classify(list(rows), on_batch=told.append)]
+        progress = []
+        labels = [prediction.label for prediction in classifier.classify(list(rows), on_batch=progress.append)]
     assert labels == [NAMES[label] for label in rows["label"]]
-    assert sum(told) == classifier.usage()["answers"] == len(rows)
+    assert sum(progress) == classifier.usage()["answers"] == len(rows)
     assert len(server.requests) == len(rows) + 20
 
 
@@ -238,7 +238,7 @@ def test_a_resumed_evaluation_requests_only_missing_answers(judge, sample_rows, 
         before = len(server.requests)
         assert 40 <= before < 80
         classifier = load_classifier(folder)
-        labels = [found.label for found in classifier.classify(sample_rows[:80])]
+        labels = [prediction.label for prediction in classifier.classify(sample_rows[:80])]
     assert labels == [NAMES[row["label"]] for row in sample_rows[:80]]
     used = classifier.usage()
     assert used["answers"] == 80
@@ -248,14 +248,14 @@ def test_a_resumed_evaluation_requests_only_missing_answers(judge, sample_rows, 
 
 
 def test_an_endpoint_that_refuses_requests_ends_the_command_with_one_line(run, judge, sample_repo):
-    with ChatServer(says("history"), lambda number, body: "401") as server:
+    with ChatServer(always("history"), lambda number, body: "401") as server:
         code, _, err = run("evaluate", judge(server), "--data", sample_repo)
     assert code == 2
     assert err == f"cdconv: {server.url}/chat/completions: HTTP 401 a fault of the tests: 401\n"
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"api_key": "sk-1"}, "'api_key' is no option of a judge"),
         ({"base_url": "http://x"}, r"\$OPENAI_BASE_URL and \$OPENAI_API_KEY hold them"),
@@ -265,13 +265,13 @@ def test_an_endpoint_that_refuses_requests_ends_the_command_with_one_line(run, j
         ({"model": None}, "model: "),
     ],
 )
-def test_a_file_with_a_wrong_or_secret_option_is_rejected(judge, options, said):
-    with ChatServer(says("history")) as server, pytest.raises(InputError, match=said):
+def test_a_file_with_a_wrong_or_secret_option_is_rejected(judge, options, message):
+    with ChatServer(always("history")) as server, pytest.raises(InputError, match=message):
         load_classifier(judge(server, **options))
 
 
 def test_the_error_without_an_address_names_the_variable(run, judge, sample_repo, monkeypatch):
-    with ChatServer(says("history")) as server:
+    with ChatServer(always("history")) as server:
         folder = judge(server)
     monkeypatch.delenv("OPENAI_BASE_URL")
     code, _, err = run("evaluate", folder, "--data", sample_repo)
@@ -284,11 +284,11 @@ def test_a_judge_can_be_calibrated_like_every_method(judge, sample_repo):
         folder = judge(server)
         before = name_with_digest(str(folder))
         rule = calibrate(folder, rows)
-        found = load_classifier(folder).classify(list(rows))
+        predictions = load_classifier(folder).classify(list(rows))
     assert rule == load_rule(folder) and rule.prior == pytest.approx(
         np.mean([label > 0 for label in rows["label"]]), abs=1e-4
     )
     assert name_with_digest(str(folder)) == before
     assert len(server.requests) == len(rows), "the second time all answers are known"
     assert LLMJudge.load(folder).rule.temperature == rule.temperature
-    assert {name for one in found for name in one.scores} == set(NAMES)
+    assert {name for one in predictions for name in one.scores} == set(NAMES)

@@ -152,9 +152,9 @@ def test_two_grids_in_one_folder_train_each_cell_once_and_the_last_writes_the_fu
 ):
     out = tmp_path / "out"
     both = [processes.start_cdconv(*grid(encoder, sample_repo, out, "--drop-weights")) for _ in range(2)]
-    said = [process.communicate(timeout=300) for process in both]
-    assert [process.returncode for process in both] == [0, 0], said
-    assert sum(line.count("epoch 1/1") for line, _ in said) == 2
+    outputs = [process.communicate(timeout=300) for process in both]
+    assert [process.returncode for process in both] == [0, 0], outputs
+    assert sum(line.count("epoch 1/1") for line, _ in outputs) == 2
     assert len(list(out.glob("*seed*.test.json"))) == 2
     assert "Missing" not in (out / "table4.md").read_text(encoding="utf-8")
     assert not list(out.rglob("*.lock"))
@@ -208,18 +208,18 @@ def test_verdicts_are_appended_by_one_process_at_a_time(held, run, quick_model, 
     chats, out = tmp_path / "chats.jsonl", tmp_path / "verdicts.jsonl"
     chat = [{"role": "user", "content": "你养猫吗？"}, {"role": "assistant", "content": "我养了一只猫。"}]
     chats.write_text(f"{json.dumps(chat, ensure_ascii=False)}\n" * 3, encoding="utf-8")
-    asked = ("detect", chats, "--model", quick_model, "--out", out)
-    assert run(*asked)[0] == 0
+    command = ("detect", chats, "--model", quick_model, "--out", out)
+    assert run(*command)[0] == 0
     whole = out.read_bytes()
     holder = held(out)
     for options in ((), ("--resume",)):
-        code, _, err = run(*asked, *options)
+        code, _, err = run(*command, *options)
         assert code == 2
         assert err.startswith(f"cdconv: {out}: another process") and err.count("\n") == 1
         assert "wait for it, or name another place" in err
     assert out.read_bytes() == whole
     kill(holder)
-    assert run(*asked, "--resume")[0] == 0
+    assert run(*command, "--resume")[0] == 0
     assert out.read_bytes() == whole
     assert not list(tmp_path.glob(".*.lock"))
 

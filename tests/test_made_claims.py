@@ -35,15 +35,15 @@ def source(tmp_path):
 def test_only_supported_claims_are_changed_and_each_change_refutes(source):
     rows = made_claims.read_supported(source)
     assert [row.source for row in rows] == ["1", "2"]
-    found = {claim.id: claim for claim in made_claims.made(rows)}
-    assert found["1--0-negation"].reply == "The tower was not built in 1,889 by Gustave Eiffel."
-    assert found["2--0-negation"].reply == "I think it is open."
-    changed = found["1--0-number"].reply
+    claims = {claim.id: claim for claim in made_claims.made(rows)}
+    assert claims["1--0-negation"].reply == "The tower was not built in 1,889 by Gustave Eiffel."
+    assert claims["2--0-negation"].reply == "I think it is open."
+    changed = claims["1--0-number"].reply
     assert changed.startswith("The tower was built in ") and "1,889" not in changed and changed.endswith("Eiffel.")
-    assert found["1--0-entity"].reply == "The tower was built in 1,889 by Jane Austen."
-    assert "2--0-number" not in found and "2--0-entity" not in found  # nothing is shared with the evidence
-    assert {claim.label for claim in found.values() if claim.extra["made"] in made_claims.CHANGES} == {"refutes"}
-    other = found["1--0-passage"]
+    assert claims["1--0-entity"].reply == "The tower was built in 1,889 by Jane Austen."
+    assert "2--0-number" not in claims and "2--0-entity" not in claims  # nothing is shared with the evidence
+    assert {claim.label for claim in claims.values() if claim.extra["made"] in made_claims.CHANGES} == {"refutes"}
+    other = claims["1--0-passage"]
     assert (other.label, other.extra["passages"]) == ("not enough information", CLAIMS[1]["evidence_list"][0][2:3])
 
 
@@ -100,7 +100,7 @@ def test_a_damaged_source_prints_one_line(run, tmp_path, name, line):
 
 
 @pytest.mark.parametrize(
-    ("said", "refuted"),
+    ("text", "refuted"),
     [
         ("You can't swim there.", "You can swim there."),
         ("You can’t swim there.", "You can swim there."),
@@ -109,8 +109,8 @@ def test_a_damaged_source_prints_one_line(run, tmp_path, name, line):
         ("It opened in May and was full.", "It opened in May and was not full."),
     ],
 )
-def test_a_negation_is_added_or_removed_grammatically(said, refuted):
-    assert made_claims.negated(made_claims.Row("1", "supports", reply=said), [], np.random.default_rng(0)) == refuted
+def test_a_negation_is_added_or_removed_grammatically(text, refuted):
+    assert made_claims.negated(made_claims.Row("1", "supports", reply=text), [], np.random.default_rng(0)) == refuted
 
 
 def test_a_language_model_writes_a_claim_of_each_kind(run, source, tmp_path, monkeypatch):

@@ -204,11 +204,13 @@ def test_ten_thousand_resamples_take_well_under_a_second() -> None:
 
 def test_comparison_resamples_rows_in_pairs() -> None:
     references = sample(300)
-    ours, baseline = noisy(references, 0.65, 1), noisy(references, 0.55, 2)
+    predictions, baseline = noisy(references, 0.65, 1), noisy(references, 0.55, 2)
     # the same rows for both: one generator seed, two scores
-    ours_drawn, baseline_drawn = (macro_f1_of_resampled_rows(references, p, 4000, False) for p in (ours, baseline))
+    ours_drawn, baseline_drawn = (
+        macro_f1_of_resampled_rows(references, p, 4000, False) for p in (predictions, baseline)
+    )
     slow = ours_drawn - baseline_drawn
-    result = compare(references, ours, baseline, bootstrap=40_000)
+    result = compare(references, predictions, baseline, bootstrap=40_000)
     assert result["interval"]["macro_f1_difference"] == pytest.approx(np.quantile(slow, [0.025, 0.975]), abs=0.006)
     assert result["p_value"] == pytest.approx(2 * min((slow <= 0).mean(), (slow >= 0).mean()), abs=0.02)
 
@@ -219,10 +221,10 @@ def test_differences_equal_those_of_two_scores(rows: tuple[str, list[int], list[
     task, references, predictions = rows
     baseline = np.random.default_rng(seed).integers(len(LABELS[task]), size=len(references))
     result = compare(references, predictions, baseline, task, bootstrap=3)
-    ours, other = score(references, predictions, task), score(references, baseline, task)
-    parts = [(result, ours, other)]
+    scores, other = score(references, predictions, task), score(references, baseline, task)
+    parts = [(result, scores, other)]
     if task == "4-class":
-        parts.append((result["two_class"], ours["two_class"], other["two_class"]))
+        parts.append((result["two_class"], scores["two_class"], other["two_class"]))
     for contrast, left, right in parts:
         for figure in FIGURES:
             assert contrast[f"{figure}_difference"] == pytest.approx(left[figure] - right[figure])
@@ -249,8 +251,8 @@ def test_equal_predictions_have_p_value_one() -> None:
 
 def test_swapping_the_two_detectors_changes_only_the_sign() -> None:
     references = sample(500)
-    ours, baseline = noisy(references, 0.55, 1), noisy(references, 0.5, 2)
-    one, other = compare(references, ours, baseline), compare(references, baseline, ours)
+    predictions, baseline = noisy(references, 0.55, 1), noisy(references, 0.5, 2)
+    one, other = compare(references, predictions, baseline), compare(references, baseline, predictions)
     assert one["macro_f1_difference"] == pytest.approx(-other["macro_f1_difference"])
     assert one["p_value"] == pytest.approx(other["p_value"], abs=0.06)
     assert one["mcnemar"]["p_value"] == other["mcnemar"]["p_value"]
@@ -260,8 +262,8 @@ def test_p_value_of_equally_good_detectors_is_rarely_small() -> None:
     p_values = []
     for seed in range(100):
         references = sample(400, seed=seed)
-        ours, baseline = noisy(references, 0.6, 1000 + seed), noisy(references, 0.6, 2000 + seed)
-        p_values.append(compare(references, ours, baseline, bootstrap=300)["p_value"])
+        predictions, baseline = noisy(references, 0.6, 1000 + seed), noisy(references, 0.6, 2000 + seed)
+        p_values.append(compare(references, predictions, baseline, bootstrap=300)["p_value"])
     assert np.mean(np.array(p_values) < 0.1) <= 0.2 and 0.3 <= np.median(p_values) <= 0.7
 
 
@@ -287,9 +289,12 @@ def balanced_accuracy(counts):
 def test_one_entry_adds_a_figure(monkeypatch) -> None:
     monkeypatch.setitem(evaluate_metric.FIGURES, "balanced_accuracy", balanced_accuracy)
     references = sample(500)
-    ours, baseline = noisy(references, 0.7, 1), noisy(references, 0.5, 2)
-    result, contrast = score(references, ours, bootstrap=50), compare(references, ours, baseline, bootstrap=50)
-    expected = [balanced_accuracy_score(references, predictions) for predictions in (ours, baseline)]
+    our_predictions, baseline = noisy(references, 0.7, 1), noisy(references, 0.5, 2)
+    result, contrast = (
+        score(references, our_predictions, bootstrap=50),
+        compare(references, our_predictions, baseline, bootstrap=50),
+    )
+    expected = [balanced_accuracy_score(references, predictions) for predictions in (our_predictions, baseline)]
     assert result["balanced_accuracy"] == pytest.approx(expected[0])
     assert contrast["balanced_accuracy_difference"] == pytest.approx(expected[0] - expected[1])
     low, high = result["interval"]["balanced_accuracy"]

@@ -62,4 +62,4 @@ def test_the_page_scores_pasted_labels_and_explains_refusals(ask):
     assert comparison == []
     assert [row[:3] for row in persona[3]] == [["persona", "accuracy", 75.0], ["persona", "macro-F1", 90.0]]
     expected = ("predictions[1] is 'hist'", "predictions[1] is ''", "empty", "3 baseline_predictions")
-    assert [said in message for said, message in zip(expected, refused, strict=True)] == [True] * 4
+    assert [part in message for part, message in zip(expected, refused, strict=True)] == [True] * 4

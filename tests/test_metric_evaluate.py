@@ -110,14 +110,14 @@ def test_rows_added_before_count_with_those_given_to_compute(metric: CDConvMetri
 
 def test_compute_returns_the_comparison(metric: CDConvMetric) -> None:
     references = sample(80)
-    ours, baseline = noisy(references, 0.7, 1), noisy(references, 0.5, 2)
-    rows = {"predictions": ours, "references": references, "baseline_predictions": baseline}
+    predictions, baseline = noisy(references, 0.7, 1), noisy(references, 0.5, 2)
+    rows = {"predictions": predictions, "references": references, "baseline_predictions": baseline}
     result = metric.compute(**rows, bootstrap=30, seed=2, confidence_level=0.8, stratified=True)
     options = {"bootstrap": 30, "seed": 2, "confidence_level": 0.8, "stratified": True}
-    assert result.pop("comparison") == compare(references, ours, baseline, **options)
-    assert result == score(references, ours, **options)
+    assert result.pop("comparison") == compare(references, predictions, baseline, **options)
+    assert result == score(references, predictions, **options)
     unasked = metric.compute(**rows)
-    assert "interval" not in unasked and unasked["comparison"] == compare(references, ours, baseline)
+    assert "interval" not in unasked and unasked["comparison"] == compare(references, predictions, baseline)
 
 
 @pytest.mark.parametrize("bad", [1.7, True, "1", None, 4, "contradiction"])

@@ -40,12 +40,12 @@ def changed(folder, out, **entries):
 
 def assert_says_what_it_prints(card, monkeypatch, place):
     monkeypatch.chdir(place)
-    said = [re.search(r"^# (.+)$", block, flags=re.MULTILINE)[1] for block in code(card)]
+    comments = [re.search(r"^# (.+)$", block, flags=re.MULTILINE)[1] for block in code(card)]
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         for block in code(card):
             exec(block, {})
-    assert printed.getvalue().splitlines() == said
+    assert printed.getvalue().splitlines() == comments
 
 
 def test_the_examples_on_the_shipped_card_print_what_it_says_and_the_verdict_is_right(monkeypatch):
@@ -72,8 +72,8 @@ def test_a_card_without_available_weights_claims_no_output(quick_model, tmp_path
 
 def test_a_card_shows_the_facade_only_for_models_it_can_load(quick_model, tmp_path):
     request = record.read(quick_model)["request"]
-    asked = with_options(request, config="persona")
-    text = model_card.model_card(changed(quick_model, tmp_path / "copy", request=asked)).text
+    changed_request = with_options(request, config="persona")
+    text = model_card.model_card(changed(quick_model, tmp_path / "copy", request=changed_request)).text
     assert len(code(text)) == 1
     assert "ContradictionDetector(" not in text and "from_pretrained" not in text.split("## Use")[1]
 
@@ -110,8 +110,8 @@ def test_a_card_gives_the_weight_of_each_teacher(quick_model, tmp_path):
 
     def card(**values):
         copy = tmp_path / f"copy {len(list(tmp_path.iterdir()))}"
-        asked = with_options(request, weight=0.8, **values)
-        return model_card.model_card(changed(quick_model, copy, request=asked)).text
+        changed_request = with_options(request, weight=0.8, **values)
+        return model_card.model_card(changed(quick_model, copy, request=changed_request)).text
 
     both = card(teachers=["some/teacher"], ngram_teacher_weight=0.25)
     ngrams = "a cross-fitted linear model of character n-grams"
@@ -199,9 +199,9 @@ def test_figures_on_slices_match_the_analysis_and_need_the_data(quick_model, sam
     from contradiction.evaluation.error_analysis import load_rows, slices
     from contradiction.evaluation.evaluate import evaluate
 
-    found = evaluate(ContradictionDetector.from_pretrained(quick_model), data=sample_repo, config="4-class")
-    text = model_card.model_card(quick_model, [found], data=sample_repo).text
-    parts = slices(load_rows(found, sample_repo))
+    evaluation = evaluate(ContradictionDetector.from_pretrained(quick_model), data=sample_repo, config="4-class")
+    text = model_card.model_card(quick_model, [evaluation], data=sample_repo).text
+    parts = slices(load_rows(evaluation, sample_repo))
     for name in ("seen", "unseen", "eva", "plato"):
         for group in [
             part for part in parts if part["slice"] == name and part["by"] in ("bot", "u1, b1, u2 in training")
@@ -209,7 +209,7 @@ def test_figures_on_slices_match_the_analysis_and_need_the_data(quick_model, sam
             assert f"| {group['by']}: {name} | {group['n']:,} | {100 * group['macro_f1']:.1f} |" in text
     assert "bot: plato" in text
     assert "expected calibration error" in text
-    assert "expected calibration error" not in model_card.model_card(quick_model, [found]).text
+    assert "expected calibration error" not in model_card.model_card(quick_model, [evaluation]).text
     assert "expected calibration error" in CARD
 
 

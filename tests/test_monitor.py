@@ -76,10 +76,10 @@ def test_tool_calls_get_no_verdict_but_count_as_messages(detector):
     user, reply, *more = chat("你养猫吗？", "养了一只橘猫", "叫什么？", "我没养过猫呀")
     messages = [CALL, user, CALL, RESULT, reply, CALL, *more]
     monitor = detector.monitor()
-    found = [monitor.add(message) for message in messages]
-    assert [index for index, verdict in enumerate(found) if verdict] == [4, 7]
-    assert found[-1] == detector.with_settings(max_turns=MAX_TURNS)(messages)
-    assert (found[-1].reply, len(monitor)) == ((7,), 8)
+    verdicts = [monitor.add(message) for message in messages]
+    assert [index for index, verdict in enumerate(verdicts) if verdict] == [4, 7]
+    assert verdicts[-1] == detector.with_settings(max_turns=MAX_TURNS)(messages)
+    assert (verdicts[-1].reply, len(monitor)) == ((7,), 8)
 
 
 def test_the_repr_shows_the_progress(detector):
@@ -140,7 +140,7 @@ def test_the_bound_comes_from_the_settings_or_a_default(detector):
 
 
 @pytest.mark.parametrize(
-    ("message", "said"),
+    ("message", "expected"),
     [
         ("你好", "messages[3] is text"),
         (None, "messages[3] is null"),
@@ -150,7 +150,7 @@ def test_the_bound_comes_from_the_settings_or_a_default(detector):
         ({"role": "assistant", "content": "\ud800"}, "messages[3]: content holds a lone surrogate"),
     ],
 )
-def test_an_invalid_message_leaves_the_monitor_unchanged(detector, message, said):
+def test_an_invalid_message_leaves_the_monitor_unchanged(detector, message, expected):
     messages = chat("你养猫吗？", "养了一只橘猫", "叫什么？", "我没养过猫呀")
     monitor = detector.monitor()
     for turn in messages[:3]:
@@ -158,7 +158,7 @@ def test_an_invalid_message_leaves_the_monitor_unchanged(detector, message, said
     before = monitor.to_json()
     with pytest.raises(InputError) as error:
         monitor.add(message)
-    assert said in str(error.value)
+    assert expected in str(error.value)
     assert monitor.to_json() == before
     assert monitor.add(messages[3]) == detector.with_settings(max_turns=MAX_TURNS)(messages)
 
@@ -202,7 +202,7 @@ def test_the_error_names_a_file_that_holds_no_monitor(detector, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "expected_message"),
     [
         ({"format": "chat"}, 'it must be a JSON object with "format": "cdconv monitor"'),
         ({"version": 2}, "the monitor was saved as version 2; this one reads 1"),
@@ -215,13 +215,13 @@ def test_the_error_names_a_file_that_holds_no_monitor(detector, tmp_path):
         ({"dropped": -1}, "damaged: its counts"),
     ],
 )
-def test_a_text_that_is_not_a_saved_monitor_is_rejected(detector, change, said):
+def test_a_text_that_is_not_a_saved_monitor_is_rejected(detector, change, expected_message):
     monitor = detector.monitor()
     for message in chat("你养猫吗？", "养了一只橘猫", "叫什么？"):
         monitor.add(message)
     with pytest.raises(InputError) as error:
         Monitor.from_json(detector, json.dumps({**json.loads(monitor.to_json()), **change}))
-    assert said in str(error.value)
+    assert expected_message in str(error.value)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "null", "{", "你好", pytest.param("[" * 200_000, id="deeply nested")])

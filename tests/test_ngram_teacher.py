@@ -42,17 +42,17 @@ def of(rows, **columns):
 
 
 def test_the_speaker_of_an_utterance_matters():
-    said = [{"u2": "是", "b2": "不"}, {"u2": "不", "b2": "是"}] * 4
-    model = LinearModel(("u2", "b2")).fit(said, [0, 1] * 4)
-    assert model.predict(said[:2]).tolist() == [0, 1]
+    texts = [{"u2": "是", "b2": "不"}, {"u2": "不", "b2": "是"}] * 4
+    model = LinearModel(("u2", "b2")).fit(texts, [0, 1] * 4)
+    assert model.predict(texts[:2]).tolist() == [0, 1]
 
 
 def test_a_column_that_is_blank_in_all_rows_is_skipped():
-    said = [{"b1": " ", "b2": "不"}, {"b1": "", "b2": "是"}] * 4
-    blank, alone = (LinearModel(columns).fit(said, [0, 1] * 4) for columns in (("b1", "b2"), ("b2",)))
-    assert_allclose(blank.predict_proba(said), alone.predict_proba(said))
+    texts = [{"b1": " ", "b2": "不"}, {"b1": "", "b2": "是"}] * 4
+    blank, alone = (LinearModel(columns).fit(texts, [0, 1] * 4) for columns in (("b1", "b2"), ("b2",)))
+    assert_allclose(blank.predict_proba(texts), alone.predict_proba(texts))
     with pytest.raises(InputError, match="all 8 rows are blank in b1"):
-        LinearModel(("b1",)).fit(said, [0, 1] * 4)
+        LinearModel(("b1",)).fit(texts, [0, 1] * 4)
 
 
 def test_a_row_is_judged_by_models_not_trained_on_it(rows):
@@ -65,10 +65,10 @@ def test_a_row_is_judged_by_models_not_trained_on_it(rows):
     known = LinearModel(("b2",)).fit(list(drawn), labels)
     assert np.mean(known.predict(list(drawn)) == labels) == 1
     for config in ("4-class", "4-class-grouped"):
-        said = distillation.cross_fitted_labels(recipe(config=config), drawn, "ngrams", lambda: LinearModel(("b2",)))
-        assert np.mean(said.argmax(axis=1) == labels) < 0.65
-        assert_allclose(said.sum(axis=1), 1)
-        assert_allclose(said[:, 2:], 0)  # labels that no row has
+        soft = distillation.cross_fitted_labels(recipe(config=config), drawn, "ngrams", lambda: LinearModel(("b2",)))
+        assert np.mean(soft.argmax(axis=1) == labels) < 0.65
+        assert_allclose(soft.sum(axis=1), 1)
+        assert_allclose(soft[:, 2:], 0)  # labels that no row has
 
 
 def looks(*arguments):
@@ -81,9 +81,9 @@ def looks(*arguments):
             self.classes_ = np.unique(labels)
             return self
 
-        def predict_proba(self, asked):
-            looked.extend((row, self.rows) for row in asked)
-            return np.full((len(asked), len(self.classes_)), 1 / len(self.classes_))
+        def predict_proba(self, judged_rows):
+            looked.extend((row, self.rows) for row in judged_rows)
+            return np.full((len(judged_rows), len(self.classes_)), 1 / len(self.classes_))
 
     distillation.cross_fitted_labels(*arguments, "looked", Looked)
     return looked
@@ -115,8 +115,8 @@ def test_a_grouped_split_keeps_the_rows_of_a_context_in_one_fold(rows):
 
 @pytest.mark.parametrize("grouped", [False, True])
 def test_in_a_grouped_split_no_model_is_trained_on_the_context_of_its_rows(rows, grouped):
-    asked = of(rows, u1=[f"第{number // 4}句" for number in range(160)], label=[0, 1] * 80)
-    looked = looks(recipe(config="4-class-grouped" if grouped else "4-class"), asked)
+    judged = of(rows, u1=[f"第{number // 4}句" for number in range(160)], label=[0, 1] * 80)
+    looked = looks(recipe(config="4-class-grouped" if grouped else "4-class"), judged)
     knew = [row["u1"] in {other["u1"] for other in others} for row, others in looked]
     assert len(knew) == 160
     assert any(knew) != grouped
@@ -125,18 +125,18 @@ def test_in_a_grouped_split_no_model_is_trained_on_the_context_of_its_rows(rows,
 def test_rows_without_a_bot_are_judged_as_one_bot(rows):
     alone = of_bot(rows, "eva")
     made = transfer_rows(alone, 1)
-    asked = alone.from_dict({name: [*alone[name], *made[name]] for name in alone.features})
+    judged = alone.from_dict({name: [*alone[name], *made[name]] for name in alone.features})
     for (row, others), (same, read) in zip(
-        looks(recipe(), asked), looks(recipe(), asked.remove_columns("bot")), strict=True
+        looks(recipe(), judged), looks(recipe(), judged.remove_columns("bot")), strict=True
     ):
         assert row["id"] == same["id"] and [one["id"] for one in others] == [one["id"] for one in read]
 
 
 @pytest.mark.parametrize(
-    ("labels", "said"), [([0, 1] * 2, "cannot be split into 8 folds"), ([0] * 30, "have only one label")]
+    ("labels", "message"), [([0, 1] * 2, "cannot be split into 8 folds"), ([0] * 30, "have only one label")]
 )
-def test_too_few_rows_raise_one_line(rows, labels, said):
-    with pytest.raises(InputError, match=said):
+def test_too_few_rows_raise_one_line(rows, labels, message):
+    with pytest.raises(InputError, match=message):
         distillation.soft_labels(recipe(), of(rows, label=labels))
 
 
@@ -155,7 +155,7 @@ def test_a_student_of_n_grams_alone_is_also_trained_on_made_rows(sample_repo, tm
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "message"),
     [
         ({"view": "nli", "config": "nli"}, "needs conversations"),
         ({"target": "history"}, "needs conversations, and all labels"),
@@ -165,6 +165,6 @@ def test_a_student_of_n_grams_alone_is_also_trained_on_made_rows(sample_repo, tm
         ({"teachers": ["some/teacher"]}, "below 1, because the other teachers have the rest"),
     ],
 )
-def test_settings_that_n_gram_teachers_do_not_support_are_rejected(values, said):
-    with pytest.raises(InputError, match=said):
+def test_settings_that_n_gram_teachers_do_not_support_are_rejected(values, message):
+    with pytest.raises(InputError, match=message):
         recipe(**values)

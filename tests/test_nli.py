@@ -95,7 +95,7 @@ def test_files_and_data_repos_can_be_combined(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("corpus", "said"),
+    ("corpus", "message"),
     [
         ("nowhere.json", "nowhere.json: no such file"),
         ("ocnli/train.json", "ocnli/train.json: no such file"),
@@ -105,11 +105,11 @@ def test_files_and_data_repos_can_be_combined(tmp_path):
         ("{repo}:zh:test", "repo:zh:test: cannot be loaded"),
     ],
 )
-def test_the_error_names_a_missing_corpus(tmp_path, corpus, said):
+def test_the_error_names_a_missing_corpus(tmp_path, corpus, message):
     repo = hub_repo(tmp_path / "repo", "zh", ("premise", "hypothesis"), list(LABELS["nli"]))
     with pytest.raises(InputError) as error:
         nli.read(corpus.format(repo=repo))
-    assert said in str(error.value)
+    assert message in str(error.value)
     assert "\n" not in str(error.value)
 
 
@@ -172,7 +172,7 @@ def test_rows_without_consensus_are_dropped(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ('{"sentence1": "甲", "sentence2": "乙", "label": "maybe"}', "a.json:1: label 'maybe'"),
         ('{"sentence1": "甲", "label": "neutral"}', "a.json:1: has sentence1, label"),
@@ -182,12 +182,12 @@ def test_rows_without_consensus_are_dropped(tmp_path):
         ('{"sentence1": "甲", "sentence2": "乙", "label": "neutral"}\n{', "a.json:2: neither"),
     ],
 )
-def test_the_error_for_a_wrong_row_names_its_place(tmp_path, text, said):
+def test_the_error_for_a_wrong_row_names_its_place(tmp_path, text, message):
     path = tmp_path / "a.json"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(InputError) as error:
         nli.read(path)
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 def test_a_validation_pair_is_never_trained_on(tmp_path):

@@ -37,8 +37,8 @@ def test_a_contradiction_starts_with_its_probability_under_the_nli_model(nli, co
     before = AutoModelForSequenceClassification.from_pretrained(nli)
     inputs = tokenizer(["我养了一只猫", "我天天喝茶"], ["我没养过猫呀", "我不喝茶"], padding=True, return_tensors="pt")
     with torch.no_grad():
-        found, expected = model.eval()(**inputs).logits.softmax(1), before.eval()(**inputs).logits.softmax(1)
-    assert torch.allclose(found[:, 1:].sum(1), expected[:, 1], atol=1e-5)
+        probabilities, expected = model.eval()(**inputs).logits.softmax(1), before.eval()(**inputs).logits.softmax(1)
+    assert torch.allclose(probabilities[:, 1:].sum(1), expected[:, 1], atol=1e-5)
     assert expected[:, 1].std() > 0
     assert list(model.config.id2label.values()) == list(LABELS[config])
 

@@ -43,29 +43,32 @@ def rows(sample_repo):
 
 def test_a_pair_becomes_the_two_replies_of_a_row_and_only_a_contradiction_is_history(rows, pairs):
     read = load_split(pairs, "nli", "train")
-    found = nli_rows(rows, read, 2, 23)
+    conversations = nli_rows(rows, read, 2, 23)
     names = rows.features["label"]
     kind = {(pair["premise"], pair["hypothesis"]): read.features["label"].int2str(pair["label"]) for pair in read}
-    assert len(found) == len({(row["b1"], row["b2"]) for row in found}) == 2 * len(rows)
-    for row in found:
+    assert len(conversations) == len({(row["b1"], row["b2"]) for row in conversations}) == 2 * len(rows)
+    for row in conversations:
         expected = "history" if kind[row["b1"], row["b2"]] == "contradiction" else "non-contradiction"
         assert names.int2str(row["label"]) == expected
     # The user's turns are those of the rows, each as often as was asked for.
-    assert sorted(found["id"]) == sorted([*rows["id"]] * 2)
-    said = {row["id"]: (row["u1"], row["u2"]) for row in rows}
-    assert all(said[row["id"]] == (row["u1"], row["u2"]) for row in found)
-    assert found["b2"][:] == nli_rows(rows, read, 2, 23)["b2"][:] != nli_rows(rows, read, 2, 42)["b2"][:]
+    assert sorted(conversations["id"]) == sorted([*rows["id"]] * 2)
+    user_turns = {row["id"]: (row["u1"], row["u2"]) for row in rows}
+    assert all(user_turns[row["id"]] == (row["u1"], row["u2"]) for row in conversations)
+    assert conversations["b2"][:] == nli_rows(rows, read, 2, 23)["b2"][:] != nli_rows(rows, read, 2, 42)["b2"][:]
 
 
 def test_with_two_labels_a_contradictory_pair_is_a_contradiction(sample_repo, pairs):
     two = load_split(sample_repo, "2-class", "train")
-    found = nli_rows(two, load_split(pairs, "nli", "train"), 1, 23)
-    assert {two.features["label"].int2str(label) for label in found["label"]} == {"non-contradiction", "contradiction"}
+    conversations = nli_rows(two, load_split(pairs, "nli", "train"), 1, 23)
+    assert {two.features["label"].int2str(label) for label in conversations["label"]} == {
+        "non-contradiction",
+        "contradiction",
+    }
 
 
 def test_teachers_do_not_judge_rows_with_a_certain_label(rows, pairs):
-    asked = RECIPE.with_changes(nli=str(pairs), context_negatives=1, transfer_per_row=1, teachers=["some/teacher"])
-    made_rows = training_rows(rows, asked)
+    recipe = RECIPE.with_changes(nli=str(pairs), context_negatives=1, transfer_per_row=1, teachers=["some/teacher"])
+    made_rows = training_rows(rows, recipe)
     assert made_rows.rows["id"][: len(rows)] == rows["id"]
     assert set(made_rows.rows["label"][len(rows) : made_rows.teacher_rows]) == {None}
     assert None not in made_rows.rows["label"][made_rows.teacher_rows :]
@@ -85,8 +88,8 @@ def test_a_certain_label_is_the_only_target_of_the_student(rows, quick_model):
 
 
 def test_training_reads_nli_pairs_and_the_record_and_card_name_them(sample_repo, pairs, tmp_path):
-    asked = RECIPE.with_changes(nli=str(pairs), epochs=1)
-    folder = train(asked, data=sample_repo, out=tmp_path / "run")
+    recipe = RECIPE.with_changes(nli=str(pairs), epochs=1)
+    folder = train(recipe, data=sample_repo, out=tmp_path / "run")
     kept = record.read(folder)["request"]["recipe"]["augmentation"]
     assert kept["nli"].startswith("nli@") and kept["nli_pairs_per_row"] == 1
     card = model_card(folder).text

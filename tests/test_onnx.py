@@ -55,8 +55,8 @@ def test_every_backend_and_batch_size_gives_the_verdicts_of_torch(exported, rows
         pytest.skip("this CPU has no instructions for bf16")
     folder, _ = exported
     texts = [[row[column] for column in ("u1", "b1", "u2", "b2")] for row in rows]
-    long = chat(*(text for each in texts[:40] for text in each))  # more tokens than the model reads, in one window
-    chats = [chat(*each) for each in texts] + [long]
+    long = chat(*(text for pair in texts[:40] for text in pair))  # more tokens than the model reads, in one window
+    chats = [chat(*pair) for pair in texts] + [long]
     exact = ContradictionDetector.from_pretrained(folder, device="cpu")
     other = ContradictionDetector.from_pretrained(folder, backend=backend, precision=precision, device="cpu")
     assert type(other.classifier.backend).NAME == backend
@@ -128,7 +128,7 @@ def test_a_file_that_loses_too_much_accuracy_is_not_saved(quick_model, rows, tmp
     def damaged(backend, file, weights):
         trace(backend, file, weights)
         graph = onnx.load(file)
-        [bias] = [each for each in graph.graph.initializer if each.name.endswith("classifier.bias")]
+        [bias] = [tensor for tensor in graph.graph.initializer if tensor.name.endswith("classifier.bias")]
         bias.raw_data = np.array([0, 0, 0, 9], np.float32).tobytes()  # every reply becomes `history`
         onnx.save(graph, file)
 
@@ -153,15 +153,15 @@ def test_the_command_exports_and_the_detector_runs_it(run, quick_model, sample_r
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"backend": "onnx"}, "has no onnx/model.onnx; `cdconv export .* --backend onnx` writes it"),
         ({"backend": "onnx", "precision": "bf16"}, "the backend onnx has no bf16; the backend torch has it"),
         ({"backend": "onnx", "device": "cuda"}, "the backend onnx runs on the CPU, not on 'cuda'"),
     ],
 )
-def test_the_error_says_what_a_backend_lacks(quick_model, options, said):
-    with pytest.raises(InputError, match=said):
+def test_the_error_says_what_a_backend_lacks(quick_model, options, message):
+    with pytest.raises(InputError, match=message):
         ContradictionDetector.from_pretrained(quick_model, **options)
 
 

@@ -95,7 +95,7 @@ def test_only_detectors_that_compare_replies_can_check_facts(stages, detector, r
 
 
 @pytest.mark.parametrize(
-    ("facts", "reply", "question", "said"),
+    ("facts", "reply", "question", "message"),
     [
         ("我养猫", "好", "", "facts is text; it must be a list of texts"),
         (["我养猫", 3], "好", "", "facts[1] is a number; it must be text"),
@@ -103,10 +103,10 @@ def test_only_detectors_that_compare_replies_can_check_facts(stages, detector, r
         (["我养猫"], "好", None, "question is null; it must be text"),
     ],
 )
-def test_a_value_that_is_not_text_is_rejected(detector, facts, reply, question, said):
+def test_a_value_that_is_not_text_is_rejected(detector, facts, reply, question, message):
     with pytest.raises(InputError) as error:
         detector.check(facts, reply, question)
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 def test_a_fact_equal_to_the_reply_does_not_contradict_it(detector):

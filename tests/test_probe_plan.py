@@ -14,7 +14,7 @@ SEED = Random(0)
 
 
 @pytest.mark.parametrize(
-    ("said", "question"),
+    ("statement", "question"),
     [
         ("我今年二十六岁了。", "我多大了？"),
         ("我养了两只猫，一只白的。", "我养了几只猫？"),
@@ -28,16 +28,16 @@ SEED = Random(0)
         ("我上个月去了云南旅游。", "我上个月去了哪里？"),
     ],
 )
-def test_a_question_is_about_a_fact_that_was_stated(said, question):
-    assert questions.ask(said, of_bot=False) == question
-    assert questions.ask(said, of_bot=True) == question.replace("我", "你")
-    assert triggers.memory(said, "", SEED) == f"你知道{question[:-1]}吗？"
+def test_a_question_is_about_a_fact_that_was_stated(statement, question):
+    assert questions.ask(statement, of_bot=False) == question
+    assert questions.ask(statement, of_bot=True) == question.replace("我", "你")
+    assert triggers.memory(statement, "", SEED) == f"你知道{question[:-1]}吗？"
 
 
-@pytest.mark.parametrize("said", ["我也不知道", "你呢？", "没有啊", "嗯嗯"])
-def test_no_question_is_asked_about_an_opening_without_a_fact(said):
-    assert questions.ask(said, of_bot=True) is None
-    assert triggers.inquiring_bot("", said, SEED) == triggers.WHY
+@pytest.mark.parametrize("statement", ["我也不知道", "你呢？", "没有啊", "嗯嗯"])
+def test_no_question_is_asked_about_an_opening_without_a_fact(statement):
+    assert questions.ask(statement, of_bot=True) is None
+    assert triggers.inquiring_bot("", statement, SEED) == triggers.WHY
 
 
 @pytest.mark.parametrize(
@@ -66,17 +66,17 @@ def test_a_synonym_and_an_antonym_replace_whole_words():
 
 
 def test_a_paraphrase_changes_every_opening_and_keeps_it_a_question():
-    asked = [text for text in read_openings() if text.endswith("？")]
-    changed = [triggers.paraphrase(text, "", SEED) for text in asked]
-    assert all(new and new != old and new.endswith("？") for old, new in zip(asked, changed, strict=True))
+    questions = [text for text in read_openings() if text.endswith("？")]
+    changed = [triggers.paraphrase(text, "", SEED) for text in questions]
+    assert all(new and new != old and new.endswith("？") for old, new in zip(questions, changed, strict=True))
 
 
 def test_the_package_has_two_hundred_usable_openings():
     openings = read_openings()
-    told = [text for text in openings if not text.endswith("？")]
-    assert len(openings) >= 200 and len(told) >= 60
-    assert all("你" in text for text in openings if text not in told)
-    assert all(text.startswith("我") and questions.ask(text, of_bot=False) for text in told)
+    statements = [text for text in openings if not text.endswith("？")]
+    assert len(openings) >= 200 and len(statements) >= 60
+    assert all("你" in text for text in openings if text not in statements)
+    assert all(text.startswith("我") and questions.ask(text, of_bot=False) for text in statements)
 
 
 def test_a_plan_spreads_the_conversations_and_is_reproducible():

@@ -29,16 +29,16 @@ def probes(count, *names):
 
 def have(endpoint, folder, planned, *, timeout=20.0, limits=QUICK, request=REQUEST, **options):
     """Runs probes with an endpoint; gives the outcome, the transcript, and the failures as they were told."""
-    told = []
+    failures = []
     bot = EndpointBot(endpoint.url, "bot", timeout=timeout)
     try:
         outcome = run(
             planned, bot, folder, request=request, name="bot", limits=limits,
-            on_failure=lambda probe, why: told.append((probe, why)), **options,
+            on_failure=lambda probe, why: failures.append((probe, why)), **options,
         )  # fmt: skip
     finally:
         bot.close()
-    return outcome, read_transcript(folder / "transcript.jsonl"), told
+    return outcome, read_transcript(folder / "transcript.jsonl"), failures
 
 
 def test_every_conversation_starts_from_a_clean_context(tmp_path):
@@ -49,8 +49,8 @@ def test_every_conversation_starts_from_a_clean_context(tmp_path):
     first = Counter(row["messages"][0]["content"] for row in rows)
     assert Counter(json.loads(chat)[0]["content"] for chat in endpoint.seen if len(json.loads(chat)) == 1) == first
     for row in rows:
-        said = [message["content"] for message in row["messages"]]
-        assert (said[0], said[1], said[-2], said[-1]) == (row["u1"], row["b1"], row["u2"], row["b2"])
+        texts = [message["content"] for message in row["messages"]]
+        assert (texts[0], texts[1], texts[-2], texts[-1]) == (row["u1"], row["b1"], row["u2"], row["b2"])
         assert row["b2"] == scripted(row["messages"][:-1])
 
 
@@ -67,8 +67,8 @@ def test_a_faulty_endpoint_loses_and_duplicates_nothing(tmp_path):
 
     planned = probes(12)
     with serving(Endpoint(fault=fault)) as endpoint:
-        outcome, rows, told = have(endpoint, tmp_path, planned, timeout=1.5)
-    assert set(met) == set(FAULTS) and not outcome.failed and not told
+        outcome, rows, failures = have(endpoint, tmp_path, planned, timeout=1.5)
+    assert set(met) == set(FAULTS) and not outcome.failed and not failures
     assert sorted(row["id"] for row in rows) == sorted(probe.id for probe in planned)
     assert all(row["b2"] == scripted(row["messages"][:-1]) for row in rows)
 
@@ -78,10 +78,10 @@ def test_a_failed_conversation_is_reported_and_retried_by_the_next_run(tmp_path)
     lost = {probe.u1 for probe in planned[:2]}
     broken = Endpoint(fault=lambda messages, before: "500" if messages[0]["content"] in lost else None)
     with serving(broken) as endpoint:
-        outcome, rows, told = have(endpoint, tmp_path, planned)
+        outcome, rows, failures = have(endpoint, tmp_path, planned)
     failed = {probe.id for probe in planned if probe.u1 in lost}
-    assert set(outcome.failed) == failed == {probe for probe, _ in told} and len(rows) == 6 - len(failed)
-    assert all("HTTP 500" in why and "asked 4 times" in why for _, why in told)
+    assert set(outcome.failed) == failed == {probe for probe, _ in failures} and len(rows) == 6 - len(failed)
+    assert all("HTTP 500" in why and "asked 4 times" in why for _, why in failures)
     lines = (tmp_path / "failed.jsonl").read_text(encoding="utf-8").splitlines()
     assert {json.loads(line)["id"] for line in lines} == failed
     with serving(Endpoint()) as endpoint:
@@ -307,7 +307,7 @@ def test_a_transformers_chat_model_can_be_a_bot(chat_model, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("harm", "said"),
+    ("harm", "message"),
     [
         ("config code of its own", "asks for code of its own"),
         ("weights in a pickle", "not in safetensors"),
@@ -315,7 +315,7 @@ def test_a_transformers_chat_model_can_be_a_bot(chat_model, tmp_path):
         ("weights without a norm", "its checkpoint lacks"),
     ],
 )
-def test_a_malicious_or_damaged_chat_model_is_rejected(chat_model, tmp_path, monkeypatch, harm, said):
+def test_a_malicious_or_damaged_chat_model_is_rejected(chat_model, tmp_path, monkeypatch, harm, message):
     folder = shutil.copytree(chat_model, tmp_path / "model")
     monkeypatch.setattr("builtins.input", lambda *_: "y")
     if harm == "weights in a pickle":
@@ -331,7 +331,7 @@ def test_a_malicious_or_damaged_chat_model_is_rejected(chat_model, tmp_path, mon
         save_file({name: value for name, value in weights.items() if name != "model.norm.weight"}, folder / WEIGHTS)
     else:
         REFUSED[harm](folder)
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         TransformersBot(str(folder))
     assert not (tmp_path / "mark").exists(), "code ran"
 

@@ -77,18 +77,18 @@ def hierarchy(sample_rows):
 @given(seeds, texts)
 def test_every_chat_gives_a_verdict_or_raises_one_clear_line(detector, seed, drawn):
     chats = chats_of(seed, drawn, 150)
-    for messages, found in zip(chats, judge(detector, chats), strict=True):
-        if not isinstance(found, str):
-            check(found, messages, detector.labels)
+    for messages, result in zip(chats, judge(detector, chats), strict=True):
+        if not isinstance(result, str):
+            check(result, messages, detector.labels)
 
 
 @settings(max_examples=10, **many)
 @given(seeds, texts)
 def test_every_chat_gives_a_verdict_or_an_error_from_a_hierarchy(hierarchy, seed, drawn):
     chats = chats_of(seed, drawn, 60)
-    for messages, found in zip(chats, judge(hierarchy, chats), strict=True):
-        if not isinstance(found, str):
-            check(found, messages, hierarchy.labels)
+    for messages, result in zip(chats, judge(hierarchy, chats), strict=True):
+        if not isinstance(result, str):
+            check(result, messages, hierarchy.labels)
 
 
 @pytest.mark.parametrize("which", ["detector", "hierarchy"])
@@ -146,9 +146,9 @@ def test_two_consecutive_messages_equal_one_with_a_line_break(detector, seed):
     draw = random.Random(seed)
     split, joined = [], []
     for _ in range(40):
-        said = [(("user", "assistant")[index % 2], draw.choices(PLAIN, k=draw.randrange(1, 4))) for index in range(4)]
-        split.append([{"role": role, "content": text} for role, lines in said for text in lines])
-        joined.append([{"role": role, "content": "\n".join(lines)} for role, lines in said])
+        turns = [(("user", "assistant")[index % 2], draw.choices(PLAIN, k=draw.randrange(1, 4))) for index in range(4)]
+        split.append([{"role": role, "content": text} for role, lines in turns for text in lines])
+        joined.append([{"role": role, "content": "\n".join(lines)} for role, lines in turns])
     for one, other in zip(judge(detector, split), judge(detector, joined), strict=True):
         assert_alike(one, other)
         assert len(one.reply) >= len(other.reply) == 1
@@ -212,8 +212,8 @@ def test_no_message_can_forge_a_separator(detector, seed, drawn):
     tokenizer = detector.classifier.backend.tokenizer
     draw = random.Random(seed)
     drawn = [text.encode("utf-8", "replace").decode("utf-8") for text in (*drawn, *HOSTILE)]
-    said = [f"我{draw.choice(drawn)}{draw.choice(('', '[SEP]', '[CLS]'))}" for _ in CONVERSATION]
-    one = model_input(dict(zip(CONVERSATION, said, strict=True)), CONVERSATION, tokenizer)
+    utterances = [f"我{draw.choice(drawn)}{draw.choice(('', '[SEP]', '[CLS]'))}" for _ in CONVERSATION]
+    one = model_input(dict(zip(CONVERSATION, utterances, strict=True)), CONVERSATION, tokenizer)
     ids = tokenizer(one["text"], one["text_pair"], verbose=False)["input_ids"]
     special = (tokenizer.sep_token_id, tokenizer.cls_token_id, tokenizer.pad_token_id)
     assert [ids.count(token) for token in special] == [4, 1, 0]
@@ -229,13 +229,14 @@ def test_chats_with_five_hundred_turns_or_messages_of_a_megabyte_are_judged(dete
             *(character * 1_000_000 for character in "a\u0301😀"),
         )
     ]
-    found = judge(detector.with_settings(max_turns=None), [long, *megabyte])
-    for messages, verdict in zip([long, *megabyte], found, strict=True):
+    verdicts = judge(detector.with_settings(max_turns=None), [long, *megabyte])
+    for messages, verdict in zip([long, *megabyte], verdicts, strict=True):
         check(verdict, messages, detector.labels)
-    assert found[0].checked and found[0].reply == (999,)
-    assert not any(verdict.checked for verdict in found[1:])
+    assert verdicts[0].checked and verdicts[0].reply == (999,)
+    assert not any(verdict.checked for verdict in verdicts[1:])
     assert (
-        found[1].reason == "only the last tokens of the history and of the reply were read: the model reads at most 64"
+        verdicts[1].reason
+        == "only the last tokens of the history and of the reply were read: the model reads at most 64"
     )
 
 

@@ -37,11 +37,11 @@ def words(letters, count):
 def unigram():
     """XLM-R's kind, <mask> last as there. Scores in steps, so that many paths of pieces weigh the same."""
     chosen = random.Random(3)
-    seen = ["喝茶", "养猫", "养狗", "吃饭", "▁喝茶"]
+    known = ["喝茶", "养猫", "养狗", "吃饭", "▁喝茶"]
     longer = [*words(LETTERS, 300), *words(OTHERS, 100), *(f"▁{letter}" for letter in LETTERS)]
-    pieces = [piece for piece in [*LETTERS, "吗", *OTHERS, *longer] if piece not in seen]
+    pieces = [piece for piece in [*LETTERS, "吗", *OTHERS, *longer] if piece not in known]
     scored = [(piece, -1.0 - chosen.randint(0, 12) / 2) for piece in pieces]
-    likely = [(piece, -1.5) for piece in seen]
+    likely = [(piece, -1.5) for piece in known]
     table = [*((token, 0.0) for token in SPECIAL), ("▁", -2.0), *scored, *likely, ("<mask>", 0.0)]
     made = Tokenizer(models.Unigram(table, unk_id=3))
     made.normalizer = normalizers.NFKC()

@@ -44,35 +44,35 @@ def test_a_part_of_a_file_holds_its_rows(folder):
 
 @needs_ray
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ([], "--engine ray writes a folder of Parquet files; name it with --out"),
         (["--out", "o", "--format", "csv"], "leave --text and --format out"),
         (["--out", "o"], "no/folder: is not a folder"),
     ],
 )
-def test_misuse_prints_one_line(detect, arguments, said):
+def test_misuse_prints_one_line(detect, arguments, message):
     code, answers, err = detect("no/folder", "--engine", "ray", *arguments)
     assert (code, answers, len(err)) == (2, [], 1)
-    assert said in err[0]
+    assert message in err[0]
 
 
 def test_verdicts_are_not_written_into_the_input_folder(detect, folder):
-    code, _, [said] = detect(folder, "--engine", "ray", "--out", folder / "verdicts")
-    assert (code, f"lies in {folder}; name a folder outside" in said) == (2, True)
+    code, _, [message] = detect(folder, "--engine", "ray", "--out", folder / "verdicts")
+    assert (code, f"lies in {folder}; name a folder outside" in message) == (2, True)
     assert not (folder / "verdicts").exists()
 
 
 def test_the_error_for_missing_ray_names_the_extra(detect, folder, monkeypatch, tmp_path):
     monkeypatch.setattr(cluster, "find_spec", lambda name: None)
-    code, _, [said] = detect(folder, "--engine", "ray", "--out", tmp_path / "out")
-    assert (code, 'pip install "cdconv[ray]"' in said) == (2, True)
+    code, _, [message] = detect(folder, "--engine", "ray", "--out", tmp_path / "out")
+    assert (code, 'pip install "cdconv[ray]"' in message) == (2, True)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_local_ray_uses_the_cores_that_the_container_allows(monkeypatch, tmp_path):
-    asked = []
-    ray = SimpleNamespace(init=lambda **options: asked.append(options["num_cpus"]), shutdown=lambda: None)
+    given_options = []
+    ray = SimpleNamespace(init=lambda **options: given_options.append(options["num_cpus"]), shutdown=lambda: None)
     monkeypatch.setitem(sys.modules, "ray", ray)
     monkeypatch.setattr(cluster, "check_ray", lambda: None)
     monkeypatch.setattr(os, "environ", {"OMP_NUM_THREADS": "1"})
@@ -82,7 +82,7 @@ def test_local_ray_uses_the_cores_that_the_container_allows(monkeypatch, tmp_pat
     for cpus in (None, 2):
         with cluster.cluster(cpus=cpus):
             pass
-    assert asked == [3, 2]
+    assert given_options == [3, 2]
 
 
 @needs_ray
@@ -100,7 +100,7 @@ def test_a_run_with_a_killed_driver_and_worker_ends_with_each_verdict_once(
         driver.kill()
         driver.wait()
     finished = {path: path.stat().st_mtime_ns for path in out.glob("part-*")}
-    gone, alive = psutil.wait_procs(started, timeout=120)
+    ended, alive = psutil.wait_procs(started, timeout=120)
     assert not alive, "Ray ends with its driver"
     parts = ray_engine.parts_of(folder)
     assert 0 < len(finished) < len(parts)
@@ -124,9 +124,9 @@ def test_a_run_with_a_killed_driver_and_worker_ends_with_each_verdict_once(
     assert (code, err[-1].split(": ")[-1].split("; ")[-1]) == (1, f"1 rejected → {out}"), err
     assert {path: path.stat().st_mtime_ns for path in finished} == finished, "what was finished is not done again"
     assert sorted(path.name for path in out.iterdir()) == ["_request.json", *(part.output for part in parts)]
-    found = parquet.read_table(out).to_pylist()
+    rows = parquet.read_table(out).to_pylist()
     for name in ("b.parquet", "day/a.parquet"):
-        own = sorted((row for row in found if row["file"] == name), key=lambda row: row["row"])
+        own = sorted((row for row in rows if row["file"] == name), key=lambda row: row["row"])
         _, expected, _ = detect(folder / name)
         judged = [row for row in own if row["error"] is None]
         assert [row["row"] for row in own] == list(range(1, parquet.read_metadata(folder / name).num_rows + 1))
@@ -135,7 +135,7 @@ def test_a_run_with_a_killed_driver_and_worker_ends_with_each_verdict_once(
         assert [row["evidence"] for row in judged] == [verdict["evidence"] for verdict in expected]
         scores = [dict(row["scores"]) for row in judged]
         assert scores == [pytest.approx(verdict["scores"], abs=2e-6) for verdict in expected]
-    code, _, [said] = detect(folder, *arguments)
-    assert (code, "it exists already; --resume continues it" in said) == (2, True)
-    code, _, [said] = detect(folder, *arguments, "--resume", "--threshold", "0.4")
-    assert (code, "was made with threshold unset, not 0.4" in said) == (2, True)
+    code, _, [message] = detect(folder, *arguments)
+    assert (code, "it exists already; --resume continues it" in message) == (2, True)
+    code, _, [message] = detect(folder, *arguments, "--resume", "--threshold", "0.4")
+    assert (code, "was made with threshold unset, not 0.4" in message) == (2, True)

@@ -31,9 +31,9 @@ def as_files(folder, chats):
     ]
     (folder / "b.jsonl").write_text("\n".join(map(json.dumps, named)), encoding="utf-8")
     write_csv(folder / "a.tsv", named[0], [row.values() for row in named], delimiter="\t")
-    spoken = [{"id": row["id"], "conversations": sharegpt(row["messages"])} for row in rows]
-    (folder / "c.jsonl").write_text("\n".join(map(json.dumps, spoken)), encoding="utf-8")
-    parquet.write_table(pyarrow.Table.from_pylist(spoken), folder / "d.parquet")
+    conversations = [{"id": row["id"], "conversations": sharegpt(row["messages"])} for row in rows]
+    (folder / "c.jsonl").write_text("\n".join(map(json.dumps, conversations)), encoding="utf-8")
+    parquet.write_table(pyarrow.Table.from_pylist(conversations), folder / "d.parquet")
     parquet.write_table(pyarrow.Table.from_pylist(rows), folder / "a.parquet", row_group_size=7)
     text = pyarrow.table({"messages": [cell for cell, _ in cells], "id": [row["id"] for row in rows]})
     parquet.write_table(text, folder / "b.parquet")
@@ -51,17 +51,17 @@ def as_files(folder, chats):
 
 
 def test_all_formats_of_the_same_chats_give_the_same_verdicts(detect, sample_chats, tmp_path):
-    found = {}
+    verdicts = {}
     for file in as_files(tmp_path, sample_chats[:40]):
         code, answers, err = detect(file, "--quiet")
         assert (code, err) == (0, [])
         key = "line" if file.suffix in (".ndjson", ".jsonl") else "row"
         assert [answer.pop(key) for answer in answers] == list(range(1, 41))
-        found[file.name] = answers
-    assert len(found) == 11
-    assert [row["id"] for row in found["a.json"]] == [f"c{index}" for index in range(40)]
-    assert all(answers == found["a.json"] for answers in found.values())
-    assert {row["label"] for row in found["a.json"]} <= set(LABELS["4-class"])
+        verdicts[file.name] = answers
+    assert len(verdicts) == 11
+    assert [row["id"] for row in verdicts["a.json"]] == [f"c{index}" for index in range(40)]
+    assert all(answers == verdicts["a.json"] for answers in verdicts.values())
+    assert {row["label"] for row in verdicts["a.json"]} <= set(LABELS["4-class"])
 
 
 @pytest.mark.parametrize(
@@ -113,8 +113,8 @@ def test_a_bad_line_is_reported_by_number_and_saved_and_the_rest_is_judged(detec
     assert err[-1].endswith(f"; {len(BAD) + 1} rejected → {file}.rejected.jsonl")
     kept = objects(tmp_path / "chats.jsonl.rejected.jsonl")
     assert [answer["line"] for answer in kept] == list(numbers)
-    for result, (raw, said) in zip(kept, BAD.items(), strict=False):
-        assert said in result["error"]
+    for result, (raw, reason) in zip(kept, BAD.items(), strict=False):
+        assert reason in result["error"]
         assert result["input"] == (raw.decode("utf-8", "replace") if len(raw) < 2000 else "[" * 2000 + "…")
 
 
@@ -140,7 +140,7 @@ def test_rejected_lines_that_cannot_be_saved_are_only_reported(detect, tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "said"),
+    ("name", "content", "message"),
     [
         ("a.csv", "u1,b1,u2,b2\n你,好,吗,好\n".encode("gb18030"), "a.csv:2: not in UTF-8"),
         ("a.csv", "u1,b1,u2,b2\n你,好,吗,好\n".encode("utf-16"), "a.csv:1: not in UTF-8"),
@@ -162,11 +162,11 @@ def test_rejected_lines_that_cannot_be_saved_are_only_reported(detect, tmp_path)
         ("a.xlsx", b"", "its name tells no format"),
     ],
 )
-def test_a_file_of_another_format_prints_one_line(detect, name, content, said, tmp_path):
+def test_a_file_of_another_format_prints_one_line(detect, name, content, message, tmp_path):
     (tmp_path / name).write_bytes(content)
     code, answers, err = detect(tmp_path / name)
     assert (code, answers, len(err)) == (2, [], 1)
-    assert said in err[0]
+    assert message in err[0]
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
@@ -212,12 +212,12 @@ def test_a_byte_order_mark_does_not_lose_the_first_line(detect, tmp_path):
 
 
 def test_a_logged_request_ends_with_its_response():
-    *asked, answer = CHAT
-    request = {"model": "bot", "messages": asked, "choices": [{"index": 0, "message": answer}]}
+    *request_messages, answer = CHAT
+    request = {"model": "bot", "messages": request_messages, "choices": [{"index": 0, "message": answer}]}
     assert formats.chat_from_json(request) == (CHAT, None)
     assert formats.chat_from_json(request | {"messages": CHAT}) == (CHAT, None)  # it is there already
     for others in (None, [], ["A", "B"], "A"):  # of another kind of data
-        assert formats.chat_from_json(request | {"choices": others}) == (asked, None)
+        assert formats.chat_from_json(request | {"choices": others}) == (request_messages, None)
     with pytest.raises(InputError, match="choices: 2 answers"):
         formats.chat_from_json(request | {"choices": [{"message": answer}] * 2})
 

@@ -225,17 +225,17 @@ def test_the_results_page_is_up_to_date_with_the_kept_results():
 
 def test_detect_prints_the_line_shown_in_the_readme(run, tmp_path):
     block = next(block for block in blocks(ROOT / "docs" / "operators.md", "console") if "cdconv detect" in block)
-    said = json.loads(block.splitlines()[1])
+    expected = json.loads(block.splitlines()[1])
     file = tmp_path / "chats.jsonl"
     file.write_text(json.dumps(chat("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")), encoding="utf-8")
     code, out, _ = run("detect", file)
     printed = json.loads(out)
     assert code == 0
-    assert printed["scores"] == pytest.approx(said["scores"], abs=1e-4)
-    assert printed["probability"] == pytest.approx(said["probability"], abs=1e-4)
+    assert printed["scores"] == pytest.approx(expected["scores"], abs=1e-4)
+    assert printed["probability"] == pytest.approx(expected["probability"], abs=1e-4)
     numbers = {"score", "scores", "probability"}
     assert {key: printed[key] for key in printed if key not in numbers} == {
-        key: said[key] for key in said if key not in numbers
+        key: expected[key] for key in expected if key not in numbers
     }
 
 

@@ -68,7 +68,7 @@ def test_the_defaults_are_the_setup_of_the_paper(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("epoch = 3\n" + GOOD, "epoch is no option; a recipe has name, seed, precision and the tables [data]"),
         ("epochs = 3\n" + GOOD, "epochs is no option; it belongs to the table [optimizer]"),
@@ -103,12 +103,12 @@ def test_the_defaults_are_the_setup_of_the_paper(tmp_path):
         ("focal = 2.0\n" + FLAT, "sets focal, which this version no longer has; remove it"),
     ],
 )
-def test_the_error_for_a_wrong_recipe_names_file_key_and_remedy(tmp_path, text, said):
+def test_the_error_for_a_wrong_recipe_names_file_key_and_remedy(tmp_path, text, message):
     path = write(tmp_path, text)
     with pytest.raises(InputError) as error:
         load_recipe(path)
     assert str(error.value).startswith(f"{path}: ")
-    assert said in str(error.value)
+    assert message in str(error.value)
     assert "\n" not in str(error.value)
 
 
@@ -188,10 +188,10 @@ def test_an_option_can_be_named_with_or_without_its_table(key, full):
 
 
 @pytest.mark.parametrize(
-    ("key", "said"), [("epoch", "are name, seed"), ("loss.epochs", "mean optimizer.epochs"), ("data", "no such")]
+    ("key", "message"), [("epoch", "are name, seed"), ("loss.epochs", "mean optimizer.epochs"), ("data", "no such")]
 )
-def test_the_error_for_an_unknown_option_lists_the_known_ones(key, said):
-    with pytest.raises(InputError, match=said):
+def test_the_error_for_an_unknown_option_lists_the_known_ones(key, message):
+    with pytest.raises(InputError, match=message):
         option_named(key)
 
 
@@ -215,12 +215,12 @@ def test_the_record_of_a_run_is_its_recipe_and_needs_the_paths_of_its_folders(fi
     (tmp_path / "run.json").write_text(json.dumps(run), encoding="utf-8")
     recipe = load_recipe(tmp_path / file)
     start, teachers = {"backbone": own.model.backbone}, {"teachers": own.distillation.teachers}
-    for said, known in (
+    for message, known in (
         ("started from e5-small-sentence-pair-seed42@63dcd1eea411, .*name it by --backbone", {}),
         ("learnt from e5-small-ensemble@.*name it by --teacher", start),
         ("read pairs of nli@.*name it by --nli", start | teachers),
     ):
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(InputError, match=message):
             require_folders(recipe.with_changes(**known), str(tmp_path))
     again = recipe.with_changes(**start, **teachers, base_model=own.model.base_model, nli=own.augmentation.nli)
     require_folders(again, str(tmp_path))
@@ -250,7 +250,7 @@ def test_a_record_with_teacher_digests_needs_their_paths(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("run", "said"),
+    ("run", "message"),
     [
         ("{", "not JSON"),
         ('{"epochs": []}', "not the record of a run"),
@@ -258,12 +258,12 @@ def test_a_record_with_teacher_digests_needs_their_paths(tmp_path):
         ('{"request": {"recipe": {}, "soup": [{}, {}]}}', "of 2 runs; train each of them, then use `cdconv soup`"),
     ],
 )
-def test_the_error_names_a_file_that_is_not_the_record_of_one_run(tmp_path, run, said):
+def test_the_error_names_a_file_that_is_not_the_record_of_one_run(tmp_path, run, message):
     (tmp_path / "run.json").write_text(run, encoding="utf-8")
     with pytest.raises(InputError) as error:
         load_recipe(tmp_path)
     assert str(tmp_path / "run.json") in str(error.value)
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 # What a recipe says to expect, against the kept evaluations of it.
@@ -275,17 +275,17 @@ COMMENTS = {
 
 @pytest.mark.parametrize("name", [name for name, text in COMMENTS.items() if "Expect" in text])
 def test_the_results_that_recipes_promise_match_the_measurements(name):
-    said = COMMENTS[name].partition("Expect")[2]
+    promise = COMMENTS[name].partition("Expect")[2]
     called = re.search(r"saved runs? (?:is|are) named ([\w-]+)", COMMENTS[name])
     own = [result for result in kept() if result["name"].startswith(called[1] if called else name)]
     own = [result for result in own if called or result["name"] == name]
     assert own, "an expectation needs a kept evaluation"
     minutes = {f"{result['run']['minutes']:.0f}" for result in own}
-    assert set(re.findall(r"\bTime: (\d+) minutes", said)) <= minutes
+    assert set(re.findall(r"\bTime: (\d+) minutes", promise)) <= minutes
     figures = {}
     for result in own:
         for metrics in filter(None, (result["metrics"], result.get("argmax", {}).get("metrics"))):
             figures.setdefault(result["split"], set()).add(percent(metrics["macro_f1"]))
     for split in ("validation", "test"):
-        stated = set(re.findall(rf"\b(\d\d\.\d) on {split}", said))
+        stated = set(re.findall(rf"\b(\d\d\.\d) on {split}", promise))
         assert stated <= figures.get(split, set()), split

@@ -31,24 +31,24 @@ def test_a_cell_is_the_recipe_file_with_the_requested_values(cells, encoders):
 
 
 def test_grouped_configs_use_the_recipe_of_their_labels(sample_repo, encoders):
-    found = cells_of(
+    cells = cells_of(
         "table4", data=sample_repo, methods=["flatten"], configs=["4-class-grouped"], seeds=[1],
         backbone=str(encoders / "tiny"),
     )  # fmt: skip
-    assert [(cell.name, cell.recipe.data.view) for cell in found] == [("flatten-4-class-grouped-tiny-seed1", "flatten")]
+    assert [(cell.name, cell.recipe.data.view) for cell in cells] == [("flatten-4-class-grouped-tiny-seed1", "flatten")]
 
 
 def test_a_learning_curve_takes_equal_steps_on_each_share_and_reuses_the_cells_of_table_4(cells, encoders, sample_repo):
-    found = cells_of(
+    curve_cells = cells_of(
         "learning-curve", data=sample_repo, methods=["flatten"], configs=["4-class"], seeds=(23, 42),
         train_fractions=(0.5, 0.25, 1.0), backbone=str(encoders / "tiny"), values={**VALUES, "epochs": 3},
     )  # fmt: skip
-    assert [(cell.name, cell.recipe.optimizer.epochs) for cell in found[::2]] == [
+    assert [(cell.name, cell.recipe.optimizer.epochs) for cell in curve_cells[::2]] == [
         ("flatten-4-class-tiny-share0.5-seed23", 6),
         ("flatten-4-class-tiny-share0.25-seed23", 12),
         ("flatten-4-class-tiny-seed23", 3),
     ]
-    rows = [cell.rows for cell in found]
+    rows = [cell.rows for cell in curve_cells]
     assert rows[0] == rows[1] < rows[4]
     assert rows[0] / rows[4] == pytest.approx(0.5, abs=0.02)
     curve = cells_of(
@@ -71,8 +71,8 @@ def test_the_shards_are_disjoint_and_complete(cells, parts):
 
 
 def test_values_are_read_as_toml_and_words_need_no_quotes():
-    found = values_of(["optimizer.epochs=3", "precision = bf16", "learning_rate=1e-4", 'class_weights="balanced"'])
-    assert found == {
+    values = values_of(["optimizer.epochs=3", "precision = bf16", "learning_rate=1e-4", 'class_weights="balanced"'])
+    assert values == {
         "optimizer.epochs": 3, "precision": "bf16", "optimizer.learning_rate": 1e-4, "loss.class_weights": "balanced"
     }  # fmt: skip
 
@@ -83,7 +83,7 @@ def test_old_records_without_recipe_tables_still_compare():
         "name": "before-tables", "view": "flatten", "config": "4-class", "backbone": "hfl/chinese-roberta-wwm-ext",
         "epochs": 5, "share": 1.0,
     }  # fmt: skip
-    one, other = ({"recipe": asked, "data": "x"} for asked in (recipe, older))
+    one, other = ({"recipe": recipe_values, "data": "x"} for recipe_values in (recipe, older))
     assert same_request(one, other)
     assert same_request(one, {**other, "recipe": {**older, "focal": 0.0}})
     assert not same_request(one, {**other, "recipe": {**older, "focal": 2.0}})
@@ -92,12 +92,12 @@ def test_old_records_without_recipe_tables_still_compare():
 
 
 def test_artefact_baselines_are_flatten_with_their_own_view_and_never_zero_shot(encoders, sample_repo):
-    found = cells_of(
+    cells = cells_of(
         "table5", data=sample_repo, methods=["reply-only", "context-only"], seeds=[23], values=VALUES,
         backbone=str(encoders / "tiny"), nli=[str(encoders / "tiny-nli")],
     )  # fmt: skip
-    assert len(found) == 8
-    for cell in found:
+    assert len(cells) == 8
+    for cell in cells:
         like = load_recipe(f"flatten-{cell.config}")
         assert cell.trained
         assert cell.recipe == like.with_changes(

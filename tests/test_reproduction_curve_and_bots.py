@@ -132,7 +132,7 @@ def test_n_grams_of_a_share_are_fitted_to_the_rows_of_the_encoder(curve, sample_
 
 def test_the_csv_of_a_learning_curve_has_the_number_of_training_rows(curve, sample_repo):
     with (curve / "learning-curve.csv").open(encoding="utf-8", newline="") as file:
-        found = {int(row["rows"]) for row in csv.DictReader(file) if row["kind"] == "trained"}
+        row_counts = {int(row["rows"]) for row in csv.DictReader(file) if row["kind"] == "trained"}
     rows = len(load_split(sample_repo, "4-class", "train"))
     runs = [
         read_json(curve / "models" / f"flatten-4-class-tiny{name}-seed23" / "run.json") for name in ("-share0.5", "")
@@ -141,8 +141,8 @@ def test_the_csv_of_a_learning_curve_has_the_number_of_training_rows(curve, samp
         (0.5, 2),
         (1.0, 1),
     ]
-    assert max(found) == rows
-    assert min(found) == pytest.approx(rows / 2, abs=2)
+    assert max(row_counts) == rows
+    assert min(row_counts) == pytest.approx(rows / 2, abs=2)
 
 
 def test_the_plot_of_a_learning_curve_has_a_curve_per_method_and_a_point_per_share(curve, sample_repo, encoders):
@@ -163,8 +163,10 @@ def test_the_plot_of_a_learning_curve_has_a_curve_per_method_and_a_point_per_sha
     assert drawn.keys() == {"flatten", "reply-only", "n-grams of all utterances", "artefact baseline, all rows"}
     ngrams = sorted((line.rows, 100 * line.mean("macro_f1")) for line in panel.baselines if "all" in line.name)
     assert len(ngrams) == 2
-    for found, expected in zip(drawn["n-grams of all utterances"].get_data(), zip(*ngrams, strict=True), strict=True):
-        assert list(found) == pytest.approx(expected)
+    for drawn_values, expected in zip(
+        drawn["n-grams of all utterances"].get_data(), zip(*ngrams, strict=True), strict=True
+    ):
+        assert list(drawn_values) == pytest.approx(expected)
     for drawn, method in zip(axes.containers, ("flatten", "reply-only"), strict=True):
         means = [100 * line.mean("macro_f1") for line in panel.methods if line.method == method]
         assert list(drawn.lines[0].get_ydata()) == pytest.approx(means)
@@ -218,8 +220,8 @@ def test_a_model_trained_on_one_bot_is_tested_on_each_bot(by_bot, sample_repo):
         ]
         assert all(f"\n| {beside} |" in section for beside in ngrams)
     with (by_bot / "bots.csv").open(encoding="utf-8", newline="") as file:
-        found = {(row["bot"], row["trained_on"]) for row in csv.DictReader(file) if row["kind"] == "trained"}
-    assert found == {(bot, trained) for bot in BOTS for trained in (*BOTS, "")}
+        bot_pairs = {(row["bot"], row["trained_on"]) for row in csv.DictReader(file) if row["kind"] == "trained"}
+    assert bot_pairs == {(bot, trained) for bot in BOTS for trained in (*BOTS, "")}
     assert (by_bot / "bots.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -230,5 +232,5 @@ def test_a_bot_without_test_rows_has_no_panel(by_bot, sample_repo, encoders):
     )  # fmt: skip
     done = finished(cells, by_bot)
     assert done
-    found = panels_of("bots", cells, done, {}, dict.fromkeys(load_split(sample_repo, "4-class", "test")["id"], "eva"))
-    assert {panel.bot for panel in found} == {"eva"}
+    panels = panels_of("bots", cells, done, {}, dict.fromkeys(load_split(sample_repo, "4-class", "test")["id"], "eva"))
+    assert {panel.bot for panel in panels} == {"eva"}

@@ -22,7 +22,7 @@ from contradiction.training.loop import train
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["table6"], "table4, table5, learning-curve, bots"),
         (["table4", "--methods", "flat"], "method 'flat' does not exist"),
@@ -51,11 +51,11 @@ from contradiction.training.loop import train
         (["table4", "--data", "no/such/folder"], "no/such/folder: no such folder"),
     ],
 )
-def test_a_user_error_prints_one_line_and_leaves_nothing(reproduce, options, tmp_path, arguments, said):
+def test_a_user_error_prints_one_line_and_leaves_nothing(reproduce, options, tmp_path, arguments, message):
     out = tmp_path / "out"
     code, _, err = reproduce(*options, "--out", out, *arguments)
     assert (code, err.count("\n")) == (2, 1)
-    assert said in err
+    assert message in err
     assert not out.exists()
 
 
@@ -72,10 +72,10 @@ def test_a_dry_run_estimates_from_the_times_of_finished_cells(grid, reproduce, o
     out = tmp_path / "out"
     out.mkdir()
     shutil.copy(grid / "flatten-4-class-tiny-seed23.test.json", out)
-    code, said, _ = reproduce("table4", *options, "--seeds", "23", "--configs", "4-class", "--out", out, "--dry-run")
+    code, stdout, _ = reproduce("table4", *options, "--seeds", "23", "--configs", "4-class", "--out", out, "--dry-run")
     assert (code, [path.name for path in out.iterdir()]) == (0, ["flatten-4-class-tiny-seed23.test.json"])
-    assert "3 cells, 1 finished" in said
-    assert "measured on the finished cells on this hardware" in said
+    assert "3 cells, 1 finished" in stdout
+    assert "measured on the finished cells on this hardware" in stdout
 
 
 def test_an_evaluation_of_the_same_run_counts_under_any_name_and_another_run_does_not(
@@ -88,10 +88,10 @@ def test_an_evaluation_of_the_same_run_counts_under_any_name_and_another_run_doe
         kept = evaluate(ContradictionDetector.from_pretrained(folder), data=sample_repo, config="2-class")
         save(kept, tmp_path / str(epochs) / "some name.json")
     assert finished(cells, tmp_path / "2") == {}
-    found = finished(cells, tmp_path / "1")
-    assert list(found) == [cell.name]
+    results = finished(cells, tmp_path / "1")
+    assert list(results) == [cell.name]
     # The grid is nothing but such runs: the same predictions come out of it.
-    assert found[cell.name]["predictions"] == read_json(grid / f"{cell.name}.test.json")["predictions"]
+    assert results[cell.name]["predictions"] == read_json(grid / f"{cell.name}.test.json")["predictions"]
 
 
 @pytest.mark.skipif(find_spec("ray") is None, reason="needs Ray")
@@ -120,8 +120,8 @@ def test_shards_on_two_machines_give_the_same_table_as_one(grid, reproduce, opti
             shutil.copy(file, both)
     whole = shutil.copytree(grid, tmp_path / "whole")
     for folder in (both, whole):
-        code, said, _ = reproduce("table4", *few, "--out", folder, "--only-table")
-        assert (code, "2 of 2 cells" in said) == (0, True)
+        code, stdout, _ = reproduce("table4", *few, "--out", folder, "--only-table")
+        assert (code, "2 of 2 cells" in stdout) == (0, True)
     for name in ("table4.md", "table4.csv"):
         tables = [
             # Minutes are measured, and differ.
@@ -170,7 +170,7 @@ def test_a_failing_cell_prints_one_line_and_the_rest_runs(
     """Table 5, where one of two NLI checkpoints has no NLI head: it trains, but cannot be asked as it is."""
     headless = shutil.copytree(encoders / "tiny", tmp_path / "headless")
     out = tmp_path / "out"
-    code, said, err = reproduce(
+    code, stdout, err = reproduce(
         "table5", *options, "--seeds", "23", "--configs", "2-class", "--methods", "sentence-pair", "--out", out,
         "--nli", encoders / "tiny-nli", "--nli", headless,
     )  # fmt: skip
@@ -179,7 +179,7 @@ def test_a_failing_cell_prints_one_line_and_the_rest_runs(
     assert len(failures) == 1
     assert failures[0].startswith("cdconv: zero-shot-sentence-pair-2-class-headless failed: ")
     assert "headless: its checkpoint lacks 2 weights, for instance classifier" in failures[0]
-    assert "written, 4 of 5 cells" in said
+    assert "written, 4 of 5 cells" in stdout
     assert "Missing: zero-shot-sentence-pair-2-class-headless." in (out / "table5.md").read_text(encoding="utf-8")
     for line in ("from tiny", "from tiny-nli", "from headless"):
         assert markdown_row(out, "2-class", f"sentence-pair {line}", "table5")[-1] == "1 of 1"

@@ -66,16 +66,18 @@ def test_each_seed_is_tested_with_the_metric_and_the_tests_of_a_config_are_corre
     for method in ("flatten", "hierarchical"):
         tests = []
         for seed in (23, 42):
-            ours, theirs = (evaluation(grid, f"{name}-4-class-tiny-seed{seed}") for name in (method, "sentence-pair"))
-            result = compare(ours["references"], ours["predictions"], theirs["predictions"])
+            trained, opponent = (
+                evaluation(grid, f"{name}-4-class-tiny-seed{seed}") for name in (method, "sentence-pair")
+            )
+            result = compare(trained["references"], trained["predictions"], opponent["predictions"])
             tests.append((result["macro_f1_difference"], result["p_value"]))
         row = markdown_row(grid, "4-class", f"{method} – sentence-pair")
         assert row[1] == f"{100 * statistics.mean(difference for difference, _ in tests):+.1f}"
         assert row[3] == f"{paired_tests.combined_p_value(tests):.3f}"
         rows[method] = row
     third = markdown_row(grid, "4-class", "flatten – hierarchical")
-    found = [(row[3], row[4]) for row in (*rows.values(), third)]
-    smallest = min(found)
+    cells = [(row[3], row[4]) for row in (*rows.values(), third)]
+    smallest = min(cells)
     assert float(smallest[1]) == pytest.approx(min(1, 3 * float(smallest[0])), abs=0.0016)
 
 

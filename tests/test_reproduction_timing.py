@@ -36,12 +36,12 @@ def test_the_timed_steps_read_each_row_once_as_training_does(options, sample_rep
 
 def test_a_dry_run_trains_nothing_and_measures(reproduce, options, tmp_path):
     out = tmp_path / "out"
-    code, said, _ = reproduce("table4", *options, "--seeds", "23", "--configs", "4-class", "--out", out, "--dry-run")
+    code, stdout, _ = reproduce("table4", *options, "--seeds", "23", "--configs", "4-class", "--out", out, "--dry-run")
     assert code == 0
     assert not out.exists()
-    assert "3 cells, 0 finished" in said
-    assert said.count("to do") == 3
-    assert "estimated from 3 steps of each method on this machine (CPU" in said
+    assert "3 cells, 0 finished" in stdout
+    assert stdout.count("to do") == 3
+    assert "estimated from 3 steps of each method on this machine (CPU" in stdout
 
 
 def test_a_method_without_records_trains_a_checkpoint_in_the_time_of_the_others(cells):
@@ -62,8 +62,8 @@ def test_a_cell_is_estimated_from_cells_with_the_same_start(sample_repo, encoder
     )
     took = {"flatten-4-class-tiny-seed23": 6.0, "flatten-4-class-tiny-nli-seed23": 60.0}
     took |= {"sentence-pair-4-class-tiny-seed23": 3.0}
-    here = grid.hardware()
-    done = {name: {"run": {"minutes": minutes, "hardware": here}} for name, minutes in took.items()}
+    hardware = grid.hardware()
+    done = {name: {"run": {"minutes": minutes, "hardware": hardware}} for name, minutes in took.items()}
     minutes = grid.estimate(both, done)
     assert minutes["flatten-4-class-tiny-seed42"] == 6
     assert minutes["flatten-4-class-tiny-nli-seed42"] == 60

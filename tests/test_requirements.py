@@ -55,10 +55,10 @@ def test_the_dependencies_of_locked_packages_are_locked():
 def test_the_licence_of_every_locked_package_is_listed():
     rows = (CHECKOUT / "docs" / "licences.md").read_text(encoding="utf-8").splitlines()[4:]
     listed = {canonicalize_name(row.split("|")[1].strip()): row.split("|")[2].strip() for row in rows}
-    here = {name for name, versions in locked().items() if _version(name) in versions}
-    here.discard("setuptools")  # which the list leaves out, as pip
-    assert here
-    assert {name for name in here if not listed.get(name)} == set(), "`make licences` writes the list"
+    installed = {name for name, versions in locked().items() if _version(name) in versions}
+    installed.discard("setuptools")  # which the list leaves out, as pip
+    assert installed
+    assert {name for name in installed if not listed.get(name)} == set(), "`make licences` writes the list"
 
 
 def _installed(name):

@@ -132,7 +132,7 @@ def test_an_empty_chat_is_an_empty_history(detector, two_class, replies):
 
 
 @pytest.mark.parametrize(
-    ("messages", "candidates", "said"),
+    ("messages", "candidates", "message"),
     [
         (CHAT, [], "candidates is empty"),
         (CHAT, "叫小橘", "candidates is text; it must be a list of texts"),
@@ -143,10 +143,10 @@ def test_an_empty_chat_is_an_empty_history(detector, two_class, replies):
         ([{"role": "user"}], ["叫小橘"], "messages[0] has no 'content'"),
     ],
 )
-def test_candidates_that_cannot_be_ranked_are_rejected(detector, messages, candidates, said):
+def test_candidates_that_cannot_be_ranked_are_rejected(detector, messages, candidates, message):
     with pytest.raises(InputError) as error:
         detector.rerank(messages, candidates)
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 def test_a_model_without_a_contradiction_label_cannot_rank(random_model):

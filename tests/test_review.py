@@ -129,14 +129,14 @@ def test_spot_checks_are_mixed_in_and_scored_but_not_exported(store):
 def test_wrong_labels_evidence_people_and_files_are_rejected(store, tmp_path):
     store.add(chats(1))
     store.join("Anna")
-    for arguments, said in (
+    for arguments, message in (
         ((1, 1, "wrong"), "label 'wrong'"),
         ((1, 1, HISTORY, 0), "evidence 0"),
         ((1, 1, NONE, 1), "evidence 1"),
         ((2, 1, NONE), "person 2"),
         ((1, 9, NONE), "chat 9"),
     ):
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(InputError, match=message):
             store.put(*arguments)
     with pytest.raises(InputError, match="1 to 40 characters"):
         store.join(" ")

@@ -103,9 +103,9 @@ def test_two_people_and_a_third_label_by_the_keyboard(store, browser):
         assert ben.locator("aside dd").all_inner_texts() == [*guidelines.MEANINGS["zh"].values()]
         axe = pytest.importorskip("axe_playwright_python.sync_playwright")
         for tab in (anna, ben):
-            found = axe.Axe().run(tab).response["violations"]
+            violations = axe.Axe().run(tab).response["violations"]
             assert [
-                (one["id"], one["nodes"][0]["target"]) for one in found if one["impact"] in ("serious", "critical")
+                (one["id"], one["nodes"][0]["target"]) for one in violations if one["impact"] in ("serious", "critical")
             ] == []
         press(ben, "1", done="1 / 4")
         press(ben, "3", done="2 / 4")

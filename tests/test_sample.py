@@ -69,17 +69,17 @@ def test_sample_shows_the_leak_of_the_official_split_and_its_cure():
 
 
 def test_no_sentence_of_the_sample_is_from_the_release(release):
-    ours = {text for text in utterances(SAMPLE) if len(text) >= 6}
-    assert len(ours) > 500  # there is something to compare
-    assert ours & utterances(release) == set()
+    sample = {text for text in utterances(SAMPLE) if len(text) >= 6}
+    assert len(sample) > 500  # there is something to compare
+    assert sample & utterances(release) == set()
 
 
 def test_no_sentence_of_the_sample_is_in_the_crossed_training_corpus():
-    ours = {text for text in utterances(SAMPLE) if len(text) >= 6}
+    sample = {text for text in utterances(SAMPLE) if len(text) >= 6}
     rows = [row for split in ("train", "validation") for item in read(split) for row in item.judged()]
     learned = {words(text) for row in rows for text in (row.reply, *(message["content"] for message in row.messages))}
     assert len(learned) > 1000
-    assert ours & learned == set()
+    assert sample & learned == set()
 
 
 def test_neither_the_reply_nor_its_length_nor_the_chat_alone_reveals_a_contradiction():

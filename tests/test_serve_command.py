@@ -13,7 +13,7 @@ def test_the_image_contains_the_shipped_detector():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "environment", "said"),
+    ("arguments", "environment", "message"),
     [
         (["--token", ""], {}, "the token is empty"),
         (["--token", "geheim "], {}, "the token begins or ends with a space"),
@@ -23,13 +23,13 @@ def test_the_image_contains_the_shipped_detector():
     ],
 )
 def test_the_command_rejects_unusable_options_before_it_starts(
-    run, monkeypatch, random_model, arguments, environment, said
+    run, monkeypatch, random_model, arguments, environment, message
 ):
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     code, _, error = run("serve", "--model", random_model("4-class"), *arguments)
     assert code == 2
-    assert said in error
+    assert message in error
 
 
 @pytest.mark.parametrize(

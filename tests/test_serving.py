@@ -78,13 +78,13 @@ def test_the_service_accepts_the_settings_of_the_library(client, detector):
 
 
 def test_contradictory_clauses_are_given_as_spans_in_messages(client):
-    found = post(client, "clauses", messages=CHAT, threshold=0.0, categories=["history"])["clauses"]
-    assert [verdict["message"] for verdict in found] == [1, 3]
+    clauses = post(client, "clauses", messages=CHAT, threshold=0.0, categories=["history"])["clauses"]
+    assert [verdict["message"] for verdict in clauses] == [1, 3]
     assert post(client, "clauses", messages=CHAT, threshold=1.0)["clauses"] == []
 
 
 @pytest.mark.parametrize(
-    ("path", "body", "said"),
+    ("path", "body", "message"),
     [
         ("judge", {}, "messages: Field required"),
         ("judge", {"messages": []}, "messages is empty"),
@@ -97,10 +97,10 @@ def test_contradictory_clauses_are_given_as_spans_in_messages(client):
         ("rerank", {"messages": CHAT[:3], "candidates": ["好"] * 65}, "candidates are 65; at most 64 are allowed"),
     ],
 )
-def test_unusable_requests_are_rejected_with_a_reason(client, path, body, said):
+def test_unusable_requests_are_rejected_with_a_reason(client, path, body, message):
     status, error = refusal(client.post(f"/v1/{path}", json=body))
     assert status == 422
-    assert said in error
+    assert message in error
 
 
 def test_invalid_json_and_large_bodies_are_rejected_with_a_reason(client):
@@ -233,8 +233,8 @@ def test_one_visitor_cannot_take_the_capacity_of_others(detector):
         return number
 
     async def ask_all():
-        asked = [service.answer_in_turn(lambda n=n: work("one", n), "one") for n in range(6)]
-        one = asyncio.gather(*asked, return_exceptions=True)
+        requests = [service.answer_in_turn(lambda n=n: work("one", n), "one") for n in range(6)]
+        one = asyncio.gather(*requests, return_exceptions=True)
         other = asyncio.create_task(service.answer_in_turn(lambda: work("other", 0), "other"))
         async with asyncio.timeout(60):
             while ("other", 0) not in running or len(running) < 3:

@@ -116,8 +116,8 @@ def stand_in(folder, labels):
 @pytest.fixture(scope="module")
 def long(sample_rows):
     """A chat of 24 short messages made of the sample's first turns, each of another context."""
-    seen = {row["u1"]: row for row in sample_rows if len(row["u1"] + row["b1"]) < 24}
-    return chat(*(text for row in list(seen.values())[:12] for text in (row["u1"], row["b1"])))
+    by_first_turn = {row["u1"]: row for row in sample_rows if len(row["u1"] + row["b1"]) < 24}
+    return chat(*(text for row in list(by_first_turn.values())[:12] for text in (row["u1"], row["b1"])))
 
 
 def test_categories_missing_from_the_labels_are_rejected(two_class):
@@ -142,7 +142,7 @@ def test_categories_are_a_set(two_class, detector):
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         ({"windowing": "whole"}, "windowing 'whole'; allowed are windowed, structured, unstructured"),
         ({"max_turns": 0}, "max_turns 0; it must be a whole number, 1 or more"),
@@ -161,10 +161,10 @@ def test_categories_are_a_set(two_class, detector):
         ({"max_turns": "3"}, "max_turns '3'; it must be a whole number"),
     ],
 )
-def test_a_wrong_setting_is_rejected(detector, settings, said):
+def test_a_wrong_setting_is_rejected(detector, settings, message):
     with pytest.raises(InputError) as error:
         detector.with_settings(**settings)
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 def test_a_model_that_reads_two_replies_cannot_read_unstructured(random_model):

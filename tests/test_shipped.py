@@ -32,11 +32,11 @@ def test_the_shipped_folder_is_small_and_complete():
 def test_the_pipeline_gives_the_uncalibrated_probabilities_of_the_facade(detector):
     classify = pipeline("text-classification", model=SHIPPED, top_k=None, dtype="float32")
     texts = dict(zip(("u1", "b1", "u2", "b2"), CHAT, strict=True))
-    found = {
+    probabilities = {
         classification["label"]: classification["score"]
         for classification in classify([detector.classifier.model_input(texts)])[0]
     }
-    assert detector.classifier.uncalibrated(detector(chat(*CHAT)).scores) == pytest.approx(found, abs=1e-4)
+    assert detector.classifier.uncalibrated(detector(chat(*CHAT)).scores) == pytest.approx(probabilities, abs=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -64,10 +64,10 @@ def test_clauses_are_delimited_by_punctuation_and_spaces(text, expected):
 
 @given(st.text("我猫a1,.，。!? \n、……\u3000😀", max_size=30))
 def test_clauses_are_ordered_disjoint_and_lose_no_word(text):
-    found = clauses(text)
-    assert all(start < end for start, end in found)
-    assert all(before[1] < after[0] for before, after in combinations(found, 2))
-    kept = "".join(text[start:end] for start, end in found)
+    spans = clauses(text)
+    assert all(start < end for start, end in spans)
+    assert all(before[1] < after[0] for before, after in combinations(spans, 2))
+    kept = "".join(text[start:end] for start, end in spans)
     assert [result for result in kept if result in "我猫a1😀"] == [
         character for character in text if character in "我猫a1😀"
     ]
@@ -76,44 +76,46 @@ def test_clauses_are_ordered_disjoint_and_lose_no_word(text):
 def test_the_most_contradictory_pair_of_clauses_in_a_reply_is_located(detector):
     parts = ["我养了一只橘猫", "它很乖", "我没养过猫呀", "天天喝茶"]
     messages = chat("你养猫吗？", "，".join(parts))
-    found = detector.locate(messages, Verdict(INTRA, 0.9, {}, reply=(1,)))
+    clash = detector.locate(messages, Verdict(INTRA, 0.9, {}, reply=(1,)))
     pairs = list(combinations(parts, 2))
     scores = history_probability(detector, *(("", one, "你养猫吗？", other) for one, other in pairs))
-    assert (text_at(messages, found.earlier), text_at(messages, found.later)) == pairs[scores.index(max(scores))]
+    assert (text_at(messages, clash.earlier), text_at(messages, clash.later)) == pairs[scores.index(max(scores))]
     assert sorted(scores)[-1] - sorted(scores)[-2] > 1e-4, "else the pair is a matter of chance"
 
 
 def test_for_history_the_clauses_whose_removal_lowers_the_score_most_are_located(detector):
     old, new = ["养了一只橘猫", "很乖", "你呢"], ["我没养过猫呀", "我喜欢喝茶"]
     messages = chat("你养猫吗？", "，".join(old), "它叫什么？", "，".join(new))
-    found = detector.locate(messages, Verdict(HISTORY, 0.9, {}, evidence=(1,), reply=(3,)))
+    clash = detector.locate(messages, Verdict(HISTORY, 0.9, {}, evidence=(1,), reply=(3,)))
     assert len(detector.classifier.rows) == len(old) + len(new), "what it costs"
 
     def without(parts):
         return ["，".join(part for part in parts if part != left) for left in parts]
 
-    ours = history_probability(detector, *(("你养猫吗？", text, "它叫什么？", "，".join(new)) for text in without(old)))
-    theirs = history_probability(
+    without_earlier = history_probability(
+        detector, *(("你养猫吗？", text, "它叫什么？", "，".join(new)) for text in without(old))
+    )
+    without_later = history_probability(
         detector, *(("你养猫吗？", "，".join(old), "它叫什么？", text) for text in without(new))
     )
-    assert text_at(messages, found.earlier) == old[ours.index(min(ours))]
-    assert text_at(messages, found.later) == new[theirs.index(min(theirs))]
-    assert (found.earlier.message, found.later.message) == (1, 3)
+    assert text_at(messages, clash.earlier) == old[without_earlier.index(min(without_earlier))]
+    assert text_at(messages, clash.later) == new[without_later.index(min(without_later))]
+    assert (clash.earlier.message, clash.later.message) == (1, 3)
 
 
 def test_for_history_single_clause_replies_need_no_calls(detector):
     messages = chat("你养猫吗？", "养了一只橘猫。", "它叫什么？", "（我没养过猫呀）")
     detector.classifier.rows = None
-    found = detector.locate(messages, Verdict(HISTORY, 0.9, {}, evidence=(1,), reply=(3,)))
-    assert (text_at(messages, found.earlier), text_at(messages, found.later)) == ("养了一只橘猫", "（我没养过猫呀）")
+    clash = detector.locate(messages, Verdict(HISTORY, 0.9, {}, evidence=(1,), reply=(3,)))
+    assert (text_at(messages, clash.earlier), text_at(messages, clash.later)) == ("养了一只橘猫", "（我没养过猫呀）")
     assert detector.classifier.rows == []
 
 
 def test_the_search_uses_the_named_evidence(detector):
     messages = chat("你养猫吗？", "养了一只橘猫，很乖", "喝茶吗？", "天天喝茶，不喝酒", "酒呢？", "我只喝酒，不喝茶")
     for index in (1, 3):
-        found = detector.locate(messages, Verdict(HISTORY, 0.9, {}, evidence=(index,), reply=(5,)))
-        assert (found.earlier.message, found.later.message) == (index, 5)
+        clash = detector.locate(messages, Verdict(HISTORY, 0.9, {}, evidence=(index,), reply=(5,)))
+        assert (clash.earlier.message, clash.later.message) == (index, 5)
         assert detector.classifier.rows[0]["u1"] == messages[index - 1]["content"]
 
 
@@ -167,9 +169,9 @@ def test_spans_lie_in_the_message_that_holds_the_clause(detector):
             detector, *(("你养猫吗？", text, "叫什么？", "真的，\n我没养过猫") for text in left.values())
         )
         lowest = dict(zip(left, scores, strict=True))
-        found = detector.locate(messages, Verdict(HISTORY, 0.9, {}, evidence=(1, 2, 4, 5), reply=(7, 8)))
-        assert text_at(messages, found.earlier) == min(lowest, key=lowest.get)
-        places.add(found.earlier.message)
+        clash = detector.locate(messages, Verdict(HISTORY, 0.9, {}, evidence=(1, 2, 4, 5), reply=(7, 8)))
+        assert text_at(messages, clash.earlier) == min(lowest, key=lowest.get)
+        places.add(clash.earlier.message)
     assert places == {2, 5}, "else one place was never asked for"
 
 

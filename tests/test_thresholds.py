@@ -146,7 +146,7 @@ def test_the_table_shows_unreached_precisions_and_settings_that_call_nothing():
 
 
 @pytest.mark.parametrize(
-    ("change", "rule", "said"),
+    ("change", "rule", "message"),
     [
         ({"split": "validation"}, RULE, "settings are chosen on validation and measured on test"),
         ({"config": "persona"}, RULE, "config 'persona' has no contradictions"),
@@ -156,8 +156,8 @@ def test_the_table_shows_unreached_precisions_and_settings_that_call_nothing():
         ({"references": [0] * 9}, RULE, "are all contradictions, or none is one"),
     ],
 )
-def test_unavailable_outcomes_are_reported(change, rule, said):
-    assert said in str(missing_reason({**RESULT, **change}, rule))
+def test_unavailable_outcomes_are_reported(change, rule, message):
+    assert message in str(missing_reason({**RESULT, **change}, rule))
 
 
 def test_outcomes_match_the_verdicts_of_the_facade(quick_model, sample_repo):
@@ -183,15 +183,15 @@ def test_outcomes_match_the_verdicts_of_the_facade(quick_model, sample_repo):
 
 def test_a_kept_evaluation_is_reused_unless_the_rule_changed(run, quick_model, sample_repo, tmp_path):
     model, kept = shutil.copytree(quick_model, tmp_path / "quick"), tmp_path / "kept"
-    asked = ["evaluate", model, "--data", sample_repo, "--settings", "--results", kept]
-    code, first, err = run(*asked, "--json", kept / "quick.json")
+    command = ["evaluate", model, "--data", sample_repo, "--settings", "--results", kept]
+    code, first, err = run(*command, "--json", kept / "quick.json")
     assert (code, err) == (0, "")
-    code, second, err = run(*asked)
+    code, second, err = run(*command)
     assert (code, second) == (0, first)
     assert err.startswith(f"cdconv: {kept} ") and err.count("\n") == 1, "it says where the evaluation is kept"
     assert "Settings chosen on validation, on 4-class, test split" in second
     save_rule(model, Rule(temperature=3.0, threshold=0.4, prior=0.4, curve=(Point(0.5, 0.5, 0.5),)))
-    code, _, err = run(*asked)
+    code, _, err = run(*command)
     assert (code, err) == (0, "")
 
 

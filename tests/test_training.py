@@ -175,20 +175,20 @@ def test_a_collapse_onto_one_class_is_recorded(sample_repo, tmp_path):
 def test_labels_that_are_never_predicted_are_named():
     matrix = [[9, 0, 0, 3], [2, 0, 0, 1], [1, 0, 0, 2], [4, 0, 0, 5]]
     scores = {"macro_f1": 0.3, "collapsed": False, "labels": list(QUICK.labels), "confusion_matrix": matrix}
-    said = "epoch 1/2: loss 0.500, validation macro-F1 30.0"
-    assert training._summary(0, 2, 0.5, scores) == f"{said} (never predicted: intra-sentence, role-confusion)"
+    line = "epoch 1/2: loss 0.500, validation macro-F1 30.0"
+    assert training._summary(0, 2, 0.5, scores) == f"{line} (never predicted: intra-sentence, role-confusion)"
     one = {**scores, "collapsed": True, "confusion_matrix": [[12, 0, 0, 0], [3, 0, 0, 0], [3, 0, 0, 0], [9, 0, 0, 0]]}
-    assert training._summary(0, 2, 0.5, one).startswith(f"{said} (the model predicts the same label for every row")
+    assert training._summary(0, 2, 0.5, one).startswith(f"{line} (the model predicts the same label for every row")
     all_of_them = {**scores, "confusion_matrix": [[9, 1, 1, 1], [2, 1, 0, 0], [1, 0, 1, 1], [4, 0, 0, 5]]}
-    assert training._summary(0, 2, 0.5, all_of_them) == said
+    assert training._summary(0, 2, 0.5, all_of_them) == line
 
 
 def test_training_does_not_read_the_test_split(sample_repo, tmp_path, monkeypatch):
-    asked = []
+    splits = []
     real = run_folder.load_split
-    monkeypatch.setattr(run_folder, "load_split", lambda *rest: asked.append(rest[2]) or real(*rest))
+    monkeypatch.setattr(run_folder, "load_split", lambda *rest: splits.append(rest[2]) or real(*rest))
     train(QUICK.with_changes(epochs=1), data=sample_repo, out=tmp_path / "run")
-    assert asked == ["train", "validation"]
+    assert splits == ["train", "validation"]
 
 
 @pytest.mark.parametrize("config", ["2-class", "persona", "4-class-grouped"])
@@ -220,9 +220,9 @@ def test_two_processes_learn_what_one_process_learns(sample_repo, tmp_path):
     one = train(load_recipe(recipe), data=sample_repo, out=tmp_path / "one", track="tensorboard")
     command = ["train", recipe, "--data", sample_repo, "--out", tmp_path / "two", "--track", "tensorboard"]
     both = processes.start_two(*command)
-    said = [process.communicate(timeout=600) for process in both]
-    assert [process.returncode for process in both] == [0, 0], said
-    out = "".join(out for out, _ in said)
+    outputs = [process.communicate(timeout=600) for process in both]
+    assert [process.returncode for process in both] == [0, 0], outputs
+    out = "".join(out for out, _ in outputs)
     assert out.count("epoch 1/2") == out.count("trained; next") == 1, "one process speaks for all"
     assert [record(folder)["processes"] for folder in (one, tmp_path / "two")] == [1, 2]
     single, double = (record(folder)["epochs"] for folder in (one, tmp_path / "two"))
@@ -254,10 +254,10 @@ def test_ctrl_c_prints_one_line_and_leaves_nothing_half_written(sample_repo, tmp
         processes.wait_for(tmp_path / "run.partial" / "state", process)
     finally:
         process.send_signal(signal.SIGINT)
-        said = process.communicate(timeout=300)[1]
+        stderr = process.communicate(timeout=300)[1]
     assert process.returncode == 130
-    assert said.rstrip().endswith("cdconv: interrupted")
-    assert "Traceback" not in said
+    assert stderr.rstrip().endswith("cdconv: interrupted")
+    assert "Traceback" not in stderr
     assert not (tmp_path / "run").exists()
 
 
@@ -309,15 +309,15 @@ def test_the_averaged_weights_are_validated_and_saved(sample_repo, tmp_path, mon
 def test_the_deterministic_option_applies_while_training_and_changes_nothing_on_a_cpu(
     finished, sample_repo, tmp_path, monkeypatch
 ):
-    seen = []
+    modes = []
     real = training.evaluate_epoch
     monkeypatch.setattr(
         training,
         "evaluate_epoch",
-        lambda *rest: seen.append(torch.are_deterministic_algorithms_enabled()) or real(*rest),
+        lambda *rest: modes.append(torch.are_deterministic_algorithms_enabled()) or real(*rest),
     )
     out = train(QUICK, data=sample_repo, out=tmp_path / "run", deterministic=True)
-    assert seen == [True] * 3
+    assert modes == [True] * 3
     assert not torch.are_deterministic_algorithms_enabled()
     assert record(out)["deterministic"] is True
     assert record(finished)["deterministic"] is False

@@ -28,20 +28,20 @@ def rows(sample_repo):
 
 
 def test_a_first_turn_is_followed_by_a_new_second_turn_of_the_same_bot(rows):
-    found = transfer_rows(rows, 2)
-    assert found.features == rows.features and len(found) == 2 * len(rows)
+    conversations = transfer_rows(rows, 2)
+    assert conversations.features == rows.features and len(conversations) == 2 * len(rows)
     first = {(row["u1"], row["b1"], row["bot"]) for row in rows}
     second = {(row["u2"], row["b2"], row["bot"]) for row in rows}
     had = {(row["u1"], row["u2"]) for row in rows}
     by_id = {row["id"]: row for row in rows}
-    for row in found:
+    for row in conversations:
         assert (row["u1"], row["b1"], row["bot"]) in first
         assert (row["u2"], row["b2"], row["bot"]) in second
         assert (row["u1"], row["u2"]) not in had
         assert row["label"] is None
         assert by_id[row["id"]]["u1"] == row["u1"]
-    assert len({(row["u1"], row["b1"], row["u2"], row["b2"]) for row in found}) == len(found)
-    assert found["id"] == transfer_rows(rows, 2)["id"]
+    assert len({(row["u1"], row["b1"], row["u2"], row["b2"]) for row in conversations}) == len(conversations)
+    assert conversations["id"] == transfer_rows(rows, 2)["id"]
 
 
 def test_the_second_turn_matches_the_topic_of_the_first(rows):
@@ -53,8 +53,8 @@ def test_the_second_turn_matches_the_topic_of_the_first(rows):
         "u2": ["今天天气怎么样？", "你养猫吗？", "你在哪里？"],
         "b2": ["下雨", "我不喜欢猫", "在北京"],
     }
-    found = transfer_rows(type(rows).from_dict(made, features=rows.features), 1)
-    assert found["b2"][:] == ["我不喜欢猫", "在北京", "下雨"]
+    conversations = transfer_rows(type(rows).from_dict(made, features=rows.features), 1)
+    assert conversations["b2"][:] == ["我不喜欢猫", "在北京", "下雨"]
 
 
 def test_the_block_size_of_comparisons_makes_no_difference(rows, monkeypatch):
@@ -76,11 +76,11 @@ def test_an_unlabelled_row_is_learnt_from_the_teachers_alone(options):
         return type("Output", (), {"logits": x})
 
     loss_of = objective(recipe(weight=0.25, temperature=2.0, **options), [4, 3, 2, 1])
-    found = loss_of(model, {"x": logits, SOFT: soft}, torch.tensor([UNLABELLED, 3]))
+    loss = loss_of(model, {"x": logits, SOFT: soft}, torch.tensor([UNLABELLED, 3]))
     whole = divergence(logits, soft, 2.0)
-    assert found[0] == pytest.approx(whole[0].item())
+    assert loss[0] == pytest.approx(whole[0].item())
     alone = objective(recipe(**options), [4, 3, 2, 1])(model, {"x": logits[1:]}, torch.tensor([3]))
-    assert found[1] == pytest.approx((0.75 * alone + 0.25 * whole[1]).item())
+    assert loss[1] == pytest.approx((0.75 * alone + 0.25 * whole[1]).item())
 
 
 def test_training_reads_transfer_rows_last_and_excludes_them_from_class_weights(
@@ -88,26 +88,26 @@ def test_training_reads_transfer_rows_last_and_excludes_them_from_class_weights(
 ):
     from contradiction.training import loop
 
-    seen = {}
+    counted = {}
     make, encode = loop.objective, loop.encode_rows
 
     def objective_of(recipe, counts):
-        seen["counts"] = counts
+        counted["counts"] = counts
         return make(recipe, counts)
 
     def encode_rows(part, *arguments):
         examples = encode(part, *arguments)
-        seen.setdefault("labels", [example["labels"] for example in examples])
+        counted.setdefault("labels", [example["labels"] for example in examples])
         return examples
 
     monkeypatch.setattr(loop, "objective", objective_of)
     monkeypatch.setattr(loop, "encode_rows", encode_rows)
-    asked = recipe(teachers=[str(quick_model)], transfer_per_row=1)
-    folder = train(asked, data=sample_repo, out=tmp_path / "student")
-    assert seen["labels"][: len(rows)] == rows["label"][:]
-    assert set(seen["labels"][len(rows) :]) == {UNLABELLED}
-    assert len(seen["labels"]) == len(training_rows(rows, asked).rows) > len(rows)
-    assert seen["counts"] == [rows["label"][:].count(label) for label in range(4)]
+    run_recipe = recipe(teachers=[str(quick_model)], transfer_per_row=1)
+    folder = train(run_recipe, data=sample_repo, out=tmp_path / "student")
+    assert counted["labels"][: len(rows)] == rows["label"][:]
+    assert set(counted["labels"][len(rows) :]) == {UNLABELLED}
+    assert len(counted["labels"]) == len(training_rows(rows, run_recipe).rows) > len(rows)
+    assert counted["counts"] == [rows["label"][:].count(label) for label in range(4)]
     run = read_json(folder / "run.json")
     assert run["request"]["recipe"]["distillation"]["transfer_per_row"] == 1
     card = model_card(folder).text

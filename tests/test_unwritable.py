@@ -112,15 +112,15 @@ def test_chats_and_a_model_in_a_read_only_folder_can_be_used(detect, place):
         code, answers, err = detect(file, model=place / "model")
         assert (code, [answer["line"] for answer in answers]) == (1, [2])
         assert [message for message in err if f"{file}.rejected.jsonl: " in message and "only shown here" in message]
-        code, _, [said] = detect(file, "--out", place / "verdicts.jsonl", model=place / "model")
-        assert (code, str(place) in said) == (2, True)
+        code, _, [expected_message] = detect(file, "--out", place / "verdicts.jsonl", model=place / "model")
+        assert (code, str(place) in expected_message) == (2, True)
     assert {path.name for path in place.iterdir()} == {"model", "chats.jsonl"}
 
 
 def test_a_full_disk_under_the_datasets_cache_is_reported(sample_repo, tmp_path, monkeypatch):
     repo = shutil.copytree(sample_repo, tmp_path / "cdconv")
     monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
-    said = rf"^{repo}: config '4-class' cannot be loaded \(.*too large"
-    with full(2_000), pytest.raises(InputError, match=said) as error:
+    message = rf"^{repo}: config '4-class' cannot be loaded \(.*too large"
+    with full(2_000), pytest.raises(InputError, match=message) as error:
         load_split(repo, "4-class", "test")
     assert "\n" not in str(error.value)

@@ -76,7 +76,7 @@ def test_private_is_applied_and_rejected_for_an_existing_public_repo(hub, tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("variables", "repo", "said"),
+    ("variables", "repo", "messages"),
     [
         ({"HF_TOKEN": "hf_wrong"}, "user/evaluate_metric", ("the Hub does not know this token", "hf auth login")),
         ({"HF_TOKEN": ""}, "user/evaluate_metric", ("no token", "hf auth login")),
@@ -85,9 +85,9 @@ def test_private_is_applied_and_rejected_for_an_existing_public_repo(hub, tmp_pa
         ({"HF_ENDPOINT": "http://127.0.0.1:9"}, "user/evaluate_metric", ("the connection to the Hub failed",)),
     ],
 )
-def test_missing_permission_prints_one_line_that_says_what_to_do(hub, tmp_path, variables, repo, said):
+def test_missing_permission_prints_one_line_that_says_what_to_do(hub, tmp_path, variables, repo, messages):
     answer = push(hub, tmp_path, "metric", repo=repo, **variables)
-    assert_refused(answer, repo, *said)
+    assert_refused(answer, repo, *messages)
     assert answer.stderr.count("\n") == 1
     assert hub.repos == {}
 
@@ -129,12 +129,12 @@ def test_a_dry_run_lists_the_files_with_sizes_and_sends_no_requests(hub, model, 
 
 
 def test_a_user_error_prints_one_line_and_exits_with_2(hub, tmp_path):
-    for arguments, said in [
+    for arguments, message in [
         (["model", "no/such/folder"], "no/such/folder: no such folder"),
         (["dataset"], "cdconv: cdconv: no such folder"),
         (["metric"], "USER/evaluate_metric"),
     ]:
         answer = push(hub, tmp_path, *arguments)
-        assert_refused(answer, said)
+        assert_refused(answer, message)
         assert answer.stderr.count("\n") == 1
     assert hub.requests == []

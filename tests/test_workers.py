@@ -33,23 +33,23 @@ def parts(file, size=8):
 
 
 def test_a_killed_worker_is_replaced_and_nothing_is_lost_duplicated_or_reordered(load, mixed):
-    todo, said = parts(mixed), []
+    todo, restarts = parts(mixed), []
     expected = list(chunks.judge_in_turn(load(), "line", todo))
     arriving = Queue()
-    with Workers(2, load, "line", on_note=said.append) as workers:
+    with Workers(2, load, "line", on_note=restarts.append) as workers:
         judged = workers.judge(iter(arriving.get, None))
-        found = []
+        results = []
         for number, entries in enumerate(todo):
             if number == 2:
                 workers._workers[0]._process.kill()
             arriving.put(entries)
-            found.append(next(judged))  # hangs unless a result comes before the next chunk is there
+            results.append(next(judged))  # hangs unless a result comes before the next chunk is there
         arriving.put(None)
         assert list(judged) == []
         assert list(workers.judge(todo[:1])) == expected[:1]
         ended = [worker._process for worker in workers._workers]
-    assert found == expected
-    assert len(said) == 1 and said[0].startswith("a worker process was killed; another one judges lines ")
+    assert results == expected
+    assert len(restarts) == 1 and restarts[0].startswith("a worker process was killed; another one judges lines ")
     assert not any(process.is_alive() for process in ended)
 
 
@@ -88,8 +88,8 @@ def test_a_run_killed_with_its_workers_resumes_to_the_bytes_of_one_process(
 
 def children(pid):
     """The processes that a process started to work for it."""
-    found = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8").split()
-    return [int(child) for child in found if running(child)]
+    pids = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8").split()
+    return [int(child) for child in pids if running(child)]
 
 
 def running(pid):

@@ -43,8 +43,8 @@ def test_out_receives_complete_lines_and_is_never_overwritten(detect, mixed, tmp
     assert err[-1].split(" → ") == [shown[0], f"{out}.rejected.jsonl"]
     assert shown[1] == f"{mixed}.rejected.jsonl"
     before = kept(out)
-    code, _, [said] = detect(mixed, "--out", out)
-    assert (code, "--resume continues it" in said) == (2, True)
+    code, _, [summary] = detect(mixed, "--out", out)
+    assert (code, "--resume continues it" in summary) == (2, True)
     assert kept(out) == before
 
 
@@ -101,14 +101,17 @@ def test_only_the_same_run_can_be_resumed(detect, mixed, whole, detect_model, tm
     save_rule(moved, Rule(temperature=2))
     other = tmp_path / "other.jsonl"
     other.write_bytes(mixed.read_bytes() + b"\n" + line().encode())
-    for said, arguments, options in (
+    for expected_message, arguments, options in (
         ("another model", [mixed], {"model": moved}),
         ("another input", [other], {}),
         ("threshold unset, not 0.4", [mixed, "--threshold", "0.4"], {}),
         ("scan false, not true", [mixed, "--scan"], {}),
     ):
         code, _, [message] = detect(*arguments, "--out", whole, "--resume", **options)
-        assert (code, f"was made with {said}; --resume continues only the same run" in message) == (2, True), message
+        assert (code, f"was made with {expected_message}; --resume continues only the same run" in message) == (
+            2,
+            True,
+        ), message
     assert kept(whole) == before
     (tmp_path / "whole.jsonl.run.json").unlink()
     code, _, [message] = detect(mixed, "--out", whole, "--resume")
@@ -154,22 +157,22 @@ def test_the_input_is_never_overwritten(detect, tmp_path):
 def test_a_file_of_rejected_lines_is_not_replaced_silently(detect, tmp_path, out, small_chunks):
     file = tmp_path / "chats.jsonl"
     name, options = (tmp_path / "v.jsonl", ["--out", tmp_path / "v.jsonl"]) if out else (file, [])
-    there = rejected_path(name)
-    there.write_text("notes\n", encoding="utf-8")
+    rejected = rejected_path(name)
+    rejected.write_text("notes\n", encoding="utf-8")
     file.write_text("\n".join([line(), *["{"] * 20]), encoding="utf-8")  # of more than one part
     code, _, err = detect(file, "--quiet", *options)
-    notes = [message for message in err if message.startswith(f"cdconv: {there}: ")]
+    notes = [message for message in err if message.startswith(f"cdconv: {rejected}: ")]
     assert (code, len(notes)) == (1, 1)
-    assert [answer["line"] for answer in objects(there)] == [*range(2, 22)]
+    assert [answer["line"] for answer in objects(rejected)] == [*range(2, 22)]
 
 
 def test_a_file_of_rejected_lines_stays_if_nothing_is_rejected(detect, tmp_path):
     file = tmp_path / "chats.jsonl"
     file.write_text(line(), encoding="utf-8")
-    there = rejected_path(file)
-    there.write_text("notes\n", encoding="utf-8")
+    rejected = rejected_path(file)
+    rejected.write_text("notes\n", encoding="utf-8")
     assert detect(file, "--quiet")[::2] == (0, [])
-    assert there.read_text(encoding="utf-8") == "notes\n"
+    assert rejected.read_text(encoding="utf-8") == "notes\n"
 
 
 @pytest.mark.parametrize("which", ["verdicts", "rejected"])
@@ -178,5 +181,5 @@ def test_a_run_with_a_removed_line_cannot_be_resumed(detect, mixed, whole, which
     file = out if which == "verdicts" else rejected_path(out)
     lines = file.read_bytes().splitlines(keepends=True)
     file.write_bytes(b"".join(lines[:1] + lines[2:]))
-    code, _, [said] = detect(mixed, "--out", out, "--resume")
-    assert (code, "lines were removed or added" in said) == (2, True)
+    code, _, [message] = detect(mixed, "--out", out, "--resume")
+    assert (code, "lines were removed or added" in message) == (2, True)

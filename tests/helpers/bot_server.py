@@ -20,20 +20,20 @@ def chance(*parts) -> float:
 
 def scripted(messages) -> str:
     """The reply of the scripted bot: it has as many cats as its first answer says, or contradicts that."""
-    asked = [message["content"] for message in messages if message["role"] == "user"]
-    cats = 2 + int(6 * chance(asked[0]))
-    if len(asked) == 1:
-        return f"“{asked[0]}”？我养了{cats}只猫"
-    draw = chance("kind", *asked)
+    user_texts = [message["content"] for message in messages if message["role"] == "user"]
+    cats = 2 + int(6 * chance(user_texts[0]))
+    if len(user_texts) == 1:
+        return f"“{user_texts[0]}”？我养了{cats}只猫"
+    draw = chance("kind", *user_texts)
     for kind, rate in RATES.items():
         if draw < rate:
             return {
-                "history": f"“{asked[-1]}”？我养了{cats + 1}只猫",
-                "intra-sentence": f"“{asked[-1]}”？我养了{cats}只猫，我没养猫",
-                "role-confusion": f"“{asked[-1]}”？你养了{cats}只猫",
+                "history": f"“{user_texts[-1]}”？我养了{cats + 1}只猫",
+                "intra-sentence": f"“{user_texts[-1]}”？我养了{cats}只猫，我没养猫",
+                "role-confusion": f"“{user_texts[-1]}”？你养了{cats}只猫",
             }[kind]
         draw -= rate
-    return f"“{asked[-1]}”？我养了{cats}只猫"
+    return f"“{user_texts[-1]}”？我养了{cats}只猫"
 
 
 def true_label(b1: str, b2: str) -> str:
@@ -43,8 +43,8 @@ def true_label(b1: str, b2: str) -> str:
         return "intra-sentence"
     if "你养了" in b2:
         return "role-confusion"
-    said = [re.findall(r"养了(\d)只猫", text)[-1] for text in (b1, b2)]
-    return "history" if said[0] != said[1] else "non-contradiction"
+    cats = [re.findall(r"养了(\d)只猫", text)[-1] for text in (b1, b2)]
+    return "history" if cats[0] != cats[1] else "non-contradiction"
 
 
 class Endpoint:

@@ -99,7 +99,7 @@ class Handler(BaseHTTPRequestHandler):
             self.send(200, {"choices": [{"message": {"content": None}}]})
         else:
             text = chat.answer(body)
-            said = {
+            completion = {
                 "object": "chat.completion",
                 "model": body["model"],
                 "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}],
@@ -108,7 +108,7 @@ class Handler(BaseHTTPRequestHandler):
                     "completion_tokens": len(text),
                 },
             }
-            self.send(200, said, half=fault == "half")
+            self.send(200, completion, half=fault == "half")
 
     def send(self, status, value, headers=None, half=False):
         content = value if isinstance(value, bytes) else json.dumps(value, ensure_ascii=False).encode()

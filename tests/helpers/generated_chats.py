@@ -107,22 +107,22 @@ def judge(detector, chats):
             answers.update(zip(left, detector.batch([chats[number] for number in left]), strict=True))
             break
         except InputError as error:
-            said = str(error)
+            message = str(error)
             assert isinstance(error, ValueError)
-            assert len(said) <= 300 and said.isprintable(), said
+            assert len(message) <= 300 and message.isprintable(), message
             place = 0
             if len(left) > 1:
-                number, _, said = said.partition(": ")
+                number, _, message = message.partition(": ")
                 place = int(number.removeprefix("chats[").removesuffix("]"))
-            assert said.startswith("messages"), said
-            answers[left[place]] = said
+            assert message.startswith("messages"), message
+            answers[left[place]] = message
             sound, left = sound + left[:place], left[place + 1 :]  # what comes before the first bad chat is sound
     answers.update(zip(sound, detector.batch([chats[number] for number in sound]), strict=True))
-    found = [answers[number] for number in range(len(chats))]
-    judged["errors"] += sum(isinstance(answer, str) for answer in found)
-    judged["labels"] += sum(isinstance(answer, Verdict) and answer.label is not None for answer in found)
-    judged["checked"] += sum(isinstance(answer, Verdict) and answer.checked for answer in found)
-    return found
+    results = [answers[number] for number in range(len(chats))]
+    judged["errors"] += sum(isinstance(answer, str) for answer in results)
+    judged["labels"] += sum(isinstance(answer, Verdict) and answer.label is not None for answer in results)
+    judged["checked"] += sum(isinstance(answer, Verdict) and answer.checked for answer in results)
+    return results
 
 
 def said_in(message):
@@ -161,13 +161,13 @@ def check(verdict, messages, labels):
         assert all(index < first and messages[index]["role"] == "assistant" for index in group)
     assert not verdict.evidence or verdict.label == HISTORY
     if verdict.checked:
-        said = [index for index in range(last + 1) if messages[index]["role"] in ("user", "assistant")]
-        assert all(is_all_text(messages[index]) for index in said)
-        before = [index for index in said if index < first and messages[index]["role"] == "assistant"]
-        turn = [index for index in said if index > max(before, default=-1)]
-        spoken = han("".join(said_in(messages[index]) for index in turn))
-        assert spoken <= LIMIT
-        assert all(han(said_in(messages[index])) + spoken <= LIMIT for index in before)
+        spoken_to = [index for index in range(last + 1) if messages[index]["role"] in ("user", "assistant")]
+        assert all(is_all_text(messages[index]) for index in spoken_to)
+        before = [index for index in spoken_to if index < first and messages[index]["role"] == "assistant"]
+        turn = [index for index in spoken_to if index > max(before, default=-1)]
+        turn_length = han("".join(said_in(messages[index]) for index in turn))
+        assert turn_length <= LIMIT
+        assert all(han(said_in(messages[index])) + turn_length <= LIMIT for index in before)
 
 
 def assert_alike(one, other):

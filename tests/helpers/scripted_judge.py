@@ -10,8 +10,8 @@ NAMES = LABELS["4-class"]
 
 def question_of(body):
     """What a request asks: the texts of the messages and the reply."""
-    asked = json.loads(body["messages"][-1]["content"])
-    return (*(message["content"] for message in asked["messages"]), asked["reply"])
+    question = json.loads(body["messages"][-1]["content"])
+    return (*(message["content"] for message in question["messages"]), question["reply"])
 
 
 def scripted(rows, right=1.0, names=NAMES):

@@ -59,10 +59,10 @@ def serious_violations(tab):
     """What axe-core finds that keeps somebody from using the page."""
     from axe_playwright_python.sync_playwright import Axe
 
-    found = Axe().run(tab).response["violations"]
+    violations = Axe().run(tab).response["violations"]
     return [
         (violation["id"], node["target"])
-        for violation in found
+        for violation in violations
         if violation["impact"] in ("serious", "critical")
         for node in violation["nodes"]
     ]
@@ -80,7 +80,7 @@ def marks(tab):
 
 
 def test_a_typed_chat_gets_the_verdict_of_the_facade(open_tab, url, facade):
-    chat, verdict = next((chat, said) for chat in CHATS if (said := facade(chat)).kind == "history")
+    chat, verdict = next((chat, judged) for chat in CHATS if (judged := facade(chat)).kind == "history")
     tab = open_tab()
     tab.goto(url)
     marks(tab)  # of the first example
@@ -91,8 +91,12 @@ def test_a_typed_chat_gets_the_verdict_of_the_facade(open_tab, url, facade):
         box.press("Enter")
     tab.locator(".cd-messages li").nth(3).locator(".cd-mark").wait_for()
     assert tab.locator(".cd-text").all_inner_texts() == list(chat)
-    said = tab.locator(".cd-messages li").nth(3).locator(".cd-mark").inner_text()
-    assert "Contradiction" in said and verdict.certainty in said and f"{verdict.probability:.0%}".rstrip("%") in said
+    evidence_text = tab.locator(".cd-messages li").nth(3).locator(".cd-mark").inner_text()
+    assert (
+        "Contradiction" in evidence_text
+        and verdict.certainty in evidence_text
+        and f"{verdict.probability:.0%}".rstrip("%") in evidence_text
+    )
     assert "contradicted by" in tab.locator(".cd-messages li").nth(1).inner_text()
     # The address holds the chat: another visitor sees the same.
     other = open_tab()
@@ -135,12 +139,12 @@ def test_axe_finds_no_serious_violation(open_tab, url, scheme):
     tab = open_tab(color_scheme=scheme)
     tab.goto(f"{url}?__theme={scheme}")
     marks(tab)
-    found = {}
+    violations = {}
     for name in ("Chat", "A file of chats", "How good is it?", "Use it in code"):
         tab.get_by_role("tab", name=name, exact=True).click()
         tab.get_by_role("tab", name=name, exact=True, selected=True).wait_for()
-        found[name] = serious_violations(tab)
-    assert not any(found.values()), found
+        violations[name] = serious_violations(tab)
+    assert not any(violations.values()), violations
 
 
 def test_markup_is_shown_as_text_wherever_it_comes_from(open_tab, url, tmp_path):
@@ -165,7 +169,9 @@ def test_markup_is_shown_as_text_wherever_it_comes_from(open_tab, url, tmp_path)
 
 def test_a_file_is_judged_filtered_and_downloaded(open_tab, url, facade, tmp_path):
     file = tmp_path / "chats.jsonl"
-    both = [next(chat for chat in CHATS if facade(chat[:2]).contradiction is said) for said in (True, False)]
+    both = [
+        next(chat for chat in CHATS if facade(chat[:2]).contradiction is contradicts) for contradicts in (True, False)
+    ]
     file.write_text("\n".join(json.dumps(messages(*chat)) for chat in both), encoding="utf-8")
     tab = open_tab()
     tab.goto(url)
@@ -217,7 +223,7 @@ def test_one_file_is_judged_at_a_time_and_stop_cancels_it(open_tab, url, tmp_pat
 
 
 def test_copied_code_gives_the_same_verdicts(open_tab, url, facade):
-    chat, verdict = next((chat, said) for chat in CHATS if (said := facade(chat)).contradiction)
+    chat, verdict = next((chat, judged) for chat in CHATS if (judged := facade(chat)).contradiction)
     tab = open_tab(permissions=["clipboard-read", "clipboard-write"])
     tab.goto(address(url, chat))
     tab.locator(".cd-messages li").nth(3).locator(".cd-mark").wait_for()
@@ -243,9 +249,9 @@ def test_examples_sort_in_four_ways_and_a_click_shows_one(open_tab, url):
     for name in ("Two replies", "Kind", "Trigger", "Persona", "Longer chats"):
         tab.get_by_role("button", name=name, exact=True).click()
         choice = tab.locator(".cd-examples button").last
-        said = choice.inner_text().split("→")[-1].strip()
+        label = choice.inner_text().split("→")[-1].strip()
         choice.click()
-        tab.locator(".cd-messages[aria-busy=false] .cd-text", has_text=said).first.wait_for()
+        tab.locator(".cd-messages[aria-busy=false] .cd-text", has_text=label).first.wait_for()
 
 
 def test_each_reply_of_the_connected_bot_is_marked(open_tab, connected, detectors):
@@ -308,6 +314,6 @@ def test_the_page_of_the_metric_scores_its_example(open_tab, tmp_path):
         chinese.get_by_role("button", name="计算").wait_for()
         chinese.get_by_text("83.3").locator("visible=true").first.wait_for()
         assert "__i18n__" not in chinese.inner_text("body")
-        for each in (tab, chinese):  # before the server ends, of which a page would complain
-            each.close()
+        for page in (tab, chinese):  # before the server ends, of which a page would complain
+            page.close()
     assert "Traceback" not in (tmp_path / "metric.log").read_text(encoding="utf-8")

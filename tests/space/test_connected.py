@@ -56,8 +56,8 @@ def test_two_detectors_with_the_same_name_are_rejected(app, detectors):
 # The chatbot
 
 
-def reply(web, said, **body):
-    answer = web.post("v1/reply", json={"messages": [{"role": "user", "content": said}], **body})
+def reply(web, text, **body):
+    answer = web.post("v1/reply", json={"messages": [{"role": "user", "content": text}], **body})
     return answer.status_code, answer.json()
 
 
@@ -65,13 +65,13 @@ def test_the_bot_answers_the_chat_and_receives_nothing_else(web, bot_server):
     chat = [*messages("你好", "你好呀"), *ASKED]
     answer = web.post("v1/reply", json={"messages": chat})
     assert (answer.status_code, answer.json()) == (200, {"reply": REPLY})
-    asked = bot_server.asked[-1]
-    assert (asked["path"], asked["key"], asked["model"]) == ("/v1/chat/completions", f"Bearer {KEY}", "small-bot")
-    assert asked["messages"] == chat
+    request = bot_server.asked[-1]
+    assert (request["path"], request["key"], request["model"]) == ("/v1/chat/completions", f"Bearer {KEY}", "small-bot")
+    assert request["messages"] == chat
 
 
 @pytest.mark.parametrize(
-    ("fault", "said"),
+    ("fault", "message"),
     [
         ("status", "the bot answered with status 500"),
         ("redirect", "the bot answered with status 302"),
@@ -84,8 +84,8 @@ def test_the_bot_answers_the_chat_and_receives_nothing_else(web, bot_server):
         ("huge", "the bot answered more than can be read"),
     ],
 )
-def test_a_bot_failure_is_reported_in_one_sentence_without_its_address(web, bot_server, fault, said):
-    assert reply(web, fault) == (502, {"error": said})
+def test_a_bot_failure_is_reported_in_one_sentence_without_its_address(web, bot_server, fault, message):
+    assert reply(web, fault) == (502, {"error": message})
     assert "/elsewhere" not in bot_server.asked
     assert reply(web, "你好") == (200, {"reply": REPLY})  # and the next request is answered
 
@@ -110,7 +110,7 @@ def test_a_missing_bot_is_reported(part):
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "message"),
     [
         ({"messages": []}, "the last message before a reply must be the user's"),
         ({"messages": messages("你好", "你好呀")}, "the last message before a reply must be the user's"),
@@ -121,11 +121,11 @@ def test_a_missing_bot_is_reported(part):
         ({"messages": [{"role": "user", "content": "好" * 8001}]}, "at most 60 messages and 8,000 characters"),
     ],
 )
-def test_a_visitor_can_send_only_messages(web, bot_server, body, said):
+def test_a_visitor_can_send_only_messages(web, bot_server, body, message):
     before = len(bot_server.asked)
     answer = web.post("v1/reply", json=body)
     assert answer.status_code == 422
-    assert said in answer.json()["error"]
+    assert message in answer.json()["error"]
     assert len(bot_server.asked) == before
 
 
@@ -149,14 +149,14 @@ def test_a_key_that_no_header_can_hold_is_rejected_and_not_shown(part, key):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--bot-url", "http://127.0.0.1:1/v1"], "a bot needs both"),
         (["--bot-url", "file:///etc/passwd", "--bot-model", "x"], "not an address of HTTP"),
         (["--bot-url", "http://[::1/v1", "--bot-model", "x"], "not an address of HTTP"),
     ],
 )
-def test_an_invalid_bot_address_is_rejected_before_anything_is_loaded(run, model, arguments, said):
+def test_an_invalid_bot_address_is_rejected_before_anything_is_loaded(run, model, arguments, message):
     code, out, error = run("space", "--model", model, "--port", free_port(), *arguments)
     assert (code, out) == (2, "")
-    assert said in error
+    assert message in error

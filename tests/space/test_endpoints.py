@@ -24,14 +24,17 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:gradio")
 
 def test_the_public_functions_are_named_typed_and_described(client):
     endpoints = client.view_api(return_format="dict", print_info=False)["named_endpoints"]
-    names = {path: [parameter["parameter_name"] for parameter in its["parameters"]] for path, its in endpoints.items()}
+    names = {
+        path: [parameter["parameter_name"] for parameter in endpoint["parameters"]]
+        for path, endpoint in endpoints.items()
+    }
     assert names == {
         "/judge": ["messages", "threshold", "prior", "detector"],
         "/scan": ["messages", "threshold", "prior", "detector"],
         "/rerank": ["messages", "candidates", "detector"],
         "/check": ["facts", "reply", "question", "detector"],
     }
-    assert all(its["description"] for its in endpoints.values())
+    assert all(endpoint["description"] for endpoint in endpoints.values())
 
 
 def test_the_public_functions_are_mcp_tools(url):
@@ -131,20 +134,20 @@ def test_no_server_file_can_be_read(connected):
 
     with httpx.Client(base_url=connected, timeout=60) as web:
         runs = [
-            its
-            for its in web.get("config").json()["dependencies"]
-            if len(its["inputs"]) == 2 == len(its["outputs"]) - 2
+            dependency
+            for dependency in web.get("config").json()["dependencies"]
+            if len(dependency["inputs"]) == 2 == len(dependency["outputs"]) - 2
         ]
         assert len(runs) == 1
         for path in ("/etc/passwd", "../../etc/passwd", str(ROOT / "pyproject.toml"), "http://127.0.0.1:1/chats.jsonl"):
             file = {"path": path, "meta": {"_type": "gradio.FileData"}}
-            asked = {"fn_index": runs[0]["id"], "data": [file, None], "session_hash": "hostile"}
-            answer = web.post("gradio_api/queue/join", json=asked)
-            said = answer.text
+            request = {"fn_index": runs[0]["id"], "data": [file, None], "session_hash": "hostile"}
+            answer = web.post("gradio_api/queue/join", json=request)
+            text = answer.text
             if answer.status_code == 200:
-                said = web.get("gradio_api/queue/data", params={"session_hash": "hostile"}).text
-                assert '"success":true' not in said
-            assert "root:" not in said and "[project]" not in said
+                text = web.get("gradio_api/queue/data", params={"session_hash": "hostile"}).text
+                assert '"success":true' not in text
+            assert "root:" not in text and "[project]" not in text
             assert web.get(f"gradio_api/file={path}").status_code in (400, 403, 404)
 
 
@@ -173,9 +176,9 @@ def test_every_response_of_the_page_carries_the_policy(connected, path):
 
 
 def test_the_terminal_shows_the_address_and_no_gradio_advice(client, url, log):
-    said = log.read_text(encoding="utf-8")
-    assert f"The page is at {url} (Ctrl+C ends it)" in said
-    assert "share" not in said
+    output = log.read_text(encoding="utf-8")
+    assert f"The page is at {url} (Ctrl+C ends it)" in output
+    assert "share" not in output
 
 
 def test_a_2_class_detector_gets_a_page_too(app, random_model):

@@ -37,10 +37,10 @@ def expected(detector):
 
 
 def test_the_chats_get_verdicts_of_all_kinds(expected):
-    said = [verdict for _, verdicts in expected for verdict in verdicts]
-    assert {line["contradiction"] for line in said} == {True, False, None}
-    assert len({line["kind"] for line in said}) > 2
-    assert len({line["certainty"] for line in said}) > 2
+    all_verdicts = [verdict for _, verdicts in expected for verdict in verdicts]
+    assert {line["contradiction"] for line in all_verdicts} == {True, False, None}
+    assert len({line["kind"] for line in all_verdicts}) > 2
+    assert len({line["certainty"] for line in all_verdicts}) > 2
 
 
 def by_monitor(detector, url, client, detect, chat):
@@ -72,8 +72,8 @@ def by_functions_of_the_page(detector, url, client, detect, chat):
 
 def by_mcp(detector, url, client, detect, chat):
     # Gradio writes the answer of a tool as a Python literal.
-    said = [ast.literal_eval(call_tool(url, name, messages=chat).content[0].text) for name in ("judge", "scan")]
-    return rounded(said[0]), rounded(said[1])
+    answers = [ast.literal_eval(call_tool(url, name, messages=chat).content[0].text) for name in ("judge", "scan")]
+    return rounded(answers[0]), rounded(answers[1])
 
 
 @pytest.mark.parametrize("way", [by_monitor, by_command_line, by_rest, by_functions_of_the_page, by_mcp])

@@ -69,8 +69,8 @@ def test_both_languages_have_the_same_texts(part):
     ],
 )
 def test_unread_text_is_reported_in_chinese_too(part, facade, utterances):
-    said = part("locales").in_words(facade(utterances).reason, part("locales").CHINESE)
-    assert not re.search("[A-Za-z]{2}|[;,]", re.sub(r"messages\[\d\]", "", said))
+    reason = part("locales").in_words(facade(utterances).reason, part("locales").CHINESE)
+    assert not re.search("[A-Za-z]{2}|[;,]", re.sub(r"messages\[\d\]", "", reason))
 
 
 # Examples
@@ -120,10 +120,10 @@ def test_both_replies_of_a_pair_answer_the_same_chat_and_differ_little(part):
 
 
 def judged(part, service, path, words="ENGLISH"):
-    told = []
+    progress = []
     batch, locales = part("batch"), part("locales")
-    *_, last = batch.judge_file(service, path, getattr(locales, words), told.append)
-    return *last, told
+    *_, last = batch.judge_file(service, path, getattr(locales, words), progress.append)
+    return *last, progress
 
 
 @pytest.fixture(scope="module")
@@ -139,15 +139,15 @@ def kept():
 def test_a_file_of_chats_becomes_a_table_and_a_file_of_verdicts(part, service, kept, tmp_path):
     path = tmp_path / "chats.jsonl"
     path.write_text(kept, encoding="utf-8")
-    said, grouped, rows, out, told = judged(part, service, path)
+    summary, grouped, rows, out, progress = judged(part, service, path)
     expected = [verdict for chat in CHATS[:3] for verdict in service.detector.scan(messages(*chat))]
-    found = sum(bool(verdict.contradiction) for verdict in expected)
-    assert [int(number) for number in re.findall(r"\d+", said)] == [4, 6, found, 1]  # the last hold no chat
+    contradictions = sum(bool(verdict.contradiction) for verdict in expected)
+    assert [int(number) for number in re.findall(r"\d+", summary)] == [4, 6, contradictions, 1]  # the last hold no chat
     assert [row[0] for row in rows] == ["c0", "c0", "c1", "c1", "c2", "c2", "5"]  # this model judges first replies too
     assert [row[2] == "Contradiction" for row in rows[:6]] == [verdict.contradiction for verdict in expected]
     assert rows[6][2] == "Not judged" and rows[6][6] == "the reply holds no words"
-    assert sum(group == "contradictions" for group, _ in grouped) == found
-    assert told[-1] == 1.0
+    assert sum(group == "contradictions" for group, _ in grouped) == contradictions
+    assert progress[-1] == 1.0
     written = [json.loads(line) for line in Path(out).read_text(encoding="utf-8").splitlines()]
     assert [answer["line"] for answer in written] == [1, 2, 3, 5]
     assert written[0]["verdicts"][1]["label"] == expected[1].label
@@ -169,7 +169,7 @@ def test_two_simultaneous_clicks_start_one_run(part, service, kept, tmp_path):
     path.write_text(kept, encoding="utf-8")
     with gradio.Blocks() as page:
         part("batch").draw({"random": service}, str, page)
-    [run] = [its.fn for its in page.fns.values() if its.name == "run"]
+    [run] = [function.fn for function in page.fns.values() if function.name == "run"]
     scope = {"type": "http", "headers": [], "client": (Slow("192.0.2.1"), 1)}
 
     def click(_):
@@ -196,13 +196,13 @@ def test_a_file_with_too_many_chats_is_judged_partly_with_a_notice(part, service
     path = tmp_path / "chats.jsonl"
     path.write_text("\n".join([json.dumps(messages("你好", "你好"))] * 40), encoding="utf-8")
     monkeypatch.setattr(part("batch"), "CHATS", 20)
-    said = judged(part, service, path)[0]
-    assert said.startswith("20 chats")
-    assert "more than 20 chats" in said
+    summary = judged(part, service, path)[0]
+    assert summary.startswith("20 chats")
+    assert "more than 20 chats" in summary
     path.write_text("\n".join(["x", json.dumps(messages("你好", "你好"))] * 20), encoding="utf-8")
-    said = judged(part, service, path)[0]
-    assert said.startswith("10 chats")
-    assert "10 lines hold no chat" in said and "more than 20 chats" in said
+    summary = judged(part, service, path)[0]
+    assert summary.startswith("10 chats")
+    assert "10 lines hold no chat" in summary and "more than 20 chats" in summary
 
 
 def test_a_parquet_file_that_is_large_when_unpacked_is_rejected(part, tmp_path):
@@ -221,8 +221,8 @@ def test_a_chat_that_is_too_long_does_not_affect_the_others(part, model, tmp_pat
     chats = [CHATS[0], [f"{n}" + "好" * 40 for n in range(20)], CHATS[1]]
     path = tmp_path / "chats.jsonl"
     path.write_text("\n".join(json.dumps(messages(*chat)) for chat in chats), encoding="utf-8")
-    said, grouped, rows, out, _ = judged(part, service, path)
-    assert said.startswith("3 chats, 4 replies judged")
+    summary, grouped, rows, out, _ = judged(part, service, path)
+    assert summary.startswith("3 chats, 4 replies judged")
     assert [row[0] for row in rows] == ["1", "1", "2", "3", "3"]
     assert rows[2][2:] == ["Not judged", "", "", "", part("locales").ENGLISH["tooLong"]]
     assert grouped[2][0] == "others"
@@ -234,9 +234,9 @@ def test_a_file_damaged_further_on_keeps_the_verdicts_before(part, service, tmp_
     lines = [",".join(COLUMNS), *[",".join(CHATS[n]) for n in range(3)]]
     path = tmp_path / "chats.csv"
     path.write_bytes("\n".join(lines).encode() + b"\n\xff,a,b,c\n")
-    said, _, rows, out, _ = judged(part, service, path)
-    assert said.startswith("3 chats")
-    assert "cannot be read further: chats.csv:5: not in UTF-8" in said
+    summary, _, rows, out, _ = judged(part, service, path)
+    assert summary.startswith("3 chats")
+    assert "cannot be read further: chats.csv:5: not in UTF-8" in summary
     assert len(rows) == 6
     assert len(Path(out).read_text(encoding="utf-8").splitlines()) == 3
 
