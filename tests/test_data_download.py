@@ -22,12 +22,12 @@ class Server:
 
     def __init__(self):
         self.body, self.length, self.status = b"", None, {"HEAD": 200, "GET": 200}
-        self.asked = []
+        self.methods = []
         outer = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self):
-                outer.asked.append(self.command)
+                outer.methods.append(self.command)
                 self.send_response(outer.status[self.command])
                 self.send_header("ETag", '"pinned"')
                 self.send_header("Content-Length", str(outer.length or len(outer.body)))
@@ -78,14 +78,14 @@ def test_the_release_is_downloaded_and_verified(server, release):
 
 def test_a_downloaded_file_is_not_downloaded_again(served_sample):
     assert build.find() == build.find()
-    assert served_sample.asked.count("GET") == 1
+    assert served_sample.methods.count("GET") == 1
 
 
 def test_builder_downloads_the_release_too(served_sample, tmp_path):
     builder = cdconv.CDConv(cache_dir=str(tmp_path / "cache"), config_name="4-class")
     builder.download_and_prepare()
     assert builder.as_dataset("train").num_rows == 288
-    assert "GET" in served_sample.asked
+    assert "GET" in served_sample.methods
 
 
 def cut_by_a_row(server):

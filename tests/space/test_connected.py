@@ -65,7 +65,7 @@ def test_the_bot_answers_the_chat_and_receives_nothing_else(web, bot_server):
     chat = [*messages("你好", "你好呀"), *ASKED]
     answer = web.post("v1/reply", json={"messages": chat})
     assert (answer.status_code, answer.json()) == (200, {"reply": REPLY})
-    request = bot_server.asked[-1]
+    request = bot_server.received[-1]
     assert (request["path"], request["key"], request["model"]) == ("/v1/chat/completions", f"Bearer {KEY}", "small-bot")
     assert request["messages"] == chat
 
@@ -86,7 +86,7 @@ def test_the_bot_answers_the_chat_and_receives_nothing_else(web, bot_server):
 )
 def test_a_bot_failure_is_reported_in_one_sentence_without_its_address(web, bot_server, fault, message):
     assert reply(web, fault) == (502, {"error": message})
-    assert "/elsewhere" not in bot_server.asked
+    assert "/elsewhere" not in bot_server.received
     assert reply(web, "你好") == (200, {"reply": REPLY})  # and the next request is answered
 
 
@@ -122,20 +122,20 @@ def test_a_missing_bot_is_reported(part):
     ],
 )
 def test_a_visitor_can_send_only_messages(web, bot_server, body, message):
-    before = len(bot_server.asked)
+    before = len(bot_server.received)
     answer = web.post("v1/reply", json=body)
     assert answer.status_code == 422
     assert message in answer.json()["error"]
-    assert len(bot_server.asked) == before
+    assert len(bot_server.received) == before
 
 
 def test_each_visitor_waits_for_one_reply_at_a_time(web, bot_server):
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(2) as pool:
-        before = len(bot_server.asked)
+        before = len(bot_server.received)
         first = pool.submit(reply, web, "hang")
-        wait_for(lambda: len(bot_server.asked) > before)
+        wait_for(lambda: len(bot_server.received) > before)
         assert reply(web, "你好") == (503, {"error": "the bot is busy; try again soon"})
         assert first.result()[0] == 502
     assert reply(web, "你好")[0] == 200
