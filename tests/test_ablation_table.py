@@ -1,4 +1,4 @@
-"""The page of results: what each choice brings, and how training went, from the records of the runs."""
+"""The results page: the effect of each choice, and the course of training, from the records of the runs."""
 
 import random
 
@@ -34,7 +34,7 @@ def run(data="rows", epochs=(0.3, 0.4), **values):
     }
 
 
-# The same as it was recorded before recipes had tables, and some of their options.
+# The same recipe as it was recorded before recipes had tables and some of the options.
 FLAT = run() | {
     "request": {
         "recipe": {"name": "any", "view": "flatten", "config": "4-class", "backbone": "nli@aaa", "patience": None},
@@ -44,13 +44,13 @@ FLAT = run() | {
 
 
 def soup(*runs):
-    """The record of the mean of runs."""
+    """The record of a soup of runs."""
     request = {**runs[0]["request"], "soup": [run["request"]["recipe"] for run in runs]}
     return {"request": request, "soup": list(runs), "minutes": 24.6, "parameters": 1_000_000, "hardware": "CPU"}
 
 
 def kept(name, noise, rule=None, data="these", split="validation", **values):
-    """An evaluation with so much of the labels wrong, and with a decision rule so much of them."""
+    """An evaluation with this share of wrong labels without a decision rule, and another share with one."""
     one, other = (_noisy(share, name) for share in (noise, rule or noise))
     return results.evaluation(
         name=name, config="4-class", split=split, data=data, ids=list(range(len(REFERENCES))), references=REFERENCES,
@@ -84,7 +84,7 @@ def test_differences_are_read_from_the_records(evaluations):
     reference = evaluations[1]
     assert changes(evaluations[0], reference) == ["backbone other", "learning_rate 0.0001", "class_weights balanced"]
     assert changes(evaluations[3], reference) == ["seed 42"]
-    # An option that the reference is older than stood at its default.
+    # An option newer than the reference had its default value.
     assert changes(evaluations[2], reference) == []
     assert changes(reference, evaluations[2]) == []
 

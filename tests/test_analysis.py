@@ -1,4 +1,4 @@
-"""The analysis: from a detector or a kept evaluation to a folder with a page, plots and tables."""
+"""The analysis turns a detector or a kept evaluation into a folder with a page, plots and tables."""
 
 import csv
 import json
@@ -27,7 +27,7 @@ CHROMIUM = Path("/usr/bin/chromium")
 
 @pytest.fixture(autouse=True, scope="module")
 def less_work():
-    """Intervals of few resamples and small plots, which take less time."""
+    """Fewer resamples and smaller plots, to save time."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(figures, "RESAMPLES", 50)
         patch.setattr(analysis_plots, "DPI", 60)
@@ -60,7 +60,7 @@ def kept(quick_model, sample_repo):
 
 @pytest.fixture(scope="module")
 def folder(kept, sample_repo, tmp_path_factory):
-    # Errors without doubt, of every kind: what the tiny model says by itself may be one label throughout.
+    # Guaranteed errors of every kind, because the tiny model may predict one label throughout.
     wild = {**kept, "predictions": [(reference + 1) % 4 for reference in kept["references"]]}
     return write(analyse(wild, sample_repo), tmp_path_factory.mktemp("analyses") / "quick")
 
@@ -185,7 +185,7 @@ def test_nothing_but_an_analysis_is_replaced(tmp_path, monkeypatch):
 
 @pytest.fixture
 def run(run):
-    """Calls `cdconv analyze` in this process; gives exit code, stdout and stderr."""
+    """Runs `cdconv analyze` in this process and returns exit code, stdout and stderr."""
     return partial(run, "analyze")
 
 

@@ -64,7 +64,7 @@ def test_training_uses_the_share_and_validates_on_all_rows(sample_repo, rows, tm
     assert read[1] == list(load_split(sample_repo, "4-class", "validation")["id"])
     run = read_json(folder / "run.json")
     assert run["request"]["recipe"]["data"]["train_fraction"] == 0.5
-    # The data are the same, and only the recipe says that fewer rows were read.
+    # The data is the same, and only the recipe says that fewer rows were used.
     assert run["request"]["data"] == request(QUICK, sample_repo)["data"]
     assert "- data: 50 % of the training split of CDConv sample" in model_card(folder).text
 

@@ -1,4 +1,4 @@
-"""Backbones: whatever encoder `transformers` knows trains, stays a plain checkpoint, and scores alike everywhere."""
+"""Backbones: every encoder of `transformers` trains, stays a plain checkpoint, and scores the same everywhere."""
 
 from collections import Counter
 
@@ -31,7 +31,7 @@ POSITIONS = 128
 
 
 def word_piece(texts, special, template=True, **kwargs):
-    """BERT's kind: a piece a character."""
+    """As in BERT: one piece per character."""
     characters = sorted(set("".join(texts)) - {" "})
     pieces = [*special.values(), *characters, *(f"##{character}" for character in characters)]
     made = Tokenizer(
@@ -42,7 +42,7 @@ def word_piece(texts, special, template=True, **kwargs):
 
 
 def byte_pairs(texts, special, template=True, **kwargs):
-    """RoBERTa's and GPT-2's kind: bytes, and the pairs of bytes seen most."""
+    """As in RoBERTa and GPT-2: bytes, and the most frequent byte pairs."""
     splitter = pre_tokenizers.ByteLevel(add_prefix_space=False)
     words = [word for text in texts for word, _ in splitter.pre_tokenize_str(text)]
     pairs = Counter(pair for word in words for pair in zip(word, word[1:], strict=False))
@@ -54,7 +54,7 @@ def byte_pairs(texts, special, template=True, **kwargs):
 
 
 def unigram(texts, special, template=True, **kwargs):
-    """XLM-R's and DeBERTa's kind: characters and pairs of them with log probabilities."""
+    """As in XLM-R and DeBERTa: characters and character pairs with log probabilities."""
     counts = Counter(
         piece
         for text in (text.replace(" ", "") for text in texts)
@@ -95,7 +95,7 @@ SIZES = {
 }
 FOUR = LABELS["4-class"]
 
-# Name -> the kind of model, what its configuration says beside the sizes, its tokenizer, and what that one lacks.
+# Name -> the model type, its configuration besides the sizes, its tokenizer, and what the tokenizer lacks.
 TYPES = {"model_input_names": ["input_ids", "token_type_ids", "attention_mask"]}
 FAMILIES = {
     "bert": ("bert", {}, word_piece, BERT, TYPES),
@@ -116,7 +116,7 @@ FAMILIES = {
 
 
 def backbone(family, texts, folder, classes=None, **changes):
-    """Writes a tiny encoder with random weights, or a classifier of `classes`, and its tokenizer."""
+    """Writes a tiny random encoder, or a classifier with `classes` classes, and its tokenizer."""
     kind, config, tokenizer_of, special, options = FAMILIES[family]
     tokenizer = tokenizer_of(texts, special, **options)
     ids = {
@@ -149,7 +149,7 @@ def chats(sample_rows):
 
 @pytest.fixture(scope="module", params=FAMILIES)
 def trained(request, texts, sample_repo, tmp_path_factory):
-    """A detector of each family, trained for an epoch by the project's own loop."""
+    """A detector of each family, trained for one epoch by the training loop of the project."""
     folder = tmp_path_factory.mktemp("backbones")
     return train(recipe(backbone(request.param, texts, folder / "in")), data=sample_repo, out=folder / "out")
 
@@ -164,7 +164,7 @@ def test_a_plain_pipeline_gives_the_scores_of_the_detector(trained, detector, sa
     pipeline_scores = pipeline("text-classification", model=str(trained), top_k=None)(inputs, truncation=True)
     for verdict, scores in zip(detector.batch(chats), pipeline_scores, strict=True):
         assert verdict.checked
-        # The detector's are calibrated, of which a pipeline knows nothing.
+        # The detector calibrates its scores, which a pipeline does not.
         raw = detector.classifier.uncalibrated(verdict.scores)
         assert raw == pytest.approx({score["label"]: score["score"] for score in scores}, abs=1e-4)
 
@@ -222,7 +222,7 @@ def test_a_head_for_other_labels_is_not_kept(family, classes, texts, tmp_path):
     encoder, head = after.base_model_prefix, dict(before.named_parameters())
     for name, weights in after.named_parameters():
         same = weights.shape == head[name].shape and torch.equal(weights, head[name])
-        # The embedding of a token that the tokenizer lacked is new; a bias starts at zero in any head.
+        # The embedding of a token that the tokenizer lacked is new, and the bias of every head starts at zero.
         if name.startswith(f"{encoder}.") and "wte" not in name:
             assert same, name
         elif weights.ndim > 1 and "wte" not in name:
@@ -240,7 +240,7 @@ def test_a_head_for_the_same_labels_is_kept(texts, tmp_path):
 
 
 def changed(folder, change):
-    """Writes a checkpoint's weights anew as `change` makes them of the old."""
+    """Rewrites the weights of a checkpoint as changed by `change`."""
     file = f"{folder}/model.safetensors"
     save_file(change(load_file(file)), file, metadata={"format": "pt"})
     return folder

@@ -1,4 +1,4 @@
-"""A model card names the Hub id that a local backbone was made from, and no two runs differ by it."""
+"""A model card names the Hub id that a local backbone was made from. The id does not make two runs different."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The page of the measurements of speed says what its seconds are."""
+"""The page of speed measurements says what its seconds are."""
 
 import importlib
 

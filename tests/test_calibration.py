@@ -1,4 +1,4 @@
-"""How a decision rule is chosen on validation."""
+"""How a decision rule is fitted on validation."""
 
 import shutil
 
@@ -31,7 +31,7 @@ NAMES = LABELS["4-class"]
 
 
 def drawn(rows=4000, scale=2.0, seed=0):
-    """Logits that are `scale` times too sure, and labels drawn from the probabilities they should have given."""
+    """Logits that are `scale` times too confident, and labels drawn from the correct probabilities."""
     generator = np.random.default_rng(seed)
     logits = generator.normal(size=(rows, 4)) * 1.5 + np.array([1.5, -1.5, -1.0, 0.5])
     shares = softmax(logits, axis=1)
@@ -82,7 +82,7 @@ def test_offsets_without_a_gain_are_empty():
 
 
 def test_stages_get_offsets_in_their_order():
-    # The first stage fires on everything a little; only moving it lets the others be heard.
+    # The first stage fires slightly on everything. Only shifting it gives the others a chance.
     references = np.repeat([0, 1, 2, 3], 50)
     probabilities = np.full((200, 3), 0.1)
     probabilities[:, 0] = 0.6
@@ -97,7 +97,7 @@ def test_stages_get_offsets_in_their_order():
 def test_the_threshold_maximises_2_class_macro_f1():
     given = np.array([0.1, 0.2, 0.3, 0.35, 0.4, 0.6])
     assert 0.3 < fit_threshold(given, given > 0.32) <= 0.35
-    assert fit_threshold(given, given > 0.5) == 0.5  # of equals the nearest to one half
+    assert fit_threshold(given, given > 0.5) == 0.5  # of equally good thresholds the one nearest to one half
 
 
 def test_a_curve_counts_recall_and_false_alarms_and_is_empty_on_few_rows():
@@ -119,7 +119,7 @@ def test_rows_of_one_class_give_no_curve():
 
 
 def stand_in(folder, labels):
-    """The tiny model with other labels."""
+    """The tiny model with a new head for other labels."""
     set_seed(5)
     model = BertForSequenceClassification.from_pretrained(folder, num_labels=len(labels), ignore_mismatched_sizes=True)
     model.config.id2label = dict(enumerate(labels))

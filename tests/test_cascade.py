@@ -1,4 +1,4 @@
-"""A cascade asks its judge only where its detector is in doubt; its curve shows what that gains and costs."""
+"""A cascade asks its judge only where its detector is uncertain. Its curve shows the gain and the cost."""
 
 import shutil
 
@@ -27,7 +27,7 @@ def dataset(rows):
 
 @pytest.fixture
 def parts(calibrated, sample_rows, tmp_path, monkeypatch):
-    """Folders of a detector and of a judge that is right on nine of ten rows, its server, and rows."""
+    """The folders of a detector and of a judge that is right on nine of ten rows, the server of the judge, and rows."""
     folder = tmp_path / "judge"
     folder.mkdir()
     write_json(folder / "judge.json", {"model": "tiny", "prices": {"input": 1.0, "output": 2.0}})
@@ -116,7 +116,7 @@ def test_the_command_prints_and_plots_the_curve_and_saves_the_cascade(parts, run
 
 
 def record_of(folder, config):
-    """Writes that the model of a folder was trained on a config."""
+    """Writes a record that says that the model in a folder was trained on a config."""
     write_json(folder / "run.json", {"request": {"recipe": {"config": config}, "data_name": "CDConv"}})
 
 

@@ -1,4 +1,4 @@
-"""Chats in CSV, TSV and Parquet: a bad row is rejected alone."""
+"""Chats in CSV, TSV and Parquet: only bad rows are rejected."""
 
 import json
 
@@ -157,7 +157,7 @@ def test_a_quote_on_a_later_line_does_not_close_it(detect, tmp_path):
 def test_rows_counted_in_the_footer_but_unreadable_are_reported_missing(tmp_path, monkeypatch):
     file = tmp_path / "a.parquet"
     parquet.write_table(pyarrow.table({"messages": [json.dumps(CHAT)] * 3}), file)
-    # As some damaged files do: pyarrow ends early, without an error.
+    # With some damaged files pyarrow ends early without an error.
     monkeypatch.setattr(parquet.ParquetFile, "iter_batches", lambda *_, **__: iter(()))
     [entries] = readers.open_file(file).arrivals
     with pytest.raises(InputError, match="its footer says 3 rows, and 0 can be read"):

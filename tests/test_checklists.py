@@ -1,4 +1,4 @@
-"""The checklists: what is changed of a test row, and what is not; what the card says of them; how they load."""
+"""The checklists: how they change a test row, how the card describes them, and how they load."""
 
 import json
 import os
@@ -31,14 +31,14 @@ NAMES = ["non-contradiction", "intra-sentence", "role-confusion", "history"]
 NONE, INTRA, ROLE, HISTORY = range(4)
 A2T, RCT = ["4-class-a2t", "4-class-a2t-grouped"], ["4-class-rct", "4-class-rct-grouped"]
 CONFIGS = [*A2T, *RCT]
-# Rows of the release by config and label: those of the test split five times, or twice without role confusion.
+# Rows of the release by config and label: the test split five times, or twice without role confusion.
 COUNTS = {
     "4-class-a2t": [5 * 1484, 5 * 106, 5 * 153, 5 * 589],
     "4-class-a2t-grouped": [5 * 1462, 5 * 106, 5 * 153, 5 * 612],
     "4-class-rct": [2 * (1484 + 589), 2 * 106, 0, 0],
     "4-class-rct-grouped": [2 * (1462 + 612), 2 * 106, 0, 0],
 }
-# Of all their cells: a published test set must not change with a version of Python or of a library.
+# Digests of all cells: a published test set must not change with the version of Python or of a library.
 DIGESTS = {
     "4-class-a2t": "46917f3fa4b54c4e",
     "4-class-a2t-grouped": "30e46590ce00159b",
@@ -48,7 +48,7 @@ DIGESTS = {
 
 
 def only(kind):
-    """Runs a test on one of the two repos."""
+    """Runs a test on only one of the two repos."""
     marks = pytest.mark.real_data if kind == "release" else ()
     return pytest.mark.parametrize("kind", [pytest.param(kind, marks=marks)], indirect=True, scope="module")
 
@@ -62,16 +62,16 @@ def plain(kind, request):
 @pytest.fixture(scope="module")
 def repo(kind, tmp_path_factory):
     """The data repo of the sample with checklists. Copy it before you change it."""
-    assert kind == "sample"  # building all configs of the release once more would take half a minute
+    assert kind == "sample"  # building all configs of the release again would take half a minute
     folder = tmp_path_factory.mktemp("checklists") / "cdconv"
     return build.build(build.find("sample"), folder, with_checklists=True, baselines=baseline_table())
 
 
 @pytest.fixture(scope="module")
 def loaded(kind, request, tmp_path_factory):
-    """All checklists by config: those of the sample as they load from its data repo, with the recorded sizes checked.
+    """All checklists by config. Those of the sample load from its data repo, which checks the recorded sizes.
 
-    Those of the release are taken as they are made, before they are written.
+    Those of the release are used as they are made, before they are written.
     """
     if kind == "release":
         rows = cdconv.read_rows(request.getfixturevalue("release"))
@@ -93,7 +93,7 @@ def rows(loaded):
 
 @pytest.fixture(scope="module")
 def tests(plain, tmp_path_factory):
-    """The test split that each checklist is made from: the lines of the raw file, by id, in order."""
+    """The test split that each checklist is made from: the lines of the raw file by id, in order."""
     cache = str(tmp_path_factory.mktemp("cache"))
     return {
         config: list(load_dataset(str(plain), re.sub("-a2t|-rct", "", config), split="test", cache_dir=cache)["id"])
@@ -102,14 +102,14 @@ def tests(plain, tmp_path_factory):
 
 
 def texts_of(row):
-    """The texts of a row's messages, once it has been seen to be a chat that a detector takes."""
+    """Checks that a row is a chat that a detector accepts, and returns the texts of its messages."""
     assert len(read_turns(row["messages"])) == len(row["messages"]) // 2
     assert [message["role"] for message in row["messages"]] == ["user", "assistant"] * (len(row["messages"]) // 2)
     return [message["content"] for message in row["messages"]]
 
 
 def first_turns(ids, lines):
-    """First turn -> bots that had it, in a test split."""
+    """First turn -> the bots that have it in a test split."""
     turns = {}
     for number in ids:
         line = lines[number - 1]
@@ -171,7 +171,7 @@ def test_different_rows_are_given_different_turns(rows):
     assert turns.most_common(1)[0][1] < turns.total() / 5
 
 
-# --- the first turn taken away --------------------------------------------------------------------------------------
+# --- the first turn removed --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("config", RCT)
@@ -233,7 +233,7 @@ def test_the_other_configs_equal_those_of_a_build_without_checklists(repo, plain
     assert kept == without
     assert b"hecklist" not in card_without
     assert b"a2t" not in card_without
-    # And the card says of them what it said.
+    # The text of the card about them is also unchanged.
     assert set(card_without.decode("utf-8").splitlines()) <= set(card.decode("utf-8").splitlines())
 
 
@@ -248,7 +248,7 @@ def test_builds_with_and_without_checklists_replace_each_other(repo, plain, tmp_
 
 @only("sample")
 def test_the_command_builds_the_same_bytes_in_another_process(repo, tmp_path):
-    """Sets and dicts are ordered by another seed there."""
+    """The other process orders sets and dicts by another hash seed."""
     done = subprocess.run(
         [sys.executable, "-m", "contradiction", "data", "build", "--source", "sample", "--checklists"],
         cwd=tmp_path, capture_output=True, text=True, env=os.environ | {"PYTHONHASHSEED": "7", "PYTHONPATH": str(ROOT)},
@@ -325,4 +325,4 @@ def test_too_few_conversations_are_rejected_with_a_reason_and_nothing_is_left(tm
     with pytest.raises(InputError, match=r"the test split has \d other conversations with .* checklists need 5"):
         build.build(raw_source, tmp_path / "cdconv", with_checklists=True)
     assert list(tmp_path.iterdir()) == [source]
-    build.build(raw_source, tmp_path / "cdconv")  # without them it is large enough
+    build.build(raw_source, tmp_path / "cdconv")  # without checklists it is large enough

@@ -1,4 +1,4 @@
-"""Detectors of one checkpoint: what they are loaded from, and what is refused."""
+"""Detectors of one checkpoint: how they load, and what is rejected."""
 
 import pytest
 from helpers.chats import chat

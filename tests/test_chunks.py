@@ -1,4 +1,4 @@
-"""Verdicts on an input of chats: in chunks, counted, rounded."""
+"""Verdicts on many chats: judged in chunks, counted, and rounded."""
 
 import re
 
@@ -25,7 +25,7 @@ def test_the_summary_adds_up_and_uses_singular_and_plural():
         "2 chats", "4 verdicts", "2 checked", "2 unchecked", "1 of", "3 contradictions", "0 rejected",
     ]  # fmt: skip
     opening = {"label": None, "checked": False, "reason": NOTHING_BEFORE}
-    tally.add([{"verdicts": [opening, read]}, {"verdicts": [opening]}])  # of the second chat nothing was checked
+    tally.add([{"verdicts": [opening, read]}, {"verdicts": [opening]}])  # nothing in the second chat was checked
     assert counts(tally) == [
         "4 chats", "7 verdicts", "3 checked", "1 on", "3 unchecked", "2 of", "4 contradictions", "0 rejected",
     ]  # fmt: skip
@@ -46,7 +46,7 @@ def test_decisions_use_exact_probabilities_and_output_is_rounded(detect, detect_
     for row, verdict in zip(verdicts, exact, strict=True):
         assert row["scores"] == {name: round(score, 6) for name, score in verdict.scores.items()}
         assert row["score"] == round(verdict.score, 6) == row["scores"][row["label"]]
-    # A threshold above the exact probability, and not above the rounded one, or the other way round.
+    # A threshold above the exact probability but not above the rounded one, or vice versa.
     for threshold in (sure - 1e-9, sure + 1e-9):
         [first, *_] = detect(file, "--threshold", repr(threshold))[1]
         assert (first["label"] != "non-contradiction") == (sure >= threshold)

@@ -1,4 +1,4 @@
-"""The command line: answers at once, and tells a user's mistake in one line with exit code 2."""
+"""The command line starts quickly, and reports a user error in one line with exit code 2."""
 
 import json
 import os
@@ -332,7 +332,7 @@ def test_ctrl_c_while_something_is_imported_prints_one_line(name, model):
 
 
 def test_an_unresponsive_hub_delays_the_command_by_seconds_only(tmp_path):
-    with socket.socket() as silent:  # it takes a connection, and says nothing
+    with socket.socket() as silent:  # it accepts a connection and never answers
         silent.bind(("127.0.0.1", 0))
         silent.listen()
         environment = {
@@ -345,4 +345,4 @@ def test_an_unresponsive_hub_delays_the_command_by_seconds_only(tmp_path):
             done = processes.cdconv(*arguments, before=timed, env=environment, cwd=tmp_path)
             assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
             began = float((tmp_path / "began").read_text(encoding="utf-8"))
-            assert time.monotonic() - began < 30  # of a busy machine; without a limit it takes minutes
+            assert time.monotonic() - began < 30  # the machine may be busy; without a limit it takes minutes

@@ -1,4 +1,4 @@
-"""The tables of what is ahead of what: against whom, with which labels, and by which test."""
+"""The comparison tables: the opponents, the labels, and the test."""
 
 import random
 
@@ -25,7 +25,7 @@ def noisy(share, seed, labels=4):
 
 
 def kept(name, noise, plain=None, kind="detector", config="4-class", split="test", view="flatten", first=0, bot=None):
-    """An evaluation with so much of the labels wrong, and without its decision rule so much of them."""
+    """An evaluation with this share of wrong labels with its decision rule, and another share without it."""
     four = config.startswith("4")
     recipe = Recipe.of(
         name="any", view=view, method="hierarchical" if view == "hierarchical" else "checkpoint", config="4-class",

@@ -1,4 +1,4 @@
-"""Contrast pairs: the file is what it says, and a detector's answers are counted as they are."""
+"""Contrast pairs: the properties of the file, and the counts of the verdicts of a detector."""
 
 import json
 from collections import Counter
@@ -67,7 +67,7 @@ def test_both_replies_of_a_pair_follow_the_same_turns():
         (("history", 0.9), ("non-contradiction", 0.1), 1, 1),
         (("history", 0.9), ("history", 0.8), 0, 1),
         (("non-contradiction", 0.2), ("non-contradiction", 0.3), 0, 0),
-        (("history", 0.4), ("non-contradiction", 0.4), 1, 0),  # a tie is no order
+        (("history", 0.4), ("non-contradiction", 0.4), 1, 0),  # a tie is not in order
         ((None, 0.0), ("non-contradiction", 0.1), 0, 0),
     ],
 )
@@ -110,7 +110,7 @@ def test_the_results_page_has_a_row_per_detector_with_saved_counts_on_these_pair
 
 
 NAMES = LABELS["4-class"]
-# Two contexts with both kinds of replies, one with one kind only.
+# Two contexts have both kinds of replies, and one has only one kind.
 ROWS = [("p", 0), ("p", 3), ("p", 1), ("q", 0), ("q", 2), ("r", 3), ("r", 3)]
 ROW_PAIRS = [[(1, 0), (2, 0)], [(4, 3)]]
 

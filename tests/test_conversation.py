@@ -63,7 +63,7 @@ def test_tool_messages_are_skipped_and_a_bare_tool_call_is_not_a_reply(detector)
         {"role": "function", "name": "cat", "content": None},
         second,
         third,
-        {**fourth, **CALL},  # what is said beside a call is said
+        {**fourth, **CALL},  # text beside a tool call is kept
         {"role": "assistant", "content": "", **CALL},
     ]
     assert [(turn.reply, turn.reply_messages) for turn in read_turns(called)] == [

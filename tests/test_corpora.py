@@ -1,4 +1,4 @@
-"""The registry of corpora: every public format is read into one schema, and each builds a data repo that loads."""
+"""The registry of corpora: one schema for every public format, and each builds a data repo that loads."""
 
 import json
 import re
@@ -151,7 +151,7 @@ def test_decode_makes_the_last_speaker_the_assistant_and_keeps_the_evidence(copi
     assert [message["role"] for message in clash.messages] == ["assistant", "user", "assistant", "user"]
     assert (fine.label, fine.evidence) == ("non-contradiction", ())
     (chat,) = rows_of(copies, "decode", "dialogues", "human_bot").rows
-    assert (chat.evidence, chat.source, chat.extra["bot"]) == (None, "c1", "live/x")  # marked nowhere
+    assert (chat.evidence, chat.source, chat.extra["bot"]) == (None, "c1", "live/x")  # not marked in the source
 
 
 def test_flat_decode_dialogues_take_their_evidence_from_the_pairs(copies):
@@ -242,7 +242,7 @@ def test_two_items_with_the_same_id_stay_separate(tmp_path):
     assert [row.source for row in rows] == ["dev_1"] * 4 + ["dev_1#2"] * 4
     items = selection.by_item(rows)
     assert selection.figures(items, [[0.0] * len(item) for item in items])["r1"] == 0.25
-    # The claims of one chat belong together, also where one stands twice.
+    # The claims of one chat belong together, even if one occurs twice.
     jsonl(tmp_path / "testsmall.jsonl", [CLAIM, CLAIM])
     claims = read_split(registry.find("dialfact"), tmp_path, None, "test").rows
     assert [(row.id, row.source) for row in claims] == [("1___9--0", "1___9"), ("1___9--0#2", "1___9")]
@@ -341,7 +341,7 @@ def test_a_training_repo_accepts_cnli_and_two_way_pairs(copies, tmp_path):
     assert len(load_dataset(str(tmp_path / "nli"), "nli-2-class", split="validation")) == 4
     nli.build(train[:1], dev[:1], tmp_path / "three")
     three = load_dataset(str(tmp_path / "three"), "nli", split="train")
-    assert three.column_names == ["id", "premise", "hypothesis", "label"]  # as ever where all labels are known
+    assert three.column_names == ["id", "premise", "hypothesis", "label"]  # unchanged if all labels are known
 
 
 def test_pairs_of_an_evaluation_set_are_excluded_whatever_their_punctuation(copies, tmp_path, run):

@@ -1,4 +1,4 @@
-"""Scores on the corpora: figures are those of scikit-learn or counted by hand, and each command runs on its format."""
+"""Scores on the corpora equal those of scikit-learn or counts by hand, and each command runs on its format."""
 
 import json
 import re
@@ -20,7 +20,7 @@ NLI = ("entailment", "neutral", "contradiction")
 
 
 def chat(name, replies, label, evidence, bot=None):
-    """A chat in which the speaker of the reply said some things, each after a question."""
+    """A chat in which the speaker of the reply has made some statements, each after a question."""
     messages = tuple(
         {"role": role, "content": text} for line in replies for role, text in (("user", "and?"), ("assistant", line))
     )
@@ -48,7 +48,7 @@ def test_label_and_evidence_scores_match_a_manual_count():
     assert (figures["n"], figures["contradictions"], figures["marked"]) == (6, 3, 3)
     assert figures["accuracy"] == pytest.approx(4 / 6)
     assert (figures["precision"], figures["recall"]) == (pytest.approx(2 / 3), pytest.approx(2 / 3))
-    # Named: 1 of a; 1 and 3 of b; none of c. Right: 1 of a and 1 of b.
+    # Named evidence: 1 in a; 1 and 3 in b; none in c. Correct: 1 in a and 1 in b.
     assert (figures["evidence_precision"], figures["evidence_recall"]) == (pytest.approx(2 / 3), pytest.approx(2 / 3))
     assert figures["strict_accuracy"] == pytest.approx(3 / 6)  # a, d, f
     assert figures["auc"] == pytest.approx(roc_auc_score([1, 1, 1, 0, 0, 0], [0.9, 0.9, 0.3, 0.3, 0.9, 0.0]))
@@ -251,7 +251,7 @@ def jsonl(path, rows):
 
 @pytest.fixture(scope="module")
 def copies(tmp_path_factory):
-    """Small copies of the formats, with something to fit to."""
+    """Small copies of the formats, with enough rows to fit a model to."""
     folder = tmp_path_factory.mktemp("corpora")
     labelled = [(f"甲{n}吃饭", f"乙{n % 7}{label[:2]}", label) for n in range(40) for label in NLI]
     rows = [{"sentence1": a, "sentence2": b, "label": c, "level": "easy", "genre": "lit"} for a, b, c in labelled]
@@ -311,7 +311,7 @@ def test_a_missing_corpus_prints_one_clear_line(run, tmp_path):
 def test_a_chat_corpus_without_training_pairs_is_scored_only_by_a_model(run, random_model):
     code, out, err = run("corpora", "evaluate", "crossed", random_model("4-class"), "--split", "test", "--limit", 40)
     assert code == 0, err
-    assert re.search(r"4-class +test +(3|4)\d ", out), out  # about 40: whole items are taken
+    assert re.search(r"4-class +test +(3|4)\d ", out), out  # about 40, because items stay complete
     assert "no baselines" in err
 
 

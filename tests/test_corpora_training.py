@@ -1,4 +1,4 @@
-"""Each recipe of another corpus trains a tiny encoder on a small copy of its format, and its model is scored on it."""
+"""The recipe of each corpus trains a tiny encoder on a small copy of its format, and the model is scored on it."""
 
 import json
 import sys
@@ -94,7 +94,7 @@ RUNS = {
 
 
 def tiny(name, folder):
-    """The recipe of the repository, with a tiny encoder of random weights."""
+    """A recipe of the repository with a tiny random encoder."""
     values = load_recipe(name).model_dump()
     values["model"] |= {"backbone": None, "scratch": TINY, "max_length": 64, "freeze_embeddings": False}
     values["optimizer"] |= {"epochs": 1}

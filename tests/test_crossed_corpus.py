@@ -1,4 +1,4 @@
-"""The crossed corpus: its form, its splits, and that neither side alone tells the label."""
+"""The crossed corpus: its form and its splits. Neither side alone reveals the label."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Scores on the crossed corpus: what they count, and that a detector that reads one side only is at chance."""
+"""Scores on the crossed corpus: what they count. A detector that reads only one side is at chance level."""
 
 import json
 from dataclasses import replace
@@ -36,7 +36,7 @@ def quadruple(number, turns=1, label="history"):
 
 
 class Scripted:
-    """Gives each chat the verdict that a function says."""
+    """Gives each chat the verdict that a function returns."""
 
     def __init__(self, probability, evidence=(1,)):
         self.probability, self.evidence = probability, evidence
@@ -67,7 +67,7 @@ def items():
 
 
 def test_character_overlap_ranks_the_reply_that_repeats_correctly(items):
-    # 养猫 and 给猫洗澡 share 猫; 没养 and 没活物 share 没. The number stands in every text.
+    # 养猫 and 给猫洗澡 share 猫; 没养 and 没活物 share 没. Every text contains the number.
     assert shared_characters(items) == 1
     swapped = [replace(item, reply_a=item.reply_b, reply_b=item.reply_a) for item in items]
     assert shared_characters([*items, *swapped]) == 0.5
@@ -117,7 +117,7 @@ def test_pairs_of_self_contradictions_count_too():
 
 def test_precision_at_a_low_prior_weights_false_alarms_a_hundredfold():
     truth = np.arange(200) < 100
-    # Half of the contradictions stand above everything else, the others among 9 of 100 consistent replies.
+    # Half of the contradictions rank above everything else, and the others rank among 9 of 100 consistent replies.
     probabilities = np.where(truth, np.where(np.arange(200) < 50, 0.9, 0.6), np.where(np.arange(200) < 109, 0.7, 0.1))
     above = 0.03 * 0.5 / (0.03 * 0.5 + 0.97 * 0.5 / 101)
     assert best_precision(truth, probabilities) == pytest.approx(above)

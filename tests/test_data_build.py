@@ -1,4 +1,4 @@
-"""A build is whole, or not there; bad sources and folders are one line."""
+"""A build is complete or absent, and bad sources and folders give one line."""
 
 import contextlib
 import errno
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("no_default_source")
 
 @pytest.fixture
 def broken_disk(monkeypatch):
-    """The fourth Parquet file cannot be written."""
+    """Writing the fourth Parquet file fails."""
     to_parquet, written = Dataset.to_parquet, []
 
     def write(self, path, *args, **kwargs):
@@ -121,7 +121,7 @@ def test_a_killed_build_leaves_nothing_under_the_final_name(sample_repo, tmp_pat
         assert list(out.parent.glob("*.partial")), "it was not in the middle"
     assert not fresh.exists()
     assert contents(earlier) == contents(sample_repo)
-    # What is left beside it does not stand in the way of the next build.
+    # Leftovers beside it do not block the next build.
     build.build(Source(SAMPLE, "sample"), fresh)
     assert contents(fresh) == contents(sample_repo)
 
@@ -214,7 +214,7 @@ def test_an_empty_working_folder_is_filled_or_rejected_with_a_reason(sample_repo
     ("labels", "what"), [((0,), "persona"), ((0, 3), "persona")], ids=["no history row", "one history row"]
 )
 def test_a_source_that_leaves_a_split_empty_is_rejected_with_a_reason(labels, what, tmp_path):
-    """`persona` holds the history rows only; without enough of them one of its splits has no row."""
+    """`persona` holds only the history rows. Without enough of them one of its splits is empty."""
     sample = [json.loads(line) for line in SAMPLE.read_text(encoding="utf-8").splitlines()]
     chosen = [line for line in sample if line["label"] == 0] + [line for line in sample if line["label"] in labels[1:]][
         :1
@@ -275,7 +275,7 @@ def test_a_bad_out_folder_prints_one_line_and_exits_with_2(run, out, tmp_path):
 
 
 def test_the_installed_command_prints_an_error_as_one_line(tmp_path):
-    """A process of its own: no traceback from a warning, a hook or the end of the interpreter either."""
+    """A separate process: there is no traceback from a warning, a hook or interpreter shutdown either."""
     done = subprocess.run(
         [Path(sys.executable).with_name("cdconv"), "data", "build"],
         cwd=tmp_path,

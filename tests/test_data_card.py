@@ -1,4 +1,4 @@
-"""What the card of the data set says."""
+"""The card of the data set."""
 
 import ast
 import json
@@ -57,7 +57,7 @@ def test_card_has_one_dataset_info_per_config_with_string_class_keys(repo):
             "bot": ["eva", "plato"],
         }
         for column, expected in names.items():
-            # Unquoted keys would come back as integers here, and as an error on the Hub.
+            # Unquoted keys would load as integers here, and raise an error on the Hub.
             assert features[column]["class_label"]["names"] == {str(i): name for i, name in enumerate(expected)}
         assert {column: kind for column, kind in features.items() if column not in names} == {
             "id": "int32",

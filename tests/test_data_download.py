@@ -1,4 +1,4 @@
-"""How the released file is fetched, and what is said where it cannot be."""
+"""The download of the released file, and the errors if it fails."""
 
 import hashlib
 import http.server
@@ -18,7 +18,7 @@ LINES = len(SAMPLE.read_bytes().splitlines())
 
 
 class Server:
-    """Serves one file on 127.0.0.1: its bytes, the length it claims, the status of each method."""
+    """Serves one file on 127.0.0.1 with settable content, claimed length, and status of each method."""
 
     def __init__(self):
         self.body, self.length, self.status = b"", None, {"HEAD": 200, "GET": 200}
@@ -51,7 +51,7 @@ class Server:
 
 @pytest.fixture
 def server(tmp_path, monkeypatch):
-    """A server in the place of the pinned URL, with a cache of its own for what is fetched."""
+    """A server in place of the pinned URL, with a separate download cache."""
     served = Server()
     monkeypatch.setattr(cdconv, "URL", served.url)
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", False)
@@ -62,7 +62,7 @@ def server(tmp_path, monkeypatch):
 
 @pytest.fixture
 def served_sample(server, monkeypatch):
-    """The server holds the sample, and the sample is what counts as the release."""
+    """The server provides the sample, and the sample counts as the release."""
     server.body = SAMPLE.read_bytes()
     monkeypatch.setattr(cdconv, "SHA256", hashlib.sha256(server.body).hexdigest())
     return server
@@ -147,7 +147,7 @@ def test_a_failed_download_prints_one_line_and_builds_nothing(run, damage, messa
 
 @pytest.mark.parametrize("damage", [connection_lost, server_error, cut_by_a_row])
 def test_a_failed_download_can_be_repeated(damage, served_sample):
-    """The address is pinned, so its ETag never changes: a bad copy that stayed in the cache would stay for good."""
+    """The address is pinned, so its ETag never changes: a bad copy in the cache would stay there forever."""
     whole = served_sample.body
     damage(served_sample)
     with pytest.raises((InputError, cdconv.NonMatchingChecksumError)):

@@ -1,4 +1,4 @@
-"""What `cdconv data build` writes, and how it loads."""
+"""The output of `cdconv data build`, and how it loads."""
 
 import hashlib
 import re
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("no_default_source")
 
 @pytest.fixture
 def beside(repo, tmp_path, monkeypatch):
-    """The working folder is one that holds the data repo `cdconv/` and `cdconv.py` beside it; gives a fresh cache."""
+    """Changes to a folder that holds the data repo `cdconv/` and `cdconv.py` beside it, and returns an empty cache."""
     home = tmp_path / "home"
     shutil.copytree(repo, home / "cdconv")
     shutil.copy(cdconv.__file__, home)
@@ -44,7 +44,7 @@ def test_files_are_named_by_their_content(repo):
 
 
 def test_a_rebuilt_repo_never_loads_the_old_rows(tmp_path):
-    """`datasets` caches a local folder by its card alone; here even the sizes of all splits stay the same."""
+    """`datasets` caches a local folder by its card alone. Here even the sizes of all splits stay the same."""
     rows = SAMPLE.read_text(encoding="utf-8").splitlines(keepends=True)
     source, out = tmp_path / "own.jsonl", tmp_path / "cdconv"
     versions = []

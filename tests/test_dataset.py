@@ -143,7 +143,7 @@ def test_official_split_is_pinned(side, size, first, last, sequence, rows):
 
 
 def test_official_split_is_the_authors(any_rows, sample_rows, request):
-    """Held against the authors' own steps, on the lines of the file and with the global generator."""
+    """Compared with the authors' own steps, on the lines of the file and with the global generator."""
     path = SAMPLE if any_rows is sample_rows else request.getfixturevalue("release")
     lines = path.read_text(encoding="utf-8").splitlines()
     state = random.getstate()
@@ -188,7 +188,7 @@ def test_grouped_split_is_pinned(side, size, sequence, grouped):
 
 
 def test_grouped_split_of_made_up_rows_is_pinned():
-    """Without the release, too: a change of seed, fold or library that moves rows between sides is noticed."""
+    """Even without the release, this notices a change of seed, fold or library that moves rows between splits."""
     rows = [
         {"id": n, "u1": str(n * n % 97), "label": n % 4, "persona": n % 3 if n % 4 == 3 else None} for n in range(400)
     ]
@@ -329,7 +329,7 @@ def test_the_columns_are_flat_and_typed(tmp_path):
 
 
 def test_the_three_label_tables_are_equal():
-    """The library and the metric may know more tasks than the data set has; what they share is the same."""
+    """The library and the metric may know more tasks than the data set has. Those they share are the same."""
     expected = {
         "2-class": ("non-contradiction", "contradiction"),
         "4-class": ("non-contradiction", "intra-sentence", "role-confusion", "history"),

@@ -1,6 +1,6 @@
 """The data set under an older `datasets`: `cdconv.py` as a loading script, and the Parquet folder.
 
-It runs in an environment of its own, `.venv-legacy` in the root of the checkout, which `make` makes from
+It runs in a separate environment, `.venv-legacy` in the root of the checkout, which `make` creates from
 requirements-legacy.txt.
 """
 
@@ -20,10 +20,10 @@ pytestmark = pytest.mark.legacy
 ROOT = Path(__file__).parents[1]
 PYTHON = ROOT / ".venv-legacy" / "bin" / "python"
 CONFIGS = ["2-class", "4-class", "persona", "2-class-grouped", "4-class-grouped", "persona-grouped"]
-FEW = ["persona-grouped"]  # of the release, beside the default config: each takes a second or two
+FEW = ["persona-grouped"]  # the release configs besides the default: each takes a second or two
 NAMED = ("label", "trigger", "bot")
 
-# Runs there. It prints one JSON object a line: the versions, then each data set as names of classes and rows.
+# Runs in that environment. It prints JSON lines: the versions, then the class names and rows of each data set.
 SCRIPT = """
 import importlib.util, json, sys
 
@@ -61,7 +61,7 @@ except Exception as error:
 
 
 def run(repo, home, configs, source):
-    """What the older `datasets` reads in a folder that holds `cdconv.py`, the data repo `cdconv/`, and a bad file."""
+    """What the older `datasets` reads in a folder with `cdconv.py`, the data repo `cdconv/`, and a bad file."""
     if not PYTHON.is_file():
         pytest.skip(f"needs {PYTHON.parents[1].name}, made by `make` from requirements-legacy.txt")
     shutil.copytree(repo, home / "cdconv")
@@ -105,7 +105,7 @@ def released(release, release_repo, tmp_path_factory):
 
 
 def now(repo, config, cache):
-    """What the present `datasets` reads, in the form in which SCRIPT prints it."""
+    """What the current `datasets` reads, in the form that SCRIPT prints."""
     return {
         split: {
             "config": side.config_name,

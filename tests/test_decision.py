@@ -1,4 +1,4 @@
-"""Decision rules: how they are kept and applied."""
+"""Decision rules: how they are stored and applied."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""`cdconv detect`: its options, its exit codes, and what it shows."""
+"""`cdconv detect`: its options, exit codes, and output."""
 
 import json
 import os
@@ -159,7 +159,9 @@ def test_a_live_pipe_is_answered_line_by_line_until_interrupted(detect_model, wo
         for number in (1, 2):
             started.stdin.write(line().encode() + b"\n")
             started.stdin.flush()
-            assert json.loads(started.stdout.readline())["line"] == number  # hangs unless it answers before the end
+            assert (
+                json.loads(started.stdout.readline())["line"] == number
+            )  # hangs unless it answers before the input ends
         started.send_signal(signal.SIGINT)
         assert started.stderr.read() == b"cdconv: interrupted\n"
     assert started.returncode == 130
@@ -167,7 +169,7 @@ def test_a_live_pipe_is_answered_line_by_line_until_interrupted(detect_model, wo
 
 @pytest.mark.parametrize(("stream", "message"), [(0, "<stdin>: is closed"), (1, "standard output is closed")])
 def test_a_closed_stream_prints_one_line(detect_model, stream, message):
-    # As where a service starts it without them.
+    # As when a service starts it without these streams.
     command = [sys.executable, "-m", "contradiction", "detect", "--model", str(detect_model)]
     done = subprocess.run(command, stderr=subprocess.PIPE, preexec_fn=lambda: os.close(stream), text=True)
     assert done.returncode == 2
@@ -223,13 +225,13 @@ def _until_closed(terminal):
     try:
         while part := os.read(terminal, 1 << 16):
             yield part
-    except OSError:  # what Linux gives at the end of a terminal
+    except OSError:  # what Linux raises at the end of a terminal
         return
 
 
 def test_a_closed_output_pipe_exits_with_141_and_no_error(detect_model, tmp_path):
     file = tmp_path / "chats.jsonl"
-    file.write_bytes(b"\n".join([line().encode()] * 3000))  # more than a pipe holds
+    file.write_bytes(b"\n".join([line().encode()] * 3000))  # more than the buffer of a pipe
     with process(detect_model, str(file), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as started:
         json.loads(started.stdout.readline())
         started.stdout.close()

@@ -1,4 +1,4 @@
-"""The façade: chats in, verdicts out; what it says of text that it did not read; and that a plain pipeline agrees."""
+"""The façade turns chats into verdicts, reports text that it did not read, and agrees with a plain pipeline."""
 
 import math
 import random
@@ -61,7 +61,7 @@ def test_the_pipeline_truncates_like_the_facade(folder, detector):
 
 
 def test_random_models_give_more_than_one_label(detector, chats):
-    # Else the tests that compare labels could not fail.
+    # Otherwise the tests that compare labels could not fail.
     assert len({verdict.label for verdict in detector.batch(chats)}) > 1
 
 
@@ -102,7 +102,7 @@ def test_unread_text_is_reported(detector):
     assert re.fullmatch(
         r"the first \d+ tokens of the history were not read: the model reads at most 64", verdict.reason
     )
-    # What was cut is the oldest: another beginning changes nothing.
+    # The oldest text was cut, so another beginning changes nothing.
     assert detector(chat("好" + "很" * 99, *CHAT[1:])).scores == verdict.scores
 
 
@@ -110,7 +110,7 @@ def test_the_reply_is_kept_whole_if_it_fits(detector):
     long = "很" * 50
     verdict = detector(chat("好" * 60, *CHAT[1:3], long))
     assert "of the history were not read" in verdict.reason
-    # A change of the reply's first character is seen, so it was read.
+    # A changed first character of the reply has an effect, so it was read.
     assert detector(chat("好" * 60, *CHAT[1:3], "我" + long[1:])).scores != verdict.scores
 
 

@@ -1,4 +1,4 @@
-"""Distillation: the teachers' mean opinion is learnt beside the labels."""
+"""Distillation: the student learns the mean probabilities of the teachers beside the labels."""
 
 import shutil
 

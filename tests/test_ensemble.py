@@ -1,4 +1,4 @@
-"""Ensembles: detectors with the same labels, each in its own view, are one detector; what cannot be one is refused."""
+"""Ensembles: detectors with the same labels, each with its own view, form one detector. Others are rejected."""
 
 import json
 import shutil
@@ -32,7 +32,7 @@ NAMES = ("flatten", "pair")
 
 @pytest.fixture(scope="module")
 def members(quick_model, sample_repo, tmp_path_factory):
-    """Two detectors of the four classes, of different views."""
+    """Two four-class detectors with different views."""
     folder = tmp_path_factory.mktemp("members")
     start = {"backbone": str(quick_model), "config": "4-class", "epochs": 1}
     return [
@@ -42,7 +42,7 @@ def members(quick_model, sample_repo, tmp_path_factory):
 
 
 def calibrated(member, rows):
-    """The log-probabilities of a member by the calibration of its own rule."""
+    """The log-probabilities of a member, calibrated by its own rule."""
     biases = [member.rule.biases.get(label, 0.0) for label in member.labels]
     assert member.rule.temperature != 1
     return log_softmax(member.logits(rows) / member.rule.temperature + biases, axis=1)
@@ -108,7 +108,7 @@ def test_an_opening_reply_is_judged_by_the_member_that_reads_the_user_message(bo
     np.testing.assert_allclose(detector.classifier.logits([window]), alone, atol=1e-6)
     verdicts = detector.batch(chats)
     assert all(verdict.label in ("non-contradiction", "intra-sentence") for verdict in verdicts)
-    # A pair of replies says nothing of a reply with none before it.
+    # A pair of replies gives no information about a reply with none before it.
     pairs = EnsembleClassifier([CheckpointClassifier.load(members[1])] * 2)
     assert {verdict.label for verdict in ContradictionDetector(pairs).batch(chats)} == {None}
 
@@ -167,7 +167,7 @@ def test_an_invalid_ensemble_is_rejected(members, both, quick_model, random_mode
     other = shutil.copytree(members[1], tmp_path / "other")
     (other / manifest.NAME).unlink()
     config = read_json(other / "config.json")
-    del config["cdconv_decision"]  # it is about other labels too
+    del config["cdconv_decision"]  # it also has the old labels
     config["id2label"] = dict(enumerate(("unrelated", "attributes", "opinions", "experiences")))
     config["label2id"] = {label: index for index, label in config["id2label"].items()}
     (other / "config.json").write_text(json.dumps(config), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Mistakes, slices, and the removal of the first turn: against cases worked out by hand."""
+"""Mistakes, slices, and the removal of the first turn, checked by hand."""
 
 import pytest
 from helpers.evaluations import FOUR, evaluated, row
@@ -117,12 +117,12 @@ def test_without_the_first_turn_only_history_should_change():
     without = [0, 3, 0, 2, 0, 0, 0, 0, 3, 0]
     by_label = {row["label"]: row for row in removal(evaluated(references, predictions), without)}
     history = by_label["history"]
-    # Three of four are called a contradiction, of whatever kind; without the first turn two of these are none.
+    # Three of four are called a contradiction of some kind. Without the first turn two of these are not.
     assert (history["should"], history["called"], history["called_without"]) == ("turn", 3, 1)
     assert (history["asked"], history["right"], history["rate"]) == (3, 2, pytest.approx(2 / 3))
-    # Both are called one; one of them still is.
+    # Both are called a contradiction, and one of them still is.
     assert (by_label["intra-sentence"]["asked"], by_label["intra-sentence"]["right"]) == (2, 1)
-    # Two are rightly called none; one of them still is.
+    # Two are rightly called consistent, and one of them still is.
     assert (by_label["non-contradiction"]["asked"], by_label["non-contradiction"]["right"]) == (2, 1)
     assert (by_label["role-confusion"]["should"], by_label["role-confusion"]["rate"]) == (None, None)
     assert (by_label["role-confusion"]["called"], by_label["role-confusion"]["called_without"]) == (1, 0)

@@ -1,4 +1,4 @@
-"""What is said of errors, whatever a library puts into them."""
+"""How errors are described, whatever a library puts into them."""
 
 import pytest
 

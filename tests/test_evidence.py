@@ -1,4 +1,4 @@
-"""Evidence and false alarms: figures counted by hand, and intervals held against plain resampling."""
+"""Evidence and false alarms: figures counted by hand, and intervals compared with plain resampling."""
 
 import numpy as np
 import pytest
@@ -7,15 +7,15 @@ from contradiction.errors import InputError
 from contradiction.evaluation.evidence import false_alarms, score_evidence, table, turns_of
 
 NONE, INTRA, ROLE, HISTORY = "non-contradiction", "intra-sentence", "role-confusion", "history"
-# Reference, prediction, evidence, predicted evidence, inserted. Beside each: what is right of it.
+# Reference, prediction, evidence, predicted evidence, inserted. The comments say what is right.
 ROWS = [
     (HISTORY, HISTORY, [1], [1], 1),  # all
     (HISTORY, HISTORY, [1], [1, 3], 2),  # the label; one index too many
     (HISTORY, NONE, [0], [], 1),  # nothing
     (HISTORY, ROLE, [1], [5], 2),  # that it is a contradiction; the wrong index
     (NONE, NONE, [], [], 1),  # all
-    (NONE, HISTORY, [], [3], 2),  # nothing; evidence where there is none
-    (INTRA, HISTORY, [], [1], 1),  # that it is a contradiction; evidence where there is none
+    (NONE, HISTORY, [], [3], 2),  # nothing; evidence although there is none
+    (INTRA, HISTORY, [], [1], 1),  # that it is a contradiction; evidence although there is none
     (INTRA, ROLE, [], [], 2),  # that it is a contradiction, and no evidence
 ]
 REFERENCES, PREDICTIONS, EVIDENCE, PREDICTED, INSERTED = map(list, zip(*ROWS, strict=True))
@@ -28,9 +28,9 @@ def scored(**more):
 def test_figures_counted_by_hand():
     scores = scored()
     assert (scores["n"], scores["history"]) == (8, 4)
-    # In the four rows of history: 2 of 4 named indices are right, 2 of 4 real ones are named.
+    # In the four history rows, 2 of 4 named indices are right, and 2 of 4 real ones are named.
     assert scores["evidence"] == {"precision": 2 / 4, "recall": 2 / 4, "f1": 2 / 4}
-    # In all rows two more are named, both wrong.
+    # In all rows, two more are named, and both are wrong.
     assert scores["evidence_everywhere"] == {"precision": 2 / 6, "recall": 2 / 4, "f1": 4 / 10}
     assert (scores["accuracy"], scores["strict_accuracy"]) == (3 / 8, 2 / 8)
     assert scores["two_class"] == {"accuracy": 6 / 8, "strict_accuracy": 3 / 8}
@@ -79,7 +79,7 @@ def test_turn_scores_accept_the_user_message_of_the_right_turn():
 
 
 def plain_bootstrap(draws, seed):
-    """The same figures from rows drawn one by one: {name: bounds}."""
+    """The same intervals from rows drawn one by one: {name: bounds}."""
     rng = np.random.default_rng(seed)
     samples = {"strict_accuracy": [], "evidence_f1": []}
     for chosen in draws(rng):
@@ -105,7 +105,7 @@ def test_intervals_equal_those_of_a_plain_bootstrap():
 
 
 def test_rows_with_the_same_id_are_resampled_together():
-    """Four copies of a row say no more than one: the interval is that of the rows without the copies."""
+    """Four copies of a row add no information: the interval is that of the rows without the copies."""
     columns = times(25)
     alone = score_evidence(*columns, bootstrap=4000)["interval"]["strict_accuracy"]
     copied = [[cell for cell in column for _ in range(4)] for column in columns]

@@ -1,4 +1,4 @@
-"""cdconv evaluate --evidence: what is judged, what is scored, and what is said where something cannot be had."""
+"""cdconv evaluate --evidence: what is judged, what is scored, and what is reported as unavailable."""
 
 import json
 import shutil
@@ -109,7 +109,7 @@ def test_a_reading_that_a_detector_does_not_support_is_skipped_with_one_line(ran
 
 
 def test_replies_that_a_detector_cannot_judge_are_reported(random_model, repo):
-    """By its view it knows nothing of u2, and so nothing of a reply with no turn before it."""
+    """Its view does not read u2, so it cannot judge a reply with no turn before it."""
     pair = ContradictionDetector.from_pretrained(random_model("4-class"), view="sentence-pair")
     evaluation = checklists.evaluate(pair, data=repo, limit=20, windowings=["windowed"])
     removed = evaluation["false_alarms"]["forms"].count("removed")

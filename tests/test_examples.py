@@ -1,4 +1,4 @@
-"""The examples run as they are, against a real server on the loopback."""
+"""The examples run unchanged against a real server on loopback."""
 
 import json
 import os
@@ -17,7 +17,7 @@ REPLIES = ["养了一只橘猫", "我没养过猫呀", "猫很可爱", "I do not
 
 @pytest.fixture
 def endpoint():
-    """An endpoint in the OpenAI chat format that gives one reply a call, and keeps what it was asked."""
+    """An endpoint in the OpenAI chat format that gives one reply per call and keeps the requests."""
     requests = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -57,7 +57,7 @@ def test_the_most_consistent_of_several_replies_is_printed(endpoint, quick_model
     assert set(printed) <= set(REPLIES[:3]), "what cannot be judged is not preferred"
     assert len(requests) == 8
     assert {(path, key) for path, _, key in requests} == {("/v1/chat/completions", "Bearer k")}
-    # The second question comes with the first and with the reply that was chosen.
+    # The second question is sent with the first and with the chosen reply.
     assert [message["content"] for message in requests[-1][1]["messages"]] == [
         "你养猫吗？",
         printed[0],
@@ -66,7 +66,7 @@ def test_the_most_consistent_of_several_replies_is_printed(endpoint, quick_model
 
 
 def test_a_missing_endpoint_prints_one_line(random_model):
-    with socket.socket() as taken:  # bound and not listening: nobody else answers there
+    with socket.socket() as taken:  # bound but not listening, so nothing else answers there
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
         done = guard(url, random_model("4-class"))

@@ -1,4 +1,4 @@
-"""The figures of an evaluation: one entry adds one to evaluations, kept results, tables and cards."""
+"""The figures of an evaluation: one entry adds a figure to evaluations, kept results, tables and cards."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from contradiction.reports.tables import score_table
 
 REFERENCES = [0, 1, 2, 3] * 10
 PROBABILITIES = [[0.7 - 0.1 * (label > 0), 0.1, 0.1, 0.1 + 0.1 * (label > 0)] for label in REFERENCES]
-PROBABILITIES[0] = [0.1, 0.3, 0.3, 0.3]  # the surest contradiction is none
+PROBABILITIES[0] = [0.1, 0.3, 0.3, 0.3]  # the most confident contradiction is wrong
 
 
 def test_one_registry_entry_adds_a_figure_everywhere(quick_model, tmp_path, monkeypatch):

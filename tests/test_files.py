@@ -1,4 +1,4 @@
-"""Folders that are replaced: whatever kills the process that does it, one of the two can be had."""
+"""Replacing a folder: whenever the process is killed, the old or the new folder survives."""
 
 import platform
 import subprocess
@@ -8,7 +8,7 @@ import pytest
 
 from contradiction.io import files
 
-# Replaces the folder of the second argument by that of the first, and dies after so many steps on the disk.
+# Replaces the folder of the second argument with that of the first, and dies after the given number of disk operations.
 DYING = """
 import os, shutil, signal, sys
 from pathlib import Path
@@ -99,7 +99,7 @@ def test_a_partial_file_of_a_killed_process_is_removed(tmp_path):
 
 @pytest.mark.parametrize("machine", [platform.node(), "another.example"])
 def test_the_old_folder_set_aside_by_a_killed_process_is_restored(machine, tmp_path):
-    """Another machine may still be at work on a shared disk; only who holds the lock of a run knows that it is not."""
+    """Another machine may still be working on a shared disk. Only the holder of the lock of a run knows otherwise."""
     out, new = folder(tmp_path / "out.v1", "old"), folder(tmp_path / "new", "new")
     code = f"import platform; platform.node = lambda: {machine!r}\n{DYING}"
     assert subprocess.run([sys.executable, "-c", code, new, out, "1"]).returncode == -9

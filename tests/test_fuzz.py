@@ -1,4 +1,4 @@
-"""Hostile bytes and values: every parser gives what was asked for or one line; `make fuzz` tries many more of them."""
+"""Hostile bytes and values: every parser returns a result or raises one line. `make fuzz` tries many more of them."""
 
 import io
 import json
@@ -30,7 +30,7 @@ RECIPES = [*recipe_files().values()]
 
 
 def tried(usual, share=1):
-    """So many examples, or in `make fuzz` a share of what is asked for; there they are new ones each time."""
+    """This many examples, or a share of the requested number in `make fuzz`, which uses new ones each time."""
     return settings(
         max_examples=max(usual, COUNT // share), derandomize=not COUNT, deadline=None, database=None,
         phases=(Phase.generate,), suppress_health_check=list(HealthCheck),
@@ -43,7 +43,7 @@ def one_line(error):
 
 
 def damaged(content, seed):
-    """The content with a few bytes changed, cut, or taken twice."""
+    """The content with a few bytes changed, removed, or repeated."""
     chance = random.Random(seed)
     content = bytearray(content)
     for _ in range(chance.choice((1, 1, 1, 2, 5))):
@@ -170,7 +170,7 @@ def test_a_damaged_model_folder_gives_a_verdict_or_raises_one_line(random_model,
     names = ("config.json", "config.json", "tokenizer_config.json", "tokenizer.json", "model.safetensors")
     name = names[seed % len(names)]
     content = (folder / name).read_bytes()
-    head = 2000 if name == "model.safetensors" else len(content)  # the numbers themselves only a manifest can tell
+    head = 2000 if name == "model.safetensors" else len(content)  # only a manifest can detect changed weights
     manifest.write(folder)
     (folder / name).write_bytes(damaged(content[:head], seed) + content[head:])
     if (folder / name).read_bytes() != content:

@@ -1,4 +1,4 @@
-"""Test cases of DeepEval and reports of garak are read as chats."""
+"""DeepEval test cases and garak reports are read as chats."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The hierarchical method: three stages trained, kept as one folder, and asked in order."""
+"""The hierarchical method: three stages are trained, saved as one folder, and applied in order."""
 
 import pytest
 from helpers import processes

@@ -1,4 +1,4 @@
-"""Loading a model folder that is damaged or means harm: one line, no code that runs, no network, no guess."""
+"""Loading a damaged or malicious model folder raises one line. It runs no code, uses no network, and never guesses."""
 
 import json
 import shutil
@@ -134,7 +134,7 @@ def test_no_load_opens_a_socket(good, encoder, sample_repo, tmp_path, monkeypatc
     global watched
     ensemble(tmp_path / "ensemble", good, ["member", "second"])
     shutil.copytree(good, tmp_path / "ensemble" / "second")
-    sys.addaudithook(watch)  # also sees what is opened in C
+    sys.addaudithook(watch)  # also sees files opened in C
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     watched = True
     try:

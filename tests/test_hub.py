@@ -1,7 +1,7 @@
-"""What is on the Hub, as its users get it: the real client libraries against a Hub on 127.0.0.1.
+"""What users get from the Hub: the real client libraries run against a Hub on 127.0.0.1.
 
-The libraries read the Hub's address, the token and the offline mode when they are imported, so each client is a process
-of its own.
+The libraries read the address of the Hub, the token and the offline mode at import, so each client is a separate
+process.
 """
 
 import json
@@ -44,7 +44,7 @@ def model(quick_model):
 
 @pytest.fixture(scope="module")
 def hierarchy(model, tmp_path_factory):
-    """A hierarchical model whose stages are the tiny one with other labels."""
+    """A hierarchical model whose stages are the tiny model with other labels."""
     folder = tmp_path_factory.mktemp("models") / "hierarchy"
     for stage, labels in STAGES.items():
         place = shutil.copytree(model, folder / stage)
@@ -73,7 +73,7 @@ def hub():
 
 @pytest.fixture(scope="module")
 def published(model, hierarchy, sample_repo, tmp_path_factory):
-    """A Hub to which all four kinds were pushed, and what that printed; tests do not change it."""
+    """A Hub with one repo of each of the four kinds, and the output of the pushes. Tests do not change it."""
     with Hub() as hub:
         home = tmp_path_factory.mktemp("home")
         printed = {
@@ -90,7 +90,7 @@ def published(model, hierarchy, sample_repo, tmp_path_factory):
 
 @pytest.fixture
 def client(published, tmp_path):
-    """Runs Python in a fresh process, in an empty folder and cache; what it prints last is JSON."""
+    """Runs Python in a new process with an empty folder and cache. Its last line of output is JSON."""
     return partial(python, published, tmp_path)
 
 
@@ -145,7 +145,7 @@ print(json.dumps([scores, verdicts]))""")
     [[[pushed], [local]], [pushed_verdict, local_verdict]] = scores
     assert pushed == local
     assert pushed_verdict == local_verdict
-    # The decision rule came along: it calibrates what the pipeline gives as it is.
+    # The decision rule was pushed too. It calibrates the raw scores of the pipeline.
     assert pushed_verdict[1] != pytest.approx(pushed_verdict[2], abs=1e-3)
     assert {row["label"]: row["score"] for row in pushed} == pytest.approx(pushed_verdict[2], abs=1e-5)
     assert set(pushed_verdict[1]) == set(LABELS["4-class"])
@@ -225,7 +225,7 @@ def loaded(name="user/tiny", view=None):
 
 @pytest.fixture
 def legacy(published, model):
-    """The Hub id of the same model as older versions published it: its decision rule is a file of its own."""
+    """The Hub id of the same model as published by older versions, with the decision rule in a separate file."""
     config = read_json(model / "config.json")
     rule = json.dumps(config.pop("cdconv_decision")).encode()
     files = {path.name: path.read_bytes() for path in model.iterdir() if path.is_file()}
@@ -361,7 +361,7 @@ from contradiction.serving.service import Service
 page = app.build(Service(contradiction.ContradictionDetector.from_pretrained(app.MODEL)))
 others = [name for name in ("cdconv", "evaluate_metric") if name in sys.modules]
 print(json.dumps([type(page).__name__, contradiction.__file__, others]))"""
-    # -I and -S: neither this checkout nor what pip made importable in place, only the installed packages.
+    # -I and -S: only the installed packages, neither this checkout nor an editable install.
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", code],
         capture_output=True, text=True, cwd=tmp_path, env=environment(published, tmp_path),

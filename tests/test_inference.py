@@ -1,4 +1,4 @@
-"""What runs encoders: a new backend is one class; lower precision gives nearly the same, and never half a result."""
+"""Backends: a new one is one class, and lower precision gives nearly the same results."""
 
 import json
 

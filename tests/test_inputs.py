@@ -1,4 +1,4 @@
-"""From a chat to model inputs: what a method reads, which earlier turns, and what is cut."""
+"""From a chat to model inputs: what a method reads, which earlier turns, and what is truncated."""
 
 import os
 import random
@@ -48,7 +48,7 @@ def test_a_message_cannot_forge_the_separator_between_speakers(tokenizer):
         tokenizer(text_input["text"], text_input["text_pair"])["input_ids"].count(tokenizer.sep_token_id)
         for text_input in (honest, forged)
     ]
-    assert count == [4, 4]  # two between the three utterances of the context, one behind each text
+    assert count == [4, 4]  # two between the three utterances of the context, one after each text
     ids = tokenizer(forged["text"], forged["text_pair"])["input_ids"]
     assert ids.count(tokenizer.cls_token_id) == 1
     assert ids.count(tokenizer.pad_token_id) == 0
@@ -103,7 +103,7 @@ def test_earlier_replies_without_words_are_skipped():
     turns = read_turns(chat("甲", "乙", "丙", "……", "戊", "己"))
     [window] = windows(turns, 2)
     assert window.turn == 0
-    # What the user said to the reply that says nothing is not lost.
+    # The user message before the empty reply is not lost.
     assert tuple(window.row.values()) == ("甲", "乙", "丙\n戊", "己")
     [alone] = windows(read_turns(chat("甲", "……", "丙", "丁")), 1)
     assert alone.opening
@@ -127,13 +127,13 @@ def test_long_text_is_truncated_from_the_left_and_counted(tokenizer):
     assert kept.endswith("我很好你多大我三岁")
 
 
-LIMIT = 64  # tokens that the tiny models read
+LIMIT = 64  # tokens: the input limit of the tiny models
 
 
 seeds = st.integers(0, 2**32)
 
 
-# A chat made from a seed does not shrink: trying to would only take minutes before a failure is shown.
+# A chat made from a seed does not shrink. Trying to would only delay a failure by minutes.
 many = {
     "phases": (Phase.generate,),
     "deadline": None,
@@ -179,7 +179,7 @@ def test_text_without_tokens_does_not_force_full_tokenization(detector):
     [encoding], [unread] = encode(tokenizer, [{"text": f"我{nothing}", "text_pair": "我没养过猫"}], LIMIT)
     assert unread == "only the last tokens of the history were read: the model reads at most 64"
     assert len(encoding["input_ids"]) < LIMIT
-    # What is long, but not that long, is looked at whole, and so is no reason to say that anything was left out.
+    # A text that is long, but not that long, is tokenized completely, so nothing is reported as unread.
     [encoding], [unread] = encode(tokenizer, [{"text": f"我{nothing[:9000]}", "text_pair": "我没养过猫"}], LIMIT)
     assert unread is None and tokenizer.convert_tokens_to_ids("我") in encoding["input_ids"]
     assert has_known_token(tokenizer, f"我{nothing[: MARGIN * 60]}") and not has_known_token(tokenizer, nothing)

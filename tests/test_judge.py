@@ -1,4 +1,4 @@
-"""Chats of any length: how windows are put together, and what the verdict says of them."""
+"""Chats of any length: how windows are combined, and what the verdict says about them."""
 
 import math
 from dataclasses import asdict
@@ -32,7 +32,7 @@ def test_a_long_chat_is_combined_from_its_windows(detector, long):
     assert verdict.scores[HISTORY] == pytest.approx(max(history), abs=1e-6)
     assert max(history) > history[-1] + 0.01, "else the maximum is not told from the nearest"
     assert math.isclose(sum(verdict.scores.values()), 1, abs_tol=1e-6)
-    # What is not history is shared as in the nearest window.
+    # The other labels share the rest as in the nearest window.
     assert verdict.scores[INTRA] / verdict.scores[NON_CONTRADICTION] == pytest.approx(
         nearest[INTRA] / nearest[NON_CONTRADICTION], rel=1e-4
     )
@@ -181,7 +181,7 @@ def verdict(label, probability, **others):
         (NON_CONTRADICTION, 0.19, "sure"),
         (NON_CONTRADICTION, 0.39, "likely"),
         (NON_CONTRADICTION, 0.41, "unsure"),
-        (NON_CONTRADICTION, 0.85, "unsure"),  # below a high threshold: not called, and hardly fine
+        (NON_CONTRADICTION, 0.85, "unsure"),  # below a high threshold: not called, but hardly consistent
     ],
 )
 def test_the_confidence_of_a_verdict_follows_from_the_probability_that_it_is_right(label, probability, certainty):

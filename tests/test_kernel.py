@@ -1,4 +1,4 @@
-"""Detectors whose encoder stays frozen: trained by a recipe, loaded, asked, put together with others, published."""
+"""Detectors with a frozen encoder: training by a recipe, loading, judging, ensembles, and publishing."""
 
 import shutil
 from dataclasses import replace
@@ -72,7 +72,7 @@ def test_a_loaded_model_gives_the_predictions_of_the_fitted_one(encoder, sample_
         again = KernelRegression.load(folder, embed)
         assert again.columns == columns
         assert_allclose(again.predict_proba(rows[100:]), model.predict_proba(rows[100:]), atol=1e-6)
-    # No text of the rows is in it but n-grams.
+    # It contains no text of the rows except n-grams.
     text = (folder / "kernel.json").read_text(encoding="utf-8")
     assert not [row["b2"] for row in rows if len(row["b2"]) > 3 and row["b2"] in text]
 
@@ -83,7 +83,7 @@ def test_an_utterance_without_words_is_similar_to_no_other(encoder, sample_repo)
     nothing = model._features([dict.fromkeys(CONVERSATION, " ")])
     assert [float(abs(vector).sum()) for vector in nothing] == [0, 0]
     shares = np.bincount([row["label"] for row in rows], minlength=4) / len(rows)
-    # Far from all rows the regression says next to nothing, and the shares are left.
+    # Far from all rows the regression predicts almost nothing, and the label shares remain.
     assert_allclose(model.predict_proba([dict.fromkeys(CONVERSATION, "")])[0], shares, atol=0.15)
 
 
@@ -95,7 +95,7 @@ def test_a_chat_is_judged_in_windows_and_each_message_is_embedded_once(fitted, m
     messages = chat("你好", "你好呀", "你养猫吗", "我养了一只猫", "它多大", "三岁了", "你有猫吗", "我没有猫")
     verdicts = detector.scan(messages)
     assert len(verdicts) == 4 and all(verdict.checked for verdict in verdicts[1:])
-    assert len(embedded) == len(set(embedded)) <= len(messages) + 1  # the empty text of an opening is one more
+    assert len(embedded) == len(set(embedded)) <= len(messages) + 1  # plus the empty text of an opening
     before = len(embedded)
     detector(chat("你養貓嗎", "我養了一隻貓", "牠多大", "三歲了"))
     assert len(embedded) <= before + 4, "in traditional characters each message is one too"
@@ -113,7 +113,7 @@ def test_a_message_that_is_too_long_is_reported_as_truncated(fitted):
     verdict = detector(long)
     assert not verdict.checked and f"reads at most {limit}" in verdict.reason
     assert detector(chat("你好", "我养了一只猫", "它多大", "我没有猫")).checked
-    # The end is what is read.
+    # The end of the message is read.
     embed = detector.classifier.embed
     assert_allclose(*embed(["猫" * 20 * limit, "猫" * 30 * limit]), atol=1e-5)
     assert embed.truncated(["猫" * 20 * limit, "猫"]) == [True, False]
@@ -130,7 +130,7 @@ def test_a_kernel_detector_can_form_an_ensemble_with_a_trained_one(run, fitted, 
     logs = [
         np.log(
             [list(prediction.probabilities.values()) for prediction in member.predict(rows)]
-        )  # by each one's own calibration
+        )  # each calibrated by its own rule
         for member in members
     ]
     assert_allclose(both.logits(rows), np.mean(logs, axis=0), atol=1e-5)
@@ -245,7 +245,7 @@ def test_more_rows_than_can_be_compared_raise_one_line(run, recipe_file, sample_
 
 def test_a_damaged_folder_raises_one_line(fitted, tmp_path):
     broken = shutil.copytree(fitted, tmp_path / "it")
-    for folder in (broken, broken / "encoder"):  # else all of it is refused as changed
+    for folder in (broken, broken / "encoder"):  # otherwise the manifest rejects everything as changed
         (folder / manifest.NAME).unlink()
     arrays = load_file(broken / "kernel.safetensors")
 

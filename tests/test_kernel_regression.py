@@ -24,7 +24,7 @@ def rows(sample_repo):
 
 
 def letters(texts):
-    """An embedding that needs no encoder: how often some characters stand in a text."""
+    """An embedding that needs no encoder: the counts of some characters in a text."""
     counts = [[text.count(character) + 0.1 * len(text) for character in "我你是不了的"] for text in texts]
     return np.array(counts, dtype=np.float32)
 
@@ -34,7 +34,7 @@ def test_the_model_is_ridge_regression_on_the_sum_of_two_gaussian_kernels(rows):
     train, test = rows[:90], rows[90:]
     probabilities = KernelRegression(columns, letters).fit(train, labels[:90]).predict_proba(test)
 
-    # The same, utterance by utterance.
+    # The same computation, utterance by utterance.
     def unit(vectors):
         return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
@@ -72,7 +72,7 @@ def test_without_an_encoder_only_n_grams_are_compared(rows):
     both = KernelRegression(("b1", "b2"), letters).fit(rows, labels).predict_proba(rows)
     nothing = KernelRegression(("b1", "b2"), lambda texts: np.ones((len(texts), 2), dtype=np.float32)).fit(rows, labels)
     assert np.abs(alone - both).max() > 0.01
-    # A kernel that is the same for all pairs adds a constant alone, which the shares of the labels have already.
+    # A kernel that is equal for all pairs only adds a constant, which the label shares already include.
     assert_allclose(nothing.predict_proba(rows), alone, atol=0.01)
 
 

@@ -1,4 +1,4 @@
-"""A build, a training, a detection and a push that are killed at a random moment, and then run again."""
+"""A build, a training run, a detection and a push, each killed at a random moment and then run again."""
 
 import json
 import os
@@ -11,10 +11,10 @@ from helpers.chats import line
 from helpers.data_repo import contents
 from helpers.hub_server import Hub
 
-KILLS = 20 if "CDCONV_FUZZ" in os.environ else 1  # of each command
+KILLS = 20 if "CDCONV_FUZZ" in os.environ else 1  # for each command
 SEED = random.randrange(10**6) if "CDCONV_FUZZ" in os.environ else 5
-# Once its imports are done, the process dies after so many seconds of CPU time: that does not depend on how busy the
-# machine is. Nothing can be done about the signal, as about that of kill -9; no file is flushed, no block is left.
+# After its imports the process dies after a number of seconds of CPU time, which does not depend on how busy the
+# machine is. Like kill -9, the signal cannot be handled: no file is flushed, and no block is exited.
 DYING = """
 import signal, {module}
 signal.setitimer(signal.ITIMER_PROF, {seconds})
@@ -27,15 +27,15 @@ SMALL_CHUNKS = "from contradiction.chats import chunks; chunks.CHUNK_WINDOWS = 8
 
 
 def killed(begin, module, seconds, check, restart, done=0):
-    """Runs a command that dies at random moments, until it has died as often as asked; gives the moments.
+    """Runs a command that dies at random moments until it has died `KILLS` times, and returns the moments.
 
     Args:
-        begin: starts the process, after the code that it is given.
-        module: what the process imports before its time begins.
-        seconds: the moments are in so many seconds of CPU time; in fewer where the command needs fewer.
+        begin: starts the process after some given code.
+        module: the module that the process imports before its time starts.
+        seconds: the moments lie within this CPU time, or within less if the command needs less.
         check: called after each death.
-        restart: called after each run that came to its end.
-        done: the exit code of such a run.
+        restart: called after each run that finished.
+        done: the exit code of a finished run.
     """
     chance, moments = random.Random(SEED), []
     while len(moments) < KILLS:
@@ -82,7 +82,7 @@ def test_a_killed_training_resumes_to_the_same_bytes(run, sample_repo, tmp_path)
     command, out = ("train", recipe, "--data", sample_repo, "--save-steps", 5, "--out"), place / "run"
 
     def result(folder):
-        """All files but the card and the record, which hold times, and what the record says of the epochs."""
+        """All files except the card and the record, which contain times, and the epochs in the record."""
         files = contents(folder)
         files.pop("README.md")
         epochs = json.loads(files.pop("run.json"))["epochs"]
@@ -125,7 +125,9 @@ def test_a_killed_detection_resumes_to_the_same_bytes(detect, detect_model, samp
             assert name.startswith(".") or expected[name].startswith(content)
 
     module = "contradiction.detector, transformers"
-    moments = killed(begin, module, 2, a_beginning, lambda: remove(place), done=1)  # because inputs are rejected
+    moments = killed(
+        begin, module, 2, a_beginning, lambda: remove(place), done=1
+    )  # exit code 1, because inputs are rejected
     assert detect(file, "--out", out, "--resume")[0] == 1
     assert result(out) == expected, (SEED, moments)
 

@@ -1,4 +1,4 @@
-"""An owner's labelled chats: read, turned into rows, calibrated on and trained on."""
+"""Labelled chats of a bot owner: reading, conversion to rows, calibration, and training."""
 
 import json
 import shutil
@@ -111,7 +111,7 @@ def test_human_labels_give_a_better_threshold_and_a_custom_model(run, random_mod
     detector = ContradictionDetector.from_pretrained(folder)
     chosen = list({json.dumps(messages): messages for messages in sample_chats}.values())[:160]
     probabilities = np.array([verdict.probability for verdict in detector.batch(chosen)])
-    # This bot contradicts itself where the detector is surer than in four of five chats: its own threshold is too low.
+    # This bot contradicts itself in the top fifth of the probabilities, so the threshold of the detector is too low.
     truth = probabilities > np.quantile(probabilities, 0.8)
     store = LabelStore(tmp_path / "labels.sqlite")
     store.add([(str(number), messages) for number, messages in enumerate(chosen)])
@@ -133,7 +133,7 @@ def test_human_labels_give_a_better_threshold_and_a_custom_model(run, random_mod
     assert before < 0.75 < 0.9 < chat_calibration._f1(truth, now)
     assert loaded.classifier.rule.prior == pytest.approx(truth.mean(), abs=1e-4) and loaded.classifier.rule.curve
     assert "threshold now" in out and "160, of them 32 contradictions" in out
-    # Its probabilities mean what they say: about as many contradictions as they add up to.
+    # Its probabilities are calibrated: they add up to about the number of contradictions.
     assert sum(verdict.probability for verdict in loaded.batch(chosen)) == pytest.approx(truth.sum(), rel=0.25)
 
     recipe = tmp_path / "own.toml"

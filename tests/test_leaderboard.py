@@ -1,4 +1,4 @@
-"""The picture of the page of results: who stands on it, in which order, with which labels."""
+"""The plot of the results page: which detectors, in which order, and with which labels."""
 
 import pytest
 from PIL import Image
@@ -13,7 +13,7 @@ REFERENCES = [0, 1, 2, 3] * 25
 
 
 def keep(folder, name, wrong, plain=None, kind="detector", data="these", split="test", config="4-class"):
-    """Keeps an evaluation with the first so many labels wrong: with the decision rule, and without it."""
+    """Saves an evaluation whose first labels are wrong: one number with the decision rule, another without it."""
 
     def labels(count):
         return [(label + 1) % 4 if row < count else label for row, label in enumerate(REFERENCES)]
@@ -48,7 +48,7 @@ def test_detectors_on_the_test_rows_are_ranked_by_their_decisions(folder):
     assert (fine.config, coarse.config, fine.n) == ("4-class", "2-class", 100)
     accuracy = [line.mean("accuracy") for line in fine.methods]
     assert accuracy == pytest.approx([0.9, 0.8, 0.7, 0.6])
-    # A label of one contradiction for another is right once they are merged.
+    # Confusing one contradiction with another is right once they are merged.
     right = [merge_id("4-class", label) == merge_id("4-class", (label + 1) % 4) for label in REFERENCES[:40]]
     assert coarse.methods[-1].mean("accuracy") == pytest.approx(0.6 + sum(right) / 100)
 

@@ -1,4 +1,4 @@
-"""Rows that a detector has seen: said where it is scored on them, never published, and refused as a start."""
+"""Rows that a detector has seen are reported in scores, never published, and not accepted from a start or a teacher."""
 
 import json
 import shutil
@@ -24,7 +24,7 @@ HUB_ID = "user/seen"
 
 
 def trained(config, *before, data_name="CDConv"):
-    """A record: of a model trained on a config, made from others that were trained on these."""
+    """The record of a model trained on a config and made from models that were trained on other configs."""
     ancestors = [{"config": path, "data_name": data_name, "model": f"the {path} one"} for path in before]
     return {"request": {"recipe": {"config": config}, "data_name": data_name}, "ancestors": ancestors}
 
@@ -69,7 +69,7 @@ def test_rows_of_another_data_set_are_not_seen():
 
 @pytest.fixture
 def unnamed(sample_repo, tmp_path):
-    """The data repo of the sample, whose card does not say how it is called."""
+    """The data repo of the sample with a card that does not name it."""
     folder = shutil.copytree(sample_repo, tmp_path / "unnamed")
     card = DatasetCard.load(folder / "README.md")
     del card.data.pretty_name
@@ -123,7 +123,7 @@ def test_a_figure_on_seen_rows_is_reported_marked_and_never_published(run, quick
     [fair] = results.load(folder)
     assert (fair["config"], fair["split"]) == ("4-class", "test")
     assert results.evaluations_of(quick_model, folder) == [fair]
-    # Files of before there was a mark are told by the record of their run.
+    # Files from before the mark existed are recognised by the record of their run.
     for name in ("grouped", "train"):
         old = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
         del old["leakage"]
@@ -138,7 +138,7 @@ def recipe(config="4-class-grouped", **values):
 
 @pytest.fixture
 def on_the_hub(quick_model):
-    """The quick model as it lies in the cache once it was fetched from the Hub."""
+    """The quick model in the cache, as downloaded from the Hub."""
     folder = f"{constants.HF_HUB_CACHE}/models--{HUB_ID.replace('/', '--')}"
     shutil.copytree(quick_model, f"{folder}/snapshots/{SHA}")
     (ref := Path(folder) / "refs" / "main").parent.mkdir()
@@ -163,13 +163,13 @@ def test_a_start_or_a_teacher_that_has_seen_test_rows_is_rejected(
 
 @pytest.fixture
 def start(quick_model, tmp_path):
-    """Recipe values -> a copy of the quick model whose record says that it was trained by them."""
+    """Recipe values -> a copy of the quick model whose record says that it was trained with them."""
 
     def copied(**values):
         folder = tmp_path / "start"
         shutil.copytree(quick_model, folder, dirs_exist_ok=True)
         run = record.read(folder)
-        # As earlier versions recorded it.
+        # As recorded by earlier versions.
         flat = {"name": "start", "view": "flatten", "config": "4-class", "scratch": {}, "seed": 23, **values}
         run["request"]["recipe"] = {key: value for key, value in flat.items() if value != "older"}
         write_json(folder / "run.json", run)
@@ -279,7 +279,7 @@ def test_the_origin_of_a_start_is_recorded_and_checked(quick_model, sample_repo,
         "seed": 23,
     }
     assert record.read(one)["ancestors"] == [before]
-    # As if it had been an NLI stage, which by itself is a start for either split.
+    # As if it were an NLI stage, which by itself is a valid start for either split.
     later = record.read(one)
     later["request"] = with_options(later["request"], config="nli", view="nli")
     write_json(one / "run.json", later)
@@ -287,7 +287,7 @@ def test_the_origin_of_a_start_is_recorded_and_checked(quick_model, sample_repo,
         run_folder.request(recipe(backbone=str(one)), sample_repo)
     write_json(one / "run.json", {**later, "ancestors": []})
     assert run_folder.request(recipe(backbone=str(one)), sample_repo)["recipe"]["model"]["backbone"].startswith("one@")
-    # Pruned, it has a record of another name.
+    # A pruned model has a record with another name.
     (one / "run.json").unlink()
     write_json(one / "prune.json", {"backbone": "quick", "ancestors": [before]})
     with pytest.raises(InputError, match="made from quick, which was trained on 4-class"):
@@ -311,8 +311,8 @@ def test_a_run_does_not_resume_under_other_conditions(tmp_path):
     run_folder.open_run(work, request, False, begun)
     (work / "state").mkdir()
     run_folder.open_run(work, request, True, begun)
-    run_folder.open_run(work, request, True, {**begun, "revisions": {}})  # out of reach
-    (work / "state").rename(work / ".state.host-7.old")  # as a process leaves it that was killed while it replaced it
+    run_folder.open_run(work, request, True, {**begun, "revisions": {}})  # the Hub is not reachable
+    (work / "state").rename(work / ".state.host-7.old")  # as left by a process killed while replacing it
     with pytest.raises(InputError, match="an unfinished run"):
         run_folder.open_run(work, request, False, begun)
     assert (work / "state").is_dir()
@@ -320,7 +320,7 @@ def test_a_run_does_not_resume_under_other_conditions(tmp_path):
         run_folder.open_run(work, request, True, {**begun, "deterministic": True})
     with pytest.raises(InputError, match=r"began with user/seen at commit 0123456789ab, and the Hub has ffffffffffff"):
         run_folder.open_run(work, request, True, {**begun, "revisions": {HUB_ID: "f" * 40}})
-    write_json(work / "run.json", {"request": {"recipe": {}}})  # of before conditions were recorded
+    write_json(work / "run.json", {"request": {"recipe": {}}})  # from before conditions were recorded
     run_folder.open_run(work, request, True, {**begun, "deterministic": True})
 
 

@@ -1,4 +1,4 @@
-"""A language model as a judge is a method like the others; what it was asked and what that cost is known."""
+"""A language model as a judge is a method like the others. Its requests and their cost are known."""
 
 import json
 import signal
@@ -27,7 +27,7 @@ CAT = ("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没
 
 @pytest.fixture
 def judge(tmp_path, monkeypatch):
-    """Writes a judge that asks a server; gives its folder."""
+    """Writes a judge that calls a server, and returns its folder."""
 
     def written(server, name="judge", **options):
         for variable, value in server.environment.items():
@@ -234,7 +234,7 @@ def test_a_resumed_evaluation_requests_only_missing_answers(judge, sample_rows, 
             time.sleep(0.01)
         process.send_signal(signal.SIGKILL)
         process.wait()
-        time.sleep(0.1)  # until the requests that were under way have been counted
+        time.sleep(0.1)  # until the requests in progress have been counted
         before = len(server.requests)
         assert 40 <= before < 80
         classifier = load_classifier(folder)
@@ -242,7 +242,7 @@ def test_a_resumed_evaluation_requests_only_missing_answers(judge, sample_rows, 
     assert labels == [NAMES[row["label"]] for row in sample_rows[:80]]
     used = classifier.usage()
     assert used["answers"] == 80
-    # At most those that were under way, and the one that was being written, are asked about twice.
+    # At most the requests in progress and the answer being written are requested twice.
     assert used["cached"] >= before - 4
     assert len(server.requests) - before == 80 - used["cached"]
 

@@ -1,4 +1,4 @@
-"""Batches: their order, and how processes share them."""
+"""Batches: their order, and their distribution over processes."""
 
 import pytest
 import torch
@@ -42,7 +42,7 @@ def test_the_labels_that_a_row_may_have():
 @pytest.mark.parametrize(("rows", "processes"), [(288, 1), (288, 2), (281, 5), (3, 2)])
 def test_rows_of_a_step_have_equal_weight_however_it_is_distributed(rows, processes):
     layouts = [Layout(rows, 40, processes, process) for process in range(processes)]
-    read = 40 // processes  # accelerate fills up the last batch, so that all processes read as many
+    read = 40 // processes  # accelerate fills up the last batch, so that all processes read equally many rows
     real = 0
     for step in range(layouts[0].steps):
         own = [layout.own_rows(step, read) for layout in layouts]

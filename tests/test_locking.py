@@ -1,4 +1,4 @@
-"""A place is worked at by one process at a time, and a grid can be shared by several."""
+"""Only one process at a time works in a place, and several can share a grid."""
 
 import json
 import os
@@ -25,7 +25,7 @@ TOML = (
     "[scratch]\nhidden_size = 32\nlayers = 1\nheads = 2\nvocabulary = 600\n"
 )
 TRAIN = {"flatten": train, "hierarchical": trainers.train}
-MANY = 10_000  # epochs: such a run goes on until it is killed
+MANY = 10_000  # epochs, so that the run lasts until it is killed
 HOLD = (
     "import sys, time; from contradiction.io.files import locked\n"
     "with locked(sys.argv[1]): print('held', flush=True); time.sleep(600)"
@@ -39,15 +39,15 @@ def recipe(folder, view, epochs):
 
 
 def wait_for(condition, process):
-    until = time.monotonic() + 300  # of a busy machine
+    until = time.monotonic() + 300  # the machine may be busy
     while not condition() and process.poll() is None and time.monotonic() < until:
         time.sleep(0.01)
     assert condition(), process.communicate()[1][-2000:]
 
 
 def holds_state(folder):
-    """Whether a training saved its state below a folder in which it writes and renames meanwhile."""
-    return any("state" in folders for _, folders, _ in os.walk(folder))  # walk() passes over what has just gone
+    """Whether a training run has saved its state below a folder in which it is still writing and renaming."""
+    return any("state" in folders for _, folders, _ in os.walk(folder))  # walk() skips what has just been removed
 
 
 def kill(process):
@@ -57,7 +57,7 @@ def kill(process):
 
 @pytest.fixture
 def held():
-    """Locks a path in another process until that is killed, and gives the process."""
+    """Locks a path in another process until that is killed, and returns the process."""
     holders = []
 
     def hold(path):
@@ -86,7 +86,7 @@ def test_a_second_process_is_rejected_and_a_killed_one_leaves_no_lock(view, samp
         assert first.poll() is None
     finally:
         kill(first)
-    # The folder is free, so that now its recipe is looked at.
+    # The folder is free, so its recipe is checked now.
     with pytest.raises(InputError, match=r"run\.partial: the unfinished run is of another recipe"):
         second()
 
@@ -112,13 +112,13 @@ def test_a_lock_is_released_however_the_block_ends(tmp_path):
 
 
 def test_a_lock_on_a_deleted_file_does_not_count(tmp_path, held):
-    """One process ends while a second has already opened its file; then comes a third, which makes a new one."""
+    """One process ends after a second has opened its file. Then a third creates a new file."""
     import fcntl
 
     with locked(tmp_path / "run"):
         opened = (tmp_path / ".run.lock").open("rb")
     with opened:
-        fcntl.flock(opened, fcntl.LOCK_EX)  # of what the first has removed
+        fcntl.flock(opened, fcntl.LOCK_EX)  # the file that the first has removed
         held(tmp_path / "run")
         with pytest.raises(LockedError), locked(tmp_path / "run"):
             pass

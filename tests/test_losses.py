@@ -1,4 +1,4 @@
-"""The losses, held against what they are by definition."""
+"""The losses, compared with their definitions."""
 
 from types import SimpleNamespace
 
@@ -37,7 +37,7 @@ def test_balanced_weights_equal_scikit_learns():
     logits = torch.randn(len(targets), 4, generator=torch.Generator().manual_seed(1))
     weights = torch.tensor(compute_class_weight("balanced", classes=np.arange(4), y=targets), dtype=torch.float32)
     expected = torch.nn.functional.cross_entropy(logits, torch.tensor(targets), weight=weights)
-    # On the whole training split the weights have the mean 1, so the two ways to average agree.
+    # On the whole training split the weights have mean 1, so the two ways to average agree.
     assert loss_with(class_weights="balanced")(logits, torch.tensor(targets)).item() == pytest.approx(expected.item())
 
 
@@ -72,7 +72,7 @@ def test_the_ranking_loss_compares_contradictions_of_a_group_with_its_other_rows
     allowed = torch.nn.functional.one_hot(torch.tensor([3, 0, 0, 0, 3]), 4).bool()
     groups = torch.tensor([7, 7, 7, 8, 9])
     losses = ranking_loss(logits, allowed, groups, CONTRADICTIONS)
-    # Row 0 is the only contradiction with other rows in its group: rows 1 and 2.
+    # Only the contradiction in row 0 has other rows in its group: rows 1 and 2.
     expected = torch.nn.functional.softplus(odds[1:3] - odds[0]).mean()
     assert losses.tolist() == pytest.approx([expected.item(), 0, 0, 0, 0], abs=1e-5)
 
@@ -81,7 +81,7 @@ def test_the_ranking_loss_ignores_what_the_rows_of_a_group_share():
     logits = torch.randn(4, 4, generator=torch.Generator().manual_seed(2))
     allowed = torch.nn.functional.one_hot(torch.tensor([3, 0, 1, 0]), 4).bool()
     groups = torch.zeros(4, dtype=torch.long)
-    shifted = logits + torch.tensor([5.0, 0, 0, 0])  # lowers the odds of a contradiction alike in every row
+    shifted = logits + torch.tensor([5.0, 0, 0, 0])  # lowers the odds of a contradiction equally in every row
     before, after = (ranking_loss(scores, allowed, groups, CONTRADICTIONS) for scores in (logits, shifted))
     assert torch.allclose(before, after, atol=1e-5)
 

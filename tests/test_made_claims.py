@@ -1,4 +1,4 @@
-"""Training claims for fact checking: each change refutes what it should, and an endpoint writes further ones."""
+"""Training claims for fact checking: each change refutes its claim, and an endpoint writes more of them."""
 
 import json
 
@@ -41,7 +41,7 @@ def test_only_supported_claims_are_changed_and_each_change_refutes(source):
     changed = claims["1--0-number"].reply
     assert changed.startswith("The tower was built in ") and "1,889" not in changed and changed.endswith("Eiffel.")
     assert claims["1--0-entity"].reply == "The tower was built in 1,889 by Jane Austen."
-    assert "2--0-number" not in claims and "2--0-entity" not in claims  # nothing is shared with the evidence
+    assert "2--0-number" not in claims and "2--0-entity" not in claims  # it shares nothing with the evidence
     assert {claim.label for claim in claims.values() if claim.extra["made"] in made_claims.CHANGES} == {"refutes"}
     other = claims["1--0-passage"]
     assert (other.label, other.extra["passages"]) == ("not enough information", CLAIMS[1]["evidence_list"][0][2:3])

@@ -1,4 +1,4 @@
-"""The registry of methods: a new method is one class, and everything else works with it."""
+"""The registry of methods: a new method is one class that works with everything else."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The metric: held against scikit-learn, and against a bootstrap that really resamples rows."""
+"""The metric, compared with scikit-learn and with a bootstrap that really resamples rows."""
 
 import json
 import time
@@ -25,7 +25,7 @@ quick = settings(deadline=None, max_examples=60, database=None)
 
 @st.composite
 def scored_rows(draw: st.DrawFn) -> tuple[str, list[int], list[int]]:
-    """A task with references and predictions; small, so that absent classes are common."""
+    """A task with references and predictions. They are few, so that absent classes are common."""
     task = draw(st.sampled_from(TASKS))
     label = st.integers(0, len(LABELS[task]) - 1)
     rows = draw(st.lists(st.tuples(label, label), min_size=1, max_size=30))
@@ -106,7 +106,7 @@ def test_results_are_plain_json() -> None:
 def macro_f1_of_resampled_rows(
     references: np.ndarray, predictions: np.ndarray, resamples: int, stratified: bool
 ) -> np.ndarray:
-    """The slow way: draw rows, score them."""
+    """The slow way: it draws rows and scores them."""
     rng = np.random.default_rng(11)
     blocks = [np.flatnonzero(references == label) for label in range(4)] if stratified else [np.arange(len(references))]
     scores = []
@@ -159,7 +159,7 @@ def test_interval_at_the_size_of_the_test_split_is_about_plus_or_minus_three_poi
 
 
 def test_stratified_resamples_keep_the_references_of_each_class() -> None:
-    # Of two classes only one is ever predicted: accuracy is then the share of that class, which stratified draws fix.
+    # Only one of two classes is ever predicted. Accuracy is then the share of that class, which stratified draws fix.
     references, predictions = [0] * 30 + [1] * 70, [1] * 100
     fixed = score(references, predictions, "2-class", bootstrap=500, stratified=True)["interval"]
     free = score(references, predictions, "2-class", bootstrap=500)["interval"]
@@ -205,7 +205,7 @@ def test_ten_thousand_resamples_take_well_under_a_second() -> None:
 def test_comparison_resamples_rows_in_pairs() -> None:
     references = sample(300)
     predictions, baseline = noisy(references, 0.65, 1), noisy(references, 0.55, 2)
-    # the same rows for both: one generator seed, two scores
+    # the same resampled rows for both: one seed, two scores
     ours_drawn, baseline_drawn = (
         macro_f1_of_resampled_rows(references, p, 4000, False) for p in (predictions, baseline)
     )
@@ -268,7 +268,7 @@ def test_p_value_of_equally_good_detectors_is_rarely_small() -> None:
 
 
 def test_mcnemar_equals_the_binomial_computed_by_hand() -> None:
-    # 7 rows only ours has right, 1 only the baseline: 2 (C(8,0) + C(8,1)) / 2^8
+    # only ours is right on 7 rows, only the baseline on 1: 2 (C(8,0) + C(8,1)) / 2^8
     references = [1] * 10
     result = compare(references, [1] * 7 + [0] + [1, 0], [0] * 7 + [1] + [1, 0], "2-class", bootstrap=10)
     assert result["mcnemar"] == {
@@ -278,7 +278,7 @@ def test_mcnemar_equals_the_binomial_computed_by_hand() -> None:
     }
 
 
-# Another figure is one entry
+# One entry adds a figure
 
 
 def balanced_accuracy(counts):

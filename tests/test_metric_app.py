@@ -1,4 +1,4 @@
-"""The page of the metric, served and asked by a client."""
+"""The metric page, served to an API client."""
 
 import json
 import os
@@ -28,7 +28,7 @@ print(json.dumps(answers))
 
 @pytest.fixture(scope="module")
 def ask(tmp_path_factory):
-    """Asks the page in a process of its own, once for all questions; gives the tables, or the refusal."""
+    """Serves the page in a separate process and sends all questions. Returns the tables, or the error messages."""
 
     def call(*questions):
         home = tmp_path_factory.mktemp("home")

@@ -1,4 +1,4 @@
-"""The metric through `evaluate`: what it refuses, how it is loaded, and that its examples are true."""
+"""The metric through `evaluate`: the input it rejects, its loading, and its examples."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from evaluate_metric.evaluate_metric import LABELS, CDConvMetric, compare, score
 
 
 def run_offline(cache, code) -> str:
-    """Runs code in the checkout, without network and with a cache of its own: an old build would hide faults."""
+    """Runs code in the checkout without network and with a separate cache, because an old build would hide faults."""
     env = {**os.environ, "HF_HOME": str(cache), "HF_HUB_OFFLINE": "1"}
     done = processes.run(code, cwd=METRIC.parent, env=env)
     assert done.returncode == 0, done.stdout + done.stderr

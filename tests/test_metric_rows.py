@@ -1,4 +1,4 @@
-"""The figures of DECODE and of response selection in the metric are those of scikit-learn."""
+"""The DECODE and response-selection figures of the metric equal those of scikit-learn."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ MESSAGES = 6
 
 
 def chats(draw, count):
-    """Random labels and evidence; a contradiction of the references has some, of the predictions maybe none."""
+    """Random labels and evidence. Contradictions have evidence in the references, but not always in the predictions."""
     truth, called = draw.integers(2, size=(2, count))
     gold, named = draw.random((2, count, MESSAGES)) < 0.3
     gold[:, 0] |= ~gold.any(axis=1)

@@ -1,4 +1,4 @@
-"""What a model card says is true of the model in the folder: its example, its command, whose work it is made of."""
+"""A model card is true of the model in the folder: its example, its command, and its sources."""
 
 import contextlib
 import io
@@ -32,7 +32,7 @@ def code(card):
 
 
 def changed(folder, out, **entries):
-    """A copy of a model folder with other entries in its record."""
+    """A copy of a model folder with changed entries in its record."""
     copy = shutil.copytree(folder, out)
     write_json(copy / record.NAME, {**record.read(copy), **entries})
     return copy
@@ -252,7 +252,7 @@ def test_a_detector_that_cannot_read_the_example_gets_a_card_without_an_answer(q
         token if token.startswith("[") else f"word{index}": index for token, index in vocabulary.items()
     }
     (folder / "tokenizer.json").write_text(json.dumps(words), encoding="utf-8")
-    (folder / "SHA256SUMS").unlink()  # of the tokenizer before
+    (folder / "SHA256SUMS").unlink()  # it lists the earlier tokenizer
     assert ContradictionDetector.from_pretrained(folder)(model_card.CHAT).label is None
     card = str(model_card.model_card(folder))
     assert "from_pretrained(" in card

@@ -1,4 +1,4 @@
-"""A chat followed message by message: what the detector says of all messages so far, in bounded memory, resumable."""
+"""The monitor follows a chat message by message, agrees with the detector, has bounded memory, and can be resumed."""
 
 import copy
 import json
@@ -21,7 +21,7 @@ CALL = {"role": "assistant", "content": None, "tool_calls": [{"id": "1", "type":
 RESULT = {"role": "tool", "tool_call_id": "1", "content": "晴"}
 MESSAGES = st.fixed_dictionaries(
     {
-        # Mostly the two sides, so that turns come about.
+        # Mostly the two sides, so that there are turns.
         "role": st.sampled_from(["user", "assistant", "user", "assistant", "system", "developer"]),
         "content": st.sampled_from(TEXTS) | st.just(IMAGE),
     }
@@ -30,7 +30,7 @@ QUICKLY = settings(max_examples=40, deadline=None, suppress_health_check=[Health
 
 
 class Counting(CheckpointClassifier):
-    """Notes how many windows each call reads; fails where it is told to."""
+    """Records how many windows each call reads, and fails on request."""
 
     def predict(self, rows, **options):
         if getattr(self, "broken", False):
@@ -45,7 +45,7 @@ def counting(random_model):
 
 
 def expected(detector, messages, max_turns):
-    """The detector's verdict on all messages so far, where the last is the assistant's."""
+    """The verdict of the detector on all messages so far, if the last one is by the assistant."""
     if messages[-1]["role"] != "assistant":
         return None
     return detector.with_settings(max_turns=max_turns)(messages)
@@ -58,7 +58,7 @@ def test_a_monitor_agrees_with_the_detector_on_all_messages_so_far(detector, win
     judge = detector.with_settings(windowing=windowing, threshold=0.3)
     monitor = judge.monitor(max_turns)
     for index, message in enumerate(messages):
-        if index == stop:  # saved here and taken up again
+        if index == stop:  # saved here and resumed
             monitor = Monitor.from_json(judge, monitor.to_json())
         assert monitor.add(message) == expected(judge, messages[: index + 1], max_turns)
     assert len(monitor) == len(messages)
@@ -90,7 +90,7 @@ def test_the_repr_shows_the_progress(detector):
 
 
 def test_random_chats_cover_the_important_cases(detector):
-    # Else the properties above could not fail: evidence that lies behind dropped turns, with indices of the whole chat.
+    # Otherwise the properties above could not fail: evidence after dropped turns, with indices into the whole chat.
     judge = detector.with_settings(threshold=0.0, categories=["history"])
     monitor = judge.monitor(2)
     *_, last = (monitor.add(message) for message in chat(*["你养猫吗？", "养了一只橘猫"] * 5))
@@ -115,7 +115,7 @@ def test_only_the_windows_of_the_new_reply_are_read(counting):
     monitor = counting.monitor(3)
     for message in chat(*["你养猫吗？", "养了一只橘猫"] * 6):
         monitor.add(message)
-    # The first reply is read alone, later ones with each earlier turn, and never with more than three.
+    # The first reply is read alone, and later ones with each earlier turn, but never with more than three.
     assert counting.classifier.reads == [1, 1, 2, 3, 3, 3]
 
 

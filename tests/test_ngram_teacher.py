@@ -1,4 +1,4 @@
-"""Teachers that have not read the rows they are asked of: linear models of n-grams."""
+"""Linear n-gram models as teachers, which judge only rows that they were not trained on."""
 
 import numpy as np
 import pytest
@@ -35,7 +35,7 @@ def rows(sample_repo):
 
 
 def of(rows, **columns):
-    """Rows of these columns; what is not named is that of the first row."""
+    """Rows with these columns. The other columns are those of the first row."""
     count = len(next(iter(columns.values())))
     made = rows.select([0] * count).to_dict() | {"id": list(range(count))} | columns
     return type(rows).from_dict(made, features=rows.features)
@@ -56,8 +56,8 @@ def test_a_column_that_is_blank_in_all_rows_is_skipped():
 
 
 def test_a_row_is_judged_by_models_not_trained_on_it(rows):
-    # The labels are drawn, so that nothing can be learnt but which row has which; a model that has read the rows knows
-    # them all by heart.
+    # The labels are random, so that a model can only memorise them. A model that was trained on the rows knows
+    # them all.
     generator = np.random.default_rng(0)
     texts = ["".join(map(chr, generator.integers(0x4E00, 0x9000, 12))) for _ in range(160)]
     labels = generator.integers(0, 2, 160).tolist()
@@ -68,11 +68,11 @@ def test_a_row_is_judged_by_models_not_trained_on_it(rows):
         soft = distillation.cross_fitted_labels(recipe(config=config), drawn, "ngrams", lambda: LinearModel(("b2",)))
         assert np.mean(soft.argmax(axis=1) == labels) < 0.65
         assert_allclose(soft.sum(axis=1), 1)
-        assert_allclose(soft[:, 2:], 0)  # labels that no row has
+        assert_allclose(soft[:, 2:], 0)  # the labels that no row has
 
 
 def looks(*arguments):
-    """What a model is asked of and what it was fitted to, row by row, where it teaches."""
+    """For each judged row, the row and the rows that its model was fitted to."""
     looked = []
 
     class Looked:

@@ -1,4 +1,4 @@
-"""NLI corpora: every public format is read alike, and nothing of the validation split is trained on."""
+"""NLI corpora: every public format gives the same pairs, and no validation pair is trained on."""
 
 import hashlib
 import json
@@ -61,7 +61,7 @@ def test_swapped_labels_of_a_known_file_are_corrected(tmp_path, monkeypatch):
 
 
 def hub_repo(folder, config, texts, names, pairs=PAIRS, unlabelled=0):
-    """A Parquet repo with the columns and the order of label names that the Hub's own has."""
+    """A Parquet repo with the columns and label order of the one on the Hub."""
     rows = [(a, b, names.index(label)) for a, b, label in pairs] + [("甲", "乙", -1)] * unlabelled
     features = Features({texts[0]: Value("string"), texts[1]: Value("string"), "label": ClassLabel(names=names)})
     columns = dict(zip([*texts, "label"], zip(*rows, strict=True), strict=True))
@@ -120,12 +120,12 @@ XNLI_COLUMNS = (
 
 
 def xnli_release(path, rows):
-    """Lines as `xnli.dev.tsv` of XNLI-1.0 has them: language, premise, hypothesis, label."""
+    """Lines in the format of `xnli.dev.tsv` in XNLI-1.0: language, premise, hypothesis, label."""
     lines = [XNLI_COLUMNS]
     for number, (language, one, other, label) in enumerate(rows):
         row = dict.fromkeys(XNLI_COLUMNS, "") | {"language": language, "gold_label": label, "match": "True"}
         row |= {"sentence1": one, "sentence2": other, "promptID": str(number), "pairID": str(number), "genre": "travel"}
-        # What single annotators said is not the label.
+        # The labels of single annotators are not the label.
         row |= {f"label{number}": "neutral" for number in range(1, 6)}
         lines.append([*row.values()])
     path.write_text("".join("\t".join(line) + "\n" for line in lines), encoding="utf-8")

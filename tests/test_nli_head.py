@@ -12,9 +12,9 @@ from contradiction.training.recipe import Recipe
 
 @pytest.fixture(scope="module")
 def nli(encoder, tmp_path_factory):
-    """An NLI model whose entailment and neutral are alike, so that nothing but the contradiction counts."""
+    """An NLI model with equal entailment and neutral scores, so that only the contradiction counts."""
     folder = tmp_path_factory.mktemp("nli") / "model"
-    names = ("neutral", "contradiction", "entailment")  # whatever the order
+    names = ("neutral", "contradiction", "entailment")  # the order must not matter
     model = AutoModelForSequenceClassification.from_pretrained(
         encoder, id2label=dict(enumerate(names)), label2id={name: number for number, name in enumerate(names)}
     )

@@ -1,4 +1,4 @@
-"""Pairs of NLI that are read beside the rows, as conversations."""
+"""NLI pairs that training reads beside the rows, as conversations."""
 
 import json
 
@@ -25,7 +25,7 @@ KINDS = ("entailment", "neutral", "contradiction")
 
 @pytest.fixture(scope="module")
 def pairs(tmp_path_factory):
-    """A data repo of NLI, as `cdconv data nli` writes it, of more pairs than the sample has rows."""
+    """An NLI data repo, as `cdconv data nli` writes it, with more pairs than the sample has rows."""
     folder = tmp_path_factory.mktemp("nli")
     corpus = folder / "corpus.tsv"
     lines = [f"前提{number}\t假设{number}\t{KINDS[number % 3]}" for number in range(900)]
@@ -50,7 +50,7 @@ def test_a_pair_becomes_the_two_replies_of_a_row_and_only_a_contradiction_is_his
     for row in conversations:
         expected = "history" if kind[row["b1"], row["b2"]] == "contradiction" else "non-contradiction"
         assert names.int2str(row["label"]) == expected
-    # The user's turns are those of the rows, each as often as was asked for.
+    # The user turns are those of the rows, each repeated the requested number of times.
     assert sorted(conversations["id"]) == sorted([*rows["id"]] * 2)
     user_turns = {row["id"]: (row["u1"], row["u2"]) for row in rows}
     assert all(user_turns[row["id"]] == (row["u1"], row["u2"]) for row in conversations)

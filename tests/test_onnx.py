@@ -1,4 +1,4 @@
-"""ONNX files beside the weights: the verdicts of PyTorch, or no file; and the choice of the fastest backend."""
+"""ONNX files beside the weights give the verdicts of PyTorch or are not saved. The fastest backend is chosen."""
 
 import json
 import shutil
@@ -22,7 +22,7 @@ from contradiction.training.export import export, export_onnx
 
 CHAT = chat("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
 FILES = {"onnx": "onnx/model.onnx", "onnx-int8": "onnx/model_quantized.onnx"}
-# Backend, precision -> how far a probability may be from that of PyTorch in float32.
+# Backend, precision -> the allowed difference from the probabilities of PyTorch in float32.
 TOLERANCE = {
     ("torch", "fp32"): 1e-6,
     ("torch", "bf16"): 0.02,
@@ -41,7 +41,7 @@ def rows(sample_rows):
 
 @pytest.fixture(scope="module")
 def exported(quick_model, rows, tmp_path_factory):
-    """A model folder with both files, and what their comparisons with PyTorch said."""
+    """A model folder with both files, and the results of their comparisons with PyTorch."""
     folder = shutil.copytree(quick_model, tmp_path_factory.mktemp("onnx") / "model")
     return folder, {backend: export_onnx(folder, backend, rows)[0] for backend in FILES}
 
@@ -178,7 +178,7 @@ def test_auto_measures_once_and_chooses_the_fastest(exported, tmp_path, monkeypa
     chosen = type(ContradictionDetector.from_pretrained(folder, backend="auto").classifier.backend).NAME
     [(key, remembered)] = read_json(cache).items()
     assert remembered == chosen
-    # What is remembered is taken without a measurement.
+    # A remembered choice is used without a measurement.
     other = "onnx" if chosen == "torch" else "torch"
     cache.write_text(json.dumps({key: other}), encoding="utf-8")
     assert type(ContradictionDetector.from_pretrained(folder, backend="auto").classifier.backend).NAME == other
@@ -189,7 +189,7 @@ def test_auto_finds_the_version_of_a_runtime_from_another_distribution(tmp_path,
     monkeypatch.setattr(choice.manifest, "sha256", lambda file: "")
     versions, real = {}, choice.metadata.version
 
-    def version(name):  # as where onnxruntime-gpu is installed
+    def version(name):  # as if onnxruntime-gpu were installed
         if name == "onnxruntime":
             raise choice.metadata.PackageNotFoundError(name)
         return real(name)

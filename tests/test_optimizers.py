@@ -1,4 +1,4 @@
-"""Which parameters decay, how fast they learn, and their average."""
+"""Weight decay, learning rates, and the average of parameters."""
 
 import pytest
 import torch
@@ -20,7 +20,7 @@ def recipe(**options):
 
 
 def settings(model, **options):
-    """Learning rate and weight decay of each parameter, by name."""
+    """The learning rate and weight decay of each parameter, by name."""
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     groups = parameter_groups(model, recipe(learning_rate=1.0, **options))
     by_name = {

@@ -1,4 +1,4 @@
-"""The wheel: installed into an empty environment, it works from any folder without the checkout."""
+"""The wheel, installed into an empty environment, works from any folder without the checkout."""
 
 import os
 import shutil
@@ -24,7 +24,7 @@ def pip(*arguments):
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory) -> Path:
-    """A fresh environment with the wheel of this checkout, which borrows the libraries of the present one."""
+    """A new environment with the wheel of this checkout and the libraries of the current environment."""
     folder = tmp_path_factory.mktemp("package")
     for name in (*PARTS, *BUILT_FROM):
         source, copy = CHECKOUT / name, folder / "source" / name
@@ -44,7 +44,7 @@ def environment(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def call(environment, tmp_path):
-    """Runs a program of the environment in an empty folder."""
+    """Runs a program of the new environment in an empty folder."""
 
     def run(program, *arguments, **options):
         command = [environment / "bin" / program, *map(str, arguments)]

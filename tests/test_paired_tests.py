@@ -32,9 +32,9 @@ def test_holm_by_hand():
         ([(0.02, 0.04)], 0.04),
         ([(-0.02, 0.04)], 0.04),
         ([(0.0, 1.0)], 1.0),
-        # One-sided 0.005, 0.01, 0.02, 0.4: K / k = 4 / 3 times the third, twice.
+        # One-sided 0.005, 0.01, 0.02, 0.4: the third times K / k = 4 / 3, doubled.
         ([(0.1, 0.01), (0.1, 0.02), (0.1, 0.04), (0.1, 0.8)], 2 * 4 / 3 * 0.02),
-        # Sure in both directions is sure of nothing.
+        # Significance in both directions cancels out.
         ([(0.1, 0.001), (-0.1, 0.001)], 1.0),
         ([(0.1, 0.001), (0.1, 0.003)], 0.003),
     ],

@@ -1,4 +1,4 @@
-"""A pasted chat: with and without speakers, as JSON, and what is none."""
+"""Pasted chats: with and without speakers, as JSON, and malformed."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Predictions that concurrent requests share: fair between visitors, bounded, and kept apart where one fails."""
+"""Predictions shared by concurrent requests: fair between visitors, bounded, and isolated from failures."""
 
 import threading
 import time
@@ -13,11 +13,11 @@ from contradiction.serving.predictions import Busy, Cancelled, JoinedPredictions
 
 
 class Panic(BaseException):
-    """As a panic in Rust reaches Python."""
+    """The form in which a Rust panic reaches Python."""
 
 
 class Slow:
-    """Predicts after it is let go, and remembers what it was asked for together."""
+    """Predicts once it is released, and remembers its batches."""
 
     columns = ("b2",)
 
@@ -85,7 +85,7 @@ def test_a_visitor_with_many_requests_delays_no_other(requests, rows):
         assert all(len(answer.result()) == rows for answer in (other, *many)) and first.result()
     last = max(number for number, texts in enumerate(slow.batches) if any(text.startswith("other") for text in texts))
     of_other = sum(text.startswith("other") for texts in slow.batches[1 : last + 1] for text in texts)
-    # Until the other visitor is answered, that visitor has half of all rows, or is in the very next pass.
+    # Until the other visitor is answered, that visitor has half of all rows, or is in the next pass.
     assert last == 1 or of_other >= 0.45 * sum(len(texts) for texts in slow.batches[1 : last + 1])
 
 
@@ -125,7 +125,7 @@ def test_a_failed_request_does_not_fail_others_in_its_pass():
         assert good.result() == [4.0, 4.0]
         with pytest.raises(ValueError, match="bad"):
             bad.result()
-    assert slow.batches[1] == ["bad", "well", "good"]  # they shared a pass
+    assert slow.batches[1] == ["bad", "well", "good"]  # they share a pass
 
 
 def test_a_tokenizer_panic_ends_one_request_and_not_the_service():

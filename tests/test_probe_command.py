@@ -1,4 +1,4 @@
-"""`cdconv probe run` before it talks to a bot: what it costs, and which options it refuses."""
+"""`cdconv probe run` before it calls a bot: the expected cost, and invalid options."""
 
 import pytest
 from helpers.bot_server import Endpoint, serving

@@ -1,4 +1,4 @@
-"""What the probes ask: the triggers by rules, openings, personas, and the plan."""
+"""The probes: rule-based triggers, openings, personas, and the plan."""
 
 import json
 from random import Random
@@ -153,7 +153,7 @@ def test_the_word_lists_have_no_duplicates_and_map_no_word_to_itself():
 
 @pytest.mark.real_data
 def test_the_rules_change_cdconv_as_its_authors_did(release):
-    """A negation or an antonym by rules applies to most openings of the rows that have one."""
+    """The negation and antonym rules apply to most openings of the rows with these triggers."""
     rows = [json.loads(line) for line in release.read_text(encoding="utf-8").splitlines()]
     made = {"反义-否定词": triggers.negate, "设问-user-v2": triggers.memory, "反义-反义词": triggers.antonym}
     for method, rule in made.items():

@@ -1,4 +1,4 @@
-"""The report: the true rates of a scripted bot within its intervals, versions compared, the paper's table, pages."""
+"""The report: intervals that contain the true rates of a scripted bot, version comparisons, the paper table, pages."""
 
 import json
 from collections import Counter
@@ -27,7 +27,7 @@ FOUR = list(LABELS["4-class"])
 
 
 class NumbersClassifier(SoftmaxClassifier):
-    """Sees what the scripted bot did, and is wrong as often as the test wants."""
+    """Recognises what the scripted bot did, and errs at the rate that the test sets."""
 
     MARKER = "numbers.json"
 
@@ -49,7 +49,7 @@ class NumbersClassifier(SoftmaxClassifier):
 
 @pytest.fixture(scope="module")
 def judge(tmp_path_factory):
-    """The folder of a judge with known errors, and an evaluation of it on labelled chats of the same kind of bot."""
+    """The folder of a judge with known error rates, and its evaluation on labelled chats of the same kind of bot."""
     folder = tmp_path_factory.mktemp("judge")
     (folder / NumbersClassifier.MARKER).write_text("{}", encoding="utf-8")
     loading.register(NumbersClassifier)
@@ -74,7 +74,7 @@ def judge(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def probed(judge, tmp_path_factory):
-    """The folder of a run with the scripted bot, by the command line; and what it wrote to stderr."""
+    """The folder of a command-line run with the scripted bot, and its stderr."""
     from contradiction.commands.probe import run_probe
 
     out, (model, evaluation) = tmp_path_factory.mktemp("probe") / "scripted", judge
@@ -102,7 +102,7 @@ def test_the_intervals_contain_the_true_rates_of_a_scripted_bot(probed):
         assert abs(true - figures["estimate"]) < 0.1
     every = bot["all"]["contradiction"]
     true = np.mean([label != "non-contradiction" for label in truth])
-    assert not every["apparent_low"] <= true <= every["apparent_high"]  # the verdicts alone are off
+    assert not every["apparent_low"] <= true <= every["apparent_high"]  # the uncorrected verdicts are biased
     hit = 0
     for trigger, figures in bot["by_trigger"].items():
         true = np.mean(
@@ -138,7 +138,7 @@ def test_a_detector_no_better_than_chance_gives_no_estimate():
 
 
 def test_fewer_calls_than_expected_false_alarms_do_not_prove_consistency():
-    """The detector is right more often here than where it was measured, so only a bound is known."""
+    """The detector is right more often here than on the rows where it was measured, so only a bound is known."""
     names = [str(index) for index in range(1000)]
     figures = share([True] * 113 + [False] * 887, names, Accuracy(532, 848, 314, 1484))
     assert figures.estimate is None and (figures.low, 0.17 < figures.high < 0.24) == (0, True)
@@ -165,7 +165,7 @@ def test_human_labels_replace_the_measured_error_rates(probed, tmp_path, run):
 
 
 def test_each_bot_is_corrected_by_its_own_labels(tmp_path):
-    """The detector is always right on one bot, and in four of five replies on the other. Both bots are alike."""
+    """The detector is always right on one bot, and right on four of five replies of the other. The bots are alike."""
     truth = ["non-contradiction" if number % 4 else "history" for number in range(200)]
     flipped = {"history": "non-contradiction", "non-contradiction": "history"}
 
@@ -230,7 +230,7 @@ def test_accuracy_is_reported_for_every_kind():
 
 
 def test_two_versions_are_compared_on_the_same_probes(probed, judge, tmp_path, run):
-    """The better version contradicts itself in the history only; a copy of the first does not differ from it."""
+    """The better version contradicts only its history. A copy of the first version does not differ from it."""
 
     def better(messages):
         reply = scripted(messages)
@@ -297,7 +297,7 @@ def test_the_pages_show_the_same_figures_and_escape_the_messages(probed, tmp_pat
 
 
 def test_consistent_replies_have_a_bound_if_the_share_of_replies_is_unknown(probed, tmp_path):
-    """A scan calls fewer replies than the false alarms of the detector would explain; the last replies are called."""
+    """A scan calls fewer replies than the expected false alarms of the detector, but it calls the last replies."""
     [source] = report.read(probed)
     rows = [{**row, "replies": 10, "called": 0} for row in source.rows]
     built = report.build([report.Source("scanned", rows, source.detector, source.accuracy, source.measured_on)])

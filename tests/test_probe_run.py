@@ -1,4 +1,4 @@
-"""Conversations with bots: endpoints that are out of order, programs, functions, a chat model, and a killed run."""
+"""Conversations with bots: faulty endpoints, programs, functions, a chat model, and a killed run."""
 
 import json
 import shutil
@@ -28,7 +28,7 @@ def probes(count, *names):
 
 
 def have(endpoint, folder, planned, *, timeout=20.0, limits=QUICK, request=REQUEST, **options):
-    """Runs probes with an endpoint; gives the outcome, the transcript, and the failures as they were told."""
+    """Runs probes with an endpoint and returns the outcome, the transcript, and the reported failures."""
     failures = []
     bot = EndpointBot(endpoint.url, "bot", timeout=timeout)
     try:
@@ -55,7 +55,7 @@ def test_every_conversation_starts_from_a_clean_context(tmp_path):
 
 
 def test_a_faulty_endpoint_loses_and_duplicates_nothing(tmp_path):
-    """Each chat meets a fault when it is sent for the first time: 429, 500, a hang, broken and half answers."""
+    """Each chat fails when it is first sent: with 429, 500, a hang, or a broken or partial answer."""
     met = Counter()
 
     def fault(messages, before):
@@ -140,7 +140,7 @@ def test_a_folder_resumes_only_its_own_run(tmp_path):
 
 
 def test_a_killed_run_resumes_and_no_conversation_is_lost_or_repeated(tmp_path, detect_model, cdconv):
-    """kill -9 three times in the middle, and once half a line is left behind."""
+    """The run gets kill -9 three times, and once half a line is left behind."""
     with serving(Endpoint(delay=0.02)) as endpoint:
         command = [
             "probe", "run", "--endpoint", endpoint.url, "--out", tmp_path / "run", "--conversations", "120",
@@ -206,7 +206,7 @@ def test_only_completed_conversations_count_as_new(tmp_path, detect_model, cdcon
 
 @pytest.fixture
 def cdconv(request):
-    """Calls the command line in this process; the fixture `run` under another name."""
+    """Runs the command line in this process: the fixture `run` under another name."""
     return request.getfixturevalue("run")
 
 
@@ -272,7 +272,7 @@ def test_a_program_can_be_a_bot_and_is_restarted_when_it_fails(tmp_path):
 
 @pytest.fixture(scope="module")
 def chat_model(tmp_path_factory):
-    """A folder with a tiny causal language model of random weights that speaks Chinese characters."""
+    """A folder with a tiny random causal language model of Chinese characters."""
     import torch
     from tokenizers import Regex, Tokenizer, models, pre_tokenizers
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
@@ -301,7 +301,7 @@ def test_a_transformers_chat_model_can_be_a_bot(chat_model, tmp_path):
     outcome = run(probes(6), bot, tmp_path, request=REQUEST, name="tiny", limits=QUICK)
     rows = read_transcript(tmp_path / "transcript.jsonl")
     assert outcome.done == 6 and all(row["b1"] and row["b2"] for row in rows)
-    assert all(bot.reply(row["messages"][:-1]) == row["b2"] for row in rows)  # the context is all it knows
+    assert all(bot.reply(row["messages"][:-1]) == row["b2"] for row in rows)  # the reply depends on the context alone
     with pytest.raises(InputError, match="no chat model"):
         TransformersBot(str(tmp_path))
 

@@ -1,4 +1,4 @@
-"""What holds of every chat, whatever is in it: tried on thousands of generated ones."""
+"""Properties of the verdicts on every chat, tested on thousands of generated chats."""
 
 import random
 from dataclasses import replace
@@ -31,7 +31,7 @@ from contradiction.training.recipe import Recipe
 
 texts = st.lists(st.text(st.characters(exclude_categories=()), max_size=12), min_size=4, max_size=12)
 seeds = st.integers(0, 2**32)
-# A chat made from a seed does not shrink: trying to would only take minutes before a failure is shown.
+# A chat made from a seed does not shrink. Trying to would only delay a failure by minutes.
 many = {
     "phases": (Phase.generate,),
     "deadline": None,

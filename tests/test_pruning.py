@@ -1,4 +1,4 @@
-"""Pruning: a smaller vocabulary, the same pieces and the same hidden states for the texts of the corpus."""
+"""Pruning: a smaller vocabulary that keeps the pieces and the hidden states of the texts of the corpus."""
 
 import json
 import random
@@ -22,8 +22,8 @@ from contradiction.errors import InputError
 from contradiction.training.pruning import prune, read_texts
 
 LETTERS = "你我他养猫狗吃饭喝茶abcde"
-OTHERS = "いろはжщ"  # of other languages: what pruning is to remove
-WITHOUT_PIECE = "☃"  # a character that has no piece at all
+OTHERS = "いろはжщ"  # other languages, which pruning must remove
+WITHOUT_PIECE = "☃"  # a character without a piece
 CORPUS = ["你养猫吗", "我养狗", "他吃饭 abc", "喝茶喝茶 de", "你☃我", "ab 喝茶 ☃", "c"]
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>"]
 BERT = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -35,7 +35,7 @@ def words(letters, count):
 
 
 def unigram():
-    """XLM-R's kind, <mask> last as there. Scores in steps, so that many paths of pieces weigh the same."""
+    """As in XLM-R, with <mask> last. The scores are coarse, so that many segmentations tie."""
     chosen = random.Random(3)
     known = ["喝茶", "养猫", "养狗", "吃饭", "▁喝茶"]
     longer = [*words(LETTERS, 300), *words(OTHERS, 100), *(f"▁{letter}" for letter in LETTERS)]
@@ -54,7 +54,7 @@ def unigram():
 
 
 def word_piece(splitter=None):
-    """BERT's kind. By default words are split at blanks alone, so that Chinese ones have several pieces, too."""
+    """As in BERT. By default words are split only at spaces, so that Chinese words also have several pieces."""
     longer = [*words(LETTERS, 200), *words(OTHERS, 100)]
     pieces = [*OTHERS, *LETTERS, *longer]
     table = [*pieces[:20], *BERT, *pieces[20:], "吗", *(f"##{piece}" for piece in [*pieces, "吗"] if piece != "c")]
@@ -73,7 +73,7 @@ def fast(made, names):
 
 
 def pieces_of(tokenizer, text):
-    # From ids: `tokenize` shows what is unknown as the text that it stands for.
+    # From ids, because `tokenize` shows the text of an unknown piece.
     return tokenizer.convert_ids_to_tokens(tokenizer(text, add_special_tokens=False)["input_ids"])
 
 
@@ -81,7 +81,7 @@ def write(folder, kind, tokenizer, auto=AutoModel, dtype=torch.float32):
     ids = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in ("pad", "bos", "eos")}
     config = AutoConfig.for_model(
         kind,
-        vocab_size=len(tokenizer) + 3,  # as where rows are padded to a round number
+        vocab_size=len(tokenizer) + 3,  # as if the rows were padded to a round number
         hidden_size=16,
         num_hidden_layers=2,
         num_attention_heads=2,
@@ -100,7 +100,7 @@ KINDS = {"unigram": ("xlm-roberta", unigram), "word-piece": ("bert", word_piece)
 
 @pytest.fixture(scope="module", params=KINDS)
 def pair(request, tmp_path_factory):
-    """A backbone and what pruning makes of it."""
+    """A backbone and the result of pruning it."""
     folder = tmp_path_factory.mktemp("pruning")
     kind, tokenizer_of = KINDS[request.param]
     before = write(folder / "before", kind, tokenizer_of())

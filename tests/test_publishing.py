@@ -1,4 +1,4 @@
-"""What a repo on the Hub holds, and what is checked before anything is sent."""
+"""The content of a repo on the Hub, and the checks before an upload."""
 
 import shutil
 
@@ -33,7 +33,7 @@ def test_a_push_changes_only_names_in_a_card_and_nothing_in_the_folder(model):
     assert sent.files["README.md"].decode().replace("you/name", model.name) == own.decode()
 
 
-# What is checked before anything is sent
+# Checks before an upload
 
 
 def broken(model, tmp_path, *remove, card=None):
@@ -146,6 +146,6 @@ def test_the_space_holds_the_page_and_the_library_and_nothing_else():
     page = {path.name for path in paths.SPACE.iterdir() if path.is_file()}
     assert {name.partition("/")[0] for name in names} == {*page, "analysis", "contradiction"}
     assert not any(name.startswith("tests/") or "/test_" in name or "__pycache__" in name for name in names)
-    # The packages within it, and what is no Python.
+    # Its subpackages, and the files that are not Python.
     assert {"contradiction/commands/detect.py", "contradiction/training/loop.py"} < names
     assert {"contradiction/templates/analysis.html", "contradiction/templates/model_card.md"} < names

@@ -1,4 +1,4 @@
-"""A raw file: every bad row is one error that names the place, and only the release counts as the release."""
+"""Raw files: a bad row raises one error that names the place, and only the release counts as the release."""
 
 import json
 import re
@@ -18,14 +18,14 @@ LINES = [json.loads(line) for line in SAMPLE.read_text(encoding="utf-8").splitli
 PLAIN = next(line for line in LINES if line["label"] == 0)
 HISTORY = next(line for line in LINES if line["label"] == 3)
 
-# What a raw row may hold, said once more and not taken from the code.
+# The allowed values of a raw row, stated independently of the code.
 BOTS = ["eva", "plato"]
 METHODS = [*TRIGGERS.values()]
 KEYS = ["file", "model", "method", *UTTERANCES, "label"]
 
 
 def is_valid(line):
-    """The raw format, independently of the code."""
+    """Checks the raw format independently of the code."""
 
     def text(value):
         return (
@@ -186,7 +186,7 @@ def test_a_file_with_changed_bytes_is_valid_or_the_error_names_the_place(tmp_pat
 
 
 def read_default(tmp_path):
-    """The two ways to the default source: the command line's, and the builder's."""
+    """The two ways to the default source: the command line, and the builder."""
     yield lambda: build.find()
     yield lambda: cdconv.CDConv(cache_dir=str(tmp_path / "cache"), config_name="2-class").download_and_prepare()
 
@@ -199,14 +199,14 @@ def test_a_file_that_is_not_the_release_is_rejected_as_the_default(change, relea
         path.write_bytes(raw[: raw.rstrip(b"\n").rindex(b"\n") + 1])
     else:
         path.write_bytes(raw.replace("不".encode(), "很".encode(), 1))
-    cdconv.read_rows(path)  # every row is valid: only the checksum can tell
+    cdconv.read_rows(path)  # every row is valid, so only the checksum can tell
     monkeypatch.setenv("CDCONV_FILE", str(path))
     for read in read_default(tmp_path):
         with pytest.raises(cdconv.NonMatchingChecksumError) as caught:
             read()
         for part in (str(path), cdconv.sha256(path), cdconv.SHA256, "cut or changed"):
             assert part in str(caught.value)
-    # Named as the source it is a file of one's own.
+    # Named explicitly as the source, it counts as a file of the user.
     assert build.find(str(path)).kind == "custom"
 
 

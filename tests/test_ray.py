@@ -1,4 +1,4 @@
-"""`cdconv detect DIR --engine ray`: the verdicts of one process, each once, whatever is killed; skipped without Ray."""
+"""`cdconv detect DIR --engine ray` gives the verdicts of one process, each once, whatever is killed. Needs Ray."""
 
 import os
 import sys
@@ -17,7 +17,7 @@ from pyarrow import parquet
 from contradiction.chats import ray_engine, readers
 from contradiction.io import cluster
 
-# Not by an import: the address that Ray listens on is set before it.
+# Not with an import, because the address that Ray listens on is set before it.
 needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="needs Ray")
 SMALL_PARTS = "from contradiction.chats import ray_engine; ray_engine.PART_ROWS = 5\n"
 LONG = [message for _ in range(10_000) for message in CHAT[2:]]
@@ -25,7 +25,7 @@ LONG = [message for _ in range(10_000) for message in CHAT[2:]]
 
 @pytest.fixture(scope="module")
 def folder(sample_chats, tmp_path_factory):
-    """Two files of Parquet in a folder, one in a folder of its own; one row holds no chat, one has 10,000 turns."""
+    """A folder with two Parquet files, one in a subfolder. One row holds no chat, and one has 10,000 turns."""
     folder = tmp_path_factory.mktemp("logs") / "chats"
     for name, chats in (("b.parquet", [None, LONG, *sample_chats[:50]]), ("day/a.parquet", sample_chats[50:140])):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Files and pipes of chats: every format, and what is said of an input that holds no chat."""
+"""Files and pipes of chats: every format, and the errors for input without a chat."""
 
 import json
 from io import BytesIO
@@ -15,7 +15,7 @@ from contradiction.labels import LABELS
 
 
 def as_files(folder, chats):
-    """The same chats in every form that can be read."""
+    """The same chats in every readable format."""
     rows = [{"id": f"c{index}", "messages": chat} for index, chat in enumerate(chats)]
     texts = [[message["content"] for message in chat] for chat in chats]
     columns = [[*TEXTS] for TEXTS in zip(*texts, strict=True)]
@@ -215,8 +215,8 @@ def test_a_logged_request_ends_with_its_response():
     *request_messages, answer = CHAT
     request = {"model": "bot", "messages": request_messages, "choices": [{"index": 0, "message": answer}]}
     assert formats.chat_from_json(request) == (CHAT, None)
-    assert formats.chat_from_json(request | {"messages": CHAT}) == (CHAT, None)  # it is there already
-    for others in (None, [], ["A", "B"], "A"):  # of another kind of data
+    assert formats.chat_from_json(request | {"messages": CHAT}) == (CHAT, None)  # the reply is already there
+    for others in (None, [], ["A", "B"], "A"):  # from another kind of data
         assert formats.chat_from_json(request | {"choices": others}) == (request_messages, None)
     with pytest.raises(InputError, match="choices: 2 answers"):
         formats.chat_from_json(request | {"choices": [{"message": answer}] * 2})

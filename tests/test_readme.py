@@ -1,4 +1,4 @@
-"""README and docs: their code runs, their commands and files exist, links lead somewhere, figures are the kept ones."""
+"""README and docs: their code runs, their commands, files and links exist, and their figures match the kept results."""
 
 import json
 import re
@@ -26,7 +26,7 @@ KEPT_NAMES = {
     "character n-grams, TF-IDF": "TF-IDF, all",
     "字符 n-gram，TF-IDF": "TF-IDF, all",
 }
-# Headers of columns -> the labels that they show, and whether by the decision rule.
+# Column headers -> the labels that they show, and whether the decision rule applies.
 COLUMNS = {
     "4-class, argmax": ("4-class", False),
     "4-class, rule": ("4-class", True),
@@ -60,7 +60,7 @@ def checkout(sample_repo, tmp_path_factory):
 @pytest.mark.parametrize("page", **by_path([page for page in MANUAL if blocks(page, "python")]))
 def test_the_python_code_of_a_page_runs_and_prints_what_its_comments_say(page, checkout, monkeypatch, capsys):
     monkeypatch.chdir(checkout)
-    monkeypatch.setattr(loading, "METHODS", [*loading.METHODS])  # what a page registers ends with this test
+    monkeypatch.setattr(loading, "METHODS", [*loading.METHODS])  # what a page registers is removed after this test
     monkeypatch.setattr(base, "BACKENDS", {**base.BACKENDS})
     monkeypatch.setattr(figures, "FIGURES", [*figures.FIGURES])
     monkeypatch.setattr(evaluate_metric, "FIGURES", {**evaluate_metric.FIGURES})
@@ -93,7 +93,7 @@ def test_every_command_and_option_that_a_page_names_exists(page):
 
 
 def command_lines(text):
-    """Every use of the command line on a page: in backticks, and in blocks of shell commands, with lines joined."""
+    """Every command line on a page, in backticks and in blocks of shell commands, with continued lines joined."""
     text = text.replace("\\\n", " ")
     inline = re.findall(r"`(cdconv [^`]+)`", text)
     shell = "".join(re.findall(r"```(?:bash|console)?\n(.*?)```", text, flags=re.DOTALL))
@@ -121,7 +121,7 @@ def test_every_link_into_the_repository_resolves(page):
 
 
 def anchors(page):
-    """The anchors that GitHub gives the headings of a page."""
+    """The anchors that GitHub generates for the headings of a page."""
     titles = re.findall(r"^#+ (.+)$", text_of(page), flags=re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
@@ -160,7 +160,7 @@ def plain_cell(cell):
 
 
 def tables(text):
-    """Header and rows of each Markdown table, without the formatting of cells."""
+    """The header and rows of each Markdown table, without cell formatting."""
     for match in re.finditer(r"^\|.+\|\n\|[-:| ]+\|\n(?:\|.*\|\n?)*", text, flags=re.MULTILINE):
         header, _, *rows = (
             [plain_cell(cell.strip()) for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
@@ -192,7 +192,7 @@ def test_the_headline_tables_match_the_kept_results(page, kept):
 
 
 def kept_figure(kept, name, task, suffix, by_rule):
-    """Macro-F1 with its interval; n-grams are the ones fitted to two labels where the figure is of two."""
+    """Macro-F1 with its interval. For two labels, the n-grams are those fitted to two labels."""
     result = kept[name, f"{task if name.startswith('TF-IDF') and not suffix else '4-class'}{suffix}"]
     metrics = result["metrics"] if by_rule or "argmax" not in result else result["argmax"]["metrics"]
     metrics = metrics["two_class"] if task == "2-class" and "two_class" in metrics else metrics

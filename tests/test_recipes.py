@@ -1,4 +1,4 @@
-"""Recipes: those of the repository load by name, older ones load too, and a wrong one is refused in one clear line."""
+"""Recipes: those of the repository load by name, older ones load too, and a wrong one raises one clear line."""
 
 import json
 import re
@@ -24,7 +24,7 @@ from contradiction.training.recipe_files import (
 DATA = '[data]\nview = "flatten"\nconfig = "4-class"\n'
 MODEL = '[model]\nbackbone = "some/encoder"\n'
 GOOD = DATA + MODEL
-# As recipes were written before they had tables.
+# A recipe from before recipes had tables.
 FLAT = (
     'view = "sentence-pair"\nconfig = "4-class"\nbackbone = "some/encoder"\nshare = 0.5\nepochs = 4\nwarmup = 0.2\n'
     'teachers = ["some/teacher"]\nngrams = 0.5\ndistill = 0.8\ndistill_temperature = 2.0\ntransfer = 3\n'
@@ -266,7 +266,7 @@ def test_the_error_names_a_file_that_is_not_the_record_of_one_run(tmp_path, run,
     assert message in str(error.value)
 
 
-# What a recipe says to expect, against the kept evaluations of it.
+# The results that a recipe promises, compared with its kept evaluations.
 COMMENTS = {
     name: " ".join(re.findall(r"^# ?(.*)", path.read_text(encoding="utf-8"), flags=re.MULTILINE))
     for name, path in recipe_files().items()

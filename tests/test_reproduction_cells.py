@@ -1,4 +1,4 @@
-"""Which cells a table of the paper has, and what each is a run of."""
+"""The cells of the tables of the paper, and the run of each."""
 
 import json
 
@@ -114,7 +114,7 @@ def test_other_json_files_in_the_folder_are_ignored(cells, tmp_path):
 
 
 def test_the_kept_runs_of_the_papers_grid_are_recognised(release_repo):
-    # They were recorded before recipes had tables, on a start that is named by its digest.
+    # They were recorded before recipes had tables, with a start named by its digest.
     values = {"optimizer.epochs": 8, "loss.logit_adjustment": 0.5, "precision": "bf16"}
     grid = cells_of(
         "table4", data=release_repo, methods=["sentence-pair", "hierarchical"], configs=["4-class"], seeds=[23, 42],

@@ -1,4 +1,4 @@
-"""Learning curves and single bots: tables of methods that are trained on a part of the rows."""
+"""Learning curves and single bots: tables of methods trained on part of the rows."""
 
 import csv
 import shutil
@@ -27,7 +27,7 @@ OF_HALF = ", 50 % of the rows"
 
 @pytest.fixture(scope="module")
 def curve(grid, options, tmp_path_factory):
-    """The folder of the table 4, copied, with a learning curve in it: two methods, one of them an artefact baseline."""
+    """A copy of the table 4 folder with a learning curve of two methods, one of them an artefact baseline."""
     out = shutil.copytree(grid, tmp_path_factory.mktemp("curve") / "table4")
     command = [
         "reproduce", "learning-curve", "--seeds", "23,42", "--train-fractions", "0.5,1",
@@ -89,7 +89,7 @@ def test_each_share_is_compared_with_n_grams_fitted_to_the_same_rows(
         methods=["flatten"], configs=configs, values={**VALUES, **values},
     )  # fmt: skip
     whole = {config: panels.baselines_of(config, [], sample_repo, tmp_path, fit=True)[-1] for config in configs}
-    # What the encoders say makes no difference here.
+    # The predictions of the encoders do not matter here.
     done = {cell.name: {**whole[cell.config], "run": {"request": cell.request}} for cell in cells}
     beside = {
         config: panels.baselines_of(config, cells, sample_repo, tmp_path, fit=True) for config in configs_of(cells)
@@ -101,7 +101,7 @@ def test_each_share_is_compared_with_n_grams_fitted_to_the_same_rows(
             for share in shares
             for part in [f", {100 * share:g} % of the rows"]
         ]
-        if panel.config == "2-class" in configs and 1 in shares:  # all rows are the same for both kinds
+        if panel.config == "2-class" in configs and 1 in shares:  # the full set of rows is the same for both kinds
             expected.append(("flatten, 100 % of the rows, 4-class merged", "TF-IDF, all", 2))
         tested = [(test.name, test.against, test.seeds) for test in panel.tests if "TF-IDF" in test.against]
         assert tested == expected
@@ -175,7 +175,7 @@ def test_the_plot_of_a_learning_curve_has_a_curve_per_method_and_a_point_per_sha
 
 @pytest.fixture(scope="module")
 def by_bot(grid, options, tmp_path_factory):
-    """The folder of the table 4, copied, with flatten trained on one bot's replies, too."""
+    """A copy of the table 4 folder in which flatten is also trained on the replies of one bot."""
     out = shutil.copytree(grid, tmp_path_factory.mktemp("bots") / "table4")
     command = ["reproduce", "bots", "--seeds", "23", "--methods", "flatten", "--configs", "4-class", "--out", out]
     assert not cli.app([*map(str, command), *map(str, options)], standalone_mode=False)
@@ -189,7 +189,7 @@ def test_a_bot_is_excluded_from_training_and_checkpoint_selection(by_bot, sample
         rows, checks = (of_bot(load_split(sample_repo, "4-class", split), bot) for split in ("train", "validation"))
         assert 0 < len(rows) < len(load_split(sample_repo, "4-class", "train"))
         assert run["request"]["recipe"]["data"]["bot"] == bot
-        # As many steps as on all rows.
+        # The number of steps is the same as on all rows.
         assert len(run["epochs"]) == round(len(load_split(sample_repo, "4-class", "train")) / len(rows))
         assert run["epochs"][0]["validation"]["n"] == len(checks)
         assert f"replies of {bot} alone" in (folder / "README.md").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The run of a grid: what is trained, what is skipped, what a kill, a mistake or another run leaves."""
+"""The run of a grid: what is trained or skipped, and what a kill, a user error or another run leaves."""
 
 import shutil
 import signal
@@ -90,7 +90,7 @@ def test_an_evaluation_of_the_same_run_counts_under_any_name_and_another_run_doe
     assert finished(cells, tmp_path / "2") == {}
     results = finished(cells, tmp_path / "1")
     assert list(results) == [cell.name]
-    # The grid is nothing but such runs: the same predictions come out of it.
+    # The grid consists of such runs and gives the same predictions.
     assert results[cell.name]["predictions"] == read_json(grid / f"{cell.name}.test.json")["predictions"]
 
 
@@ -124,7 +124,7 @@ def test_shards_on_two_machines_give_the_same_table_as_one(grid, reproduce, opti
         assert (code, "2 of 2 cells" in stdout) == (0, True)
     for name in ("table4.md", "table4.csv"):
         tables = [
-            # Minutes are measured, and differ.
+            # Minutes are measured, so they differ.
             (folder / name).read_text(encoding="utf-8").partition("## Runs")[0]
             for folder in (both, whole)
         ]
@@ -167,7 +167,7 @@ def test_the_files_of_another_run_are_never_overwritten(grid, reproduce, options
 def test_a_failing_cell_prints_one_line_and_the_rest_runs(
     reproduce, options, encoders, sample_repo, sample_rows, tmp_path
 ):
-    """Table 5, where one of two NLI checkpoints has no NLI head: it trains, but cannot be asked as it is."""
+    """Table 5 with two NLI checkpoints, of which one has no NLI head: it trains, but cannot predict zero-shot."""
     headless = shutil.copytree(encoders / "tiny", tmp_path / "headless")
     out = tmp_path / "out"
     code, stdout, err = reproduce(
@@ -197,7 +197,7 @@ def test_a_table_is_written_even_if_the_weights_of_its_start_are_missing(grid, o
     assert digest in command
     with pytest.raises(InputError, match="reply-only-4-class-tiny-seed23: starts from tiny@.*name its folder, or"):
         cli.app([*command, "--methods", "reply-only", "--configs", "4-class"], standalone_mode=False)
-    for words in (["--only-table"], []):  # nothing is left to train
+    for words in (["--only-table"], []):  # nothing needs training
         cli.app([*command, *words], standalone_mode=False)
         assert (out / "table4.md").read_bytes() == (grid / "table4.md").read_bytes()
         (out / "table4.md").unlink()

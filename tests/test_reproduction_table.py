@@ -1,4 +1,4 @@
-"""The table of a finished grid says what its predictions say."""
+"""The table of a finished grid matches its predictions."""
 
 import csv
 import statistics
@@ -103,7 +103,7 @@ def test_the_plot_shows_the_kinds_present(grid, encoders, sample_repo, cells, tm
         return {kind for kind, colour in table.COLOURS.items() if tuple(bytes.fromhex(colour[1:])) in drawn}
 
     assert colours(grid / "table4.png") == {"trained", "merged", "baseline"}
-    # The paper's figure stands only beside results on the paper's data.
+    # The figure of the paper is shown only beside results on the data of the paper.
     done = finished(cells, grid)
     official = [_renamed(cell) for cell in cells]
     panels = panels_of("table4", official, done, {}, bootstrap=10)
@@ -125,7 +125,7 @@ def test_one_entry_adds_a_method_to_cells_tables_and_plots(encoders, sample_repo
         "learning-curve", data=sample_repo, methods=["role-confusion"], configs=["4-class"], seeds=[23],
         train_fractions=[0.5, 1.0], backbone=str(encoders / "tiny"), values=VALUES,
     )  # fmt: skip
-    # What an encoder predicts makes no difference here.
+    # The predictions of an encoder do not matter here.
     [evaluation] = tfidf(sample_repo, "4-class", views=["flatten"])
     done = {cell.name: {**evaluation, "run": {"request": cell.request}} for cell in cells}
     panels = panels_of("learning-curve", cells, done, {}, bootstrap=2)

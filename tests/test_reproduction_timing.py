@@ -1,4 +1,4 @@
-"""How long a grid will take, as a dry run says."""
+"""The time estimate of a dry run of a grid."""
 
 import pytest
 from helpers.grids import SIZE
@@ -23,7 +23,7 @@ def test_the_timed_steps_read_each_row_once_as_training_does(options, sample_rep
     rows = []
 
     def count(module, inputs):
-        if isinstance(module, Linear) and module.out_features == len(recipe.labels):  # the head, once a pass
+        if isinstance(module, Linear) and module.out_features == len(recipe.labels):  # the head runs once per pass
             rows.append(len(inputs[0]))
 
     hook = register_module_forward_pre_hook(count)

@@ -1,4 +1,4 @@
-"""Candidate replies in order, the least likely contradiction first."""
+"""Candidate replies ordered by increasing probability of a contradiction."""
 
 import itertools
 import random
@@ -22,7 +22,7 @@ FACTS = ("我养了一只橘猫", "我天天喝茶", "我住在北京", "我是�
 
 
 class Counting(CheckpointClassifier):
-    """Notes how many windows each call reads."""
+    """Records how many windows each call reads."""
 
     def predict(self, rows, **options):
         self.reads = [*getattr(self, "reads", []), len(rows)]
@@ -67,8 +67,8 @@ def test_equal_texts_keep_their_order_and_are_judged_once(random_model):
 
 @pytest.mark.parametrize("size", [1, 5, 7, 32])
 def test_texts_with_equal_tokens_keep_their_order_in_any_batch(detector, sample_rows, size):
-    # The tokenizer makes the same pieces of them, but as texts they differ, so that each is read in other company: in
-    # batches of 5 their probabilities differ in the last bits.
+    # The tokenizer gives them the same pieces, but the texts differ, so that they are in different batches: in
+    # batches of 5, their probabilities differ in the last bits.
     alike = ["我没养过猫呀", "我 没养过猫呀", "我没 养过猫呀", " 我没养过猫呀"]
     pieces = {tuple(detector.classifier.backend.tokenizer(text)["input_ids"]) for text in alike}
     assert len(pieces) == 1
@@ -126,7 +126,7 @@ def test_an_empty_chat_is_an_empty_history(detector, two_class, replies):
         ranked = judge.rerank([], replies[:5])
         assert all((candidate.verdict.label is not None) == known for candidate in ranked)
         assert {candidate.verdict.reply for candidate in ranked} == {(0,)}
-    # What cannot be judged keeps the order of the bot.
+    # Candidates that cannot be judged keep the order of the bot.
     assert [candidate.index for candidate in ranked] == list(range(5))
     assert "this is the first reply" in ranked[0].verdict.reason
 

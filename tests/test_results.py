@@ -1,4 +1,4 @@
-"""The kept results: what is added comes back, one run stands for a name, and every file is whole or the old one."""
+"""The kept results: what is added can be loaded, a name means one run, and every file is complete or the old one."""
 
 import csv
 import json
@@ -194,6 +194,6 @@ def test_the_command_adds_files_and_folders(run, one, tmp_path):
 
 def test_the_kept_results_of_the_project_are_complete_and_small():
     names = {(row["name"], row["config"], row["split"]) for row in results_store.read_metrics(paths.RESULTS)}
-    evaluations = results.load()  # every figure is checked against the predictions
+    evaluations = results.load()  # this checks every figure against the predictions
     assert len(evaluations) == len(names) > 100
     assert sum(path.stat().st_size for path in paths.RESULTS.rglob("*") if path.is_file()) < 4_000_000

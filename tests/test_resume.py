@@ -1,4 +1,4 @@
-"""A run that is stopped at any step, by whatever, goes on to the bytes of an uninterrupted one."""
+"""A run stopped at any step, for any reason, resumes to the bytes of an uninterrupted one."""
 
 import contextlib
 import json
@@ -19,14 +19,14 @@ from contradiction.training.recipe_files import load_recipe
 from contradiction.training.run_folder import explain_write_errors
 from contradiction.training.tracking import Tracker
 
-# Everything at once that has a state of its own or draws random numbers.
+# Everything that has its own state or draws random numbers, all at once.
 TOML = (
     'view = "flatten"\nconfig = "4-class"\n'
     "epochs = 2\nbatch_size = 16\nlearning_rate = 3e-3\n"
     'class_weights = "balanced"\nema = 0.9\n'
     "[scratch]\nhidden_size = 32\nlayers = 1\nheads = 2\nvocabulary = 600\n"
 )
-STEPS = 18  # an epoch: 288 rows
+STEPS = 18  # per epoch of 288 rows
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +113,7 @@ def test_a_state_cannot_be_resumed_with_another_number_of_processes(recipe, samp
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A file system of 4 MB, and what makes it larger."""
+    """A file system of 4 MB, and a function that enlarges it."""
     folder = tmp_path / "disk"
     folder.mkdir()
 
@@ -129,12 +129,12 @@ def small_disk(tmp_path):
     if done.returncode:
         pytest.skip(f"mounting a small file system is not permitted here: {done.stderr.strip()}")
     yield folder, lambda: mount("remount,size=20m")
-    # Lazily: a failed write may leave a file open until the garbage is collected.
+    # Lazily, because a failed write may leave a file open until garbage collection.
     subprocess.run(["umount", "-l", str(folder)], check=True, timeout=20)
 
 
 def fill(folder):
-    """Leaves no room on the file system of a folder."""
+    """Fills the file system of a folder."""
     with (folder / "else").open("ab", buffering=0) as file, contextlib.suppress(OSError):
         while file.write(b"0" * 4096):
             pass
@@ -168,7 +168,7 @@ def test_other_write_errors_are_unchanged(tmp_path):
 
 def test_a_full_disk_prints_one_line_and_loses_no_finished_epoch(recipe, whole, sample_repo, small_disk, monkeypatch):
     folder, enlarge = small_disk
-    # Once the first epoch is kept, something else takes the room that is left.
+    # Once the first epoch is saved, something else fills the disk.
     real = training.save_state
 
     def then_the_disk_fills_up(*arguments):
@@ -183,7 +183,7 @@ def test_a_full_disk_prints_one_line_and_loses_no_finished_epoch(recipe, whole, 
     assert not list(work.rglob("*.partial")), "what was half written takes room"
     assert len(json.loads((work / "state" / "progress.json").read_text(encoding="utf-8"))["epochs"]) == 1
     monkeypatch.setattr(training, "save_state", real)
-    with pytest.raises(InputError, match="cannot be written"):  # as long as the disk is full, and still nothing is lost
+    with pytest.raises(InputError, match="cannot be written"):  # the disk is still full, and nothing is lost
         train(load_recipe(recipe), data=sample_repo, out=folder / "run", resume=True)
     enlarge()
     train(load_recipe(recipe), data=sample_repo, out=folder / "run", resume=True)

@@ -1,4 +1,4 @@
-"""Labels of people: who labels what, how far they agree, what is exported, and what a kill leaves."""
+"""Human labels: who labels what, how far people agree, what is exported, and what survives a kill."""
 
 import json
 import os
@@ -174,7 +174,7 @@ class Client:
             return answer.read() if path == "" else json.load(answer)
 
     def wait(self, process):
-        until = time.monotonic() + 300  # of a busy machine
+        until = time.monotonic() + 300  # the machine may be busy
         while time.monotonic() < until:
             assert process.poll() is None, process.communicate()
             try:
@@ -224,7 +224,7 @@ def test_a_kill_during_annotation_loses_no_acknowledged_label(run, chat_file, tm
     with sqlite3.connect(labels) as file:
         kept = set(file.execute("SELECT item, person FROM labels"))
     assert set(acknowledged) <= kept and len(kept) <= len(acknowledged) + 2
-    # The next start goes on where the first ended.
+    # The next start continues where the first ended.
     process = start_cdconv(*command)
     try:
         client = Client(port)

@@ -1,4 +1,4 @@
-"""The page of the review in a browser: two people and a third, by the keyboard alone."""
+"""The review page in a browser: two people and a third use only the keyboard."""
 
 import json
 import threading
@@ -20,7 +20,7 @@ LONG = chat("你养猫吗？", "养了一只橘猫", "今天天气好", "是啊"
 
 @contextmanager
 def serve(store):
-    """The page in a thread; gives its address."""
+    """Serves the page in a thread and returns its address."""
     import uvicorn
 
     from contradiction.serving.review import application
@@ -85,12 +85,12 @@ def test_two_people_and_a_third_label_by_the_keyboard(store, browser):
         anna.keyboard.press("g")
         press(anna, "1", done="1 of 4")
         press(anna, "2", done="2 of 4")
-        # A change of mind: back, another label, and on.
+        # A correction: go back, choose another label, and continue.
         anna.keyboard.press("Backspace")
         anna.locator("li.judged", has_text="在的1").wait_for()
         anna.keyboard.press("1")
         anna.locator("li.judged", has_text="我没养过猫").wait_for()
-        # The contradicted message: up from the nearest to the first.
+        # The contradicted message: move up from the nearest to the first.
         anna.keyboard.press("4")
         assert anna.locator("li.choosable").count() == 2
         assert anna.locator("li.chosen p").inner_text() == "是啊"

@@ -1,4 +1,4 @@
-"""The embedded sample: in the format of CDConv, complete enough for every step, none of it from CDConv, and crossed."""
+"""The embedded sample has the format of CDConv, is complete enough for every step, copies nothing, and is crossed."""
 
 import json
 import unicodedata
@@ -20,7 +20,7 @@ FIRSTS = [row["u1"] for row in ROWS]
 
 
 def words(text):
-    """A text without punctuation and spaces."""
+    """The text without punctuation and spaces."""
     return "".join(char for char in text if unicodedata.category(char)[0] not in "PZ")
 
 
@@ -70,7 +70,7 @@ def test_sample_shows_the_leak_of_the_official_split_and_its_cure():
 
 def test_no_sentence_of_the_sample_is_from_the_release(release):
     sample = {text for text in utterances(SAMPLE) if len(text) >= 6}
-    assert len(sample) > 500  # there is something to compare
+    assert len(sample) > 500  # there is enough to compare
     assert sample & utterances(release) == set()
 
 
@@ -100,6 +100,6 @@ def test_four_rows_share_their_first_message_and_a_reply_that_contradicts_one_fi
     assert len(crossed) > 80
     for wrong, right in crossed:
         for column in ("b1", "u2", "b2"):
-            # Of characters, because replies that contradict themselves exchange clauses with their twins.
+            # Characters, because self-contradictory replies swap clauses with their counterparts.
             used = [Counter("".join(row[column] for row in side)) for side in (wrong, right)]
             assert used[0] == used[1], (wrong[0]["u1"], column)

@@ -1,4 +1,4 @@
-"""The command ``cdconv serve``, up to where it listens."""
+"""The command ``cdconv serve``, up to the point where it listens."""
 
 import socket
 
@@ -37,7 +37,7 @@ def test_the_command_rejects_unusable_options_before_it_starts(
     [("0.0.0.0", [], True), ("0.0.0.0", ["--token", "geheim"], False), ("127.0.0.1", [], False)],
 )
 def test_a_service_open_to_other_machines_prints_a_warning(run, random_model, host, options, warned):
-    with socket.create_server((host, 0)) as taken:  # so that the command ends
+    with socket.create_server((host, 0)) as taken:  # so that the command fails and ends
         port = taken.getsockname()[1]
         code, _, error = run("serve", "--model", random_model("4-class"), "--host", host, "--port", port, *options)
     assert code == 2

@@ -1,4 +1,4 @@
-"""The REST service: verdicts of the façade, for many callers at a time, and refusals in words."""
+"""The REST service: verdicts of the façade for many concurrent clients, and rejections with a reason."""
 
 import asyncio
 import os
@@ -106,7 +106,7 @@ def test_unusable_requests_are_rejected_with_a_reason(client, path, body, messag
 def test_invalid_json_and_large_bodies_are_rejected_with_a_reason(client):
     status, error = refusal(client.post("/v1/judge", content=b"{bad", headers={"content-type": "application/json"}))
     assert (status, "JSON" in error) == (422, True)
-    for body in (b"x" * 600_000, iter([b"x" * 300_000] * 2)):  # with a length, and without one
+    for body in (b"x" * 600_000, iter([b"x" * 300_000] * 2)):  # with and without a content length
         status, error = refusal(client.post("/v1/judge", content=body, headers={"content-type": "application/json"}))
         assert (status, error) == (413, "the request is too large; at most 524,288 bytes are read")
 
@@ -141,8 +141,8 @@ def test_the_api_description_covers_every_path_and_field_and_loads_nothing_exter
     assert set(re.findall("<h2><code>[A-Z]+ (.+?)</code>", answer.text)) == set(document["paths"]) == set(PATHS)
     links, places = (set(re.findall(f'{name}="#?(.+?)"', answer.text)) for name in ("href", "id"))
     assert links and links <= places == set(document["components"]["schemas"])
-    assert "我没养过猫呀" in answer.text  # of the example
-    assert client.get("/redoc").status_code == 404  # whose scripts are those of another host
+    assert "我没养过猫呀" in answer.text  # from the example
+    assert client.get("/redoc").status_code == 404  # it would load scripts from another host
 
 
 @pytest.mark.parametrize("headers", [{}, {"authorization": "Bearer"}, {"authorization": "Bearer "}])

@@ -1,4 +1,4 @@
-"""What the settings of an operator make of the probabilities."""
+"""The effect of operator settings on the probabilities."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ def test_a_requested_precision_is_reached_with_the_highest_recall():
     with pytest.raises(InputError, match=r"precision 0\.5 .*prior of 0\.03.* best was 0\.38"):
         Settings(threshold="precision>=0.5", prior=0.03).threshold_for(RULE)
     limit = Settings(threshold="precision>=0.3", prior=0.03).threshold_for(RULE)
-    # The threshold moves with the probabilities: the same replies are called.
+    # The threshold moves with the probabilities, so the same replies are called.
     assert limit == pytest.approx(0.9 * (0.03 / 0.4) / (0.9 * (0.03 / 0.4) + 0.1 * (0.97 / 0.6)))
 
 
@@ -106,7 +106,7 @@ def test_below_a_threshold_the_most_probable_other_label_is_given(detector, rand
 
 
 def stand_in(folder, labels):
-    """The tiny model with other labels."""
+    """The tiny model with a new head for other labels."""
     set_seed(5)
     model = BertForSequenceClassification.from_pretrained(folder, num_labels=len(labels), ignore_mismatched_sizes=True)
     model.config.id2label = dict(enumerate(labels))

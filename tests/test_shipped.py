@@ -1,4 +1,4 @@
-"""The detector in models/: it loads offline, says what it said when it was shipped, and scores what its card says."""
+"""The detector in models/ loads offline, gives the verdicts it gave when shipped, and has the scores on its card."""
 
 from pathlib import Path
 
@@ -45,11 +45,11 @@ def test_the_pipeline_gives_the_uncalibrated_probabilities_of_the_facade(detecto
         (CHAT, "history", 0.8054),
         (("你会开车吗？", "我会开车，开了十年", "带我去兜风吧", "我不会开车"), "history", 0.8192),
         (("你好", "我是北京人", "北京好玩吗？", "我是上海人，没去过北京"), "history", 0.7444),
-        # A contradiction, but of another kind.
+        # A contradiction, but of the wrong kind.
         ((*BALL, "打了十年，上个月才第一次摸篮球"), "history", 0.3421),
         ((*BALL, "你从小学打到大学，这还用问我呀"), "role-confusion", 0.4329),
         (("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "它叫橘子"), "non-contradiction", 0.9305),
-        # Wrong, and known to be: it is here so that a better detector is noticed.
+        # A known error. It is here so that a better detector is noticed.
         (("你喜欢吃辣吗？", "喜欢，我是四川人", "我也喜欢吃辣", "我不吃辣"), "non-contradiction", 0.8928),
     ],
 )

@@ -1,4 +1,4 @@
-"""Soups: the mean of runs from one start is a detector like any other, and what cannot be averaged is refused."""
+"""Soups: the mean of runs from one start is a detector like any other. Incompatible runs are rejected."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""Where in the replies a contradiction lies: clauses, the pair that clashes, and its place in the messages."""
+"""Locating a contradiction in the replies: clauses, the contradictory pair, and its spans in the messages."""
 
 from itertools import combinations
 

@@ -1,4 +1,4 @@
-"""The assertion for people who test chatbots."""
+"""The assertion for chatbot tests."""
 
 import re
 from dataclasses import replace
@@ -17,7 +17,7 @@ CHAT = chat("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "�
 
 @pytest.fixture(scope="module")
 def history_only(detector):
-    """Calls every reply after the first a contradiction of the history, so that the report is known."""
+    """Calls every reply after the first a history contradiction, so that the report is known."""
     return detector.with_settings(threshold=0.0, categories=(HISTORY,))
 
 

@@ -1,4 +1,4 @@
-"""What probabilities are worth: bins and operating points by hand, and settings of an operator on test."""
+"""The quality of probabilities: bins and operating points by hand, and operator settings on test."""
 
 import shutil
 
@@ -36,7 +36,7 @@ def test_calibration_error_of_two_bins_by_hand():
 
 
 def test_bins_are_weighted_by_their_rows():
-    # Five rows say 0.2 and two 0.9: the median is 0.2, so that the bins hold five rows and two.
+    # Five rows have 0.2 and two have 0.9. The median is 0.2, so the bins hold five rows and two.
     truth = np.array([True, False, False, False, False, True, False])
     bins = reliability(truth, np.array([0.2] * 5 + [0.9] * 2), bins=2)
     assert [bin_["n"] for bin_ in bins] == [5, 2]
@@ -53,7 +53,7 @@ def test_rows_with_equal_probabilities_share_one_bin():
     assert sum(bin_["n"] * bin_["mean_probability"] for bin_ in bins) == pytest.approx(given.sum())
 
 
-# From the surest down: c c n c n n n n (c a contradiction): precision 1, 1, 2/3, 3/4, 3/5, ...
+# By decreasing probability: c c n c n n n n (c is a contradiction): precision 1, 1, 2/3, 3/4, 3/5, ...
 TRUTH = np.array([True, True, False, True, False, False, False, False])
 GIVEN = np.array([0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2])
 
@@ -76,7 +76,7 @@ def test_precision_at_a_threshold_depends_on_the_prior():
     assert point["threshold"] == 0.6
     assert point["precision"] == pytest.approx(0.03 / (0.03 + 0.97 / 5))
     assert point["alarms_per_1000"] == pytest.approx(30 + 970 / 5)
-    # The worse end of both intervals, then the better.
+    # The worse ends of both intervals, then the better ones.
     (recall, best), (fewest, alarms) = wilson(3, 3), wilson(1, 5)
     assert point["low"] == pytest.approx(0.03 * recall / (0.03 * recall + 0.97 * alarms))
     assert point["high"] == pytest.approx(0.03 * best / (0.03 * best + 0.97 * fewest))
@@ -103,7 +103,7 @@ def test_the_curve_equals_scikit_learns():
 
 # At 0.6: precision 0.8 at a prior of one half; at 0.4: 2/3.
 RULE = Rule(temperature=2.0, prior=0.5, curve=(Point(0.6, 0.4, 0.1), Point(0.4, 0.8, 0.4)))
-# Probability of a contradiction, and whether it is one.
+# The probability of a contradiction, and whether it is one.
 CASES = [(0.9, 1), (0.7, 1), (0.65, 0), (0.5, 1), (0.45, 0), (0.41, 0), (0.3, 1), (0.1, 0), (0.05, 0)]
 RESULT = {
     "name": "case",
@@ -125,7 +125,7 @@ def test_outcomes_counted_by_hand():
     assert (eighty.threshold, eighty.hits, eighty.alarms) == (0.6, 2, 1)
     assert eighty.precision == pytest.approx(0.5 * 2 / 4 / (0.5 * 2 / 4 + 0.5 * 1 / 5))
     assert ninety.threshold is None
-    # At a prior of 3 % a probability of 0.9 has odds of 9 · 3/97, below one half: nothing is called.
+    # At a prior of 3 %, a probability of 0.9 has odds of 9 · 3/97. It is below one half, so nothing is called.
     assert (in_use[0].threshold, in_use[0].hits, in_use[0].alarms) == (0.5, 0, 0)
     assert np.isnan(in_use[0].precision)
     assert [outcome.threshold for outcome in in_use[1:]] == [None] * 3

@@ -1,4 +1,4 @@
-"""Trackers: a real event file, read back; and a clear line where a tracker is not there."""
+"""Trackers: a real event file that is read back, and a clear line if a tracker is missing."""
 
 import pytest
 from accelerate import Accelerator
@@ -25,7 +25,7 @@ def test_the_tracker_file_contains_the_curves_of_a_run(sample_repo, tmp_path):
     out = train(QUICK, data=sample_repo, out=tmp_path / "run", track="tensorboard")
     curves = scalars(tmp_path / "run.tracking")
     epochs = record.read(out)["epochs"]
-    steps = 18  # an epoch: 288 rows of 16
+    steps = 18  # per epoch: 288 rows in batches of 16
     for tag, values in (
         ("train/epoch_loss", [epoch["train_loss"] for epoch in epochs]),
         ("validation/macro_f1", [epoch["validation"]["macro_f1"] for epoch in epochs]),
@@ -56,7 +56,7 @@ def test_the_loss_tracked_is_the_mean_over_all_rows_since_the_last_entry(sample_
         return row_losses
 
     monkeypatch.setattr(loop, "objective", recorded)
-    # 288 rows: seven steps of 40, and one of eight.
+    # 288 rows: seven steps of 40, and one of 8.
     recipe = QUICK.with_changes(epochs=3, batch_size=40, learning_rate=3e-3)
     train(recipe, data=sample_repo, out=tmp_path / "run", track="tensorboard")
     assert len(losses) == 3 * 288

@@ -1,4 +1,4 @@
-"""Training: what a run leaves behind, and that a killed one ends as if nothing had happened."""
+"""Training: the output of a run. A killed run ends as if nothing had happened."""
 
 import json
 import re
@@ -40,7 +40,7 @@ def record(folder):
 
 
 def curve(folder):
-    """What a run went through: it must agree to the last bit, also where the checkpoint kept is an early one."""
+    """The training curve of a run. It must agree to the last bit, even if an early checkpoint is kept."""
     return [(epoch["train_loss"], epoch["validation"]) for epoch in record(folder)["epochs"]]
 
 
@@ -77,7 +77,7 @@ def test_the_record_holds_the_recipe_the_data_and_the_results(finished):
 
 
 def test_the_checkpoint_kept_is_the_best_one_not_the_last(sample_repo, tmp_path, monkeypatch):
-    # The first epoch is declared the best; the run goes on, and the weights kept must still be those of a 1-epoch run
+    # The first epoch is declared the best. The run goes on, and the saved weights must still be those of a 1-epoch run
     # under the same schedule.
     scores = iter([0.9, 0.1, 0.2])
     real = training.evaluate_epoch
@@ -127,7 +127,7 @@ def test_a_run_that_fails_resumes_to_the_weights_of_its_last_epoch(sample_repo, 
     calls = []
 
     def better_each_time(*arguments):
-        # So that the weights kept are those of the last epoch, long after the failure.
+        # The saved weights are then those of the last epoch, long after the failure.
         calls.append(1)
         if len(calls) == fails_at:
             raise OSError(28, "No space left on device")
@@ -208,8 +208,8 @@ def test_a_missing_backbone_raises_one_clear_error(sample_repo, tmp_path):
 
 
 def test_two_processes_learn_what_one_process_learns(sample_repo, tmp_path):
-    # Without dropout, whose masks differ from process to process, the loss curves must agree whatever else a step does.
-    # The last step has so few rows that one process has none of them.
+    # Without dropout, whose masks differ between processes, the loss curves must agree whatever else a step does.
+    # The last step has so few rows that one process has none.
     recipe = tmp_path / "quick.toml"
     recipe.write_text(
         'view = "flatten"\nconfig = "4-class"\nepochs = 2\nbatch_size = 40\nlearning_rate = 3e-3\ndropout = 0.0\n'

@@ -1,4 +1,4 @@
-"""The transfer set: conversations made of training rows, which a student learns from its teachers alone."""
+"""The transfer set: conversations made from training rows, which a student learns from its teachers alone."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""On a full disk and in a read-only folder: one line that names the place, exit code 2, and nothing changed."""
+"""A full disk or a read-only folder gives one line that names the place and exit code 2, and changes nothing."""
 
 import os
 import resource
@@ -13,7 +13,7 @@ from helpers.data_repo import contents
 from contradiction.data.splits import load_split
 from contradiction.errors import InputError
 
-# Command -> the size in bytes that no file exceeds on the full disk. Of each, some is written before that.
+# Command -> the maximum file size in bytes on the full disk. Each command writes something before it reaches that.
 LIMITS = {"build": 200_000, "training": 20_000, "evaluation": 2_000, "export": 20_000, "rule": 300, "card": 500}
 TOML = (
     'view = "flatten"\nconfig = "4-class"\nepochs = 1\nlearning_rate = 3e-3\n'
@@ -30,7 +30,7 @@ def recipe(tmp_path_factory):
 
 @pytest.fixture
 def place(quick_model, sample_repo, tmp_path):
-    """A folder with a model in it; the data is in the cache of `datasets`, which lies elsewhere."""
+    """A folder with a model in it. The data is in the cache of `datasets`, which is elsewhere."""
     load_split(sample_repo, "4-class", "train")
     shutil.copytree(quick_model, tmp_path / "place" / "model")
     return tmp_path / "place"
@@ -38,7 +38,7 @@ def place(quick_model, sample_repo, tmp_path):
 
 @contextmanager
 def full(limit):
-    """No file grows beyond so many bytes, as on a disk that is full by then."""
+    """Limits the size of every file to a number of bytes, as on a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
     try:
@@ -49,7 +49,7 @@ def full(limit):
 
 @contextmanager
 def read_only(folder):
-    """Nothing can be written in the folder, which the superuser can where only its mode forbids it."""
+    """Makes a folder read-only, also for the superuser, who can ignore file modes."""
     if os.getuid():
         folder.chmod(0o555)
         try:
@@ -88,7 +88,7 @@ def test_a_failed_write_prints_one_line_and_changes_nothing(how, command, run, p
     assert (code, last.startswith("cdconv: "), "Traceback" in err) == (2, True, False), err
     assert str(place) in last
     left = contents(place)
-    left.pop("new.partial/run.json", None)  # of a training that has not begun
+    left.pop("new.partial/run.json", None)  # from a training run that has not started
     assert left == before
 
 

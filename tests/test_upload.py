@@ -1,4 +1,4 @@
-"""Pushing, against a Hub on 127.0.0.1: again, in private, or into trouble."""
+"""Pushing to a Hub on 127.0.0.1: repeated, private, and failing pushes."""
 
 import shutil
 

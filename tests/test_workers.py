@@ -1,4 +1,4 @@
-"""`cdconv detect --workers`: the bytes of one process, whatever is killed."""
+"""`cdconv detect --workers` gives the bytes of a single process, whatever is killed."""
 
 import os
 import time
@@ -43,7 +43,7 @@ def test_a_killed_worker_is_replaced_and_nothing_is_lost_duplicated_or_reordered
             if number == 2:
                 workers._workers[0]._process.kill()
             arriving.put(entries)
-            results.append(next(judged))  # hangs unless a result comes before the next chunk is there
+            results.append(next(judged))  # hangs unless a result arrives before the next chunk is available
         arriving.put(None)
         assert list(judged) == []
         assert list(workers.judge(todo[:1])) == expected[:1]
@@ -87,7 +87,7 @@ def test_a_run_killed_with_its_workers_resumes_to_the_bytes_of_one_process(
 
 
 def children(pid):
-    """The processes that a process started to work for it."""
+    """The worker processes of a process."""
     pids = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8").split()
     return [int(child) for child in pids if running(child)]
 

@@ -17,7 +17,7 @@ from contradiction.methods.loading import save_rule
 
 @pytest.fixture
 def whole(detect, mixed, small_chunks, tmp_path):
-    """What an uninterrupted run keeps: the verdicts, and beside them what is rejected and what was asked."""
+    """The output of an uninterrupted run: the verdicts, and beside them the rejected lines and the run options."""
     out = tmp_path / "whole.jsonl"
     assert detect(mixed, "--out", out)[0] == 1
     return out
@@ -49,13 +49,13 @@ def test_out_receives_complete_lines_and_is_never_overwritten(detect, mixed, tmp
 
 
 def until(file, number):
-    """The lines of a file up to a number of the input."""
+    """The lines of a file up to a line number of the input."""
     lines = file.read_bytes().splitlines(keepends=True)
     return b"".join(line for line in lines if json.loads(line)["line"] <= number)
 
 
 def test_a_run_interrupted_anywhere_ends_with_the_same_files(detect, mixed, whole):
-    # The last number among what is rejected, and among the verdicts: those of a part are written after them.
+    # The last number among the rejected lines and among the verdicts. The verdicts of a chunk are written after them.
     for refused, answered, torn in (
         (0, 0, b'{"line"'), (10, 10, b""), (28, 20, b'{"line": 21, "id": '), (28, 29, b""), (28, 33, b"\xe5"),
         (46, 45, b""), (57, 45, b"{"),
@@ -95,7 +95,9 @@ def test_only_the_same_run_can_be_resumed(detect, mixed, whole, detect_model, tm
     moved = shutil.copytree(detect_model, tmp_path / "moved")
     (moved / "README.md").write_text("a card bears on no verdict", encoding="utf-8")
     same = shutil.copy(mixed, tmp_path / "renamed.jsonl")
-    assert detect(same, "--out", whole, "--resume", "--batch-size", "8", model=moved)[0] == 1  # for what is rejected
+    assert (
+        detect(same, "--out", whole, "--resume", "--batch-size", "8", model=moved)[0] == 1
+    )  # because of the rejected lines
     assert [len(result.splitlines()) for result in kept(whole)] == [len(path.splitlines()) for path in before]
     before = kept(whole)
     save_rule(moved, Rule(temperature=2))
@@ -134,7 +136,7 @@ def test_a_foreign_file_is_not_truncated(detect, mixed, tmp_path):
 
 
 def test_the_input_is_never_overwritten(detect, tmp_path):
-    """By its own name, by that of what lies beside OUT, or by a link to it."""
+    """The input may be named as OUT, as a file beside OUT, or through a link."""
     content = (line() + "\n{\n").encode()
     for name in ("a.jsonl", "a.jsonl.rejected.jsonl", "a.jsonl.run.json"):
         for link in (None, os.symlink, os.link):
@@ -159,7 +161,7 @@ def test_a_file_of_rejected_lines_is_not_replaced_silently(detect, tmp_path, out
     name, options = (tmp_path / "v.jsonl", ["--out", tmp_path / "v.jsonl"]) if out else (file, [])
     rejected = rejected_path(name)
     rejected.write_text("notes\n", encoding="utf-8")
-    file.write_text("\n".join([line(), *["{"] * 20]), encoding="utf-8")  # of more than one part
+    file.write_text("\n".join([line(), *["{"] * 20]), encoding="utf-8")  # more than one chunk
     code, _, err = detect(file, "--quiet", *options)
     notes = [message for message in err if message.startswith(f"cdconv: {rejected}: ")]
     assert (code, len(notes)) == (1, 1)

@@ -5,7 +5,7 @@ import json
 
 
 def chat(*texts: str) -> list[dict[str, str]]:
-    """The messages of a chat, whose user speaks first and whose sides take turns."""
+    """The messages of a chat in which the user speaks first and the sides alternate."""
     return [{"role": ("user", "assistant")[index % 2], "content": text} for index, text in enumerate(texts)]
 
 

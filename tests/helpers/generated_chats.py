@@ -1,4 +1,4 @@
-"""Generated chats of every kind, good and bad, and what must hold of every verdict on them."""
+"""Generated chats of every kind, valid and invalid, and the properties of every verdict on them."""
 
 import json
 import random
@@ -15,7 +15,7 @@ from contradiction.verdict import Verdict
 
 judged: Counter[str] = Counter()
 
-LIMIT = 64  # tokens that the tiny models read
+LIMIT = 64  # tokens: the input limit of the tiny models
 PLAIN = (
     "你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀", "18", "ok好", "我也喜欢你", "今天天气很好，去走走",
 )  # fmt: skip
@@ -49,7 +49,7 @@ NO_CHAT = (
 
 
 class Odd(UserDict):
-    """A mapping that is no dict."""
+    """A mapping that is not a dict."""
 
 
 def a_message(draw, drawn, sound):
@@ -73,7 +73,7 @@ def a_message(draw, drawn, sound):
 
 def a_chat(draw, drawn, sound=False):
     messages = [a_message(draw, drawn, sound) for _ in range(draw.choice((1, 2, 3, 4, 4, 4, 5, 6, 8)))]
-    if len(messages) > 2 and draw.random() < 0.6:  # else few are well-ordered
+    if len(messages) > 2 and draw.random() < 0.6:  # otherwise few chats would alternate
         for index, message in enumerate(messages):
             if type(message) is dict:
                 message["role"] = ("user", "assistant")[index % 2]
@@ -99,7 +99,7 @@ def readable(messages):
 
 
 def judge(detector, chats):
-    """The verdict on each chat, or the error, which must name the chat and a place in it, in one short line."""
+    """The verdict on each chat, or its error: one short line that names the chat and the place in it."""
     judged["chats"] += len(chats)
     answers, sound, left = {}, [], list(range(len(chats)))
     while left:
@@ -116,7 +116,7 @@ def judge(detector, chats):
                 place = int(number.removeprefix("chats[").removesuffix("]"))
             assert message.startswith("messages"), message
             answers[left[place]] = message
-            sound, left = sound + left[:place], left[place + 1 :]  # what comes before the first bad chat is sound
+            sound, left = sound + left[:place], left[place + 1 :]  # the chats before the first bad one are sound
     answers.update(zip(sound, detector.batch([chats[number] for number in sound]), strict=True))
     results = [answers[number] for number in range(len(chats))]
     judged["errors"] += sum(isinstance(answer, str) for answer in results)
@@ -142,7 +142,7 @@ def han(text):
 
 
 def check(verdict, messages, labels):
-    """What must hold of any verdict; how it is read is told here by Han characters, each of which is a token."""
+    """Checks the properties of a verdict. It counts the text read in Han characters, each of which is a token."""
     assert isinstance(verdict, Verdict)
     json.dumps(asdict(verdict), ensure_ascii=False).encode("utf-8")
     assert (verdict.label is None) == (verdict.score is None) == (not verdict.scores)

@@ -1,10 +1,10 @@
-"""A small Hub on 127.0.0.1, with its state in memory: as much of the protocol as the Hugging Face libraries use.
+"""A small in-memory Hub on 127.0.0.1 that implements the part of the protocol that the Hugging Face libraries use.
 
     with Hub() as hub:
         ...  # clients in other processes, with the environment variables of hub.environment
         hub.repos["model", "user/name"].commits
 
-Written after what the clients send. It has one user, `user`, whose token is `TOKEN`.
+It is modelled on the requests of the clients. It has one user, `user`, whose token is `TOKEN`.
 """
 
 import base64
@@ -46,7 +46,7 @@ class Repo:
 
 
 def etag(name: str, content: bytes) -> str:
-    """What the Hub calls a file's oid: SHA-256 of a large one, git's hash of any other."""
+    """The oid of a file on the Hub: SHA-256 for a large file, the git hash for any other."""
     if name.endswith(LARGE):
         return hashlib.sha256(content).hexdigest()
     return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
@@ -56,11 +56,11 @@ class Hub:
     """The server.
 
     Attributes:
-        repos: by kind and id.
-        requests: method and path of each request, in order.
-        drop: the connection is dropped half-way through the body of a request whose path matches this pattern.
-        lack: a request whose path matches this pattern has no route.
-        busy: a request whose path matches this pattern is answered 429.
+        repos: (kind, id) -> repo.
+        requests: the method and path of each request, in order.
+        drop: a pattern of paths. The server drops the connection half-way through the body of a matching request.
+        lack: a pattern of paths that have no route.
+        busy: a pattern of paths that are answered with status 429.
     """
 
     def __init__(self):
@@ -134,7 +134,7 @@ class Handler(BaseHTTPRequestHandler):
     def log_message(self, *_):
         pass
 
-    # What a request may do, and to what.
+    # Permissions and lookups.
 
     @property
     def known(self) -> bool:

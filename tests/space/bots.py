@@ -1,4 +1,4 @@
-"""A chatbot behind a real server on 127.0.0.1: what the user says last chooses how it answers, well or badly."""
+"""A chatbot behind a real server on 127.0.0.1. The last user message selects how it answers or fails."""
 
 import json
 import threading
@@ -15,12 +15,12 @@ def completion(content):
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Speaks the chat completions of OpenAI."""
+    """Implements the OpenAI chat completions API."""
 
     def log_message(self, *_):
         pass
 
-    def do_GET(self):  # where a redirect would lead
+    def do_GET(self):  # the target of the redirect
         self.server.received.append(self.path)
         self.answer(200, completion("redirected"))
 
@@ -36,7 +36,7 @@ class Handler(BaseHTTPRequestHandler):
             self.end_headers()
         elif last_message == "hang":
             self.server.go.wait(30)
-        elif last_message == "drip":  # a byte now and then: no single part is late
+        elif last_message == "drip":  # a byte now and then, so no single part is late
             self.send_response(200)
             self.end_headers()
             for _ in range(100):
@@ -67,7 +67,7 @@ class Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def chatbot():
-    """The server; ``received`` holds what reached it, and ``go`` lets go of those who hang."""
+    """The server. ``received`` holds its requests, and ``go`` releases the hanging ones."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.received, server.go = [], threading.Event()
     server.url = f"http://127.0.0.1:{server.server_port}/v1"

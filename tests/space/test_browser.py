@@ -1,4 +1,4 @@
-"""The demo page and that of the metric, as real processes, seen in a browser."""
+"""The demo page and the metric page, as real processes in a real browser."""
 
 import base64
 import json
@@ -34,7 +34,7 @@ def chromium():
 
 @pytest.fixture
 def open_tab(chromium):
-    """Opens tabs, which must not have spoken to another host nor complained by the end of the test."""
+    """Opens tabs. By the end of the test they must not have contacted another host or logged errors."""
     contexts, hosts, complaints = [], set(), []
 
     def open_one(**options):
@@ -56,7 +56,7 @@ def open_tab(chromium):
 
 
 def serious_violations(tab):
-    """What axe-core finds that keeps somebody from using the page."""
+    """The serious accessibility violations that axe-core finds on the page."""
     from axe_playwright_python.sync_playwright import Axe
 
     violations = Axe().run(tab).response["violations"]
@@ -86,7 +86,7 @@ def test_a_typed_chat_gets_the_verdict_of_the_facade(open_tab, url, facade):
     marks(tab)  # of the first example
     tab.get_by_role("button", name="Clear", exact=True).click()
     box = tab.locator("#cd-box")
-    for text in chat:  # Enter sends, and the side changes by itself
+    for text in chat:  # Enter sends, and the side changes automatically
         box.fill(text)
         box.press("Enter")
     tab.locator(".cd-messages li").nth(3).locator(".cd-mark").wait_for()
@@ -98,16 +98,16 @@ def test_a_typed_chat_gets_the_verdict_of_the_facade(open_tab, url, facade):
         and f"{verdict.probability:.0%}".rstrip("%") in evidence_text
     )
     assert "contradicted by" in tab.locator(".cd-messages li").nth(1).inner_text()
-    # The address holds the chat: another visitor sees the same.
+    # The address contains the chat, so another visitor sees the same.
     other = open_tab()
     other.goto(tab.url)
     other.locator(".cd-messages li").nth(3).locator(".cd-mark").wait_for()
     assert other.locator(".cd-text").all_inner_texts() == list(chat)
-    # Deleted by the keyboard: nothing is left to contradict.
+    # After deletion by keyboard nothing is left to contradict.
     tab.get_by_role("button", name="Delete message 2").focus()
     tab.keyboard.press("Enter")
     tab.locator(".cd-messages li").nth(3).wait_for(state="detached")
-    # A high threshold calls nothing.
+    # At a high threshold nothing is called a contradiction.
     tab.get_by_label("Threshold", exact=False).first.press("End")
     tab.locator(".cd-status.fine").wait_for()
 
@@ -130,7 +130,7 @@ def test_an_example_a_paste_and_an_edit_are_judged_on_a_chinese_phone(open_tab, 
     tab.locator(".cd-text", has_text="你好呀，我叫小明").wait_for()
     tab.get_by_role("button", name="English").click()
     tab.locator("h1", has_text="Does the bot").wait_for()
-    tab.locator(".cd-text", has_text="你好呀，我叫小明").wait_for()  # the chat outlives the switch
+    tab.locator(".cd-text", has_text="你好呀，我叫小明").wait_for()  # the chat survives the switch
     assert tab.get_by_role("tab", name="A file of chats").count() == 1
 
 
@@ -213,11 +213,11 @@ def test_one_file_is_judged_at_a_time_and_stop_cancels_it(open_tab, url, tmp_pat
     other.get_by_text("A file of yours is being judged").wait_for()
     assert "judged" not in other.locator("#said textarea").input_value()
     tab.locator("#stop").click()
-    tab.wait_for_timeout(3000)  # until the chats that were begun are done
+    tab.wait_for_timeout(3000)  # until the started chats are done
     before = predicted()
     tab.wait_for_timeout(2000)
     assert predicted() == before
-    # The visitor may go on with another file.
+    # The visitor can continue with another file.
     tab.locator("#run").click()
     wait_for(lambda: predicted() > before, seconds=60)
 
@@ -267,11 +267,11 @@ def test_each_reply_of_the_connected_bot_is_marked(open_tab, connected, detector
     replies = tab.locator(".cd-messages li.bot .cd-text").all_inner_texts()
     assert replies == [REPLY, "<img src=x onerror=\"alert('owned')\">你好"]
     assert tab.locator("img[src=x]").count() == 0
-    # With another detector, the same chat is judged by it: this one says no kind.
+    # Another detector judges the same chat. This one gives no kind.
     tab.get_by_label("Detector").select_option(Path(detectors[1].name).name)
     tab.locator(".cd-messages[aria-busy=false]").wait_for()
     assert Path(detectors[1].name).name in base64.urlsafe_b64decode(tab.url.split("#chat=")[1] + "==").decode()
-    # The bot can be silenced; then the visitor writes both sides.
+    # The bot can be switched off. Then the visitor writes both sides.
     tab.get_by_label("small-bot replies").uncheck()
     box.fill("你好")
     box.press("Enter")
@@ -280,7 +280,7 @@ def test_each_reply_of_the_connected_bot_is_marked(open_tab, connected, detector
 
 
 def test_a_bot_failure_is_shown_and_the_bot_can_be_called_again(connected, chromium):
-    context = chromium.new_context(locale="zh-CN")  # a browser complains of the status itself, so not by open_tab
+    context = chromium.new_context(locale="zh-CN")  # not open_tab: the browser logs the status as an error
     tab = context.new_page()
     tab.goto(connected)
     tab.get_by_role("button", name="清空").click()
@@ -314,6 +314,6 @@ def test_the_page_of_the_metric_scores_its_example(open_tab, tmp_path):
         chinese.get_by_role("button", name="计算").wait_for()
         chinese.get_by_text("83.3").locator("visible=true").first.wait_for()
         assert "__i18n__" not in chinese.inner_text("body")
-        for page in (tab, chinese):  # before the server ends, of which a page would complain
+        for page in (tab, chinese):  # before the server ends, or the page would log an error
             page.close()
     assert "Traceback" not in (tmp_path / "metric.log").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""A page with several detectors and a connected chatbot: what the owner named at the start, and nothing else."""
+"""A page with several detectors and a connected chatbot serves what the owner named at the start and nothing else."""
 
 import socket
 

@@ -1,4 +1,4 @@
-"""The demo page as a real process, asked by a client; and what it needs to start."""
+"""The demo page as a real process with an API client, and the requirements of its start."""
 
 import json
 import socket
@@ -81,7 +81,7 @@ def test_twenty_calls_at_once_get_the_verdicts_of_the_facade(url, facade):
     from gradio_client import Client
 
     def ask(chat):
-        # A client of its own: one client in several threads loses answers when its stream of events ends.
+        # A client per thread: a shared client loses answers when its event stream ends.
         with closing(Client(url, verbose=False, httpx_kwargs={"timeout": 120})) as client:
             return client.predict(messages(*chat), api_name="/judge")
 
@@ -204,7 +204,7 @@ def test_the_space_card_names_the_installed_versions():
     card = SpaceCard.load(ROOT / "space" / "README.md").data
     assert (card.sdk, card.sdk_version, card.license) == ("gradio", gradio.__version__, "apache-2.0")
     assert (ROOT / "space" / card.app_file).is_file()
-    assert len(card.short_description) <= 60  # the Hub refuses more
+    assert len(card.short_description) <= 60  # the Hub rejects more
     pinned = (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()
     assert set((ROOT / "space" / "requirements.txt").read_text(encoding="utf-8").split()) <= set(pinned)
 
@@ -219,12 +219,12 @@ def test_the_page_needs_only_its_requirements(model):
     assert done.returncode == 0, done.stderr
 
 
-# A mistake is one line on stderr, and exit code 2
+# A user error is one line on stderr, and exit code 2
 
 
 @pytest.fixture
 def refused(run):
-    """Calls `cdconv space` and gives what it says on stderr."""
+    """Runs `cdconv space`, which must fail, and returns its stderr."""
 
     def call(*arguments) -> str:
         code, out, err = run("space", *arguments)

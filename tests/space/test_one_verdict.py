@@ -1,4 +1,4 @@
-"""The same chats on every way in: one verdict."""
+"""Every interface gives the same verdict on the same chats."""
 
 import ast
 import json
@@ -18,7 +18,7 @@ ASKED = [*SHORT, LONG, NOT_JUDGED]
 
 
 def rounded(record):
-    """A record as every way in gives it: lists for tuples, and digits that do not depend on the batch."""
+    """A record in a common form: lists instead of tuples, and only digits that do not depend on the batch."""
     return json.loads(json.dumps(record), parse_float=lambda text: round(float(text), 4))
 
 
@@ -29,7 +29,7 @@ def detector(model):
 
 @pytest.fixture(scope="module")
 def expected(detector):
-    """What the façade says: of the last reply of each chat, and of all its replies."""
+    """The verdicts of the façade on the last reply of each chat, and on all its replies."""
     return [
         (rounded(detector(chat).to_record()), [rounded(verdict.to_record()) for verdict in detector.scan(chat)])
         for chat in ASKED

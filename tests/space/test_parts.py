@@ -1,4 +1,4 @@
-"""The parts of the demo page: its words, its examples, and what it makes of files and of pasted chats."""
+"""The parts of the demo page: its texts, its examples, and its handling of files and pasted chats."""
 
 import json
 import re
@@ -128,7 +128,7 @@ def judged(part, service, path, words="ENGLISH"):
 
 @pytest.fixture(scope="module")
 def kept():
-    """Three chats, one line that is none, and a chat that cannot be judged, as JSON lines."""
+    """JSON lines: three chats, one invalid line, and a chat that cannot be judged."""
     lines = [
         json.dumps({"id": f"c{n}", "messages": messages(*chat)}, ensure_ascii=False) for n, chat in enumerate(CHATS[:3])
     ]
@@ -142,8 +142,13 @@ def test_a_file_of_chats_becomes_a_table_and_a_file_of_verdicts(part, service, k
     summary, grouped, rows, out, progress = judged(part, service, path)
     expected = [verdict for chat in CHATS[:3] for verdict in service.detector.scan(messages(*chat))]
     contradictions = sum(bool(verdict.contradiction) for verdict in expected)
-    assert [int(number) for number in re.findall(r"\d+", summary)] == [4, 6, contradictions, 1]  # the last hold no chat
-    assert [row[0] for row in rows] == ["c0", "c0", "c1", "c1", "c2", "c2", "5"]  # this model judges first replies too
+    assert [int(number) for number in re.findall(r"\d+", summary)] == [
+        4,
+        6,
+        contradictions,
+        1,
+    ]  # the last lines hold no chat
+    assert [row[0] for row in rows] == ["c0", "c0", "c1", "c1", "c2", "c2", "5"]  # this model also judges first replies
     assert [row[2] == "Contradiction" for row in rows[:6]] == [verdict.contradiction for verdict in expected]
     assert rows[6][2] == "Not judged" and rows[6][6] == "the reply holds no words"
     assert sum(group == "contradictions" for group, _ in grouped) == contradictions
@@ -154,7 +159,7 @@ def test_a_file_of_chats_becomes_a_table_and_a_file_of_verdicts(part, service, k
 
 
 class Slow(str):
-    """A visitor's address that takes so long to look up that two clicks surely meet."""
+    """A visitor's address that takes so long to look up that two clicks overlap."""
 
     def __hash__(self):
         time.sleep(0.05)
