@@ -342,6 +342,15 @@ def sample_chats(sample_rows) -> list[list[dict]]:
     return [chat(*(row[name] for name in ("u1", "b1", "u2", "b2"))) for row in sample_rows]
 
 
+@pytest.fixture(scope="session")
+def long_chat(sample_rows):
+    """A chat of 24 short messages: first turns of the sample, each from another context."""
+    from helpers.chats import chat
+
+    by_first_turn = {row["u1"]: row for row in sample_rows if len(row["u1"] + row["b1"]) < 24}
+    return chat(*(text for row in list(by_first_turn.values())[:12] for text in (row["u1"], row["b1"])))
+
+
 @pytest.fixture
 def small_chunks(monkeypatch):
     """Makes the detector judge inputs in chunks of 8 windows."""

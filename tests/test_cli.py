@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 from datasets import ClassLabel, Dataset, Features, Value
 from helpers import processes
+from helpers.chats import line
 
 from contradiction.commands.common import show
 from contradiction.errors import InputError
@@ -33,10 +34,6 @@ CHAT = [
 @pytest.fixture(scope="module")
 def model(quick_model, tmp_path_factory):
     return shutil.copytree(quick_model, tmp_path_factory.mktemp("models") / "quick")
-
-
-def line(messages=CHAT):
-    return json.dumps({"messages": messages}, ensure_ascii=False)
 
 
 def test_a_table_prints_names_that_look_like_markup_unchanged(capsys):
@@ -136,7 +133,7 @@ main()
 @pytest.mark.parametrize("module", ["typer", "torch"])
 def test_ctrl_c_during_an_import_prints_one_line(model, module):
     command = [sys.executable, "-c", INTERRUPT.format(module=module, model=str(model))]
-    done = subprocess.run(command, capture_output=True, text=True, input=line())
+    done = subprocess.run(command, capture_output=True, text=True, input=line(CHAT))
     assert (done.returncode, done.stderr) == (130, "cdconv: interrupted\n")
 
 
@@ -310,7 +307,7 @@ def test_an_nli_model_needs_a_view_to_judge_conversations(run, sample_repo, tmp_
     assert (code, "reads premise, hypothesis, but config '2-class' has no premise" in err) == (2, True)
     code, out, _ = run("evaluate", stage, "--data", sample_repo, "--config", "2-class", "--view", "sentence-pair")
     assert (code, "non-contradiction" in out) == (0, True)
-    code, out, err = run("detect", "--model", stage, stdin=line().encode())
+    code, out, err = run("detect", "--model", stage, stdin=line(CHAT).encode())
     assert (code, out) == (2, "")
     assert "does not judge the reply of a chat" in err
 

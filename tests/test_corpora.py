@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from datasets import load_dataset
+from helpers.chats import write_jsonl
 
 from contradiction.data import corpora as package
 from contradiction.data.corpora import cnli, data_repo, nli, registry
@@ -72,20 +73,15 @@ OCNLI = [
 ]
 
 
-def jsonl(path, rows):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
-
-
 @pytest.fixture(scope="module")
 def copies(tmp_path_factory):
     """A folder with a small copy of every corpus in its public format."""
     folder = tmp_path_factory.mktemp("corpora")
-    jsonl(folder / "ocnli" / "dev.json", OCNLI)
-    jsonl(
+    write_jsonl(folder / "ocnli" / "dev.json", OCNLI)
+    write_jsonl(
         folder / "probing" / "hans.json", [{"sentence1": "甲", "sentence2": "乙", "label": "neutral", "category": "x"}]
     )
-    jsonl(
+    write_jsonl(
         folder / "anli" / "R1.dev.jsonl", [{"uid": "u", "context": "a", "hypothesis": "b", "label": "c", "genre": "w"}]
     )
     (folder / "cmnli").mkdir()
@@ -96,15 +92,15 @@ def copies(tmp_path_factory):
     (folder / "cnli").mkdir()
     (folder / "cnli" / "train.txt").write_text("\n".join(CNLI) + "\n", encoding="utf-8")
     for name, rows in DIALOGUES.items():
-        jsonl(folder / "decode" / f"{name}.jsonl", rows)
-    jsonl(folder / "decode" / "dialogues.dev.jsonl", FLAT)
-    jsonl(folder / "decode" / "pairs.dev.jsonl", PAIRS_OF_FLAT)
-    jsonl(folder / "dialfact" / "testsmall.jsonl", [CLAIM])
-    jsonl(folder / "mutual" / "mutual.dev.jsonl", [ITEM])
-    jsonl(
+        write_jsonl(folder / "decode" / f"{name}.jsonl", rows)
+    write_jsonl(folder / "decode" / "dialogues.dev.jsonl", FLAT)
+    write_jsonl(folder / "decode" / "pairs.dev.jsonl", PAIRS_OF_FLAT)
+    write_jsonl(folder / "dialfact" / "testsmall.jsonl", [CLAIM])
+    write_jsonl(folder / "mutual" / "mutual.dev.jsonl", [ITEM])
+    write_jsonl(
         folder / "mutual" / "data" / "mutual_plus" / "test" / "test_1.txt", [{**ITEM, "id": "test_1", "answers": " "}]
     )
-    jsonl(folder / "written" / "w1.jsonl", [WRITTEN])
+    write_jsonl(folder / "written" / "w1.jsonl", [WRITTEN])
     return folder
 
 
@@ -214,7 +210,7 @@ def test_written_pairs_yield_both_replies(copies):
     ],
 )
 def test_an_error_names_the_place_of_a_wrong_line(tmp_path, name, file, row, message):
-    jsonl(tmp_path / file, [row])
+    write_jsonl(tmp_path / file, [row])
     with pytest.raises(InputError) as error:
         data_repo.read_all(registry.find(name), tmp_path)
     assert message in str(error.value) and "\n" not in str(error.value)
@@ -230,26 +226,26 @@ def test_the_error_for_a_missing_corpus_says_where_to_get_it(tmp_path):
 
 
 def test_rows_with_the_same_id_are_numbered(tmp_path):
-    jsonl(tmp_path / "w1.jsonl", [WRITTEN, WRITTEN])
+    write_jsonl(tmp_path / "w1.jsonl", [WRITTEN, WRITTEN])
     read = read_split(registry.find("written"), tmp_path, None, "train")
     assert [row.id for row in read.rows] == ["w1-001-good", "w1-001-bad", "w1-001-good#2", "w1-001-bad#2"]
     assert read.notes == {REPEATED_ID: 2}
 
 
 def test_two_items_with_the_same_id_stay_separate(tmp_path):
-    jsonl(tmp_path / "mutual.dev.jsonl", [ITEM, ITEM])
+    write_jsonl(tmp_path / "mutual.dev.jsonl", [ITEM, ITEM])
     rows = read_split(registry.find("mutual"), tmp_path, None, "validation").rows
     assert [row.source for row in rows] == ["dev_1"] * 4 + ["dev_1#2"] * 4
     items = selection.by_item(rows)
     assert selection.figures(items, [[0.0] * len(item) for item in items])["r1"] == 0.25
     # The claims of one chat belong together, even if one occurs twice.
-    jsonl(tmp_path / "testsmall.jsonl", [CLAIM, CLAIM])
+    write_jsonl(tmp_path / "testsmall.jsonl", [CLAIM, CLAIM])
     claims = read_split(registry.find("dialfact"), tmp_path, None, "test").rows
     assert [(row.id, row.source) for row in claims] == [("1___9--0", "1___9"), ("1___9--0#2", "1___9")]
 
 
 def test_a_test_set_without_labels_is_read(tmp_path):
-    jsonl(tmp_path / "test.json", [{key: value for key, value in OCNLI[0].items() if key != "label"}])
+    write_jsonl(tmp_path / "test.json", [{key: value for key, value in OCNLI[0].items() if key != "label"}])
     (row,) = read_split(registry.find("ocnli"), tmp_path, None, "test").rows
     assert (row.label, row.premise, row.source) == (None, "甲", "lit_1")
 
@@ -314,8 +310,8 @@ def test_the_corpora_folder_option_works_before_the_command(run, copies, tmp_pat
 
 def test_a_file_belongs_to_the_split_that_its_full_path_names(tmp_path):
     anli, mutual = registry.find("anli"), registry.find("mutual")
-    jsonl(tmp_path / "R3" / "train.jsonl", [{"uid": "u", "context": "a", "hypothesis": "b", "label": "c"}])
-    jsonl(tmp_path / "data" / "mutual" / "dev" / "dev_1.txt", [ITEM])
+    write_jsonl(tmp_path / "R3" / "train.jsonl", [{"uid": "u", "context": "a", "hypothesis": "b", "label": "c"}])
+    write_jsonl(tmp_path / "data" / "mutual" / "dev" / "dev_1.txt", [ITEM])
     for corpus, file, expected_split in (
         (anli, "R3/train.jsonl", [("r3", "train")]),
         (mutual, "data/mutual/dev/dev_1.txt", [("mutual", "validation"), ("chat-response", "validation")]),
@@ -365,11 +361,11 @@ def test_pairs_of_an_evaluation_set_are_excluded_whatever_their_punctuation(copi
 def test_unlabelled_pairs_are_excluded_too(copies, tmp_path, monkeypatch):
     pair = {"sentence1": "他在吃饭", "sentence2": "他在吃东西"}
     test = tmp_path / "corpora" / "cmnli" / "test.json"
-    jsonl(test, [pair])
+    write_jsonl(test, [pair])
     monkeypatch.setenv(registry.VARIABLE, str(tmp_path / "corpora"))
     data_repo.build(registry.find("cmnli"), test.parent, tmp_path / "repo")  # its labels are null
     disputed = tmp_path / "disputed.json"
-    jsonl(disputed, [{**pair, "label": "-"}])
+    write_jsonl(disputed, [{**pair, "label": "-"}])
     for number, exclude in enumerate(("cmnli", test, f"{tmp_path / 'repo'}:nli", disputed)):
         train, dev = copies / "cnli" / "train.txt", copies / "xnli" / "dev.tsv"
         assert nli.build([train], [dev], tmp_path / str(number), exclude=[exclude]).excluded == 1

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from helpers.chats import write_jsonl
 from sklearn.metrics import accuracy_score, f1_score, label_ranking_average_precision_score, roc_auc_score
 
 from contradiction.data.corpora import registry
@@ -244,34 +245,29 @@ def test_a_conversation_or_nli_model_can_score_pairs(random_model):
         model_scorer(load_classifier(random_model("persona")))
 
 
-def jsonl(path, rows):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
-
-
 @pytest.fixture(scope="module")
 def copies(tmp_path_factory):
     """Small copies of the formats, with enough rows to fit a model to."""
     folder = tmp_path_factory.mktemp("corpora")
     labelled = [(f"甲{n}吃饭", f"乙{n % 7}{label[:2]}", label) for n in range(40) for label in NLI]
     rows = [{"sentence1": a, "sentence2": b, "label": c, "level": "easy", "genre": "lit"} for a, b, c in labelled]
-    jsonl(folder / "ocnli" / "train.50k.json", rows)
-    jsonl(folder / "ocnli" / "dev.json", rows[:30])
+    write_jsonl(folder / "ocnli" / "train.50k.json", rows)
+    write_jsonl(folder / "ocnli" / "dev.json", rows[:30])
     pairs = [
         {"earlier": f"i like tea {n % 5}", "last": ["i hate tea", "fine"][n % 2], "label": 1 - n % 2} for n in range(40)
     ]
-    jsonl(folder / "decode" / "pairs.train.jsonl", pairs)
+    write_jsonl(folder / "decode" / "pairs.train.jsonl", pairs)
     dialogues = [
         {"history": f"<0> {pair['earlier']} <1> ok", "last": f"<0> {pair['last']}", "label": pair["label"]}
         for pair in pairs
     ]
-    jsonl(folder / "decode" / "dialogues.dev.jsonl", dialogues)
+    write_jsonl(folder / "decode" / "dialogues.dev.jsonl", dialogues)
     options = ["f : red .", "f : no .", "f : a house .", "f : tea ."]
     items = [
         {"id": f"dev_{n}", "answers": "ABCD"[n % 4], "article": "m : which house ?", "options": options}
         for n in range(8)
     ]
-    jsonl(folder / "mutual" / "mutual.dev.jsonl", items)
+    write_jsonl(folder / "mutual" / "mutual.dev.jsonl", items)
     names = ["SUPPORTS", "REFUTES", "NOT ENOUGH INFO"]
     facts = [
         {"context_id": str(n), "id": str(n), "context": ["hi"], "response": f"fact {n} is {names[n % 3]}",
@@ -279,7 +275,7 @@ def copies(tmp_path_factory):
          "evidence_list": [["t", "u", f"fact {n}", "0"]]}
         for n in range(24)
     ]  # fmt: skip
-    jsonl(folder / "dialfact" / "testsmall.jsonl", facts)
+    write_jsonl(folder / "dialfact" / "testsmall.jsonl", facts)
     return folder
 
 
@@ -361,7 +357,7 @@ def test_claims_without_passages_give_notes(tmp_path):
         "context_id": "1", "id": "1", "context": ["hi"], "response": "fact", "response_label": "SUPPORTS",
         "type_label": "factual", "evidence_list": [],
     }  # fmt: skip
-    jsonl(tmp_path / "testsmall.jsonl", [fact])
+    write_jsonl(tmp_path / "testsmall.jsonl", [fact])
     report = claims.evaluate(Request(registry.find("dialfact"), tmp_path))
     assert any("no retrieval" in note for note in report.notes)
     assert set(report.figures) == {"verifiable, the most frequent/test", "verification, the most frequent/test"}

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from datasets import load_dataset
+from helpers.chats import write_jsonl
 
 from contradiction.conversation import is_chinese
 from contradiction.data.corpora import data_repo, registry
@@ -23,11 +24,6 @@ from contradiction.training.recipe_files import load_recipe
 TINY = {"hidden_size": 16, "layers": 1, "heads": 2, "vocabulary": 400}
 SPLITS = {"train": 48, "validation": 16}
 ANIMALS = ("cat", "dog", "horse", "fish")
-
-
-def jsonl(path, rows):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
 
 
 def turn(agent, text):
@@ -70,7 +66,7 @@ def copies(tmp_path_factory):
         ("ocnli", pair, ("train.50k.json", "dev.json")),
     ):
         for file, count in zip(files, SPLITS.values(), strict=True):
-            jsonl(folder / name / file, [make(number) for number in range(count)])
+            write_jsonl(folder / name / file, [make(number) for number in range(count)])
     return folder
 
 

@@ -15,20 +15,13 @@ from contradiction.methods.checkpoint import CheckpointClassifier
 from contradiction.verdict import Verdict
 
 
-@pytest.fixture(scope="module")
-def long(sample_rows):
-    """A chat of 24 short messages made of the sample's first turns, each of another context."""
-    by_first_turn = {row["u1"]: row for row in sample_rows if len(row["u1"] + row["b1"]) < 24}
-    return chat(*(text for row in list(by_first_turn.values())[:12] for text in (row["u1"], row["b1"])))
-
-
-def test_a_long_chat_is_combined_from_its_windows(detector, long):
-    turns = read_turns(long)
+def test_a_long_chat_is_combined_from_its_windows(detector, long_chat):
+    turns = read_turns(long_chat)
     place = len(turns) - 1
     read = detector.classifier.predict([window.row for window in windows(turns, place)])
     history = [prediction.probabilities[HISTORY] for prediction in read]
     nearest = read[-1].probabilities
-    verdict = detector(long)
+    verdict = detector(long_chat)
     assert verdict.scores[HISTORY] == pytest.approx(max(history), abs=1e-6)
     assert max(history) > history[-1] + 0.01, "else the maximum is not told from the nearest"
     assert math.isclose(sum(verdict.scores.values()), 1, abs_tol=1e-6)
@@ -39,36 +32,36 @@ def test_a_long_chat_is_combined_from_its_windows(detector, long):
     assert verdict.reply == (23,)
 
 
-def test_evidence_is_the_most_probable_window_followed_by_others_above_the_threshold(detector, long):
+def test_evidence_is_the_most_probable_window_followed_by_others_above_the_threshold(detector, long_chat):
     sure = detector.with_settings(threshold=0.0, categories=[HISTORY])
-    verdict = sure(long)
+    verdict = sure(long_chat)
     assert verdict.label == HISTORY
-    turns = read_turns(long)
+    turns = read_turns(long_chat)
     read = detector.classifier.predict([window.row for window in windows(turns, len(turns) - 1)])
     order = sorted(range(len(read)), key=lambda number: -read[number].probabilities[HISTORY])
     assert verdict.evidence == turns[order[0]].reply_messages
     assert [other.messages for other in verdict.further] == [turns[number].reply_messages for number in order[1:]]
     floor = read[order[2]].probabilities[HISTORY] - 1e-6
-    assert len(detector.with_settings(threshold=floor, categories=[HISTORY])(long).further) == 2
+    assert len(detector.with_settings(threshold=floor, categories=[HISTORY])(long_chat).further) == 2
 
 
-def test_a_two_class_detector_names_evidence_only_if_it_reads_pairs(two_class, long):
-    assert two_class.with_settings(threshold=0.0)(long).evidence == ()
-    [index] = two_class.with_settings(threshold=0.0, windowing="structured")(long).evidence
+def test_a_two_class_detector_names_evidence_only_if_it_reads_pairs(two_class, long_chat):
+    assert two_class.with_settings(threshold=0.0)(long_chat).evidence == ()
+    [index] = two_class.with_settings(threshold=0.0, windowing="structured")(long_chat).evidence
     assert index % 2 == 1
 
 
-def test_scan_judges_every_reply_as_if_it_were_the_last(detector, long):
-    verdicts = detector.scan(long)
+def test_scan_judges_every_reply_as_if_it_were_the_last(detector, long_chat):
+    verdicts = detector.scan(long_chat)
     assert [verdict.reply for verdict in verdicts] == [(index,) for index in range(1, 24, 2)]
     for index, verdict in zip(range(1, 24, 2), verdicts, strict=True):
-        alone = detector(long[: index + 1])
+        alone = detector(long_chat[: index + 1])
         assert (verdict.label, verdict.evidence, verdict.reply) == (alone.label, alone.evidence, alone.reply)
         assert verdict.scores == pytest.approx(alone.scores, abs=1e-6)
 
 
-def test_batched_scans_equal_single_scans(detector, long):
-    chats = [long[:6], long[2:20], long[:1], long]
+def test_batched_scans_equal_single_scans(detector, long_chat):
+    chats = [long_chat[:6], long_chat[2:20], long_chat[:1], long_chat]
     together = detector.scan_batch(chats, batch_size=5)
     assert [len(group) for group in together] == [3, 9, 0, 12]
     for messages, verdicts in zip(chats, together, strict=True):
@@ -77,10 +70,10 @@ def test_batched_scans_equal_single_scans(detector, long):
             assert one.scores == pytest.approx(other.scores, abs=1e-6)
 
 
-def test_windows_are_processed_in_chunks(detector, long, monkeypatch):
-    whole = detector.scan(long)
+def test_windows_are_processed_in_chunks(detector, long_chat, monkeypatch):
+    whole = detector.scan(long_chat)
     monkeypatch.setattr("contradiction.judge.CHUNK", 5)
-    for one, other in zip(whole, detector.scan(long), strict=True):
+    for one, other in zip(whole, detector.scan(long_chat), strict=True):
         assert one.scores == pytest.approx(other.scores, abs=1e-6)
 
 
@@ -105,16 +98,16 @@ def test_no_other_reply_replaces_a_truncated_one(detector):
     assert calls(reverse).evidence == (() if second.probabilities[HISTORY] > first.probabilities[HISTORY] else (1,))
 
 
-def test_a_batch_size_below_one_is_rejected(detector, long):
+def test_a_batch_size_below_one_is_rejected(detector, long_chat):
     with pytest.raises(InputError, match="batch_size 0; it must be 1 or more"):
-        detector.batch([long], batch_size=0)
+        detector.batch([long_chat], batch_size=0)
 
 
-def test_nan_weights_raise_an_error(random_model, long):
+def test_nan_weights_raise_an_error(random_model, long_chat):
     classifier = CheckpointClassifier.load(random_model("4-class"))
     classifier.backend.model.classifier.bias.data[0] = float("nan")
     with pytest.raises(InputError, match="scores that are no numbers"):
-        ContradictionDetector(classifier)(long)
+        ContradictionDetector(classifier)(long_chat)
 
 
 def test_the_first_reply_is_judged_only_for_a_contradiction_within_it(detector):
@@ -136,16 +129,16 @@ def test_a_chat_without_a_reply_has_nothing_to_judge(detector):
     assert verdict.reason == "the chat holds no message by the assistant"
 
 
-def test_max_turns_limits_the_reading_and_reports_it(detector, long):
-    verdict = detector.with_settings(max_turns=3)(long)
+def test_max_turns_limits_the_reading_and_reports_it(detector, long_chat):
+    verdict = detector.with_settings(max_turns=3)(long_chat)
     assert not verdict.checked
     assert all(word in verdict.reason for word in ("of 11 earlier turns", "last 3", "max_turns"))
-    assert verdict.scores == pytest.approx(detector(long[-8:]).scores, abs=1e-6)
-    assert detector.with_settings(max_turns=11)(long).checked
+    assert verdict.scores == pytest.approx(detector(long_chat[-8:]).scores, abs=1e-6)
+    assert detector.with_settings(max_turns=11)(long_chat).checked
 
 
-def test_a_history_too_long_for_one_input_is_truncated_and_reported(detector, long):
-    verdict = detector.with_settings(windowing="unstructured")(long)
+def test_a_history_too_long_for_one_input_is_truncated_and_reported(detector, long_chat):
+    verdict = detector.with_settings(windowing="unstructured")(long_chat)
     assert "of the history were not read: the model reads at most 64" in verdict.reason
 
 

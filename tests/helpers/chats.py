@@ -23,6 +23,11 @@ def objects(path):
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
+def write_jsonl(path, rows):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+
+
 def write_csv(path, header, rows, encoding="utf-8", **dialect):
     with path.open("w", encoding=encoding, newline="") as file:
         csv.writer(file, **dialect).writerows([header, *rows])
