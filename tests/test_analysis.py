@@ -174,7 +174,7 @@ def test_nothing_but_an_analysis_is_replaced(tmp_path, monkeypatch):
     work = tmp_path / "work"
     work.mkdir()
     (work / "thesis.txt").write_text("mine", encoding="utf-8")
-    with pytest.raises(InputError, match="holds something else than an analysis"):
+    with pytest.raises(InputError, match="something else than an analysis"):
         check_place(work)
     monkeypatch.chdir(tmp_path)
     for taken in (".", "..", "/"):

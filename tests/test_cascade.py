@@ -41,7 +41,7 @@ def test_the_curve_runs_from_the_detector_to_the_judge_and_cost_grows_with_the_s
     detector, judge, server, rows = parts
     steps = cascades.curve(load_classifier(detector), load_classifier(judge), rows, shares=(0.0, 0.25, 0.5, 1.0))
     assert [step.share for step in steps] == [0, 0.25, 0.5, 1]
-    assert len(server.requests) == len(rows), "each row is asked about once"
+    assert len(server.requests) == len(rows), "the judge gets each row once"
     from sklearn.metrics import f1_score
 
     references = [NAMES[label] for label in rows["label"]]
@@ -150,7 +150,7 @@ def test_a_cascade_uses_the_detectors_config_and_rows_that_no_part_was_trained_o
 
 def test_incompatible_parts_are_rejected(parts, random_model, tmp_path):
     detector, judge, _, rows = parts
-    with pytest.raises(InputError, match="has the labels non-contradiction, contradiction; the data has"):
+    with pytest.raises(InputError, match="has the labels non-contradiction, contradiction;"):
         cascades.curve(load_classifier(random_model("2-class")), load_classifier(judge), rows)
     persona = random_model("persona")
     names = load_classifier(persona).labels

@@ -160,7 +160,7 @@ def test_rows_counted_in_the_footer_but_unreadable_are_reported_missing(tmp_path
     # With some damaged files pyarrow ends early without an error.
     monkeypatch.setattr(parquet.ParquetFile, "iter_batches", lambda *_, **__: iter(()))
     [entries] = readers.open_file(file).arrivals
-    with pytest.raises(InputError, match="its footer says 3 rows, and 0 can be read"):
+    with pytest.raises(InputError, match="footer says 3 rows, .*0 can be read"):
         list(entries)
 
 

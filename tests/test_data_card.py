@@ -122,7 +122,9 @@ def test_card_shows_a_conversation_of_every_category(repo, lines):
 def test_card_names_the_raw_form_of_every_trigger(sample_repo):
     table = table_rows(header(sample_repo)[1])
     for name, raw in TRIGGERS.items():
-        assert any(row.startswith(f"{name} {raw} it ") for row in table), "a trigger, its raw name, and how u2 is made"
+        assert any(row.startswith(f"{name} {raw} it ") for row in table), (
+            "a row has the trigger, its raw name, and how u2 is made"
+        )
 
 
 def test_card_of_the_release_names_its_source_licence_and_paper(release_repo):

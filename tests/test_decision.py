@@ -39,7 +39,7 @@ def test_precision_at_a_prior_follows_bayes_rule():
     # 0.4 * 0.5 / (0.4 * 0.5 + 0.6 * 0.05), and at 3 %: 0.03 * 0.5 / (0.03 * 0.5 + 0.97 * 0.05)
     assert CURVE[1].precision(0.4) == pytest.approx(0.2 / 0.23)
     assert CURVE[1].precision(0.03) == pytest.approx(0.015 / 0.0635)
-    assert Point(1.0, 0.0, 0.0).precision(0.4) == 0, "and not something that compares with nothing"
+    assert Point(1.0, 0.0, 0.0).precision(0.4) == 0, "not NaN, which never compares equal"
 
 
 def test_a_rule_is_stored_in_the_config_of_the_model(tmp_path):

@@ -61,7 +61,7 @@ def test_a_teacher_without_its_tokenizer_is_rejected(quick_model, rows, tmp_path
     shutil.copytree(quick_model, tmp_path / "mute")
     for file in [*(tmp_path / "mute").glob("*token*"), tmp_path / "mute" / "SHA256SUMS"]:
         file.unlink()
-    with pytest.raises(InputError, match="has no tokenizer, or one without a vocabulary"):
+    with pytest.raises(InputError, match="has no tokenizer"):
         soft_labels(recipe(teachers=[str(tmp_path / "mute")]), rows)
 
 
@@ -125,13 +125,13 @@ def test_distillation_is_reproducible(quick_model, sample_repo, tmp_path):
     card = model_card(first).text
     assert "100 % of the loss is the divergence from 1 trained detector: quick" in card
     [teacher] = record.read(first)["request"]["recipe"]["distillation"]["teachers"]
-    assert teacher.startswith("quick@"), "a teacher is recorded by what it is, not by where it lies"
+    assert teacher.startswith("quick@"), "a teacher is recorded by its content, not its path"
 
 
 def test_soft_labels_of_other_rows_are_rejected(rows, tmp_path):
     np.save(tmp_path / TEACHER_PROBABILITIES, np.full((3, 4), 0.25))
     few = rows.select(range(5))
-    with pytest.raises(InputError, match=f"{TEACHER_PROBABILITIES}: has 3 rows, and the recipe needs 5"):
+    with pytest.raises(InputError, match=f"{TEACHER_PROBABILITIES}: .*3 rows.* 5"):
         loop._teacher_probabilities(
             Accelerator(cpu=True), recipe(teachers=["some/teacher"]), TrainingRows(few, len(few)), tmp_path
         )

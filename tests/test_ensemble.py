@@ -89,7 +89,7 @@ def test_an_old_ensemble_without_calibrated_members_keeps_its_verdicts(both, mem
     np.testing.assert_allclose(EnsembleClassifier.load(older).logits(rows), np.mean(logs, axis=0), atol=1e-5)
     newer = shutil.copytree(both, tmp_path / "newer")
     digests = [name_with_digest(str(folder)).partition("@")[2] for folder in (both, newer, older)]
-    assert digests[0] == digests[1] != digests[2], "as a teacher it is another"
+    assert digests[0] == digests[1] != digests[2], "as a teacher it is a different model"
     save_rule(newer / "pair", replace(load_rule(newer / "pair"), temperature=9.0))
     assert name_with_digest(str(newer)).partition("@")[2] not in digests
 

@@ -77,7 +77,7 @@ def test_false_alarms_are_counted_on_the_same_conversations(result, detector, re
         ]
         forms = [("removed", "replaced")[row["form"]] for row in rows]
         assert figures == false_alarms([NAMES[row["origin"]] for row in rows], predictions, forms)
-    assert alarms["metrics"]["windowed"]["removed"]["history"] == 0, "nothing is left that it could contradict"
+    assert alarms["metrics"]["windowed"]["removed"]["history"] == 0, "nothing is left to contradict"
 
 
 def test_a_limit_takes_all_versions_of_the_same_conversations_each_time(result, detector, repo):
@@ -86,7 +86,9 @@ def test_a_limit_takes_all_versions_of_the_same_conversations_each_time(result, 
     fewer = checklists.evaluate(detector, data=repo, limit=54, windowings=["structured"])
     assert len(fewer["ids"]) == 50
     assert set(fewer["ids"]) < set(result["ids"])
-    assert fewer["data"] == fingerprint(load_split(repo, "4-class-a2t", "test")), "of the split, not of the sample"
+    assert fewer["data"] == fingerprint(load_split(repo, "4-class-a2t", "test")), (
+        "the fingerprint is that of the split, not of the limited rows"
+    )
     with pytest.raises(InputError, match="limit 4; one conversation has 5 rows"):
         checklists.evaluate(detector, data=repo, limit=4)
 

@@ -54,7 +54,7 @@ def test_the_most_consistent_of_several_replies_is_printed(endpoint, quick_model
     assert done.returncode == 0, done.stderr
     printed = [line for line in done.stdout.splitlines() if not line.startswith("  not said: ")]
     assert len(printed) == 2
-    assert set(printed) <= set(REPLIES[:3]), "what cannot be judged is not preferred"
+    assert set(printed) <= set(REPLIES[:3]), "unjudged replies are not preferred"
     assert len(requests) == 8
     assert {(path, key) for path, _, key in requests} == {("/v1/chat/completions", "Bearer k")}
     # The second question is sent with the first and with the chosen reply.

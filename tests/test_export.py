@@ -106,5 +106,5 @@ def test_a_head_of_another_size_raises_one_line(quick_model, tmp_path):
     weights |= {name: tensor[:2].clone() for name, tensor in weights.items() if name.startswith("classifier.")}
     save_file(weights, model / WEIGHTS, metadata={"format": "pt"})
     (model / manifest.NAME).unlink()
-    with pytest.raises(InputError, match=r"model: its weights cannot be loaded, or have other shapes than its config"):
+    with pytest.raises(InputError, match=r"model: its weights cannot be loaded, .*config"):
         ContradictionDetector.from_pretrained(model)

@@ -222,7 +222,7 @@ def test_two_processes_train_each_stage_also_after_they_were_killed(sample_repo,
     assert [process.returncode for process in going_on] == [0, 0], stderr
     single, double = (record.read(folder)["stages"] for folder in (one, tmp_path / "two"))
     for stage in STAGES:
-        assert double[stage]["processes"] == 2, "each trained by itself"
+        assert double[stage]["processes"] == 2, "each stage is trained separately"
         losses = [run[stage]["epochs"][0]["train_loss"] for run in (single, double)]
         assert losses[1] == pytest.approx(losses[0], abs=1e-5)
 

@@ -285,7 +285,7 @@ def test_a_foreign_checkpoint_loads_offline_from_the_cache_as_it_is(hub, model, 
     done = run(hub, tmp_path, code + loaded(view="flatten"), HF_HUB_OFFLINE="1")
     assert json.loads(done.stdout.splitlines()[-1]) == {}
     lines = [line for line in done.stderr.splitlines() if "user/tiny" in line]
-    assert sum("its record cannot be fetched" in line for line in lines) == 1, "the record is looked for once"
+    assert sum("its record cannot be fetched" in line for line in lines) == 1, "the record is fetched once"
 
 
 def test_an_uncached_name_is_not_a_model_offline(client):

@@ -162,7 +162,9 @@ def test_a_very_long_text_yields_the_same_tokens_as_full_tokenization(detector, 
     words = ("我没养过猫", "猫", "养过", " cat", "😀", " ", "\u0301", "没", "xyz" * 50, "我", "\n", "，", "[ SEP]")
     long = "".join(draw.choices(words, k=6000))
     one = {"text": "我养猫", "text_pair": "我没养过猫", side: long}
-    assert len(text_end(long, LIMIT, lambda text: len(tokenizer.tokenize(text)))) < len(long) / 2, "else nothing is cut"
+    assert len(text_end(long, LIMIT, lambda text: len(tokenizer.tokenize(text)))) < len(long) / 2, (
+        "otherwise nothing is cut"
+    )
     [encoding], [unread] = encode(tokenizer, [one], LIMIT)
     how = "only_first" if side == "text" else "longest_first"
     whole = tokenizer(one["text"], one["text_pair"], truncation=how, max_length=LIMIT, verbose=False)

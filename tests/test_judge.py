@@ -23,7 +23,7 @@ def test_a_long_chat_is_combined_from_its_windows(detector, long_chat):
     nearest = read[-1].probabilities
     verdict = detector(long_chat)
     assert verdict.scores[HISTORY] == pytest.approx(max(history), abs=1e-6)
-    assert max(history) > history[-1] + 0.01, "else the maximum is not told from the nearest"
+    assert max(history) > history[-1] + 0.01, "otherwise the maximum equals the nearest window"
     assert math.isclose(sum(verdict.scores.values()), 1, abs_tol=1e-6)
     # The other labels share the rest as in the nearest window.
     assert verdict.scores[INTRA] / verdict.scores[NON_CONTRADICTION] == pytest.approx(

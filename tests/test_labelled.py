@@ -37,7 +37,7 @@ def test_a_contradiction_becomes_its_evidence_window_and_a_consistent_chat_all_w
     first, near = (*CAT[:2], *CAT[4:]), CAT[2:]
     assert rows_of(tmp_path, one(*CAT, evidence=1)) == [(first, HISTORY)]
     assert rows_of(tmp_path, one(*CAT, evidence=[1])) == [(first, HISTORY)]
-    assert rows_of(tmp_path, one(*CAT)) == [], "nobody says which reply is contradicted"
+    assert rows_of(tmp_path, one(*CAT)) == [], "the contradicted reply is not marked"
     assert rows_of(tmp_path, one(*CAT, label="role-confusion")) == [(near, "role-confusion")]
     assert rows_of(tmp_path, one(*CAT, label=NONE)) == [(first, NONE), (near, NONE)]
     assert rows_of(tmp_path, one(*CAT[:4])) == [(CAT[:4], HISTORY)]

@@ -316,7 +316,7 @@ def test_a_run_does_not_resume_under_other_conditions(tmp_path):
     with pytest.raises(InputError, match="an unfinished run"):
         run_folder.open_run(work, request, False, begun)
     assert (work / "state").is_dir()
-    with pytest.raises(InputError, match=r"began without --deterministic; resume it so, or remove it"):
+    with pytest.raises(InputError, match=r"began without --deterministic; .*remove it"):
         run_folder.open_run(work, request, True, {**begun, "deterministic": True})
     with pytest.raises(InputError, match=r"began with user/seen at commit 0123456789ab, and the Hub has ffffffffffff"):
         run_folder.open_run(work, request, True, {**begun, "revisions": {HUB_ID: "f" * 40}})

@@ -96,7 +96,7 @@ def test_several_votes_are_a_majority_and_its_share_is_the_probability(judge):
         folder = judge(server, votes=3, concurrency=1)
         detector = ContradictionDetector.from_pretrained(folder)
         verdict = detector(chat(*CAT))
-        assert detector(chat(*CAT)) == verdict, "what was answered is kept"
+        assert detector(chat(*CAT)) == verdict, "answers are cached"
     assert len(server.requests) == 3 and {body["temperature"] for body in server.requests} == {0.7}
     assert verdict.label == "history"
     assert verdict.probability == pytest.approx(2.3 / 3.4)

@@ -81,13 +81,13 @@ def test_a_second_process_is_rejected_and_a_killed_one_leaves_no_lock(view, samp
     first = processes.start_cdconv("train", recipe(tmp_path, view, MANY), "--data", sample_repo, "--out", out)
     try:
         wait_for(lambda: holds_state(tmp_path / "run.partial"), first)
-        with pytest.raises(LockedError, match=f"^{out}: another process is at work there; .*another place$"):
+        with pytest.raises(LockedError, match=f"^{out}: another process .*another place$"):
             second()
         assert first.poll() is None
     finally:
         kill(first)
     # The folder is free, so its recipe is checked now.
-    with pytest.raises(InputError, match=r"run\.partial: the unfinished run is of another recipe"):
+    with pytest.raises(InputError, match=r"run\.partial: .*another recipe"):
         second()
 
 

@@ -74,7 +74,7 @@ def test_a_bad_baseline_is_named_and_a_comparison_needs_resamples() -> None:
         compare([0, 1], [0, 1], [0, 1, 1])
     with pytest.raises(ValueError, match=r"baseline_predictions\[1\] is 'no'"):
         compare([0, 1], [0, 1], [0, "no"])
-    with pytest.raises(ValueError, match="bootstrap is 0; a comparison needs at least 1 resample"):
+    with pytest.raises(ValueError, match="bootstrap is 0; .*at least 1"):
         compare([0, 1], [0, 1], [0, 1], bootstrap=0)
 
 
@@ -148,7 +148,7 @@ def test_rows_survive_a_rejected_call(metric: CDConvMetric) -> None:
 
 
 def test_computing_without_rows_says_what_is_missing(metric: CDConvMetric) -> None:
-    with pytest.raises(ValueError, match="no rows to score: give predictions and references here, or add them before"):
+    with pytest.raises(ValueError, match="no rows to score: give predictions and references"):
         metric.compute()
     with pytest.raises(ValueError, match="predictions and references are empty"):
         metric.compute(predictions=[], references=[])

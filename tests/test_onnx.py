@@ -86,12 +86,12 @@ def test_openvino_is_compared_by_its_own_output(exported, rows, tmp_path, monkey
 
     folder = shutil.copytree(exported[0], tmp_path / "model")
     [compared] = export_onnx(folder, "openvino", rows)
-    assert "openvino_telemetry.main" not in sys.modules, "it would report to its makers"
+    assert "openvino_telemetry.main" not in sys.modules, "it would send telemetry"
     assert (compared.file, compared.agreement) == (folder / FILES["onnx"], 1)
     assert 0 < compared.gap < 1e-4
     real = OpenVinoSession.run
     monkeypatch.setattr(OpenVinoSession, "run", lambda *given: 0 * real(*given) + [0, 0, 0, 9])
-    with pytest.raises(InputError, match="not kept, because fewer than 98% of the labels agree"):
+    with pytest.raises(InputError, match="not kept, .*98% of the labels"):
         export_onnx(folder, "openvino", rows)
 
 
@@ -134,9 +134,9 @@ def test_a_file_that_loses_too_much_accuracy_is_not_saved(quick_model, rows, tmp
 
     monkeypatch.setattr(exporting, "_trace", damaged)
     labels = ContradictionDetector.from_pretrained(folder).classify(rows)
-    with pytest.raises(InputError, match=r"not kept, because it loses \d+\.\d+ points of macro-F1, more than 0.5"):
+    with pytest.raises(InputError, match=r"not kept, .*loses \d+\.\d+ points of macro-F1, .*0\.5"):
         export_onnx(folder, "onnx", rows, [result.label for result in labels])
-    with pytest.raises(InputError, match="not kept, because fewer than 98% of the labels agree"):
+    with pytest.raises(InputError, match="not kept, .*98% of the labels"):
         export_onnx(folder, "onnx", rows)
     assert list((folder / "onnx").iterdir()) == []
     assert "onnx" not in (folder / manifest.NAME).read_text(encoding="utf-8")

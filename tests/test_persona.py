@@ -49,7 +49,9 @@ def test_a_contradiction_within_the_reply_does_not_contradict_a_fact(detector, r
     assert {verdict.label for verdict in verdicts} <= {NON_CONTRADICTION, HISTORY}
     rows = [{"u1": "", "b1": FACTS[0], "u2": "", "b2": reply} for reply in replies]
     read = [prediction.probabilities for prediction in detector.classifier.predict(rows)]
-    assert any(max(probabilities, key=probabilities.get) == INTRA for probabilities in read), "else it could not fail"
+    assert any(max(probabilities, key=probabilities.get) == INTRA for probabilities in read), (
+        "otherwise the test could not fail"
+    )
 
 
 def test_every_fact_is_read_separately_whatever_the_settings(detector):

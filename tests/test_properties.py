@@ -165,7 +165,7 @@ def test_a_higher_threshold_calls_no_more_and_a_lower_prior_raises_no_probabilit
         verdicts = judge(detector.with_settings(threshold=threshold), chats)
         called.append({number for number, verdict in enumerate(verdicts) if verdict.is_contradiction})
     assert all(later <= earlier for earlier, later in zip(called, called[1:], strict=False))
-    assert called[0] > called[-1], "else it could not fail"
+    assert called[0] > called[-1], "otherwise the test could not fail"
     chances = []
     for prior in (0.9, 0.37, 0.05, 0.001):
         verdicts = judge(detector.with_settings(prior=prior), chats)

@@ -122,7 +122,7 @@ def test_a_run_with_a_killed_driver_and_worker_ends_with_each_verdict_once(
     killer.join()
     assert killed
     assert (code, err[-1].split(": ")[-1].split("; ")[-1]) == (1, f"1 rejected → {out}"), err
-    assert {path: path.stat().st_mtime_ns for path in finished} == finished, "what was finished is not done again"
+    assert {path: path.stat().st_mtime_ns for path in finished} == finished, "finished files are not written again"
     assert sorted(path.name for path in out.iterdir()) == ["_request.json", *(part.output for part in parts)]
     rows = parquet.read_table(out).to_pylist()
     for name in ("b.parquet", "day/a.parquet"):

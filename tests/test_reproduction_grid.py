@@ -217,4 +217,4 @@ def test_zero_shot_is_the_probability_of_a_contradiction_of_the_nli_checkpoint(e
             next(score["score"] for score in scores if score["label"] == "CONTRADICTION") for scores in classify(inputs)
         ]
         assert_allclose([contradiction for _, contradiction in probabilities], expected, atol=1e-5)
-        assert np.std(expected) > 1e-3, "else any score would do"
+        assert np.std(expected) > 1e-3, "otherwise any score would pass"

@@ -42,7 +42,7 @@ def test_candidates_are_ordered_by_the_probability_of_a_contradiction(kind, requ
     judge = request.getfixturevalue(kind)
     ranked = judge.rerank(CHAT, replies)
     assert sorted(candidate.index for candidate in ranked) == list(range(len(replies)))
-    assert [candidate.index for candidate in ranked] != list(range(len(replies))), "else it could not fail"
+    assert [candidate.index for candidate in ranked] != list(range(len(replies))), "otherwise the test could not fail"
     for candidate in ranked:
         alone = judge(answered(candidate.reply))
         assert candidate.reply == replies[candidate.index]
@@ -117,7 +117,7 @@ def test_only_the_requested_stage_decides_the_order(hierarchical, stages, replie
         surest = max(row.probabilities[HISTORY] for row in stages[HISTORY].predict(rows))
         assert candidate.probability == pytest.approx(surest, abs=1e-6)
     called = [candidate.verdict.is_contradiction for candidate in ranked]
-    assert called == sorted(called), "what is called stands behind what is not"
+    assert called == sorted(called), "called candidates come after the others"
     assert len({*called}) == 2
 
 

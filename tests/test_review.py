@@ -36,7 +36,7 @@ def store(tmp_path):
 
 
 def test_two_people_label_every_chat_and_a_third_resolves_differences(store):
-    assert store.add(chats(4)) == 4 and store.add(chats(5)) == 1, "only what is new is added"
+    assert store.add(chats(4)) == 4 and store.add(chats(5)) == 1, "only new chats are added"
     anna, ben, carla = (store.join(name) for name in ("Anna", "  Ben ", "Carla"))
     assert (anna, ben, carla, store.join("Anna")) == (1, 2, 3, 1)
     assert store.next(carla) is None
@@ -115,7 +115,7 @@ def test_spot_checks_are_mixed_in_and_scored_but_not_exported(store):
     order = []
     for label in [NONE] * 2 + [INTRA] + [NONE] * 5:
         item = store.next(person)
-        assert item.id == len(order) + 1, "the number tells nothing"
+        assert item.id == len(order) + 1, "the number reveals nothing"
         order.append(item.name)
         store.put(person, item.id, label)
     assert order == ["c0", "c1", "s0", "c2", "c3", "c4", "s1", "c5"]

@@ -95,7 +95,7 @@ def test_two_people_and_a_third_label_by_the_keyboard(store, browser):
         assert anna.locator("li.choosable").count() == 2
         assert anna.locator("li.chosen p").inner_text() == "是啊"
         press(anna, "ArrowUp", "Enter", done="3 of 4")
-        assert anna.locator("li p").all_inner_texts() == [ATTACK, ATTACK], "text stays text"
+        assert anna.locator("li p").all_inner_texts() == [ATTACK, ATTACK], "markup is shown as text"
         press(anna, "1", done="4 of 4")
         assert "All done" in anna.locator("#work").inner_text()
 

@@ -172,5 +172,5 @@ def test_disabled_categories_are_never_called(detector, long_chat):
     only = detector.with_settings(categories=[INTRA])
     assert {verdict.label for verdict in only.scan(long_chat)} <= {NON_CONTRADICTION, INTRA}
     assert {verdict.label for verdict in detector.scan(long_chat)} - {NON_CONTRADICTION, INTRA}, (
-        "else it could not fail"
+        "otherwise the test could not fail"
     )

@@ -66,7 +66,7 @@ def test_a_soup_can_be_a_member_of_an_ensemble(mean, runs, sample_repo, tmp_path
     both = ensemble([mean, runs[0]], tmp_path / "both", data=sample_repo)
     run = record.read(both)
     assert "soup" not in run["request"] and len(run["request"]["ensemble"]) == 2
-    with pytest.raises(InputError, match=r"of 2 runs; train each of them, then use `cdconv ensemble`"):
+    with pytest.raises(InputError, match=r"of 2 runs; .*`cdconv ensemble`"):
         load_recipe(both)
     card = model_card(both).text
     assert "`mean`: view flatten, 1 epochs" in card and "the mean of the weights of this run and 2 more" in card

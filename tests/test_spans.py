@@ -80,14 +80,14 @@ def test_the_most_contradictory_pair_of_clauses_in_a_reply_is_located(detector):
     pairs = list(combinations(parts, 2))
     scores = history_probability(detector, *(("", one, "你养猫吗？", other) for one, other in pairs))
     assert (text_at(messages, clash.earlier), text_at(messages, clash.later)) == pairs[scores.index(max(scores))]
-    assert sorted(scores)[-1] - sorted(scores)[-2] > 1e-4, "else the pair is a matter of chance"
+    assert sorted(scores)[-1] - sorted(scores)[-2] > 1e-4, "otherwise the best pair is a tie"
 
 
 def test_for_history_the_clauses_whose_removal_lowers_the_score_most_are_located(detector):
     old, new = ["养了一只橘猫", "很乖", "你呢"], ["我没养过猫呀", "我喜欢喝茶"]
     messages = chat("你养猫吗？", "，".join(old), "它叫什么？", "，".join(new))
     clash = detector.locate(messages, Verdict(HISTORY, 0.9, {}, evidence=(1,), reply=(3,)))
-    assert len(detector.classifier.rows) == len(old) + len(new), "what it costs"
+    assert len(detector.classifier.rows) == len(old) + len(new), "one call per clause"
 
     def without(parts):
         return ["，".join(part for part in parts if part != left) for left in parts]
@@ -172,7 +172,7 @@ def test_spans_lie_in_the_message_that_holds_the_clause(detector):
         clash = detector.locate(messages, Verdict(HISTORY, 0.9, {}, evidence=(1, 2, 4, 5), reply=(7, 8)))
         assert text_at(messages, clash.earlier) == min(lowest, key=lowest.get)
         places.add(clash.earlier.message)
-    assert places == {2, 5}, "else one place was never asked for"
+    assert places == {2, 5}, "both places must be tried"
 
 
 PARTS = st.sampled_from(["我养猫", "没有，", "。真的！", "", " ", "好 的", "，，", "\n是的\n"])

@@ -188,7 +188,7 @@ def test_a_kept_evaluation_is_reused_unless_the_rule_changed(run, quick_model, s
     assert (code, err) == (0, "")
     code, second, err = run(*command)
     assert (code, second) == (0, first)
-    assert err.startswith(f"cdconv: {kept} ") and err.count("\n") == 1, "it says where the evaluation is kept"
+    assert err.startswith(f"cdconv: {kept} ") and err.count("\n") == 1, "the line says where the evaluation is kept"
     assert "Settings chosen on validation, on 4-class, test split" in second
     save_rule(model, Rule(temperature=3.0, threshold=0.4, prior=0.4, curve=(Point(0.5, 0.5, 0.5),)))
     code, _, err = run(*command)

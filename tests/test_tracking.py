@@ -38,7 +38,7 @@ def test_the_tracker_file_contains_the_curves_of_a_run(sample_repo, tmp_path):
     # The linear schedule: 4 of 36 steps of warm-up, then down to zero.
     expected = [5e-5 * (36 - step) / 32 for step in (10, 20, 30)]
     assert [value for _, value in curves["train/learning_rate"]] == pytest.approx(expected, rel=1e-4)
-    assert not list(out.rglob("events.*")), "the model folder is published as it is"
+    assert not list(out.rglob("events.*")), "the model folder is published unchanged"
 
 
 def test_the_loss_tracked_is_the_mean_over_all_rows_since_the_last_entry(sample_repo, tmp_path, monkeypatch):
