@@ -49,7 +49,7 @@ def soup(*runs):
     return {"request": request, "soup": list(runs), "minutes": 24.6, "parameters": 1_000_000, "hardware": "CPU"}
 
 
-def kept(name, noise, rule=None, data="these", split="validation", **values):
+def make_evaluation(name, noise, rule=None, data="these", split="validation", **values):
     """An evaluation with this share of wrong labels without a decision rule, and another share with one."""
     one, other = (_noisy(share, name) for share in (noise, rule or noise))
     return results.evaluation(
@@ -66,13 +66,15 @@ def _noisy(share, seed):
 @pytest.fixture(scope="module")
 def evaluations():
     return [
-        kept("many", 0.6, epochs=(0.2, 0.3), learning_rate=1e-4, class_weights="balanced", backbone="other@bbb"),
-        kept("reference", 0.2, rule=0.1) | {"run": FLAT},
-        kept("twin", 0.2),
-        kept("one", 0.5, rule=0.3, seed=42),
-        kept("elsewhere", 0.2, data="others"),
-        kept("trained-elsewhere", 0.2) | {"run": run(data="other rows")},
-        kept("on-test", 0.2, split="test"),
+        make_evaluation(
+            "many", 0.6, epochs=(0.2, 0.3), learning_rate=1e-4, class_weights="balanced", backbone="other@bbb"
+        ),
+        make_evaluation("reference", 0.2, rule=0.1) | {"run": FLAT},
+        make_evaluation("twin", 0.2),
+        make_evaluation("one", 0.5, rule=0.3, seed=42),
+        make_evaluation("elsewhere", 0.2, data="others"),
+        make_evaluation("trained-elsewhere", 0.2) | {"run": run(data="other rows")},
+        make_evaluation("on-test", 0.2, split="test"),
     ]
 
 
@@ -202,7 +204,7 @@ def test_the_page_shows_the_comparison_with_the_reference_and_names_omitted_runs
 
 
 def test_a_cascade_without_its_own_training_record_is_on_the_page(evaluations, tmp_path):
-    cascade = kept("cascade", 0.1) | {"run": {"ancestors": [{"config": "4-class", "model": "quick"}]}}
+    cascade = make_evaluation("cascade", 0.1) | {"run": {"ancestors": [{"config": "4-class", "model": "quick"}]}}
     assert run_table([cascade]).rows == training_log([cascade]).rows == []
     assert ablation([cascade, *evaluations], reference="cascade") is None
     assert "cascade" in ablation([cascade, *evaluations], reference="reference").left_out

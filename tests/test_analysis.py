@@ -26,7 +26,7 @@ CHROMIUM = Path("/usr/bin/chromium")
 
 
 @pytest.fixture(autouse=True, scope="module")
-def less_work():
+def fast_analysis():
     """Fewer resamples and smaller plots, to save time."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(figures, "RESAMPLES", 50)

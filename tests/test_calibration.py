@@ -30,7 +30,7 @@ from evaluate_metric.evaluate_metric import score
 NAMES = LABELS["4-class"]
 
 
-def drawn(rows=4000, scale=2.0, seed=0):
+def draw_logits(rows=4000, scale=2.0, seed=0):
     """Logits that are `scale` times too confident, and labels drawn from the correct probabilities."""
     generator = np.random.default_rng(seed)
     logits = generator.normal(size=(rows, 4)) * 1.5 + np.array([1.5, -1.5, -1.0, 0.5])
@@ -52,7 +52,7 @@ def macro_f1(references, predictions):
 
 
 def test_calibration_undoes_the_overconfidence_and_skew_of_the_logits():
-    logits, references = drawn(scale=2.0)
+    logits, references = draw_logits(scale=2.0)
     skew = np.array([0.0, 2.0, 1.0, 0.5])
     temperature, biases = fit_calibration(logits + 2.0 * skew, references)
     assert temperature == pytest.approx(2.0, rel=0.08)
@@ -60,7 +60,7 @@ def test_calibration_undoes_the_overconfidence_and_skew_of_the_logits():
 
 
 def test_a_class_without_rows_keeps_a_finite_bias():
-    logits, references = drawn()
+    logits, references = draw_logits()
     present = references != 1
     temperature, biases = fit_calibration(logits[present], references[present])
     assert 1 < temperature < 4
@@ -68,7 +68,7 @@ def test_a_class_without_rows_keeps_a_finite_bias():
 
 
 def test_offsets_raise_macro_f1_where_rare_classes_are_never_called():
-    logits, references = drawn()
+    logits, references = draw_logits()
     rule = fit(logits, references, NAMES)
     plain = macro_f1(references, logits.argmax(1))
     with_rule = macro_f1(references, decided(rule, logits))
@@ -118,7 +118,7 @@ def test_rows_of_one_class_give_no_curve():
     assert with_curve(Rule(), np.array([0.1, 0.9]), np.array([False, False])) == Rule()
 
 
-def stand_in(folder, labels):
+def with_new_head(folder, labels):
     """The tiny model with a new head for other labels."""
     set_seed(5)
     model = BertForSequenceClassification.from_pretrained(folder, num_labels=len(labels), ignore_mismatched_sizes=True)
@@ -129,7 +129,7 @@ def stand_in(folder, labels):
 @pytest.mark.parametrize("config", ["2-class", "persona"])
 def test_a_stage_is_not_calibrated_on_rows_without_its_category(random_model, sample_repo, config, tmp_path):
     folder = shutil.copytree(random_model("4-class"), tmp_path / "history")
-    stand_in(folder, STAGES["history"]).save_pretrained(folder)
+    with_new_head(folder, STAGES["history"]).save_pretrained(folder)
     save_rule(folder, Rule(0.7))
     with pytest.raises(InputError, match="predicts other, history; the data has"):
         calibrate(folder, load_split(sample_repo, config, "validation"))

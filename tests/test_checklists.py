@@ -47,7 +47,7 @@ DIGESTS = {
 }
 
 
-def only(kind):
+def only_for(kind):
     """Runs a test on only one of the two repos."""
     marks = pytest.mark.real_data if kind == "release" else ()
     return pytest.mark.parametrize("kind", [pytest.param(kind, marks=marks)], indirect=True, scope="module")
@@ -218,14 +218,14 @@ def test_column_types(loaded):
         ]
 
 
-@only("release")
+@only_for("release")
 @pytest.mark.parametrize("config", CONFIGS)
 def test_release_counts_and_rows_of(config, loaded):
     assert [Counter(loaded[config]["label"])[label] for label in range(4)] == COUNTS[config]
     assert fingerprint(loaded[config]) == DIGESTS[config]
 
 
-@only("sample")
+@only_for("sample")
 def test_the_other_configs_equal_those_of_a_build_without_checklists(repo, plain):
     kept = {name: content for name, content in contents(repo).items() if name.split("/")[0] not in CONFIGS}
     without = contents(plain)
@@ -237,7 +237,7 @@ def test_the_other_configs_equal_those_of_a_build_without_checklists(repo, plain
     assert set(card_without.decode("utf-8").splitlines()) <= set(card.decode("utf-8").splitlines())
 
 
-@only("sample")
+@only_for("sample")
 def test_builds_with_and_without_checklists_replace_each_other(repo, plain, tmp_path):
     out = shutil.copytree(repo, tmp_path / "cdconv")
     for with_checklists, expected in ((False, plain), (True, repo)):
@@ -246,7 +246,7 @@ def test_builds_with_and_without_checklists_replace_each_other(repo, plain, tmp_
         assert list(tmp_path.iterdir()) == [out]
 
 
-@only("sample")
+@only_for("sample")
 def test_the_command_builds_the_same_bytes_in_another_process(repo, tmp_path):
     """The other process orders sets and dicts by another hash seed."""
     done = subprocess.run(
@@ -258,7 +258,7 @@ def test_the_command_builds_the_same_bytes_in_another_process(repo, tmp_path):
     assert contents(tmp_path / "cdconv") == contents(repo)
 
 
-@only("sample")
+@only_for("sample")
 def test_card_lists_checklists_with_their_files_sizes_and_string_class_keys(repo, loaded):
     front, body = header(repo)
     data = DatasetCardData(**front)
@@ -282,7 +282,7 @@ def test_card_lists_checklists_with_their_files_sizes_and_string_class_keys(repo
     assert [config["config_name"] for config in front["configs"] if config.get("default")] == ["4-class"]
 
 
-@only("sample")
+@only_for("sample")
 def test_bare_name_loads_beside_the_module_and_streams(repo, loaded, tmp_path, monkeypatch):
     shutil.copytree(repo, tmp_path / "cdconv")
     shutil.copy(ROOT / "cdconv.py", tmp_path)
@@ -295,7 +295,7 @@ def test_bare_name_loads_beside_the_module_and_streams(repo, loaded, tmp_path, m
         assert list(streamed.take(12)) == data.to_list()[:12]
 
 
-@only("sample")
+@only_for("sample")
 @pytest.mark.legacy
 @pytest.mark.skipif(not LEGACY.exists(), reason="needs .venv-legacy, made by `make` from requirements-legacy.txt")
 def test_an_older_datasets_reads_checklists_too(repo, loaded, tmp_path):

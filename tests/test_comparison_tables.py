@@ -24,7 +24,9 @@ def noisy(share, seed, labels=4):
     return [draw.randrange(labels) if draw.random() < share else label for label in truth]
 
 
-def kept(name, noise, plain=None, kind="detector", config="4-class", split="test", view="flatten", first=0, bot=None):
+def make_evaluation(
+    name, noise, plain=None, kind="detector", config="4-class", split="test", view="flatten", first=0, bot=None
+):
     """An evaluation with this share of wrong labels with its decision rule, and another share without it."""
     four = config.startswith("4")
     recipe = Recipe.of(
@@ -42,20 +44,20 @@ def kept(name, noise, plain=None, kind="detector", config="4-class", split="test
 @pytest.fixture(scope="module")
 def evaluations():
     return [
-        kept("worse", 0.6),
-        kept("better", 0.1, plain=0.9),
-        kept("stages-lucky-on-test", 0.1, view="hierarchical"),
-        kept("stages-lucky-on-test", 0.5, view="hierarchical", split="validation"),
-        kept("stages", 0.3, view="hierarchical"),
-        kept("stages", 0.4, view="hierarchical", split="validation"),
-        kept("stages-without-validation", 0.05, view="hierarchical"),
-        kept("on-other-rows", 0.1, first=1000),
-        kept("two-labels", 0.1, config="2-class"),
-        kept(NGRAMS, 0.4, kind="baseline"),
-        kept(NGRAMS, 0.2, kind="baseline", config="2-class"),
-        kept("TF-IDF, reply only", 0.5, kind="baseline", view="reply-only"),
-        kept("kernel ridge", 0.5, kind="baseline"),
-        kept("of-one-bot", 0.5, bot="eva"),
+        make_evaluation("worse", 0.6),
+        make_evaluation("better", 0.1, plain=0.9),
+        make_evaluation("stages-lucky-on-test", 0.1, view="hierarchical"),
+        make_evaluation("stages-lucky-on-test", 0.5, view="hierarchical", split="validation"),
+        make_evaluation("stages", 0.3, view="hierarchical"),
+        make_evaluation("stages", 0.4, view="hierarchical", split="validation"),
+        make_evaluation("stages-without-validation", 0.05, view="hierarchical"),
+        make_evaluation("on-other-rows", 0.1, first=1000),
+        make_evaluation("two-labels", 0.1, config="2-class"),
+        make_evaluation(NGRAMS, 0.4, kind="baseline"),
+        make_evaluation(NGRAMS, 0.2, kind="baseline", config="2-class"),
+        make_evaluation("TF-IDF, reply only", 0.5, kind="baseline", view="reply-only"),
+        make_evaluation("kernel ridge", 0.5, kind="baseline"),
+        make_evaluation("of-one-bot", 0.5, bot="eva"),
     ]
 
 
@@ -109,7 +111,7 @@ def test_merged_labels_are_compared_with_the_stronger_n_grams(evaluations):
 
 def test_four_label_n_grams_are_merged_if_two_label_ones_are_weaker_or_missing(evaluations):
     others = [result for result in evaluations if result["config"] != "2-class"]
-    weak = kept(NGRAMS, 0.9, kind="baseline", config="2-class")
+    weak = make_evaluation(NGRAMS, 0.9, kind="baseline", config="2-class")
     four = next(result for result in evaluations if result["name"] == NGRAMS and result["config"] == "4-class")
     for given in (others, [*others, weak]):
         table, _ = comparison_tables(given, "4-class", BOOTSTRAP)

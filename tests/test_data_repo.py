@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("no_default_source")
 
 
 @pytest.fixture
-def beside(repo, tmp_path, monkeypatch):
+def cache_beside_repo(repo, tmp_path, monkeypatch):
     """Changes to a folder that holds the data repo `cdconv/` and `cdconv.py` beside it, and returns an empty cache."""
     home = tmp_path / "home"
     shutil.copytree(repo, home / "cdconv")
@@ -56,8 +56,8 @@ def test_a_rebuilt_repo_never_loads_the_old_rows(tmp_path):
 
 
 @pytest.mark.parametrize("config", CONFIGS)
-def test_bare_name_loads_every_row_and_type_beside_the_module(config, lines, beside):
-    loaded = load_dataset("cdconv", config, cache_dir=beside)
+def test_bare_name_loads_every_row_and_type_beside_the_module(config, lines, cache_beside_repo):
+    loaded = load_dataset("cdconv", config, cache_dir=cache_beside_repo)
     task = config.removesuffix("-grouped")
     assert list(loaded) == SPLITS
     ids = []
@@ -101,17 +101,17 @@ def test_release_repo_keeps_the_authors_order(release_repo):
     assert digests == {"train": "93a48998d6f47cc6", "validation": "8cf34ed659d46c3a", "test": "92a48fea4d58137d"}
 
 
-def test_without_a_name_the_config_is_4_class(beside):
+def test_without_a_name_the_config_is_4_class(cache_beside_repo):
     assert datasets.get_dataset_config_names("cdconv") == sorted(IN_REPO)
-    loaded = load_dataset("cdconv", cache_dir=beside)
+    loaded = load_dataset("cdconv", cache_dir=cache_beside_repo)
     assert {side.config_name for side in loaded.values()} == {"4-class"}
     assert loaded["test"].features["label"].names == NAMES["4-class"]
 
 
-def test_streamed_rows_and_types_are_the_loaded_ones(beside):
+def test_streamed_rows_and_types_are_the_loaded_ones(cache_beside_repo):
     for config in ("4-class", "persona-grouped"):
         streamed = load_dataset("cdconv", config, streaming=True)
-        loaded = load_dataset("cdconv", config, cache_dir=beside)
+        loaded = load_dataset("cdconv", config, cache_dir=cache_beside_repo)
         assert list(streamed) == SPLITS
         for split in SPLITS:
             assert streamed[split].features == loaded[split].features

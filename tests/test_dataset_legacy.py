@@ -104,7 +104,7 @@ def released(release, release_repo, tmp_path_factory):
     return run(release_repo, tmp_path_factory.mktemp("legacy"), FEW, {"source": "", "environment": environment})
 
 
-def now(repo, config, cache):
+def current(repo, config, cache):
     """What the current `datasets` reads, in the form that SCRIPT prints."""
     return {
         split: {
@@ -123,7 +123,7 @@ def test_the_legacy_environment_is_old_and_has_no_torch(sample):
 @pytest.mark.parametrize("form", ["script", "folder"])
 @pytest.mark.parametrize("config", CONFIGS)
 def test_datasets_3_reads_the_same_rows_order_and_names_as_the_current_one(config, form, sample, sample_repo, tmp_path):
-    expected = now(sample_repo, config, tmp_path)
+    expected = current(sample_repo, config, tmp_path)
     legacy = sample[form][config]
     assert list(legacy) == ["train", "validation", "test"]
     for split, side in expected.items():
@@ -150,7 +150,7 @@ def test_the_loading_script_names_a_bad_row(sample):
 @pytest.mark.parametrize("form", ["script", "folder"])
 @pytest.mark.parametrize("config", [*FEW, None])
 def test_datasets_3_reads_the_release_as_the_current_one_does(config, form, released, release_repo, tmp_path):
-    expected = now(release_repo, config, tmp_path)
+    expected = current(release_repo, config, tmp_path)
     legacy = released[form][config]
     assert {split: side["rows"] for split, side in legacy.items()} == {
         split: side["rows"] for split, side in expected.items()

@@ -26,7 +26,7 @@ TOML = (
 SMALL_CHUNKS = "from contradiction.chats import chunks; chunks.CHUNK_WINDOWS = 8\n"
 
 
-def killed(begin, module, seconds, check, restart, done=0):
+def kill_repeatedly(begin, module, seconds, check, restart, done=0):
     """Runs a command that dies at random moments until it has died `KILLS` times, and returns the moments.
 
     Args:
@@ -69,7 +69,7 @@ def test_a_killed_build_can_be_repeated_with_the_same_bytes(run, sample_repo, tm
     def whole_or_absent():
         assert not out.exists() or contents(out) == contents(sample_repo)
 
-    moments = killed(begin, "datasets", 3, whole_or_absent, lambda: remove(place))
+    moments = kill_repeatedly(begin, "datasets", 3, whole_or_absent, lambda: remove(place))
     assert run(*arguments)[0] == 0
     assert contents(out) == contents(sample_repo), (SEED, moments)
     assert [*place.iterdir(), *temporary.iterdir()] == [out], (SEED, moments)
@@ -97,7 +97,9 @@ def test_a_killed_training_resumes_to_the_same_bytes(run, sample_repo, tmp_path)
     def whole_or_absent():
         assert not (out / "README.md").exists() or result(out) == whole
 
-    moments = killed(begin, "contradiction.training.loop, transformers", 2, whole_or_absent, lambda: remove(place))
+    moments = kill_repeatedly(
+        begin, "contradiction.training.loop, transformers", 2, whole_or_absent, lambda: remove(place)
+    )
     assert run(*command, out, "--resume")[0] == 0
     assert result(out) == whole, (SEED, moments)
     assert [*place.iterdir()] == [out], (SEED, moments)
@@ -125,7 +127,7 @@ def test_a_killed_detection_resumes_to_the_same_bytes(detect, detect_model, samp
             assert name.startswith(".") or expected[name].startswith(content)
 
     module = "contradiction.detector, transformers"
-    moments = killed(
+    moments = kill_repeatedly(
         begin, module, 2, a_beginning, lambda: remove(place), done=1
     )  # exit code 1, because inputs are rejected
     assert detect(file, "--out", out, "--resume")[0] == 1
@@ -150,7 +152,7 @@ def test_a_killed_push_leaves_all_files_or_none_and_can_be_repeated(quick_model,
                 assert len(repo.commits) < 2 or repo.files == expected.files
                 assert len(repo.commits) <= 2
 
-        moments = killed(begin, "huggingface_hub.hf_api", 0.5, whole_or_empty, hub.repos.clear)
+        moments = kill_repeatedly(begin, "huggingface_hub.hf_api", 0.5, whole_or_empty, hub.repos.clear)
         assert hub_client.push(hub, tmp_path, "model", quick_model).returncode == 0
         [repo] = hub.repos.values()
         assert repo.files == expected.files, (SEED, moments)

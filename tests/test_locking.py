@@ -56,7 +56,7 @@ def kill(process):
 
 
 @pytest.fixture
-def held():
+def lock_holder():
     """Locks a path in another process until that is killed, and returns the process."""
     holders = []
 
@@ -92,9 +92,9 @@ def test_a_second_process_is_rejected_and_a_killed_one_leaves_no_lock(view, samp
 
 
 @pytest.mark.parametrize("view", TRAIN)
-def test_the_lock_file_of_a_killed_run_is_removed_by_the_next_successful_run(view, held, sample_repo, tmp_path):
+def test_the_lock_file_of_a_killed_run_is_removed_by_the_next_successful_run(view, lock_holder, sample_repo, tmp_path):
     out = tmp_path / "run"
-    kill(held(out))
+    kill(lock_holder(out))
     assert (tmp_path / ".run.lock").exists()
     TRAIN[view](load_recipe(recipe(tmp_path, view, 1)), data=sample_repo, out=out)
     assert [path.name for path in tmp_path.iterdir() if path.suffix != ".toml"] == ["run"]
@@ -111,7 +111,7 @@ def test_a_lock_is_released_however_the_block_ends(tmp_path):
         pass
 
 
-def test_a_lock_on_a_deleted_file_does_not_count(tmp_path, held):
+def test_a_lock_on_a_deleted_file_does_not_count(tmp_path, lock_holder):
     """One process ends after a second has opened its file. Then a third creates a new file."""
     import fcntl
 
@@ -119,7 +119,7 @@ def test_a_lock_on_a_deleted_file_does_not_count(tmp_path, held):
         opened = (tmp_path / ".run.lock").open("rb")
     with opened:
         fcntl.flock(opened, fcntl.LOCK_EX)  # the file that the first has removed
-        held(tmp_path / "run")
+        lock_holder(tmp_path / "run")
         with pytest.raises(LockedError), locked(tmp_path / "run"):
             pass
 
@@ -162,12 +162,12 @@ def test_two_grids_in_one_folder_train_each_cell_once_and_the_last_writes_the_fu
 
 
 def test_a_cell_locked_by_another_process_is_skipped_and_the_rest_runs(
-    encoder, held, sample_repo, tmp_path, monkeypatch, capsys
+    encoder, lock_holder, sample_repo, tmp_path, monkeypatch, capsys
 ):
     out = tmp_path / "out"
     options = grid(encoder, sample_repo, out)
     monkeypatch.setattr(sys, "argv", ["cdconv", *map(str, options)])
-    holder = held(out / "sentence-pair-4-class-tiny-seed1")
+    holder = lock_holder(out / "sentence-pair-4-class-tiny-seed1")
     with pytest.raises(SystemExit) as exit:
         cli.main()
     assert not exit.value.code
@@ -204,14 +204,14 @@ def test_a_cell_finished_meanwhile_is_not_rerun_and_states_are_saved_at_the_requ
     assert not cell.model(tmp_path).exists()
 
 
-def test_verdicts_are_appended_by_one_process_at_a_time(held, run, quick_model, tmp_path):
+def test_verdicts_are_appended_by_one_process_at_a_time(lock_holder, run, quick_model, tmp_path):
     chats, out = tmp_path / "chats.jsonl", tmp_path / "verdicts.jsonl"
     chat = [{"role": "user", "content": "你养猫吗？"}, {"role": "assistant", "content": "我养了一只猫。"}]
     chats.write_text(f"{json.dumps(chat, ensure_ascii=False)}\n" * 3, encoding="utf-8")
     command = ("detect", chats, "--model", quick_model, "--out", out)
     assert run(*command)[0] == 0
     whole = out.read_bytes()
-    holder = held(out)
+    holder = lock_holder(out)
     for options in ((), ("--resume",)):
         code, _, err = run(*command, *options)
         assert code == 2

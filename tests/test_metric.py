@@ -37,7 +37,7 @@ def merged(labels: list[int] | np.ndarray) -> list[int]:
     return [int(label != 0) for label in labels]
 
 
-def assert_is_what_scikit_learn_says(result: dict, references: list[int], predictions: list[int], task: str) -> None:
+def assert_equals_scikit_learn(result: dict, references: list[int], predictions: list[int], task: str) -> None:
     ids = range(len(LABELS[task]))
     by_class = precision_recall_fscore_support(references, predictions, labels=ids, zero_division=0)
     assert result["accuracy"] == pytest.approx(accuracy_score(references, predictions))
@@ -54,7 +54,7 @@ def assert_is_what_scikit_learn_says(result: dict, references: list[int], predic
 @given(scored_rows())
 def test_figures_equal_scikit_learns_for_every_task(rows: tuple[str, list[int], list[int]]) -> None:
     task, references, predictions = rows
-    assert_is_what_scikit_learn_says(score(references, predictions, task), references, predictions, task)
+    assert_equals_scikit_learn(score(references, predictions, task), references, predictions, task)
 
 
 @quick
@@ -65,7 +65,7 @@ def test_two_class_scores_use_the_merged_labels(rows: tuple[str, list[int], list
     assert ("two_class" in result) == (task == "4-class")
     if task == "4-class":
         assert result["two_class"] == score(merged(references), merged(predictions), "2-class")
-        assert_is_what_scikit_learn_says(result["two_class"], merged(references), merged(predictions), "2-class")
+        assert_equals_scikit_learn(result["two_class"], merged(references), merged(predictions), "2-class")
 
 
 @quick

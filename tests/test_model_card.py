@@ -38,7 +38,7 @@ def changed(folder, out, **entries):
     return copy
 
 
-def assert_says_what_it_prints(card, monkeypatch, place):
+def assert_output_matches_comments(card, monkeypatch, place):
     monkeypatch.chdir(place)
     comments = [re.search(r"^# (.+)$", block, flags=re.MULTILINE)[1] for block in code(card)]
     printed = io.StringIO()
@@ -49,14 +49,14 @@ def assert_says_what_it_prints(card, monkeypatch, place):
 
 
 def test_the_examples_on_the_shipped_card_print_what_it_says_and_the_verdict_is_right(monkeypatch):
-    assert_says_what_it_prints(CARD, monkeypatch, paths.SHIPPED.parent)
+    assert_output_matches_comments(CARD, monkeypatch, paths.SHIPPED.parent)
     assert re.search(r"^# history 0\.\d+ \(1,\)$", CARD, flags=re.MULTILINE)
     assert "mistaken" not in CARD
 
 
 def test_the_examples_on_the_card_of_any_model_print_what_it_says(quick_model, monkeypatch):
     card = (quick_model / "README.md").read_text(encoding="utf-8")
-    assert_says_what_it_prints(card, monkeypatch, quick_model.parent)
+    assert_output_matches_comments(card, monkeypatch, quick_model.parent)
     label = re.search(r"^# (\S+) 0\.\d+ \(", card, flags=re.MULTILINE)[1]
     assert ("This verdict is wrong" in card) == (label != "history")
 

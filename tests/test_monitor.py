@@ -29,7 +29,7 @@ MESSAGES = st.fixed_dictionaries(
 QUICKLY = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
-class Counting(CheckpointClassifier):
+class CountingClassifier(CheckpointClassifier):
     """Records how many windows each call reads, and fails on request."""
 
     def predict(self, rows, **options):
@@ -41,7 +41,7 @@ class Counting(CheckpointClassifier):
 
 @pytest.fixture
 def counting(random_model):
-    return ContradictionDetector(Counting.load(random_model("4-class")))
+    return ContradictionDetector(CountingClassifier.load(random_model("4-class")))
 
 
 def expected(detector, messages, max_turns):

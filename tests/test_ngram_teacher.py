@@ -34,7 +34,7 @@ def rows(sample_repo):
     return load_split(sample_repo, "4-class", "train")
 
 
-def of(rows, **columns):
+def rows_with(rows, **columns):
     """Rows with these columns. The other columns are those of the first row."""
     count = len(next(iter(columns.values())))
     made = rows.select([0] * count).to_dict() | {"id": list(range(count))} | columns
@@ -61,7 +61,7 @@ def test_a_row_is_judged_by_models_not_trained_on_it(rows):
     generator = np.random.default_rng(0)
     texts = ["".join(map(chr, generator.integers(0x4E00, 0x9000, 12))) for _ in range(160)]
     labels = generator.integers(0, 2, 160).tolist()
-    drawn = of(rows, b2=texts, u1=texts, label=labels)
+    drawn = rows_with(rows, b2=texts, u1=texts, label=labels)
     known = LinearModel(("b2",)).fit(list(drawn), labels)
     assert np.mean(known.predict(list(drawn)) == labels) == 1
     for config in ("4-class", "4-class-grouped"):
@@ -71,7 +71,7 @@ def test_a_row_is_judged_by_models_not_trained_on_it(rows):
         assert_allclose(soft[:, 2:], 0)  # the labels that no row has
 
 
-def looks(*arguments):
+def record_fits(*arguments):
     """For each judged row, the row and the rows that its model was fitted to."""
     looked = []
 
@@ -92,7 +92,7 @@ def looks(*arguments):
 def test_a_made_row_is_judged_by_models_trained_on_neither_of_its_sources(rows):
     made = transfer_rows(rows, 1)
     both = made.from_dict({name: [*rows[name], *made[name]] for name in rows.features})
-    read = looks(recipe(transfer_per_row=1), both)
+    read = record_fits(recipe(transfer_per_row=1), both)
     assert len(read) == len(rows) + len(made)
     kinds = set()
     for row, others in read:
@@ -107,7 +107,7 @@ def test_a_made_row_is_judged_by_models_trained_on_neither_of_its_sources(rows):
 
 def test_a_grouped_split_keeps_the_rows_of_a_context_in_one_fold(rows):
     contexts = [f"第{number // 4}句" for number in range(160)]
-    known = list(of(rows, u1=contexts, label=[0, 1] * 80))
+    known = list(rows_with(rows, u1=contexts, label=[0, 1] * 80))
     grouped, free = distillation._folds(known, grouped=True), distillation._folds(known, grouped=False)
     assert len(set(zip(contexts, grouped, strict=True))) == 40 < len(set(zip(contexts, free, strict=True)))
     assert set(grouped) == set(free) == set(range(distillation.FOLDS))
@@ -115,8 +115,8 @@ def test_a_grouped_split_keeps_the_rows_of_a_context_in_one_fold(rows):
 
 @pytest.mark.parametrize("grouped", [False, True])
 def test_in_a_grouped_split_no_model_is_trained_on_the_context_of_its_rows(rows, grouped):
-    judged = of(rows, u1=[f"第{number // 4}句" for number in range(160)], label=[0, 1] * 80)
-    looked = looks(recipe(config="4-class-grouped" if grouped else "4-class"), judged)
+    judged = rows_with(rows, u1=[f"第{number // 4}句" for number in range(160)], label=[0, 1] * 80)
+    looked = record_fits(recipe(config="4-class-grouped" if grouped else "4-class"), judged)
     knew = [row["u1"] in {other["u1"] for other in others} for row, others in looked]
     assert len(knew) == 160
     assert any(knew) != grouped
@@ -127,7 +127,7 @@ def test_rows_without_a_bot_are_judged_as_one_bot(rows):
     made = transfer_rows(alone, 1)
     judged = alone.from_dict({name: [*alone[name], *made[name]] for name in alone.features})
     for (row, others), (same, read) in zip(
-        looks(recipe(), judged), looks(recipe(), judged.remove_columns("bot")), strict=True
+        record_fits(recipe(), judged), record_fits(recipe(), judged.remove_columns("bot")), strict=True
     ):
         assert row["id"] == same["id"] and [one["id"] for one in others] == [one["id"] for one in read]
 
@@ -137,7 +137,7 @@ def test_rows_without_a_bot_are_judged_as_one_bot(rows):
 )
 def test_too_few_rows_raise_one_line(rows, labels, message):
     with pytest.raises(InputError, match=message):
-        distillation.soft_labels(recipe(), of(rows, label=labels))
+        distillation.soft_labels(recipe(), rows_with(rows, label=labels))
 
 
 def test_the_weight_of_the_n_gram_teacher(rows, quick_model):

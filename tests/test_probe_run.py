@@ -27,7 +27,7 @@ def probes(count, *names):
     return plan(read_openings(), names or ("short", "inquiring-bot", "repeat-2"), count)
 
 
-def have(endpoint, folder, planned, *, timeout=20.0, limits=QUICK, request=REQUEST, **options):
+def run_probes(endpoint, folder, planned, *, timeout=20.0, limits=QUICK, request=REQUEST, **options):
     """Runs probes with an endpoint and returns the outcome, the transcript, and the reported failures."""
     failures = []
     bot = EndpointBot(endpoint.url, "bot", timeout=timeout)
@@ -44,7 +44,7 @@ def have(endpoint, folder, planned, *, timeout=20.0, limits=QUICK, request=REQUE
 def test_every_conversation_starts_from_a_clean_context(tmp_path):
     planned = probes(9)
     with serving(Endpoint()) as endpoint:
-        outcome, rows, _ = have(endpoint, tmp_path, planned)
+        outcome, rows, _ = run_probes(endpoint, tmp_path, planned)
     assert outcome.done == len(rows) == 9 and {row["id"] for row in rows} == {probe.id for probe in planned}
     first = Counter(row["messages"][0]["content"] for row in rows)
     assert Counter(json.loads(chat)[0]["content"] for chat in endpoint.seen if len(json.loads(chat)) == 1) == first
@@ -67,7 +67,7 @@ def test_a_faulty_endpoint_loses_and_duplicates_nothing(tmp_path):
 
     planned = probes(12)
     with serving(Endpoint(fault=fault)) as endpoint:
-        outcome, rows, failures = have(endpoint, tmp_path, planned, timeout=1.5)
+        outcome, rows, failures = run_probes(endpoint, tmp_path, planned, timeout=1.5)
     assert set(met) == set(FAULTS) and not outcome.failed and not failures
     assert sorted(row["id"] for row in rows) == sorted(probe.id for probe in planned)
     assert all(row["b2"] == scripted(row["messages"][:-1]) for row in rows)
@@ -78,14 +78,14 @@ def test_a_failed_conversation_is_reported_and_retried_by_the_next_run(tmp_path)
     lost = {probe.u1 for probe in planned[:2]}
     broken = Endpoint(fault=lambda messages, before: "500" if messages[0]["content"] in lost else None)
     with serving(broken) as endpoint:
-        outcome, rows, failures = have(endpoint, tmp_path, planned)
+        outcome, rows, failures = run_probes(endpoint, tmp_path, planned)
     failed = {probe.id for probe in planned if probe.u1 in lost}
     assert set(outcome.failed) == failed == {probe for probe, _ in failures} and len(rows) == 6 - len(failed)
     assert all("HTTP 500" in why and "asked 4 times" in why for _, why in failures)
     lines = (tmp_path / "failed.jsonl").read_text(encoding="utf-8").splitlines()
     assert {json.loads(line)["id"] for line in lines} == failed
     with serving(Endpoint()) as endpoint:
-        outcome, rows, _ = have(endpoint, tmp_path, planned)
+        outcome, rows, _ = run_probes(endpoint, tmp_path, planned)
     assert {json.loads(chat)[0]["content"] for chat in endpoint.seen} == lost
     assert outcome.done == len({row["id"] for row in rows}) == len(rows) == 6
     assert not (tmp_path / "failed.jsonl").read_text(encoding="utf-8")
@@ -95,48 +95,48 @@ def test_a_failed_conversation_is_reported_and_retried_by_the_next_run(tmp_path)
 def test_a_wrong_key_or_address_ends_the_run_immediately(status, tmp_path):
     with serving(Endpoint(fault=lambda messages, before: status)) as endpoint:
         with pytest.raises(InputError, match=f"HTTP {status}"):
-            have(endpoint, tmp_path, probes(50))
+            run_probes(endpoint, tmp_path, probes(50))
         assert sum(endpoint.seen.values()) <= 2 * QUICK.at_once
 
 
 def test_a_bot_that_never_answers_ends_the_run(tmp_path):
     with serving(Endpoint(fault=lambda messages, before: "500")) as endpoint:
         with pytest.raises(InputError, match=r"first 10 conversations failed.*HTTP 500"):
-            have(endpoint, tmp_path, probes(50), limits=Limits(at_once=4, retries=0, backoff=0))
+            run_probes(endpoint, tmp_path, probes(50), limits=Limits(at_once=4, retries=0, backoff=0))
 
 
 def test_a_short_run_that_fails_completely_says_why(tmp_path):
     with serving(Endpoint(fault=lambda messages, before: "500")) as endpoint:
         with pytest.raises(InputError, match=r"first 3 conversations failed.*HTTP 500"):
-            have(endpoint, tmp_path, probes(3), limits=Limits(at_once=1, retries=0, backoff=0))
+            run_probes(endpoint, tmp_path, probes(3), limits=Limits(at_once=1, retries=0, backoff=0))
 
 
 def test_a_reply_that_is_cut_inside_an_emoji_is_kept(tmp_path):
     with serving(Endpoint(reply=lambda messages: "我养了3只猫\ud83d")) as endpoint:
-        outcome, rows, _ = have(endpoint, tmp_path, probes(3))
+        outcome, rows, _ = run_probes(endpoint, tmp_path, probes(3))
     assert outcome.done == 3 and {row["b2"] for row in rows} == {"我养了3只猫?"}
 
 
 def test_the_rate_limit_holds_across_all_conversations(tmp_path):
     begun = time.monotonic()
     with serving(Endpoint()) as endpoint:
-        have(endpoint, tmp_path, probes(5, "short"), limits=Limits(at_once=5, per_minute=600))
+        run_probes(endpoint, tmp_path, probes(5, "short"), limits=Limits(at_once=5, per_minute=600))
     assert sum(endpoint.seen.values()) == 10 and time.monotonic() - begun >= 0.9
 
 
 def test_the_key_comes_from_the_environment_and_is_never_written(tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     with serving(Endpoint()) as endpoint:
-        have(endpoint, tmp_path, probes(3))
+        run_probes(endpoint, tmp_path, probes(3))
     assert endpoint.keys == {"Bearer sk-secret"}
     assert all("sk-secret" not in file.read_text(encoding="utf-8") for file in tmp_path.iterdir())
 
 
 def test_a_folder_resumes_only_its_own_run(tmp_path):
     with serving(Endpoint()) as endpoint:
-        have(endpoint, tmp_path, probes(3))
+        run_probes(endpoint, tmp_path, probes(3))
         with pytest.raises(InputError, match=r"made with seed 0, not 1"):
-            have(endpoint, tmp_path, probes(3), request={"seed": 1})
+            run_probes(endpoint, tmp_path, probes(3), request={"seed": 1})
 
 
 def test_a_killed_run_resumes_and_no_conversation_is_lost_or_repeated(tmp_path, detect_model, cdconv):
@@ -380,7 +380,7 @@ def test_an_endpoint_writes_user_turns_and_rules_are_the_fallback(tmp_path):
     )
     with serving(model) as writer, serving(Endpoint()) as endpoint:
         written = EndpointWriter(EndpointBot(writer.url, "writer"), Limits(retries=2, backoff=0.01))
-        _, rows, _ = have(endpoint, tmp_path, planned, writer=written)
+        _, rows, _ = run_probes(endpoint, tmp_path, planned, writer=written)
     by_trigger = {row["trigger"]: row for row in rows}
     assert by_trigger["paraphrasing"]["u2"] == "换个说法的问题？"
     assert {row["written_by"] for row in rows if row["trigger"] == "paraphrasing"} == {"endpoint"}

@@ -14,7 +14,7 @@ from contradiction.inputs.views import CONVERSATION
 from contradiction.labels import LABELS
 
 
-def as_files(folder, chats):
+def chat_files(folder, chats):
     """The same chats in every readable format."""
     rows = [{"id": f"c{index}", "messages": chat} for index, chat in enumerate(chats)]
     texts = [[message["content"] for message in chat] for chat in chats]
@@ -52,7 +52,7 @@ def as_files(folder, chats):
 
 def test_all_formats_of_the_same_chats_give_the_same_verdicts(detect, sample_chats, tmp_path):
     verdicts = {}
-    for file in as_files(tmp_path, sample_chats[:40]):
+    for file in chat_files(tmp_path, sample_chats[:40]):
         code, answers, err = detect(file, "--quiet")
         assert (code, err) == (0, [])
         key = "line" if file.suffix in (".ndjson", ".jsonl") else "row"

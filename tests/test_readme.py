@@ -170,40 +170,40 @@ def tables(text):
 
 
 @pytest.fixture(scope="module")
-def kept():
+def kept_results():
     """Name and config -> the kept evaluation on the test split."""
     return {(result["name"], result["config"]): result for result in results.load() if result["split"] == "test"}
 
 
 @pytest.mark.parametrize("page", **by_path([ROOT / "README.md", ROOT / "README.zh.md", ROOT / "docs" / "findings.md"]))
-def test_the_headline_tables_match_the_kept_results(page, kept):
+def test_the_headline_tables_match_the_kept_results(page, kept_results):
     checked = 0
     for header, rows in tables(text_of(page)):
         suffix = "-grouped" if "grouped" in header[0] else ""
         for name, *cells in rows:
             name = KEPT_NAMES.get(name, re.split(r",(?! e5| all| n-)|，", name)[0])
             for column, cell in zip(header[1:], cells, strict=True):
-                if column in COLUMNS and cell and (name, f"4-class{suffix}") in kept:
+                if column in COLUMNS and cell and (name, f"4-class{suffix}") in kept_results:
                     task, by_rule = COLUMNS[column]
-                    figure = kept_figure(kept, name, task, suffix, by_rule)
+                    figure = kept_figure(kept_results, name, task, suffix, by_rule)
                     assert cell in (figure, figure.partition(" ")[0]), f"{name}, {column}"
                     checked += 1
     assert checked >= 8
 
 
-def kept_figure(kept, name, task, suffix, by_rule):
+def kept_figure(kept_results, name, task, suffix, by_rule):
     """Macro-F1 with its interval. For two labels, the n-grams are those fitted to two labels."""
-    result = kept[name, f"{task if name.startswith('TF-IDF') and not suffix else '4-class'}{suffix}"]
+    result = kept_results[name, f"{task if name.startswith('TF-IDF') and not suffix else '4-class'}{suffix}"]
     metrics = result["metrics"] if by_rule or "argmax" not in result else result["argmax"]["metrics"]
     metrics = metrics["two_class"] if task == "2-class" and "two_class" in metrics else metrics
     return f"{percent(metrics['macro_f1'])} ({'–'.join(map(percent, metrics['interval']['macro_f1']))})"
 
 
 @pytest.mark.parametrize("page", **by_path([ROOT / "docs" / "data.md", ROOT / "evaluate_metric" / "README.md"]))
-def test_the_n_gram_figures_match_the_kept_results(page, kept):
+def test_the_n_gram_figures_match_the_kept_results(page, kept_results):
     figures = re.findall(r"^\| .+ \| (\d\d\.\d) \| (\d\d\.\d) \|$", text_of(page), flags=re.MULTILINE)
     for view in ("all", "context only", "reply only"):
-        expected = [kept[f"TF-IDF, {view}", config]["metrics"]["macro_f1"] for config in ("2-class", "4-class")]
+        expected = [kept_results[f"TF-IDF, {view}", config]["metrics"]["macro_f1"] for config in ("2-class", "4-class")]
         assert tuple(map(percent, expected)) in figures, view
 
 

@@ -33,7 +33,7 @@ FLAT = (
 
 
 @cache
-def kept():
+def kept_evaluations():
     return load(with_rows=False)
 
 
@@ -138,7 +138,7 @@ def test_every_old_name_maps_to_an_option_unless_it_is_retired():
 
 
 def test_the_recipes_of_all_kept_evaluations_can_still_be_read():
-    recorded = [result["run"]["request"]["recipe"] for result in kept() if result.get("run")]
+    recorded = [result["run"]["request"]["recipe"] for result in kept_evaluations() if result.get("run")]
     assert recorded
     for values in recorded:
         recipe = recorded_recipe(values)
@@ -153,7 +153,7 @@ def test_the_recipes_of_all_kept_evaluations_can_still_be_read():
 
 
 def test_a_record_with_a_retired_option_loads_and_displays_but_cannot_be_retrained(tmp_path):
-    run = next(result["run"] for result in kept() if result["name"] == "e5-small-distilled")
+    run = next(result["run"] for result in kept_evaluations() if result["name"] == "e5-small-distilled")
     (tmp_path / "run.json").write_text(json.dumps(run), encoding="utf-8")
     recipe = record.recipe(run["request"])
     assert recipe.retired == {"mixed_views": ["sentence-pair"]}
@@ -211,7 +211,7 @@ def recorded(folder, **request):
 @pytest.mark.parametrize("file", ["", "run.json"], ids=["folder", "file"])
 def test_the_record_of_a_run_is_its_recipe_and_needs_the_paths_of_its_folders(file, tmp_path):
     own = load_recipe("e5-small-cdconv-nli")
-    run = next(result["run"] for result in kept() if result["name"] == own.name)
+    run = next(result["run"] for result in kept_evaluations() if result["name"] == own.name)
     (tmp_path / "run.json").write_text(json.dumps(run), encoding="utf-8")
     recipe = load_recipe(tmp_path / file)
     start, teachers = {"backbone": own.model.backbone}, {"teachers": own.distillation.teachers}
@@ -277,7 +277,7 @@ COMMENTS = {
 def test_the_results_that_recipes_promise_match_the_measurements(name):
     promise = COMMENTS[name].partition("Expect")[2]
     called = re.search(r"saved runs? (?:is|are) named ([\w-]+)", COMMENTS[name])
-    own = [result for result in kept() if result["name"].startswith(called[1] if called else name)]
+    own = [result for result in kept_evaluations() if result["name"].startswith(called[1] if called else name)]
     own = [result for result in own if called or result["name"] == name]
     assert own, "an expectation needs a kept evaluation"
     minutes = {f"{result['run']['minutes']:.0f}" for result in own}

@@ -21,7 +21,7 @@ CHAT = [
 FACTS = ("我养了一只橘猫", "我天天喝茶", "我住在北京", "我是一名老师")
 
 
-class Counting(CheckpointClassifier):
+class CountingClassifier(CheckpointClassifier):
     """Records how many windows each call reads."""
 
     def predict(self, rows, **options):
@@ -57,7 +57,7 @@ def test_candidates_are_ordered_by_the_probability_of_a_contradiction(kind, requ
 
 
 def test_equal_texts_keep_their_order_and_are_judged_once(random_model):
-    counting = ContradictionDetector(Counting.load(random_model("4-class")))
+    counting = ContradictionDetector(CountingClassifier.load(random_model("4-class")))
     ranked = counting.rerank(CHAT, ["我没养过猫呀", "叫小橘", "我没养过猫呀", "叫小橘", "我没养过猫呀"])
     order = [candidate.index for candidate in ranked]
     assert order in ([0, 2, 4, 1, 3], [1, 3, 0, 2, 4])

@@ -133,7 +133,7 @@ def small_disk(tmp_path):
     subprocess.run(["umount", "-l", str(folder)], check=True, timeout=20)
 
 
-def fill(folder):
+def fill_disk(folder):
     """Fills the file system of a folder."""
     with (folder / "else").open("ab", buffering=0) as file, contextlib.suppress(OSError):
         while file.write(b"0" * 4096):
@@ -152,7 +152,7 @@ def fill(folder):
 )
 def test_every_writer_reports_a_full_disk_the_same_way(small_disk, write):
     folder, _ = small_disk
-    fill(folder)
+    fill_disk(folder)
     with (
         pytest.raises(InputError, match=r"disk: cannot be written, 0 MB .*\(.+\); .*make room"),
         explain_write_errors(folder),
@@ -173,7 +173,7 @@ def test_a_full_disk_prints_one_line_and_loses_no_finished_epoch(recipe, whole, 
 
     def then_the_disk_fills_up(*arguments):
         real(*arguments)
-        fill(folder)
+        fill_disk(folder)
 
     monkeypatch.setattr(training, "save_state", then_the_disk_fills_up)
     with pytest.raises(InputError, match=r"run\.partial: cannot be written, .* make room, then --resume") as error:

@@ -97,7 +97,7 @@ def test_without_a_threshold_the_rules_threshold_decides_and_offsets_do_not(dete
 
 
 def test_below_a_threshold_the_most_probable_other_label_is_given(detector, random_model, sample_rows):
-    model = stand_in(random_model("4-class"), LABELS["nli"])
+    model = with_new_head(random_model("4-class"), LABELS["nli"])
     model.classifier.bias.data[LABELS["nli"].index("neutral")] = 100
     classifier = CheckpointClassifier(TorchBackend(model, detector.classifier.backend.tokenizer), "flatten")
     chats = [chat(*(row[column] for column in ("u1", "b1", "u2", "b2"))) for row in sample_rows[:10]]
@@ -105,7 +105,7 @@ def test_below_a_threshold_the_most_probable_other_label_is_given(detector, rand
     assert {verdict.label for verdict in verdicts} == {"neutral"}
 
 
-def stand_in(folder, labels):
+def with_new_head(folder, labels):
     """The tiny model with a new head for other labels."""
     set_seed(5)
     model = BertForSequenceClassification.from_pretrained(folder, num_labels=len(labels), ignore_mismatched_sizes=True)

@@ -16,7 +16,7 @@ from contradiction.spans import clauses
 from contradiction.verdict import Verdict
 
 
-class Counting(CheckpointClassifier):
+class RecordingClassifier(CheckpointClassifier):
     """Keeps the rows that each call reads."""
 
     def predict(self, rows, **options):
@@ -26,7 +26,7 @@ class Counting(CheckpointClassifier):
 
 @pytest.fixture(scope="module")
 def detector(random_model):
-    return ContradictionDetector(Counting.load(random_model("4-class")))
+    return ContradictionDetector(RecordingClassifier.load(random_model("4-class")))
 
 
 def text_at(messages, span):

@@ -48,7 +48,7 @@ def test_out_receives_complete_lines_and_is_never_overwritten(detect, mixed, tmp
     assert kept(out) == before
 
 
-def until(file, number):
+def lines_until(file, number):
     """The lines of a file up to a line number of the input."""
     lines = file.read_bytes().splitlines(keepends=True)
     return b"".join(line for line in lines if json.loads(line)["line"] <= number)
@@ -61,9 +61,9 @@ def test_a_run_interrupted_anywhere_ends_with_the_same_files(detect, mixed, whol
         (46, 45, b""), (57, 45, b"{"),
     ):  # fmt: skip
         cut = copied(whole, "cut.jsonl")
-        cut.write_bytes(until(whole, answered) + torn)
+        cut.write_bytes(lines_until(whole, answered) + torn)
         rejected = rejected_path(cut)
-        rejected.write_bytes(until(rejected, refused))
+        rejected.write_bytes(lines_until(rejected, refused))
         code, _, err = detect(mixed, "--out", cut, "--resume")
         assert kept(cut) == kept(whole), (refused, answered, torn)
         count = [len(result.splitlines()) for result in kept(whole)]

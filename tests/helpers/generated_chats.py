@@ -52,7 +52,7 @@ class Odd(UserDict):
     """A mapping that is not a dict."""
 
 
-def a_message(draw, drawn, sound):
+def make_message(draw, drawn, sound):
     text = draw.choice(draw.choices((PLAIN, HOSTILE, drawn), (6, 1, 1))[0])
     content, role = text, draw.choices(("user", "assistant", "system", "developer"), (10, 10, 1, 1))[0]
     if draw.random() < 0.05:
@@ -71,8 +71,8 @@ def a_message(draw, drawn, sound):
     return made({"role": role, "content": content, "name": 3})
 
 
-def a_chat(draw, drawn, sound=False):
-    messages = [a_message(draw, drawn, sound) for _ in range(draw.choice((1, 2, 3, 4, 4, 4, 5, 6, 8)))]
+def make_chat(draw, drawn, sound=False):
+    messages = [make_message(draw, drawn, sound) for _ in range(draw.choice((1, 2, 3, 4, 4, 4, 5, 6, 8)))]
     if len(messages) > 2 and draw.random() < 0.6:  # otherwise few chats would alternate
         for index, message in enumerate(messages):
             if type(message) is dict:
@@ -87,7 +87,7 @@ def a_chat(draw, drawn, sound=False):
 
 def chats_of(seed, drawn, number, sound=False):
     draw = random.Random(seed)
-    made = [a_chat(draw, drawn, sound) for _ in range(number)]
+    made = [make_chat(draw, drawn, sound) for _ in range(number)]
     return [chat for chat in made if readable(chat)] if sound else made
 
 
@@ -125,7 +125,7 @@ def judge(detector, chats):
     return results
 
 
-def said_in(message):
+def text_of(message):
     content = message["content"] or ""
     parts = [content] if isinstance(content, str) else content
     return "".join(part if isinstance(part, str) else part.get("text", "") for part in parts)
@@ -137,7 +137,7 @@ def is_all_text(message):
     )
 
 
-def han(text):
+def count_han(text):
     return sum("\u4e00" <= character <= "\u9fff" for character in text)
 
 
@@ -165,9 +165,9 @@ def check(verdict, messages, labels):
         assert all(is_all_text(messages[index]) for index in spoken_to)
         before = [index for index in spoken_to if index < first and messages[index]["role"] == "assistant"]
         turn = [index for index in spoken_to if index > max(before, default=-1)]
-        turn_length = han("".join(said_in(messages[index]) for index in turn))
+        turn_length = count_han("".join(text_of(messages[index]) for index in turn))
         assert turn_length <= LIMIT
-        assert all(han(said_in(messages[index])) + turn_length <= LIMIT for index in before)
+        assert all(count_han(text_of(messages[index])) + turn_length <= LIMIT for index in before)
 
 
 def assert_alike(one, other):
