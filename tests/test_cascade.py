@@ -150,7 +150,7 @@ def test_a_cascade_uses_the_detectors_config_and_rows_that_no_part_was_trained_o
 
 def test_incompatible_parts_are_rejected(parts, random_model, tmp_path):
     detector, judge, _, rows = parts
-    with pytest.raises(InputError, match="has the labels non-contradiction, contradiction;"):
+    with pytest.raises(InputError, match="has the labels non-contradiction, contradiction; the data has"):
         cascades.curve(load_classifier(random_model("2-class")), load_classifier(judge), rows)
     persona = random_model("persona")
     names = load_classifier(persona).labels
