@@ -1,4 +1,4 @@
-"""Fixtures of all tests: no network, separate Hugging Face caches, data repos and small models, made once a process.
+"""Shared fixtures: no network, separate Hugging Face caches, data repos and small models, made once per process.
 
 A test that uses `release` or `release_repo` gets the marker `real_data`. It is skipped if `$CDCONV_FILE` is not set.
 """
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 pytest_plugins = ["helpers.grids"]
 
-# Set before a Hugging Face library is imported, because they read these variables once. Without separate caches, a test
-# could read an earlier build and not notice that the present one is broken.
+# Set before any Hugging Face import, because the libraries read these variables only once. Without separate caches,
+# a test could read an earlier build and not notice that the current one is broken.
 CACHE = Path(tempfile.mkdtemp(prefix="cdconv-tests-"))
 for name in [name for name in os.environ if name.startswith("HF_") and name.endswith(("_CACHE", "_PATH", "_ENDPOINT"))]:
     del os.environ[name]
@@ -37,8 +37,8 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.real_data)
 
 
-# The beginnings of the names of files that share a slow fixture: a trained grid, the data repo of the release, a served
-# page. Such files run in one process, so the fixture is made once.
+# Prefixes of the names of test files that share a slow fixture: a trained grid, the data repo of the release, a served
+# page. These files run in one process, so the fixture is made once.
 TOGETHER = (
     ("tests/test_reproduction_",),
     ("tests/test_data_card", "tests/test_data_repo", "tests/test_dataset_legacy", "tests/test_checklists"),
@@ -59,14 +59,14 @@ def pytest_xdist_make_scheduler(config, log):
 
 
 def pytest_collection_finish():
-    # The objects of imported libraries stay to the end. Without this, every full garbage collection visits all of them,
+    # Objects of imported libraries live until the end. Without this, every full garbage collection visits all of them,
     # which takes more than a tenth of the run.
     gc.collect()
     gc.freeze()
 
 
 def pytest_configure():
-    # A shell starts background processes with interrupts ignored; processes that tests interrupt would inherit that.
+    # A shell starts background processes with interrupts ignored. Processes that tests interrupt would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -76,7 +76,7 @@ def pytest_unconfigure():
 
 @pytest.fixture(scope="session")
 def release() -> Path:
-    """The released raw file, from `$CDCONV_FILE`, verified; skips where that is not set."""
+    """The verified raw file of the release, from `$CDCONV_FILE`. Skips the test if the variable is not set."""
     named = os.environ.get("CDCONV_FILE")
     if not named:
         pytest.skip("needs the released raw file: set CDCONV_FILE")
@@ -95,7 +95,7 @@ def sample_repo(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def other_repo(tmp_path_factory) -> Path:
-    """The data repo of the sample without its last row: data that no model of the tests was trained on."""
+    """The data repo of the sample without its last row: data that no test model was trained on."""
     from contradiction.paths import SAMPLE
 
     folder = tmp_path_factory.mktemp("other")
@@ -125,7 +125,7 @@ def no_default_source(monkeypatch):
 
 @pytest.fixture(scope="module", params=["sample", pytest.param("release", marks=pytest.mark.real_data)])
 def kind(request) -> str:
-    """The source of the data set; a test that uses it runs on the sample and on the release."""
+    """The source of the data set: a test that uses it runs on the sample and on the release."""
     return request.param
 
 
@@ -139,13 +139,13 @@ def raw_file(kind, request) -> Path:
 
 @pytest.fixture(scope="module")
 def repo(kind, request) -> Path:
-    """The data repo built from it."""
+    """The data repo built from `raw_file`."""
     return request.getfixturevalue(f"{kind}_repo")
 
 
 @pytest.fixture(scope="module")
 def lines(raw_file) -> list[dict]:
-    """The objects of its lines."""
+    """The parsed lines of `raw_file`."""
     return [json.loads(line) for line in raw_file.read_text(encoding="utf-8").splitlines()]
 
 
@@ -179,7 +179,7 @@ def quick_model(sample_repo, tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def encoder(sample_rows, tmp_path_factory) -> Path:
-    """A folder named `encoder` with a tiny encoder of random weights, without a head."""
+    """A folder named `encoder` that holds a tiny encoder with random weights and no head."""
     import torch
 
     from contradiction.inputs.views import CONVERSATION
@@ -193,7 +193,7 @@ def encoder(sample_rows, tmp_path_factory) -> Path:
     model, tokenizer = initialize_model(
         recipe, LABELS["4-class"], [row[name] for row in sample_rows for name in CONVERSATION]
     )
-    for parameter in model.parameters():  # larger, so that random weights tell inputs apart
+    for parameter in model.parameters():  # larger, so that random weights distinguish inputs
         parameter.data.mul_(4)
     folder = tmp_path_factory.mktemp("encoders") / "encoder"
     model.base_model.save_pretrained(folder)
@@ -203,7 +203,7 @@ def encoder(sample_rows, tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def random_model(sample_rows, tmp_path_factory):
-    """Task -> the folder of a tiny random model for it, saved as training saves one. Copy it before you change it."""
+    """Task -> the folder of a tiny random model, saved as training saves one. Copy it before you change it."""
     return cache(lambda task: _random_model(task, sample_rows, tmp_path_factory.mktemp("models") / task))
 
 
@@ -226,7 +226,7 @@ def _random_model(task: str, rows: list[dict], path: Path) -> Path:
     )
     set_seed(5)
     model, tokenizer = initialize_model(recipe, recipe.labels, (row[column] for row in rows for column in CONVERSATION))
-    # Larger and centred, so that random weights tell inputs apart: as they are, all scores are nearly equal.
+    # Larger and centred, so that random weights distinguish inputs. Unchanged, they give nearly equal scores.
     for parameter in model.parameters():
         parameter.data.mul_(5)
     inputs = [model_input(row, VIEWS["flatten"], tokenizer) for row in rows[:100]]
@@ -243,19 +243,19 @@ def _random_model(task: str, rows: list[dict], path: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def detector(random_model) -> "ContradictionDetector":
-    """A detector of the four classes with random weights."""
+    """A four-class detector with random weights."""
     return _detector(random_model("4-class"))
 
 
 @pytest.fixture(scope="session")
 def two_class(random_model) -> "ContradictionDetector":
-    """The same of two classes."""
+    """A two-class detector with random weights."""
     return _detector(random_model("2-class"))
 
 
 @pytest.fixture(scope="session")
 def stages(random_model) -> dict:
-    """Category -> a random classifier of it, as a stage of the hierarchical method."""
+    """Category -> a random classifier for it, as a stage of the hierarchical method."""
     from contradiction.inference.torch_backend import TorchBackend
     from contradiction.labels import CATEGORIES, STAGES
     from contradiction.methods.checkpoint import CheckpointClassifier
@@ -270,7 +270,7 @@ def stages(random_model) -> dict:
 
 @pytest.fixture(scope="session")
 def hierarchical(stages) -> "ContradictionDetector":
-    """A detector of the hierarchical method with random weights."""
+    """A hierarchical detector with random weights."""
     from contradiction.detector import ContradictionDetector
     from contradiction.methods.hierarchical import HierarchicalClassifier
 
@@ -279,13 +279,13 @@ def hierarchical(stages) -> "ContradictionDetector":
 
 @pytest.fixture(scope="session")
 def replies(sample_rows) -> list[str]:
-    """Forty short replies of the sample, all different."""
+    """Forty different short replies from the sample."""
     return list(dict.fromkeys(row["b2"] for row in sample_rows if len(row["b2"]) < 14))[:40]
 
 
 @pytest.fixture(scope="session")
 def calibrated(random_model, tmp_path_factory) -> tuple:
-    """A model folder with a decision rule that changes labels, and the rule."""
+    """A model folder with a decision rule that changes labels, and that rule."""
     from helpers.runs import CHANGES_LABELS
 
     from contradiction.methods.loading import save_rule
@@ -298,7 +298,7 @@ def calibrated(random_model, tmp_path_factory) -> tuple:
 
 @pytest.fixture
 def run(monkeypatch, capsys):
-    """Calls the command line in this process; gives exit code, stdout and stderr."""
+    """Runs the command line in this process and returns exit code, stdout and stderr."""
     from contradiction import cli
 
     def call(*arguments, stdin=b""):
@@ -315,13 +315,13 @@ def run(monkeypatch, capsys):
 
 @pytest.fixture(scope="session")
 def detect_model(random_model, tmp_path_factory) -> Path:
-    """The folder of a tiny random model of the four classes, for `cdconv detect`."""
+    """The folder of a tiny random four-class model, for `cdconv detect`."""
     return shutil.copytree(random_model("4-class"), tmp_path_factory.mktemp("models") / "quick")
 
 
 @pytest.fixture
 def detect(run, detect_model):
-    """Calls `cdconv detect` with a tiny model; gives exit code, the objects on stdout, and the lines of stderr."""
+    """Runs `cdconv detect` with a tiny model and returns exit code, the objects on stdout, and the lines of stderr."""
 
     def call(*arguments, stdin=b"", model=detect_model):
         code, out, err = run("detect", "--model", model, *arguments, stdin=stdin)
@@ -342,9 +342,18 @@ def sample_chats(sample_rows) -> list[list[dict]]:
     return [chat(*(row[name] for name in ("u1", "b1", "u2", "b2"))) for row in sample_rows]
 
 
+@pytest.fixture(scope="session")
+def long_chat(sample_rows):
+    """A chat of 24 short messages: first turns of the sample, each from another context."""
+    from helpers.chats import chat
+
+    by_first_turn = {row["u1"]: row for row in sample_rows if len(row["u1"] + row["b1"]) < 24}
+    return chat(*(text for row in list(by_first_turn.values())[:12] for text in (row["u1"], row["b1"])))
+
+
 @pytest.fixture
 def small_chunks(monkeypatch):
-    """Inputs are judged in chunks of 8 windows."""
+    """Makes the detector judge inputs in chunks of 8 windows."""
     from contradiction.chats import chunks
 
     monkeypatch.setattr(chunks, "CHUNK_WINDOWS", 8)
@@ -352,7 +361,7 @@ def small_chunks(monkeypatch):
 
 @pytest.fixture(scope="session")
 def mixed(sample_chats, tmp_path_factory) -> Path:
-    """A file of valid, invalid and blank lines."""
+    """A file with valid, invalid and blank lines."""
     lines = [
         json.dumps({"id": index, "messages": chat}, ensure_ascii=False) for index, chat in enumerate(sample_chats[:45])
     ]

@@ -1,10 +1,10 @@
-"""Runs the steps of the Dockerfile without Docker: in an empty folder, with a virtual environment of its own.
+"""Runs the steps of the Dockerfile without Docker, in an empty folder with a separate virtual environment.
 
     python tests/run_image.py    # or: make image-check
 
 It installs what the image installs, copies what the image copies, starts the command of the image (without root rights
-where other users may run this Python), waits for the health check, and asks for one verdict. What only Docker gives,
-the base image and the isolation, is not checked. The folder is removed in the end.
+where other users may run this Python), waits for the health check, and requests one verdict. What only Docker gives,
+the base image and the isolation, is not checked. The folder is removed at the end.
 """
 
 import json
@@ -20,7 +20,7 @@ import urllib.request
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parents[1]
-SECONDS = 120  # until the service has to be healthy
+SECONDS = 120  # the service must be healthy by then
 CHAT = ["你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀"]
 
 
@@ -76,7 +76,7 @@ def main():
 
 
 def serve(python, command, health, workdir, environment):
-    """Starts the service, on loopback alone, and asks it."""
+    """Starts the service on loopback and requests a verdict."""
     command = ["127.0.0.1" if part == "0.0.0.0" else part for part in command]
     user = {}
     if os.getuid() == 0:

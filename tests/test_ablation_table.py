@@ -1,4 +1,4 @@
-"""The page of results: what each choice brings, and how training went, from the records of the runs."""
+"""The results page: the effect of each choice, and the course of training, from the records of the runs."""
 
 import random
 
@@ -34,7 +34,7 @@ def run(data="rows", epochs=(0.3, 0.4), **values):
     }
 
 
-# The same as it was recorded before recipes had tables, and some of their options.
+# The same recipe as it was recorded before recipes had tables and some of the options.
 FLAT = run() | {
     "request": {
         "recipe": {"name": "any", "view": "flatten", "config": "4-class", "backbone": "nli@aaa", "patience": None},
@@ -44,13 +44,13 @@ FLAT = run() | {
 
 
 def soup(*runs):
-    """The record of the mean of runs."""
+    """The record of a soup of runs."""
     request = {**runs[0]["request"], "soup": [run["request"]["recipe"] for run in runs]}
     return {"request": request, "soup": list(runs), "minutes": 24.6, "parameters": 1_000_000, "hardware": "CPU"}
 
 
-def kept(name, noise, rule=None, data="these", split="validation", **values):
-    """An evaluation with so much of the labels wrong, and with a decision rule so much of them."""
+def make_evaluation(name, noise, rule=None, data="these", split="validation", **values):
+    """An evaluation with this share of wrong labels without a decision rule, and another share with one."""
     one, other = (_noisy(share, name) for share in (noise, rule or noise))
     return results.evaluation(
         name=name, config="4-class", split=split, data=data, ids=list(range(len(REFERENCES))), references=REFERENCES,
@@ -64,15 +64,17 @@ def _noisy(share, seed):
 
 
 @pytest.fixture(scope="module")
-def found():
+def evaluations():
     return [
-        kept("many", 0.6, epochs=(0.2, 0.3), learning_rate=1e-4, class_weights="balanced", backbone="other@bbb"),
-        kept("reference", 0.2, rule=0.1) | {"run": FLAT},
-        kept("twin", 0.2),
-        kept("one", 0.5, rule=0.3, seed=42),
-        kept("elsewhere", 0.2, data="others"),
-        kept("trained-elsewhere", 0.2) | {"run": run(data="other rows")},
-        kept("on-test", 0.2, split="test"),
+        make_evaluation(
+            "many", 0.6, epochs=(0.2, 0.3), learning_rate=1e-4, class_weights="balanced", backbone="other@bbb"
+        ),
+        make_evaluation("reference", 0.2, rule=0.1) | {"run": FLAT},
+        make_evaluation("twin", 0.2),
+        make_evaluation("one", 0.5, rule=0.3, seed=42),
+        make_evaluation("elsewhere", 0.2, data="others"),
+        make_evaluation("trained-elsewhere", 0.2) | {"run": run(data="other rows")},
+        make_evaluation("on-test", 0.2, split="test"),
     ]
 
 
@@ -80,17 +82,17 @@ def cells(table, name):
     return dict(zip(table.header, next(row for row in table.rows if row[0] == name), strict=False))
 
 
-def test_what_differs_is_read_from_the_records(found):
-    reference = found[1]
-    assert changes(found[0], reference) == ["backbone other", "learning_rate 0.0001", "class_weights balanced"]
-    assert changes(found[3], reference) == ["seed 42"]
-    # An option that the reference is older than stood at its default.
-    assert changes(found[2], reference) == []
-    assert changes(reference, found[2]) == []
+def test_differences_are_read_from_the_records(evaluations):
+    reference = evaluations[1]
+    assert changes(evaluations[0], reference) == ["backbone other", "learning_rate 0.0001", "class_weights balanced"]
+    assert changes(evaluations[3], reference) == ["seed 42"]
+    # An option newer than the reference had its default value.
+    assert changes(evaluations[2], reference) == []
+    assert changes(reference, evaluations[2]) == []
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "change"),
     [
         ({"backbone": "nli@bbb"}, "backbone nli (weights bbb)"),
         ({"backbone": "runs/nli"}, "backbone nli (which weights is not recorded)"),
@@ -102,17 +104,17 @@ def test_what_differs_is_read_from_the_records(found):
         ({"weight": 0.7}, "distillation.weight 0.7"),
     ],
 )
-def test_a_change_is_a_key_and_its_value(values, said):
+def test_a_change_is_a_key_and_its_value(values, change):
     (only,) = changes({"run": run(**values)}, {"run": run()})
-    assert only.startswith(said)
+    assert only.startswith(change)
 
 
-def test_a_value_taken_back_to_the_default_is_said_too():
+def test_a_value_reset_to_the_default_is_shown_too():
     reference = {"run": run(backbone="nli@aaa", dropout=0.1, epochs=(0.1,))}
     assert changes({"run": run()}, reference) == ["dropout none"]
 
 
-def test_a_mean_of_runs_is_a_change_and_so_is_what_its_runs_vary():
+def test_a_soup_counts_as_a_change_and_so_does_what_its_runs_vary():
     mean = soup(run(seed=23), run(seed=42, ema=0.5))
     assert changes({"run": mean}, {"run": run(seed=23)}) == ["mean of 2 runs", "ema 0 / 0.5", "seed 23 / 42"]
     assert changes({"run": run(seed=23)}, {"run": mean}) == ["a single run", "ema 0", "seed 23"]
@@ -122,17 +124,17 @@ def test_a_mean_of_runs_is_a_change_and_so_is_what_its_runs_vary():
     assert [cells(table, name)["passes"] for name in ("mean", "two")] == ["1", "2"]
 
 
-def test_the_fewest_changes_come_first_and_runs_on_other_rows_are_left_out(found):
-    result = ablation(found, reference="reference", bootstrap=50)
+def test_runs_with_fewest_changes_come_first_and_runs_on_other_rows_are_omitted(evaluations):
+    result = ablation(evaluations, reference="reference", bootstrap=50)
     assert [row[0] for row in result.table.rows] == ["reference", "twin", "one", "many"]
     assert [row[1] for row in result.table.rows[:3]] == ["the reference", "nothing", "seed 42"]
     assert result.left_out == ("elsewhere", "trained-elsewhere")
 
 
-def test_the_differences_are_the_metrics_paired_bootstrap_of_the_most_probable_labels(found):
-    result = ablation(found, reference="reference", bootstrap=500)
+def test_differences_are_the_paired_bootstrap_of_the_most_probable_labels(evaluations):
+    result = ablation(evaluations, reference="reference", bootstrap=500)
     names = ("twin", "one", "many")
-    predictions = {result["name"]: result.get("argmax", result)["predictions"] for result in found}
+    predictions = {result["name"]: result.get("argmax", result)["predictions"] for result in evaluations}
     for task, first, ids in (
         ("4-class", 3, lambda labels: labels),
         ("2-class", 8, lambda labels: [int(label > 0) for label in labels]),
@@ -150,24 +152,24 @@ def test_the_differences_are_the_metrics_paired_bootstrap_of_the_most_probable_l
                 f"{100 * low:+.1f} to {100 * high:+.1f}",
                 f"{p:.3f}",
             ]
-    assert float(cells(result.table, "many")["macro-F1"]) == round(100 * found[0]["metrics"]["macro_f1"], 1)
+    assert float(cells(result.table, "many")["macro-F1"]) == round(100 * evaluations[0]["metrics"]["macro_f1"], 1)
 
 
-def test_macro_f1_stands_without_the_rule_and_with_it(found):
-    row = cells(ablation(found, reference="reference", bootstrap=10).table, "one")
-    assert row["macro-F1"] == f"{100 * found[3]['argmax']['metrics']['macro_f1']:.1f}"
-    assert row["with its rule"] == f"{100 * found[3]['metrics']['macro_f1']:.1f}"
+def test_macro_f1_is_shown_without_and_with_the_rule(evaluations):
+    row = cells(ablation(evaluations, reference="reference", bootstrap=10).table, "one")
+    assert row["macro-F1"] == f"{100 * evaluations[3]['argmax']['metrics']['macro_f1']:.1f}"
+    assert row["with its rule"] == f"{100 * evaluations[3]['metrics']['macro_f1']:.1f}"
     assert row["minutes"] == "12"
-    assert cells(ablation(found, reference="reference", bootstrap=10).table, "many")["with its rule"] == ""
+    assert cells(ablation(evaluations, reference="reference", bootstrap=10).table, "many")["with its rule"] == ""
 
 
-def test_without_the_reference_or_without_others_nothing_is_compared(found):
-    assert ablation(found, reference="nobody") is None
-    assert ablation(found[1:2], reference="reference") is None
+def test_without_a_reference_or_other_runs_nothing_is_compared(evaluations):
+    assert ablation(evaluations, reference="nobody") is None
+    assert ablation(evaluations[1:2], reference="reference") is None
     assert ablation([], reference="reference") is None
 
 
-def test_the_log_shows_every_epoch_and_stage_the_kept_one_in_bold_and_a_collapse():
+def test_the_log_shows_every_epoch_and_stage_with_the_kept_epoch_in_bold_and_any_collapse():
     plain = {"name": "plain", "run": run(epochs=(0.2, 0.456))}
     plain["run"]["epochs"][0]["validation"]["collapsed"] = True
     staged = {
@@ -186,8 +188,8 @@ def test_the_log_shows_every_epoch_and_stage_the_kept_one_in_bold_and_a_collapse
     ]
 
 
-def test_the_page_shows_the_comparison_with_the_reference_and_says_who_is_left_out(found, tmp_path):
-    for result in found:
+def test_the_page_shows_the_comparison_with_the_reference_and_names_omitted_runs(evaluations, tmp_path):
+    for result in evaluations:
         name = "e5-small-cdconv" if result["name"] == "reference" else result["name"]
         results.save({**result, "name": name}, tmp_path / f"{name}.json")
     page = results_page(tmp_path)
@@ -201,12 +203,12 @@ def test_the_page_shows_the_comparison_with_the_reference_and_says_who_is_left_o
     assert "## What each choice brings" not in results_page(tmp_path)
 
 
-def test_a_cascade_whose_record_has_no_training_of_its_own_stands_on_the_page(found, tmp_path):
-    cascade = kept("cascade", 0.1) | {"run": {"ancestors": [{"config": "4-class", "model": "quick"}]}}
+def test_a_cascade_without_its_own_training_record_is_on_the_page(evaluations, tmp_path):
+    cascade = make_evaluation("cascade", 0.1) | {"run": {"ancestors": [{"config": "4-class", "model": "quick"}]}}
     assert run_table([cascade]).rows == training_log([cascade]).rows == []
-    assert ablation([cascade, *found], reference="cascade") is None
-    assert "cascade" in ablation([cascade, *found], reference="reference").left_out
-    for result in (cascade, found[1] | {"name": "e5-small-cdconv"}, found[2]):
+    assert ablation([cascade, *evaluations], reference="cascade") is None
+    assert "cascade" in ablation([cascade, *evaluations], reference="reference").left_out
+    for result in (cascade, evaluations[1] | {"name": "e5-small-cdconv"}, evaluations[2]):
         results.save(result, tmp_path / f"{result['name']}.json")
     assert "cascade" in results_page(tmp_path)
 

@@ -1,4 +1,4 @@
-"""The analysis: from a detector or a kept evaluation to a folder with a page, plots and tables."""
+"""The analysis turns a detector or a kept evaluation into a folder with a page, plots and tables."""
 
 import csv
 import json
@@ -26,8 +26,8 @@ CHROMIUM = Path("/usr/bin/chromium")
 
 
 @pytest.fixture(autouse=True, scope="module")
-def less_work():
-    """Intervals of few resamples and small plots, which take less time."""
+def fast_analysis():
+    """Fewer resamples and smaller plots, to save time."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(figures, "RESAMPLES", 50)
         patch.setattr(analysis_plots, "DPI", 60)
@@ -37,11 +37,11 @@ def less_work():
 @pytest.mark.parametrize(
     ("colour", "letters"), [("#ffffff", "#0d1117"), ("#0072b2", "#ffffff"), ("#56b4e9", "#0d1117")]
 )
-def test_letters_are_readable_on_their_ground(colour, letters):
+def test_text_in_plots_contrasts_with_its_background(colour, letters):
     assert readable_on(to_rgb(colour)) == letters
 
 
-def test_a_precision_on_few_false_alarms_is_called_so():
+def test_a_precision_based_on_few_false_alarms_is_flagged():
     point = {"reached": True, "wanted": 0.9, "low": 0.3, "false_positives": 0}
     assert standing(point) == "reached, on few false alarms"
     assert standing({**point, "low": 0.91}) == "reached"
@@ -60,7 +60,7 @@ def kept(quick_model, sample_repo):
 
 @pytest.fixture(scope="module")
 def folder(kept, sample_repo, tmp_path_factory):
-    # Errors without doubt, of every kind: what the tiny model says by itself may be one label throughout.
+    # Guaranteed errors of every kind, because the tiny model may predict one label throughout.
     wild = {**kept, "predictions": [(reference + 1) % 4 for reference in kept["references"]]}
     return write(analyse(wild, sample_repo), tmp_path_factory.mktemp("analyses") / "quick")
 
@@ -70,7 +70,7 @@ def read_csv(path):
         return list(csv.DictReader(lines))
 
 
-def test_two_classes_know_the_category_too(quick_model, sample_repo):
+def test_two_classes_are_also_analysed_by_category(quick_model, sample_repo):
     detector = ContradictionDetector.from_pretrained(quick_model)
     analysis = analyse(measure(detector, data=sample_repo, config="2-class"), sample_repo)
     assert {row["label"] for row in analysis.removal} >= {"non-contradiction", "history"}
@@ -78,7 +78,7 @@ def test_two_classes_know_the_category_too(quick_model, sample_repo):
     assert "slices-merged" not in plots(analysis)
 
 
-def test_the_folder_holds_tables_plots_and_the_page(folder, kept):
+def test_the_folder_contains_tables_plots_and_the_page(folder, kept):
     assert {path.name for path in folder.iterdir()} == {"index.html", "evaluation.json", "tables", "plots"}
     tables = {path.stem: read_csv(path) for path in (folder / "tables").iterdir()}
     assert set(tables) >= {"slices", "classes", "confusion", "reliability", "precision_recall", "operating_points"}
@@ -91,25 +91,25 @@ def test_the_folder_holds_tables_plots_and_the_page(folder, kept):
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in (folder / "plots").iterdir())
 
 
-def test_the_page_needs_no_other_file(folder):
+def test_the_page_is_self_contained(folder):
     html = (folder / "index.html").read_text(encoding="utf-8")
     assert len(re.findall(r'(?:src|srcset)="data:image/png', html)) == len(list((folder / "plots").iterdir()))
     assert not re.search(r'(?:src|srcset|href)="(?!data:|#)|url\(|@import', html)
 
 
-def test_the_page_escapes_what_people_wrote(kept, sample_repo):
+def test_the_page_escapes_user_text(kept, sample_repo):
     html = page(analyse({**kept, "name": "<script>alert(1)</script>"}, sample_repo), {})
     assert "&lt;script&gt;" in html
     assert "<script" not in html
 
 
-def test_baselines_on_the_same_rows_stand_beside(kept, sample_repo, tmp_path):
+def test_baselines_on_the_same_rows_are_shown_beside_the_detector(kept, sample_repo, tmp_path):
     base = {**kept, "kind": "baseline", "name": "always none", "predictions": [0] * len(kept["ids"])}
     perfect = {**kept, "predictions": kept["references"]}
     write_json(tmp_path / "same.json", base)
     write_json(tmp_path / "other.json", {**base, "name": "of other rows", "ids": kept["ids"][::-1]})
-    ours, beside = analyse(perfect, sample_repo, tmp_path).comparison
-    assert (ours["name"], beside["name"]) == ("quick", "always none")
+    detector_row, beside = analyse(perfect, sample_repo, tmp_path).comparison
+    assert (detector_row["name"], beside["name"]) == ("quick", "always none")
     assert beside["difference"] == pytest.approx(kept_macro(perfect) - kept_macro(base))
     assert beside["p_value"] < 0.01
 
@@ -132,7 +132,7 @@ def test_an_evaluation_without_the_removal_test_says_so(quick_model, sample_repo
 
 
 @pytest.mark.parametrize("case", ["perfect", "one label", "always as sure"])
-def test_extreme_detectors_have_a_page_too(kept, sample_repo, case):
+def test_extreme_detectors_get_a_page_too(kept, sample_repo, case):
     none = [0] * len(kept["ids"])
     change = {
         "perfect": {"predictions": kept["references"], "probabilities": np.eye(4)[kept["references"]].tolist()},
@@ -152,7 +152,7 @@ def test_extreme_detectors_have_a_page_too(kept, sample_repo, case):
         assert analysis.average_precision == pytest.approx(share)
 
 
-def test_a_detector_trained_on_the_other_split_is_called_so(kept, sample_repo):
+def test_a_detector_trained_on_the_other_split_is_flagged(kept, sample_repo):
     analysis = analyse(kept, sample_repo)
     assert "Trained on" not in page(analysis, {})
     request = with_options(kept["run"]["request"], config="2-class-grouped")
@@ -163,7 +163,7 @@ def test_a_detector_trained_on_the_other_split_is_called_so(kept, sample_repo):
         assert "Trained on 2-class-grouped</strong>" in page(analyse(result, sample_repo), {})
 
 
-def test_a_detector_that_reads_no_first_turn_is_not_asked(quick_model, sample_repo):
+def test_a_detector_that_reads_no_first_turn_skips_the_removal_test(quick_model, sample_repo):
     detector = ContradictionDetector.from_pretrained(quick_model, view="reply-only")
     result = measure(detector, data=sample_repo, config="4-class")
     assert result["without_first_turn"] is None
@@ -174,7 +174,7 @@ def test_nothing_but_an_analysis_is_replaced(tmp_path, monkeypatch):
     work = tmp_path / "work"
     work.mkdir()
     (work / "thesis.txt").write_text("mine", encoding="utf-8")
-    with pytest.raises(InputError, match="holds something else than an analysis"):
+    with pytest.raises(InputError, match="something else than an analysis"):
         check_place(work)
     monkeypatch.chdir(tmp_path)
     for taken in (".", "..", "/"):
@@ -185,29 +185,29 @@ def test_nothing_but_an_analysis_is_replaced(tmp_path, monkeypatch):
 
 @pytest.fixture
 def run(run):
-    """Calls `cdconv analyze` in this process; gives exit code, stdout and stderr."""
+    """Runs `cdconv analyze` in this process and returns exit code, stdout and stderr."""
     return partial(run, "analyze")
 
 
-def test_the_command_takes_a_model_and_then_its_evaluation(run, quick_model, sample_repo, tmp_path):
+def test_the_command_accepts_a_model_and_then_its_evaluation(run, quick_model, sample_repo, tmp_path):
     first, second = tmp_path / "first", tmp_path / "second"
-    code, said, _ = run(quick_model, "--data", sample_repo, "--out", first)
-    assert (code, said.split(":")[0]) == (0, str(first / "index.html"))
+    code, out, _ = run(quick_model, "--data", sample_repo, "--out", first)
+    assert (code, out.split(":")[0]) == (0, str(first / "index.html"))
     code, *_ = run(first / "evaluation.json", "--data", sample_repo, "--out", second)
     assert code == 0
     files = [path.relative_to(first) for path in first.rglob("*") if path.is_file()]
     assert len(files) > 20
     assert [name for name in files if (first / name).read_bytes() != (second / name).read_bytes()] == []
-    code, _, said = run(first / "evaluation.json", "--config", "2-class", "--data", sample_repo, "--out", second)
-    assert (code, said.count("\n")) == (2, 1)
-    assert "is an evaluation on config '4-class', not '2-class'" in said
+    code, _, err = run(first / "evaluation.json", "--config", "2-class", "--data", sample_repo, "--out", second)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "is an evaluation on config '4-class', not '2-class'" in err
 
 
-def test_a_kept_evaluation_is_analysed_by_its_name(run, kept, sample_repo, tmp_path):
+def test_a_kept_evaluation_can_be_analysed_by_name(run, kept, sample_repo, tmp_path):
     results.add([kept], tmp_path / "kept")
     options = ["--data", sample_repo, "--out", tmp_path / "out", "--results", tmp_path / "kept"]
-    code, _, said = run("quick", *options)
-    assert (code, said) == (0, "cdconv: quick is a saved evaluation on 4-class; no model is loaded\n")
+    code, _, err = run("quick", *options)
+    assert (code, err) == (0, "cdconv: quick is a saved evaluation on 4-class; no model is loaded\n")
     assert "<h1>quick</h1>" in (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
 
 
@@ -222,15 +222,15 @@ def test_the_page_fits_the_screen_and_shows_its_plots(folder, width):
         grounds = {}
         for scheme in ("light", "dark"):
             tab = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-            said = []
-            tab.on("console", lambda message, said=said: said.append(message.text))
+            console = []
+            tab.on("console", lambda message, console=console: console.append(message.text))
             tab.goto(folder.joinpath("index.html").as_uri())
             assert tab.evaluate("document.documentElement.scrollWidth") == width
             images = tab.evaluate("[...document.images].map(image => [image.currentSrc.length, image.naturalWidth])")
             assert len(images) >= 7
             assert all(drawn > 300 for _, drawn in images)
             grounds[scheme] = (tab.evaluate("getComputedStyle(document.body).backgroundColor"), images)
-            assert said == []
+            assert console == []
         assert grounds["light"][0] != grounds["dark"][0]
         assert grounds["light"][1] != grounds["dark"][1]
         browser.close()

@@ -24,7 +24,7 @@ def rows(sample_repo):
     return load_split(sample_repo, "4-class", "train")
 
 
-def test_each_share_holds_the_smaller_ones_and_the_rows_keep_their_order(rows):
+def test_each_share_contains_the_smaller_ones_and_rows_keep_their_order(rows):
     shares = [0.01, 0.1, 0.25, 0.5, 0.9, 1.0]
     ids = [fraction_of(rows, share, 23)["id"] for share in shares]
     assert list(ids[-1]) == list(rows["id"])
@@ -33,20 +33,20 @@ def test_each_share_holds_the_smaller_ones_and_the_rows_keep_their_order(rows):
         assert [number for number in more if number in set(less)] == list(less)
 
 
-def test_the_labels_stand_in_the_same_proportion_and_none_is_missing(rows):
+def test_a_share_keeps_the_label_proportions_and_every_label(rows):
     whole = Counter(rows["label"])
     for share in (0.1, 0.5):
-        found = Counter(fraction_of(rows, share, 23)["label"])
-        assert found == {label: max(1, round(share * count)) for label, count in whole.items()}
+        counts = Counter(fraction_of(rows, share, 23)["label"])
+        assert counts == {label: max(1, round(share * count)) for label, count in whole.items()}
     assert set(fraction_of(rows, 1e-9, 23)["label"]) == set(whole)
 
 
-def test_the_seed_draws(rows):
+def test_the_seed_decides_the_share(rows):
     one, again, other = (set(fraction_of(rows, 0.5, seed)["id"]) for seed in (23, 23, 42))
     assert one == again != other
 
 
-def test_training_reads_the_part_and_validates_on_all(sample_repo, rows, tmp_path, monkeypatch):
+def test_training_uses_the_share_and_validates_on_all_rows(sample_repo, rows, tmp_path, monkeypatch):
     from contradiction.training import loop
 
     read = {}
@@ -64,12 +64,12 @@ def test_training_reads_the_part_and_validates_on_all(sample_repo, rows, tmp_pat
     assert read[1] == list(load_split(sample_repo, "4-class", "validation")["id"])
     run = read_json(folder / "run.json")
     assert run["request"]["recipe"]["data"]["train_fraction"] == 0.5
-    # The data are the same, and only the recipe says that fewer rows were read.
+    # The data is the same, and only the recipe says that fewer rows were used.
     assert run["request"]["data"] == request(QUICK, sample_repo)["data"]
     assert "- data: 50 % of the training split of CDConv sample" in model_card(folder).text
 
 
-def test_a_bot_that_no_row_is_of_is_named_and_nothing_is_begun(sample_repo, rows, tmp_path, monkeypatch):
+def test_an_unknown_bot_is_named_and_no_run_starts(sample_repo, rows, tmp_path, monkeypatch):
     assert {*of_bot(rows, "plato")["bot"]} == {rows.features["bot"].str2int("plato")}
     alone = of_bot(rows, "eva")
     with pytest.raises(InputError, match=rf"^none of the {len(alone)} rows of the train split is a reply of plato;"):
@@ -91,20 +91,20 @@ def test_a_share_is_above_0_and_at_most_1(share):
         QUICK.with_changes(train_fraction=share)
 
 
-def test_each_history_row_gets_the_first_turn_of_another_context_of_its_bot_and_no_contradiction(rows):
+def test_each_history_row_gets_another_first_turn_of_its_bot_and_becomes_consistent(rows):
     names = rows.features["label"]
     history = [row for row in rows if names.int2str(row["label"]) == "history"]
-    found = list(replaced_rows(rows, 2, 23))
-    assert [row["id"] for row in found] == [row["id"] for row in history for _ in range(2)]
+    made_rows = list(replaced_rows(rows, 2, 23))
+    assert [row["id"] for row in made_rows] == [row["id"] for row in history for _ in range(2)]
     first = {(row["u1"], row["b1"], row["bot"]) for row in rows}
-    for row, made in zip([row for row in history for _ in range(2)], found, strict=True):
+    for row, made in zip([row for row in history for _ in range(2)], made_rows, strict=True):
         assert (made["u2"], made["b2"], made["bot"]) == (row["u2"], row["b2"], row["bot"])
         assert made["u1"] != row["u1"] and (made["u1"], made["b1"], made["bot"]) in first
         assert names.int2str(made["label"]) == "non-contradiction"
-    assert found == list(replaced_rows(rows, 2, 23)) != list(replaced_rows(rows, 2, 42))
+    assert made_rows == list(replaced_rows(rows, 2, 23)) != list(replaced_rows(rows, 2, 42))
 
 
-def test_training_reads_them_after_what_teachers_are_asked_of(rows):
+def test_training_reads_made_rows_after_the_rows_that_teachers_judge(rows):
     both = QUICK.with_changes(context_negatives=1, transfer_per_row=1, teachers=["some/teacher"])
     made_rows = training_rows(rows, both)
     made = replaced_rows(rows, 1, both.seed)
@@ -120,7 +120,7 @@ def test_a_card_says_that_rows_were_made(sample_repo, tmp_path):
     assert "- context negatives: each training row labelled history is repeated 2 times" in card
 
 
-def test_rows_that_name_no_bot_are_those_of_one_bot(rows):
+def test_rows_without_a_bot_count_as_one_bot(rows):
     unnamed, alone = rows.remove_columns("bot"), of_bot(rows, "eva")
     both = QUICK.with_changes(context_negatives=1, transfer_per_row=1, teachers=["some/teacher"])
     named, made = (training_rows(part, both).rows for part in (alone, alone.remove_columns("bot")))
@@ -130,13 +130,13 @@ def test_rows_that_name_no_bot_are_those_of_one_bot(rows):
         of_bot(unnamed, "eva")
 
 
-def test_where_a_bot_has_one_context_there_is_no_other_turn_to_take(rows):
+def test_a_bot_with_one_context_has_no_other_first_turn(rows):
     one = rows.filter(lambda row: row["u1"] == rows[int(np.argmax(np.asarray(rows["label"]) == 3))]["u1"])
     with pytest.raises(InputError, match="no row of another context"):
         replaced_rows(one, 1, 23)
 
 
 @pytest.mark.parametrize("values", [{"config": "2-class"}, {"method": "hierarchical"}, {"config": "persona"}])
-def test_it_needs_the_four_classes_and_one_checkpoint(values):
+def test_made_rows_need_the_four_classes_and_one_checkpoint(values):
     with pytest.raises(InputError, match="context_negatives copies rows labelled history"):
         QUICK.with_changes(context_negatives=1, **values)

@@ -1,4 +1,4 @@
-"""Backbones: whatever encoder `transformers` knows trains, stays a plain checkpoint, and scores alike everywhere."""
+"""Backbones: every encoder of `transformers` trains, stays a plain checkpoint, and scores the same everywhere."""
 
 from collections import Counter
 
@@ -31,7 +31,7 @@ POSITIONS = 128
 
 
 def word_piece(texts, special, template=True, **kwargs):
-    """BERT's kind: a piece a character."""
+    """As in BERT: one piece per character."""
     characters = sorted(set("".join(texts)) - {" "})
     pieces = [*special.values(), *characters, *(f"##{character}" for character in characters)]
     made = Tokenizer(
@@ -42,7 +42,7 @@ def word_piece(texts, special, template=True, **kwargs):
 
 
 def byte_pairs(texts, special, template=True, **kwargs):
-    """RoBERTa's and GPT-2's kind: bytes, and the pairs of bytes seen most."""
+    """As in RoBERTa and GPT-2: bytes, and the most frequent byte pairs."""
     splitter = pre_tokenizers.ByteLevel(add_prefix_space=False)
     words = [word for text in texts for word, _ in splitter.pre_tokenize_str(text)]
     pairs = Counter(pair for word in words for pair in zip(word, word[1:], strict=False))
@@ -54,7 +54,7 @@ def byte_pairs(texts, special, template=True, **kwargs):
 
 
 def unigram(texts, special, template=True, **kwargs):
-    """XLM-R's and DeBERTa's kind: characters and pairs of them with log probabilities."""
+    """As in XLM-R and DeBERTa: characters and character pairs with log probabilities."""
     counts = Counter(
         piece
         for text in (text.replace(" ", "") for text in texts)
@@ -95,7 +95,7 @@ SIZES = {
 }
 FOUR = LABELS["4-class"]
 
-# Name -> the kind of model, what its configuration says beside the sizes, its tokenizer, and what that one lacks.
+# Name -> the model type, its configuration besides the sizes, its tokenizer, and what the tokenizer lacks.
 TYPES = {"model_input_names": ["input_ids", "token_type_ids", "attention_mask"]}
 FAMILIES = {
     "bert": ("bert", {}, word_piece, BERT, TYPES),
@@ -116,7 +116,7 @@ FAMILIES = {
 
 
 def backbone(family, texts, folder, classes=None, **changes):
-    """Writes a tiny encoder with random weights, or a classifier of `classes`, and its tokenizer."""
+    """Writes a tiny random encoder, or a classifier with `classes` classes, and its tokenizer."""
     kind, config, tokenizer_of, special, options = FAMILIES[family]
     tokenizer = tokenizer_of(texts, special, **options)
     ids = {
@@ -149,7 +149,7 @@ def chats(sample_rows):
 
 @pytest.fixture(scope="module", params=FAMILIES)
 def trained(request, texts, sample_repo, tmp_path_factory):
-    """A detector of each family, trained for an epoch by the project's own loop."""
+    """A detector of each family, trained for one epoch by the training loop of the project."""
     folder = tmp_path_factory.mktemp("backbones")
     return train(recipe(backbone(request.param, texts, folder / "in")), data=sample_repo, out=folder / "out")
 
@@ -159,12 +159,12 @@ def detector(trained):
     return ContradictionDetector.from_pretrained(trained)
 
 
-def test_the_pipeline_alone_gives_the_scores_that_the_detector_gives(trained, detector, sample_rows, chats):
+def test_a_plain_pipeline_gives_the_scores_of_the_detector(trained, detector, sample_rows, chats):
     inputs = [detector.classifier.model_input(row) for row in sample_rows[: len(chats)]]
-    theirs = pipeline("text-classification", model=str(trained), top_k=None)(inputs, truncation=True)
-    for verdict, scores in zip(detector.batch(chats), theirs, strict=True):
+    pipeline_scores = pipeline("text-classification", model=str(trained), top_k=None)(inputs, truncation=True)
+    for verdict, scores in zip(detector.batch(chats), pipeline_scores, strict=True):
         assert verdict.checked
-        # The detector's are calibrated, of which a pipeline knows nothing.
+        # The detector calibrates its scores, which a pipeline does not.
         raw = detector.classifier.uncalibrated(verdict.scores)
         assert raw == pytest.approx({score["label"]: score["score"] for score in scores}, abs=1e-4)
 
@@ -175,7 +175,7 @@ def test_padding_does_not_change_scores(detector, chats):
         assert verdict.scores == pytest.approx(detector(one).scores, abs=1e-5)
 
 
-def test_what_is_too_long_is_cut_from_the_left_and_said(detector):
+def test_long_text_is_truncated_from_the_left_and_reported(detector):
     tail = "一" * POSITIONS
 
     def judged(first, last):
@@ -188,13 +188,13 @@ def test_what_is_too_long_is_cut_from_the_left_and_said(detector):
     assert judged("生日", "蛋糕").scores != verdict.scores
 
 
-def test_the_reply_is_set_apart_from_what_came_before(detector):
+def test_the_reply_is_separated_from_the_context(detector):
     tokenizer = detector.classifier.backend.tokenizer
     pair, run = tokenizer("生日", "蛋糕")["input_ids"], tokenizer("生日蛋糕")["input_ids"]
     assert pair.count(tokenizer.sep_token_id) > run.count(tokenizer.sep_token_id)
 
 
-def test_a_tokenizer_says_how_much_the_model_reads(detector):
+def test_the_tokenizer_gives_the_maximum_input_length(detector):
     model = detector.classifier.backend.model
     behind = model.config.pad_token_id + 1 if model.config.model_type in ("roberta", "xlm-roberta", "mpnet") else 0
     assert detector.classifier.backend.tokenizer.model_max_length == POSITIONS - behind
@@ -203,7 +203,7 @@ def test_a_tokenizer_says_how_much_the_model_reads(detector):
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta"])
-def test_rows_longer_than_the_model_reads_are_trained_on(family, texts, sample_repo, tmp_path):
+def test_rows_longer_than_the_model_reads_can_be_trained_on(family, texts, sample_repo, tmp_path):
     short = recipe(backbone(family, texts, tmp_path / "in", max_position_embeddings=24))
     detector = ContradictionDetector.from_pretrained(train(short, data=sample_repo, out=tmp_path / "out"))
     assert detector.classifier.backend.tokenizer.model_max_length in (24, 22)
@@ -222,7 +222,7 @@ def test_a_head_for_other_labels_is_not_kept(family, classes, texts, tmp_path):
     encoder, head = after.base_model_prefix, dict(before.named_parameters())
     for name, weights in after.named_parameters():
         same = weights.shape == head[name].shape and torch.equal(weights, head[name])
-        # The embedding of a token that the tokenizer lacked is new; a bias starts at zero in any head.
+        # The embedding of a token that the tokenizer lacked is new, and the bias of every head starts at zero.
         if name.startswith(f"{encoder}.") and "wte" not in name:
             assert same, name
         elif weights.ndim > 1 and "wte" not in name:
@@ -240,7 +240,7 @@ def test_a_head_for_the_same_labels_is_kept(texts, tmp_path):
 
 
 def changed(folder, change):
-    """Writes a checkpoint's weights anew as `change` makes them of the old."""
+    """Rewrites the weights of a checkpoint as changed by `change`."""
     file = f"{folder}/model.safetensors"
     save_file(change(load_file(file)), file, metadata={"format": "pt"})
     return folder
@@ -250,14 +250,14 @@ def changed(folder, change):
     ("family", "classes"),
     [*((family, None) for family in FAMILIES), ("bert", "abc"), ("albert", "abc"), ("electra", "abc"), ("gpt2", "abc")],
 )
-def test_nothing_is_said_of_a_head_that_is_to_be_another(family, classes, texts, tmp_path, caplog):
+def test_there_is_no_warning_about_a_head_that_is_replaced(family, classes, texts, tmp_path, caplog):
     folder = backbone(family, texts, tmp_path, classes)
     caplog.clear()
     initialize_model(recipe(folder), FOUR, [])
     assert caplog.messages == []
 
 
-def test_nothing_is_said_of_a_pooler_that_a_masked_language_model_lacks(texts, tmp_path, caplog):
+def test_there_is_no_warning_about_a_pooler_that_a_masked_language_model_lacks(texts, tmp_path, caplog):
     folder = backbone("bert", texts, tmp_path)
     AutoModelForMaskedLM.from_pretrained(folder).save_pretrained(folder)
     caplog.clear()
@@ -266,13 +266,13 @@ def test_nothing_is_said_of_a_pooler_that_a_masked_language_model_lacks(texts, t
     assert caplog.messages == []
 
 
-def test_a_layer_that_the_checkpoint_lacks_is_said_in_one_line(texts, tmp_path, caplog):
+def test_a_layer_missing_from_the_checkpoint_is_reported_in_one_line(texts, tmp_path, caplog):
     folder = backbone("bert", texts, tmp_path)
     changed(folder, lambda old: {name: value for name, value in old.items() if "layer.1.output" not in name})
     initialize_model(recipe(folder), FOUR, [])
-    [said] = caplog.messages
-    assert said.startswith(f"backbone {folder!r}: its checkpoint lacks 4 of the encoder's 37 weights (")
-    assert said.endswith("bert.encoder.layer.1.output.LayerNorm.bias for one; they start at random")
+    [message] = caplog.messages
+    assert message.startswith(f"backbone {folder!r}: its checkpoint lacks 4 of the encoder's 37 weights (")
+    assert message.endswith("bert.encoder.layer.1.output.LayerNorm.bias for one; they start at random")
 
 
 @pytest.mark.parametrize(
@@ -283,7 +283,7 @@ def test_a_layer_that_the_checkpoint_lacks_is_said_in_one_line(texts, tmp_path, 
     ],
     ids=["other names", "other shapes"],
 )
-def test_a_checkpoint_without_the_encoder_is_one_clear_error(share, change, texts, tmp_path):
+def test_a_checkpoint_without_the_encoder_raises_one_clear_error(share, change, texts, tmp_path):
     folder = changed(backbone("bert", texts, tmp_path), change)
     with pytest.raises(
         InputError, match=rf"\({share} of its parameters\).*not the encoder that its config.json"
@@ -294,7 +294,7 @@ def test_a_checkpoint_without_the_encoder_is_one_clear_error(share, change, text
 
 @pytest.mark.parametrize("family", ["bert", "albert", "distilbert", "modernbert", "deberta-v2", "gpt2"])
 @pytest.mark.parametrize("rate", [0.0, 0.5])
-def test_a_recipes_dropout_replaces_all_of_the_backbones(family, rate, texts, tmp_path):
+def test_the_dropout_of_a_recipe_replaces_all_dropouts_of_the_backbone(family, rate, texts, tmp_path):
     model, tokenizer = initialize_model(recipe(backbone(family, texts, tmp_path), dropout=rate), FOUR, [])
     batch = tokenizer(["你是几月"], ["生日"], return_tensors="pt")
     with torch.no_grad():
@@ -302,7 +302,7 @@ def test_a_recipes_dropout_replaces_all_of_the_backbones(family, rate, texts, tm
     assert torch.equal(once, again) == (rate == 0.0)
 
 
-def test_a_reply_of_unknown_characters_is_not_judged_by_a_unigram_model(texts, tmp_path):
+def test_a_unigram_model_does_not_judge_a_reply_of_unknown_characters(texts, tmp_path):
     model, tokenizer = initialize_model(recipe(backbone("xlm-roberta", texts, tmp_path)), FOUR, [])
     verdict = ContradictionDetector(CheckpointClassifier(TorchBackend(model, tokenizer)))(
         chat("你好", "你好", "你好", "☃☄")
@@ -310,7 +310,7 @@ def test_a_reply_of_unknown_characters_is_not_judged_by_a_unigram_model(texts, t
     assert verdict.reason == "the reply holds no word that the model knows"
 
 
-def test_what_is_no_encoder_is_one_clear_error(tmp_path):
+def test_a_model_that_is_not_an_encoder_raises_one_clear_error(tmp_path):
     (tmp_path / "config.json").write_text('{"model_type": "vit"}', encoding="utf-8")
     with pytest.raises(InputError, match=r"^backbone .*: neither a folder with an encoder nor one on the Hub"):
         initialize_model(recipe(str(tmp_path)), FOUR, [])

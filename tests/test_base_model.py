@@ -1,4 +1,4 @@
-"""A model card names the Hub id that a local backbone was made from, and no two runs differ by it."""
+"""A model card names the Hub id that a local backbone was made from. The id does not make two runs different."""
 
 import json
 
@@ -27,7 +27,7 @@ def recorded(folder, name, value):
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "found"),
+    ("name", "value", "expected"),
     [
         ("run.json", {"base_model": OTHER, "request": {"recipe": {"backbone": "copy@0123456789ab"}}}, OTHER),
         ("run.json", {"request": {"recipe": {"backbone": OTHER}}}, OTHER),
@@ -37,8 +37,8 @@ def recorded(folder, name, value):
         ("config.json", {}, E5),
     ],
 )
-def test_what_a_folder_says_of_itself_comes_before_the_recipe(name, value, found, tmp_path):
-    assert record.base_model_of_recipe(recipe(recorded(tmp_path, name, value), base_model=E5)) == found
+def test_the_origin_in_a_folder_takes_precedence_over_the_recipe(name, value, expected, tmp_path):
+    assert record.base_model_of_recipe(recipe(recorded(tmp_path, name, value), base_model=E5)) == expected
 
 
 def test_a_hub_id_is_its_own_origin_and_random_weights_have_none():
@@ -47,26 +47,26 @@ def test_a_hub_id_is_its_own_origin_and_random_weights_have_none():
     assert record.base_model_of_recipe(load_recipe("tiny")) is None
 
 
-def test_another_backbone_is_not_made_from_what_the_recipes_own_was():
+def test_another_backbone_does_not_inherit_the_origin_in_the_recipe():
     own = recipe("runs/nli", base_model=E5)
     assert own.with_changes(seed=5).model.base_model == E5
     assert own.with_changes(backbone="runs/other").model.base_model is None
     assert own.with_changes(backbone="runs/other", base_model=OTHER).model.base_model == OTHER
 
 
-def test_an_origin_that_is_no_hub_id_is_one_clear_error():
+def test_an_origin_that_is_not_a_hub_id_raises_one_clear_error():
     with pytest.raises(InputError, match=r"base_model is 'e5': must be a Hub id, for instance"):
         recipe("runs/nli").with_changes(base_model="e5")
 
 
-def test_the_recipes_from_the_nli_stage_name_the_backbone_of_that():
+def test_recipes_that_start_from_an_nli_stage_name_its_backbone():
     starts = {name: load_recipe(name) for name in recipe_files()}
     after = [recipe for recipe in starts.values() if recipe.model.backbone == "runs/e5-small-nli"]
     assert after
     assert {path.model.base_model for path in after} == {starts["e5-small-nli"].model.backbone}
 
 
-def test_a_chain_of_runs_carries_it_on_and_resumes_whatever_is_said_of_it(random_model, sample_repo, tmp_path):
+def test_a_chain_of_runs_passes_the_origin_on_and_resumes_whatever_it_is(random_model, sample_repo, tmp_path):
     first = recipe(random_model("4-class"), base_model=E5)
     one = loop.train(first, data=sample_repo, out=tmp_path / "one")
     two = trainers.train(recipe(one).with_changes(method="hierarchical"), data=sample_repo, out=tmp_path / "two")

@@ -1,4 +1,4 @@
-"""How a decision rule is chosen on validation."""
+"""How a decision rule is fitted on validation."""
 
 import shutil
 
@@ -30,8 +30,8 @@ from evaluate_metric.evaluate_metric import score
 NAMES = LABELS["4-class"]
 
 
-def drawn(rows=4000, scale=2.0, seed=0):
-    """Logits that are `scale` times too sure, and labels drawn from the probabilities they should have given."""
+def draw_logits(rows=4000, scale=2.0, seed=0):
+    """Logits that are `scale` times too confident, and labels drawn from the correct probabilities."""
     generator = np.random.default_rng(seed)
     logits = generator.normal(size=(rows, 4)) * 1.5 + np.array([1.5, -1.5, -1.0, 0.5])
     shares = softmax(logits, axis=1)
@@ -51,8 +51,8 @@ def macro_f1(references, predictions):
     return score(references.tolist(), predictions.tolist(), "4-class")["macro_f1"]
 
 
-def test_the_calibration_undoes_how_much_too_sure_and_how_skewed_the_logits_are():
-    logits, references = drawn(scale=2.0)
+def test_calibration_undoes_the_overconfidence_and_skew_of_the_logits():
+    logits, references = draw_logits(scale=2.0)
     skew = np.array([0.0, 2.0, 1.0, 0.5])
     temperature, biases = fit_calibration(logits + 2.0 * skew, references)
     assert temperature == pytest.approx(2.0, rel=0.08)
@@ -60,15 +60,15 @@ def test_the_calibration_undoes_how_much_too_sure_and_how_skewed_the_logits_are(
 
 
 def test_a_class_without_rows_keeps_a_finite_bias():
-    logits, references = drawn()
-    seen = references != 1
-    temperature, biases = fit_calibration(logits[seen], references[seen])
+    logits, references = draw_logits()
+    present = references != 1
+    temperature, biases = fit_calibration(logits[present], references[present])
     assert 1 < temperature < 4
     assert -8 <= biases[1] < -1
 
 
 def test_offsets_raise_macro_f1_where_rare_classes_are_never_called():
-    logits, references = drawn()
+    logits, references = draw_logits()
     rule = fit(logits, references, NAMES)
     plain = macro_f1(references, logits.argmax(1))
     with_rule = macro_f1(references, decided(rule, logits))
@@ -76,13 +76,13 @@ def test_offsets_raise_macro_f1_where_rare_classes_are_never_called():
     assert rule.offsets[NON_CONTRADICTION] == 0
 
 
-def test_offsets_that_bring_nothing_are_none():
+def test_offsets_without_a_gain_are_empty():
     logits = np.eye(4)[np.arange(400) % 4] * 9
     assert set(fit(logits, np.arange(400) % 4, NAMES).offsets.values()) == {0}
 
 
-def test_stages_get_offsets_by_their_order():
-    # The first stage fires on everything a little; only moving it lets the others be heard.
+def test_stages_get_offsets_in_their_order():
+    # The first stage fires slightly on everything. Only shifting it gives the others a chance.
     references = np.repeat([0, 1, 2, 3], 50)
     probabilities = np.full((200, 3), 0.1)
     probabilities[:, 0] = 0.6
@@ -94,13 +94,13 @@ def test_stages_get_offsets_by_their_order():
     assert [rule.offsets[name] for name in CATEGORIES[1:]] == [0, 0]
 
 
-def test_the_cut_is_where_2_class_macro_f1_is_best():
+def test_the_threshold_maximises_2_class_macro_f1():
     given = np.array([0.1, 0.2, 0.3, 0.35, 0.4, 0.6])
     assert 0.3 < fit_threshold(given, given > 0.32) <= 0.35
-    assert fit_threshold(given, given > 0.5) == 0.5  # of equals the nearest to one half
+    assert fit_threshold(given, given > 0.5) == 0.5  # of equally good thresholds the one nearest to one half
 
 
-def test_a_curve_counts_recall_and_false_alarms_and_promises_nothing_on_a_handful():
+def test_a_curve_counts_recall_and_false_alarms_and_is_empty_on_few_rows():
     generator = np.random.default_rng(0)
     given = generator.random(2000).round(3)
     truth = generator.random(2000) < given
@@ -114,12 +114,12 @@ def test_a_curve_counts_recall_and_false_alarms_and_promises_nothing_on_a_handfu
         assert point.false_alarms == pytest.approx(((called & ~truth).sum() + 0.5) / ((~truth).sum() + 1), abs=1e-5)
 
 
-def test_rows_of_one_kind_show_nothing():
+def test_rows_of_one_class_give_no_curve():
     assert with_curve(Rule(), np.array([0.1, 0.9]), np.array([False, False])) == Rule()
 
 
-def stand_in(folder, labels):
-    """The tiny model with other labels."""
+def with_new_head(folder, labels):
+    """The tiny model with a new head for other labels."""
     set_seed(5)
     model = BertForSequenceClassification.from_pretrained(folder, num_labels=len(labels), ignore_mismatched_sizes=True)
     model.config.id2label = dict(enumerate(labels))
@@ -127,9 +127,9 @@ def stand_in(folder, labels):
 
 
 @pytest.mark.parametrize("config", ["2-class", "persona"])
-def test_a_stage_is_not_calibrated_on_rows_that_do_not_tell_its_category(random_model, sample_repo, config, tmp_path):
+def test_a_stage_is_not_calibrated_on_rows_without_its_category(random_model, sample_repo, config, tmp_path):
     folder = shutil.copytree(random_model("4-class"), tmp_path / "history")
-    stand_in(folder, STAGES["history"]).save_pretrained(folder)
+    with_new_head(folder, STAGES["history"]).save_pretrained(folder)
     save_rule(folder, Rule(0.7))
     with pytest.raises(InputError, match="predicts other, history; the data has"):
         calibrate(folder, load_split(sample_repo, config, "validation"))
@@ -137,7 +137,7 @@ def test_a_stage_is_not_calibrated_on_rows_that_do_not_tell_its_category(random_
     assert calibrate(folder, load_split(sample_repo, "4-class", "validation")).prior
 
 
-def test_a_checkpoint_from_elsewhere_gets_its_view_and_its_rule(run, random_model, sample_repo, sample_rows, tmp_path):
+def test_an_external_checkpoint_gets_a_view_and_a_rule(run, random_model, sample_repo, sample_rows, tmp_path):
     folder = shutil.copytree(random_model("4-class"), tmp_path / "model")
     config = read_json(folder / "config.json")
     del config["cdconv_view"]
@@ -145,19 +145,19 @@ def test_a_checkpoint_from_elsewhere_gets_its_view_and_its_rule(run, random_mode
     code, _, err = run("calibrate", folder, "--data", sample_repo)
     assert (code, err.startswith(f"cdconv: {folder}: "), ", ".join(VIEWS) in err) == (2, True, True)
     before = (folder / "config.json").read_bytes()
-    for view, said in (("all", "there is no view 'all'"), ("nli", "the data has no premise, hypothesis")):
+    for view, message in (("all", "there is no view 'all'"), ("nli", "the data has no premise, hypothesis")):
         code, _, err = run("calibrate", folder, "--data", sample_repo, "--view", view)
-        assert (code, said in err) == (2, True)
+        assert (code, message in err) == (2, True)
     assert (folder / "config.json").read_bytes() == before
     code, out, _ = run("calibrate", folder, "--data", sample_repo, "--view", "sentence-pair")
     assert code == 0 and "temperature" in out
-    found = CheckpointClassifier.load(folder)
-    assert (found.columns, found.rule == Rule()) == (("b1", "b2"), False)
+    classifier = CheckpointClassifier.load(folder)
+    assert (classifier.columns, classifier.rule == Rule()) == (("b1", "b2"), False)
     code, _, err = run("calibrate", folder, "--data", sample_repo, "--view", "flatten")
     assert (code, err) == (2, f"cdconv: {folder}/config.json: reads sentence-pair, not flatten; leave the view out\n")
 
 
-def test_a_rule_is_not_chosen_on_rows_that_the_model_has_seen(run, quick_model, sample_repo, tmp_path):
+def test_a_rule_is_not_fitted_on_rows_that_the_model_has_seen(run, quick_model, sample_repo, tmp_path):
     folder = shutil.copytree(quick_model, tmp_path / "quick")
     before = (folder / CONFIG).read_bytes()
     code, _, err = run("calibrate", folder, "--data", sample_repo, "--config", "4-class-grouped")
@@ -168,7 +168,7 @@ def test_a_rule_is_not_chosen_on_rows_that_the_model_has_seen(run, quick_model, 
     assert (folder / CONFIG).read_bytes() == before
 
 
-def test_a_rule_is_not_chosen_on_other_labels(random_model, sample_repo, tmp_path):
+def test_a_rule_is_not_fitted_on_other_labels(random_model, sample_repo, tmp_path):
     folder = tmp_path / "model"
     shutil.copytree(random_model("2-class"), folder)
     with pytest.raises(InputError, match="predicts non-contradiction, contradiction; "):

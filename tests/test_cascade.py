@@ -1,4 +1,4 @@
-"""A cascade asks its judge only where its detector is in doubt; its curve shows what that gains and costs."""
+"""A cascade asks its judge only where its detector is uncertain. Its curve shows the gain and the cost."""
 
 import shutil
 
@@ -27,7 +27,7 @@ def dataset(rows):
 
 @pytest.fixture
 def parts(calibrated, sample_rows, tmp_path, monkeypatch):
-    """Folders of a detector and of a judge that is right on nine of ten rows, its server, and rows."""
+    """The folders of a detector and of a judge that is right on nine of ten rows, the server of the judge, and rows."""
     folder = tmp_path / "judge"
     folder.mkdir()
     write_json(folder / "judge.json", {"model": "tiny", "prices": {"input": 1.0, "output": 2.0}})
@@ -37,16 +37,16 @@ def parts(calibrated, sample_rows, tmp_path, monkeypatch):
         yield shutil.copytree(calibrated[0], tmp_path / "detector"), folder, server, dataset(sample_rows[:200])
 
 
-def test_the_curve_goes_from_the_detector_to_the_judge_and_the_cost_with_the_share(parts):
+def test_the_curve_runs_from_the_detector_to_the_judge_and_cost_grows_with_the_share(parts):
     detector, judge, server, rows = parts
     steps = cascades.curve(load_classifier(detector), load_classifier(judge), rows, shares=(0.0, 0.25, 0.5, 1.0))
     assert [step.share for step in steps] == [0, 0.25, 0.5, 1]
-    assert len(server.requests) == len(rows), "each row is asked about once"
+    assert len(server.requests) == len(rows), "the judge gets each row once"
     from sklearn.metrics import f1_score
 
     references = [NAMES[label] for label in rows["label"]]
     for step, classifier in ((steps[0], load_classifier(detector)), (steps[-1], load_classifier(judge))):
-        labels = [found.label for found in classifier.classify(list(rows))]
+        labels = [prediction.label for prediction in classifier.classify(list(rows))]
         assert step.macro_f1["4-class"][0] == pytest.approx(f1_score(references, labels, average="macro"))
     f1 = [step.macro_f1["2-class"][0] for step in steps]
     assert f1[0] < f1[1] < f1[2] < f1[3]
@@ -56,7 +56,7 @@ def test_the_curve_goes_from_the_detector_to_the_judge_and_the_cost_with_the_sha
     assert steps[1].low > steps[2].low > steps[3].low == 0 and steps[1].high < steps[2].high < steps[3].high == 1
 
 
-def test_a_written_cascade_asks_about_the_doubtful_rows_alone_and_is_a_model_like_others(parts, run, tmp_path):
+def test_a_saved_cascade_asks_only_about_uncertain_rows_and_is_a_normal_model(parts, run, tmp_path):
     detector, judge, server, rows = parts
     [step] = cascades.curve(load_classifier(detector), load_classifier(judge), rows, shares=(0.25,))
     out = tmp_path / "cascade"
@@ -65,20 +65,20 @@ def test_a_written_cascade_asks_about_the_doubtful_rows_alone_and_is_a_model_lik
     (out / "judge" / "answers.sqlite").unlink()
     server.requests.clear()
     classifier = load_classifier(out)
-    found = classifier.classify(list(rows))
+    predictions = classifier.classify(list(rows))
     assert isinstance(classifier, CascadeClassifier)
     assert len(server.requests) == classifier.asked == 50 == classifier.usage()["answers"]
-    asked = {question_of(body) for body in server.requests}
-    others = [place for place, row in enumerate(rows) if tuple(row[name] for name in COLUMNS) not in asked]
+    questions = {question_of(body) for body in server.requests}
+    others = [place for place, row in enumerate(rows) if tuple(row[name] for name in COLUMNS) not in questions]
     alone = load_classifier(detector).classify([rows[place] for place in others])
     scores = np.array([[one.scores[name] for name in NAMES] for one in alone])
-    uncalibrated = np.array([[*classifier.uncalibrated(found[place].scores).values()] for place in others])
+    uncalibrated = np.array([[*classifier.uncalibrated(predictions[place].scores).values()] for place in others])
     np.testing.assert_allclose(uncalibrated, scores, atol=1e-6)
     truth = [NAMES[label] for label in rows["label"]]
     before = np.mean(
         [one.label == label for one, label in zip(load_classifier(detector).classify(list(rows)), truth, strict=True)]
     )
-    assert np.mean([one.label == label for one, label in zip(found, truth, strict=True)]) > before
+    assert np.mean([one.label == label for one, label in zip(predictions, truth, strict=True)]) > before
     detected = ContradictionDetector.from_pretrained(out)
     row = rows[0]
     verdict = detected(chat(*(row[name] for name in COLUMNS)))
@@ -93,12 +93,12 @@ def test_an_opening_reply_that_the_detector_cannot_judge_is_left_to_the_judge(pa
     pairs = load_classifier(detector)
     pairs.columns = ("b1", "b2")
     assert not pairs.judges_openings
-    found = ContradictionDetector(CascadeClassifier(pairs, load_classifier(judge), 1.0, 0.0))
-    verdict = found(chat("你会游泳吗？", "我不会游泳，昨天刚游了一千米"))
+    cascade = ContradictionDetector(CascadeClassifier(pairs, load_classifier(judge), 1.0, 0.0))
+    verdict = cascade(chat("你会游泳吗？", "我不会游泳，昨天刚游了一千米"))
     assert verdict.label == "intra-sentence" and len(server.requests) == 1
 
 
-def test_the_command_shows_the_curve_draws_it_and_writes_the_cascade(parts, run, monkeypatch, tmp_path):
+def test_the_command_prints_and_plots_the_curve_and_saves_the_cascade(parts, run, monkeypatch, tmp_path):
     detector, judge, _, rows = parts
     monkeypatch.setattr("contradiction.data.splits.load_split", lambda data, config, split: rows)
     picture, numbers = tmp_path / "curve.png", tmp_path / "curve.json"
@@ -116,22 +116,22 @@ def test_the_command_shows_the_curve_draws_it_and_writes_the_cascade(parts, run,
 
 
 def record_of(folder, config):
-    """Writes that the model of a folder was trained on a config."""
+    """Writes a record that says that the model in a folder was trained on a config."""
     write_json(folder / "run.json", {"request": {"recipe": {"config": config}, "data_name": "CDConv"}})
 
 
-def test_a_cascade_knows_what_both_of_its_parts_were_trained_on(parts, tmp_path):
+def test_a_cascade_records_the_training_data_of_both_parts(parts, tmp_path):
     detector, judge, _, rows = parts
     record_of(detector, "4-class")
     record_of(judge, "4-class-grouped")
     [step] = cascades.curve(load_classifier(detector), load_classifier(judge), rows, shares=(0.5,))
     cascades.write(detector, judge, step, tmp_path / "both", rows)
     ancestors = read_json(tmp_path / "both" / "run.json")["ancestors"]
-    found = {(entry["model"], entry["config"]) for entry in ancestors}
-    assert found == {("detector", "4-class"), ("judge", "4-class-grouped")}
+    trained_on = {(entry["model"], entry["config"]) for entry in ancestors}
+    assert trained_on == {("detector", "4-class"), ("judge", "4-class-grouped")}
 
 
-def test_the_rows_are_those_of_the_detectors_config_and_no_part_was_trained_on_them(parts, run, monkeypatch, tmp_path):
+def test_a_cascade_uses_the_detectors_config_and_rows_that_no_part_was_trained_on(parts, run, monkeypatch, tmp_path):
     detector, judge, server, rows = parts
     loaded = []
     monkeypatch.setattr("contradiction.data.splits.load_split", lambda *place: loaded.append(place) or rows)
@@ -148,7 +148,7 @@ def test_the_rows_are_those_of_the_detectors_config_and_no_part_was_trained_on_t
         assert f"{part} was trained on 4-class" in err and "the validation split of 4-class" in err
 
 
-def test_parts_that_do_not_fit_are_refused(parts, random_model, tmp_path):
+def test_incompatible_parts_are_rejected(parts, random_model, tmp_path):
     detector, judge, _, rows = parts
     with pytest.raises(InputError, match="has the labels non-contradiction, contradiction; the data has"):
         cascades.curve(load_classifier(random_model("2-class")), load_classifier(judge), rows)

@@ -1,4 +1,4 @@
-"""The checklists: what is changed of a test row, and what is not; what the card says of them; how they load."""
+"""The checklists: how they change a test row, how the card describes them, and how they load."""
 
 import json
 import os
@@ -31,14 +31,14 @@ NAMES = ["non-contradiction", "intra-sentence", "role-confusion", "history"]
 NONE, INTRA, ROLE, HISTORY = range(4)
 A2T, RCT = ["4-class-a2t", "4-class-a2t-grouped"], ["4-class-rct", "4-class-rct-grouped"]
 CONFIGS = [*A2T, *RCT]
-# Rows of the release by config and label: those of the test split five times, or twice without role confusion.
+# Rows of the release by config and label: the test split five times, or twice without role confusion.
 COUNTS = {
     "4-class-a2t": [5 * 1484, 5 * 106, 5 * 153, 5 * 589],
     "4-class-a2t-grouped": [5 * 1462, 5 * 106, 5 * 153, 5 * 612],
     "4-class-rct": [2 * (1484 + 589), 2 * 106, 0, 0],
     "4-class-rct-grouped": [2 * (1462 + 612), 2 * 106, 0, 0],
 }
-# Of all their cells: a published test set must not change with a version of Python or of a library.
+# Digests of all cells: a published test set must not change with the version of Python or of a library.
 DIGESTS = {
     "4-class-a2t": "46917f3fa4b54c4e",
     "4-class-a2t-grouped": "30e46590ce00159b",
@@ -47,8 +47,8 @@ DIGESTS = {
 }
 
 
-def only(kind):
-    """Runs a test on one of the two repos."""
+def only_for(kind):
+    """Runs a test on only one of the two repos."""
     marks = pytest.mark.real_data if kind == "release" else ()
     return pytest.mark.parametrize("kind", [pytest.param(kind, marks=marks)], indirect=True, scope="module")
 
@@ -62,16 +62,16 @@ def plain(kind, request):
 @pytest.fixture(scope="module")
 def repo(kind, tmp_path_factory):
     """The data repo of the sample with checklists. Copy it before you change it."""
-    assert kind == "sample"  # building all configs of the release once more would take half a minute
+    assert kind == "sample"  # building all configs of the release again would take half a minute
     folder = tmp_path_factory.mktemp("checklists") / "cdconv"
     return build.build(build.find("sample"), folder, with_checklists=True, baselines=baseline_table())
 
 
 @pytest.fixture(scope="module")
 def loaded(kind, request, tmp_path_factory):
-    """All checklists by config: those of the sample as they load from its data repo, with the recorded sizes checked.
+    """All checklists by config. Those of the sample load from its data repo, which checks the recorded sizes.
 
-    Those of the release are taken as they are made, before they are written.
+    Those of the release are used as they are made, before they are written.
     """
     if kind == "release":
         rows = cdconv.read_rows(request.getfixturevalue("release"))
@@ -93,7 +93,7 @@ def rows(loaded):
 
 @pytest.fixture(scope="module")
 def tests(plain, tmp_path_factory):
-    """The test split that each checklist is made from: the lines of the raw file, by id, in order."""
+    """The test split that each checklist is made from: the lines of the raw file by id, in order."""
     cache = str(tmp_path_factory.mktemp("cache"))
     return {
         config: list(load_dataset(str(plain), re.sub("-a2t|-rct", "", config), split="test", cache_dir=cache)["id"])
@@ -102,26 +102,26 @@ def tests(plain, tmp_path_factory):
 
 
 def texts_of(row):
-    """The texts of a row's messages, once it has been seen to be a chat that a detector takes."""
+    """Checks that a row is a chat that a detector accepts, and returns the texts of its messages."""
     assert len(read_turns(row["messages"])) == len(row["messages"]) // 2
     assert [message["role"] for message in row["messages"]] == ["user", "assistant"] * (len(row["messages"]) // 2)
     return [message["content"] for message in row["messages"]]
 
 
 def first_turns(ids, lines):
-    """First turn -> bots that had it, in a test split."""
-    found = {}
+    """First turn -> the bots that have it in a test split."""
+    turns = {}
     for number in ids:
         line = lines[number - 1]
-        found.setdefault((line["u1"], line["b1"]), set()).add(line["model"])
-    return found
+        turns.setdefault((line["u1"], line["b1"]), set()).add(line["model"])
+    return turns
 
 
 # --- turns added ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("config", A2T)
-def test_every_test_row_stands_there_five_times_with_its_turns_and_label_untouched(config, rows, tests, lines):
+def test_every_test_row_occurs_five_times_with_unchanged_turns_and_label(config, rows, tests, lines):
     assert [(row["id"], row["inserted"]) for row in rows[config]] == [
         (id_, n) for id_ in tests[config] for n in range(1, 6)
     ]
@@ -133,7 +133,7 @@ def test_every_test_row_stands_there_five_times_with_its_turns_and_label_untouch
 
 
 @pytest.mark.parametrize("config", A2T)
-def test_what_is_inserted_are_first_turns_of_other_conversations_with_the_same_bot(config, rows, tests, lines):
+def test_inserted_turns_are_first_turns_of_other_conversations_with_the_same_bot(config, rows, tests, lines):
     known = first_turns(tests[config], lines)
     for row in rows[config]:
         line, texts = lines[row["id"] - 1], row["texts"]
@@ -146,7 +146,7 @@ def test_what_is_inserted_are_first_turns_of_other_conversations_with_the_same_b
 
 
 @pytest.mark.parametrize("config", A2T)
-def test_a_row_with_more_turns_is_the_row_with_fewer_and_one_more(config, rows):
+def test_a_row_with_more_turns_extends_the_row_with_fewer(config, rows):
     for before, after in pairwise(rows[config]):
         if before["id"] == after["id"]:
             assert after["texts"][: 2 + 2 * before["inserted"]] == before["texts"][:-2]
@@ -155,14 +155,14 @@ def test_a_row_with_more_turns_is_the_row_with_fewer_and_one_more(config, rows):
 @pytest.mark.parametrize("config", A2T)
 def test_evidence_is_the_message_that_is_contradicted(config, rows, lines):
     about_user = {"设问-user", "设问-user-v2"}  # the triggers whose question is about the user's words
-    seen = Counter()
+    counts = Counter()
     for row in rows[config]:
         line = lines[row["id"] - 1]
         texts = [row["messages"][index]["content"] for index in row["evidence"]]
         column = "u1" if line["method"] in about_user else "b1"
         assert texts == ([line[column]] if line["label"] == HISTORY else [])
-        seen[len(texts), column] += 1
-    assert seen[1, "u1"] > 0 < seen[1, "b1"]
+        counts[len(texts), column] += 1
+    assert counts[1, "u1"] > 0 < counts[1, "b1"]
 
 
 def test_different_rows_are_given_different_turns(rows):
@@ -171,11 +171,11 @@ def test_different_rows_are_given_different_turns(rows):
     assert turns.most_common(1)[0][1] < turns.total() / 5
 
 
-# --- the first turn taken away --------------------------------------------------------------------------------------
+# --- the first turn removed --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("config", RCT)
-def test_without_its_first_turn_a_row_of_history_contradicts_nothing(config, rows, tests, lines):
+def test_a_history_row_without_its_first_turn_contradicts_nothing(config, rows, tests, lines):
     ids = [number for number in tests[config] if lines[number - 1]["label"] != ROLE]
     assert [(row["id"], row["form"]) for row in rows[config]] == [(id_, form) for id_ in ids for form in (0, 1)]
     for row in rows[config]:
@@ -187,7 +187,7 @@ def test_without_its_first_turn_a_row_of_history_contradicts_nothing(config, row
 
 
 @pytest.mark.parametrize("config", RCT)
-def test_the_turn_in_its_place_is_the_first_of_those_inserted(config, rows):
+def test_the_replacement_turn_is_the_first_of_those_inserted(config, rows):
     added = {row["id"]: row["texts"][2:4] for row in rows[config.replace("rct", "a2t")] if row["inserted"] == 1}
     replaced = [row for row in rows[config] if row["form"] == 1]
     assert replaced
@@ -197,7 +197,7 @@ def test_the_turn_in_its_place_is_the_first_of_those_inserted(config, rows):
 # --- as published ---------------------------------------------------------------------------------------------------
 
 
-def test_types_of_columns(loaded):
+def test_column_types(loaded):
     messages = List({"role": Value("string"), "content": Value("string")})
     label = ClassLabel(names=NAMES)
     for config in A2T:
@@ -218,27 +218,27 @@ def test_types_of_columns(loaded):
         ]
 
 
-@only("release")
+@only_for("release")
 @pytest.mark.parametrize("config", CONFIGS)
 def test_release_counts_and_rows_of(config, loaded):
     assert [Counter(loaded[config]["label"])[label] for label in range(4)] == COUNTS[config]
     assert fingerprint(loaded[config]) == DIGESTS[config]
 
 
-@only("sample")
-def test_the_other_configs_are_those_of_a_build_without(repo, plain):
-    kept = {name: found for name, found in contents(repo).items() if name.split("/")[0] not in CONFIGS}
+@only_for("sample")
+def test_the_other_configs_equal_those_of_a_build_without_checklists(repo, plain):
+    kept = {name: content for name, content in contents(repo).items() if name.split("/")[0] not in CONFIGS}
     without = contents(plain)
     card, card_without = kept.pop("README.md"), without.pop("README.md")
     assert kept == without
     assert b"hecklist" not in card_without
     assert b"a2t" not in card_without
-    # And the card says of them what it said.
+    # The text of the card about them is also unchanged.
     assert set(card_without.decode("utf-8").splitlines()) <= set(card.decode("utf-8").splitlines())
 
 
-@only("sample")
-def test_a_build_without_replaces_one_with_and_the_other_way_round(repo, plain, tmp_path):
+@only_for("sample")
+def test_builds_with_and_without_checklists_replace_each_other(repo, plain, tmp_path):
     out = shutil.copytree(repo, tmp_path / "cdconv")
     for with_checklists, expected in ((False, plain), (True, repo)):
         build.build(build.find("sample"), out, with_checklists)
@@ -246,9 +246,9 @@ def test_a_build_without_replaces_one_with_and_the_other_way_round(repo, plain, 
         assert list(tmp_path.iterdir()) == [out]
 
 
-@only("sample")
+@only_for("sample")
 def test_the_command_builds_the_same_bytes_in_another_process(repo, tmp_path):
-    """Sets and dicts are ordered by another seed there."""
+    """The other process orders sets and dicts by another hash seed."""
     done = subprocess.run(
         [sys.executable, "-m", "contradiction", "data", "build", "--source", "sample", "--checklists"],
         cwd=tmp_path, capture_output=True, text=True, env=os.environ | {"PYTHONHASHSEED": "7", "PYTHONPATH": str(ROOT)},
@@ -258,8 +258,8 @@ def test_the_command_builds_the_same_bytes_in_another_process(repo, tmp_path):
     assert contents(tmp_path / "cdconv") == contents(repo)
 
 
-@only("sample")
-def test_card_lists_them_with_their_files_sizes_and_string_class_keys(repo, loaded):
+@only_for("sample")
+def test_card_lists_checklists_with_their_files_sizes_and_string_class_keys(repo, loaded):
     front, body = header(repo)
     data = DatasetCardData(**front)
     assert yaml.safe_load(data.to_yaml()) == front
@@ -282,23 +282,23 @@ def test_card_lists_them_with_their_files_sizes_and_string_class_keys(repo, load
     assert [config["config_name"] for config in front["configs"] if config.get("default")] == ["4-class"]
 
 
-@only("sample")
+@only_for("sample")
 def test_bare_name_loads_beside_the_module_and_streams(repo, loaded, tmp_path, monkeypatch):
     shutil.copytree(repo, tmp_path / "cdconv")
     shutil.copy(ROOT / "cdconv.py", tmp_path)
     monkeypatch.chdir(tmp_path)
     assert set(CONFIGS) < set(get_dataset_config_names("cdconv"))
     for config in (A2T[0], RCT[0]):
-        found = load_dataset("cdconv", config, split="test", cache_dir=str(tmp_path / "cache"))
-        assert found.to_list() == loaded[config].to_list()
+        data = load_dataset("cdconv", config, split="test", cache_dir=str(tmp_path / "cache"))
+        assert data.to_list() == loaded[config].to_list()
         streamed = load_dataset("cdconv", config, split="test", streaming=True)
-        assert list(streamed.take(12)) == found.to_list()[:12]
+        assert list(streamed.take(12)) == data.to_list()[:12]
 
 
-@only("sample")
+@only_for("sample")
 @pytest.mark.legacy
 @pytest.mark.skipif(not LEGACY.exists(), reason="needs .venv-legacy, made by `make` from requirements-legacy.txt")
-def test_an_older_datasets_reads_them_too(repo, loaded, tmp_path):
+def test_an_older_datasets_reads_checklists_too(repo, loaded, tmp_path):
     script = (
         "import json, datasets; datasets.disable_progress_bars()\n"
         f"rows = datasets.load_dataset({str(repo)!r}, '4-class-a2t', split='test')\n"
@@ -317,12 +317,12 @@ def test_an_older_datasets_reads_them_too(repo, loaded, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:The least populated class")
-def test_too_few_conversations_are_refused_in_words_and_nothing_is_left(tmp_path):
+def test_too_few_conversations_are_rejected_with_a_reason_and_nothing_is_left(tmp_path):
     sample = [json.loads(line) for line in SAMPLE.read_text(encoding="utf-8").splitlines()]
     source = tmp_path / "small.txt"
     source.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in sample[:60]), encoding="utf-8")
-    found = build.find(str(source))
+    raw_source = build.find(str(source))
     with pytest.raises(InputError, match=r"the test split has \d other conversations with .* checklists need 5"):
-        build.build(found, tmp_path / "cdconv", with_checklists=True)
+        build.build(raw_source, tmp_path / "cdconv", with_checklists=True)
     assert list(tmp_path.iterdir()) == [source]
-    build.build(found, tmp_path / "cdconv")  # without them it is large enough
+    build.build(raw_source, tmp_path / "cdconv")  # without checklists it is large enough

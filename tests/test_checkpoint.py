@@ -1,4 +1,4 @@
-"""Detectors of one checkpoint: what they are loaded from, and what is refused."""
+"""Detectors of one checkpoint: how they load, and what is rejected."""
 
 import pytest
 from helpers.chats import chat
@@ -23,7 +23,7 @@ def detector(folder):
     return ContradictionDetector.from_pretrained(folder)
 
 
-def test_a_model_without_a_view_is_refused_until_one_is_named(folder, tmp_path):
+def test_a_model_without_a_view_is_rejected_unless_one_is_named(folder, tmp_path):
     backend = TorchBackend.load(folder)
     backend.config = {key: value for key, value in backend.config.items() if key != VIEW_KEY}
     with pytest.raises(InputError, match=r"names no view.*sentence-pair"):
@@ -33,14 +33,14 @@ def test_a_model_without_a_view_is_refused_until_one_is_named(folder, tmp_path):
     assert CheckpointClassifier(backend, view="sentence-pair").columns == ("b1", "b2")
 
 
-def test_a_model_with_other_labels_is_refused(folder):
+def test_a_model_with_other_labels_is_rejected(folder):
     backend = TorchBackend.load(folder)
     backend.config = {**backend.config, "id2label": {index: f"LABEL_{index}" for index in range(4)}}
     with pytest.raises(InputError, match="its labels are LABEL_0, LABEL_1"):
         CheckpointClassifier(backend)
 
 
-def test_labels_are_found_by_name_not_by_place(folder):
+def test_labels_are_matched_by_name_not_by_index(folder):
     backend = TorchBackend.load(folder)
     straight = ContradictionDetector(CheckpointClassifier(backend))(chat(*CHAT))
     for parameter in (backend.model.classifier.weight, backend.model.classifier.bias):
@@ -52,7 +52,7 @@ def test_labels_are_found_by_name_not_by_place(folder):
     )
 
 
-def test_a_folder_without_a_model_is_refused(tmp_path):
+def test_a_folder_without_a_model_is_rejected(tmp_path):
     with pytest.raises(InputError, match="holds no model"):
         ContradictionDetector.from_pretrained(tmp_path)
     with pytest.raises(InputError, match="neither a model folder"):
@@ -60,7 +60,7 @@ def test_a_folder_without_a_model_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("device", ["cuda:99", "toaster"])
-def test_a_device_that_is_not_there_is_refused_by_name(folder, device):
+def test_the_error_names_an_unavailable_device(folder, device):
     with pytest.raises(InputError, match=f"cannot be put on the device '{device}'"):
         ContradictionDetector.from_pretrained(folder, device=device)
 

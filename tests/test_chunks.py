@@ -1,4 +1,4 @@
-"""Verdicts on an input of chats: in chunks, counted, rounded."""
+"""Verdicts on many chats: judged in chunks, counted, and rounded."""
 
 import re
 
@@ -16,7 +16,7 @@ def counts(tally):
     return re.findall(r"\d[\d,]* \w+", str(tally))
 
 
-def test_the_summary_adds_up_and_tells_one_from_many():
+def test_the_summary_adds_up_and_uses_singular_and_plural():
     tally = chunks.Tally()
     read = {"label": "history", "checked": True, "reason": None}
     guess, none = ({"label": label, "checked": False, "reason": "cut"} for label in ("history", None))
@@ -25,7 +25,7 @@ def test_the_summary_adds_up_and_tells_one_from_many():
         "2 chats", "4 verdicts", "2 checked", "2 unchecked", "1 of", "3 contradictions", "0 rejected",
     ]  # fmt: skip
     opening = {"label": None, "checked": False, "reason": NOTHING_BEFORE}
-    tally.add([{"verdicts": [opening, read]}, {"verdicts": [opening]}])  # of the second chat nothing was checked
+    tally.add([{"verdicts": [opening, read]}, {"verdicts": [opening]}])  # nothing in the second chat was checked
     assert counts(tally) == [
         "4 chats", "7 verdicts", "3 checked", "1 on", "3 unchecked", "2 of", "4 contradictions", "0 rejected",
     ]  # fmt: skip
@@ -37,22 +37,22 @@ def test_the_summary_adds_up_and_tells_one_from_many():
     ]  # fmt: skip
 
 
-def test_probabilities_are_decided_on_exactly_and_written_rounded(detect, detect_model, sample_chats, tmp_path):
+def test_decisions_use_exact_probabilities_and_output_is_rounded(detect, detect_model, sample_chats, tmp_path):
     file = tmp_path / "chats.jsonl"
     file.write_text("\n".join(map(line, sample_chats[:8])), encoding="utf-8")
     exact = ContradictionDetector.from_pretrained(detect_model, threshold=0.5).batch(sample_chats[:8])
     sure = sum(exact[0].scores[name] for name in LABELS["4-class"][1:])
-    _, found, _ = detect(file, "--threshold", "0.5")
-    for row, verdict in zip(found, exact, strict=True):
+    _, verdicts, _ = detect(file, "--threshold", "0.5")
+    for row, verdict in zip(verdicts, exact, strict=True):
         assert row["scores"] == {name: round(score, 6) for name, score in verdict.scores.items()}
         assert row["score"] == round(verdict.score, 6) == row["scores"][row["label"]]
-    # A threshold above the exact probability, and not above the rounded one, or the other way round.
+    # A threshold above the exact probability but not above the rounded one, or vice versa.
     for threshold in (sure - 1e-9, sure + 1e-9):
         [first, *_] = detect(file, "--threshold", repr(threshold))[1]
         assert (first["label"] != "non-contradiction") == (sure >= threshold)
 
 
-def test_further_clashes_are_rounded_too(detect):
+def test_further_contradictions_are_rounded_too(detect):
     messages = [*CHAT, *chat("狗呢？", "养了两条"), *chat("鱼呢？", "没有鱼")]
     [answer] = detect("--threshold", "0", "--category", "history", stdin=line(messages).encode())[1]
     scores = [verdict["score"] for verdict in answer["further"]]
@@ -60,7 +60,7 @@ def test_further_clashes_are_rounded_too(detect):
     assert scores == [round(score, 6) for score in scores]
 
 
-def test_parts_hang_on_the_input_alone_and_are_bounded(monkeypatch):
+def test_chunks_depend_on_the_input_alone_and_are_bounded(monkeypatch):
     monkeypatch.setattr(chunks, "CHUNK_WINDOWS", 5)
     entries = [Entry(number, number, CHAT, turns) for number, turns in enumerate((2, 2, 9, 1, 3, 3), 1)]
     chats = Chats("x", "jsonl", [iter(entries)])

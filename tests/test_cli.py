@@ -1,4 +1,4 @@
-"""The command line: answers at once, and tells a user's mistake in one line with exit code 2."""
+"""The command line starts quickly, and reports a user error in one line with exit code 2."""
 
 import json
 import os
@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 from datasets import ClassLabel, Dataset, Features, Value
 from helpers import processes
+from helpers.chats import line
 
 from contradiction.commands.common import show
 from contradiction.errors import InputError
@@ -35,11 +36,7 @@ def model(quick_model, tmp_path_factory):
     return shutil.copytree(quick_model, tmp_path_factory.mktemp("models") / "quick")
 
 
-def line(messages=CHAT):
-    return json.dumps({"messages": messages}, ensure_ascii=False)
-
-
-def test_a_table_shows_names_that_look_like_markup(capsys):
+def test_a_table_prints_names_that_look_like_markup_unchanged(capsys):
     show(Table("results/[/x]:cat:.json", ("bot[v2]", "bot[/v2]"), [("[red]", "[/]"), (":cat:", "1")]))
     out = capsys.readouterr().out
     assert all(name in out for name in ("results/[/x]:cat:.json", "bot[v2]", "bot[/v2]", "[red]", "[/]", " :cat:"))
@@ -57,7 +54,7 @@ def test_help_imports_nothing_heavy():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["train", "no-such-recipe"], "no-such-recipe: no such recipe"),
         (["train", "tiny", "--seed", "-1"], "seed is -1"),
@@ -97,17 +94,17 @@ def test_help_imports_nothing_heavy():
         (["data", "build", "--source", "no.txt"], "no.txt: no such file"),
     ],
 )
-def test_a_mistake_is_one_line_on_stderr_and_exit_code_2(run, arguments, said, tmp_path, monkeypatch):
+def test_a_user_error_prints_one_line_on_stderr_and_exits_with_2(run, arguments, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     code, out, err = run(*arguments)
     assert (code, out) == (2, "")
-    assert said in err
+    assert message in err
     assert err.startswith("cdconv: ")
     assert err.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_version_is_said_without_importing_anything_heavy():
+def test_version_imports_nothing_heavy():
     from importlib.metadata import version
 
     code = (
@@ -134,13 +131,13 @@ main()
 
 
 @pytest.mark.parametrize("module", ["typer", "torch"])
-def test_ctrl_c_during_an_import_is_one_line(model, module):
+def test_ctrl_c_during_an_import_prints_one_line(model, module):
     command = [sys.executable, "-c", INTERRUPT.format(module=module, model=str(model))]
-    done = subprocess.run(command, capture_output=True, text=True, input=line())
+    done = subprocess.run(command, capture_output=True, text=True, input=line(CHAT))
     assert (done.returncode, done.stderr) == (130, "cdconv: interrupted\n")
 
 
-def test_an_unwritable_folder_is_one_line(run, sample_repo, tmp_path):
+def test_an_unwritable_folder_prints_one_line(run, sample_repo, tmp_path):
     (tmp_path / "file").write_text("", encoding="utf-8")
     code, _, err = run("train", "tiny", "--data", sample_repo, "--out", tmp_path / "file" / "run")
     assert code == 2
@@ -149,7 +146,7 @@ def test_an_unwritable_folder_is_one_line(run, sample_repo, tmp_path):
     assert "[Errno" not in err
 
 
-def test_evaluate_prints_the_table_and_keeps_what_was_predicted(run, model, sample_repo, tmp_path):
+def test_evaluate_prints_the_table_and_saves_the_predictions(run, model, sample_repo, tmp_path):
     kept = tmp_path / "kept.json"
     code, out, _ = run("evaluate", model, "--data", sample_repo, "--json", kept)
     result = json.loads(kept.read_text(encoding="utf-8"))
@@ -174,31 +171,31 @@ def test_a_4_class_detector_is_evaluated_on_2_classes_by_summing(run, model, sam
         assert (no, yes) == pytest.approx((none, sum(rest)), abs=3e-5)
 
 
-def test_evaluate_refuses_a_config_with_other_labels(run, model, sample_repo):
+def test_evaluate_rejects_a_config_with_other_labels(run, model, sample_repo):
     code, _, err = run("evaluate", model, "--data", sample_repo, "--config", "persona")
     assert code == 2
     assert "config 'persona' has other labels" in err
 
 
 @pytest.mark.parametrize("missing", [None, -1])
-def test_evaluate_refuses_rows_without_a_label_before_it_judges_any(monkeypatch, missing):
+def test_evaluate_rejects_unlabelled_rows_before_it_judges_any(monkeypatch, missing):
     labels = ClassLabel(names=list(LABELS["response"]))
     features = Features(id=Value("int32"), chat=Value("string"), reply=Value("string"), label=labels)
     row = {"id": 1, "chat": "hi", "reply": "hello"}
     rows = Dataset.from_list([row | {"label": 0}, row | {"label": missing}], features=features)
     monkeypatch.setattr(evaluate, "load_split", lambda *place: rows)
     detector = SimpleNamespace(name="m", task="response", columns=("chat", "reply"), classify=lambda *_: 1 / 0)
-    with pytest.raises(InputError, match=r"mutual: 1 of the 2 rows of the test split of 'chat-response' have no label"):
+    with pytest.raises(InputError, match=r"mutual: 1 of the 2 rows .*test.* 'chat-response' .*no label"):
         evaluate.evaluate(detector, data="mutual", config="chat-response")
 
 
-def test_evaluate_names_the_configs_where_there_is_none_of_that_name(run, model, sample_repo):
+def test_evaluate_lists_the_configs_for_an_unknown_name(run, model, sample_repo):
     code, _, err = run("evaluate", model, "--data", sample_repo, "--config", "4class")
     assert code == 2
     assert err.startswith("cdconv: config '4class'") and "2-class, 4-class, " in err
 
 
-def test_baselines_are_kept_and_stand_beside_a_detector_on_the_same_rows(run, sample_repo, tmp_path):
+def test_baselines_are_saved_and_shown_beside_a_detector_on_the_same_rows(run, sample_repo, tmp_path):
     from contradiction.evaluation import results
 
     code, out, _ = run("baselines", "--data", sample_repo, "--config", "4-class", "--out", tmp_path)
@@ -209,7 +206,7 @@ def test_baselines_are_kept_and_stand_beside_a_detector_on_the_same_rows(run, sa
     assert results.baselines("4-class", "test", tmp_path, data="other rows") == []
 
 
-def test_a_card_says_what_was_measured_and_validates(run, model, sample_repo, tmp_path):
+def test_a_card_states_the_measurements_and_validates(run, model, sample_repo, tmp_path):
     from huggingface_hub import ModelCard
 
     kept = tmp_path / "quick.json"
@@ -223,7 +220,7 @@ def test_a_card_says_what_was_measured_and_validates(run, model, sample_repo, tm
     assert f"| {100 * result['metrics']['macro_f1']:.1f} (" in card.text
 
 
-def test_the_page_of_results_is_written_from_the_kept_evaluations(run, model, sample_repo, tmp_path):
+def test_the_results_page_is_written_from_the_kept_evaluations(run, model, sample_repo, tmp_path):
     kept = tmp_path / "kept" / "quick.json"
     run("evaluate", model, "--data", sample_repo, "--json", kept)
     page = tmp_path / "README.md"
@@ -233,11 +230,11 @@ def test_the_page_of_results_is_written_from_the_kept_evaluations(run, model, sa
     assert f"| quick | {100 * result['metrics']['macro_f1']:.1f} (" in page.read_text(encoding="utf-8")
 
 
-def test_a_damaged_evaluation_is_one_line_that_names_the_file(run, model, sample_repo, tmp_path):
+def test_a_damaged_evaluation_prints_one_line_that_names_the_file(run, model, sample_repo, tmp_path):
     file = tmp_path / "kept" / "quick.json"
     run("evaluate", model, "--data", sample_repo, "--config", "2-class", "--json", file)
     whole = json.loads(file.read_text(encoding="utf-8"))
-    for change, said in (
+    for change, message in (
         ({"metrics": None}, "metrics has no accuracy"),
         ({"config": ...}, "it has no config"),
         ({"predictions": [0]}, "predictions must be a list with one value for each id"),
@@ -247,11 +244,11 @@ def test_a_damaged_evaluation_is_one_line_that_names_the_file(run, model, sample
         file.write_text(json.dumps(changed), encoding="utf-8")
         code, _, err = run("results", "--folder", tmp_path / "kept", "--out", tmp_path / "page.md")
         assert (code, err.count("\n")) == (2, 1)
-        assert err.startswith(f"cdconv: {file}: ") and said in err
+        assert err.startswith(f"cdconv: {file}: ") and message in err
     assert not (tmp_path / "page.md").exists()
 
 
-def test_a_broken_record_is_one_line(run, model, sample_repo, tmp_path):
+def test_a_broken_record_prints_one_line(run, model, sample_repo, tmp_path):
     broken = shutil.copytree(model, tmp_path / "broken")
     (broken / "run.json").write_text("{", encoding="utf-8")
     for arguments in (["card", broken], ["evaluate", broken, "--data", sample_repo]):
@@ -269,7 +266,7 @@ def test_the_record_of_an_unfinished_run_makes_no_card(run, model, tmp_path):
     assert "it is not the record of a finished run" in err
 
 
-def test_the_folder_one_is_in_gives_a_model_its_name(run, model, tmp_path, monkeypatch):
+def test_a_model_is_named_after_the_current_folder(run, model, tmp_path, monkeypatch):
     monkeypatch.chdir(shutil.copytree(model, tmp_path / "mine"))
     assert run("card", ".")[0] == 0
     assert "\n# mine\n" in (tmp_path / "mine" / "README.md").read_text(encoding="utf-8")
@@ -292,7 +289,7 @@ def test_a_folder_that_is_not_only_a_data_repo_is_never_replaced(run, sample_rep
     assert (mine / "notes.txt").read_text(encoding="utf-8") == "years of work"
 
 
-def test_an_nli_model_needs_a_view_to_be_tried_on_conversations(run, sample_repo, tmp_path):
+def test_an_nli_model_needs_a_view_to_judge_conversations(run, sample_repo, tmp_path):
     from contradiction.data.corpora import nli
 
     pairs = [("他在吃饭", "他在吃东西", "entailment"), ("他在吃饭", "他在睡觉", "contradiction")]
@@ -310,7 +307,7 @@ def test_an_nli_model_needs_a_view_to_be_tried_on_conversations(run, sample_repo
     assert (code, "reads premise, hypothesis, but config '2-class' has no premise" in err) == (2, True)
     code, out, _ = run("evaluate", stage, "--data", sample_repo, "--config", "2-class", "--view", "sentence-pair")
     assert (code, "non-contradiction" in out) == (0, True)
-    code, out, err = run("detect", "--model", stage, stdin=line().encode())
+    code, out, err = run("detect", "--model", stage, stdin=line(CHAT).encode())
     assert (code, out) == (2, "")
     assert "does not judge the reply of a chat" in err
 
@@ -326,13 +323,13 @@ sys.meta_path.insert(0, Finder())
 
 
 @pytest.mark.parametrize("name", ["contradiction.cli", "contradiction.commands.train", "contradiction.detector"])
-def test_ctrl_c_while_something_is_imported_is_one_line(name, model):
+def test_ctrl_c_while_something_is_imported_prints_one_line(name, model):
     done = processes.cdconv("detect", "--model", model, before=INTERRUPTED.format(name=name), stdin="")
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "cdconv: interrupted\n")
 
 
-def test_a_hub_that_does_not_answer_costs_seconds(tmp_path):
-    with socket.socket() as silent:  # it takes a connection, and says nothing
+def test_an_unresponsive_hub_delays_the_command_by_seconds_only(tmp_path):
+    with socket.socket() as silent:  # it accepts a connection and never answers
         silent.bind(("127.0.0.1", 0))
         silent.listen()
         environment = {
@@ -345,4 +342,4 @@ def test_a_hub_that_does_not_answer_costs_seconds(tmp_path):
             done = processes.cdconv(*arguments, before=timed, env=environment, cwd=tmp_path)
             assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
             began = float((tmp_path / "began").read_text(encoding="utf-8"))
-            assert time.monotonic() - began < 30  # of a busy machine; without a limit it takes minutes
+            assert time.monotonic() - began < 30  # the machine may be busy; without a limit it takes minutes

@@ -1,4 +1,4 @@
-"""The tables of what is ahead of what: against whom, with which labels, and by which test."""
+"""The comparison tables: the opponents, the labels, and the test."""
 
 import random
 
@@ -24,8 +24,10 @@ def noisy(share, seed, labels=4):
     return [draw.randrange(labels) if draw.random() < share else label for label in truth]
 
 
-def kept(name, noise, plain=None, kind="detector", config="4-class", split="test", view="flatten", first=0, bot=None):
-    """An evaluation with so much of the labels wrong, and without its decision rule so much of them."""
+def make_evaluation(
+    name, noise, plain=None, kind="detector", config="4-class", split="test", view="flatten", first=0, bot=None
+):
+    """An evaluation with this share of wrong labels with its decision rule, and another share without it."""
     four = config.startswith("4")
     recipe = Recipe.of(
         name="any", view=view, method="hierarchical" if view == "hierarchical" else "checkpoint", config="4-class",
@@ -40,22 +42,22 @@ def kept(name, noise, plain=None, kind="detector", config="4-class", split="test
 
 
 @pytest.fixture(scope="module")
-def found():
+def evaluations():
     return [
-        kept("worse", 0.6),
-        kept("better", 0.1, plain=0.9),
-        kept("stages-lucky-on-test", 0.1, view="hierarchical"),
-        kept("stages-lucky-on-test", 0.5, view="hierarchical", split="validation"),
-        kept("stages", 0.3, view="hierarchical"),
-        kept("stages", 0.4, view="hierarchical", split="validation"),
-        kept("stages-without-validation", 0.05, view="hierarchical"),
-        kept("on-other-rows", 0.1, first=1000),
-        kept("two-labels", 0.1, config="2-class"),
-        kept(NGRAMS, 0.4, kind="baseline"),
-        kept(NGRAMS, 0.2, kind="baseline", config="2-class"),
-        kept("TF-IDF, reply only", 0.5, kind="baseline", view="reply-only"),
-        kept("kernel ridge", 0.5, kind="baseline"),
-        kept("of-one-bot", 0.5, bot="eva"),
+        make_evaluation("worse", 0.6),
+        make_evaluation("better", 0.1, plain=0.9),
+        make_evaluation("stages-lucky-on-test", 0.1, view="hierarchical"),
+        make_evaluation("stages-lucky-on-test", 0.5, view="hierarchical", split="validation"),
+        make_evaluation("stages", 0.3, view="hierarchical"),
+        make_evaluation("stages", 0.4, view="hierarchical", split="validation"),
+        make_evaluation("stages-without-validation", 0.05, view="hierarchical"),
+        make_evaluation("on-other-rows", 0.1, first=1000),
+        make_evaluation("two-labels", 0.1, config="2-class"),
+        make_evaluation(NGRAMS, 0.4, kind="baseline"),
+        make_evaluation(NGRAMS, 0.2, kind="baseline", config="2-class"),
+        make_evaluation("TF-IDF, reply only", 0.5, kind="baseline", view="reply-only"),
+        make_evaluation("kernel ridge", 0.5, kind="baseline"),
+        make_evaluation("of-one-bot", 0.5, bot="eva"),
     ]
 
 
@@ -64,32 +66,33 @@ def expected(detector, opponent, task):
         REFERENCES if task == "4-class" else merged(REFERENCES), detector, opponent, task, bootstrap=BOOTSTRAP
     )
     low, high = test["interval"]["macro_f1_difference"]
-    said = f"{100 * test['macro_f1_difference']:+.1f}", f"{100 * low:+.1f} to {100 * high:+.1f}"
-    return [*said, f"{test['p_value']:.3f}"], test["p_value"]
+    cells = f"{100 * test['macro_f1_difference']:+.1f}", f"{100 * low:+.1f} to {100 * high:+.1f}"
+    return [*cells, f"{test['p_value']:.3f}"], test["p_value"]
 
 
-def test_the_opponents_are_ngrams_of_all_and_the_hierarchical_that_validation_says_is_best(found):
-    assert [table.title for table in comparison_tables(found, "4-class", BOOTSTRAP)] == [NGRAMS, "stages"]
+def test_the_opponents_are_n_grams_and_the_best_hierarchical_on_validation(evaluations):
+    assert [table.title for table in comparison_tables(evaluations, "4-class", BOOTSTRAP)] == [NGRAMS, "stages"]
 
 
-def test_all_on_these_rows_stand_there_best_first_below_the_opponent(found):
-    ngrams, stages = comparison_tables(found, "4-class", BOOTSTRAP)
+def test_detectors_on_these_rows_are_listed_best_first_below_the_opponent(evaluations):
+    ngrams, stages = comparison_tables(evaluations, "4-class", BOOTSTRAP)
     others = ["stages-without-validation", "better", "stages-lucky-on-test", "stages", "kernel ridge", "worse"]
     by_macro_f1 = sorted(
-        others, key=lambda name: -next(result for result in found if result["name"] == name)["metrics"]["macro_f1"]
+        others,
+        key=lambda name: -next(result for result in evaluations if result["name"] == name)["metrics"]["macro_f1"],
     )
     assert [row[0] for row in ngrams.rows] == [NGRAMS, *by_macro_f1]
     assert stages.rows[0][0] == "stages"
     assert {row[0] for row in stages.rows} == {NGRAMS, *others}
 
 
-def test_the_difference_is_that_of_the_labels_which_detectors_give(found):
+def test_differences_use_the_labels_that_detectors_give(evaluations):
     labels = {
         result["name"]: result["predictions"]
-        for result in found
+        for result in evaluations
         if result["split"] == "test" and result["config"] == "4-class"
     }
-    _, table = comparison_tables(found, "4-class", BOOTSTRAP)
+    _, table = comparison_tables(evaluations, "4-class", BOOTSTRAP)
     for task, first, ids in (("4-class", 2, list), ("2-class", 7, merged)):
         tests = [expected(ids(labels[row[0]]), ids(labels["stages"]), task) for row in table.rows[1:]]
         corrected = holm([p for _, p in tests])
@@ -97,30 +100,31 @@ def test_the_difference_is_that_of_the_labels_which_detectors_give(found):
             assert row[first : first + 4] == [*cells, f"{p:.3f}"]
 
 
-def test_merged_labels_are_held_against_the_stronger_n_grams(found):
-    two = next(result for result in found if result["name"] == NGRAMS and result["config"] == "2-class")
-    better = next(result for result in found if result["name"] == "better")
-    table, _ = comparison_tables(found, "4-class", BOOTSTRAP)
+def test_merged_labels_are_compared_with_the_stronger_n_grams(evaluations):
+    two = next(result for result in evaluations if result["name"] == NGRAMS and result["config"] == "2-class")
+    better = next(result for result in evaluations if result["name"] == "better")
+    table, _ = comparison_tables(evaluations, "4-class", BOOTSTRAP)
     assert table.rows[0][6] == f"{100 * two['metrics']['macro_f1']:.1f}"
     row = next(row for row in table.rows if row[0] == "better")
     assert row[7:10] == expected(merged(better["predictions"]), two["predictions"], "2-class")[0]
 
 
-def test_where_those_fitted_to_two_labels_are_weaker_or_none_those_of_four_are_merged(found):
-    others = [result for result in found if result["config"] != "2-class"]
-    weak = kept(NGRAMS, 0.9, kind="baseline", config="2-class")
-    four = next(result for result in found if result["name"] == NGRAMS and result["config"] == "4-class")
+def test_four_label_n_grams_are_merged_if_two_label_ones_are_weaker_or_missing(evaluations):
+    others = [result for result in evaluations if result["config"] != "2-class"]
+    weak = make_evaluation(NGRAMS, 0.9, kind="baseline", config="2-class")
+    four = next(result for result in evaluations if result["name"] == NGRAMS and result["config"] == "4-class")
     for given in (others, [*others, weak]):
         table, _ = comparison_tables(given, "4-class", BOOTSTRAP)
         assert table.rows[0][6] == f"{100 * four['metrics']['two_class']['macro_f1']:.1f}"
 
 
-def test_without_an_opponent_there_is_no_table(found):
+def test_without_an_opponent_there_is_no_table(evaluations):
     assert comparison_tables([], "4-class") == []
-    assert comparison_tables(found, "4-class-grouped") == []
+    assert comparison_tables(evaluations, "4-class-grouped") == []
     assert (
         comparison_tables(
-            [result for result in found if "stages" not in result["name"] and result["kind"] == "detector"], "4-class"
+            [result for result in evaluations if "stages" not in result["name"] and result["kind"] == "detector"],
+            "4-class",
         )
         == []
     )

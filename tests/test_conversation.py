@@ -10,23 +10,23 @@ from contradiction.errors import InputError
 CHAT = ("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
 
 
-def test_turns_know_their_places():
+def test_turns_know_their_indices():
     [first, second] = read_turns(chat(*CHAT))
     assert (first.user, first.reply, first.user_messages, first.reply_messages) == (*CHAT[:2], (0,), (1,))
     assert (second.user, second.reply, second.user_messages, second.reply_messages) == (*CHAT[2:], (2,), (3,))
 
 
-def test_blank_is_what_says_nothing():
+def test_blank_texts_are_recognised():
     assert all(is_blank(text) for text in ("", " ", "……", "!?", "\u3000"))
     assert not any(is_blank(text) for text in ("好", "a", "1", "😀", "+"))
 
 
-def spoken(*pairs):
+def sides_and_texts(*pairs):
     return [{"role": role, "content": text} for role, text in pairs]
 
 
-def test_messages_in_a_row_by_one_side_are_one_utterance():
-    messages = spoken(
+def test_consecutive_messages_of_one_side_form_one_utterance():
+    messages = sides_and_texts(
         ("system", "你是客服"), ("assistant", "你好"), ("user", "在吗"), ("user", "问个事"), ("assistant", "在"),
         ("assistant", "请说"), ("user", "算了"),
     )  # fmt: skip
@@ -36,7 +36,7 @@ def test_messages_in_a_row_by_one_side_are_one_utterance():
     assert (second.user_messages, second.reply_messages) == ((2, 3), (4, 5))
 
 
-def test_the_text_parts_of_a_message_are_read_and_the_others_named(detector):
+def test_text_parts_of_a_message_are_read_and_other_parts_are_reported(detector):
     parts = [
         {"type": "text", "text": "你养"},
         {"type": "image_url", "image_url": {}},
@@ -52,7 +52,7 @@ def test_the_text_parts_of_a_message_are_read_and_the_others_named(detector):
 CALL = {"tool_calls": [{"id": "1", "type": "function", "function": {"name": "weather", "arguments": "{}"}}]}
 
 
-def test_tools_are_passed_over_and_a_call_alone_is_no_reply(detector):
+def test_tool_messages_are_skipped_and_a_bare_tool_call_is_not_a_reply(detector):
     first, second, third, fourth = chat("你养猫吗？", "养了一只橘猫", "叫什么？", "我没养过猫呀")
     bare = [first, second, third, fourth]
     called = [
@@ -63,7 +63,7 @@ def test_tools_are_passed_over_and_a_call_alone_is_no_reply(detector):
         {"role": "function", "name": "cat", "content": None},
         second,
         third,
-        {**fourth, **CALL},  # what is said beside a call is said
+        {**fourth, **CALL},  # text beside a tool call is kept
         {"role": "assistant", "content": "", **CALL},
     ]
     assert [(turn.reply, turn.reply_messages) for turn in read_turns(called)] == [
@@ -75,7 +75,7 @@ def test_tools_are_passed_over_and_a_call_alone_is_no_reply(detector):
     assert verdict.checked
 
 
-def test_null_is_as_good_as_empty_and_no_call_where_none_is_made(detector):
+def test_null_content_counts_as_empty_and_null_tool_calls_as_none(detector):
     messages = chat("你养猫吗？", "养了一只橘猫", "叫什么？", None)
     for more in ({}, {"tool_calls": None}, {"tool_calls": []}):
         verdict = detector([*messages[:3], {**messages[3], **more}])
@@ -93,7 +93,7 @@ def test_null_is_as_good_as_empty_and_no_call_where_none_is_made(detector):
         {"content": "我不能说", "refusal": None},
     ],
 )
-def test_a_refusal_is_what_the_assistant_says(refused):
+def test_a_refusal_is_the_text_of_the_assistant(refused):
     [turn] = read_turns([{"role": "user", "content": "你养猫吗？"}, {"role": "assistant", **refused}])
     assert (turn.reply, turn.unread) == ("我不能说", None)
 
@@ -111,11 +111,11 @@ def test_a_refusal_is_what_the_assistant_says(refused):
         ("ok好", True),
     ],
 )
-def test_language_is_told_by_words(text, chinese):
+def test_language_is_detected_by_words(text, chinese):
     assert is_chinese(text) == chinese
 
 
-def test_arrays_are_no_roles_and_count_as_calls_where_they_hold_something():
+def test_arrays_are_invalid_roles_and_count_as_tool_calls_unless_empty():
     with pytest.raises(InputError, match="role array"):
         read_turns([{"role": np.array(["user", "bot"]), "content": "我"}])
     for calls, turns in ((np.array([], dtype=object), 1), (np.array([{"id": 1}, {"id": 2}], dtype=object), 0)):

@@ -1,4 +1,4 @@
-"""The registry of corpora: every public format is read into one schema, and each builds a data repo that loads."""
+"""The registry of corpora: one schema for every public format, and each builds a data repo that loads."""
 
 import json
 import re
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from datasets import load_dataset
+from helpers.chats import write_jsonl
 
 from contradiction.data import corpora as package
 from contradiction.data.corpora import cnli, data_repo, nli, registry
@@ -72,20 +73,15 @@ OCNLI = [
 ]
 
 
-def jsonl(path, rows):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
-
-
 @pytest.fixture(scope="module")
 def copies(tmp_path_factory):
     """A folder with a small copy of every corpus in its public format."""
     folder = tmp_path_factory.mktemp("corpora")
-    jsonl(folder / "ocnli" / "dev.json", OCNLI)
-    jsonl(
+    write_jsonl(folder / "ocnli" / "dev.json", OCNLI)
+    write_jsonl(
         folder / "probing" / "hans.json", [{"sentence1": "甲", "sentence2": "乙", "label": "neutral", "category": "x"}]
     )
-    jsonl(
+    write_jsonl(
         folder / "anli" / "R1.dev.jsonl", [{"uid": "u", "context": "a", "hypothesis": "b", "label": "c", "genre": "w"}]
     )
     (folder / "cmnli").mkdir()
@@ -96,15 +92,15 @@ def copies(tmp_path_factory):
     (folder / "cnli").mkdir()
     (folder / "cnli" / "train.txt").write_text("\n".join(CNLI) + "\n", encoding="utf-8")
     for name, rows in DIALOGUES.items():
-        jsonl(folder / "decode" / f"{name}.jsonl", rows)
-    jsonl(folder / "decode" / "dialogues.dev.jsonl", FLAT)
-    jsonl(folder / "decode" / "pairs.dev.jsonl", PAIRS_OF_FLAT)
-    jsonl(folder / "dialfact" / "testsmall.jsonl", [CLAIM])
-    jsonl(folder / "mutual" / "mutual.dev.jsonl", [ITEM])
-    jsonl(
+        write_jsonl(folder / "decode" / f"{name}.jsonl", rows)
+    write_jsonl(folder / "decode" / "dialogues.dev.jsonl", FLAT)
+    write_jsonl(folder / "decode" / "pairs.dev.jsonl", PAIRS_OF_FLAT)
+    write_jsonl(folder / "dialfact" / "testsmall.jsonl", [CLAIM])
+    write_jsonl(folder / "mutual" / "mutual.dev.jsonl", [ITEM])
+    write_jsonl(
         folder / "mutual" / "data" / "mutual_plus" / "test" / "test_1.txt", [{**ITEM, "id": "test_1", "answers": " "}]
     )
-    jsonl(folder / "written" / "w1.jsonl", [WRITTEN])
+    write_jsonl(folder / "written" / "w1.jsonl", [WRITTEN])
     return folder
 
 
@@ -112,7 +108,7 @@ def rows_of(copies, name, config=None, split="validation"):
     return read_split(registry.find(name), copies / name, config, split)
 
 
-def test_every_corpus_says_what_a_user_must_know():
+def test_every_corpus_has_the_metadata_that_a_user_needs():
     known = registry.all_corpora()
     assert {"ocnli", "cmnli", "xnli", "cnli", "decode", "dialfact", "mutual", "crossed", "written"} <= set(known)
     for corpus in known.values():
@@ -138,30 +134,30 @@ def test_every_corpus_builds_a_repo_that_loads(copies, tmp_path, name):
     assert f"license: {corpus.licence}" in (tmp_path / name / "README.md").read_text(encoding="utf-8")
 
 
-def test_joined_lines_of_cnli_are_split_and_damaged_ones_left_out(copies):
+def test_joined_lines_of_cnli_are_split_and_damaged_ones_skipped(copies):
     read = rows_of(copies, "cnli", split="train")
     assert [row.id for row in read.rows] == ["AE1", "AC2", "AN3", "BC4", "BE8", "BC9"]
     assert read.rows[3] == Row("BC4", "contradiction", premise="他在跑", hypothesis="他没动")
     assert read.notes == Counter({cnli.JOINED: 2, cnli.DAMAGED: 2, cnli.REPEATED: 1})
 
 
-def test_decode_gives_the_speaker_of_the_last_turn_as_the_assistant_and_its_evidence(copies):
+def test_decode_makes_the_last_speaker_the_assistant_and_keeps_the_evidence(copies):
     clash, fine = rows_of(copies, "decode", "dialogues", "test").rows
     assert (clash.label, clash.evidence, clash.reply) == ("contradiction", (0, 2), "i never had a dog")
     assert [message["role"] for message in clash.messages] == ["assistant", "user", "assistant", "user"]
     assert (fine.label, fine.evidence) == ("non-contradiction", ())
     (chat,) = rows_of(copies, "decode", "dialogues", "human_bot").rows
-    assert (chat.evidence, chat.source, chat.extra["bot"]) == (None, "c1", "live/x")  # marked nowhere
+    assert (chat.evidence, chat.source, chat.extra["bot"]) == (None, "c1", "live/x")  # not marked in the source
 
 
-def test_flat_dialogues_of_decode_find_their_evidence_in_the_pairs(copies):
+def test_flat_decode_dialogues_take_their_evidence_from_the_pairs(copies):
     clash, fine = rows_of(copies, "decode", "dialogues").rows
     assert [message["content"] for message in clash.messages] == ["i like tea", "me too", "you said coffee"]
     assert [message["role"] for message in clash.messages] == ["user", "assistant", "user"]
     assert (clash.evidence, fine.evidence) == ((1,), ())
 
 
-def test_pairs_of_decode_are_read_or_cut_from_dialogues(copies):
+def test_decode_pairs_are_read_or_extracted_from_dialogues(copies):
     pairs = rows_of(copies, "decode", "nli-2-class").rows
     assert [(row.premise, row.hypothesis, row.label) for row in pairs] == [
         ("me too", "i hate tea", "contradiction"), ("i like tea", "good", "non-contradiction"),
@@ -172,7 +168,7 @@ def test_pairs_of_decode_are_read_or_cut_from_dialogues(copies):
     ]  # fmt: skip
 
 
-def test_mutual_gives_a_row_for_each_reply_and_nobody_speaks_twice_in_a_row(copies):
+def test_mutual_gives_one_row_per_reply_and_speakers_alternate(copies):
     rows = rows_of(copies, "mutual", "mutual").rows
     assert [row.label for row in rows] == ["wrong", "right", "wrong", "wrong"]
     assert {row.source for row in rows} == {"dev_1"}
@@ -188,14 +184,14 @@ def test_a_claim_keeps_the_passages_that_have_text(copies):
     assert [message["role"] for message in claim.messages] == ["user", "assistant", "user"]
 
 
-def test_written_pairs_give_both_replies(copies):
+def test_written_pairs_yield_both_replies(copies):
     good, bad = rows_of(copies, "written", split="train").rows
     assert (good.reply, good.label, good.evidence) == ("嗯", "non-contradiction", ())
     assert (bad.reply, bad.label, bad.evidence, bad.extra["evidence_clause"]) == ("没养", "history", (1,), "养猫")
 
 
 @pytest.mark.parametrize(
-    ("name", "file", "row", "said"),
+    ("name", "file", "row", "message"),
     [
         ("decode", "test.jsonl", {"turns": []}, "test.jsonl:1: not a dialogue"),
         ("decode", "test.jsonl", {"text": "a"}, "test.jsonl:1: has text"),
@@ -218,14 +214,14 @@ def test_written_pairs_give_both_replies(copies):
         ("written", "w1.jsonl", {**WRITTEN, "good": 3}, "a number where text is expected"),
     ],
 )
-def test_a_wrong_line_is_named_with_its_place(tmp_path, name, file, row, said):
-    jsonl(tmp_path / file, [row])
+def test_an_error_names_the_place_of_a_wrong_line(tmp_path, name, file, row, message):
+    write_jsonl(tmp_path / file, [row])
     with pytest.raises(InputError) as error:
         data_repo.read_all(registry.find(name), tmp_path)
-    assert said in str(error.value) and "\n" not in str(error.value)
+    assert message in str(error.value) and "\n" not in str(error.value)
 
 
-def test_a_missing_corpus_says_where_the_whole_is(tmp_path):
+def test_the_error_for_a_missing_corpus_says_where_to_get_it(tmp_path):
     decode = registry.find("decode")
     for source in (None, tmp_path, tmp_path / "nowhere"):
         with pytest.raises(InputError, match=r"decode_v0\.1\.zip|its files are"):
@@ -234,36 +230,36 @@ def test_a_missing_corpus_says_where_the_whole_is(tmp_path):
         registry.find("decod")
 
 
-def test_rows_of_one_id_are_numbered(tmp_path):
-    jsonl(tmp_path / "w1.jsonl", [WRITTEN, WRITTEN])
+def test_rows_with_the_same_id_are_numbered(tmp_path):
+    write_jsonl(tmp_path / "w1.jsonl", [WRITTEN, WRITTEN])
     read = read_split(registry.find("written"), tmp_path, None, "train")
     assert [row.id for row in read.rows] == ["w1-001-good", "w1-001-bad", "w1-001-good#2", "w1-001-bad#2"]
     assert read.notes == {REPEATED_ID: 2}
 
 
-def test_two_items_of_one_id_stay_two_items(tmp_path):
-    jsonl(tmp_path / "mutual.dev.jsonl", [ITEM, ITEM])
+def test_two_items_with_the_same_id_stay_separate(tmp_path):
+    write_jsonl(tmp_path / "mutual.dev.jsonl", [ITEM, ITEM])
     rows = read_split(registry.find("mutual"), tmp_path, None, "validation").rows
     assert [row.source for row in rows] == ["dev_1"] * 4 + ["dev_1#2"] * 4
     items = selection.by_item(rows)
     assert selection.figures(items, [[0.0] * len(item) for item in items])["r1"] == 0.25
-    # The claims of one chat belong together, also where one stands twice.
-    jsonl(tmp_path / "testsmall.jsonl", [CLAIM, CLAIM])
+    # The claims of one chat belong together, even if one occurs twice.
+    write_jsonl(tmp_path / "testsmall.jsonl", [CLAIM, CLAIM])
     claims = read_split(registry.find("dialfact"), tmp_path, None, "test").rows
     assert [(row.id, row.source) for row in claims] == [("1___9--0", "1___9"), ("1___9--0#2", "1___9")]
 
 
 def test_a_test_set_without_labels_is_read(tmp_path):
-    jsonl(tmp_path / "test.json", [{key: value for key, value in OCNLI[0].items() if key != "label"}])
+    write_jsonl(tmp_path / "test.json", [{key: value for key, value in OCNLI[0].items() if key != "label"}])
     (row,) = read_split(registry.find("ocnli"), tmp_path, None, "test").rows
     assert (row.label, row.premise, row.source) == (None, "甲", "lit_1")
 
 
-def test_a_known_file_with_other_content_is_told(copies):
+def test_a_known_file_with_other_content_is_reported(copies):
     assert rows_of(copies, "ocnli").changed == ["dev.json"]
 
 
-def test_a_new_corpus_is_one_file_and_nothing_else(run, tmp_path, monkeypatch):
+def test_a_new_corpus_needs_one_file_only(run, tmp_path, monkeypatch):
     page = Path(__file__).resolve().parents[1] / "docs" / "extending.md"
     code = next(
         block for block in re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL) if "CORPUS =" in block
@@ -293,7 +289,7 @@ def test_the_commands_list_show_and_build(run, copies, tmp_path):
     assert (code, "exists already" in err) == (2, True)
 
 
-def test_data_build_takes_a_corpus(run, copies, tmp_path, monkeypatch):
+def test_data_build_accepts_a_corpus(run, copies, tmp_path, monkeypatch):
     code, _, err = run("data", "build", "--corpus", "cnli", "--source", copies / "cnli", "--out", tmp_path / "one")
     assert code == 0, err
     assert run("corpora", "build", "cnli", "--folder", copies, "--out", tmp_path / "two")[0] == 0
@@ -305,7 +301,7 @@ def test_data_build_takes_a_corpus(run, copies, tmp_path, monkeypatch):
     assert run("data", "build", "--corpus", "cnli", "--source", copies / "cnli", "--checklists")[0] == 2
 
 
-def test_the_folder_of_corpora_may_stand_before_the_command(run, copies, tmp_path, monkeypatch):
+def test_the_corpora_folder_option_works_before_the_command(run, copies, tmp_path, monkeypatch):
     monkeypatch.setenv(registry.VARIABLE, str(tmp_path))
     code, _, err = run("corpora", "--folder", copies, "build", "ocnli", "--out", tmp_path / "before")
     assert code == 0, err
@@ -317,20 +313,20 @@ def test_the_folder_of_corpora_may_stand_before_the_command(run, copies, tmp_pat
     assert code == 0, err
 
 
-def test_one_file_is_of_the_split_that_its_whole_path_names(tmp_path):
+def test_a_file_belongs_to_the_split_that_its_full_path_names(tmp_path):
     anli, mutual = registry.find("anli"), registry.find("mutual")
-    jsonl(tmp_path / "R3" / "train.jsonl", [{"uid": "u", "context": "a", "hypothesis": "b", "label": "c"}])
-    jsonl(tmp_path / "data" / "mutual" / "dev" / "dev_1.txt", [ITEM])
-    for corpus, file, found in (
+    write_jsonl(tmp_path / "R3" / "train.jsonl", [{"uid": "u", "context": "a", "hypothesis": "b", "label": "c"}])
+    write_jsonl(tmp_path / "data" / "mutual" / "dev" / "dev_1.txt", [ITEM])
+    for corpus, file, expected_split in (
         (anli, "R3/train.jsonl", [("r3", "train")]),
         (mutual, "data/mutual/dev/dev_1.txt", [("mutual", "validation"), ("chat-response", "validation")]),
     ):
-        assert [(config.name, split) for config, split in local_splits(corpus, tmp_path / file)] == found
+        assert [(config.name, split) for config, split in local_splits(corpus, tmp_path / file)] == expected_split
     with pytest.raises(InputError, match="holds no R1"):
         read_split(anli, tmp_path / "R3" / "train.jsonl", None, "train")
 
 
-def test_a_repo_for_training_takes_cnli_and_two_way_pairs(copies, tmp_path):
+def test_a_training_repo_accepts_cnli_and_two_way_pairs(copies, tmp_path):
     train = [copies / "cnli" / "train.txt", copies / "decode" / "pairs.dev.jsonl"]
     dev = [copies / "xnli" / "dev.tsv", copies / "decode" / "test.jsonl"]
     built = nli.build(train, dev, tmp_path / "nli")
@@ -346,19 +342,19 @@ def test_a_repo_for_training_takes_cnli_and_two_way_pairs(copies, tmp_path):
     assert len(load_dataset(str(tmp_path / "nli"), "nli-2-class", split="validation")) == 4
     nli.build(train[:1], dev[:1], tmp_path / "three")
     three = load_dataset(str(tmp_path / "three"), "nli", split="train")
-    assert three.column_names == ["id", "premise", "hypothesis", "label"]  # as ever where all labels are known
+    assert three.column_names == ["id", "premise", "hypothesis", "label"]  # unchanged if all labels are known
 
 
-def test_pairs_of_an_evaluation_set_are_kept_out_whatever_their_punctuation(copies, tmp_path, run):
-    seen = tmp_path / "seen.tsv"
-    seen.write_text(
+def test_pairs_of_an_evaluation_set_are_excluded_whatever_their_punctuation(copies, tmp_path, run):
+    evaluation_file = tmp_path / "seen.tsv"
+    evaluation_file.write_text(
         "text_a\ttext_b\tlabel\n他在吃饭。\t 他在吃东西!\tneutral\nMe too.\ti hate TEA\tneutral\n", encoding="utf-8"
     )
     train = [copies / "cnli" / "train.txt", copies / "decode" / "pairs.dev.jsonl"]
     dev = copies / "xnli" / "dev.tsv"
-    assert nli.build(train, [dev], tmp_path / "nli", exclude=[seen]).excluded == 2
+    assert nli.build(train, [dev], tmp_path / "nli", exclude=[evaluation_file]).excluded == 2
     code, out, err = run(
-        "data", "nli", "--train", train[0], "--validation", dev, "--exclude", seen, "--out", tmp_path / "b"
+        "data", "nli", "--train", train[0], "--validation", dev, "--exclude", evaluation_file, "--out", tmp_path / "b"
     )
     assert (
         code == 0
@@ -367,14 +363,14 @@ def test_pairs_of_an_evaluation_set_are_kept_out_whatever_their_punctuation(copi
     )
 
 
-def test_pairs_without_a_label_are_kept_out_like_others(copies, tmp_path, monkeypatch):
+def test_unlabelled_pairs_are_excluded_too(copies, tmp_path, monkeypatch):
     pair = {"sentence1": "他在吃饭", "sentence2": "他在吃东西"}
     test = tmp_path / "corpora" / "cmnli" / "test.json"
-    jsonl(test, [pair])
+    write_jsonl(test, [pair])
     monkeypatch.setenv(registry.VARIABLE, str(tmp_path / "corpora"))
     data_repo.build(registry.find("cmnli"), test.parent, tmp_path / "repo")  # its labels are null
     disputed = tmp_path / "disputed.json"
-    jsonl(disputed, [{**pair, "label": "-"}])
+    write_jsonl(disputed, [{**pair, "label": "-"}])
     for number, exclude in enumerate(("cmnli", test, f"{tmp_path / 'repo'}:nli", disputed)):
         train, dev = copies / "cnli" / "train.txt", copies / "xnli" / "dev.tsv"
         assert nli.build([train], [dev], tmp_path / str(number), exclude=[exclude]).excluded == 1
@@ -396,5 +392,5 @@ def test_pairs_are_found_by_the_name_of_their_corpus(copies, tmp_path, monkeypat
 
 
 def test_a_reader_of_cnli_yields_rows_and_notes(copies):
-    found = list(cnli.read(copies / "cnli" / "train.txt"))
-    assert {type(record) for record in found} == {Row, Note}
+    items = list(cnli.read(copies / "cnli" / "train.txt"))
+    assert {type(record) for record in items} == {Row, Note}

@@ -1,4 +1,4 @@
-"""Scores on the corpora: figures are those of scikit-learn or counted by hand, and each command runs on its format."""
+"""Scores on the corpora equal those of scikit-learn or counts by hand, and each command runs on its format."""
 
 import json
 import re
@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from helpers.chats import write_jsonl
 from sklearn.metrics import accuracy_score, f1_score, label_ranking_average_precision_score, roc_auc_score
 
 from contradiction.data.corpora import registry
@@ -19,10 +20,10 @@ from contradiction.methods.loading import load_classifier
 NLI = ("entailment", "neutral", "contradiction")
 
 
-def chat(name, said, label, evidence, bot=None):
-    """A chat in which the speaker of the reply said some things, each after a question."""
+def chat(name, replies, label, evidence, bot=None):
+    """A chat in which the speaker of the reply has made some statements, each after a question."""
     messages = tuple(
-        {"role": role, "content": text} for line in said for role, text in (("user", "and?"), ("assistant", line))
+        {"role": role, "content": text} for line in replies for role, text in (("user", "and?"), ("assistant", line))
     )
     return Row(name, label, messages=(*messages, {"role": "user", "content": "so?"}), reply="no", evidence=evidence,
                extra={"bot": bot})  # fmt: skip
@@ -43,15 +44,15 @@ CHATS = [
 SCORER = by_text({"yes": 0.9, "yes2": 0.8, "maybe": 0.3})
 
 
-def test_label_and_evidence_are_scored_as_counted_by_hand():
-    found = structured.figures(structured.judge(SCORER, CHATS))
-    assert (found["n"], found["contradictions"], found["marked"]) == (6, 3, 3)
-    assert found["accuracy"] == pytest.approx(4 / 6)
-    assert (found["precision"], found["recall"]) == (pytest.approx(2 / 3), pytest.approx(2 / 3))
-    # Named: 1 of a; 1 and 3 of b; none of c. Right: 1 of a and 1 of b.
-    assert (found["evidence_precision"], found["evidence_recall"]) == (pytest.approx(2 / 3), pytest.approx(2 / 3))
-    assert found["strict_accuracy"] == pytest.approx(3 / 6)  # a, d, f
-    assert found["auc"] == pytest.approx(roc_auc_score([1, 1, 1, 0, 0, 0], [0.9, 0.9, 0.3, 0.3, 0.9, 0.0]))
+def test_label_and_evidence_scores_match_a_manual_count():
+    figures = structured.figures(structured.judge(SCORER, CHATS))
+    assert (figures["n"], figures["contradictions"], figures["marked"]) == (6, 3, 3)
+    assert figures["accuracy"] == pytest.approx(4 / 6)
+    assert (figures["precision"], figures["recall"]) == (pytest.approx(2 / 3), pytest.approx(2 / 3))
+    # Named evidence: 1 in a; 1 and 3 in b; none in c. Correct: 1 in a and 1 in b.
+    assert (figures["evidence_precision"], figures["evidence_recall"]) == (pytest.approx(2 / 3), pytest.approx(2 / 3))
+    assert figures["strict_accuracy"] == pytest.approx(3 / 6)  # a, d, f
+    assert figures["auc"] == pytest.approx(roc_auc_score([1, 1, 1, 0, 0, 0], [0.9, 0.9, 0.3, 0.3, 0.9, 0.0]))
 
 
 def test_a_higher_threshold_calls_fewer(monkeypatch, copies):
@@ -63,36 +64,36 @@ def test_a_higher_threshold_calls_fewer(monkeypatch, copies):
     assert low["fixed/validation"]["recall"] == 1 and high["fixed/validation"]["recall"] == 0
 
 
-def test_evidence_that_nobody_marked_is_not_scored():
-    found = structured.figures(structured.judge(SCORER, [chat("a", ["yes"], "contradiction", None), CHATS[3]]))
-    assert (found["strict_accuracy"], found["evidence_f1"], found["marked"]) == (None, None, 0)
+def test_unmarked_evidence_is_not_scored():
+    figures = structured.figures(structured.judge(SCORER, [chat("a", ["yes"], "contradiction", None), CHATS[3]]))
+    assert (figures["strict_accuracy"], figures["evidence_f1"], figures["marked"]) == (None, None, 0)
     only = structured.figures(structured.judge(SCORER, CHATS[3:]))
     assert (only["auc"], only["recall"], only["strict_accuracy"]) == (None, None, pytest.approx(2 / 3))
 
 
-def test_a_pair_carries_what_the_other_speaker_said_before_each():
+def test_a_pair_includes_the_preceding_turns_of_the_other_speaker():
     heard = []
     structured.judge(lambda rows: heard.extend(rows) or np.zeros(len(rows)), CHATS[:1])
     assert heard[0] == pair_row("yes", "no", "and?", "so?")
     assert len(heard) == 2
 
 
-def test_bots_are_ordered_by_people_and_by_the_scorer():
+def test_bots_are_ranked_by_people_and_by_the_scorer():
     rows = [
         chat(f"{bot}{number}", ["yes" if number < called else "maybe"],
              "contradiction" if number < people else "non-contradiction", None, bot)
         for bot, people, called in (("x", 3, 4), ("y", 2, 2), ("z", 1, 1)) for number in range(4)
     ]  # fmt: skip
-    found = structured.by_bot(
+    correlations = structured.by_bot(
         structured.judge(SCORER, [*rows, chat("w", ["yes"], "contradiction", None, "w")]), fewest=2
     )
-    assert {bot: figures["people"] for bot, figures in found["bots"].items()} == {"x": 0.75, "y": 0.5, "z": 0.25}
-    assert found["pearson"] == pytest.approx(np.corrcoef([3, 2, 1], [4, 2, 1])[0, 1])
-    assert found["spearman"] == pytest.approx(1)
+    assert {bot: figures["people"] for bot, figures in correlations["bots"].items()} == {"x": 0.75, "y": 0.5, "z": 0.25}
+    assert correlations["pearson"] == pytest.approx(np.corrcoef([3, 2, 1], [4, 2, 1])[0, 1])
+    assert correlations["spearman"] == pytest.approx(1)
     assert structured.by_bot(structured.judge(SCORER, rows[:4]))["pearson"] is None
 
 
-def test_ngrams_of_pairs_learn_what_is_shared_and_the_reply_alone_cannot():
+def test_pair_n_grams_learn_overlap_and_reply_n_grams_cannot():
     words = [f"word{number}" for number in range(8)]
     rows = [pair_row(a, b) for a in words for b in words] * 3
     labels = [row["premise"] == row["hypothesis"] for row in rows]
@@ -101,33 +102,33 @@ def test_ngrams_of_pairs_learn_what_is_shared_and_the_reply_alone_cannot():
     assert roc_auc_score(labels, alone(rows)) == pytest.approx(0.5)
 
 
-def test_nli_figures_are_those_of_scikit_learn():
+def test_nli_figures_equal_scikit_learns():
     draw = np.random.default_rng(0)
-    truth, said = (draw.choice(NLI, 200) for _ in range(2))
+    truth, predictions = (draw.choice(NLI, 200) for _ in range(2))
     rows = [Row(str(number), label, extra={"level": "ab"[number % 2]}) for number, label in enumerate(truth)]
-    found = nli.figures(rows, list(said), ["level"])
-    assert found["accuracy"] == accuracy_score(truth, said)
-    assert found["macro_f1"] == pytest.approx(f1_score(truth, said, average="macro"))
-    assert found["two_way"] == accuracy_score(truth == "contradiction", said == "contradiction")
-    assert found["parts"]["level"]["a"] == {"n": 100, "accuracy": accuracy_score(truth[::2], said[::2])}
+    figures = nli.figures(rows, list(predictions), ["level"])
+    assert figures["accuracy"] == accuracy_score(truth, predictions)
+    assert figures["macro_f1"] == pytest.approx(f1_score(truth, predictions, average="macro"))
+    assert figures["two_way"] == accuracy_score(truth == "contradiction", predictions == "contradiction")
+    assert figures["parts"]["level"]["a"] == {"n": 100, "accuracy": accuracy_score(truth[::2], predictions[::2])}
 
 
-def test_labels_of_two_classes_are_scored_on_two():
+def test_two_class_labels_are_scored_on_two_classes():
     three, two = ([Row("1", label), Row("2", "contradiction")] for label in ("neutral", "non-contradiction"))
-    for rows, said in ((three, "non-contradiction"), (two, "non-contradiction"), (two, "neutral")):
-        found = nli.figures(rows, [said, said])
-        assert (found["accuracy"], found["macro_f1"], found["two_way"]) == (None, None, 0.5)
+    for rows, prediction in ((three, "non-contradiction"), (two, "non-contradiction"), (two, "neutral")):
+        figures = nli.figures(rows, [prediction, prediction])
+        assert (figures["accuracy"], figures["macro_f1"], figures["two_way"]) == (None, None, 0.5)
 
 
-def test_an_ngram_that_goes_with_a_label_is_found():
+def test_an_n_gram_associated_with_a_label_is_found():
     texts = ["he never ran"] * 300 + ["he ran"] * 300
-    found = artefacts.associations(texts, ["contradiction"] * 300 + ["neutral"] * 300, longest=1)
-    assert [(verdict.label, verdict.ngram) for verdict in found][0] == ("contradiction", "never")
-    first = found[0]
+    associations = artefacts.associations(texts, ["contradiction"] * 300 + ["neutral"] * 300, longest=1)
+    assert [(verdict.label, verdict.ngram) for verdict in associations][0] == ("contradiction", "never")
+    first = associations[0]
     counts = np.array([[300, 0], [300, 300], [300, 300]]) + artefacts.SMOOTHING  # never, he, ran
     expected = np.log2(counts[0, 0] / counts.sum() / (counts[0].sum() * counts[:, 0].sum() / counts.sum() ** 2))
     assert (first.pmi, first.share) == (pytest.approx(expected), 1.0)
-    assert first.lmi > 0 and "never" not in {verdict.ngram for verdict in found if verdict.label == "neutral"}
+    assert first.lmi > 0 and "never" not in {verdict.ngram for verdict in associations if verdict.label == "neutral"}
 
 
 def item(name, right):
@@ -144,19 +145,19 @@ def item(name, right):
     ]
 
 
-def test_reciprocal_ranks_are_those_of_scikit_learn():
+def test_reciprocal_ranks_equal_scikit_learns():
     draw = np.random.default_rng(1)
     rights = draw.integers(4, size=50)
     scores = draw.random((50, 4))
-    found = selection.figures([item(str(n), right) for n, right in enumerate(rights)], scores.tolist())
-    assert found["mrr"] == pytest.approx(label_ranking_average_precision_score(np.eye(4)[rights], scores))
+    figures = selection.figures([item(str(n), right) for n, right in enumerate(rights)], scores.tolist())
+    assert figures["mrr"] == pytest.approx(label_ranking_average_precision_score(np.eye(4)[rights], scores))
     places = (-scores).argsort(axis=1).argsort(axis=1)[np.arange(50), rights]
-    assert (found["r1"], found["r2"]) == (pytest.approx((places < 1).mean()), pytest.approx((places < 2).mean()))
+    assert (figures["r1"], figures["r2"]) == (pytest.approx((places < 1).mean()), pytest.approx((places < 2).mean()))
 
 
 def test_tied_replies_share_the_chance_to_be_first():
-    found = selection.figures([item("a", 0)], [[1.0, 1.0, 0.0, 0.0]])
-    assert (found["r1"], found["r2"], found["mrr"]) == (0.5, 1.0, 0.75)
+    figures = selection.figures([item("a", 0)], [[1.0, 1.0, 0.0, 0.0]])
+    assert (figures["r1"], figures["r2"], figures["mrr"]) == (0.5, 1.0, 0.75)
 
 
 def claim(name, label, passages, verifiable=True, reply="the moon is cheese"):
@@ -164,7 +165,7 @@ def claim(name, label, passages, verifiable=True, reply="the moon is cheese"):
     return Row(name, label, messages=({"role": "user", "content": "hi"},), reply=reply, source=name, extra=extra)
 
 
-def test_evidence_counts_as_found_from_the_place_where_it_stands():
+def test_evidence_counts_as_found_from_its_rank_on():
     rows = [
         claim("1", "refutes", ["a", "c"]),
         claim("2", "supports", ["b"]),
@@ -172,21 +173,21 @@ def test_evidence_counts_as_found_from_the_place_where_it_stands():
     ]
     passages = retrieval.collect_passages(rows)
     assert passages == ["a", "c", "b"]
-    found = retrieval.recall(rows, passages, [[2, 0, 1], [2, 0, 1], [1, 0, 2]])
-    assert (found["n"], found["passages"], found["recall@1"], found["recall@5"]) == (2, 3, 0.5, 1.0)
+    figures = retrieval.recall(rows, passages, [[2, 0, 1], [2, 0, 1], [1, 0, 2]])
+    assert (figures["n"], figures["passages"], figures["recall@1"], figures["recall@5"]) == (2, 3, 0.5, 1.0)
 
 
-def test_the_passage_with_the_words_of_the_claim_is_nearest():
+def test_the_passage_that_shares_the_words_of_the_claim_ranks_first():
     passages = ["rockets burn fuel", "the moon is made of cheese"]
     nearest = retrieval.tfidf(passages, ["cheese on the moon", "a rocket and fuel"])
     assert nearest.indices[:, 0].tolist() == [1, 0]
     assert retrieval.tfidf(["the", ""], ["the moon"]).indices.shape == (1, 0)
 
 
-def test_bm25_is_the_plain_formula():
+def test_bm25_follows_the_plain_formula():
     passages = ["moon cheese moon", "rocket fuel burns", "cheese rocket moon moon landing", "sea"]
     queries = ["moon cheese", "rocket landing unheard", "nothing here matches"]
-    found = retrieval.bm25(passages, queries)
+    scores = retrieval.bm25(passages, queries)
     words = [passage.split() for passage in passages]
     mean = np.mean([len(some) for some in words])
 
@@ -199,19 +200,19 @@ def test_bm25_is_the_plain_formula():
         return total
 
     expected = np.array([[score(query, document) for document in words] for query in queries])
-    assert np.take_along_axis(expected, found.indices, axis=1) == pytest.approx(found.scores, abs=1e-5)
-    assert (np.diff(found.scores, axis=1) <= 0).all() and found.indices[1, 0] == 2
+    assert np.take_along_axis(expected, scores.indices, axis=1) == pytest.approx(scores.scores, abs=1e-5)
+    assert (np.diff(scores.scores, axis=1) <= 0).all() and scores.indices[1, 0] == 2
     assert retrieval.bm25(["the", ""], queries).indices.shape == (3, 0)
 
 
 def test_a_bi_encoder_marks_queries_and_passages_and_ranks_by_cosine():
     vectors = {"passage: far": [3.0, 0.0], "passage: near": [0.1, 0.1], "query: it": [2.0, 2.1]}
-    found = retrieval.bi_encoder(lambda texts: np.array([vectors[text] for text in texts]))(["far", "near"], ["it"])
-    assert found.indices.tolist() == [[1, 0]]
-    assert found.scores[0] == pytest.approx([4.1 / np.hypot(2, 2.1) / np.sqrt(2), 2 / np.hypot(2, 2.1)])
+    scores = retrieval.bi_encoder(lambda texts: np.array([vectors[text] for text in texts]))(["far", "near"], ["it"])
+    assert scores.indices.tolist() == [[1, 0]]
+    assert scores.scores[0] == pytest.approx([4.1 / np.hypot(2, 2.1) / np.sqrt(2), 2 / np.hypot(2, 2.1)])
 
 
-def test_retrieval_keeps_the_first_places_and_reads_queries_in_blocks(monkeypatch):
+def test_retrieval_keeps_the_top_passages_and_reads_queries_in_blocks(monkeypatch):
     passages = [f"word{number} word{number % 7} word{number % 5}" for number in range(40)]
     queries = [f"word{number} word{number % 3}" for number in range(25)]
     whole = retrieval.tfidf(passages, queries)
@@ -223,18 +224,18 @@ def test_retrieval_keeps_the_first_places_and_reads_queries_in_blocks(monkeypatc
 
 
 def test_a_passage_that_is_not_among_the_nearest_is_not_found():
-    found = retrieval.recall([claim("1", "refutes", ["wanted"])], ["wanted", *"abcdefghijk"], [list(range(1, 11))])
-    assert found["recall@10"] == 0
+    figures = retrieval.recall([claim("1", "refutes", ["wanted"])], ["wanted", *"abcdefghijk"], [list(range(1, 11))])
+    assert figures["recall@10"] == 0
 
 
-def test_a_limit_keeps_sources_whole_and_spreads_over_the_split():
+def test_a_limit_keeps_sources_complete_and_spreads_over_the_split():
     rows = [row for name in "abcdef" for row in item(name, 0)]
     kept = spread(rows, 8)
     assert [row.source for row in kept] == ["a"] * 4 + ["f"] * 4
     assert spread(rows, None) == rows
 
 
-def test_a_model_of_conversations_or_of_nli_scores_pairs(random_model):
+def test_a_conversation_or_nli_model_can_score_pairs(random_model):
     rows = [pair_row("养了一只猫", "没养过猫"), pair_row("养了一只猫", "猫很乖", "你养什么", "乖吗")]
     for task in ("4-class", "nli"):
         view = "nli" if task == "nli" else None
@@ -244,34 +245,29 @@ def test_a_model_of_conversations_or_of_nli_scores_pairs(random_model):
         model_scorer(load_classifier(random_model("persona")))
 
 
-def jsonl(path, rows):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
-
-
 @pytest.fixture(scope="module")
 def copies(tmp_path_factory):
-    """Small copies of the formats, with something to fit to."""
+    """Small copies of the formats, with enough rows to fit a model to."""
     folder = tmp_path_factory.mktemp("corpora")
     labelled = [(f"甲{n}吃饭", f"乙{n % 7}{label[:2]}", label) for n in range(40) for label in NLI]
     rows = [{"sentence1": a, "sentence2": b, "label": c, "level": "easy", "genre": "lit"} for a, b, c in labelled]
-    jsonl(folder / "ocnli" / "train.50k.json", rows)
-    jsonl(folder / "ocnli" / "dev.json", rows[:30])
+    write_jsonl(folder / "ocnli" / "train.50k.json", rows)
+    write_jsonl(folder / "ocnli" / "dev.json", rows[:30])
     pairs = [
         {"earlier": f"i like tea {n % 5}", "last": ["i hate tea", "fine"][n % 2], "label": 1 - n % 2} for n in range(40)
     ]
-    jsonl(folder / "decode" / "pairs.train.jsonl", pairs)
+    write_jsonl(folder / "decode" / "pairs.train.jsonl", pairs)
     dialogues = [
         {"history": f"<0> {pair['earlier']} <1> ok", "last": f"<0> {pair['last']}", "label": pair["label"]}
         for pair in pairs
     ]
-    jsonl(folder / "decode" / "dialogues.dev.jsonl", dialogues)
+    write_jsonl(folder / "decode" / "dialogues.dev.jsonl", dialogues)
     options = ["f : red .", "f : no .", "f : a house .", "f : tea ."]
     items = [
         {"id": f"dev_{n}", "answers": "ABCD"[n % 4], "article": "m : which house ?", "options": options}
         for n in range(8)
     ]
-    jsonl(folder / "mutual" / "mutual.dev.jsonl", items)
+    write_jsonl(folder / "mutual" / "mutual.dev.jsonl", items)
     names = ["SUPPORTS", "REFUTES", "NOT ENOUGH INFO"]
     facts = [
         {"context_id": str(n), "id": str(n), "context": ["hi"], "response": f"fact {n} is {names[n % 3]}",
@@ -279,12 +275,12 @@ def copies(tmp_path_factory):
          "evidence_list": [["t", "u", f"fact {n}", "0"]]}
         for n in range(24)
     ]  # fmt: skip
-    jsonl(folder / "dialfact" / "testsmall.jsonl", facts)
+    write_jsonl(folder / "dialfact" / "testsmall.jsonl", facts)
     return folder
 
 
 @pytest.mark.parametrize(
-    ("name", "task", "said"),
+    ("name", "task", "expected"),
     [
         ("decode", "nli", r"n-grams of both +validation +40 +100\.0"),
         ("ocnli", "nli", r"n-grams of both +validation +30 +100\.0"),
@@ -292,30 +288,30 @@ def copies(tmp_path_factory):
         ("dialfact", "nli", r"n-grams of the claim alone +test +24"),
     ],
 )
-def test_the_command_scores_a_model_beside_the_baselines(run, copies, random_model, tmp_path, name, task, said):
+def test_the_command_scores_a_model_beside_the_baselines(run, copies, random_model, tmp_path, name, task, expected):
     view = ["--view", "nli"] if task == "nli" else []
     code, out, err = run(
         "corpora", "evaluate", name, random_model(task), *view, "--folder", copies, "--json", tmp_path / "out.json"
     )
     assert code == 0, err
-    assert re.search(said, out), out
+    assert re.search(expected, out), out
     written = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
     assert written["corpus"] == name and any(random_model(task).name in key for key in written["figures"])
 
 
-def test_a_corpus_that_is_not_here_is_one_clear_line(run, tmp_path):
+def test_a_missing_corpus_prints_one_clear_line(run, tmp_path):
     code, _, err = run("corpora", "evaluate", "decode", "--folder", tmp_path)
     assert code == 2 and "decode_v0.1.zip" in err
 
 
-def test_a_corpus_of_chats_without_training_pairs_is_scored_by_a_model_alone(run, random_model):
+def test_a_chat_corpus_without_training_pairs_is_scored_only_by_a_model(run, random_model):
     code, out, err = run("corpora", "evaluate", "crossed", random_model("4-class"), "--split", "test", "--limit", 40)
     assert code == 0, err
-    assert re.search(r"4-class +test +(3|4)\d ", out), out  # about 40: whole items are taken
+    assert re.search(r"4-class +test +(3|4)\d ", out), out  # about 40, because items stay complete
     assert "no baselines" in err
 
 
-def test_baselines_can_be_left_out(run, copies, random_model, tmp_path):
+def test_baselines_can_be_omitted(run, copies, random_model, tmp_path):
     model = random_model("nli")
     code, out, err = run("corpora", "evaluate", "ocnli", model, "--no-baselines", "--folder", copies)
     assert code == 0, err
@@ -342,7 +338,7 @@ def test_no_baseline_is_fitted_to_the_split_that_is_scored(copies):
         assert list(report.figures) == ["the most frequent label/train"] and "is scored" in " ".join(report.notes)
 
 
-def test_a_model_without_the_labels_of_nli_verifies_no_claims(copies, random_model):
+def test_a_model_without_nli_labels_cannot_verify_claims(copies, random_model):
     classifier = load_classifier(random_model("4-class"))
     report = claims.evaluate(Request(registry.find("dialfact"), copies / "dialfact", classifier=classifier))
     assert not any(random_model("4-class").name in key for key in report.figures)
@@ -350,7 +346,7 @@ def test_a_model_without_the_labels_of_nli_verifies_no_claims(copies, random_mod
 
 
 @pytest.mark.parametrize("limit", [1, 2, 4])
-def test_a_few_claims_give_notes_and_no_traceback(run, copies, limit):
+def test_few_claims_give_notes_and_no_traceback(run, copies, limit):
     code, out, err = run("corpora", "evaluate", "dialfact", "--folder", copies, "--limit", limit)
     assert code == 0, err
     assert re.search(rf"the most frequent +test +{limit} ", out) and "no artefacts" in err
@@ -361,7 +357,7 @@ def test_claims_without_passages_give_notes(tmp_path):
         "context_id": "1", "id": "1", "context": ["hi"], "response": "fact", "response_label": "SUPPORTS",
         "type_label": "factual", "evidence_list": [],
     }  # fmt: skip
-    jsonl(tmp_path / "testsmall.jsonl", [fact])
+    write_jsonl(tmp_path / "testsmall.jsonl", [fact])
     report = claims.evaluate(Request(registry.find("dialfact"), tmp_path))
     assert any("no retrieval" in note for note in report.notes)
     assert set(report.figures) == {"verifiable, the most frequent/test", "verification, the most frequent/test"}

@@ -1,4 +1,4 @@
-"""Each recipe of another corpus trains a tiny encoder on a small copy of its format, and its model is scored on it."""
+"""The recipe of each corpus trains a tiny encoder on a small copy of its format, and the model is scored on it."""
 
 import json
 import sys
@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from datasets import load_dataset
+from helpers.chats import write_jsonl
 
 from contradiction.conversation import is_chinese
 from contradiction.data.corpora import data_repo, registry
@@ -23,11 +24,6 @@ from contradiction.training.recipe_files import load_recipe
 TINY = {"hidden_size": 16, "layers": 1, "heads": 2, "vocabulary": 400}
 SPLITS = {"train": 48, "validation": 16}
 ANIMALS = ("cat", "dog", "horse", "fish")
-
-
-def jsonl(path, rows):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
 
 
 def turn(agent, text):
@@ -70,7 +66,7 @@ def copies(tmp_path_factory):
         ("ocnli", pair, ("train.50k.json", "dev.json")),
     ):
         for file, count in zip(files, SPLITS.values(), strict=True):
-            jsonl(folder / name / file, [make(number) for number in range(count)])
+            write_jsonl(folder / name / file, [make(number) for number in range(count)])
     return folder
 
 
@@ -94,7 +90,7 @@ RUNS = {
 
 
 def tiny(name, folder):
-    """The recipe of the repository, with a tiny encoder of random weights."""
+    """A recipe of the repository with a tiny random encoder."""
     values = load_recipe(name).model_dump()
     values["model"] |= {"backbone": None, "scratch": TINY, "max_length": 64, "freeze_embeddings": False}
     values["optimizer"] |= {"epochs": 1}
@@ -122,13 +118,13 @@ def test_a_recipe_trains_and_its_model_is_scored_on_its_corpus(run, copies, repo
     assert code == 0, err
     figures = json.loads(scores.read_text(encoding="utf-8"))["figures"]
     key, _, figure = wanted.replace("MODEL", "model").rpartition("/")
-    found = figures[key if key in figures else f"model/{key}"]
-    assert 0 <= found[figure] <= 1
+    value = figures[key if key in figures else f"model/{key}"]
+    assert 0 <= value[figure] <= 1
     if name == "decode-unstructured":
-        assert found["evidence_f1"] is None is found["strict_accuracy"]
+        assert value["evidence_f1"] is None is value["strict_accuracy"]
 
 
-def test_a_model_of_whole_chats_reads_the_speakers_and_all_messages(copies, repos, tmp_path, run, monkeypatch):
+def test_a_whole_chat_model_reads_the_speakers_and_all_messages(copies, repos, tmp_path, run, monkeypatch):
     assert load_dataset(str(repos / "decode"), "chat-2-class", split="train")["chat"][0] == (
         "assistant: i have a cat user: nice assistant: it barks user: oh"
     )
@@ -163,7 +159,7 @@ def test_the_choice_loss_is_the_cross_entropy_over_the_replies_of_each_chat():
     assert shuffled.mean() == pytest.approx(expected.item(), abs=1e-6)
 
 
-def test_the_replies_to_one_chat_are_one_group_and_a_fraction_keeps_them_whole(repos):
+def test_replies_to_one_chat_form_a_group_that_a_fraction_never_splits(repos):
     rows = load_dataset(str(repos / "mutual"), "chat-response", split="train")
     whole, half = (training_rows(rows, choice(fraction)).rows for fraction in (1.0, 0.5))
     assert (len(whole), len(half)) == (192, 96)
@@ -176,7 +172,7 @@ def test_the_replies_to_one_chat_are_one_group_and_a_fraction_keeps_them_whole(r
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"config": "nli", "view": "nli", "choice": True}, "loss.choice"),
         ({"config": "chat-response", "view": "chat", "ranking": 1.0}, "loss.ranking"),
@@ -188,18 +184,18 @@ def test_the_replies_to_one_chat_are_one_group_and_a_fraction_keeps_them_whole(r
         ({"config": "chat-verifiable", "view": "chat", "nli_head": True}, "model.nli_head"),
     ],
 )
-def test_options_that_do_not_fit_the_rows_are_named(options, said):
-    with pytest.raises(InputError, match=said):
+def test_the_error_names_options_that_do_not_fit_the_rows(options, message):
+    with pytest.raises(InputError, match=message):
         Recipe.of(name="x", **{"backbone": "some/nli"} if "nli_head" in options else {"scratch": TINY}, **options)
 
 
-def test_a_batch_that_would_split_the_replies_to_a_chat_is_refused_and_nothing_is_begun(repos, tmp_path):
+def test_a_batch_that_splits_the_replies_to_a_chat_is_rejected_before_the_run_starts(repos, tmp_path):
     with pytest.raises(InputError, match="batch_size 30 .* the 4 replies of an item"):
         train(choice(1.0).with_changes(batch_size=30), data=repos / "mutual", out=tmp_path / "model")
     assert not any(tmp_path.iterdir())
 
 
-def test_models_of_responses_and_of_claims_judge_no_contradictions(run, copies, repos, tmp_path):
+def test_response_and_claim_models_cannot_judge_contradictions(run, copies, repos, tmp_path):
     model = tmp_path / "model"
     code, _, err = run("train", tiny("mutual-choice", tmp_path), "--data", repos / "mutual", "--out", model)
     assert code == 0, err
@@ -209,7 +205,7 @@ def test_models_of_responses_and_of_claims_judge_no_contradictions(run, copies, 
         assert code == 2 and "tell no contradictions" in err
 
 
-def test_the_transfer_table_keeps_its_cells_and_runs(copies, sample_repo, random_model, tmp_path, monkeypatch, capsys):
+def test_the_transfer_table_saves_its_cells_and_runs(copies, sample_repo, random_model, tmp_path, monkeypatch, capsys):
     monkeypatch.syspath_prepend(str(Path(__file__).resolve().parents[1] / "experiments"))
     import transfer
 

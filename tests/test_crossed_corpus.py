@@ -1,4 +1,4 @@
-"""The crossed corpus: its form, its splits, and that neither side alone tells the label."""
+"""The crossed corpus: its form and its splits. Neither side alone reveals the label."""
 
 import json
 
@@ -14,8 +14,10 @@ ASK, ASK_AGAIN = {"role": "user", "content": "你养宠物吗"}, {"role": "user"
 
 
 def quadruple(number, batch="b1", **changes):
-    says = {"a": "养了只橘猫", "b": "没养，租房不让"}
-    chats = {chat: [ASK, {"role": "assistant", "content": f"{text}{number}"}, ASK_AGAIN] for chat, text in says.items()}
+    replies = {"a": "养了只橘猫", "b": "没养，租房不让"}
+    chats = {
+        chat: [ASK, {"role": "assistant", "content": f"{text}{number}"}, ASK_AGAIN] for chat, text in replies.items()
+    }
     return {
         "id": f"{batch}-{number:03d}", "batch": batch, "phenomenon": "possession", "label": "history", **chats,
         "reply_a": f"给猫剪指甲{number}", "reply_b": f"连个活物都没有{number}", "evidence": 1, **changes,
@@ -37,7 +39,7 @@ def published():
     return {split: crossed.read(split) for split in crossed.SPLITS}
 
 
-def test_every_chat_and_every_reply_stands_once_with_each_label(published):
+def test_every_chat_and_every_reply_occurs_once_with_each_label(published):
     for items in published.values():
         for item in items:
             judged = list(item.judged())
@@ -48,7 +50,7 @@ def test_every_chat_and_every_reply_stands_once_with_each_label(published):
                 assert len({chat for chat, _ in sides}) == len({reply for _, reply in sides}) == 2
 
 
-def test_no_author_batch_lies_in_two_splits(published):
+def test_no_author_batch_is_in_two_splits(published):
     names = [{item.batch for item in items} for items in published.values()]
     assert set(published) == {"train", "validation", "test"}
     assert not names[0] & names[1] and not names[0] & names[2] and not names[1] & names[2]
@@ -66,12 +68,12 @@ def test_the_evidence_of_a_contradiction_differs_between_the_two_chats(published
     assert all(item.a[item.evidence] != item.b[item.evidence] for item in quadruples)
 
 
-def test_every_gate_of_the_published_corpus_holds():
+def test_the_published_corpus_passes_every_gate():
     failed = [gate for gate in crossed_checks.check() if not gate.passed]
     assert not failed
 
 
-def test_it_loads_as_a_data_set(published):
+def test_the_crossed_corpus_loads_as_a_data_set(published):
     splits = crossed.build(published)
     judged = {split: sum(1 for item in items for _ in item.judged()) for split, items in published.items()}
     assert {split: len(rows) for split, rows in splits.items()} == judged
@@ -81,7 +83,7 @@ def test_it_loads_as_a_data_set(published):
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"label": "other"}, "label 'other'"),
         ({"phenomenon": "mood"}, "phenomenon 'mood'"),
@@ -92,14 +94,14 @@ def test_it_loads_as_a_data_set(published):
         ({"b": [ASK, ASK, ASK_AGAIN]}, "alternates"),
     ],
 )
-def test_a_bad_line_is_named_with_its_place(tmp_path, changes, said):
+def test_the_error_names_the_place_of_a_bad_line(tmp_path, changes, message):
     folder = write(tmp_path / "it", {"train": ["b1"]}, b1=[quadruple(0), quadruple(1, **changes)])
     with pytest.raises(InputError, match=r"b1\.jsonl:2: ") as error:
         crossed.read("train", folder)
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
-def test_a_missing_key_is_named(tmp_path):
+def test_the_error_names_a_missing_key(tmp_path):
     row = quadruple(0)
     del row["reply_a"]
     with pytest.raises(InputError, match=r"b1\.jsonl:1: .*'reply_a'"):
@@ -109,7 +111,7 @@ def test_a_missing_key_is_named(tmp_path):
 @pytest.mark.parametrize(
     "splits", [{"train": []}, {"train": ["b1"], "test": ["b1"]}, {"train": ["b1", "b2"]}, {"other": ["b1"]}]
 )
-def test_each_batch_must_stand_in_one_split(tmp_path, splits):
+def test_each_batch_must_be_in_one_split(tmp_path, splits):
     with pytest.raises(InputError, match=r"batches\.csv"):
         crossed.batches(write(tmp_path / "it", splits, b1=[quadruple(0)]))
 
@@ -128,26 +130,26 @@ def test_a_corpus_that_overlaps_or_repeats_itself_fails(tmp_path):
     }
 
 
-def test_a_second_reading_is_held_against_the_labels(tmp_path):
+def test_a_second_annotation_is_compared_with_the_labels(tmp_path):
     folder = write(tmp_path / "it", {"train": ["b1"], "test": ["b2"]},
                    b1=[quadruple(0)], b2=[quadruple(7, batch="b2")])  # fmt: skip
     reading = folder / crossed_checks.READINGS
     reading.write_text("id,contradiction\nb1-000-aa,0\nb1-000-ab,1\nb1-000-bb,0\nb1-000-ba,0\n", encoding="utf-8")
     gate = crossed_checks.check(folder)[-1]
     assert "3 of 4 agree" in gate.value and not gate.passed
-    for text, said in (
+    for text, message in (
         ("id,contradiction\nnobody,1\n", "nobody"),
         ("id,label\nb1-000-aa,0\n", r"readings\.csv: its first line must name the columns id and contradiction"),
         ("id,contradiction\nb1-000-aa,no\n", "the reading of 'b1-000-aa' must be 0 or 1"),
         ("id,contradiction\n", "holds no readings"),
     ):
         reading.write_text(text, encoding="utf-8")
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(InputError, match=message):
             crossed_checks.check(folder)
 
 
 @pytest.mark.parametrize("lines", [[], [quadruple(0), quadruple(1)]])
-def test_a_corpus_from_which_no_batch_can_be_held_out_is_refused(tmp_path, lines):
+def test_a_corpus_without_a_batch_to_hold_out_is_rejected(tmp_path, lines):
     with pytest.raises(InputError, match=f"batches with quadruples: {int(bool(lines))}; .* at least two"):
         crossed_checks.check(write(tmp_path / "it", {"train": ["b1"]}, b1=lines))
 
@@ -160,7 +162,7 @@ def test_a_reply_in_cdconv_is_found(tmp_path):
     assert not gate.passed
 
 
-def test_the_command_prints_the_gates_and_fails_where_one_fails(run, tmp_path):
+def test_the_command_prints_the_gates_and_fails_if_one_fails(run, tmp_path):
     folder = write(tmp_path / "it", {"train": ["b1"], "test": ["b2"]},
                    b1=[quadruple(0)], b2=[quadruple(7, batch="b2")])  # fmt: skip
     code, out, _ = run("data", "check-crossed", folder, "--source", "sample")
@@ -171,7 +173,7 @@ def test_the_command_prints_the_gates_and_fails_where_one_fails(run, tmp_path):
     assert "batches.csv" in err
 
 
-def test_it_is_a_config_of_the_built_data_repo(sample_repo):
+def test_the_crossed_corpus_is_a_config_of_the_built_data_repo(sample_repo):
     rows = load_split(sample_repo, "crossed", "test")
     assert len(rows) == sum(1 for item in crossed.read("test") for _ in item.judged())
     assert rows[1]["messages"][rows[1]["evidence"]]["role"] == "assistant"

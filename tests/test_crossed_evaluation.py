@@ -1,4 +1,4 @@
-"""Scores on the crossed corpus: what they count, and that a detector that reads one side only is at chance."""
+"""Scores on the crossed corpus: what they count. A detector that reads only one side is at chance level."""
 
 import json
 from dataclasses import replace
@@ -29,12 +29,14 @@ def bot(text):
 
 def quadruple(number, turns=1, label="history"):
     between = [message for turn in range(turns - 1) for message in (bot(f"哈哈{turn}"), user(f"天气{turn}"))]
-    chats = [(user("养宠物吗"), bot(f"{says}{number}"), user("周末呢"), *between) for says in ("养猫", "没养")]
+    chats = [
+        (user("养宠物吗"), bot(f"{statement}{number}"), user("周末呢"), *between) for statement in ("养猫", "没养")
+    ]
     return Quadruple(f"q{number}", "b", label, "possession", *chats, f"给猫洗澡{number}", f"没活物{number}", 1)
 
 
 class Scripted:
-    """Gives each chat the verdict that a function says."""
+    """Gives each chat the verdict that a function returns."""
 
     def __init__(self, probability, evidence=(1,)):
         self.probability, self.evidence = probability, evidence
@@ -64,15 +66,15 @@ def items():
     return [quadruple(number, turns=1 + number % 3) for number in range(12)]
 
 
-def test_shared_characters_put_the_reply_that_repeats_in_order(items):
-    # 养猫 and 给猫洗澡 share 猫; 没养 and 没活物 share 没. The number stands in every text.
+def test_character_overlap_ranks_the_reply_that_repeats_correctly(items):
+    # 养猫 and 给猫洗澡 share 猫; 没养 and 没活物 share 没. Every text contains the number.
     assert shared_characters(items) == 1
     swapped = [replace(item, reply_a=item.reply_b, reply_b=item.reply_a) for item in items]
     assert shared_characters([*items, *swapped]) == 0.5
     assert shared_characters([replace(item, reply_a="好", reply_b="行") for item in items]) == 0.5
 
 
-def test_a_detector_that_compares_has_all_right(items):
+def test_a_detector_that_compares_is_always_right(items):
     whole = summary(judge_items(Scripted(oracle), items))[ALL]
     assert [whole[figure] for figure in FIGURES] == [1, 1, 1, 1]
     assert whole["auc"] == 1
@@ -85,20 +87,20 @@ def test_a_detector_that_reads_one_side_is_at_chance(items, one_sided):
     assert whole["both_right"] == (0.5 if one_sided is only_the_reply else 0)
 
 
-def test_ties_count_one_half(items):
+def test_ties_count_as_half(items):
     assert summary(judge_items(Scripted(lambda chat: 0.3), items))[ALL]["in_order"] == 0.5
 
 
-def test_evidence_counts_in_chats_of_three_turns_and_more_alone(items):
+def test_evidence_counts_only_in_chats_of_three_or_more_turns(items):
     whole = summary(judge_items(Scripted(oracle, evidence=(3,)), items))[ALL]
     assert whole["evidence"] == 0
     short = [item for item in items if len(item.a) < 5]
     assert summary(judge_items(Scripted(oracle), short))[ALL]["evidence"] is None
 
 
-def test_the_interval_holds_the_figure_and_draws_whole_items(items):
-    found = {item.id for item in items[:6]}
-    half = Scripted(lambda chat: oracle(chat) if f"q{chat[1]['content'][2:]}" in found else 0.5)
+def test_the_interval_contains_the_figure_and_resamples_whole_items(items):
+    item_ids = {item.id for item in items[:6]}
+    half = Scripted(lambda chat: oracle(chat) if f"q{chat[1]['content'][2:]}" in item_ids else 0.5)
     whole = summary(judge_items(half, items))[ALL]
     low, high = whole["interval"]["in_order"]
     assert whole["in_order"] == 0.75
@@ -113,9 +115,9 @@ def test_pairs_of_self_contradictions_count_too():
     assert (whole["in_order"], whole["all_right"], whole["evidence"]) == (1, 1, None)
 
 
-def test_precision_where_contradictions_are_rare_counts_false_alarms_a_hundredfold():
+def test_precision_at_a_low_prior_weights_false_alarms_a_hundredfold():
     truth = np.arange(200) < 100
-    # Half of the contradictions stand above everything else, the others among 9 of 100 consistent replies.
+    # Half of the contradictions rank above everything else, and the others rank among 9 of 100 consistent replies.
     probabilities = np.where(truth, np.where(np.arange(200) < 50, 0.9, 0.6), np.where(np.arange(200) < 109, 0.7, 0.1))
     above = 0.03 * 0.5 / (0.03 * 0.5 + 0.97 * 0.5 / 101)
     assert best_precision(truth, probabilities) == pytest.approx(above)
@@ -123,17 +125,17 @@ def test_precision_where_contradictions_are_rare_counts_false_alarms_a_hundredfo
     assert best_precision(truth, probabilities, recall=0.6) == pytest.approx(everything)
 
 
-def test_the_calibration_error_is_the_gap_of_probability_and_share(items):
+def test_the_calibration_error_is_the_gap_between_probability_and_share(items):
     whole = summary(judge_items(Scripted(lambda chat: 0.7), items))[ALL]
     assert whole["calibration_error"] == pytest.approx(0.2)
 
 
-def test_false_alarms_are_counted_where_nothing_was_said_before(items):
+def test_false_alarms_are_counted_without_earlier_turns(items):
     counts = false_alarms(Scripted(lambda chat: 0.9 if len(chat) == 1 or "3" in chat[-1]["content"] else 0.1), items)
     assert counts == {"alone": (24, 24), "unrelated": (2, 24)}
 
 
-def test_an_unrelated_chat_is_that_of_another_item(items):
+def test_an_unrelated_chat_comes_from_another_item(items):
     chats = []
     detector = Scripted(lambda chat: chats.append(chat) or 0.1)
     false_alarms(detector, items)
@@ -141,7 +143,7 @@ def test_an_unrelated_chat_is_that_of_another_item(items):
         assert chat[1]["content"][2:] != chat[-1]["content"].lstrip("给猫洗澡没活物")
 
 
-def test_the_command_prints_figures_beside_chance(run, quick_model, tmp_path, monkeypatch):
+def test_the_command_prints_figures_with_the_chance_level(run, quick_model, tmp_path, monkeypatch):
     from contradiction.data.corpora import crossed
 
     few = [*crossed.read("validation")[:3], *crossed.read("validation")[-1:]]
@@ -165,7 +167,7 @@ def test_the_command_prints_figures_beside_chance(run, quick_model, tmp_path, mo
         ["--settings", "--results", "elsewhere"],
     ],
 )
-def test_an_option_that_crossed_chats_have_no_use_for_is_refused_by_name(run, options, tmp_path):
+def test_the_error_names_an_option_that_crossed_chats_do_not_support(run, options, tmp_path):
     code, _, err = run("evaluate", tmp_path / "no-model", "--config", "crossed", *options)
     named = [option for option in options if option.startswith("--")]
     assert code == 2 and "--config crossed" in err and all(option in err for option in named)

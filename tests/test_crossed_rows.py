@@ -34,7 +34,7 @@ def made():
     return crossed_rows(rows_with(LABELS["4-class"]), first_group=1, seed=23, batches=BATCHES)
 
 
-def test_every_reply_of_a_quadruple_stands_on_both_sides(made):
+def test_every_reply_of_a_quadruple_occurs_with_both_labels(made):
     items = items_of_batches()
     by_group = defaultdict(list)
     for row in made:
@@ -66,7 +66,7 @@ def test_a_long_chat_gives_two_more_rows_without_a_contradiction(made):
             assert rows[group] == (4 if len(item.a) < 5 else 6)
 
 
-def test_two_labels_and_the_seed():
+def test_rows_with_two_labels_depend_on_the_seed():
     two = rows_with(LABELS["2-class"])
     first, again, other = (crossed_rows(two, first_group=1, seed=seed, batches=BATCHES) for seed in (1, 1, 2))
     assert set(first["label"]) == {0, 1}

@@ -1,4 +1,4 @@
-"""A build is whole, or not there; bad sources and folders are one line."""
+"""A build is complete or absent, and bad sources and folders give one line."""
 
 import contextlib
 import errno
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("no_default_source")
 
 @pytest.fixture
 def broken_disk(monkeypatch):
-    """The fourth Parquet file cannot be written."""
+    """Writing the fourth Parquet file fails."""
     to_parquet, written = Dataset.to_parquet, []
 
     def write(self, path, *args, **kwargs):
@@ -47,7 +47,7 @@ def test_a_crash_in_a_build_leaves_nothing(broken_disk, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_crash_in_a_build_leaves_the_earlier_repo_alone(sample_repo, broken_disk, tmp_path):
+def test_a_crash_in_a_build_leaves_the_earlier_repo_unchanged(sample_repo, broken_disk, tmp_path):
     out = shutil.copytree(sample_repo, tmp_path / "cdconv")
     with pytest.raises(OSError, match="No space left"):
         build.build(Source(SAMPLE, "sample"), out)
@@ -55,7 +55,7 @@ def test_a_crash_in_a_build_leaves_the_earlier_repo_alone(sample_repo, broken_di
     assert list(tmp_path.iterdir()) == [out]
 
 
-def test_a_card_that_cannot_be_made_leaves_the_earlier_repo_alone(sample_repo, tmp_path, monkeypatch):
+def test_a_card_that_cannot_be_made_leaves_the_earlier_repo_unchanged(sample_repo, tmp_path, monkeypatch):
     out = shutil.copytree(sample_repo, tmp_path / "cdconv")
 
     def fail(*_):
@@ -68,7 +68,7 @@ def test_a_card_that_cannot_be_made_leaves_the_earlier_repo_alone(sample_repo, t
     assert list(tmp_path.iterdir()) == [out]
 
 
-def test_a_rename_that_fails_brings_the_earlier_repo_back(sample_repo, tmp_path, monkeypatch):
+def test_a_failed_rename_restores_the_earlier_repo(sample_repo, tmp_path, monkeypatch):
     out = shutil.copytree(sample_repo, tmp_path / "cdconv")
     rename = Path.rename
 
@@ -84,7 +84,7 @@ def test_a_rename_that_fails_brings_the_earlier_repo_back(sample_repo, tmp_path,
     assert list(tmp_path.iterdir()) == [out]
 
 
-def test_a_build_replaces_an_earlier_one_with_nothing_of_it_left(sample_repo, tmp_path):
+def test_a_build_replaces_an_earlier_one_completely(sample_repo, tmp_path):
     out = shutil.copytree(sample_repo, tmp_path / "cdconv")
     (out / "4-class" / "test-00001-of-00002.parquet").write_bytes(b"from an earlier build")
     build.build(Source(SAMPLE, "sample"), out)
@@ -118,10 +118,10 @@ def test_a_killed_build_leaves_nothing_under_the_final_name(sample_repo, tmp_pat
     for out in (fresh, earlier):
         killed = processes.run(KILLED.format(out=str(out)), env=os.environ | {"TMPDIR": str(temporary)})
         assert killed.returncode == -signal.SIGKILL
-        assert list(out.parent.glob("*.partial")), "it was not in the middle"
+        assert list(out.parent.glob("*.partial")), "the process was not killed in the middle"
     assert not fresh.exists()
     assert contents(earlier) == contents(sample_repo)
-    # What is left beside it does not stand in the way of the next build.
+    # Leftovers beside it do not block the next build.
     build.build(Source(SAMPLE, "sample"), fresh)
     assert contents(fresh) == contents(sample_repo)
 
@@ -151,11 +151,11 @@ def not_text(out):
 
 
 @pytest.mark.parametrize("make", [file, folder, project, thesis, not_text])
-def test_something_else_is_never_replaced(make, tmp_path):
+def test_a_folder_that_is_not_a_data_repo_is_never_replaced(make, tmp_path):
     out = tmp_path / "out"
     make(out)
     before = out.read_bytes() if out.is_file() else contents(out)
-    with pytest.raises(InputError, match=r"out: not a data repo, so it will not be replaced; name a new folder"):
+    with pytest.raises(InputError, match=r"out: not a data repo, .*name a new folder"):
         build.build(Source(SAMPLE, "sample"), out)
     assert (out.read_bytes() if out.is_file() else contents(out)) == before
     assert list(tmp_path.iterdir()) == [out]
@@ -172,7 +172,7 @@ build.build(build.find("sample"), sys.argv[1])
 
 
 @pytest.mark.parametrize("step", ["write_split", "data_set_card"])
-def test_of_a_killed_build_nothing_is_left_after_the_next(sample_repo, tmp_path, step):
+def test_the_next_build_removes_what_a_killed_one_left(sample_repo, tmp_path, step):
     out, temporary = shutil.copytree(sample_repo, tmp_path / "cdconv"), tmp_path / "tmp"
     temporary.mkdir()
     environment = {**os.environ, "TMPDIR": str(temporary)}
@@ -200,7 +200,7 @@ def test_an_empty_folder_is_filled(sample_repo, tmp_path):
     assert contents(out) == contents(sample_repo)
 
 
-def test_an_empty_working_folder_is_filled_or_refused_in_words(sample_repo, tmp_path, monkeypatch):
+def test_an_empty_working_folder_is_filled_or_rejected_with_a_reason(sample_repo, tmp_path, monkeypatch):
     home = tmp_path / "home"
     home.mkdir()
     monkeypatch.chdir(home)
@@ -213,8 +213,8 @@ def test_an_empty_working_folder_is_filled_or_refused_in_words(sample_repo, tmp_
 @pytest.mark.parametrize(
     ("labels", "what"), [((0,), "persona"), ((0, 3), "persona")], ids=["no history row", "one history row"]
 )
-def test_a_source_that_leaves_a_split_empty_is_refused_in_words(labels, what, tmp_path):
-    """`persona` holds the history rows only; without enough of them one of its splits has no row."""
+def test_a_source_that_leaves_a_split_empty_is_rejected_with_a_reason(labels, what, tmp_path):
+    """`persona` holds only the history rows. Without enough of them one of its splits is empty."""
     sample = [json.loads(line) for line in SAMPLE.read_text(encoding="utf-8").splitlines()]
     chosen = [line for line in sample if line["label"] == 0] + [line for line in sample if line["label"] in labels[1:]][
         :1
@@ -225,7 +225,7 @@ def test_a_source_that_leaves_a_split_empty_is_refused_in_words(labels, what, tm
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_build_says_what_it_made_and_that_the_sample_is_not_cdconv(run, sample_repo, tmp_path, monkeypatch):
+def test_build_reports_its_output_and_that_the_sample_is_not_cdconv(run, sample_repo, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     code, out, err = run("data", "build", "--source", "sample")
     assert code == 0
@@ -247,7 +247,7 @@ def test_build_says_what_it_made_and_that_the_sample_is_not_cdconv(run, sample_r
     ],
 )
 @pytest.mark.parametrize("command", ["build", "stats"])
-def test_a_bad_source_is_one_line_and_exit_code_2(run, command, source, parts, tmp_path, monkeypatch):
+def test_a_bad_source_prints_one_line_and_exits_with_2(run, command, source, parts, tmp_path, monkeypatch):
     sample = [json.loads(line) for line in SAMPLE.read_text(encoding="utf-8").splitlines()]
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "bad.txt", [*sample[:5], sample[5] | {"method": "short"}])
@@ -263,7 +263,7 @@ def test_a_bad_source_is_one_line_and_exit_code_2(run, command, source, parts, t
 
 
 @pytest.mark.parametrize("out", ["thesis", "thesis/text.txt", "thesis/text.txt/cdconv"])
-def test_a_bad_out_folder_is_one_line_and_exit_code_2(run, out, tmp_path):
+def test_a_bad_out_folder_prints_one_line_and_exits_with_2(run, out, tmp_path):
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "text.txt").write_text("mine", encoding="utf-8")
     code, stdout, err = run("data", "build", "--source", "sample", "--out", tmp_path / out)
@@ -275,7 +275,7 @@ def test_a_bad_out_folder_is_one_line_and_exit_code_2(run, out, tmp_path):
 
 
 def test_the_installed_command_prints_an_error_as_one_line(tmp_path):
-    """A process of its own: no traceback from a warning, a hook or the end of the interpreter either."""
+    """A separate process: there is no traceback from a warning, a hook or interpreter shutdown either."""
     done = subprocess.run(
         [Path(sys.executable).with_name("cdconv"), "data", "build"],
         cwd=tmp_path,

@@ -1,4 +1,4 @@
-"""What the card of the data set says."""
+"""The card of the data set."""
 
 import ast
 import json
@@ -44,7 +44,7 @@ def test_card_lists_every_config_with_its_files_and_the_default(repo):
     assert [config["config_name"] for config in front["configs"] if config.get("default")] == ["4-class"]
 
 
-def test_card_has_one_dataset_info_a_config_with_string_class_keys(repo):
+def test_card_has_one_dataset_info_per_config_with_string_class_keys(repo):
     front, _ = header(repo)
     infos = {config_info["config_name"]: config_info for config_info in front["dataset_info"]}
     assert len(front["dataset_info"]) == len(IN_REPO)
@@ -57,7 +57,7 @@ def test_card_has_one_dataset_info_a_config_with_string_class_keys(repo):
             "bot": ["eva", "plato"],
         }
         for column, expected in names.items():
-            # Unquoted keys would come back as integers here, and as an error on the Hub.
+            # Unquoted keys would load as integers here, and raise an error on the Hub.
             assert features[column]["class_label"]["names"] == {str(i): name for i, name in enumerate(expected)}
         assert {column: kind for column, kind in features.items() if column not in names} == {
             "id": "int32",
@@ -66,7 +66,7 @@ def test_card_has_one_dataset_info_a_config_with_string_class_keys(repo):
         }
 
 
-def test_card_data_is_what_the_hub_knows(repo, kind):
+def test_card_metadata_uses_values_that_the_hub_accepts(repo, kind):
     front, _ = header(repo)
     data = DatasetCardData(**front)
     assert yaml.safe_load(data.to_yaml()) == front
@@ -82,17 +82,17 @@ def test_card_data_is_what_the_hub_knows(repo, kind):
 def test_card_counts_the_leak(repo, lines):
     official = {split: load_split(repo, "4-class", split)["id"] for split in SPLITS}
     grouped = {split: load_split(repo, "4-class-grouped", split)["id"] for split in SPLITS}
-    found = []
+    expected_rows = []
     for name, ids in (("official", official), ("grouped", grouped)):
         shares = []
         for columns in (("u1", "b1", "u2"), ("u1",)):
             sides = {split: [tuple(lines[n - 1][c] for c in columns) for n in number] for split, number in ids.items()}
-            seen = set(sides["train"])
-            shares.append(f"{100 * sum(context in seen for context in sides['test']) / len(sides['test']):.1f} %")
-        found.append(" ".join((name, *shares)))
-    assert set(found) <= table_rows(header(repo)[1])
+            contexts = set(sides["train"])
+            shares.append(f"{100 * sum(context in contexts for context in sides['test']) / len(sides['test']):.1f} %")
+        expected_rows.append(" ".join((name, *shares)))
+    assert set(expected_rows) <= table_rows(header(repo)[1])
     if len(lines) == 11_660:
-        assert found == ["official 63.7 % 68.2 %", "grouped 0.0 % 0.0 %"]
+        assert expected_rows == ["official 63.7 % 68.2 %", "grouped 0.0 % 0.0 %"]
 
 
 @pytest.mark.parametrize("config", CONFIGS)
@@ -105,7 +105,7 @@ def test_card_counts_every_split_by_label(config, repo):
         assert f"{config} {split} {side.num_rows:,} {labels}" in rows
 
 
-def test_sizes_are_given_for_the_configs_that_are_there_and_no_other(sample_rows):
+def test_card_gives_sizes_for_exactly_the_configs_present(sample_rows):
     splits = {"": cdconv.official_split(sample_rows), "-grouped": cdconv.grouped_split(sample_rows)}
     rows = statistics.split_sizes(splits).rows
     assert [row[:2] for row in rows] == [(config, split) for config in CONFIGS for split in SPLITS]
@@ -116,13 +116,15 @@ def test_card_shows_a_conversation_of_every_category(repo, lines):
     shown = re.findall(r"\*\*(.+)\*\*\n\n> user: (.+)<br>\n> bot: (.+)<br>\n> user: (.+)<br>\n> bot: (.+)\n", body)
     assert [name for name, *_ in shown] == NAMES["4-class"]
     real = {tuple(line[column] for column in UTTERANCES): line["label"] for line in lines}
-    assert [NAMES["4-class"][real[tuple(said)]] for _, *said in shown] == NAMES["4-class"]
+    assert [NAMES["4-class"][real[tuple(texts)]] for _, *texts in shown] == NAMES["4-class"]
 
 
 def test_card_names_the_raw_form_of_every_trigger(sample_repo):
-    said = table_rows(header(sample_repo)[1])
+    table = table_rows(header(sample_repo)[1])
     for name, raw in TRIGGERS.items():
-        assert any(row.startswith(f"{name} {raw} it ") for row in said), "a trigger, its raw name, and how u2 is made"
+        assert any(row.startswith(f"{name} {raw} it ") for row in table), (
+            "a row has the trigger, its raw name, and how u2 is made"
+        )
 
 
 def test_card_of_the_release_names_its_source_licence_and_paper(release_repo):
@@ -140,7 +142,7 @@ def test_card_of_the_release_names_its_source_licence_and_paper(release_repo):
     assert "not CDConv" not in body
 
 
-def test_the_data_set_imports_only_the_vocabulary_io_and_itself():
+def test_the_data_set_package_imports_only_the_vocabulary_io_and_itself():
     package = Path(build.__file__).parent
     imported = {
         node.module.split(".")[1]
@@ -159,7 +161,7 @@ def test_card_of_the_sample_says_that_it_is_not_cdconv(sample_repo):
         assert part not in body
 
 
-def test_card_of_a_file_of_ones_own_claims_no_licence_and_no_origin(tmp_path):
+def test_card_of_a_user_supplied_file_claims_no_licence_or_origin(tmp_path):
     path = write(
         tmp_path / "mine.txt", [json.loads(line) for line in SAMPLE.read_text(encoding="utf-8").splitlines()][::-1]
     )

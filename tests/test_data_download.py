@@ -1,4 +1,4 @@
-"""How the released file is fetched, and what is said where it cannot be."""
+"""The download of the released file, and the errors if it fails."""
 
 import hashlib
 import http.server
@@ -18,16 +18,16 @@ LINES = len(SAMPLE.read_bytes().splitlines())
 
 
 class Server:
-    """Serves one file on 127.0.0.1: its bytes, the length it claims, the status of each method."""
+    """Serves one file on 127.0.0.1 with settable content, claimed length, and status of each method."""
 
     def __init__(self):
         self.body, self.length, self.status = b"", None, {"HEAD": 200, "GET": 200}
-        self.asked = []
+        self.methods = []
         outer = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self):
-                outer.asked.append(self.command)
+                outer.methods.append(self.command)
                 self.send_response(outer.status[self.command])
                 self.send_header("ETag", '"pinned"')
                 self.send_header("Content-Length", str(outer.length or len(outer.body)))
@@ -51,7 +51,7 @@ class Server:
 
 @pytest.fixture
 def server(tmp_path, monkeypatch):
-    """A server in the place of the pinned URL, with a cache of its own for what is fetched."""
+    """A server in place of the pinned URL, with a separate download cache."""
     served = Server()
     monkeypatch.setattr(cdconv, "URL", served.url)
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", False)
@@ -62,30 +62,30 @@ def server(tmp_path, monkeypatch):
 
 @pytest.fixture
 def served_sample(server, monkeypatch):
-    """The server holds the sample, and the sample is what counts as the release."""
+    """The server provides the sample, and the sample counts as the release."""
     server.body = SAMPLE.read_bytes()
     monkeypatch.setattr(cdconv, "SHA256", hashlib.sha256(server.body).hexdigest())
     return server
 
 
-def test_the_release_is_fetched_and_verified(server, release):
+def test_the_release_is_downloaded_and_verified(server, release):
     server.body = release.read_bytes()
-    found = build.find()
-    assert found.kind == "release"
-    assert found.path != release
-    assert found.path.read_bytes() == server.body
+    path = build.find()
+    assert path.kind == "release"
+    assert path.path != release
+    assert path.path.read_bytes() == server.body
 
 
-def test_what_was_fetched_once_is_not_fetched_again(served_sample):
+def test_a_downloaded_file_is_not_downloaded_again(served_sample):
     assert build.find() == build.find()
-    assert served_sample.asked.count("GET") == 1
+    assert served_sample.methods.count("GET") == 1
 
 
-def test_builder_fetches_the_release_too(served_sample, tmp_path):
+def test_builder_downloads_the_release_too(served_sample, tmp_path):
     builder = cdconv.CDConv(cache_dir=str(tmp_path / "cache"), config_name="4-class")
     builder.download_and_prepare()
     assert builder.as_dataset("train").num_rows == 288
-    assert "GET" in served_sample.asked
+    assert "GET" in served_sample.methods
 
 
 def cut_by_a_row(server):
@@ -134,7 +134,7 @@ def no_server(server):
         (no_server, "nor fetched from http://127.0.0.1"),
     ],
 )
-def test_a_fetch_that_fails_is_one_line_and_builds_nothing(run, damage, message, served_sample, tmp_path):
+def test_a_failed_download_prints_one_line_and_builds_nothing(run, damage, message, served_sample, tmp_path):
     damage(served_sample)
     code, out, err = run("data", "build", "--out", tmp_path / "cdconv")
     *bars, line = err.rstrip("\n").splitlines()
@@ -146,8 +146,8 @@ def test_a_fetch_that_fails_is_one_line_and_builds_nothing(run, damage, message,
 
 
 @pytest.mark.parametrize("damage", [connection_lost, server_error, cut_by_a_row])
-def test_a_fetch_that_failed_can_be_tried_again(damage, served_sample):
-    """The address is pinned, so its ETag never changes: a bad copy that stayed in the cache would stay for good."""
+def test_a_failed_download_can_be_repeated(damage, served_sample):
+    """The address is pinned, so its ETag never changes: a bad copy in the cache would stay there forever."""
     whole = served_sample.body
     damage(served_sample)
     with pytest.raises((InputError, cdconv.NonMatchingChecksumError)):
@@ -156,7 +156,7 @@ def test_a_fetch_that_failed_can_be_tried_again(damage, served_sample):
     assert build.find().path.read_bytes() == whole
 
 
-def test_without_network_and_file_the_error_says_what_to_do(run, tmp_path):
+def test_the_error_without_network_and_file_says_what_to_do(run, tmp_path):
     code, out, err = run("data", "build", "--out", tmp_path / "cdconv")
     assert (code, out, err.count("\n")) == (2, "", 1)
     for part in ("$CDCONV_FILE is not set", cdconv.URL, "--source names a file", "--source sample"):

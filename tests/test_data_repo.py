@@ -1,4 +1,4 @@
-"""What `cdconv data build` writes, and how it loads."""
+"""The output of `cdconv data build`, and how it loads."""
 
 import hashlib
 import re
@@ -20,8 +20,8 @@ pytestmark = pytest.mark.usefixtures("no_default_source")
 
 
 @pytest.fixture
-def beside(repo, tmp_path, monkeypatch):
-    """The working folder is one that holds the data repo `cdconv/` and `cdconv.py` beside it; gives a fresh cache."""
+def cache_beside_repo(repo, tmp_path, monkeypatch):
+    """Changes to a folder that holds the data repo `cdconv/` and `cdconv.py` beside it, and returns an empty cache."""
     home = tmp_path / "home"
     shutil.copytree(repo, home / "cdconv")
     shutil.copy(cdconv.__file__, home)
@@ -43,24 +43,24 @@ def test_files_are_named_by_their_content(repo):
         assert file.stem.endswith("-" + hashlib.sha256(file.read_bytes()).hexdigest()[:16])
 
 
-def test_a_repo_built_anew_is_never_answered_with_the_old_rows(tmp_path):
-    """`datasets` caches a local folder by its card alone; here even the sizes of all splits stay the same."""
+def test_a_rebuilt_repo_never_loads_the_old_rows(tmp_path):
+    """`datasets` caches a local folder by its card alone. Here even the sizes of all splits stay the same."""
     rows = SAMPLE.read_text(encoding="utf-8").splitlines(keepends=True)
     source, out = tmp_path / "own.jsonl", tmp_path / "cdconv"
-    seen = []
+    versions = []
     for mark in "甲乙":
         source.write_text("".join(row.replace('"b2": "', f'"b2": "{mark}') for row in rows), encoding="utf-8")
         build.build(build.find(str(source)), out)
-        seen.append(load_dataset(str(out), "4-class", split="test")["b2"][0][0])
-    assert seen == ["甲", "乙"]
+        versions.append(load_dataset(str(out), "4-class", split="test")["b2"][0][0])
+    assert versions == ["甲", "乙"]
 
 
 @pytest.mark.parametrize("config", CONFIGS)
-def test_bare_name_loads_beside_the_module_with_every_row_and_type(config, lines, beside):
-    loaded = load_dataset("cdconv", config, cache_dir=beside)
+def test_bare_name_loads_every_row_and_type_beside_the_module(config, lines, cache_beside_repo):
+    loaded = load_dataset("cdconv", config, cache_dir=cache_beside_repo)
     task = config.removesuffix("-grouped")
     assert list(loaded) == SPLITS
-    seen = []
+    ids = []
     for side in loaded.values():
         assert list(side.features.items()) == [
             ("id", Value("int32")),
@@ -78,19 +78,19 @@ def test_bare_name_loads_beside_the_module_with_every_row_and_type(config, lines
             assert list(TRIGGERS.values())[row["trigger"]] == line["method"]
             assert ["eva", "plato"][row["bot"]] == line["model"]
             assert FILES[row["batch"] - 1] == line["file"]
-            seen.append(row["id"])
+            ids.append(row["id"])
     wanted = [number for number, line in enumerate(lines, start=1) if task != "persona" or line["label"] == 3]
-    assert sorted(seen) == wanted
+    assert sorted(ids) == wanted
 
 
 @pytest.mark.parametrize("config", CONFIGS)
 def test_release_counts_of(config, release_repo, tmp_path):
     loaded = load_dataset(str(release_repo), config, cache_dir=str(tmp_path))
-    found = {
+    counts = {
         name: [Counter(side["label"])[label] for label in range(len(COUNTS[config][name]))]
         for name, side in loaded.items()
     }
-    assert found == COUNTS[config]
+    assert counts == COUNTS[config]
 
 
 def test_release_repo_keeps_the_authors_order(release_repo):
@@ -101,17 +101,17 @@ def test_release_repo_keeps_the_authors_order(release_repo):
     assert digests == {"train": "93a48998d6f47cc6", "validation": "8cf34ed659d46c3a", "test": "92a48fea4d58137d"}
 
 
-def test_without_a_name_the_config_is_4_class(beside):
+def test_without_a_name_the_config_is_4_class(cache_beside_repo):
     assert datasets.get_dataset_config_names("cdconv") == sorted(IN_REPO)
-    loaded = load_dataset("cdconv", cache_dir=beside)
+    loaded = load_dataset("cdconv", cache_dir=cache_beside_repo)
     assert {side.config_name for side in loaded.values()} == {"4-class"}
     assert loaded["test"].features["label"].names == NAMES["4-class"]
 
 
-def test_streamed_rows_and_types_are_the_loaded_ones(beside):
+def test_streamed_rows_and_types_are_the_loaded_ones(cache_beside_repo):
     for config in ("4-class", "persona-grouped"):
         streamed = load_dataset("cdconv", config, streaming=True)
-        loaded = load_dataset("cdconv", config, cache_dir=beside)
+        loaded = load_dataset("cdconv", config, cache_dir=cache_beside_repo)
         assert list(streamed) == SPLITS
         for split in SPLITS:
             assert streamed[split].features == loaded[split].features
@@ -127,7 +127,7 @@ def test_recorded_sizes_are_checked_and_right(repo, tmp_path):
         assert info["dataset_size"] == sum(split["num_bytes"] for split in info["splits"])
 
 
-def test_a_wrong_row_count_in_the_card_would_be_noticed(sample_repo, tmp_path):
+def test_a_wrong_row_count_in_the_card_is_noticed(sample_repo, tmp_path):
     copy = shutil.copytree(sample_repo, tmp_path / "cdconv")
     card = copy / "README.md"
     card.write_text(re.sub(r"num_examples: \d+", "num_examples: 7", card.read_text(encoding="utf-8")), encoding="utf-8")
@@ -140,5 +140,5 @@ def test_the_same_source_builds_the_same_bytes(sample_repo, tmp_path):
     assert contents(again) == contents(sample_repo)
 
 
-def test_a_built_folder_is_as_open_as_any_other(sample_repo):
+def test_a_built_folder_has_normal_permissions(sample_repo):
     assert sample_repo.stat().st_mode & 0o777 == 0o755

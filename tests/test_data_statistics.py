@@ -1,4 +1,4 @@
-"""The statistics of the data set: Table 3 of the paper, the leak, sizes of splits."""
+"""The statistics of the data set: Table 3 of the paper, the leak, and the split sizes."""
 
 from collections import Counter
 

@@ -97,7 +97,7 @@ def test_ids_are_the_line_numbers_of_the_raw_file(any_rows):
     assert [row["id"] for row in any_rows] == list(range(1, len(any_rows) + 1))
 
 
-def test_rows_say_what_the_raw_lines_say(tmp_path):
+def test_rows_match_the_raw_lines(tmp_path):
     trigger = dict(zip(TRIGGERS.values(), (
         "short", "inquiring-bot", "inquiring-user", "inquiring-user-m", "paraphrasing",
         "perturb-synonym", "perturb-antonym", "perturb-negative",
@@ -117,7 +117,7 @@ def test_rows_say_what_the_raw_lines_say(tmp_path):
     ]
 
 
-def test_line_ends_of_windows_and_a_missing_last_one_change_nothing(tmp_path):
+def test_windows_line_ends_and_a_missing_final_newline_change_nothing(tmp_path):
     raw = SAMPLE.read_bytes()
     windows, cut = tmp_path / "windows", tmp_path / "cut"
     windows.write_bytes(raw.replace(b"\n", b"\r\n"))
@@ -137,13 +137,13 @@ def test_line_ends_of_windows_and_a_missing_last_one_change_nothing(tmp_path):
     ],
 )
 def test_official_split_is_pinned(side, size, first, last, sequence, rows):
-    found = cdconv.official_split(rows)[side]
-    ids = [row["id"] for row in found]
-    assert (len(ids), ids[:3], ids[-3:], digest(found)) == (size, first, last, sequence)
+    part = cdconv.official_split(rows)[side]
+    ids = [row["id"] for row in part]
+    assert (len(ids), ids[:3], ids[-3:], digest(part)) == (size, first, last, sequence)
 
 
 def test_official_split_is_the_authors(any_rows, sample_rows, request):
-    """Held against the authors' own steps, on the lines of the file and with the global generator."""
+    """Compared with the authors' own steps, on the lines of the file and with the global generator."""
     path = SAMPLE if any_rows is sample_rows else request.getfixturevalue("release")
     lines = path.read_text(encoding="utf-8").splitlines()
     state = random.getstate()
@@ -151,11 +151,11 @@ def test_official_split_is_the_authors(any_rows, sample_rows, request):
     random.shuffle(lines)
     random.setstate(state)
     size = int(0.2 * len(lines))
-    theirs = {"validation": lines[:size], "test": lines[size : 2 * size], "train": lines[2 * size :]}
-    ours = cdconv.official_split(any_rows)
-    for side, chosen in theirs.items():
+    expected = {"validation": lines[:size], "test": lines[size : 2 * size], "train": lines[2 * size :]}
+    splits = cdconv.official_split(any_rows)
+    for side, chosen in expected.items():
         raw = [json.loads(line) for line in chosen]
-        for ours_row, theirs_row in zip(ours[side], raw, strict=True):
+        for ours_row, theirs_row in zip(splits[side], raw, strict=True):
             assert all(ours_row[column] == theirs_row[column] for column in (*UTTERANCES, "label"))
 
 
@@ -167,7 +167,7 @@ def test_official_split_puts_every_row_on_one_side(size):
     assert len(sides["validation"]) == len(sides["test"]) == size // 5
 
 
-def test_official_split_leaves_the_global_generator_and_its_argument_alone(sample_rows):
+def test_official_split_changes_neither_the_global_generator_nor_its_argument(sample_rows):
     before, order = random.getstate(), [row["id"] for row in sample_rows]
     cdconv.official_split(sample_rows)
     assert random.getstate() == before
@@ -183,17 +183,17 @@ def test_official_split_leaves_the_global_generator_and_its_argument_alone(sampl
     ],
 )
 def test_grouped_split_is_pinned(side, size, sequence, grouped):
-    found = grouped[side]
-    assert (len(found), digest(found)) == (size, sequence)
+    part = grouped[side]
+    assert (len(part), digest(part)) == (size, sequence)
 
 
 def test_grouped_split_of_made_up_rows_is_pinned():
-    """Without the release, too: a change of seed, fold or library that moves rows between sides is noticed."""
+    """Even without the release, this notices a change of seed, fold or library that moves rows between splits."""
     rows = [
         {"id": n, "u1": str(n * n % 97), "label": n % 4, "persona": n % 3 if n % 4 == 3 else None} for n in range(400)
     ]
     sides = cdconv.grouped_split(rows)
-    assert {side: digest(found) for side, found in sides.items()} == {
+    assert {side: digest(part) for side, part in sides.items()} == {
         "train": "ece672281829565e",
         "validation": "cb5aa78945fc9c74",
         "test": "da7e0c4dade8ba94",
@@ -207,14 +207,14 @@ def test_grouped_split_puts_every_row_on_one_side_in_the_order_of_the_file(any_r
     assert sorted(number for side in ids for number in side) == list(range(1, len(any_rows) + 1))
 
 
-def test_no_first_utterance_stands_on_two_sides_of_the_grouped_split(any_grouped):
+def test_no_first_utterance_is_in_two_parts_of_the_grouped_split(any_grouped):
     train, validation, test = ({row["u1"] for row in side} for side in any_grouped.values())
     assert not train & validation
     assert not train & test
     assert not validation & test
 
 
-def test_grouped_split_is_stratified_within_a_point(rows, grouped):
+def test_grouped_split_is_stratified_within_a_percentage_point(rows, grouped):
     for side, chosen in grouped.items():
         assert abs(len(chosen) / len(rows) - (0.6 if side == "train" else 0.2)) < 0.01
         for column in ("label", "persona"):
@@ -231,7 +231,7 @@ def test_official_split_leaks_and_the_grouped_one_does_not(rows, grouped):
         assert overlap(grouped, CONTEXT, side) == overlap(grouped, ("u1",), side) == 0
 
 
-def test_too_few_first_utterances_are_refused_by_the_grouped_split(sample_rows):
+def test_grouped_split_rejects_too_few_first_utterances(sample_rows):
     with pytest.raises(cdconv.InvalidSourceError, match=f"{len(sample_rows)} rows with 4 distinct u1 are too few"):
         cdconv.grouped_split([row | {"u1": str(row["id"] % 4)} for row in sample_rows])
 
@@ -274,7 +274,7 @@ def test_builder_on_the_release_checks_it_and_gives_its_rows(release, tmp_path, 
     assert {side: len(rows) for side, rows in built.items()} == {"train": 1859, "validation": 608, "test": 589}
 
 
-def test_builder_answers_a_changed_source_with_new_rows(tmp_path):
+def test_builder_loads_new_rows_from_a_changed_source(tmp_path):
     path = write(tmp_path / "raw.txt", LINES)
     first = build(tmp_path / "cache", "4-class", path)
     assert build(tmp_path / "cache", "4-class", path).cache_dir == first.cache_dir
@@ -285,7 +285,7 @@ def test_builder_answers_a_changed_source_with_new_rows(tmp_path):
     assert "换了一句话" not in first.as_dataset("test")["b2"]
 
 
-def test_builder_answers_a_changed_default_source_with_new_rows(tmp_path, monkeypatch):
+def test_builder_loads_new_rows_from_a_changed_default_source(tmp_path, monkeypatch):
     keys = []
     for name, lines in (("one", LINES), ("two", LINES[::-1])):
         monkeypatch.setenv("CDCONV_FILE", str(write(tmp_path / name, lines)))
@@ -293,13 +293,13 @@ def test_builder_answers_a_changed_default_source_with_new_rows(tmp_path, monkey
     assert keys[0] != keys[1]
 
 
-def test_builder_shows_the_error_of_a_bad_row_as_it_is(tmp_path):
+def test_builder_shows_the_error_of_a_bad_row_unchanged(tmp_path):
     path = write(tmp_path / "raw.txt", [*LINES[:6], PLAIN | {"label": 9}])
     with pytest.raises(cdconv.InvalidSourceError, match=r"raw\.txt:7: column 'label' is 9; allowed are 0, 1, 2, 3"):
         build(tmp_path / "cache", "4-class", path)
 
 
-def test_builder_names_a_source_that_is_not_there(tmp_path):
+def test_builder_names_a_missing_source(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"nowhere\.txt: no such file"):
         build(tmp_path / "cache", "4-class", tmp_path / "nowhere.txt")
 
@@ -329,7 +329,7 @@ def test_the_columns_are_flat_and_typed(tmp_path):
 
 
 def test_the_three_label_tables_are_equal():
-    """The library and the metric may know more tasks than the data set has; what they share is the same."""
+    """The library and the metric may know more tasks than the data set has. Those they share are the same."""
     expected = {
         "2-class": ("non-contradiction", "contradiction"),
         "4-class": ("non-contradiction", "intra-sentence", "role-confusion", "history"),
@@ -342,7 +342,7 @@ def test_the_three_label_tables_are_equal():
     assert dict(metric) == dict(library)
 
 
-def test_every_config_is_known_to_the_library_by_name_and_task():
+def test_the_library_knows_every_config_by_name_and_task():
     configs = [builder_config.name for builder_config in cdconv.CDConv.BUILDER_CONFIGS]
     assert configs == ["2-class", "4-class", "persona", "2-class-grouped", "4-class-grouped", "persona-grouped"]
     assert set(configs) <= set(contradiction.labels.CONFIGS)

@@ -1,6 +1,6 @@
 """The data set under an older `datasets`: `cdconv.py` as a loading script, and the Parquet folder.
 
-It runs in an environment of its own, `.venv-legacy` in the root of the checkout, which `make` makes from
+It runs in a separate environment, `.venv-legacy` in the root of the checkout, which `make` creates from
 requirements-legacy.txt.
 """
 
@@ -20,10 +20,10 @@ pytestmark = pytest.mark.legacy
 ROOT = Path(__file__).parents[1]
 PYTHON = ROOT / ".venv-legacy" / "bin" / "python"
 CONFIGS = ["2-class", "4-class", "persona", "2-class-grouped", "4-class-grouped", "persona-grouped"]
-FEW = ["persona-grouped"]  # of the release, beside the default config: each takes a second or two
+FEW = ["persona-grouped"]  # the release configs besides the default: each takes a second or two
 NAMED = ("label", "trigger", "bot")
 
-# Runs there. It prints one JSON object a line: the versions, then each data set as names of classes and rows.
+# Runs in that environment. It prints JSON lines: the versions, then the class names and rows of each data set.
 SCRIPT = """
 import importlib.util, json, sys
 
@@ -61,7 +61,7 @@ except Exception as error:
 
 
 def run(repo, home, configs, source):
-    """What the older `datasets` reads in a folder that holds `cdconv.py`, the data repo `cdconv/`, and a bad file."""
+    """What the older `datasets` reads in a folder with `cdconv.py`, the data repo `cdconv/`, and a bad file."""
     if not PYTHON.is_file():
         pytest.skip(f"needs {PYTHON.parents[1].name}, made by `make` from requirements-legacy.txt")
     shutil.copytree(repo, home / "cdconv")
@@ -104,8 +104,8 @@ def released(release, release_repo, tmp_path_factory):
     return run(release_repo, tmp_path_factory.mktemp("legacy"), FEW, {"source": "", "environment": environment})
 
 
-def now(repo, config, cache):
-    """What the present `datasets` reads, in the form in which SCRIPT prints it."""
+def current(repo, config, cache):
+    """What the current `datasets` reads, in the form that SCRIPT prints."""
     return {
         split: {
             "config": side.config_name,
@@ -116,18 +116,18 @@ def now(repo, config, cache):
     }
 
 
-def test_the_second_environment_is_old_and_free_of_torch(sample):
+def test_the_legacy_environment_is_old_and_has_no_torch(sample):
     assert sample["versions"] == {"datasets": "3.6.0", "torch": False}
 
 
 @pytest.mark.parametrize("form", ["script", "folder"])
 @pytest.mark.parametrize("config", CONFIGS)
-def test_datasets_3_reads_the_rows_order_and_names_of_the_present_one(config, form, sample, sample_repo, tmp_path):
-    expected = now(sample_repo, config, tmp_path)
-    found = sample[form][config]
-    assert list(found) == ["train", "validation", "test"]
+def test_datasets_3_reads_the_same_rows_order_and_names_as_the_current_one(config, form, sample, sample_repo, tmp_path):
+    expected = current(sample_repo, config, tmp_path)
+    legacy = sample[form][config]
+    assert list(legacy) == ["train", "validation", "test"]
     for split, side in expected.items():
-        types, rows = found[split]["types"], found[split]["rows"]
+        types, rows = legacy[split]["types"], legacy[split]["rows"]
         assert list(types.items()) == list(side["types"].items())
         assert rows == side["rows"]
         assert all(isinstance(types[column], list) for column in NAMED)
@@ -135,10 +135,10 @@ def test_datasets_3_reads_the_rows_order_and_names_of_the_present_one(config, fo
 
 @pytest.mark.parametrize("form", ["script", "folder"])
 def test_datasets_3_gives_4_class_without_a_name(form, sample):
-    found = sample[form][None]
-    assert found == sample[form]["4-class"]
-    assert found["test"]["types"]["label"] == ["non-contradiction", "intra-sentence", "role-confusion", "history"]
-    assert {side["config"].split("-source")[0] for side in found.values()} == {"4-class"}
+    legacy = sample[form][None]
+    assert legacy == sample[form]["4-class"]
+    assert legacy["test"]["types"]["label"] == ["non-contradiction", "intra-sentence", "role-confusion", "history"]
+    assert {side["config"].split("-source")[0] for side in legacy.values()} == {"4-class"}
 
 
 def test_the_loading_script_names_a_bad_row(sample):
@@ -149,10 +149,10 @@ def test_the_loading_script_names_a_bad_row(sample):
 
 @pytest.mark.parametrize("form", ["script", "folder"])
 @pytest.mark.parametrize("config", [*FEW, None])
-def test_datasets_3_reads_the_release_as_the_present_one_does(config, form, released, release_repo, tmp_path):
-    expected = now(release_repo, config, tmp_path)
-    found = released[form][config]
-    assert {split: side["rows"] for split, side in found.items()} == {
+def test_datasets_3_reads_the_release_as_the_current_one_does(config, form, released, release_repo, tmp_path):
+    expected = current(release_repo, config, tmp_path)
+    legacy = released[form][config]
+    assert {split: side["rows"] for split, side in legacy.items()} == {
         split: side["rows"] for split, side in expected.items()
     }
-    assert found["train"]["types"] == expected["train"]["types"]
+    assert legacy["train"]["types"] == expected["train"]["types"]

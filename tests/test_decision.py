@@ -1,4 +1,4 @@
-"""Decision rules: how they are kept and applied."""
+"""Decision rules: how they are stored and applied."""
 
 import numpy as np
 import pytest
@@ -35,14 +35,14 @@ def macro_f1(references, predictions):
     return score(references.tolist(), predictions.tolist(), "4-class")["macro_f1"]
 
 
-def test_precision_at_a_prior_is_bayes():
+def test_precision_at_a_prior_follows_bayes_rule():
     # 0.4 * 0.5 / (0.4 * 0.5 + 0.6 * 0.05), and at 3 %: 0.03 * 0.5 / (0.03 * 0.5 + 0.97 * 0.05)
     assert CURVE[1].precision(0.4) == pytest.approx(0.2 / 0.23)
     assert CURVE[1].precision(0.03) == pytest.approx(0.015 / 0.0635)
-    assert Point(1.0, 0.0, 0.0).precision(0.4) == 0, "and not something that compares with nothing"
+    assert Point(1.0, 0.0, 0.0).precision(0.4) == 0, "not NaN, which never compares equal"
 
 
-def test_a_rule_is_kept_in_the_file_that_describes_the_model(tmp_path):
+def test_a_rule_is_stored_in_the_config_of_the_model(tmp_path):
     file = tmp_path / "config.json"
     write_json(file, {"cdconv_view": "flatten"})
     assert Rule.load(file) == Rule.load(tmp_path / "none") == Rule()
@@ -52,7 +52,7 @@ def test_a_rule_is_kept_in_the_file_that_describes_the_model(tmp_path):
     assert read_json(file)["cdconv_view"] == "flatten"
 
 
-def test_a_rule_in_a_file_of_its_own_is_read_until_another_is_saved(tmp_path):
+def test_a_rule_in_a_separate_file_is_read_until_a_new_one_is_saved(tmp_path):
     file, legacy = tmp_path / "config.json", tmp_path / LEGACY_FILE
     write_json(file, {})
     write_json(legacy, {"temperature": 2.0, "biases": {}, "offsets": {}, "cut": 0.4, "prior": 0.3, "curve": []})
@@ -62,7 +62,7 @@ def test_a_rule_in_a_file_of_its_own_is_read_until_another_is_saved(tmp_path):
     assert not legacy.exists()
 
 
-def test_a_new_rule_takes_the_old_file_out_of_the_manifest(tmp_path):
+def test_a_new_rule_removes_the_old_file_from_the_manifest(tmp_path):
     write_json(tmp_path / "config.json", {})
     write_json(tmp_path / LEGACY_FILE, {"temperature": 2.0, "biases": {}, "offsets": {}, "cut": 0.4, "curve": []})
     manifest.write(tmp_path)
@@ -82,13 +82,13 @@ def test_a_new_rule_takes_the_old_file_out_of_the_manifest(tmp_path):
         "warm",
     ],
 )
-def test_a_damaged_rule_is_one_line_that_names_the_file(tmp_path, wrong):
+def test_a_damaged_rule_raises_one_line_that_names_the_file(tmp_path, wrong):
     write_json(tmp_path / "config.json", {KEY: wrong})
     with pytest.raises(InputError, match=r"config\.json: .*cdconv calibrate"):
         Rule.load(tmp_path / "config.json")
 
 
-def test_training_leaves_a_rule_beside_the_weights(quick_model, sample_repo):
+def test_training_saves_a_rule_with_the_weights(quick_model, sample_repo):
     rule = load_rule(quick_model)
     labels = load_split(sample_repo, "4-class", "validation")["label"]
     assert rule.prior == pytest.approx(np.mean([label != 0 for label in labels]), abs=1e-4)
@@ -96,14 +96,14 @@ def test_training_leaves_a_rule_beside_the_weights(quick_model, sample_repo):
     assert rule.temperature != 1
 
 
-def test_what_starts_from_a_detector_has_no_rule_until_one_is_chosen_for_it(quick_model):
+def test_a_model_started_from_a_detector_has_no_rule_until_one_is_fitted(quick_model):
     assert load_rule(quick_model) != Rule()
     recipe = Recipe.of(name="next", view="flatten", config="4-class", backbone=str(quick_model))
     model, _ = initialize_model(recipe, recipe.labels, [])
     assert KEY not in model.config.to_dict()
 
 
-def test_the_facade_and_the_evaluation_decide_by_the_rule(calibrated, sample_repo):
+def test_the_facade_and_the_evaluation_apply_the_rule(calibrated, sample_repo):
     folder, rule = calibrated
     result = evaluate(ContradictionDetector.from_pretrained(folder), data=sample_repo, config="4-class")
     raw = CheckpointClassifier.load(folder).logits(list(load_split(sample_repo, "4-class", "test")))
@@ -117,7 +117,7 @@ def test_the_facade_and_the_evaluation_decide_by_the_rule(calibrated, sample_rep
     )
 
 
-def test_two_classes_are_decided_by_the_cut(calibrated, sample_repo):
+def test_two_classes_are_decided_by_the_threshold(calibrated, sample_repo):
     folder, rule = calibrated
     result = evaluate(ContradictionDetector.from_pretrained(folder), data=sample_repo, config="2-class")
     given = np.array(result["probabilities"])[:, 1]
@@ -133,13 +133,13 @@ def test_offsets_decide_the_label_of_a_row_and_not_the_verdict_on_a_reply(detect
     assert ContradictionDetector(classifier).batch(chats) == detector.batch(chats)
 
 
-def test_a_view_of_ones_own_leaves_the_rule_out(calibrated):
+def test_a_view_set_by_the_caller_disables_the_rule(calibrated):
     assert CheckpointClassifier.load(calibrated[0], view="sentence-pair").rule == Rule()
     assert CheckpointClassifier.load(calibrated[0], view="flatten").rule == calibrated[1]
 
 
-def test_precision_follows_the_share_of_contradictions():
+def test_precision_changes_with_the_share_of_contradictions():
     # TPR 0.8, FPR 0.1: 0.4 / 0.45 at one half; 0.024 / 0.121 at 3 %.
-    found = [float(precision_at(prior, np.array([0.8]), np.array([0.1]))[0]) for prior in (0.5, 0.03)]
-    assert found == pytest.approx([0.4 / 0.45, 0.024 / 0.121])
+    precisions = [float(precision_at(prior, np.array([0.8]), np.array([0.1]))[0]) for prior in (0.5, 0.03)]
+    assert precisions == pytest.approx([0.4 / 0.45, 0.024 / 0.121])
     assert np.isnan(precision_at(0.5, np.array([0.0]), np.array([0.0]))[0])

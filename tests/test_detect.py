@@ -1,4 +1,4 @@
-"""`cdconv detect`: its options, its exit codes, and what it shows."""
+"""`cdconv detect`: its options, exit codes, and output."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from contradiction import cli
 from contradiction.detector import ContradictionDetector
 
 
-def test_a_verdict_a_line_in_order(detect, tmp_path):
+def test_one_verdict_per_line_in_order(detect, tmp_path):
     file = tmp_path / "chats.jsonl"
     other = [*CHAT[:3], {"role": "assistant", "content": "。。。"}]
     file.write_text("\n".join([line(), "", line(other), line(id="c")]) + "\n", encoding="utf-8")
@@ -29,23 +29,23 @@ def test_a_verdict_a_line_in_order(detect, tmp_path):
     assert {**first, "line": 4, "id": "c"} == third
     assert (second["label"], second["checked"]) == (None, False)
     clashes = 2 * (first["label"] != "non-contradiction")
-    said = "cdconv: 3 chats, 3 verdicts: 2 checked, 1 unchecked (1 of them without a label); "
-    assert err == [f"{said}{clashes} contradictions; 0 rejected"]
+    summary = "cdconv: 3 chats, 3 verdicts: 2 checked, 1 unchecked (1 of them without a label); "
+    assert err == [f"{summary}{clashes} contradictions; 0 rejected"]
     assert [path.name for path in tmp_path.iterdir()] == ["chats.jsonl"]
 
 
-def test_verdicts_are_those_of_the_library(detect, sample_chats, detect_model, tmp_path):
+def test_verdicts_match_the_library(detect, sample_chats, detect_model, tmp_path):
     file = tmp_path / "chats.jsonl"
     file.write_text("\n".join(map(line, sample_chats)), encoding="utf-8")
-    asked = {"max_turns": 5, "windowing": "structured", "categories": ("history",)}
-    detector = ContradictionDetector.from_pretrained(detect_model, **asked)
+    settings = {"max_turns": 5, "windowing": "structured", "categories": ("history",)}
+    detector = ContradictionDetector.from_pretrained(detect_model, **settings)
     threshold = sorted(verdict.scores["history"] for verdict in detector.batch(sample_chats))[len(sample_chats) // 2]
     expected = detector.with_settings(threshold=threshold).batch(sample_chats)
     options = ["--max-turns", "5", "--reading", "structured", "--category", "history", "--threshold", str(threshold)]
-    _, found, _ = detect(file, *options)
-    assert [verdict["label"] for verdict in found] == [answer.label for answer in expected]
-    assert [verdict["score"] for verdict in found] == pytest.approx([answer.score for answer in expected], abs=1e-6)
-    assert len({verdict["label"] for verdict in found}) == 2
+    _, verdicts, _ = detect(file, *options)
+    assert [verdict["label"] for verdict in verdicts] == [answer.label for answer in expected]
+    assert [verdict["score"] for verdict in verdicts] == pytest.approx([answer.score for answer in expected], abs=1e-6)
+    assert len({verdict["label"] for verdict in verdicts}) == 2
 
 
 def test_scan_gives_a_verdict_for_each_reply(detect, tmp_path):
@@ -58,13 +58,13 @@ def test_scan_gives_a_verdict_for_each_reply(detect, tmp_path):
     assert err[-1].startswith("cdconv: 2 chats, 3 verdicts: ")
 
 
-def test_a_literal_chat(detect):
+def test_a_chat_can_be_an_argument(detect):
     code, answers, _ = detect("--text", json.dumps(CHAT))
     assert (code, [answer["line"] for answer in answers]) == (0, [1])
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["no.jsonl"], "no.jsonl: no such file"),
         (["--format", "xml"], "'xml' is not one of"),
@@ -87,16 +87,16 @@ def test_a_literal_chat(detect):
         (["--fail-on", "error"], "'error' is not"),
     ],
 )
-def test_misuse_is_one_line_and_exit_code_2(detect, arguments, said, tmp_path, monkeypatch):
+def test_misuse_prints_one_line_and_exits_with_2(detect, arguments, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     code, answers, err = detect(*arguments, stdin=line().encode())
     assert (code, len(answers), len(err)) == (2, 0, 1), err
     assert err[0].startswith("cdconv: ")
-    assert said in err[0]
+    assert message in err[0]
     assert list(tmp_path.iterdir()) == []
 
 
-def test_fail_on_is_exit_code_1_and_says_how_many(detect):
+def test_fail_on_exits_with_1_and_prints_the_count(detect):
     both = "\n".join([line(), line([*CHAT[:3], {"role": "assistant", "content": "。"}]), line()]).encode()
     every = ("--threshold", "0")
     assert detect(*every, stdin=both)[0] == 0
@@ -111,7 +111,7 @@ def test_fail_on_is_exit_code_1_and_says_how_many(detect):
     assert detect("--threshold", "1", "--fail-on", "contradiction", stdin=both)[0] == 0
 
 
-def test_only_shows_the_verdicts_that_are_asked_for(detect):
+def test_only_shows_the_requested_verdicts(detect):
     none = [*CHAT[:3], {"role": "assistant", "content": "。"}]
     both = "\n".join([line(id="a"), line([*none, *chat("狗呢？", "养了两条")], id="b"), line(none, id="c")]).encode()
     every = ("--threshold", "0.000001", "--category", "history")
@@ -159,23 +159,25 @@ def test_a_live_pipe_is_answered_line_by_line_until_interrupted(detect_model, wo
         for number in (1, 2):
             started.stdin.write(line().encode() + b"\n")
             started.stdin.flush()
-            assert json.loads(started.stdout.readline())["line"] == number  # hangs unless it answers before the end
+            assert (
+                json.loads(started.stdout.readline())["line"] == number
+            )  # hangs unless it answers before the input ends
         started.send_signal(signal.SIGINT)
         assert started.stderr.read() == b"cdconv: interrupted\n"
     assert started.returncode == 130
 
 
-@pytest.mark.parametrize(("stream", "said"), [(0, "<stdin>: is closed"), (1, "standard output is closed")])
-def test_a_closed_stream_is_one_line(detect_model, stream, said):
-    # As where a service starts it without them.
+@pytest.mark.parametrize(("stream", "message"), [(0, "<stdin>: is closed"), (1, "standard output is closed")])
+def test_a_closed_stream_prints_one_line(detect_model, stream, message):
+    # As when a service starts it without these streams.
     command = [sys.executable, "-m", "contradiction", "detect", "--model", str(detect_model)]
     done = subprocess.run(command, stderr=subprocess.PIPE, preexec_fn=lambda: os.close(stream), text=True)
     assert done.returncode == 2
-    assert done.stderr.startswith(f"cdconv: {said}")
+    assert done.stderr.startswith(f"cdconv: {message}")
     assert done.stderr.count("\n") == 1
 
 
-def test_a_named_pipe_is_read_as_it_comes(detect, tmp_path):
+def test_a_named_pipe_is_read_incrementally(detect, tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     writer = Thread(target=lambda: pipe.write_bytes(line().encode() + b"\n{\n"))
@@ -186,7 +188,7 @@ def test_a_named_pipe_is_read_as_it_comes(detect, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["pipe"]
 
 
-def test_standard_input_is_not_written_over_either(detect_model, tmp_path):
+def test_the_file_behind_standard_input_is_not_overwritten(detect_model, tmp_path):
     file = tmp_path / "a.jsonl.rejected.jsonl"
     file.write_text(line(), encoding="utf-8")
     with (
@@ -197,21 +199,23 @@ def test_standard_input_is_not_written_over_either(detect_model, tmp_path):
     assert (started.returncode, list(tmp_path.iterdir())) == (2, [file])
 
 
-def test_the_bar_goes_to_a_terminal_and_never_into_the_output(mixed, detect_model, small_chunks, monkeypatch, tmp_path):
-    ours, theirs = pty.openpty()
+def test_the_progress_bar_goes_to_a_terminal_and_never_into_the_output(
+    mixed, detect_model, small_chunks, monkeypatch, tmp_path
+):
+    primary, secondary = pty.openpty()
     out = tmp_path / "out"
-    with os.fdopen(theirs, "w", encoding="utf-8") as terminal, out.open("w", encoding="utf-8") as stdout:
+    with os.fdopen(secondary, "w", encoding="utf-8") as terminal, out.open("w", encoding="utf-8") as stdout:
         monkeypatch.setenv("TERM", "xterm")
         monkeypatch.setattr(sys, "stderr", terminal)
         monkeypatch.setattr(sys, "stdout", stdout)
         monkeypatch.setattr(sys, "argv", ["cdconv", "detect", str(mixed), "--model", str(detect_model)])
         shown = []
-        reader = Thread(target=lambda: shown.extend(_until_closed(ours)))
+        reader = Thread(target=lambda: shown.extend(_until_closed(primary)))
         reader.start()
         with pytest.raises(SystemExit):
             cli.main()
     reader.join()
-    os.close(ours)
+    os.close(primary)
     text = b"".join(shown).decode("utf-8")
     assert all(answer["line"] for answer in objects(out))
     assert [word in text for word in ("chats.jsonl", "kB", "not JSON", "rejected")] == [True] * 4
@@ -221,13 +225,13 @@ def _until_closed(terminal):
     try:
         while part := os.read(terminal, 1 << 16):
             yield part
-    except OSError:  # what Linux gives at the end of a terminal
+    except OSError:  # what Linux raises at the end of a terminal
         return
 
 
-def test_a_reader_that_goes_away_is_exit_code_141_and_no_error(detect_model, tmp_path):
+def test_a_closed_output_pipe_exits_with_141_and_no_error(detect_model, tmp_path):
     file = tmp_path / "chats.jsonl"
-    file.write_bytes(b"\n".join([line().encode()] * 3000))  # more than a pipe holds
+    file.write_bytes(b"\n".join([line().encode()] * 3000))  # more than the buffer of a pipe
     with process(detect_model, str(file), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as started:
         json.loads(started.stdout.readline())
         started.stdout.close()
@@ -236,14 +240,14 @@ def test_a_reader_that_goes_away_is_exit_code_141_and_no_error(detect_model, tmp
 
 
 @pytest.mark.parametrize("stdin", [b"", b"\n \n"])
-def test_no_chat_at_all_does_not_pass_for_one_without_contradictions(detect, stdin):
+def test_empty_input_does_not_count_as_free_of_contradictions(detect, stdin):
     assert detect(stdin=stdin)[0] == 0
     code, answers, err = detect("--fail-on", "contradiction", "--quiet", stdin=stdin)
     assert (code, answers) == (1, [])
     assert "no chat to judge" in err[0]
 
 
-def test_a_chat_of_ten_thousand_turns_is_judged_soon_and_says_what_was_not_read(detect):
+def test_a_chat_of_ten_thousand_turns_is_judged_quickly_and_reports_unread_turns(detect):
     long = [message for _ in range(10_000) for message in CHAT[2:]]
     _, [verdict], _ = detect(stdin=line(long).encode())
     assert (verdict["label"] is not None, verdict["checked"]) == (True, False)
@@ -252,7 +256,7 @@ def test_a_chat_of_ten_thousand_turns_is_judged_soon_and_says_what_was_not_read(
     assert detect("--max-turns", "0", stdin=line(long[:240]).encode())[1][0]["checked"]
 
 
-def test_a_terminal_without_chinese_shows_the_table_all_the_same(detect_model):
+def test_a_terminal_without_chinese_still_shows_the_table(detect_model):
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with process(detect_model, "--table", env=environment, **pipes) as started:
@@ -261,10 +265,12 @@ def test_a_terminal_without_chinese_shows_the_table_all_the_same(detect_model):
     assert rb"\u6211" in out
 
 
-def test_a_run_without_a_terminal_says_how_far_it_is(detect, mixed, small_chunks, monkeypatch):
+def test_a_run_without_a_terminal_reports_its_progress(detect, mixed, small_chunks, monkeypatch):
     from contradiction.commands import detect as command
 
     monkeypatch.setattr(command, "SECONDS_BETWEEN_LINES", 0)
-    said = [answer for answer in detect(mixed, "--out", mixed.with_name("out.jsonl"))[2] if answer.endswith("% read")]
-    shares = [int(line.split()[-2].rstrip("%")) for line in said]
+    progress = [
+        answer for answer in detect(mixed, "--out", mixed.with_name("out.jsonl"))[2] if answer.endswith("% read")
+    ]
+    shares = [int(line.split()[-2].rstrip("%")) for line in progress]
     assert shares == sorted(shares) and len(set(shares)) > 2

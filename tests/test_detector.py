@@ -1,4 +1,4 @@
-"""The façade: chats in, verdicts out; what it says of text that it did not read; and that a plain pipeline agrees."""
+"""The façade turns chats into verdicts, reports text that it did not read, and agrees with a plain pipeline."""
 
 import math
 import random
@@ -41,7 +41,7 @@ def test_a_verdict_gives_the_probability_of_every_label(detector):
     assert (verdict.checked, verdict.reason) == (True, None)
 
 
-def test_the_pipeline_gives_what_the_facade_gives(folder, detector, chats):
+def test_the_pipeline_agrees_with_the_facade(folder, detector, chats):
     classify = pipeline("text-classification", model=str(folder), top_k=None)
     inputs = [
         detector.classifier.model_input(dict(zip(("u1", "b1", "u2", "b2"), [m["content"] for m in chat], strict=True)))
@@ -51,7 +51,7 @@ def test_the_pipeline_gives_what_the_facade_gives(folder, detector, chats):
         assert {score["label"]: score["score"] for score in scores} == pytest.approx(dict(verdict.scores), abs=1e-5)
 
 
-def test_the_pipeline_cuts_what_is_too_long_as_the_facade_does(folder, detector):
+def test_the_pipeline_truncates_like_the_facade(folder, detector):
     long = chat("很" * 50, "好" * 50, *CHAT[2:])
     classify = pipeline("text-classification", model=str(folder), top_k=None)
     texts = dict(zip(("u1", "b1", "u2", "b2"), [message["content"] for message in long], strict=True))
@@ -61,7 +61,7 @@ def test_the_pipeline_cuts_what_is_too_long_as_the_facade_does(folder, detector)
 
 
 def test_random_models_give_more_than_one_label(detector, chats):
-    # Else the tests that compare labels could not fail.
+    # Otherwise the tests that compare labels could not fail.
     assert len({verdict.label for verdict in detector.batch(chats)}) > 1
 
 
@@ -75,13 +75,13 @@ def test_a_chat_gets_the_same_verdict_whatever_batch_it_is_in(detector, chats):
         assert shuffled[index].scores == pytest.approx(verdict.scores, abs=1e-6)
 
 
-def test_history_points_at_the_message_that_the_reply_contradicts(detector, chats):
+def test_history_names_the_message_that_the_reply_contradicts(detector, chats):
     for verdict in detector.batch(chats):
         assert verdict.evidence == ((1,) if verdict.label == "history" and verdict.checked else ())
 
 
 @pytest.mark.parametrize("reply", ["", "   ", "。。。", "？！…", "\n\t", "\u200d"])
-def test_a_reply_without_words_is_not_judged_and_never_called_fine(detector, reply):
+def test_a_reply_without_words_is_not_judged_and_never_passes(detector, reply):
     verdict = detector(chat(*CHAT[:3], reply))
     assert (verdict.label, verdict.score, dict(verdict.scores)) == (None, None, {})
     assert not verdict.checked
@@ -90,46 +90,46 @@ def test_a_reply_without_words_is_not_judged_and_never_called_fine(detector, rep
 
 
 @pytest.mark.parametrize("reply", ["Привет", "\u0301\u0301a\u0301", "𠮷龘"])
-def test_a_reply_of_which_the_model_knows_no_part_is_not_judged(detector, reply):
+def test_a_reply_of_unknown_tokens_only_is_not_judged(detector, reply):
     verdict = detector(chat(*CHAT[:3], reply))
     assert (verdict.label, verdict.checked) == (None, False)
     assert "no word that the model knows" in verdict.reason
 
 
-def test_text_that_was_not_read_is_said(detector):
+def test_unread_text_is_reported(detector):
     verdict = detector(chat("很" * 100, *CHAT[1:]))
     assert not verdict.checked
     assert re.fullmatch(
         r"the first \d+ tokens of the history were not read: the model reads at most 64", verdict.reason
     )
-    # What was cut is the oldest: another beginning changes nothing.
+    # The oldest text was cut, so another beginning changes nothing.
     assert detector(chat("好" + "很" * 99, *CHAT[1:])).scores == verdict.scores
 
 
-def test_the_reply_is_kept_whole_where_it_fits(detector):
+def test_the_reply_is_kept_whole_if_it_fits(detector):
     long = "很" * 50
     verdict = detector(chat("好" * 60, *CHAT[1:3], long))
     assert "of the history were not read" in verdict.reason
-    # A change of the reply's first character is seen, so it was read.
+    # A changed first character of the reply has an effect, so it was read.
     assert detector(chat("好" * 60, *CHAT[1:3], "我" + long[1:])).scores != verdict.scores
 
 
-def test_a_reply_that_is_too_long_itself_is_said_to_be_cut(detector):
+def test_a_reply_that_is_itself_too_long_is_reported_as_truncated(detector):
     assert "of the history and of the reply were not read" in detector(chat(*CHAT[:3], "很" * 100)).reason
 
 
-def test_no_message_is_named_as_contradicted_when_not_all_was_read(detector, chats):
+def test_no_evidence_is_named_when_not_all_text_was_read(detector, chats):
     cut = [[{"role": "user", "content": "很" * 100}, *chat[1:]] for chat in chats]
     assert {verdict.evidence for verdict in detector.batch(cut)} == {()}
 
 
-def test_a_text_of_a_million_characters_is_judged_and_said_to_be_cut(detector):
+def test_a_text_of_a_million_characters_is_judged_and_reported_as_truncated(detector):
     verdict = detector(chat(*CHAT[:3], "很" * 1_000_000))
     assert not verdict.checked
     assert verdict.label in LABELS[detector.task]
 
 
-def test_threads_do_not_cut_each_others_texts(detector, chats):
+def test_threads_do_not_truncate_each_others_texts(detector, chats):
     work = [chat("很" * (50 + index), *CHAT[1:]) if index % 2 else chats[index] for index in range(40)]
     alone = [detector(chat) for chat in work]
     with ThreadPoolExecutor(4) as pool:
@@ -139,7 +139,7 @@ def test_threads_do_not_cut_each_others_texts(detector, chats):
 
 
 @pytest.mark.parametrize("view", ["context-only", "nli"])
-def test_what_does_not_read_the_reply_judges_no_chats(folder, view):
+def test_a_view_without_the_reply_cannot_judge_chats(folder, view):
     detector = ContradictionDetector(CheckpointClassifier(TorchBackend.load(folder), view))
     with pytest.raises(InputError, match="it does not judge the reply of a chat"):
         detector(chat(*CHAT))
@@ -152,7 +152,7 @@ def test_an_empty_list_of_chats_gives_an_empty_list(detector):
 @pytest.mark.parametrize(
     ("chats", "kind"), [(None, "null"), ("你好", "text"), ({"messages": chat(*CHAT)}, "an object")]
 )
-def test_what_is_no_list_of_chats_is_refused_by_name(detector, chats, kind):
+def test_the_error_names_a_value_that_is_not_a_list_of_chats(detector, chats, kind):
     for ask in (detector.batch, detector.scan_batch):
         with pytest.raises(InputError, match=f"chats is {kind}; it must be a list of chats"):
             ask(chats)
@@ -165,7 +165,7 @@ def test_progress_counts_every_chat_once(detector, chats):
 
 
 @pytest.mark.parametrize(
-    ("messages", "said"),
+    ("messages", "message"),
     [
         ("你好", "messages is text"),
         ({"role": "user"}, "messages is an object"),
@@ -185,15 +185,15 @@ def test_progress_counts_every_chat_once(detector, chats):
         ([{"role": "user", "content": ["\ud800"]}], "messages[0]: content[0]: content holds a lone surrogate"),
     ],
 )
-def test_a_wrong_chat_is_refused_by_place_and_value(detector, messages, said):
+def test_the_error_for_a_wrong_chat_names_its_place_and_value(detector, messages, message):
     with pytest.raises(InputError) as error:
         detector(messages)
-    assert said in str(error.value)
+    assert message in str(error.value)
     with pytest.raises(InputError, match=r"^chats\[1\]: "):
         detector.batch([chat(*CHAT), messages])
 
 
-def test_its_repr_says_what_it_is(folder):
+def test_the_repr_of_a_detector_describes_it(folder):
     shown = repr(ContradictionDetector.from_pretrained(folder, threshold=0.7))
     assert str(folder) in shown
     assert "threshold=0.7" in shown

@@ -1,4 +1,4 @@
-"""Distillation: the teachers' mean opinion is learnt beside the labels."""
+"""Distillation: the student learns the mean probabilities of the teachers beside the labels."""
 
 import shutil
 
@@ -34,38 +34,38 @@ def rows(sample_repo):
 
 def test_soft_labels_are_the_mean_of_the_teachers_probabilities(quick_model, random_model, rows):
     teachers = [str(quick_model), str(random_model("4-class"))]
-    found = soft_labels(recipe(teachers=teachers), rows)
+    labels = soft_labels(recipe(teachers=teachers), rows)
     ones = [softmax(CheckpointClassifier.load(teacher).logits(list(rows)), axis=1) for teacher in teachers]
-    np.testing.assert_allclose(found, (ones[0] + ones[1]) / 2, atol=1e-6)
+    np.testing.assert_allclose(labels, (ones[0] + ones[1]) / 2, atol=1e-6)
 
 
-def test_a_teacher_with_other_labels_is_refused(random_model, rows):
+def test_a_teacher_with_other_labels_is_rejected(random_model, rows):
     with pytest.raises(
         InputError, match=r"teacher .*2-class: predicts .*; the student learns non-contradiction, intra"
     ):
         soft_labels(recipe(teachers=[str(random_model("2-class"))]), rows)
 
 
-def test_a_teacher_that_read_other_rows_is_refused(quick_model, other_repo, tmp_path):
+def test_a_teacher_trained_on_other_rows_is_rejected(quick_model, other_repo, tmp_path):
     with pytest.raises(InputError, match="trained on other rows than the student's"):
         train(recipe(teachers=[str(quick_model)]), data=other_repo, out=tmp_path / "student")
     assert not any(tmp_path.iterdir())
 
 
-def test_stages_have_no_teachers(quick_model):
+def test_hierarchical_stages_accept_no_teachers(quick_model):
     with pytest.raises(InputError, match="teachers teach one checkpoint"):
         recipe(teachers=[str(quick_model)]).with_changes(method="hierarchical")
 
 
-def test_a_teacher_without_its_tokenizer_is_refused(quick_model, rows, tmp_path):
+def test_a_teacher_without_its_tokenizer_is_rejected(quick_model, rows, tmp_path):
     shutil.copytree(quick_model, tmp_path / "mute")
     for file in [*(tmp_path / "mute").glob("*token*"), tmp_path / "mute" / "SHA256SUMS"]:
         file.unlink()
-    with pytest.raises(InputError, match="has no tokenizer, or one without a vocabulary"):
+    with pytest.raises(InputError, match="has no tokenizer"):
         soft_labels(recipe(teachers=[str(tmp_path / "mute")]), rows)
 
 
-def test_the_divergence_is_zero_at_the_teacher_and_scipys_elsewhere():
+def test_the_divergence_is_zero_at_the_teacher_and_equals_scipys_elsewhere():
     from scipy.stats import entropy
 
     logits = torch.tensor([[2.0, -1.0, 0.5], [0.0, 0.0, 0.0]])
@@ -80,23 +80,23 @@ def test_the_divergence_is_zero_at_the_teacher_and_scipys_elsewhere():
     assert divergence(logits, soft, 2.0).tolist() == pytest.approx(cooled, abs=1e-6)
 
 
-def test_the_opinion_counts_as_much_as_is_asked():
+def test_soft_labels_have_the_requested_weight():
     logits, soft = torch.tensor([[1.0, 0.0, -1.0, 0.5]]), torch.tensor([[0.1, 0.2, 0.3, 0.4]])
     targets = torch.tensor([2])
 
     def model(x):
         return type("Output", (), {"logits": x})
 
-    found = {
+    losses = {
         share: objective(recipe(weight=share), [4, 3, 2, 1])(model, {"x": logits, SOFT: soft}, targets)
         for share in (0.0, 0.25, 1.0)
     }
-    torch.testing.assert_close(found[1.0], divergence(logits, soft))
-    torch.testing.assert_close(found[0.0], torch.nn.functional.cross_entropy(logits, targets, reduction="none"))
-    torch.testing.assert_close(found[0.25], 0.75 * found[0.0] + 0.25 * found[1.0])
+    torch.testing.assert_close(losses[1.0], divergence(logits, soft))
+    torch.testing.assert_close(losses[0.0], torch.nn.functional.cross_entropy(logits, targets, reduction="none"))
+    torch.testing.assert_close(losses[0.25], 0.75 * losses[0.0] + 0.25 * losses[1.0])
 
 
-def test_teachers_are_asked_once_also_where_the_run_is_killed_before_its_first_epoch(
+def test_teachers_run_once_even_if_the_run_is_killed_before_its_first_epoch(
     quick_model, sample_repo, tmp_path, monkeypatch
 ):
     taught = recipe(teachers=[str(quick_model)])
@@ -116,7 +116,7 @@ def test_teachers_are_asked_once_also_where_the_run_is_killed_before_its_first_e
     assert {path.name for path in again.iterdir()} == {path.name for path in whole.iterdir()}
 
 
-def test_a_student_learns_from_its_teachers_the_same_each_time(quick_model, sample_repo, tmp_path):
+def test_distillation_is_reproducible(quick_model, sample_repo, tmp_path):
     alone = train(recipe(), data=sample_repo, out=tmp_path / "alone")
     taught = recipe(teachers=[str(quick_model)], weight=1.0)
     first, again = (train(taught, data=sample_repo, out=tmp_path / name) for name in ("first", "again"))
@@ -125,13 +125,13 @@ def test_a_student_learns_from_its_teachers_the_same_each_time(quick_model, samp
     card = model_card(first).text
     assert "100 % of the loss is the divergence from 1 trained detector: quick" in card
     [teacher] = record.read(first)["request"]["recipe"]["distillation"]["teachers"]
-    assert teacher.startswith("quick@"), "a teacher is recorded by what it is, not by where it lies"
+    assert teacher.startswith("quick@"), "a teacher is recorded by its content, not its path"
 
 
-def test_answers_on_other_rows_are_refused(rows, tmp_path):
+def test_soft_labels_of_other_rows_are_rejected(rows, tmp_path):
     np.save(tmp_path / TEACHER_PROBABILITIES, np.full((3, 4), 0.25))
     few = rows.select(range(5))
-    with pytest.raises(InputError, match=f"{TEACHER_PROBABILITIES}: has 3 rows, and the recipe needs 5"):
+    with pytest.raises(InputError, match=f"{TEACHER_PROBABILITIES}: .*3 rows.* 5"):
         loop._teacher_probabilities(
             Accelerator(cpu=True), recipe(teachers=["some/teacher"]), TrainingRows(few, len(few)), tmp_path
         )

@@ -15,7 +15,7 @@ def endpoint(server, **options):
     return Endpoint("tiny", url=server.url, key=KEY, pause=0.01, **options)
 
 
-def test_an_answer_has_its_text_its_tokens_and_its_time():
+def test_an_answer_has_text_token_counts_and_a_duration():
     with ChatServer(lambda body: "很好") as server, endpoint(server) as model:
         answer = model.ask(ASKED, temperature=0)
     assert (answer.text, answer.prompt_tokens, answer.completion_tokens) == ("很好", 4, 2)
@@ -25,7 +25,7 @@ def test_an_answer_has_its_text_its_tokens_and_its_time():
 
 
 @pytest.mark.parametrize("fault", ["429", "nan", "500", "drop", "half", "broken", "empty"])
-def test_what_fails_for_the_moment_is_asked_for_again(fault):
+def test_temporary_failures_are_retried(fault):
     with (
         ChatServer(lambda body: "好", lambda number, body: fault if number < 2 else None) as server,
         endpoint(server) as model,
@@ -34,7 +34,7 @@ def test_what_fails_for_the_moment_is_asked_for_again(fault):
     assert len(server.requests) == 3
 
 
-def test_a_server_that_hangs_is_left_and_asked_again():
+def test_a_hanging_request_times_out_and_is_retried():
     with (
         ChatServer(lambda body: "好", lambda number, body: None if number else "hang") as server,
         endpoint(server, timeout=0.5) as model,
@@ -43,7 +43,7 @@ def test_a_server_that_hangs_is_left_and_asked_again():
 
 
 @pytest.mark.parametrize(
-    ("fault", "said"),
+    ("fault", "message"),
     [
         ("500", "the last one brought: HTTP 500 a fault of the tests: 500"),
         ("429", "429 too many requests"),
@@ -52,23 +52,23 @@ def test_a_server_that_hangs_is_left_and_asked_again():
         ("hang", "no answer within 0.3 seconds"),
     ],
 )
-def test_what_fails_again_and_again_is_one_clear_line(fault, said):
+def test_repeated_failures_raise_one_clear_line(fault, message):
     with ChatServer(lambda body: "好", lambda number, body: fault) as server:
         with endpoint(server, attempts=2, timeout=0.3) as model, pytest.raises(InputError) as raised:
             model.ask(ASKED)
-    assert said in str(raised.value)
+    assert message in str(raised.value)
     assert str(raised.value).startswith(f"{server.url}/chat/completions: no answer by tiny in 2 attempts")
     assert "\n" not in str(raised.value) and KEY not in str(raised.value)
 
 
-def test_a_refusal_is_not_repeated():
+def test_a_refused_request_is_not_retried():
     with ChatServer(lambda body: "好", lambda number, body: "401") as server, endpoint(server) as model:
         with pytest.raises(RefusedError, match=r"401 a fault of the tests: 401$"):
             model.ask(ASKED)
     assert len(server.requests) == 1
 
 
-def test_nobody_who_listens_and_no_address_are_one_line_each(monkeypatch):
+def test_a_closed_port_and_an_invalid_address_raise_one_line(monkeypatch):
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     with pytest.raises(InputError, match=r"\$OPENAI_BASE_URL must hold its address"):
         Endpoint("tiny")
@@ -83,7 +83,7 @@ def test_nobody_who_listens_and_no_address_are_one_line_each(monkeypatch):
 
 
 @pytest.mark.parametrize("secret", ["sk-123\nsk-456", "sk-密钥"])
-def test_a_key_that_no_header_can_hold_is_refused_and_not_shown(secret):
+def test_a_key_that_no_header_can_hold_is_rejected_and_not_shown(secret):
     with pytest.raises(InputError, match="no HTTP header can hold") as raised:
         Endpoint("tiny", url="http://127.0.0.1:9/v1", key=secret)
     assert "sk-" not in str(raised.value)
@@ -93,13 +93,13 @@ def test_a_key_that_no_header_can_hold_is_refused_and_not_shown(secret):
     "content",
     [b"[" * 100_000, b'{"choices": [{"message": {"content": "a"}}], "usage": {"prompt_tokens": 1e999}}'],
 )
-def test_an_answer_that_no_reader_can_take_is_no_answer(content):
+def test_an_unreadable_answer_is_an_error(content):
     with ChatServer(lambda body: "好", lambda number, body: content) as server, endpoint(server) as model:
         with pytest.raises(NoAnswerError, match="not a chat completion"):
             model.ask_once(ASKED)
 
 
-def test_calls_in_threads_run_together_and_give_every_result_once():
+def test_concurrent_calls_return_every_result_once():
     with ChatServer(lambda body: body["messages"][0]["content"], seconds=0.05) as server, endpoint(server) as model:
         results = dict(
             in_threads(lambda text: model.ask([{"role": "user", "content": text}]).text, map(str, range(20)), 4)
@@ -122,7 +122,7 @@ def test_the_first_error_ends_the_calls():
     assert len(called) < 50
 
 
-def test_results_that_are_there_when_an_error_comes_are_given_before_it():
+def test_results_ready_before_an_error_are_yielded_first():
     called = []
 
     def call(number):

@@ -1,4 +1,4 @@
-"""Ensembles: detectors with the same labels, each in its own view, are one detector; what cannot be one is refused."""
+"""Ensembles: detectors with the same labels, each with its own view, form one detector. Others are rejected."""
 
 import json
 import shutil
@@ -32,7 +32,7 @@ NAMES = ("flatten", "pair")
 
 @pytest.fixture(scope="module")
 def members(quick_model, sample_repo, tmp_path_factory):
-    """Two detectors of the four classes, of different views."""
+    """Two four-class detectors with different views."""
     folder = tmp_path_factory.mktemp("members")
     start = {"backbone": str(quick_model), "config": "4-class", "epochs": 1}
     return [
@@ -42,7 +42,7 @@ def members(quick_model, sample_repo, tmp_path_factory):
 
 
 def calibrated(member, rows):
-    """The log-probabilities of a member by the calibration of its own rule."""
+    """The log-probabilities of a member, calibrated by its own rule."""
     biases = [member.rule.biases.get(label, 0.0) for label in member.labels]
     assert member.rule.temperature != 1
     return log_softmax(member.logits(rows) / member.rule.temperature + biases, axis=1)
@@ -56,24 +56,24 @@ def both(members, sample_repo, tmp_path_factory):
     return out
 
 
-def test_progress_tells_each_row_once_over_all_members(both):
+def test_progress_counts_each_row_once_over_all_members(both):
     openings = [{"u1": "", "b1": "", "u2": "你是谁", "b2": "我是小冰"}]
     rows = [{"u1": "甲", "b1": "乙", "u2": "丙", "b2": character} for character in "子丑寅卯"] + openings
-    told = []
-    EnsembleClassifier.load(both).predict(rows, batch_size=2, on_batch=told.append)
-    assert sum(told) == len(rows) and len(told) == 3 + 2, "the second member does not read the opening"
+    progress = []
+    EnsembleClassifier.load(both).predict(rows, batch_size=2, on_batch=progress.append)
+    assert sum(progress) == len(rows) and len(progress) == 3 + 2, "the second member does not read the opening"
 
 
-def test_its_probabilities_are_those_of_the_mean_log_probability_calibrated(both, members, sample_repo):
+def test_ensemble_probabilities_are_the_calibrated_mean_log_probabilities(both, members, sample_repo):
     rows = list(load_split(sample_repo, "4-class", "test"))
     one, other = (CheckpointClassifier.load(member) for member in members)
     mean = (calibrated(one, rows) + calibrated(other, rows)) / 2
-    found = ContradictionDetector.from_pretrained(both)
-    rule = found.classifier.rule
+    detector = ContradictionDetector.from_pretrained(both)
+    rule = detector.classifier.rule
     assert rule.curve, "the rule is chosen for the ensemble, on validation"
-    biases = [rule.biases.get(name, 0.0) for name in found.labels]
+    biases = [rule.biases.get(name, 0.0) for name in detector.labels]
     expected = softmax(mean / rule.temperature + biases, axis=1)
-    result = evaluate(found, data=sample_repo, config="4-class")
+    result = evaluate(detector, data=sample_repo, config="4-class")
     np.testing.assert_allclose(result["probabilities"], expected, atol=1e-5)
     plain = result.get("argmax", result)["predictions"]
     assert plain == mean.argmax(axis=1).tolist()
@@ -81,7 +81,7 @@ def test_its_probabilities_are_those_of_the_mean_log_probability_calibrated(both
     assert not np.allclose(log_softmax(one.logits(rows), axis=1), log_softmax(other.logits(rows), axis=1), atol=1e-5)
 
 
-def test_one_of_before_members_were_calibrated_says_what_it_always_said(both, members, sample_repo, tmp_path):
+def test_an_old_ensemble_without_calibrated_members_keeps_its_verdicts(both, members, sample_repo, tmp_path):
     rows = list(load_split(sample_repo, "4-class", "test"))
     older = shutil.copytree(both, tmp_path / "older")
     write_json(older / "ensemble.json", {"members": list(NAMES)})
@@ -89,36 +89,36 @@ def test_one_of_before_members_were_calibrated_says_what_it_always_said(both, me
     np.testing.assert_allclose(EnsembleClassifier.load(older).logits(rows), np.mean(logs, axis=0), atol=1e-5)
     newer = shutil.copytree(both, tmp_path / "newer")
     digests = [name_with_digest(str(folder)).partition("@")[2] for folder in (both, newer, older)]
-    assert digests[0] == digests[1] != digests[2], "as a teacher it is another"
+    assert digests[0] == digests[1] != digests[2], "as a teacher it is a different model"
     save_rule(newer / "pair", replace(load_rule(newer / "pair"), temperature=9.0))
     assert name_with_digest(str(newer)).partition("@")[2] not in digests
 
 
-def test_members_may_be_heard_as_they_are(run, members, sample_repo, tmp_path):
+def test_members_can_be_combined_uncalibrated(run, members, sample_repo, tmp_path):
     command = ["ensemble", *members, "--out", tmp_path / "plain", "--data", sample_repo, "--no-calibrate"]
     assert run(*command)[0] == 0
     assert not read_json(tmp_path / "plain" / "ensemble.json")["calibrated"]
 
 
-def test_an_opening_reply_is_left_to_the_member_that_reads_the_users_words(both, members, sample_rows):
+def test_an_opening_reply_is_judged_by_the_member_that_reads_the_user_message(both, members, sample_rows):
     chats = [chat(row["u1"], row["b1"]) for row in sample_rows[:5]]
-    found = ContradictionDetector.from_pretrained(both)
+    detector = ContradictionDetector.from_pretrained(both)
     window = {"u1": "", "b1": "", "u2": chats[0][0]["content"], "b2": chats[0][1]["content"]}
     alone = calibrated(CheckpointClassifier.load(members[0]), [window])
-    np.testing.assert_allclose(found.classifier.logits([window]), alone, atol=1e-6)
-    verdicts = found.batch(chats)
+    np.testing.assert_allclose(detector.classifier.logits([window]), alone, atol=1e-6)
+    verdicts = detector.batch(chats)
     assert all(verdict.label in ("non-contradiction", "intra-sentence") for verdict in verdicts)
-    # A pair of replies says nothing of a reply with none before it.
+    # A pair of replies gives no information about a reply with none before it.
     pairs = EnsembleClassifier([CheckpointClassifier.load(members[1])] * 2)
     assert {verdict.label for verdict in ContradictionDetector(pairs).batch(chats)} == {None}
 
 
-def test_each_member_is_a_plain_checkpoint_and_the_card_and_the_record_name_them(both, members):
+def test_each_member_is_a_plain_checkpoint_named_in_the_card_and_the_record(both, members):
     description = read_json(both / "ensemble.json")
     assert (description["members"], description["calibrated"]) == (list(NAMES), True)
     for name in NAMES:
-        [found] = pipeline("text-classification", model=str(both / name))([{"text": "你养猫吗？", "text_pair": "养"}])
-        assert found["label"] in ContradictionDetector.from_pretrained(both).labels
+        [scores] = pipeline("text-classification", model=str(both / name))([{"text": "你养猫吗？", "text_pair": "养"}])
+        assert scores["label"] in ContradictionDetector.from_pretrained(both).labels
     run = record.read(both)
     assert [member["data"]["view"] for member in run["request"]["ensemble"]] == ["flatten", "sentence-pair"]
     assert run["parameters"] == sum(record.read(member)["parameters"] for member in members)
@@ -132,7 +132,7 @@ def test_each_member_is_a_plain_checkpoint_and_the_card_and_the_record_name_them
     assert "model soup" not in card
 
 
-def test_it_teaches_and_its_evaluation_finds_its_card(both, sample_repo, tmp_path):
+def test_an_ensemble_can_teach_and_its_evaluation_updates_its_card(both, sample_repo, tmp_path):
     from contradiction.evaluation.results import evaluations_of
 
     student = Recipe.of(
@@ -149,7 +149,7 @@ def test_it_teaches_and_its_evaluation_finds_its_card(both, sample_repo, tmp_pat
     assert evaluations_of(both / "pair", kept) == []
 
 
-def test_what_is_no_ensemble_is_refused(members, both, quick_model, random_model, sample_repo, tmp_path):
+def test_an_invalid_ensemble_is_rejected(members, both, quick_model, random_model, sample_repo, tmp_path):
     alone = shutil.copytree(random_model("4-class"), tmp_path / "alone")
     for models, words in (
         (members[:1], "an ensemble needs at least two model folders"),
@@ -167,7 +167,7 @@ def test_what_is_no_ensemble_is_refused(members, both, quick_model, random_model
     other = shutil.copytree(members[1], tmp_path / "other")
     (other / manifest.NAME).unlink()
     config = read_json(other / "config.json")
-    del config["cdconv_decision"]  # it is about other labels too
+    del config["cdconv_decision"]  # it also has the old labels
     config["id2label"] = dict(enumerate(("unrelated", "attributes", "opinions", "experiences")))
     config["label2id"] = {label: index for index, label in config["id2label"].items()}
     (other / "config.json").write_text(json.dumps(config), encoding="utf-8")
@@ -178,14 +178,14 @@ def test_what_is_no_ensemble_is_refused(members, both, quick_model, random_model
         ContradictionDetector.from_pretrained(both, view="flatten")
 
 
-def test_it_is_pushed_with_its_members(both):
+def test_an_ensemble_is_pushed_with_its_members(both):
     upload = publishing.model(both, "you/both")
     expected = {f"{name}/{file}" for name in NAMES for file in ("config.json", "model.safetensors", "tokenizer.json")}
     assert expected | {"ensemble.json", "run.json"} < set(upload.files)
     assert 'from_pretrained("you/both")' in str(upload.card)
 
 
-def test_what_members_are_made_of_stands_on_the_card_and_other_bots_are_refused(members, sample_repo, tmp_path):
+def test_the_card_names_the_origins_of_members_and_other_bots_are_rejected(members, sample_repo, tmp_path):
     one, other = (shutil.copytree(member, tmp_path / member.name) for member in members)
     changed = {"flatten": ("a/encoder", ["OCNLI"]), "pair": ("another/encoder", [])}
     for folder in (one, other):

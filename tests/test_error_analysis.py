@@ -1,4 +1,4 @@
-"""Mistakes, slices, and the removal of the first turn: against cases worked out by hand."""
+"""Mistakes, slices, and the removal of the first turn, checked by hand."""
 
 import pytest
 from helpers.evaluations import FOUR, evaluated, row
@@ -23,23 +23,23 @@ from contradiction.io.files import write_json
 from contradiction.labels import LABELS
 
 
-def test_errors_stand_surest_first():
+def test_errors_are_sorted_by_decreasing_confidence():
     probabilities = [[0.1, 0.0, 0.0, 0.9], [0.6, 0.1, 0.1, 0.2], [0.95, 0.0, 0.0, 0.05], [0.2, 0.0, 0.0, 0.8]]
-    found = mistakes(evaluated([0, 3, 3, 3], [3, 0, 0, 3], probabilities))
-    assert [(row["id"], row["label"], row["predicted"], row["score"]) for row in found] == [
+    errors = mistakes(evaluated([0, 3, 3, 3], [3, 0, 0, 3], probabilities))
+    assert [(row["id"], row["label"], row["predicted"], row["score"]) for row in errors] == [
         (2, "history", "non-contradiction", 0.95),
         (0, "non-contradiction", "history", 0.9),
         (1, "history", "non-contradiction", 0.6),
     ]
-    assert found[0]["b2"] == "b2 2"
+    assert errors[0]["b2"] == "b2 2"
 
 
 def test_a_kind_is_described_by_its_counts():
     rows = [row(index, trigger="short" if index < 20 else "paraphrasing") for index in range(45)]
     predictions = [0] * 5 + [3] * 15 + [0] * 10 + [3] * 10 + [3] * 5
     one = evaluated([3] * 40 + [0] * 5, predictions, rows=rows)
-    found = {(kind["label"], kind["predicted"]): kind for kind in kinds(one, mistakes(one), worst=4)}
-    missed, alarms = found["history", "non-contradiction"], found["non-contradiction", "history"]
+    by_labels = {(kind["label"], kind["predicted"]): kind for kind in kinds(one, mistakes(one), worst=4)}
+    missed, alarms = by_labels["history", "non-contradiction"], by_labels["non-contradiction", "history"]
     assert (missed["errors"], missed["of"], missed["share"], missed["among_worst"]) == (15, 40, 0.375, 4)
     for figure in (
         "15 of 40 history rows",
@@ -54,10 +54,10 @@ def test_a_kind_is_described_by_its_counts():
     assert "trigger" not in alarms["sentence"], "too few rows for a rate by trigger"
 
 
-def test_a_slice_is_scored_on_its_rows_alone():
+def test_a_slice_is_scored_on_its_own_rows():
     rows = [row(index, bot=bot) for index, bot in enumerate(["eva"] * 4 + ["plato"] * 2)]
-    found = slices(evaluated([0, 0, 1, 1, 0, 1], [0, 1, 1, 1, 1, 0], rows=rows, config="2-class"))
-    by_name = {(part["by"], part["slice"]): part for part in found}
+    groups = slices(evaluated([0, 0, 1, 1, 0, 1], [0, 1, 1, 1, 1, 0], rows=rows, config="2-class"))
+    by_name = {(part["by"], part["slice"]): part for part in groups}
     # eva: non-contradiction has precision 1 and recall 1/2, F1 2/3; contradiction 2/3 and 1, F1 4/5.
     assert by_name["bot", "eva"]["macro_f1"] == pytest.approx((2 / 3 + 4 / 5) / 2)
     assert by_name["bot", "eva"]["n"] == 4
@@ -70,8 +70,8 @@ def test_a_slice_is_scored_on_its_rows_alone():
 
 def test_every_row_is_in_one_slice_of_each_kind():
     rows = [
-        row(index, trigger=trigger, b2="很" * length, seen_context=seen)
-        for index, (trigger, length, seen) in enumerate(
+        row(index, trigger=trigger, b2="很" * length, seen_context=seen_context)
+        for index, (trigger, length, seen_context) in enumerate(
             [
                 ("perturb-negative", 3, "seen"),
                 ("short", 9, "unseen"),
@@ -80,52 +80,52 @@ def test_every_row_is_in_one_slice_of_each_kind():
             ]
         )
     ]
-    found = slices(evaluated([0, 1, 2, 3], [0, 1, 2, 0], rows=rows))
-    groups = {part["by"]: [other["slice"] for other in found if other["by"] == part["by"]] for part in found}
+    by_slice = slices(evaluated([0, 1, 2, 3], [0, 1, 2, 0], rows=rows))
+    groups = {part["by"]: [other["slice"] for other in by_slice if other["by"] == part["by"]] for part in by_slice}
     assert groups["trigger"] == ["short", "paraphrasing", "perturb-negative"]  # in the order of the paper
     assert groups["reply length, characters"] == ["3", "5", "9", "12"]
     assert groups["u1, b1, u2 in training"] == ["seen", "unseen"]
     for by in groups:
-        assert sum(part["n"] for part in found if part["by"] == by) == 4
+        assert sum(part["n"] for part in by_slice if part["by"] == by) == 4
 
 
-def test_a_label_without_rows_is_named_because_its_f1_counts_as_nothing():
+def test_a_label_without_rows_is_named_because_its_f1_counts_as_zero():
     one, *_ = slices(evaluated([0, 0, 3], [0, 0, 3]))
     assert one["absent"] == "intra-sentence, role-confusion"
     assert one["macro_f1"] == 0.5
     assert one["merged_macro_f1"] == 1
 
 
-def test_equal_lengths_share_a_quarter():
+def test_equal_lengths_fall_into_the_same_quarter():
     assert quartiles([2, 2, 2, 2, 2, 9]) == ["2"] * 5 + ["9"]
     assert quartiles([1, 2, 3, 4, 5, 6, 7, 8]) == ["1–2"] * 2 + ["3–4"] * 2 + ["5–6"] * 2 + ["7–8"] * 2
 
 
 def test_personas_have_the_recall_of_history():
     rows = [row(index, persona=persona) for index, persona in enumerate(["opinions"] * 4 + ["attributes"] * 2 + [None])]
-    found = personas(evaluated([3] * 6 + [0], [3, 3, 3, 2, 3, 0, 3], rows=rows))
-    assert [(group["persona"], group["found"], group["n"]) for group in found] == [
+    recalls = personas(evaluated([3] * 6 + [0], [3, 3, 3, 2, 3, 0, 3], rows=rows))
+    assert [(group["persona"], group["found"], group["n"]) for group in recalls] == [
         ("attributes", 1, 2),
         ("opinions", 3, 4),
     ]
-    assert found[1]["recall"] == 0.75
+    assert recalls[1]["recall"] == 0.75
 
 
-def test_history_should_turn_and_the_rest_stay():
+def test_without_the_first_turn_only_history_should_change():
     references = [0, 0, 0, 1, 1, 2, 3, 3, 3, 3]
     predictions = [0, 0, 3, 1, 3, 2, 3, 2, 3, 0]
     without = [0, 3, 0, 2, 0, 0, 0, 0, 3, 0]
-    found = {row["label"]: row for row in removal(evaluated(references, predictions), without)}
-    history = found["history"]
-    # Three of four are called a contradiction, of whatever kind; without the first turn two of these are none.
+    by_label = {row["label"]: row for row in removal(evaluated(references, predictions), without)}
+    history = by_label["history"]
+    # Three of four are called a contradiction of some kind. Without the first turn two of these are not.
     assert (history["should"], history["called"], history["called_without"]) == ("turn", 3, 1)
     assert (history["asked"], history["right"], history["rate"]) == (3, 2, pytest.approx(2 / 3))
-    # Both are called one; one of them still is.
-    assert (found["intra-sentence"]["asked"], found["intra-sentence"]["right"]) == (2, 1)
-    # Two are rightly called none; one of them still is.
-    assert (found["non-contradiction"]["asked"], found["non-contradiction"]["right"]) == (2, 1)
-    assert (found["role-confusion"]["should"], found["role-confusion"]["rate"]) == (None, None)
-    assert (found["role-confusion"]["called"], found["role-confusion"]["called_without"]) == (1, 0)
+    # Both are called a contradiction, and one of them still is.
+    assert (by_label["intra-sentence"]["asked"], by_label["intra-sentence"]["right"]) == (2, 1)
+    # Two are rightly called consistent, and one of them still is.
+    assert (by_label["non-contradiction"]["asked"], by_label["non-contradiction"]["right"]) == (2, 1)
+    assert (by_label["role-confusion"]["should"], by_label["role-confusion"]["rate"]) == (None, None)
+    assert (by_label["role-confusion"]["called"], by_label["role-confusion"]["called_without"]) == (1, 0)
 
 
 def test_the_first_turn_is_not_read_when_removed(quick_model, sample_rows):
@@ -134,8 +134,8 @@ def test_the_first_turn_is_not_read_when_removed(quick_model, sample_rows):
     read = []
     classify = detector.classify
     detector.classify = lambda rows, **options: read.append(rows) or classify(rows, **options)
-    found = [judge_without_first_turn(detector, rows, "4-class") for rows in (sample_rows, other)]
-    assert found[0] == found[1]
+    predictions = [judge_without_first_turn(detector, rows, "4-class") for rows in (sample_rows, other)]
+    assert predictions[0] == predictions[1]
     assert {(row["u1"], row["b1"]) for row in read[0]} == {("", "")}
     assert [row["b2"] for row in read[0]] == [sample_row["b2"] for sample_row in sample_rows]
     merged = judge_without_first_turn(detector, sample_rows, "2-class")
@@ -148,13 +148,13 @@ def kept(quick_model, sample_repo):
     return {**result, "without_first_turn": result["predictions"]}
 
 
-def test_rows_are_found_with_all_that_is_known_of_them(kept, sample_repo, sample_rows):
-    found = {row["id"]: row for row in load_rows(kept, sample_repo).rows}
+def test_rows_are_found_with_all_their_metadata(kept, sample_repo, sample_rows):
+    by_id = {row["id"]: row for row in load_rows(kept, sample_repo).rows}
     raw = {sample_row["id"]: sample_row for sample_row in sample_rows}
-    assert list(found) == kept["ids"]
+    assert list(by_id) == kept["ids"]
     train = load_split(sample_repo, "4-class", "train")
     contexts = {(row["u1"], row["b1"], row["u2"]) for row in train}
-    for number, loaded in found.items():
+    for number, loaded in by_id.items():
         assert loaded["category"] == FOUR[raw[number]["label"]]
         persona = raw[number]["persona"]
         assert loaded["persona"] == (None if persona is None else LABELS["persona"][persona])
@@ -169,13 +169,13 @@ def test_rows_are_found_with_all_that_is_known_of_them(kept, sample_repo, sample
         assert loaded["seen_u1"] == ("seen" if loaded["u1"] in set(train["u1"]) else "unseen")
 
 
-def test_other_rows_are_refused(kept, sample_repo):
-    with pytest.raises(InputError, match="was evaluated on other rows than the test split of '4-class'"):
+def test_other_rows_are_rejected(kept, sample_repo):
+    with pytest.raises(InputError, match="other rows than the test split of '4-class'"):
         load_rows({**kept, "ids": [number + 1 for number in kept["ids"]]}, sample_repo)
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"probabilities": None}, "has no probabilities"),
         ({"ids": None}, "not an evaluation, it has no ids"),
@@ -191,9 +191,9 @@ def test_other_rows_are_refused(kept, sample_repo):
         ({"probabilities": lambda kept: [[float("nan"), 0, 0, 1]] * len(kept["ids"])}, r"probabilities has \[nan"),
     ],
 )
-def test_a_file_that_cannot_be_analysed_is_refused(kept, tmp_path, change, said):
+def test_a_file_that_cannot_be_analysed_is_rejected(kept, tmp_path, change, message):
     change = {key: value(kept) if callable(value) else value for key, value in change.items()}
     changed = {key: value for key, value in {**kept, **change}.items() if value is not None}
     write_json(tmp_path / "kept.json", changed)
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         read_evaluation(tmp_path / "kept.json")

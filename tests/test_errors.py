@@ -1,4 +1,4 @@
-"""What is said of errors, whatever a library puts into them."""
+"""How errors are described, whatever a library puts into them."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from contradiction.errors import first_line
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "message"),
     [
         (OSError("\n  no such model\nwith a trace"), "no such model"),
         (OSError(2, "No such file"), "[Errno 2] No such file"),
@@ -14,5 +14,5 @@ from contradiction.errors import first_line
         (ConnectionError(" \n"), "ConnectionError"),
     ],
 )
-def test_an_error_is_told_by_its_first_line_and_one_without_words_by_its_kind(error, said):
-    assert first_line(error) == said
+def test_an_error_is_described_by_its_first_line_or_else_by_its_type(error, message):
+    assert first_line(error) == message

@@ -1,4 +1,4 @@
-"""Evidence and false alarms: figures counted by hand, and intervals held against plain resampling."""
+"""Evidence and false alarms: figures counted by hand, and intervals compared with plain resampling."""
 
 import numpy as np
 import pytest
@@ -7,15 +7,15 @@ from contradiction.errors import InputError
 from contradiction.evaluation.evidence import false_alarms, score_evidence, table, turns_of
 
 NONE, INTRA, ROLE, HISTORY = "non-contradiction", "intra-sentence", "role-confusion", "history"
-# Reference, prediction, evidence, predicted evidence, inserted. Beside each: what is right of it.
+# Reference, prediction, evidence, predicted evidence, inserted. The comments say what is right.
 ROWS = [
     (HISTORY, HISTORY, [1], [1], 1),  # all
     (HISTORY, HISTORY, [1], [1, 3], 2),  # the label; one index too many
     (HISTORY, NONE, [0], [], 1),  # nothing
     (HISTORY, ROLE, [1], [5], 2),  # that it is a contradiction; the wrong index
     (NONE, NONE, [], [], 1),  # all
-    (NONE, HISTORY, [], [3], 2),  # nothing; evidence where there is none
-    (INTRA, HISTORY, [], [1], 1),  # that it is a contradiction; evidence where there is none
+    (NONE, HISTORY, [], [3], 2),  # nothing; evidence although there is none
+    (INTRA, HISTORY, [], [1], 1),  # that it is a contradiction; evidence although there is none
     (INTRA, ROLE, [], [], 2),  # that it is a contradiction, and no evidence
 ]
 REFERENCES, PREDICTIONS, EVIDENCE, PREDICTED, INSERTED = map(list, zip(*ROWS, strict=True))
@@ -26,19 +26,19 @@ def scored(**more):
 
 
 def test_figures_counted_by_hand():
-    found = scored()
-    assert (found["n"], found["history"]) == (8, 4)
-    # In the four rows of history: 2 of 4 named indices are right, 2 of 4 real ones are named.
-    assert found["evidence"] == {"precision": 2 / 4, "recall": 2 / 4, "f1": 2 / 4}
-    # In all rows two more are named, both wrong.
-    assert found["evidence_everywhere"] == {"precision": 2 / 6, "recall": 2 / 4, "f1": 4 / 10}
-    assert (found["accuracy"], found["strict_accuracy"]) == (3 / 8, 2 / 8)
-    assert found["two_class"] == {"accuracy": 6 / 8, "strict_accuracy": 3 / 8}
-    assert "interval" not in found
-    assert "groups" not in found
+    scores = scored()
+    assert (scores["n"], scores["history"]) == (8, 4)
+    # In the four history rows, 2 of 4 named indices are right, and 2 of 4 real ones are named.
+    assert scores["evidence"] == {"precision": 2 / 4, "recall": 2 / 4, "f1": 2 / 4}
+    # In all rows, two more are named, and both are wrong.
+    assert scores["evidence_everywhere"] == {"precision": 2 / 6, "recall": 2 / 4, "f1": 4 / 10}
+    assert (scores["accuracy"], scores["strict_accuracy"]) == (3 / 8, 2 / 8)
+    assert scores["two_class"] == {"accuracy": 6 / 8, "strict_accuracy": 3 / 8}
+    assert "interval" not in scores
+    assert "groups" not in scores
 
 
-def test_each_group_is_what_its_rows_score_alone():
+def test_each_group_scores_as_its_rows_do_alone():
     groups = scored(groups=INSERTED, bootstrap=50)["groups"]
     assert list(groups) == ["1", "2"]
     for inserted in (1, 2):
@@ -48,15 +48,15 @@ def test_each_group_is_what_its_rows_score_alone():
     assert groups["2"]["strict_accuracy"] == 0.0
 
 
-def test_groups_stand_in_the_order_of_their_numbers():
+def test_groups_are_in_numeric_order():
     assert list(scored(groups=[10, 9, 1, 2, 1, 2, 1, 2])["groups"]) == ["1", "2", "9", "10"]
 
 
-def test_a_decision_between_two_classes_of_its_own_counts_there():
+def test_a_separate_two_class_decision_is_used_for_two_classes():
     merged = ["contradiction"] * 8  # not what the predictions merge to
-    found = scored(merged=merged)
-    assert found["two_class"] == {"accuracy": 6 / 8, "strict_accuracy": 2 / 8}
-    assert found["accuracy"] == scored()["accuracy"]
+    scores = scored(merged=merged)
+    assert scores["two_class"] == {"accuracy": 6 / 8, "strict_accuracy": 2 / 8}
+    assert scores["accuracy"] == scored()["accuracy"]
 
 
 def test_order_and_repetition_within_the_evidence_do_not_count():
@@ -64,13 +64,13 @@ def test_order_and_repetition_within_the_evidence_do_not_count():
     assert (one["strict_accuracy"], one["evidence"]["f1"]) == (1.0, 1.0)
 
 
-def test_nothing_named_is_zero_and_no_warning(recwarn):
-    found = score_evidence([NONE, HISTORY], [NONE, NONE], [[], [1]], [[], []], bootstrap=20)
-    assert found["evidence"] == {"precision": 0.0, "recall": 0.0, "f1": 0.0}
+def test_no_named_evidence_scores_zero_without_a_warning(recwarn):
+    scores = score_evidence([NONE, HISTORY], [NONE, NONE], [[], [1]], [[], []], bootstrap=20)
+    assert scores["evidence"] == {"precision": 0.0, "recall": 0.0, "f1": 0.0}
     assert not recwarn.list
 
 
-def test_turns_forgive_the_user_message_of_the_right_turn():
+def test_turn_scores_accept_the_user_message_of_the_right_turn():
     gold, named = [[0], [1], [1]], [[1], [3], [1]]
     assert turns_of(gold) == [{0}, {0}, {0}]
     by_message = score_evidence([HISTORY] * 3, [HISTORY] * 3, gold, named)
@@ -79,33 +79,33 @@ def test_turns_forgive_the_user_message_of_the_right_turn():
 
 
 def plain_bootstrap(draws, seed):
-    """The same figures from rows drawn one by one: {name: bounds}."""
+    """The same intervals from rows drawn one by one: {name: bounds}."""
     rng = np.random.default_rng(seed)
-    found = {"strict_accuracy": [], "evidence_f1": []}
+    samples = {"strict_accuracy": [], "evidence_f1": []}
     for chosen in draws(rng):
         rows = [ROWS[index % len(ROWS)] for index in chosen]
         pairs = [(set(row[2]), set(row[3])) for row in rows if row[0] == HISTORY]
         hits = 2 * sum(len(gold & named) for gold, named in pairs)
-        found["evidence_f1"].append(hits / max(1, sum(len(gold) + len(named) for gold, named in pairs)))
-        found["strict_accuracy"].append(np.mean([row[0] == row[1] and set(row[2]) == set(row[3]) for row in rows]))
-    return {name: np.quantile(values, [0.025, 0.975]) for name, values in found.items()}
+        samples["evidence_f1"].append(hits / max(1, sum(len(gold) + len(named) for gold, named in pairs)))
+        samples["strict_accuracy"].append(np.mean([row[0] == row[1] and set(row[2]) == set(row[3]) for row in rows]))
+    return {name: np.quantile(values, [0.025, 0.975]) for name, values in samples.items()}
 
 
 def times(number):
     return [column * number for column in (REFERENCES, PREDICTIONS, EVIDENCE, PREDICTED)]
 
 
-def test_intervals_are_those_of_rows_drawn_one_by_one():
+def test_intervals_equal_those_of_a_plain_bootstrap():
     columns = times(25)
-    ours = score_evidence(*columns, bootstrap=4000)["interval"]
+    intervals = score_evidence(*columns, bootstrap=4000)["interval"]
     plain = plain_bootstrap(lambda rng: rng.integers(200, size=(4000, 200)), seed=1)
     for name, bounds in plain.items():
-        assert ours[name] == pytest.approx(bounds, abs=0.012)
-    assert (ours["resamples"], ours["confidence_level"]) == (4000, 0.95)
+        assert intervals[name] == pytest.approx(bounds, abs=0.012)
+    assert (intervals["resamples"], intervals["confidence_level"]) == (4000, 0.95)
 
 
-def test_rows_of_one_id_are_drawn_together():
-    """Four copies of a row say no more than one: the interval is that of the rows without the copies."""
+def test_rows_with_the_same_id_are_resampled_together():
+    """Four copies of a row add no information: the interval is that of the rows without the copies."""
     columns = times(25)
     alone = score_evidence(*columns, bootstrap=4000)["interval"]["strict_accuracy"]
     copied = [[cell for cell in column for _ in range(4)] for column in columns]
@@ -116,7 +116,7 @@ def test_rows_of_one_id_are_drawn_together():
     assert apart[1] - apart[0] == pytest.approx((together[1] - together[0]) / 2, rel=0.15)
 
 
-def test_the_table_has_a_row_a_group_and_one_for_all():
+def test_the_table_has_one_row_per_group_and_one_for_all():
     plain = table(scored(groups=INSERTED))
     assert plain.header == (
         "inserted", "rows", "precision", "recall", "F1", "accuracy", "strict", "2-class", "2-class strict",
@@ -128,23 +128,23 @@ def test_the_table_has_a_row_a_group_and_one_for_all():
     assert cells[-1] == f"37.5 ({100 * low:.1f}–{100 * high:.1f})"
 
 
-def test_the_table_leaves_out_what_a_detector_does_not_say():
-    found = scored()
-    assert table(found, named=False).rows == [("all", "8", "37.5", "75.0")]
-    assert table(found, categories=False).rows == [("all", "8", "50.0", "50.0", "50.0", "75.0", "37.5")]
-    assert table(found, named=False, categories=False).header == ("inserted", "rows", "2-class")
+def test_the_table_omits_figures_that_a_detector_does_not_provide():
+    scores = scored()
+    assert table(scores, named=False).rows == [("all", "8", "37.5", "75.0")]
+    assert table(scores, categories=False).rows == [("all", "8", "50.0", "50.0", "50.0", "75.0", "37.5")]
+    assert table(scores, named=False, categories=False).header == ("inserted", "rows", "2-class")
 
 
 def test_false_alarms_counted_by_hand():
     origins = [HISTORY, HISTORY, HISTORY, HISTORY, NONE, INTRA, HISTORY]
     predictions = [HISTORY, NONE, ROLE, HISTORY, HISTORY, HISTORY, NONE]
     forms = ["removed"] * 6 + ["replaced"]
-    found = false_alarms(origins, predictions, forms)
-    assert list(found) == ["removed", "replaced"]
-    assert (found["removed"]["n"], found["removed"]["history"], found["removed"]["contradiction"]) == (4, 0.5, 0.75)
-    assert (found["replaced"]["n"], found["replaced"]["history"]) == (1, 0.0)
+    counts = false_alarms(origins, predictions, forms)
+    assert list(counts) == ["removed", "replaced"]
+    assert (counts["removed"]["n"], counts["removed"]["history"], counts["removed"]["contradiction"]) == (4, 0.5, 0.75)
+    assert (counts["replaced"]["n"], counts["replaced"]["history"]) == (1, 0.0)
     # Wilson's formula at 2 of 4, z = 1.959964: 0.5 ± 0.349962.
-    assert found["removed"]["interval"]["history"] == pytest.approx([0.150039, 0.849961], abs=1e-5)
+    assert counts["removed"]["interval"]["history"] == pytest.approx([0.150039, 0.849961], abs=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -154,12 +154,12 @@ def test_false_alarms_counted_by_hand():
         ({"merged": [HISTORY] * 8}, r"merged\[0\] is 'history'; allowed are non-contradiction, contradiction"),
     ],
 )
-def test_what_does_not_fit_is_refused_in_words(change, message):
+def test_inconsistent_input_is_rejected_with_a_reason(change, message):
     with pytest.raises(InputError, match=message):
         scored(**change)
 
 
-def test_unknown_labels_and_no_rows_are_refused_in_words():
+def test_unknown_labels_and_empty_input_are_rejected_with_a_reason():
     with pytest.raises(InputError, match=r"predictions\[1\] is 3; allowed are non-contradiction, intra-sentence"):
         score_evidence([NONE, NONE], [NONE, 3], [[], []], [[], []])
     with pytest.raises(InputError, match="references, .* are empty; at least one row is needed"):

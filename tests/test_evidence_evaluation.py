@@ -1,4 +1,4 @@
-"""cdconv evaluate --evidence: what is judged, what is scored, and what is said where something cannot be had."""
+"""cdconv evaluate --evidence: what is judged, what is scored, and what is reported as unavailable."""
 
 import json
 import shutil
@@ -34,7 +34,7 @@ def chats(repo, config, ids):
 
 
 @pytest.mark.parametrize("windowing", ["windowed", "structured", "unstructured"])
-def test_what_is_kept_is_what_the_detector_says_of_each_chat(result, detector, repo, windowing):
+def test_the_saved_evaluation_holds_the_verdict_on_each_chat(result, detector, repo, windowing):
     rows = chats(repo, "4-class-a2t", set(result["ids"]))
     verdicts = detector.with_settings(windowing=windowing).batch([row["messages"] for row in rows])
     assert [row["id"] for row in rows] == result["ids"]
@@ -43,7 +43,7 @@ def test_what_is_kept_is_what_the_detector_says_of_each_chat(result, detector, r
     assert any(result["predicted_evidence"][windowing]) == (windowing != "unstructured")
 
 
-def test_the_figures_follow_from_what_is_kept_and_count_turns(result):
+def test_the_figures_follow_from_the_saved_evaluation_and_count_turns(result):
     references = [NAMES[label] for label in result["references"]]
     for windowing, figures in result["metrics"].items():
         predictions = [NAMES[label] for label in result["predictions"][windowing]]
@@ -59,10 +59,10 @@ def test_the_figures_follow_from_what_is_kept_and_count_turns(result):
 
 def test_the_user_message_of_the_right_turn_counts_as_found(detector, repo):
     eager = detector.with_settings(threshold=0.0, categories=[HISTORY])  # so that all rows name evidence
-    found = checklists.evaluate(eager, data=repo, windowings=["structured"])
-    assert all(found["predicted_evidence"]["structured"])
-    assert {tuple(evidence) for evidence in found["evidence"]} == {(), (0,), (1,)}
-    by_turn, by_message = (found[kind]["structured"]["evidence"] for kind in ("metrics", "by_message"))
+    evaluation = checklists.evaluate(eager, data=repo, windowings=["structured"])
+    assert all(evaluation["predicted_evidence"]["structured"])
+    assert {tuple(evidence) for evidence in evaluation["evidence"]} == {(), (0,), (1,)}
+    by_turn, by_message = (evaluation[kind]["structured"]["evidence"] for kind in ("metrics", "by_message"))
     assert by_turn["recall"] > by_message["recall"]
 
 
@@ -71,76 +71,80 @@ def test_false_alarms_are_counted_on_the_same_conversations(result, detector, re
     rows = chats(repo, "4-class-rct", set(result["ids"]))
     assert [row["id"] for row in rows] == alarms["ids"]
     for windowing, figures in alarms["metrics"].items():
-        said = [
+        predictions = [
             verdict.label
             for verdict in detector.with_settings(windowing=windowing).batch([row["messages"] for row in rows])
         ]
         forms = [("removed", "replaced")[row["form"]] for row in rows]
-        assert figures == false_alarms([NAMES[row["origin"]] for row in rows], said, forms)
-    assert alarms["metrics"]["windowed"]["removed"]["history"] == 0, "nothing is left that it could contradict"
+        assert figures == false_alarms([NAMES[row["origin"]] for row in rows], predictions, forms)
+    assert alarms["metrics"]["windowed"]["removed"]["history"] == 0, "nothing is left to contradict"
 
 
-def test_a_limit_takes_all_versions_of_some_conversations_the_same_each_time(result, detector, repo):
+def test_a_limit_takes_all_versions_of_the_same_conversations_each_time(result, detector, repo):
     assert Counter(result["ids"]).most_common()[0][1] == Counter(result["ids"]).most_common()[-1][1] == 5
     assert len(result["ids"]) == 100
     fewer = checklists.evaluate(detector, data=repo, limit=54, windowings=["structured"])
     assert len(fewer["ids"]) == 50
     assert set(fewer["ids"]) < set(result["ids"])
-    assert fewer["data"] == fingerprint(load_split(repo, "4-class-a2t", "test")), "of the split, not of the sample"
+    assert fewer["data"] == fingerprint(load_split(repo, "4-class-a2t", "test")), (
+        "the fingerprint is that of the split, not of the limited rows"
+    )
     with pytest.raises(InputError, match="limit 4; one conversation has 5 rows"):
         checklists.evaluate(detector, data=repo, limit=4)
 
 
-def test_the_bar_knows_how_many_windows_there_are(detector, repo):
-    asked, done = [], []
-    checklists.evaluate(detector, data=repo, limit=20, on_start=asked.append, on_batch=done.append)
-    assert asked == [sum(done)]
+def test_the_progress_bar_knows_the_number_of_windows(detector, repo):
+    totals, done = [], []
+    checklists.evaluate(detector, data=repo, limit=20, on_start=totals.append, on_batch=done.append)
+    assert totals == [sum(done)]
 
 
-def test_a_reading_that_a_detector_cannot_do_is_left_out_in_a_line(random_model, repo):
+def test_a_reading_that_a_detector_does_not_support_is_skipped_with_one_line(random_model, repo):
     pair = ContradictionDetector.from_pretrained(random_model("4-class"), view="sentence-pair")
-    found = checklists.evaluate(pair, data=repo, limit=20)
-    assert list(found["metrics"]) == ["windowed", "structured"]
-    (left_out, *_), (reason,) = checklists.notes(found), found["left_out"].values()
+    evaluation = checklists.evaluate(pair, data=repo, limit=20)
+    assert list(evaluation["metrics"]) == ["windowed", "structured"]
+    (left_out, *_), (reason,) = checklists.notes(evaluation), evaluation["left_out"].values()
     assert left_out == f"unstructured windows left out: {reason}"
     assert "needs u1 among them" in reason
     with pytest.raises(InputError, match="needs u1 among them"):
         checklists.evaluate(pair, data=repo, windowings=["unstructured"])
 
 
-def test_replies_that_a_detector_cannot_judge_are_said(random_model, repo):
-    """By its view it knows nothing of u2, and so nothing of a reply with no turn before it."""
+def test_replies_that_a_detector_cannot_judge_are_reported(random_model, repo):
+    """Its view does not read u2, so it cannot judge a reply with no turn before it."""
     pair = ContradictionDetector.from_pretrained(random_model("4-class"), view="sentence-pair")
-    found = checklists.evaluate(pair, data=repo, limit=20, windowings=["windowed"])
-    removed = found["false_alarms"]["forms"].count("removed")
-    assert found["false_alarms"]["unjudged"] == {"windowed": removed}
-    said = f"windowed, turn gone: {removed} rows without a verdict count as no contradiction"
-    assert said in checklists.notes(found)
+    evaluation = checklists.evaluate(pair, data=repo, limit=20, windowings=["windowed"])
+    removed = evaluation["false_alarms"]["forms"].count("removed")
+    assert evaluation["false_alarms"]["unjudged"] == {"windowed": removed}
+    note = f"windowed, turn gone: {removed} rows without a verdict count as no contradiction"
+    assert note in checklists.notes(evaluation)
 
 
-def test_a_detector_of_two_classes_shows_two_classes(random_model, repo):
-    found = checklists.evaluate(ContradictionDetector.from_pretrained(random_model("2-class")), data=repo, limit=50)
-    windowed, structured, _, _ = checklists.tables(found)
+def test_a_two_class_detector_shows_two_classes(random_model, repo):
+    evaluation = checklists.evaluate(
+        ContradictionDetector.from_pretrained(random_model("2-class")), data=repo, limit=50
+    )
+    windowed, structured, _, _ = checklists.tables(evaluation)
     assert windowed.header == ("inserted", "rows", "2-class")
     assert structured.header == ("inserted", "rows", "precision", "recall", "F1", "2-class", "2-class strict")
     none, history = NAMES.index(NON_CONTRADICTION), NAMES.index(HISTORY)
-    assert {label for labels in found["predictions"].values() for label in labels} == {none, history}
+    assert {label for labels in evaluation["predictions"].values() for label in labels} == {none, history}
 
 
 @pytest.mark.parametrize(
-    ("view", "said"), [("reply-only", "reads b2; evidence needs b1"), ("nli", "reads premise, hypothesis; evidence")]
+    ("view", "message"), [("reply-only", "reads b2; evidence needs b1"), ("nli", "reads premise, hypothesis; evidence")]
 )
-def test_a_detector_that_reads_no_earlier_reply_is_refused(random_model, repo, view, said):
-    with pytest.raises(InputError, match=said):
+def test_a_detector_that_reads_no_earlier_reply_is_rejected(random_model, repo, view, message):
+    with pytest.raises(InputError, match=message):
         checklists.evaluate(ContradictionDetector.from_pretrained(random_model("4-class"), view=view), data=repo)
 
 
-def test_a_detector_of_other_labels_is_refused(random_model, repo):
+def test_a_detector_with_other_labels_is_rejected(random_model, repo):
     with pytest.raises(InputError, match="evidence needs all contradictions"):
         checklists.evaluate(ContradictionDetector.from_pretrained(random_model("persona")), data=repo)
 
 
-def test_the_command_prints_the_figures_and_keeps_them(run, random_model, repo, tmp_path):
+def test_the_command_prints_and_saves_the_figures(run, random_model, repo, tmp_path):
     kept = tmp_path / "kept.json"
     arguments = ["--data", repo, "--evidence", "--windowing", "structured", "--limit", 50, "--json", kept]
     code, out, err = run("evaluate", random_model("4-class"), *arguments)
@@ -153,9 +157,9 @@ def test_the_command_prints_the_figures_and_keeps_them(run, random_model, repo, 
     assert list(result["metrics"]) == ["structured"]
 
 
-def test_what_cannot_be_asked_together_is_one_line(run, random_model, repo, sample_repo):
+def test_incompatible_options_print_one_line(run, random_model, repo, sample_repo):
     model = random_model("4-class")
-    for arguments, said in [
+    for arguments, message in [
         (["--data", sample_repo, "--evidence"], "`cdconv data build --checklists`"),
         (["--data", repo, "--config", "4-class-a2t"], "holds chats of several turns; `cdconv evaluate --evidence`"),
         (["--data", repo, "--evidence", "--config", "4-class-rct"], "is scored on 4-class-a2t, 4-class-a2t-grouped"),
@@ -167,10 +171,10 @@ def test_what_cannot_be_asked_together_is_one_line(run, random_model, repo, samp
     ]:
         code, out, err = run("evaluate", model, *arguments)
         assert (code, out, err.count("\n")) == (2, "", 1)
-        assert said in err
+        assert message in err
 
 
-def test_checklists_are_configs_to_read_and_not_to_train_on(repo):
+def test_checklists_can_be_evaluated_on_but_not_trained_on(repo):
     assert {task_of(config) for config in CHECKLISTS} == {"4-class"}
     assert not set(CHECKLISTS) & set(CONFIGS)
     assert len(load_split(repo, "4-class-rct-grouped", "test")) > 0
@@ -178,7 +182,7 @@ def test_checklists_are_configs_to_read_and_not_to_train_on(repo):
         load_split(repo, "4-class-a2t", "train")
 
 
-def test_a_kept_evidence_evaluation_does_not_disturb_cards_and_pages(result, quick_model, tmp_path):
+def test_a_saved_evidence_evaluation_does_not_affect_cards_and_pages(result, quick_model, tmp_path):
     from contradiction.reports.results_page import results_page
     from contradiction.training import record
 

@@ -1,4 +1,4 @@
-"""The examples run as they are, against a real server on the loopback."""
+"""The examples run unchanged against a real server on loopback."""
 
 import json
 import os
@@ -17,14 +17,14 @@ REPLIES = ["养了一只橘猫", "我没养过猫呀", "猫很可爱", "I do not
 
 @pytest.fixture
 def endpoint():
-    """An endpoint in the OpenAI chat format that gives one reply a call, and keeps what it was asked."""
-    asked = []
+    """An endpoint in the OpenAI chat format that gives one reply per call and keeps the requests."""
+    requests = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self):
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            text = REPLIES[len(asked) % len(REPLIES)]
-            asked.append((self.path, body, self.headers.get("Authorization")))
+            text = REPLIES[len(requests) % len(REPLIES)]
+            requests.append((self.path, body, self.headers.get("Authorization")))
             answer = json.dumps({"choices": [{"message": {"role": "assistant", "content": text}}]}).encode()
             self.send_response(200)
             self.send_header("Content-Length", str(len(answer)))
@@ -36,7 +36,7 @@ def endpoint():
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}/v1", asked
+    yield f"http://127.0.0.1:{server.server_port}/v1", requests
     server.shutdown()
     server.server_close()
 
@@ -48,21 +48,25 @@ def guard(url, model):
     return processes.run(code, stdin="你养猫吗？\n它叫什么名字？\n", env=env)
 
 
-def test_the_most_consistent_of_several_replies_is_said(endpoint, quick_model):
-    url, asked = endpoint
+def test_the_most_consistent_of_several_replies_is_printed(endpoint, quick_model):
+    url, requests = endpoint
     done = guard(url, quick_model)
     assert done.returncode == 0, done.stderr
-    said = [line for line in done.stdout.splitlines() if not line.startswith("  not said: ")]
-    assert len(said) == 2
-    assert set(said) <= set(REPLIES[:3]), "what cannot be judged is not preferred"
-    assert len(asked) == 8
-    assert {(path, key) for path, _, key in asked} == {("/v1/chat/completions", "Bearer k")}
-    # The second question comes with the first and with the reply that was chosen.
-    assert [message["content"] for message in asked[-1][1]["messages"]] == ["你养猫吗？", said[0], "它叫什么名字？"]
+    printed = [line for line in done.stdout.splitlines() if not line.startswith("  not said: ")]
+    assert len(printed) == 2
+    assert set(printed) <= set(REPLIES[:3]), "unjudged replies are not preferred"
+    assert len(requests) == 8
+    assert {(path, key) for path, _, key in requests} == {("/v1/chat/completions", "Bearer k")}
+    # The second question is sent with the first and with the chosen reply.
+    assert [message["content"] for message in requests[-1][1]["messages"]] == [
+        "你养猫吗？",
+        printed[0],
+        "它叫什么名字？",
+    ]
 
 
-def test_an_endpoint_that_is_not_there_is_one_line(random_model):
-    with socket.socket() as taken:  # bound and not listening: nobody else answers there
+def test_a_missing_endpoint_prints_one_line(random_model):
+    with socket.socket() as taken:  # bound but not listening, so nothing else answers there
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
         done = guard(url, random_model("4-class"))
@@ -71,7 +75,7 @@ def test_an_endpoint_that_is_not_there_is_one_line(random_model):
     assert "Traceback" not in done.stderr
 
 
-def test_a_reply_without_text_is_one_line(endpoint, random_model, monkeypatch):
+def test_a_reply_without_text_prints_one_line(endpoint, random_model, monkeypatch):
     monkeypatch.setitem(globals(), "REPLIES", [None])
     done = guard(endpoint[0], random_model("4-class"))
     assert (done.returncode, done.stdout) == (1, "")
@@ -79,7 +83,7 @@ def test_a_reply_without_text_is_one_line(endpoint, random_model, monkeypatch):
     assert "Traceback" not in done.stderr
 
 
-def test_the_probed_bots_answer_and_only_one_of_them_remembers(monkeypatch):
+def test_the_example_bots_answer_and_only_one_remembers(monkeypatch):
     monkeypatch.syspath_prepend(str(CHECKOUT))
     from examples.probed_bot import forgetful, mindful
 

@@ -30,13 +30,13 @@ def exported(quick_model, tmp_path_factory):
     return export(quick_model, tmp_path_factory.mktemp("export") / "half")
 
 
-def test_weights_are_halved_and_the_rest_goes_along(exported, quick_model):
+def test_weights_are_halved_and_other_files_are_copied(exported, quick_model):
     assert (exported / WEIGHTS).stat().st_size < 0.55 * (quick_model / WEIGHTS).stat().st_size
     assert {tensor.dtype for tensor in load_file(exported / WEIGHTS).values()} == {torch.float16}
     assert {path.name for path in exported.iterdir()} == {path.name for path in quick_model.iterdir()}
 
 
-def test_the_facade_widens_them_and_judges_the_same(exported, quick_model, sample_rows):
+def test_the_facade_converts_exported_weights_and_judges_the_same(exported, quick_model, sample_rows):
     detector = ContradictionDetector.from_pretrained(exported)
     assert {parameter.dtype for parameter in detector.classifier.backend.model.parameters()} == {torch.float32}
     before = ContradictionDetector.from_pretrained(quick_model).batch(chats(sample_rows))
@@ -44,12 +44,12 @@ def test_the_facade_widens_them_and_judges_the_same(exported, quick_model, sampl
         assert one.scores == pytest.approx(other.scores, abs=2e-3)
 
 
-def test_a_pipeline_loads_them(exported):
-    [found] = pipeline("text-classification", model=str(exported))([{"text": "你养猫吗？", "text_pair": "养"}])
-    assert found["label"] in ("non-contradiction", "intra-sentence", "role-confusion", "history")
+def test_a_pipeline_loads_exported_weights(exported):
+    [scores] = pipeline("text-classification", model=str(exported))([{"text": "你养猫吗？", "text_pair": "养"}])
+    assert scores["label"] in ("non-contradiction", "intra-sentence", "role-confusion", "history")
 
 
-def test_what_cannot_be_exported_is_refused(quick_model, exported, tmp_path):
+def test_a_model_that_cannot_be_exported_is_rejected(quick_model, exported, tmp_path):
     with pytest.raises(InputError, match="exists already"):
         export(quick_model, exported)
     with pytest.raises(InputError, match="holds no finished model"):
@@ -79,14 +79,14 @@ def pointer(file):
 
 
 @pytest.mark.parametrize("damage", [truncated, pointer])
-def test_damaged_weights_are_one_line_that_names_the_file(damage, quick_model, sample_repo, tmp_path):
+def test_damaged_weights_raise_one_line_that_names_the_file(damage, quick_model, sample_repo, tmp_path):
     model, other = tmp_path / "model", tmp_path / "other"
     for folder in (model, other):
         shutil.copytree(quick_model, folder)
         run = read_json(folder / "run.json")
         run["request"] = with_options(run["request"], backbone="user/start")
         write_json(folder / "run.json", run)
-    said = rf"^{re.escape(str(model / WEIGHTS))}: {damage(model / WEIGHTS)}$"
+    message = rf"^{re.escape(str(model / WEIGHTS))}: {damage(model / WEIGHTS)}$"
     recipe = Recipe.of(name="next", view="flatten", config="4-class", backbone=str(model))
     for ask in (
         lambda: ContradictionDetector.from_pretrained(model),
@@ -95,16 +95,16 @@ def test_damaged_weights_are_one_line_that_names_the_file(damage, quick_model, s
         lambda: export(model, tmp_path / "out"),
         lambda: soup([other, model], tmp_path / "out", data=sample_repo),
     ):
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(InputError, match=message):
             ask()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "other"]
 
 
-def test_a_head_of_another_size_is_one_line(quick_model, tmp_path):
+def test_a_head_of_another_size_raises_one_line(quick_model, tmp_path):
     model = shutil.copytree(quick_model, tmp_path / "model")
     weights = load_file(model / WEIGHTS)
     weights |= {name: tensor[:2].clone() for name, tensor in weights.items() if name.startswith("classifier.")}
     save_file(weights, model / WEIGHTS, metadata={"format": "pt"})
     (model / manifest.NAME).unlink()
-    with pytest.raises(InputError, match=r"model: its weights cannot be loaded, or have other shapes than its config"):
+    with pytest.raises(InputError, match=r"model: its weights cannot be loaded, .*config"):
         ContradictionDetector.from_pretrained(model)

@@ -1,4 +1,4 @@
-"""The figures of an evaluation: one entry adds one to evaluations, kept results, tables and cards."""
+"""The figures of an evaluation: one entry adds a figure to evaluations, kept results, tables and cards."""
 
 import numpy as np
 import pytest
@@ -11,10 +11,10 @@ from contradiction.reports.tables import score_table
 
 REFERENCES = [0, 1, 2, 3] * 10
 PROBABILITIES = [[0.7 - 0.1 * (label > 0), 0.1, 0.1, 0.1 + 0.1 * (label > 0)] for label in REFERENCES]
-PROBABILITIES[0] = [0.1, 0.3, 0.3, 0.3]  # the surest contradiction is none
+PROBABILITIES[0] = [0.1, 0.3, 0.3, 0.3]  # the most confident contradiction is wrong
 
 
-def test_one_entry_adds_a_figure_everywhere(quick_model, tmp_path, monkeypatch):
+def test_one_registry_entry_adds_a_figure_everywhere(quick_model, tmp_path, monkeypatch):
     def auc(rows):
         scores = rows.contradiction_probability()
         return None if scores is None else roc_auc_score(rows.is_contradiction(), scores)
@@ -44,19 +44,19 @@ def test_one_entry_adds_a_figure_everywhere(quick_model, tmp_path, monkeypatch):
     ] == [0.9]
 
 
-def test_a_figure_that_is_not_defined_is_left_out(monkeypatch):
+def test_an_undefined_figure_is_omitted(monkeypatch):
     figure = figures.Figure("auc", "AUC", "roc_auc", lambda rows: rows.contradiction_probability())
     monkeypatch.setattr(figures, "FIGURES", [*figures.FIGURES, figure])
     assert "auc" not in figures.measure("2-class", [0, 1], [0, 1], bootstrap=10)
 
 
-def test_the_rows_of_a_figure_know_which_are_contradictions():
+def test_a_figure_knows_which_rows_are_contradictions():
     rows = figures.ScoredRows("4-class", np.array([0, 3]), np.array([0, 0]), np.array([[0.4, 0.1, 0.2, 0.3]] * 2))
     assert rows.is_contradiction().tolist() == [False, True]
     assert rows.contradiction_probability().tolist() == pytest.approx([0.6, 0.6])
 
 
-def test_the_wilson_interval_is_wilsons():
+def test_the_wilson_interval_follows_the_formula():
     z, n, share = 1.959963984540054, 10, 0.8
     middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
     half = z / (1 + z**2 / n) * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))

@@ -1,4 +1,4 @@
-"""Folders that are replaced: whatever kills the process that does it, one of the two can be had."""
+"""Replacing a folder: whenever the process is killed, the old or the new folder survives."""
 
 import platform
 import subprocess
@@ -8,7 +8,7 @@ import pytest
 
 from contradiction.io import files
 
-# Replaces the folder of the second argument by that of the first, and dies after so many steps on the disk.
+# Replaces the folder of the second argument with that of the first, and dies after the given number of disk operations.
 DYING = """
 import os, shutil, signal, sys
 from pathlib import Path
@@ -45,7 +45,7 @@ def test_a_process_killed_while_it_replaces_a_folder_loses_neither(steps, left, 
     assert {path.name for path in state.parent.iterdir()} == {"state"} | ({new.name} if left == "old" else set())
 
 
-def test_what_nobody_was_killed_over_stays(tmp_path):
+def test_files_not_left_by_a_killed_process_stay(tmp_path):
     for name in ("state", ".state.partial", ".state.old", "state.host-1.old", ".state.host-1.older", "best"):
         folder(tmp_path / name, name)
     before = sorted(tmp_path.rglob("*"))
@@ -54,7 +54,7 @@ def test_what_nobody_was_killed_over_stays(tmp_path):
     files.restore_folders(tmp_path / "none")
 
 
-def test_a_link_stays_and_what_it_leads_to_is_replaced(tmp_path):
+def test_a_link_stays_and_its_target_is_replaced(tmp_path):
     folder(tmp_path / "real", "old")
     (tmp_path / "link").symlink_to(tmp_path / "real")
     with files.new_folder(tmp_path / "link") as new:
@@ -76,18 +76,18 @@ with files.new_folder(sys.argv[1]) as folder:
 """
 
 
-def test_what_a_killed_process_left_goes_and_what_a_living_one_writes_stays(tmp_path):
+def test_files_of_a_killed_process_are_removed_and_those_of_a_live_one_stay(tmp_path):
     out = folder(tmp_path / "out", "old")
     assert subprocess.run([sys.executable, "-c", KILLED, out]).returncode == -9
     [left] = [path for path in tmp_path.iterdir() if path != out]
-    with files.new_folder(out) as ours:
+    with files.new_folder(out) as first:
         assert not left.exists()
-        with files.new_folder(out) as theirs:
-            assert ours.exists() and theirs != ours
+        with files.new_folder(out) as second:
+            assert first.exists() and second != first
     assert list(tmp_path.iterdir()) == [out]
 
 
-def test_half_a_file_of_a_killed_process_goes(tmp_path):
+def test_a_partial_file_of_a_killed_process_is_removed(tmp_path):
     half = KILLED.replace("new_folder", "new_file").replace('(folder / "half")', "folder")
     assert subprocess.run([sys.executable, "-c", half, tmp_path / "out"]).returncode == -9
     [left] = tmp_path.iterdir()
@@ -98,8 +98,8 @@ def test_half_a_file_of_a_killed_process_goes(tmp_path):
 
 
 @pytest.mark.parametrize("machine", [platform.node(), "another.example"])
-def test_the_old_folder_that_a_killed_process_put_aside_comes_back(machine, tmp_path):
-    """Another machine may still be at work on a shared disk; only who holds the lock of a run knows that it is not."""
+def test_the_old_folder_set_aside_by_a_killed_process_is_restored(machine, tmp_path):
+    """Another machine may still be working on a shared disk. Only the holder of the lock of a run knows otherwise."""
     out, new = folder(tmp_path / "out.v1", "old"), folder(tmp_path / "new", "new")
     code = f"import platform; platform.node = lambda: {machine!r}\n{DYING}"
     assert subprocess.run([sys.executable, "-c", code, new, out, "1"]).returncode == -9

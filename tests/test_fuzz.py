@@ -1,4 +1,4 @@
-"""Hostile bytes and values: every parser gives what was asked for or one line; `make fuzz` tries many more of them."""
+"""Hostile bytes and values: every parser returns a result or raises one line. `make fuzz` tries many more of them."""
 
 import io
 import json
@@ -29,8 +29,8 @@ CHAT = chat("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "�
 RECIPES = [*recipe_files().values()]
 
 
-def tried(usual, share=1):
-    """So many examples, or in `make fuzz` a share of what is asked for; there they are new ones each time."""
+def fuzz_settings(usual, share=1):
+    """This many examples, or a share of the requested number in `make fuzz`, which uses new ones each time."""
     return settings(
         max_examples=max(usual, COUNT // share), derandomize=not COUNT, deadline=None, database=None,
         phases=(Phase.generate,), suppress_health_check=list(HealthCheck),
@@ -43,7 +43,7 @@ def one_line(error):
 
 
 def damaged(content, seed):
-    """The content with a few bytes changed, cut, or taken twice."""
+    """The content with a few bytes changed, removed, or repeated."""
     chance = random.Random(seed)
     content = bytearray(content)
     for _ in range(chance.choice((1, 1, 1, 2, 5))):
@@ -90,9 +90,9 @@ values = st.recursive(
 seeds = st.integers(0, 2**48)
 
 
-@tried(500)
+@fuzz_settings(500)
 @given(values)
-def test_any_value_is_a_chat_or_one_line(value):
+def test_any_value_is_a_chat_or_raises_one_line(value):
     for messages in (value, [value], [CHAT[0], value], [{**CHAT[1], "tool_calls": value}], [{"role": value}]):
         try:
             read_turns(messages)
@@ -100,9 +100,9 @@ def test_any_value_is_a_chat_or_one_line(value):
             one_line(error)
 
 
-@tried(200)
+@fuzz_settings(200)
 @given(st.dictionaries(st.sampled_from(["threshold", "prior", "categories", "windowing", "max_turns"]), values))
-def test_any_setting_is_taken_or_one_line(given_values):
+def test_any_setting_is_accepted_or_raises_one_line(given_values):
     try:
         Settings(**given_values)
     except InputError as error:
@@ -110,9 +110,9 @@ def test_any_setting_is_taken_or_one_line(given_values):
 
 
 @pytest.mark.parametrize("format", ["jsonl", "json", "csv", "tsv"])
-@tried(300, 4)
+@fuzz_settings(300, 4)
 @given(seed=seeds, junk=st.binary(max_size=200))
-def test_any_text_file_gives_entries_or_one_line(format, seed, junk):
+def test_any_text_file_yields_entries_or_raises_one_line(format, seed, junk):
     lines = [json.dumps({"messages": CHAT, "id": number}, ensure_ascii=False) for number in range(3)]
     if format == "json":
         lines = [f"[{','.join(lines)}]"]
@@ -136,9 +136,9 @@ def rows_of_parquet(tmp_path_factory):
     return file
 
 
-@tried(300)
+@fuzz_settings(300)
 @given(seed=seeds)
-def test_a_damaged_parquet_file_gives_all_its_rows_or_one_line(rows_of_parquet, seed):
+def test_a_damaged_parquet_file_yields_all_rows_or_raises_one_line(rows_of_parquet, seed):
     file = rows_of_parquet.with_name("b.parquet")
     file.write_bytes(damaged(rows_of_parquet.read_bytes(), seed))
     try:
@@ -150,9 +150,9 @@ def test_a_damaged_parquet_file_gives_all_its_rows_or_one_line(rows_of_parquet, 
         assert len(entries) == ROWS
 
 
-@tried(150, 10)
+@fuzz_settings(150, 10)
 @given(seed=seeds)
-def test_a_damaged_recipe_is_taken_or_one_line(tmp_path_factory, seed):
+def test_a_damaged_recipe_is_accepted_or_raises_one_line(tmp_path_factory, seed):
     file = Path(tmp_path_factory.getbasetemp()) / "damaged.toml"
     file.write_bytes(damaged(RECIPES[seed % len(RECIPES)].read_bytes(), seed))
     try:
@@ -161,16 +161,16 @@ def test_a_damaged_recipe_is_taken_or_one_line(tmp_path_factory, seed):
         one_line(error)
 
 
-@tried(40, 20)
+@fuzz_settings(40, 20)
 @given(seed=seeds)
-def test_a_damaged_model_folder_gives_a_verdict_or_one_line(random_model, tmp_path_factory, seed):
+def test_a_damaged_model_folder_gives_a_verdict_or_raises_one_line(random_model, tmp_path_factory, seed):
     folder = Path(tmp_path_factory.getbasetemp()) / "damaged"
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(random_model("4-class"), folder)
     names = ("config.json", "config.json", "tokenizer_config.json", "tokenizer.json", "model.safetensors")
     name = names[seed % len(names)]
     content = (folder / name).read_bytes()
-    head = 2000 if name == "model.safetensors" else len(content)  # the numbers themselves only a manifest can tell
+    head = 2000 if name == "model.safetensors" else len(content)  # only a manifest can detect changed weights
     manifest.write(folder)
     (folder / name).write_bytes(damaged(content[:head], seed) + content[head:])
     if (folder / name).read_bytes() != content:

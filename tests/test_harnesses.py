@@ -1,4 +1,4 @@
-"""Test cases of DeepEval and reports of garak are read as chats."""
+"""DeepEval test cases and garak reports are read as chats."""
 
 import json
 
@@ -16,7 +16,7 @@ def entries(path, format):
     return [entry for group in chats.arrivals for entry in group]
 
 
-def test_test_cases_of_deepeval_with_turns_and_with_one_output(tmp_path):
+def test_deepeval_test_cases_with_turns_or_one_output_are_read(tmp_path):
     values = [
         {"name": "cat", "scenario": "pets", "turns": chat(*TEXTS)},
         {"turns": json.dumps([{**message, "user_id": None} for message in chat(*TEXTS)])},
@@ -37,7 +37,7 @@ def turn(role, text):
     return {"role": role, "content": {"text": text, "lang": "zh", "data_path": None, "notes": {}}}
 
 
-def test_a_report_of_garak_is_a_chat_for_each_output(tmp_path):
+def test_a_garak_report_yields_a_chat_per_output(tmp_path):
     prompt = {"turns": [turn("system", "你是小猫"), turn("user", TEXTS[0])], "notes": {}}
     outputs = ["养了", "没养"]
     attempt = {
@@ -51,22 +51,22 @@ def test_a_report_of_garak_is_a_chat_for_each_output(tmp_path):
     lines = [{"entry_type": "start_run setup"}, attempt, answered, older, {"entry_type": "eval", "passed": 1}]
     file = tmp_path / "garak.report.jsonl"
     file.write_text("\n".join(json.dumps(line, ensure_ascii=False) for line in lines), encoding="utf-8")
-    found = entries(file, "garak")
-    assert [entry.id for entry in found] == ["u-1/0", "u-1/1", "u-2/0"]
-    assert [entry.messages[-1]["content"] for entry in found] == ["养了", "没养", "养了"]
-    assert [entry.turns for entry in found] == [1, 1, 1] and found[0].messages[0]["role"] == "system"
+    chats = entries(file, "garak")
+    assert [entry.id for entry in chats] == ["u-1/0", "u-1/1", "u-2/0"]
+    assert [entry.messages[-1]["content"] for entry in chats] == ["养了", "没养", "养了"]
+    assert [entry.turns for entry in chats] == [1, 1, 1] and chats[0].messages[0]["role"] == "system"
 
 
-def test_attempts_without_a_uuid_stay_apart(tmp_path):
+def test_attempts_without_a_uuid_stay_separate(tmp_path):
     file = tmp_path / "garak.report.jsonl"
     attempts = [{"entry_type": "attempt", "prompt": TEXTS[0], "outputs": [text]} for text in ("养了", "没养")]
     file.write_text("\n\n".join(map(json.dumps, attempts)), encoding="utf-8")
-    found = entries(file, "garak")
-    assert [(entry.id, entry.messages[-1]["content"]) for entry in found] == [("1/0", "养了"), ("3/0", "没养")]
+    chats = entries(file, "garak")
+    assert [(entry.id, entry.messages[-1]["content"]) for entry in chats] == [("1/0", "养了"), ("3/0", "没养")]
 
 
 @pytest.mark.parametrize(("name", "value", "kind"), [("conversations", 5, "a number"), ("outputs", "养了", "text")])
-def test_an_attempt_without_a_list_is_refused_by_its_line(name, value, kind, tmp_path):
+def test_the_error_for_an_attempt_without_a_list_names_its_line(name, value, kind, tmp_path):
     file = tmp_path / "garak.report.jsonl"
     attempt = {"entry_type": "attempt", "uuid": "1", "prompt": TEXTS[0], name: value}
     file.write_text(f'{{"entry_type": "init"}}\n{json.dumps(attempt)}', encoding="utf-8")
@@ -74,7 +74,7 @@ def test_an_attempt_without_a_list_is_refused_by_its_line(name, value, kind, tmp
         open_file(file, "garak")
 
 
-def test_what_is_neither_is_one_line(tmp_path):
+def test_an_unknown_format_raises_one_line(tmp_path):
     file = tmp_path / "x.jsonl"
     file.write_text('{"entry_type": "init"}\n', encoding="utf-8")
     with pytest.raises(InputError, match="holds no attempt with an output"):

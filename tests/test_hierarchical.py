@@ -1,4 +1,4 @@
-"""The hierarchical method: three stages trained, kept as one folder, and asked in order."""
+"""The hierarchical method: three stages are trained, saved as one folder, and applied in order."""
 
 import pytest
 from helpers import processes
@@ -42,12 +42,12 @@ def folder(sample_repo, tmp_path_factory):
     return trainers.train(QUICK, data=sample_repo, out=tmp_path_factory.mktemp("models") / "hierarchy")
 
 
-def test_progress_tells_each_row_once_over_all_stages(folder):
-    told = []
+def test_progress_counts_each_row_once_over_all_stages(folder):
+    progress = []
     rows = [{"u1": "甲", "b1": "乙", "u2": character, "b2": "丁"} for character in "子丑寅卯辰"]
-    HierarchicalClassifier.load(folder).predict(rows, batch_size=2, on_batch=told.append)
-    assert sum(told) == 5 and len(told) == 9
-    assert sum(told[:3]) == 1
+    HierarchicalClassifier.load(folder).predict(rows, batch_size=2, on_batch=progress.append)
+    assert sum(progress) == 5 and len(progress) == 9
+    assert sum(progress[:3]) == 1
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +66,7 @@ def decide(detector, *probabilities, rule=None):
     )
 
 
-def test_the_first_stage_that_fires_names_the_label_of_a_row_and_the_surest_that_of_a_verdict(detector):
+def test_the_first_firing_stage_labels_a_row_and_the_most_probable_one_a_verdict(detector):
     probabilities = dict(zip(STAGES, (0.6, 0.1, 0.9), strict=True))
     for rule, named in ((Rule(), "intra-sentence"), (Rule(offsets={"intra-sentence": -1.0}), "history")):
         assert detector.classifier.choose_label(probabilities, rule) == named
@@ -75,22 +75,22 @@ def test_the_first_stage_that_fires_names_the_label_of_a_row_and_the_surest_that
     assert detector.verdict(case, [Prediction(probabilities)]).kind == "history"
 
 
-def test_a_prior_that_is_that_of_the_data_leaves_the_evidence_as_it_is(detector):
+def test_the_prior_of_the_data_leaves_the_probabilities_unchanged(detector):
     turns = [Turn(f"u{place}", f"b{place}", (2 * place,), (2 * place + 1,)) for place in range(3)]
     case = Case(turns, 2, windows(turns, 2))
     probabilities = [dict(zip(STAGES, values, strict=True)) for values in ((0.45, 0.1, 0.9), (0.45, 0.1, 0.8))]
-    found = []
+    scores = []
     for prior in (None, 0.37):
         one = ContradictionDetector(
             HierarchicalClassifier(detector.classifier.stages, rule=Rule(prior=0.37)),
             Settings(prior=prior, threshold=0.5),
         )
-        found.append(one.verdict(case, [Prediction(probability) for probability in probabilities]))
-    assert found[0].label == "history"
-    assert found[0].evidence
-    assert [verdict.score for verdict in found[0].further] == pytest.approx([0.8])
-    assert [verdict.score for verdict in found[1].further] == pytest.approx([0.8])
-    assert found[0].evidence == found[1].evidence
+        scores.append(one.verdict(case, [Prediction(probability) for probability in probabilities]))
+    assert scores[0].label == "history"
+    assert scores[0].evidence
+    assert [verdict.score for verdict in scores[0].further] == pytest.approx([0.8])
+    assert [verdict.score for verdict in scores[1].further] == pytest.approx([0.8])
+    assert scores[0].evidence == scores[1].evidence
 
 
 def test_stages_read_the_views_of_the_paper():
@@ -108,22 +108,22 @@ def test_stages_read_the_views_of_the_paper():
     ]
 
 
-def test_the_folder_holds_a_plain_checkpoint_a_stage(folder):
+def test_the_folder_contains_a_plain_checkpoint_per_stage(folder):
     assert read_json(folder / "stages.json")["stages"] == list(STAGES)
     for stage, labels in STAGES.items():
         epoch = record.read(folder)["stages"][stage]["epochs"][0]
         assert (tuple(epoch["validation"]["labels"]), {*epoch["validation"]["per_class"]}) == (labels, {*labels})
         classify = pipeline("text-classification", model=str(folder / stage), top_k=None)
-        found = classify([{"text": "它叫什么名字？", "text_pair": "我没养过猫呀"}])[0]
-        assert sorted(row["label"] for row in found) == sorted(labels)
+        scores = classify([{"text": "它叫什么名字？", "text_pair": "我没养过猫呀"}])[0]
+        assert sorted(row["label"] for row in scores) == sorted(labels)
 
 
-def test_all_stages_have_the_precision_that_is_asked_for(folder):
-    asked = ContradictionDetector.from_pretrained(folder, precision="bf16")
-    assert [stage.backend.precision for stage in asked.classifier.stages] == ["bf16"] * 3
+def test_all_stages_have_the_requested_precision(folder):
+    reduced = ContradictionDetector.from_pretrained(folder, precision="bf16")
+    assert [stage.backend.precision for stage in reduced.classifier.stages] == ["bf16"] * 3
 
 
-def test_from_pretrained_knows_a_hierarchy_by_its_file(detector):
+def test_from_pretrained_recognises_a_hierarchy_by_its_file(detector):
     assert isinstance(detector.classifier, HierarchicalClassifier)
     verdict = detector(CHAT)
     assert tuple(verdict.scores) == LABELS["4-class"]
@@ -141,27 +141,27 @@ def test_from_pretrained_knows_a_hierarchy_by_its_file(detector):
     ],
 )
 def test_the_first_stage_that_fires_names_the_category(detector, probabilities, label):
-    found = decide(detector, *probabilities)
-    assert found.label == label
-    assert found.binary_label == ("non-contradiction" if label == "non-contradiction" else "contradiction")
+    verdict = decide(detector, *probabilities)
+    assert verdict.label == label
+    assert verdict.binary_label == ("non-contradiction" if label == "non-contradiction" else "contradiction")
 
 
-def test_a_contradiction_is_more_likely_than_not_exactly_where_a_stage_fires(detector):
+def test_a_contradiction_is_more_likely_than_not_exactly_if_a_stage_fires(detector):
     for probabilities in [(0.2, 0.4, 0.1), (0.2, 0.6, 0.1), (0.49, 0.49, 0.49), (0.1, 0.1, 0.51)]:
-        found = decide(detector, *probabilities)
-        assert sum(found.scores.values()) == pytest.approx(1)
-        assert found.scores["non-contradiction"] == pytest.approx(1 - max(probabilities))
-        assert (found.scores["non-contradiction"] < 0.5) == (found.binary_label == "contradiction")
+        verdict = decide(detector, *probabilities)
+        assert sum(verdict.scores.values()) == pytest.approx(1)
+        assert verdict.scores["non-contradiction"] == pytest.approx(1 - max(probabilities))
+        assert (verdict.scores["non-contradiction"] < 0.5) == (verdict.binary_label == "contradiction")
 
 
 def test_categories_share_the_probability_in_proportion_to_their_stages(detector):
-    found = decide(detector, 0.2, 0.6, 0.2)
-    assert dict(found.scores) == pytest.approx(
+    verdict = decide(detector, 0.2, 0.6, 0.2)
+    assert dict(verdict.scores) == pytest.approx(
         {"non-contradiction": 0.4, "intra-sentence": 0.12, "role-confusion": 0.36, "history": 0.12}
     )
 
 
-def test_each_stage_is_trained_on_its_category_against_all_others(folder):
+def test_each_stage_is_trained_as_one_category_against_the_rest(folder):
     run = record.read(folder)
     for stage, stage_run in run["stages"].items():
         supports = {name: one["support"] for name, one in stage_run["epochs"][0]["validation"]["per_class"].items()}
@@ -176,7 +176,7 @@ def test_it_is_evaluated_like_any_detector_and_merged_by_any_stage_fired(detecto
     assert four["metrics"]["two_class"]["macro_f1"] == two["metrics"]["macro_f1"]
 
 
-def test_a_run_cut_between_stages_goes_on_with_the_next(folder, sample_repo, tmp_path, monkeypatch):
+def test_a_run_interrupted_between_stages_resumes_with_the_next(folder, sample_repo, tmp_path, monkeypatch):
     done = []
 
     def stop_at_the_second(recipe, **more):
@@ -199,7 +199,7 @@ def test_a_run_cut_between_stages_goes_on_with_the_next(folder, sample_repo, tmp
         assert weights[0] == weights[1]
 
 
-def test_two_processes_share_each_stage_also_after_they_were_killed(sample_repo, tmp_path):
+def test_two_processes_train_each_stage_also_after_they_were_killed(sample_repo, tmp_path):
     recipe = tmp_path / "stages.toml"
     recipe.write_text(
         'view = "hierarchical"\nconfig = "4-class"\nepochs = 1\nlearning_rate = 3e-3\ndropout = 0.0\n'
@@ -214,15 +214,15 @@ def test_two_processes_share_each_stage_also_after_they_were_killed(sample_repo,
     kept = processes.wait_for(position, *cut)
     for process in cut:
         process.kill()
-    said = [process.communicate()[1] for process in cut]
-    assert kept, said
+    stderr = [process.communicate()[1] for process in cut]
+    assert kept, stderr
     assert not (work / "intra-sentence").exists(), "there is nothing left to resume"
     going_on = processes.start_two(*command, "--resume")
-    said = [process.communicate(timeout=600)[1] for process in going_on]
-    assert [process.returncode for process in going_on] == [0, 0], said
+    stderr = [process.communicate(timeout=600)[1] for process in going_on]
+    assert [process.returncode for process in going_on] == [0, 0], stderr
     single, double = (record.read(folder)["stages"] for folder in (one, tmp_path / "two"))
     for stage in STAGES:
-        assert double[stage]["processes"] == 2, "each trained by itself"
+        assert double[stage]["processes"] == 2, "each stage is trained separately"
         losses = [run[stage]["epochs"][0]["train_loss"] for run in (single, double)]
         assert losses[1] == pytest.approx(losses[0], abs=1e-5)
 
@@ -236,7 +236,7 @@ def test_the_card_says_that_there_are_three_stages(folder):
     assert "the output is one of `other`, `history`." in stage
 
 
-def test_wrong_stages_are_refused(folder, tmp_path):
+def test_wrong_stages_are_rejected(folder, tmp_path):
     (tmp_path / "stages.json").write_text("[]", encoding="utf-8")
     with pytest.raises(InputError, match=r"stages.json: holds a list"):
         ContradictionDetector.from_pretrained(tmp_path)

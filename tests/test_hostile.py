@@ -1,4 +1,4 @@
-"""Loading a model folder that is damaged or means harm: one line, no code that runs, no network, no guess."""
+"""Loading a damaged or malicious model folder raises one line. It runs no code, uses no network, and never guesses."""
 
 import json
 import shutil
@@ -51,24 +51,24 @@ def test_a_good_folder_loads_and_sha256sum_can_read_its_manifest(folder):
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_hostile_folder_is_one_line_without_a_manifest(name, folder):
+def test_a_hostile_folder_raises_one_line_without_a_manifest(name, folder):
     (folder / manifest.NAME).unlink()
     REFUSED[name](folder)
     refusal(folder)
 
 
 @pytest.mark.parametrize("name", [*REFUSED, *ONLY_BY_MANIFEST])
-def test_a_changed_folder_is_refused_and_the_file_named(name, folder):
+def test_a_changed_folder_is_rejected_and_the_error_names_the_file(name, folder):
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     {**REFUSED, **ONLY_BY_MANIFEST}[name](folder)
     after = {path.name: path.read_bytes() for path in folder.iterdir()}
     changed = [name for name in {**before, **after} if before.get(name) != after.get(name)]
-    said = refusal(folder)
-    assert any(str(folder / name) in said for name in changed) or "no config.json" in said
+    message = refusal(folder)
+    assert any(str(folder / name) in message for name in changed) or "no config.json" in message
 
 
 @pytest.mark.parametrize("name", ONLY_BY_MANIFEST)
-def test_what_only_a_manifest_shows_runs_no_code_without_one(name, folder):
+def test_changes_that_only_a_manifest_reveals_run_no_code_without_one(name, folder):
     (folder / manifest.NAME).unlink()
     ONLY_BY_MANIFEST[name](folder)
     try:
@@ -85,7 +85,7 @@ def test_members_stay_inside_their_folder(names, good, tmp_path):
     assert "lies outside the folder" in refusal(folder)
 
 
-def test_damage_to_a_member_is_found_and_named(good, tmp_path):
+def test_damage_to_a_member_is_detected_and_named(good, tmp_path):
     ensemble(tmp_path / "ensemble", good, ["member", "second"])
     folder = tmp_path / "ensemble"
     shutil.copytree(good, folder / "second")
@@ -95,19 +95,19 @@ def test_damage_to_a_member_is_found_and_named(good, tmp_path):
     assert str(folder / "second" / "model.safetensors") in refusal(folder)
 
 
-def test_a_new_rule_is_listed_and_damage_that_was_there_before_is_still_found(folder):
+def test_a_new_rule_is_listed_and_earlier_damage_is_still_detected(folder):
     ONLY_BY_MANIFEST["weights with a byte flipped"](folder)
     save_rule(folder, Rule(offsets={"history": 0.2}))
     assert "model.safetensors" in refusal(folder)
 
 
-def test_a_manifest_that_is_none_is_refused(folder):
+def test_an_invalid_manifest_is_rejected(folder):
     for content in (b"\xff", b"nothing", b"0" * 64 + b"  ../../etc/passwd"):
         (folder / manifest.NAME).write_bytes(content)
         assert f"{folder / manifest.NAME}: holds no digests" in refusal(folder)
 
 
-def test_a_chat_on_stdin_cannot_say_yes_to_code(folder, tmp_path):
+def test_a_chat_on_stdin_cannot_confirm_running_code(folder, tmp_path):
     (folder / manifest.NAME).unlink()
     REFUSED["config code of its own"](folder)
     done = processes.cdconv("detect", "-", "--model", folder, stdin="y\n" + line())
@@ -134,7 +134,7 @@ def test_no_load_opens_a_socket(good, encoder, sample_repo, tmp_path, monkeypatc
     global watched
     ensemble(tmp_path / "ensemble", good, ["member", "second"])
     shutil.copytree(good, tmp_path / "ensemble" / "second")
-    sys.addaudithook(watch)  # also sees what is opened in C
+    sys.addaudithook(watch)  # also sees files opened in C
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     watched = True
     try:
@@ -147,12 +147,12 @@ def test_no_load_opens_a_socket(good, encoder, sample_repo, tmp_path, monkeypatc
     assert calls == []
 
 
-def test_rules_are_read_back_as_they_were_written(folder):
+def test_rules_survive_a_round_trip(folder):
     rule = json.loads((folder / "config.json").read_text(encoding="utf-8"))["cdconv_decision"]
     assert load_classifier(folder).rule.offsets == rule["offsets"] == {"history": 0.1}
 
 
-def test_a_rule_that_is_lost_is_refused_until_another_is_written(folder, run, sample_repo):
+def test_a_missing_rule_is_rejected_until_a_new_one_is_written(folder, run, sample_repo):
     (folder / manifest.NAME).unlink()
     REFUSED["rule absent"](folder)
     assert "its decision rule is missing" in refusal(folder)
@@ -160,7 +160,7 @@ def test_a_rule_that_is_lost_is_refused_until_another_is_written(folder, run, sa
     assert ContradictionDetector.from_pretrained(folder)(CHAT).checked
 
 
-def test_a_model_that_never_had_a_rule_loads_and_that_is_said(folder):
+def test_a_model_that_never_had_a_rule_loads_with_a_notice(folder):
     (folder / manifest.NAME).unlink()
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     config = {key: value for key, value in config.items() if not key.startswith("cdconv_")}  # as transformers writes it

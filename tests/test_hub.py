@@ -1,7 +1,7 @@
-"""What is on the Hub, as its users get it: the real client libraries against a Hub on 127.0.0.1.
+"""What users get from the Hub: the real client libraries run against a Hub on 127.0.0.1.
 
-The libraries read the Hub's address, the token and the offline mode when they are imported, so each client is a process
-of its own.
+The libraries read the address of the Hub, the token and the offline mode at import, so each client is a separate
+process.
 """
 
 import json
@@ -44,7 +44,7 @@ def model(quick_model):
 
 @pytest.fixture(scope="module")
 def hierarchy(model, tmp_path_factory):
-    """A hierarchical model whose stages are the tiny one with other labels."""
+    """A hierarchical model whose stages are the tiny model with other labels."""
     folder = tmp_path_factory.mktemp("models") / "hierarchy"
     for stage, labels in STAGES.items():
         place = shutil.copytree(model, folder / stage)
@@ -53,14 +53,14 @@ def hierarchy(model, tmp_path_factory):
         stand_in.save_pretrained(place)
         own = record.read(place)
         request = own["request"]
-        asked = with_options(request, target=stage, view=stage, name=stage)
-        write_json(place / record.NAME, {**own, "request": asked})
+        changed_request = with_options(request, target=stage, view=stage, name=stage)
+        write_json(place / record.NAME, {**own, "request": changed_request})
         save_rule(place, Rule())
         write_manifests(place)
         model_card(place).save(place / "README.md")
     (folder / "stages.json").write_text(json.dumps({"stages": list(STAGES)}), encoding="utf-8")
-    asked = with_options(request, method="hierarchical")
-    record.write_stages(folder, request=asked, stages=list(STAGES))
+    changed_request = with_options(request, method="hierarchical")
+    record.write_stages(folder, request=changed_request, stages=list(STAGES))
     model_card(folder).save(folder / "README.md")
     return folder
 
@@ -73,7 +73,7 @@ def hub():
 
 @pytest.fixture(scope="module")
 def published(model, hierarchy, sample_repo, tmp_path_factory):
-    """A Hub to which all four kinds were pushed, and what that printed; tests do not change it."""
+    """A Hub with one repo of each of the four kinds, and the output of the pushes. Tests do not change it."""
     with Hub() as hub:
         home = tmp_path_factory.mktemp("home")
         printed = {
@@ -90,12 +90,12 @@ def published(model, hierarchy, sample_repo, tmp_path_factory):
 
 @pytest.fixture
 def client(published, tmp_path):
-    """Runs Python in a fresh process, in an empty folder and cache; what it prints last is JSON."""
+    """Runs Python in a new process with an empty folder and cache. Its last line of output is JSON."""
     return partial(python, published, tmp_path)
 
 
 @pytest.mark.parametrize(("kind", "id"), REPOS)
-def test_a_push_makes_the_repo_with_one_commit_and_prints_its_address(published, kind, id):
+def test_a_push_creates_the_repo_with_one_commit_and_prints_its_address(published, kind, id):
     repo = published.repos[kind, id]
     first, second = repo.commits
     assert first.title == "initial commit"
@@ -105,7 +105,7 @@ def test_a_push_makes_the_repo_with_one_commit_and_prints_its_address(published,
 
 
 def test_load_dataset_reads_the_pushed_configs_with_class_labels_and_streams_them(client, sample_repo):
-    found = client("""
+    result = client("""
 import json
 from datasets import load_dataset
 data = load_dataset("user/cdconv", "4-class")
@@ -120,14 +120,14 @@ print(json.dumps({
     from datasets import load_dataset
 
     local = load_dataset(str(sample_repo), "4-class")
-    assert found["sizes"] == {split: len(rows) for split, rows in local.items()}
-    assert found["names"] == found["default"] == list(LABELS["4-class"])
-    assert found["first"] == local["test"][0]
-    assert found["streamed"] == list(load_dataset(str(sample_repo), "persona", split="test"))
+    assert result["sizes"] == {split: len(rows) for split, rows in local.items()}
+    assert result["names"] == result["default"] == list(LABELS["4-class"])
+    assert result["first"] == local["test"][0]
+    assert result["streamed"] == list(load_dataset(str(sample_repo), "persona", split="test"))
 
 
-def test_pipeline_and_detector_score_with_the_pushed_model_as_with_the_folder(client, model):
-    found = client(f"""
+def test_pipeline_and_detector_give_the_same_scores_from_the_hub_as_from_the_folder(client, model):
+    scores = client(f"""
 import json
 from transformers import pipeline
 from contradiction import ContradictionDetector
@@ -142,29 +142,29 @@ for name in ("user/tiny", {str(model)!r}):
     verdict = detector(chat)
     verdicts.append([verdict.label, verdict.scores, detector.classifier.uncalibrated(verdict.scores)])
 print(json.dumps([scores, verdicts]))""")
-    [[[pushed], [local]], [pushed_verdict, local_verdict]] = found
+    [[[pushed], [local]], [pushed_verdict, local_verdict]] = scores
     assert pushed == local
     assert pushed_verdict == local_verdict
-    # The decision rule came along: it calibrates what the pipeline gives as it is.
+    # The decision rule was pushed too. It calibrates the raw scores of the pipeline.
     assert pushed_verdict[1] != pytest.approx(pushed_verdict[2], abs=1e-3)
     assert {row["label"]: row["score"] for row in pushed} == pytest.approx(pushed_verdict[2], abs=1e-5)
     assert set(pushed_verdict[1]) == set(LABELS["4-class"])
 
 
-def test_the_code_on_a_pushed_card_runs_for_who_has_only_the_hub_and_prints_what_the_card_says(client, published):
+def test_the_code_on_a_pushed_card_runs_from_the_hub_alone_and_prints_what_the_card_says(client, published):
     cards = [("user/tiny", "README.md"), ("user/stages", "README.md"), ("user/stages", "history/README.md")]
     texts = [published.repos["model", id].files[name].decode() for id, name in cards]
     blocks = [block for text in texts for block in re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)]
-    said = [re.search(r"^# (.+)$", block, flags=re.MULTILINE)[1] for block in blocks]
-    found = client(f"""
+    comments = [re.search(r"^# (.+)$", block, flags=re.MULTILINE)[1] for block in blocks]
+    outputs = client(f"""
 import contextlib, io, json
 printed = io.StringIO()
 with contextlib.redirect_stdout(printed):
     for block in {blocks!r}:
         exec(block, {{}})
 print(json.dumps(printed.getvalue().splitlines()))""")
-    assert found == said
-    assert len(said) == 6
+    assert outputs == comments
+    assert len(comments) == 6
 
 
 def test_a_pushed_card_links_the_data_that_the_user_names(published):
@@ -174,17 +174,17 @@ def test_a_pushed_card_links_the_data_that_the_user_names(published):
 
 
 def test_a_hierarchical_detector_is_found_by_its_hub_id(client, hierarchy):
-    found = client(f"""
+    scores = client(f"""
 import json
 from contradiction import ContradictionDetector
 chat = [{{"role": ("user", "assistant")[i % 2], "content": text}} for i, text in enumerate("甲乙丙丁")]
 detectors = [ContradictionDetector.from_pretrained(name) for name in ("user/stages", {str(hierarchy)!r})]
 print(json.dumps([type(detectors[0].classifier).__name__, *(detector(chat).scores for detector in detectors)]))""")
-    assert found[0] == "HierarchicalClassifier"
-    assert found[1] == found[2]
+    assert scores[0] == "HierarchicalClassifier"
+    assert scores[1] == scores[2]
 
 
-def test_stages_that_cannot_be_fetched_are_one_clear_line(published, client):
+def test_stages_that_cannot_be_fetched_raise_one_clear_line(published, client):
     published.busy = r"/history/model.safetensors$"
     try:
         refused = client(NO_WAITING + loaded("user/stages"))
@@ -225,7 +225,7 @@ def loaded(name="user/tiny", view=None):
 
 @pytest.fixture
 def legacy(published, model):
-    """The Hub id of the same model as older versions published it: its decision rule is a file of its own."""
+    """The Hub id of the same model as published by older versions, with the decision rule in a separate file."""
     config = read_json(model / "config.json")
     rule = json.dumps(config.pop("cdconv_decision")).encode()
     files = {path.name: path.read_bytes() for path in model.iterdir() if path.is_file()}
@@ -235,16 +235,14 @@ def legacy(published, model):
     return "user/legacy"
 
 
-def test_a_detector_that_transformers_has_loaded_is_loaded_offline_with_its_rule(client, model):
+def test_a_detector_cached_by_transformers_loads_offline_with_its_rule(client, model):
     client(IN_PART)
     rule = load_rule(model)
     assert rule.offsets
     assert client(loaded(), HF_HUB_OFFLINE="1") == rule.offsets
 
 
-def test_an_older_detector_in_the_cache_without_its_rule_is_refused_offline_and_one_with_it_is_not(
-    client, model, legacy
-):
+def test_an_older_cached_detector_loads_offline_only_with_its_rule(client, model, legacy):
     client(IN_PART.replace("user/tiny", legacy))
     refused = client(loaded(legacy), HF_HUB_OFFLINE="1")
     assert f"{legacy}: the cache holds no decision.json" in refused
@@ -254,13 +252,13 @@ def test_an_older_detector_in_the_cache_without_its_rule_is_refused_offline_and_
 
 
 @pytest.mark.parametrize("name", ["user/tiny", "user/legacy"])
-def test_a_detector_once_loaded_is_loaded_offline_with_its_rule(client, model, legacy, name):
+def test_a_detector_loaded_once_loads_offline_with_its_rule(client, model, legacy, name):
     assert client(loaded(name)) == load_rule(model).offsets
     assert client(loaded(name), HF_HUB_OFFLINE="1") == load_rule(model).offsets
 
 
 @pytest.mark.parametrize(("file", "before"), [("decision.json", IN_PART), ("stages.json", None)])
-def test_a_hub_that_is_busy_costs_no_detector_its_rule(published, client, legacy, file, before):
+def test_a_busy_hub_does_not_drop_the_rule_of_a_detector(published, client, legacy, file, before):
     if before:
         client(before.replace("user/tiny", legacy))
     published.busy = rf"/{file}$"
@@ -272,7 +270,7 @@ def test_a_hub_that_is_busy_costs_no_detector_its_rule(published, client, legacy
     assert "(the Hub answers 429)" in refused
 
 
-def test_a_checkpoint_that_is_none_of_ours_is_loaded_offline_as_it_lies_in_the_cache(hub, model, tmp_path):
+def test_a_foreign_checkpoint_loads_offline_from_the_cache_as_it_is(hub, model, tmp_path):
     files = {path.name: path.read_bytes() for path in model.iterdir() if path.name != record.NAME}
     config = json.loads(files["config.json"])
     del config["cdconv_view"], config["cdconv_decision"]
@@ -280,21 +278,21 @@ def test_a_checkpoint_that_is_none_of_ours_is_loaded_offline_as_it_lies_in_the_c
         False, [Commit("plain", files | {"config.json": json.dumps(config).encode()})]
     )
     assert python(hub, tmp_path, IN_PART) is None
-    asked = (
+    code = (
         "from contradiction.training import record\n"
         "record.of_model('user/tiny'); record.of_model('user/tiny', 'prune.json')\n"
     )
-    done = run(hub, tmp_path, asked + loaded(view="flatten"), HF_HUB_OFFLINE="1")
+    done = run(hub, tmp_path, code + loaded(view="flatten"), HF_HUB_OFFLINE="1")
     assert json.loads(done.stdout.splitlines()[-1]) == {}
     lines = [line for line in done.stderr.splitlines() if "user/tiny" in line]
-    assert sum("its record cannot be fetched" in line for line in lines) == 1, "the record is looked for once"
+    assert sum("its record cannot be fetched" in line for line in lines) == 1, "the record is fetched once"
 
 
-def test_a_name_of_which_nothing_is_in_the_cache_is_no_model_offline(client):
+def test_an_uncached_name_is_not_a_model_offline(client):
     assert "neither a model folder nor a model on the Hub" in client(loaded("user/other"), HF_HUB_OFFLINE="1")
 
 
-def test_a_revision_loads_what_stood_there_and_a_changed_file_is_named(hub, model, tmp_path):
+def test_a_revision_loads_its_own_files_and_a_changed_file_is_named(hub, model, tmp_path):
     files = {path.name: path.read_bytes() for path in model.iterdir() if path.is_file()}
     config = json.loads(files["config.json"])
     config["cdconv_decision"]["offsets"] = {"history": 2.0}
@@ -306,8 +304,8 @@ def test_a_revision_loads_what_stood_there_and_a_changed_file_is_named(hub, mode
     hub.repos["model", "user/tiny"] = Repo(False, [first, changed, unlisted])
     rule = load_rule(model).offsets
     assert python(hub, tmp_path, loaded(f"user/tiny@{first.sha}")) == rule != {"history": 2.0}
-    asked = LOADED.replace("view=VIEW", f"revision={first.sha!r}").replace("NAME", "'user/tiny'")
-    assert python(hub, tmp_path, asked) == rule
+    code = LOADED.replace("view=VIEW", f"revision={first.sha!r}").replace("NAME", "'user/tiny'")
+    assert python(hub, tmp_path, code) == rule
     assert python(hub, tmp_path, loaded("user/tiny")) == {"history": 2.0}
     assert "config.json: has changed since SHA256SUMS" in python(hub, tmp_path, loaded(f"user/tiny@{changed.sha}"))
     assert python(hub, tmp_path, loaded(f"user/tiny@{first.sha}"), HF_HUB_OFFLINE="1") == rule
@@ -335,7 +333,7 @@ print(json.dumps([type(detector.classifier.backend).NAME, detector(chat).probabi
 
 
 def test_evaluate_loads_the_pushed_metric(published, tmp_path):
-    found = new_python(
+    scores = new_python(
         published,
         tmp_path,
         """
@@ -345,10 +343,10 @@ print(json.dumps(metric.compute(predictions=["history", 0, 1], references=[3, 1,
     )
     from evaluate_metric.evaluate_metric import score
 
-    assert found == score([3, 1, 1], ["history", 0, 1], "4-class", bootstrap=100)
+    assert scores == score([3, 1, 1], ["history", 0, 1], "4-class", bootstrap=100)
 
 
-def test_a_snapshot_of_the_space_is_what_was_sent_and_builds_the_page_without_the_checkout(published, tmp_path):
+def test_a_snapshot_of_the_space_equals_the_upload_and_builds_the_page_without_the_checkout(published, tmp_path):
     tree = tmp_path / "tree"
     variables = published.repos["space", "user/page"].variables
     code = f"""
@@ -363,23 +361,23 @@ from contradiction.serving.service import Service
 page = app.build(Service(contradiction.ContradictionDetector.from_pretrained(app.MODEL)))
 others = [name for name in ("cdconv", "evaluate_metric") if name in sys.modules]
 print(json.dumps([type(page).__name__, contradiction.__file__, others]))"""
-    # -I and -S: neither this checkout nor what pip made importable in place, only the installed packages.
+    # -I and -S: only the installed packages, neither this checkout nor an editable install.
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", code],
         capture_output=True, text=True, cwd=tmp_path, env=environment(published, tmp_path),
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
-    assert found == ["Blocks", str(tree / "contradiction" / "__init__.py"), []]
+    output = json.loads(done.stdout.splitlines()[-1])
+    assert output == ["Blocks", str(tree / "contradiction" / "__init__.py"), []]
     sent = publishing.space("user/tiny").files
-    there = {path.relative_to(tree).as_posix() for path in tree.rglob("*") if path.is_file()}
-    there = {name for name in there if not name.startswith(".") and "__pycache__" not in name}
-    assert there == set(sent)
+    paths = {path.relative_to(tree).as_posix() for path in tree.rglob("*") if path.is_file()}
+    paths = {name for name in paths if not name.startswith(".") and "__pycache__" not in name}
+    assert paths == set(sent)
     for name, content in sent.items():
         assert (tree / name).read_bytes() == (content if isinstance(content, bytes) else content.read_bytes())
 
 
-def test_the_space_knows_its_detector_by_variable_and_by_card(published):
+def test_the_space_finds_its_detector_by_variable_and_by_card(published):
     from huggingface_hub import SpaceCard
 
     repo = published.repos["space", "user/page"]

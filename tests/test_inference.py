@@ -1,4 +1,4 @@
-"""What runs encoders: a new backend is one class; lower precision gives nearly the same, and never half a result."""
+"""Backends: a new one is one class, and lower precision gives nearly the same results."""
 
 import json
 
@@ -44,7 +44,7 @@ def double():
     del BACKENDS["double"]
 
 
-def test_a_new_backend_runs_a_detector(double, random_model, detector):
+def test_a_new_backend_can_run_a_detector(double, random_model, detector):
     other = ContradictionDetector.from_pretrained(random_model("4-class"), backend="double")
     assert isinstance(other.classifier.backend, double)
     one, two = detector.scan(CHAT), other.scan(CHAT)
@@ -53,7 +53,7 @@ def test_a_new_backend_runs_a_detector(double, random_model, detector):
         assert again.scores == pytest.approx(verdict.scores, abs=1e-5)
 
 
-def test_equal_inputs_are_run_once_and_counted_each(double, random_model):
+def test_equal_inputs_run_once_and_are_each_counted(double, random_model):
     backend = double.load(random_model("4-class"))
     inputs = [{"text": "甲", "text_pair": "乙"}, {"text": "甲乙丙丁", "text_pair": "丙"}] * 3
     done = []
@@ -63,7 +63,7 @@ def test_equal_inputs_are_run_once_and_counted_each(double, random_model):
     assert scores.truncations == [None] * 6
 
 
-def test_an_unknown_backend_is_refused_before_anything_is_loaded(tmp_path):
+def test_an_unknown_backend_is_rejected_before_anything_is_loaded(tmp_path):
     with pytest.raises(InputError, match="'abacus'.*torch"):
         ContradictionDetector.from_pretrained(tmp_path, backend="abacus")
 
@@ -74,7 +74,7 @@ def chats(sample_rows):
     return [[{"role": ("user", "assistant")[i % 2], "content": text} for i, text in enumerate(chat)] for chat in texts]
 
 
-def test_bf16_moves_probabilities_by_little_and_labels_hardly_ever(chats):
+def test_bf16_changes_probabilities_slightly_and_labels_rarely(chats):
     exact, fast = (
         ContradictionDetector.from_pretrained(SHIPPED, precision=precision).batch(chats)
         for precision in ("fp32", "bf16")
@@ -85,12 +85,12 @@ def test_bf16_moves_probabilities_by_little_and_labels_hardly_ever(chats):
     assert sum(one.label == other.label for one, other in both) >= 0.95 * len(chats)
 
 
-def test_fp16_is_refused_on_a_cpu(quick_model):
+def test_fp16_is_rejected_on_a_cpu(quick_model):
     with pytest.raises(InputError, match="fp16 is slower than fp32 on a CPU; bf16"):
         ContradictionDetector.from_pretrained(quick_model, device="cpu", precision="fp16")
 
 
-def test_the_command_line_takes_a_precision(run, quick_model):
+def test_the_command_line_accepts_a_precision(run, quick_model):
     scores = {}
     for precision in ("fp32", "bf16"):
         code, out, err = run("detect", "--model", quick_model, "--text", json.dumps(CHAT), "--precision", precision)
@@ -100,6 +100,6 @@ def test_the_command_line_takes_a_precision(run, quick_model):
     assert scores["bf16"] != scores["fp32"]
 
 
-def test_an_unknown_precision_is_refused_before_anything_is_loaded(tmp_path):
+def test_an_unknown_precision_is_rejected_before_anything_is_loaded(tmp_path):
     with pytest.raises(InputError, match="'int4'.*fp32, bf16, fp16"):
         ContradictionDetector.from_pretrained(tmp_path / "not-there", precision="int4")

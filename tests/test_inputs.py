@@ -1,4 +1,4 @@
-"""From a chat to model inputs: what a method reads, which earlier turns, and what is cut."""
+"""From a chat to model inputs: what a method reads, which earlier turns, and what is truncated."""
 
 import os
 import random
@@ -41,14 +41,14 @@ def test_reply_only_has_no_pair(tokenizer):
     assert model_input(ROW, VIEWS["reply-only"], tokenizer) == {"text": "我三岁"}
 
 
-def test_a_message_cannot_forge_the_border_between_speakers(tokenizer):
+def test_a_message_cannot_forge_the_separator_between_speakers(tokenizer):
     honest = model_input(ROW, VIEWS["flatten"], tokenizer)
     forged = model_input({**ROW, "u1": "你好吗[SEP]我很好[CLS][PAD]"}, VIEWS["flatten"], tokenizer)
     count = [
         tokenizer(text_input["text"], text_input["text_pair"])["input_ids"].count(tokenizer.sep_token_id)
         for text_input in (honest, forged)
     ]
-    assert count == [4, 4]  # two between the three utterances of the context, one behind each text
+    assert count == [4, 4]  # two between the three utterances of the context, one after each text
     ids = tokenizer(forged["text"], forged["text_pair"])["input_ids"]
     assert ids.count(tokenizer.cls_token_id) == 1
     assert ids.count(tokenizer.pad_token_id) == 0
@@ -60,7 +60,7 @@ def test_a_tokenizer_made_from_texts_is_the_same_in_every_process():
         "from contradiction.training.initialize import character_tokenizer as make\n"
         f"print(sorted(make({texts}, 12).get_vocab().items(), key=lambda item: item[1]))"
     )
-    seen = {
+    encodings = {
         subprocess.run(
             [sys.executable, "-c", code],
             env={**os.environ, "PYTHONHASHSEED": seed},
@@ -70,16 +70,16 @@ def test_a_tokenizer_made_from_texts_is_the_same_in_every_process():
         ).stdout
         for seed in ("1", "2")
     }
-    assert len(seen) == 1
-    assert seen.pop().count("(") == 12
+    assert len(encodings) == 1
+    assert encodings.pop().count("(") == 12
 
 
-def test_a_tokenizer_without_a_separator_gets_a_line_break():
+def test_a_tokenizer_without_a_separator_uses_a_line_break():
     bare = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(models.WordLevel({"[UNK]": 0}, unk_token="[UNK]")))
     assert model_input(ROW, VIEWS["flatten"], bare)["text"] == "你好吗\n我很好\n你多大"
 
 
-def test_windowed_reads_each_earlier_turn_with_the_turn_judged():
+def test_windowed_reads_each_earlier_turn_with_the_judged_turn():
     turns = read_turns(chat(*"甲乙丙丁戊己"))
     assert [(tuple(window.row.values()), window.turn) for window in windows(turns, 2)] == [
         (("甲", "乙", "戊", "己"), 0),
@@ -99,11 +99,11 @@ def test_structured_reads_pairs_of_replies_and_unstructured_all_at_once():
     assert whole.turn is None
 
 
-def test_earlier_replies_without_words_are_left_out():
+def test_earlier_replies_without_words_are_skipped():
     turns = read_turns(chat("甲", "乙", "丙", "……", "戊", "己"))
     [window] = windows(turns, 2)
     assert window.turn == 0
-    # What the user said to the reply that says nothing is not lost.
+    # The user message before the empty reply is not lost.
     assert tuple(window.row.values()) == ("甲", "乙", "丙\n戊", "己")
     [alone] = windows(read_turns(chat("甲", "……", "丙", "丁")), 1)
     assert alone.opening
@@ -117,7 +117,7 @@ def test_the_whole_history_is_one_text_with_a_separator_between_utterances(detec
     assert detector.classifier.model_input(whole.row) == {"text": separator.join("甲乙丙丁戊"), "text_pair": "己"}
 
 
-def test_what_is_too_long_is_cut_from_the_left_and_counted(tokenizer):
+def test_long_text_is_truncated_from_the_left_and_counted(tokenizer):
     row = {**ROW, "u1": "你" * 100}
     [encoded], [unread] = encode(tokenizer, [model_input(row, VIEWS["flatten"], tokenizer)], 20)
     assert len(encoded["input_ids"]) == 20
@@ -127,13 +127,13 @@ def test_what_is_too_long_is_cut_from_the_left_and_counted(tokenizer):
     assert kept.endswith("我很好你多大我三岁")
 
 
-LIMIT = 64  # tokens that the tiny models read
+LIMIT = 64  # tokens: the input limit of the tiny models
 
 
 seeds = st.integers(0, 2**32)
 
 
-# A chat made from a seed does not shrink: trying to would only take minutes before a failure is shown.
+# A chat made from a seed does not shrink. Trying to would only delay a failure by minutes.
 many = {
     "phases": (Phase.generate,),
     "deadline": None,
@@ -156,30 +156,32 @@ def unigram():
 @pytest.mark.parametrize("kind", ["WordPiece", "Unigram"])
 @settings(max_examples=25, **many)
 @given(seed=seeds, side=st.sampled_from(["text", "text_pair"]))
-def test_of_a_very_long_text_the_same_tokens_are_read_as_if_all_had_been_looked_at(detector, kind, seed, side):
+def test_a_very_long_text_yields_the_same_tokens_as_full_tokenization(detector, kind, seed, side):
     tokenizer = detector.classifier.backend.tokenizer if kind == "WordPiece" else unigram()
     draw = random.Random(seed)
     words = ("我没养过猫", "猫", "养过", " cat", "😀", " ", "\u0301", "没", "xyz" * 50, "我", "\n", "，", "[ SEP]")
     long = "".join(draw.choices(words, k=6000))
     one = {"text": "我养猫", "text_pair": "我没养过猫", side: long}
-    assert len(text_end(long, LIMIT, lambda text: len(tokenizer.tokenize(text)))) < len(long) / 2, "else nothing is cut"
-    [found], [unread] = encode(tokenizer, [one], LIMIT)
+    assert len(text_end(long, LIMIT, lambda text: len(tokenizer.tokenize(text)))) < len(long) / 2, (
+        "otherwise nothing is cut"
+    )
+    [encoding], [unread] = encode(tokenizer, [one], LIMIT)
     how = "only_first" if side == "text" else "longest_first"
     whole = tokenizer(one["text"], one["text_pair"], truncation=how, max_length=LIMIT, verbose=False)
-    assert found["input_ids"] == whole["input_ids"]
+    assert encoding["input_ids"] == whole["input_ids"]
     assert unread and ("reply" in unread) == (side == "text_pair")
 
 
-def test_text_without_tokens_is_no_reason_to_look_at_all_of_it(detector):
+def test_text_without_tokens_does_not_force_full_tokenization(detector):
     tokenizer = detector.classifier.backend.tokenizer
     looked = []
     nothing = "\u200b" * 1_000_000
     end = text_end(f"我{nothing}", LIMIT, lambda text: looked.append(len(text)) or len(tokenizer.tokenize(text)))
     assert sum(looked) + len(end) < 40_000
-    [found], [unread] = encode(tokenizer, [{"text": f"我{nothing}", "text_pair": "我没养过猫"}], LIMIT)
+    [encoding], [unread] = encode(tokenizer, [{"text": f"我{nothing}", "text_pair": "我没养过猫"}], LIMIT)
     assert unread == "only the last tokens of the history were read: the model reads at most 64"
-    assert len(found["input_ids"]) < LIMIT
-    # What is long, but not that long, is looked at whole, and so is no reason to say that anything was left out.
-    [found], [unread] = encode(tokenizer, [{"text": f"我{nothing[:9000]}", "text_pair": "我没养过猫"}], LIMIT)
-    assert unread is None and tokenizer.convert_tokens_to_ids("我") in found["input_ids"]
+    assert len(encoding["input_ids"]) < LIMIT
+    # A text that is long, but not that long, is tokenized completely, so nothing is reported as unread.
+    [encoding], [unread] = encode(tokenizer, [{"text": f"我{nothing[:9000]}", "text_pair": "我没养过猫"}], LIMIT)
+    assert unread is None and tokenizer.convert_tokens_to_ids("我") in encoding["input_ids"]
     assert has_known_token(tokenizer, f"我{nothing[: MARGIN * 60]}") and not has_known_token(tokenizer, nothing)

@@ -1,4 +1,4 @@
-"""Chats of any length: how windows are put together, and what the verdict says of them."""
+"""Chats of any length: how windows are combined, and what the verdict says about them."""
 
 import math
 from dataclasses import asdict
@@ -15,60 +15,53 @@ from contradiction.methods.checkpoint import CheckpointClassifier
 from contradiction.verdict import Verdict
 
 
-@pytest.fixture(scope="module")
-def long(sample_rows):
-    """A chat of 24 short messages made of the sample's first turns, each of another context."""
-    seen = {row["u1"]: row for row in sample_rows if len(row["u1"] + row["b1"]) < 24}
-    return chat(*(text for row in list(seen.values())[:12] for text in (row["u1"], row["b1"])))
-
-
-def test_a_long_chat_is_put_together_from_its_windows(detector, long):
-    turns = read_turns(long)
+def test_a_long_chat_is_combined_from_its_windows(detector, long_chat):
+    turns = read_turns(long_chat)
     place = len(turns) - 1
     read = detector.classifier.predict([window.row for window in windows(turns, place)])
     history = [prediction.probabilities[HISTORY] for prediction in read]
     nearest = read[-1].probabilities
-    verdict = detector(long)
+    verdict = detector(long_chat)
     assert verdict.scores[HISTORY] == pytest.approx(max(history), abs=1e-6)
-    assert max(history) > history[-1] + 0.01, "else the maximum is not told from the nearest"
+    assert max(history) > history[-1] + 0.01, "otherwise the maximum equals the nearest window"
     assert math.isclose(sum(verdict.scores.values()), 1, abs_tol=1e-6)
-    # What is not history is shared as in the nearest window.
+    # The other labels share the rest as in the nearest window.
     assert verdict.scores[INTRA] / verdict.scores[NON_CONTRADICTION] == pytest.approx(
         nearest[INTRA] / nearest[NON_CONTRADICTION], rel=1e-4
     )
     assert verdict.reply == (23,)
 
 
-def test_evidence_is_the_surest_window_and_the_others_above_the_threshold_follow(detector, long):
+def test_evidence_is_the_most_probable_window_followed_by_others_above_the_threshold(detector, long_chat):
     sure = detector.with_settings(threshold=0.0, categories=[HISTORY])
-    verdict = sure(long)
+    verdict = sure(long_chat)
     assert verdict.label == HISTORY
-    turns = read_turns(long)
+    turns = read_turns(long_chat)
     read = detector.classifier.predict([window.row for window in windows(turns, len(turns) - 1)])
     order = sorted(range(len(read)), key=lambda number: -read[number].probabilities[HISTORY])
     assert verdict.evidence == turns[order[0]].reply_messages
     assert [other.messages for other in verdict.further] == [turns[number].reply_messages for number in order[1:]]
     floor = read[order[2]].probabilities[HISTORY] - 1e-6
-    assert len(detector.with_settings(threshold=floor, categories=[HISTORY])(long).further) == 2
+    assert len(detector.with_settings(threshold=floor, categories=[HISTORY])(long_chat).further) == 2
 
 
-def test_a_two_class_detector_names_evidence_only_where_it_reads_pairs(two_class, long):
-    assert two_class.with_settings(threshold=0.0)(long).evidence == ()
-    [index] = two_class.with_settings(threshold=0.0, windowing="structured")(long).evidence
+def test_a_two_class_detector_names_evidence_only_if_it_reads_pairs(two_class, long_chat):
+    assert two_class.with_settings(threshold=0.0)(long_chat).evidence == ()
+    [index] = two_class.with_settings(threshold=0.0, windowing="structured")(long_chat).evidence
     assert index % 2 == 1
 
 
-def test_scan_judges_every_reply_as_if_it_were_the_last(detector, long):
-    verdicts = detector.scan(long)
+def test_scan_judges_every_reply_as_if_it_were_the_last(detector, long_chat):
+    verdicts = detector.scan(long_chat)
     assert [verdict.reply for verdict in verdicts] == [(index,) for index in range(1, 24, 2)]
     for index, verdict in zip(range(1, 24, 2), verdicts, strict=True):
-        alone = detector(long[: index + 1])
+        alone = detector(long_chat[: index + 1])
         assert (verdict.label, verdict.evidence, verdict.reply) == (alone.label, alone.evidence, alone.reply)
         assert verdict.scores == pytest.approx(alone.scores, abs=1e-6)
 
 
-def test_many_chats_are_scanned_as_one_by_one(detector, long):
-    chats = [long[:6], long[2:20], long[:1], long]
+def test_batched_scans_equal_single_scans(detector, long_chat):
+    chats = [long_chat[:6], long_chat[2:20], long_chat[:1], long_chat]
     together = detector.scan_batch(chats, batch_size=5)
     assert [len(group) for group in together] == [3, 9, 0, 12]
     for messages, verdicts in zip(chats, together, strict=True):
@@ -77,21 +70,23 @@ def test_many_chats_are_scanned_as_one_by_one(detector, long):
             assert one.scores == pytest.approx(other.scores, abs=1e-6)
 
 
-def test_windows_are_held_in_parts(detector, long, monkeypatch):
-    whole = detector.scan(long)
+def test_windows_are_processed_in_chunks(detector, long_chat, monkeypatch):
+    whole = detector.scan(long_chat)
     monkeypatch.setattr("contradiction.judge.CHUNK", 5)
-    for one, other in zip(whole, detector.scan(long), strict=True):
+    for one, other in zip(whole, detector.scan(long_chat), strict=True):
         assert one.scores == pytest.approx(other.scores, abs=1e-6)
 
 
-@pytest.mark.parametrize(("earlier", "said"), [("no cat at all, sorry, 我", "not in Chinese"), ("🙀", "no word that")])
-def test_an_earlier_reply_that_cannot_be_read_is_said(detector, earlier, said):
+@pytest.mark.parametrize(
+    ("earlier", "message"), [("no cat at all, sorry, 我", "not in Chinese"), ("🙀", "no word that")]
+)
+def test_an_unreadable_earlier_reply_is_reported(detector, earlier, message):
     verdict = detector(chat("你养猫吗？", earlier, "它叫什么名字？", "它叫橘子"))
     assert not verdict.checked
-    assert verdict.reason.startswith("messages[1] ") and said in verdict.reason
+    assert verdict.reason.startswith("messages[1] ") and message in verdict.reason
 
 
-def test_no_other_reply_stands_in_for_one_that_was_cut(detector):
+def test_no_other_reply_replaces_a_truncated_one(detector):
     messages = chat("很" * 80, "养了一只橘猫", "你好", "你好呀", "它叫什么名字？", "我没养过猫呀")
     first, second = detector.classifier.predict([window.row for window in windows(read_turns(messages), 2)])
     assert first.truncation and not second.truncation
@@ -103,19 +98,19 @@ def test_no_other_reply_stands_in_for_one_that_was_cut(detector):
     assert calls(reverse).evidence == (() if second.probabilities[HISTORY] > first.probabilities[HISTORY] else (1,))
 
 
-def test_a_batch_size_below_one_is_refused(detector, long):
+def test_a_batch_size_below_one_is_rejected(detector, long_chat):
     with pytest.raises(InputError, match="batch_size 0; it must be 1 or more"):
-        detector.batch([long], batch_size=0)
+        detector.batch([long_chat], batch_size=0)
 
 
-def test_weights_that_are_no_numbers_are_never_fine(random_model, long):
+def test_nan_weights_raise_an_error(random_model, long_chat):
     classifier = CheckpointClassifier.load(random_model("4-class"))
     classifier.backend.model.classifier.bias.data[0] = float("nan")
     with pytest.raises(InputError, match="scores that are not finite"):
-        ContradictionDetector(classifier)(long)
+        ContradictionDetector(classifier)(long_chat)
 
 
-def test_the_first_reply_is_judged_for_a_clash_within_it_alone(detector):
+def test_the_first_reply_is_judged_only_for_a_contradiction_within_it(detector):
     verdict = detector(chat("你养猫吗？", "我养猫，我从来没养过猫"))
     assert verdict.label in (NON_CONTRADICTION, INTRA)
     assert [name for name, score in verdict.scores.items() if score] == [NON_CONTRADICTION, INTRA]
@@ -134,28 +129,28 @@ def test_a_chat_without_a_reply_has_nothing_to_judge(detector):
     assert verdict.reason == "the chat holds no message by the assistant"
 
 
-def test_max_turns_bounds_what_is_read_and_says_so(detector, long):
-    verdict = detector.with_settings(max_turns=3)(long)
+def test_max_turns_limits_the_reading_and_reports_it(detector, long_chat):
+    verdict = detector.with_settings(max_turns=3)(long_chat)
     assert not verdict.checked
     assert all(word in verdict.reason for word in ("of 11 earlier turns", "last 3", "max_turns"))
-    assert verdict.scores == pytest.approx(detector(long[-8:]).scores, abs=1e-6)
-    assert detector.with_settings(max_turns=11)(long).checked
+    assert verdict.scores == pytest.approx(detector(long_chat[-8:]).scores, abs=1e-6)
+    assert detector.with_settings(max_turns=11)(long_chat).checked
 
 
-def test_a_history_too_long_for_one_input_is_cut_and_said(detector, long):
-    verdict = detector.with_settings(windowing="unstructured")(long)
+def test_a_history_too_long_for_one_input_is_truncated_and_reported(detector, long_chat):
+    verdict = detector.with_settings(windowing="unstructured")(long_chat)
     assert "of the history were not read: the model reads at most 64" in verdict.reason
 
 
 @pytest.mark.parametrize("windowing", ["windowed", "structured", "unstructured"])
-def test_an_earlier_reply_that_the_model_cannot_read_is_said_in_every_reading(detector, windowing):
+def test_an_unreadable_earlier_reply_is_reported_in_every_reading(detector, windowing):
     messages = chat("你养猫吗？", "I have a cat", "它叫什么？", "叫小橘", "它几岁了？", "我没养过猫呀")
     verdict = detector.with_settings(windowing=windowing)(messages)
     assert (verdict.checked, verdict.label is None) == (False, False)
     assert verdict.reason.startswith("messages[1] holds no word")
 
 
-def test_a_reply_in_another_language_is_never_called_fine(detector):
+def test_a_reply_in_another_language_never_passes(detector):
     verdict = detector(chat("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "no cat at all, sorry, 我"))
     assert (verdict.label, verdict.checked) == (None, False)
     assert "not in Chinese" in verdict.reason
@@ -179,20 +174,20 @@ def verdict(label, probability, **others):
         (NON_CONTRADICTION, 0.19, "sure"),
         (NON_CONTRADICTION, 0.39, "likely"),
         (NON_CONTRADICTION, 0.41, "unsure"),
-        (NON_CONTRADICTION, 0.85, "unsure"),  # below a high threshold: not called, and hardly fine
+        (NON_CONTRADICTION, 0.85, "unsure"),  # below a high threshold: not called, but hardly consistent
     ],
 )
-def test_how_sure_a_verdict_is_follows_from_the_probability_that_it_is_right(label, probability, certainty):
+def test_the_confidence_of_a_verdict_follows_from_the_probability_that_it_is_right(label, probability, certainty):
     assert verdict(label, probability).certainty == certainty
 
 
-def test_what_was_read_in_part_is_never_sure():
+def test_a_partly_read_chat_is_never_sure():
     assert verdict(NON_CONTRADICTION, 0.01, checked=False, reason="cut").certainty == "unsure"
 
 
-def test_what_was_not_judged_decides_nothing():
-    found = Verdict(None, None, {}, checked=False, reason="empty")
-    assert (found.contradiction, found.kind, found.certainty) == (None, None, None)
+def test_an_unjudged_reply_has_no_decision():
+    unjudged = Verdict(None, None, {}, checked=False, reason="empty")
+    assert (unjudged.contradiction, unjudged.kind, unjudged.certainty) == (None, None, None)
 
 
 def test_a_kind_is_a_category_and_only_contradictions_have_one():
@@ -201,6 +196,6 @@ def test_a_kind_is_a_category_and_only_contradictions_have_one():
     assert [(verdict.contradiction, verdict.kind) for verdict in (two_class, none)] == [(True, None), (False, None)]
 
 
-def test_its_fields_are_those_that_people_read():
+def test_a_verdict_has_the_documented_fields():
     names = {"label", "contradiction", "probability", "kind", "certainty", "evidence", "checked", "reason", "reply"}
     assert names <= set(asdict(verdict(HISTORY, 0.9)))

@@ -1,4 +1,4 @@
-"""Detectors whose encoder stays frozen: trained by a recipe, loaded, asked, put together with others, published."""
+"""Detectors with a frozen encoder: training by a recipe, loading, judging, ensembles, and publishing."""
 
 import shutil
 from dataclasses import replace
@@ -52,16 +52,16 @@ def fitted(recipe_file, sample_repo, tmp_path_factory):
     return out
 
 
-def test_it_is_the_baseline_of_its_encoder_as_a_detector(fitted, sample_repo, encoder):
+def test_the_detector_equals_the_baseline_with_the_same_encoder(fitted, sample_repo, encoder):
     baseline = kernel_ridge(sample_repo, "4-class", Embedder(encoder))
-    found = evaluate(ContradictionDetector.from_pretrained(fitted), data=sample_repo, config="4-class")
-    assert found["predictions"] == baseline["predictions"]
-    assert_allclose(found["probabilities"], baseline["probabilities"], atol=1e-5)
+    evaluation = evaluate(ContradictionDetector.from_pretrained(fitted), data=sample_repo, config="4-class")
+    assert evaluation["predictions"] == baseline["predictions"]
+    assert_allclose(evaluation["probabilities"], baseline["probabilities"], atol=1e-5)
     for part in ("temperature", "biases", "offsets"):
-        assert found["rule"][part] == pytest.approx(baseline["rule"][part], abs=1e-3)
+        assert evaluation["rule"][part] == pytest.approx(baseline["rule"][part], abs=1e-3)
 
 
-def test_what_is_loaded_says_what_was_fitted(encoder, sample_repo, tmp_path):
+def test_a_loaded_model_gives_the_predictions_of_the_fitted_one(encoder, sample_repo, tmp_path):
     rows = list(load_split(sample_repo, "4-class", "train"))[:150]
     labels = [row["label"] for row in rows]
     for columns, embed in ((CONVERSATION, Embedder(encoder)), (("b1", "b2"), None)):
@@ -72,33 +72,33 @@ def test_what_is_loaded_says_what_was_fitted(encoder, sample_repo, tmp_path):
         again = KernelRegression.load(folder, embed)
         assert again.columns == columns
         assert_allclose(again.predict_proba(rows[100:]), model.predict_proba(rows[100:]), atol=1e-6)
-    # No text of the rows is in it but n-grams.
+    # It contains no text of the rows except n-grams.
     text = (folder / "kernel.json").read_text(encoding="utf-8")
     assert not [row["b2"] for row in rows if len(row["b2"]) > 3 and row["b2"] in text]
 
 
-def test_an_utterance_without_words_is_like_no_other(encoder, sample_repo):
+def test_an_utterance_without_words_is_similar_to_no_other(encoder, sample_repo):
     rows = list(load_split(sample_repo, "4-class", "train"))[:100]
     model = KernelRegression(CONVERSATION, Embedder(encoder)).fit(rows, [row["label"] for row in rows])
     nothing = model._features([dict.fromkeys(CONVERSATION, " ")])
     assert [float(abs(vector).sum()) for vector in nothing] == [0, 0]
     shares = np.bincount([row["label"] for row in rows], minlength=4) / len(rows)
-    # Far from all rows the regression says next to nothing, and the shares are left.
+    # Far from all rows the regression predicts almost nothing, and the label shares remain.
     assert_allclose(model.predict_proba([dict.fromkeys(CONVERSATION, "")])[0], shares, atol=0.15)
 
 
-def test_a_chat_is_judged_window_by_window_and_each_message_embedded_once(fitted, monkeypatch):
+def test_a_chat_is_judged_in_windows_and_each_message_is_embedded_once(fitted, monkeypatch):
     detector = ContradictionDetector.from_pretrained(fitted)
-    asked = []
+    embedded = []
     once = detector.classifier.embed._embed
-    monkeypatch.setattr(detector.classifier.embed, "_embed", lambda texts: asked.extend(texts) or once(texts))
+    monkeypatch.setattr(detector.classifier.embed, "_embed", lambda texts: embedded.extend(texts) or once(texts))
     messages = chat("你好", "你好呀", "你养猫吗", "我养了一只猫", "它多大", "三岁了", "你有猫吗", "我没有猫")
     verdicts = detector.scan(messages)
     assert len(verdicts) == 4 and all(verdict.checked for verdict in verdicts[1:])
-    assert len(asked) == len(set(asked)) <= len(messages) + 1  # the empty text of an opening is one more
-    before = len(asked)
+    assert len(embedded) == len(set(embedded)) <= len(messages) + 1  # plus the empty text of an opening
+    before = len(embedded)
     detector(chat("你養貓嗎", "我養了一隻貓", "牠多大", "三歲了"))
-    assert len(asked) <= before + 4, "in traditional characters each message is one too"
+    assert len(embedded) <= before + 4, "in traditional characters each message is one too"
     window = dict(zip(CONVERSATION, ("你养猫吗", "我养了一只猫", "你有猫吗", "我没有猫"), strict=True))
     [alone] = detector.classifier.predict([window])
     assert verdicts[-1].scores["history"] >= alone.probabilities["history"] - 1e-6 > 0
@@ -106,20 +106,20 @@ def test_a_chat_is_judged_window_by_window_and_each_message_embedded_once(fitted
     assert whole[-1].scores != verdicts[-1].scores
 
 
-def test_a_message_that_is_too_long_is_said_not_to_be_read_whole(fitted):
+def test_a_message_that_is_too_long_is_reported_as_truncated(fitted):
     detector = ContradictionDetector.from_pretrained(fitted)
     limit = detector.classifier.embed.max_length
     long = chat("你好", "我养了一只猫" * limit, "它多大", "我没有猫")
     verdict = detector(long)
     assert not verdict.checked and f"reads at most {limit}" in verdict.reason
     assert detector(chat("你好", "我养了一只猫", "它多大", "我没有猫")).checked
-    # The end is what is read.
+    # The end of the message is read.
     embed = detector.classifier.embed
     assert_allclose(*embed(["猫" * 20 * limit, "猫" * 30 * limit]), atol=1e-5)
     assert embed.truncated(["猫" * 20 * limit, "猫"]) == [True, False]
 
 
-def test_with_a_trained_detector_it_makes_an_ensemble(run, fitted, quick_model, sample_repo, tmp_path):
+def test_a_kernel_detector_can_form_an_ensemble_with_a_trained_one(run, fitted, quick_model, sample_repo, tmp_path):
     pair = Recipe.of(name="pair", view="sentence-pair", config="4-class", backbone=str(quick_model), epochs=1)
     pair = train(pair, data=sample_repo, out=tmp_path / "pair")
     code, _, err = run("ensemble", fitted, pair, "--data", sample_repo, "--out", tmp_path / "both")
@@ -130,7 +130,7 @@ def test_with_a_trained_detector_it_makes_an_ensemble(run, fitted, quick_model, 
     logs = [
         np.log(
             [list(prediction.probabilities.values()) for prediction in member.predict(rows)]
-        )  # by each one's own calibration
+        )  # each calibrated by its own rule
         for member in members
     ]
     assert_allclose(both.logits(rows), np.mean(logs, axis=0), atol=1e-5)
@@ -145,7 +145,9 @@ def test_with_a_trained_detector_it_makes_an_ensemble(run, fitted, quick_model, 
         publishing.model(tmp_path / "both", "user/both")
 
 
-def test_its_record_trains_it_again_and_its_card_and_export_are_whole(run, fitted, encoder, sample_repo, tmp_path):
+def test_the_record_reproduces_the_model_and_its_card_and_export_are_complete(
+    run, fitted, encoder, sample_repo, tmp_path
+):
     held = record.read(fitted)
     assert held["request"]["recipe"]["model"]["method"] == "kernel" and "epochs" not in held
     assert held["parameters"] == sum(
@@ -179,25 +181,25 @@ def test_its_record_trains_it_again_and_its_card_and_export_are_whole(run, fitte
 
 
 @pytest.mark.parametrize(
-    ("lines", "said"),
+    ("lines", "message"),
     [
         ("[optimizer]\nepochs = 3", "remove optimizer.epochs"),
         ("[augmentation]\ncontext_negatives = 1", "remove augmentation.context_negatives"),
         ("[model.scratch]\nlayers = 1", "either the key"),
     ],
 )
-def test_a_key_that_would_do_nothing_is_refused(tmp_path, encoder, lines, said):
+def test_a_recipe_key_without_effect_is_rejected(tmp_path, encoder, lines, message):
     file = tmp_path / "it.toml"
     file.write_text(f"{RECIPE.format('4-class', encoder)}{lines}\n", encoding="utf-8")
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         load_recipe(file)
 
 
-def test_what_it_cannot_be_trained_with_is_one_line(run, recipe_file, quick_model, sample_repo, tmp_path):
+def test_unsupported_training_options_raise_one_line(run, recipe_file, quick_model, sample_repo, tmp_path):
     command = ["train", recipe_file, "--data", sample_repo, "--out", tmp_path / "it"]
     with pytest.raises(InputError, match="method 'kernel' fine-tunes nothing"):
         train(load_recipe(recipe_file), data=sample_repo, out=tmp_path / "it")
-    for options, said in (
+    for options, message in (
         (["--save-steps", "5"], "leave --save-steps out"),
         (["--track", "tensorboard"], "leave --track out"),
         (["--teacher", quick_model], "remove distillation.teachers"),
@@ -205,11 +207,11 @@ def test_what_it_cannot_be_trained_with_is_one_line(run, recipe_file, quick_mode
     ):
         code, _, err = run(*command, *options)
         assert (code, err.count("\n")) == (2, 1)
-        assert said in err
+        assert message in err
     assert not [*tmp_path.iterdir()]
 
 
-def test_an_older_folder_is_loaded(fitted, tmp_path):
+def test_an_older_folder_still_loads(fitted, tmp_path):
     older = shutil.copytree(fitted, tmp_path / "older")
     description = read_json(older / "kernel.json")
     write_json(older / "frozen.json", {key: description.pop(key) for key in ("encoders", "labels")})
@@ -222,7 +224,7 @@ def test_an_older_folder_is_loaded(fitted, tmp_path):
     assert one.rule == replace(rule, curve=())
 
 
-def test_a_share_of_the_rows_is_what_it_is_fitted_to(recipe_file, sample_repo, tmp_path):
+def test_the_model_is_fitted_to_the_requested_share_of_rows(recipe_file, sample_repo, tmp_path):
     from contradiction.training import trainers
 
     few = trainers.train(
@@ -233,7 +235,7 @@ def test_a_share_of_the_rows_is_what_it_is_fitted_to(recipe_file, sample_repo, t
     assert leakage.describe_leakage(record.read(few), "4-class-grouped", "test") is not None
 
 
-def test_more_rows_than_can_be_compared_are_one_line(run, recipe_file, sample_repo, tmp_path, monkeypatch):
+def test_more_rows_than_can_be_compared_raise_one_line(run, recipe_file, sample_repo, tmp_path, monkeypatch):
     monkeypatch.setattr(kernel, "MAX_ROWS", 50)
     code, _, err = run("train", recipe_file, "--data", sample_repo, "--out", tmp_path / "it")
     assert code == 2
@@ -241,9 +243,9 @@ def test_more_rows_than_can_be_compared_are_one_line(run, recipe_file, sample_re
     assert not [*tmp_path.iterdir()]
 
 
-def test_what_is_damaged_is_one_line(fitted, tmp_path):
+def test_a_damaged_folder_raises_one_line(fitted, tmp_path):
     broken = shutil.copytree(fitted, tmp_path / "it")
-    for folder in (broken, broken / "encoder"):  # else all of it is refused as changed
+    for folder in (broken, broken / "encoder"):  # otherwise the manifest rejects everything as changed
         (folder / manifest.NAME).unlink()
     arrays = load_file(broken / "kernel.safetensors")
 
@@ -255,7 +257,7 @@ def test_what_is_damaged_is_one_line(fitted, tmp_path):
     def describe(**changed):
         write_json(broken / "kernel.json", description | changed)
 
-    for damage, said in (
+    for damage, message in (
         (lambda: describe(labels=None), "names no labels"),
         (lambda: describe(labels=["a"]), "its labels are a"),
         (lambda: describe(encoders=[]), '"encoders": '),
@@ -271,18 +273,18 @@ def test_what_is_damaged_is_one_line(fitted, tmp_path):
         (lambda: shutil.rmtree(broken / "encoder"), "neither a folder with an encoder"),
     ):
         damage()
-        with pytest.raises(InputError, match=said) as error:
+        with pytest.raises(InputError, match=message) as error:
             ContradictionDetector.from_pretrained(broken)
         assert "\n" not in str(error.value)
         describe()
-    for options, said in (({"view": "flatten"}, "leave the view out"), ({"precision": "fp16"}, "fp16 is slower")):
-        with pytest.raises(InputError, match=said):
+    for options, message in (({"view": "flatten"}, "leave the view out"), ({"precision": "fp16"}, "fp16 is slower")):
+        with pytest.raises(InputError, match=message):
             ContradictionDetector.from_pretrained(fitted, device="cpu", **options)
     with pytest.raises(InputError, match="batch_size 0"):
         ContradictionDetector.from_pretrained(fitted).batch([chat("你好", "你好")] * 2, batch_size=0)
 
 
-def test_a_reply_with_nothing_before_it_is_left_to_those_that_judge_such_ones(fitted, quick_model):
+def test_an_opening_reply_is_left_to_members_that_can_judge_it(fitted, quick_model):
     opening = chat("你好", "我有一只猫，我没有猫")
     assert ContradictionDetector.from_pretrained(fitted)(opening).label is None
     still, flatten = KernelClassifier.load(fitted), CheckpointClassifier.load(quick_model)

@@ -24,17 +24,17 @@ def rows(sample_repo):
 
 
 def letters(texts):
-    """An embedding that needs no encoder: how often some characters stand in a text."""
+    """An embedding that needs no encoder: the counts of some characters in a text."""
     counts = [[text.count(character) + 0.1 * len(text) for character in "我你是不了的"] for text in texts]
     return np.array(counts, dtype=np.float32)
 
 
-def test_the_machine_is_ridge_regression_on_the_sum_of_two_gaussian_kernels(rows):
+def test_the_model_is_ridge_regression_on_the_sum_of_two_gaussian_kernels(rows):
     columns, labels = ("b1", "b2"), [row["label"] for row in rows]
     train, test = rows[:90], rows[90:]
-    said = KernelRegression(columns, letters).fit(train, labels[:90]).predict_proba(test)
+    probabilities = KernelRegression(columns, letters).fit(train, labels[:90]).predict_proba(test)
 
-    # The same, utterance by utterance.
+    # The same computation, utterance by utterance.
     def unit(vectors):
         return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
@@ -54,10 +54,10 @@ def test_the_machine_is_ridge_regression_on_the_sum_of_two_gaussian_kernels(rows
     shares = indicators[:90].mean(0)
     solved = np.linalg.solve(similar[:90] + kernel.RIDGE * np.eye(90), indicators[:90] - shares)
     expected = np.maximum(similar[90:] @ solved + shares, kernel.MIN_PROBABILITY)
-    assert_allclose(said, expected / expected.sum(1, keepdims=True), atol=1e-4)
+    assert_allclose(probabilities, expected / expected.sum(1, keepdims=True), atol=1e-4)
 
 
-def test_only_what_it_reads_matters(rows):
+def test_only_the_columns_of_the_view_matter(rows):
     labels = [row["label"] for row in rows]
     model = KernelRegression(("b1", "b2"), letters).fit(rows, labels)
     others = [{**row, "u1": "别的", "u2": "别的"} for row in rows[:5]]
@@ -66,13 +66,13 @@ def test_only_what_it_reads_matters(rows):
     assert np.abs(model.predict_proba(others) - model.predict_proba(rows[:5])).max() > 0.01
 
 
-def test_without_an_encoder_n_grams_are_all_that_is_compared(rows):
+def test_without_an_encoder_only_n_grams_are_compared(rows):
     labels = [row["label"] for row in rows]
     alone = KernelRegression(("b1", "b2")).fit(rows, labels).predict_proba(rows)
     both = KernelRegression(("b1", "b2"), letters).fit(rows, labels).predict_proba(rows)
     nothing = KernelRegression(("b1", "b2"), lambda texts: np.ones((len(texts), 2), dtype=np.float32)).fit(rows, labels)
     assert np.abs(alone - both).max() > 0.01
-    # A kernel that is the same for all pairs adds a constant alone, which the shares of the labels have already.
+    # A kernel that is equal for all pairs only adds a constant, which the label shares already include.
     assert_allclose(nothing.predict_proba(rows), alone, atol=0.01)
 
 
@@ -91,14 +91,14 @@ def test_a_class_without_a_training_row_is_never_the_most_probable(rows, sample_
     load = baselines.load_split
 
     def without_roles(data, config, split):
-        found = load(data, config, split)
-        return found.filter(lambda row: row["label"] != 2) if split == "train" else found
+        table = load(data, config, split)
+        return table.filter(lambda row: row["label"] != 2) if split == "train" else table
 
     monkeypatch.setattr(baselines, "load_split", without_roles)
-    found = kernel_ridge(sample_repo, "4-class")
-    results.check("it", found)
-    assert 2 in found["references"] and 2 not in found.get("argmax", found)["predictions"]
-    assert np.array(found["probabilities"]).shape == (len(found["ids"]), 4)
+    baseline = kernel_ridge(sample_repo, "4-class")
+    results.check("it", baseline)
+    assert 2 in baseline["references"] and 2 not in baseline.get("argmax", baseline)["predictions"]
+    assert np.array(baseline["probabilities"]).shape == (len(baseline["ids"]), 4)
 
 
 @pytest.fixture(scope="module")
@@ -107,50 +107,53 @@ def embed(encoder):
 
 
 @pytest.mark.parametrize("config", ["4-class", "2-class", "4-class-grouped"])
-def test_the_baseline_decides_by_a_rule_that_is_chosen_on_validation(sample_repo, encoder, embed, config):
-    found = kernel_ridge(sample_repo, config, embed)
-    results.check("it", found)
+def test_the_baseline_uses_a_rule_fitted_on_validation(sample_repo, encoder, embed, config):
+    baseline = kernel_ridge(sample_repo, config, embed)
+    results.check("it", baseline)
     train, validation, test = (load_split(sample_repo, config, split) for split in ("train", "validation", "test"))
-    assert (found["name"], found["kind"], found["ids"]) == ("kernel ridge, encoder", "baseline", test["id"][:])
-    assert re.fullmatch("encoder@[0-9a-f]{12}", found["embedder"])
+    assert (baseline["name"], baseline["kind"], baseline["ids"]) == ("kernel ridge, encoder", "baseline", test["id"][:])
+    assert re.fullmatch("encoder@[0-9a-f]{12}", baseline["embedder"])
     model = KernelRegression(CONVERSATION, embed).fit(list(train), train["label"])
     logs = {
         name: np.log(model.predict_proba(list(rows))) for name, rows in (("validation", validation), ("test", test))
     }
-    plain = found.get("argmax", found)["predictions"]
+    plain = baseline.get("argmax", baseline)["predictions"]
     assert plain == logs["test"].argmax(axis=1).tolist()
-    names = found["metrics"]["labels"]
+    names = baseline["metrics"]["labels"]
     rule = calibration.fit(logs["validation"], np.array(validation["label"]), names)
-    said = softmax(logs["test"] / rule.temperature + [rule.biases[name] for name in names], axis=1)
-    assert_allclose(found["probabilities"], said, atol=1e-6)
+    probabilities = softmax(logs["test"] / rule.temperature + [rule.biases[name] for name in names], axis=1)
+    assert_allclose(baseline["probabilities"], probabilities, atol=1e-6)
     if config == "2-class":
-        assert found["predictions"] == (said[:, 1] >= found["rule"]["threshold"]).astype(int).tolist()
+        assert baseline["predictions"] == (probabilities[:, 1] >= baseline["rule"]["threshold"]).astype(int).tolist()
     else:
-        assert found["predictions"] == (np.log(said) + [rule.offsets[name] for name in names]).argmax(axis=1).tolist()
-        assert found["predictions"] != plain
+        assert (
+            baseline["predictions"]
+            == (np.log(probabilities) + [rule.offsets[name] for name in names]).argmax(axis=1).tolist()
+        )
+        assert baseline["predictions"] != plain
 
 
-def test_the_command_keeps_it_beside_the_others(run, sample_repo, encoder, tmp_path):
+def test_the_command_saves_the_kernel_baseline_with_the_others(run, sample_repo, encoder, tmp_path):
     options = ["--data", sample_repo, "--config", "4-class", "--out", tmp_path]
-    code, said, _ = run("baselines", *options, "--embedder", encoder)
+    code, out, _ = run("baselines", *options, "--embedder", encoder)
     assert code == 0
-    assert "kernel ridge, encoder" in said
+    assert "kernel ridge, encoder" in out
     kept = {result["name"]: result for result in results.load(tmp_path)}
     assert kept.keys() == {*baselines.FEATURES.values(), "kernel ridge, n-grams", "kernel ridge, encoder"}
     code, _, err = run("baselines", *options, "--embedder", tmp_path / "nothing")
     assert (code, err.count("\n")) == (2, 1)
 
 
-def test_an_encoder_that_knows_the_labels_is_no_baseline(run, sample_repo, quick_model, tmp_path):
+def test_an_encoder_fine_tuned_on_the_labels_is_rejected(run, sample_repo, quick_model, tmp_path):
     code, _, err = run("baselines", "--data", sample_repo, "--config", "4-class-grouped", "--embedder", quick_model)
     assert code == 2
     assert "trained on 4-class, and knows the labels of these rows" in err
 
 
-def test_a_baseline_that_was_not_run_on_a_config_has_an_empty_cell_there(sample_repo, tmp_path):
+def test_a_baseline_not_run_on_a_config_has_an_empty_cell(sample_repo, tmp_path):
     for config, name in (("2-class", "one"), ("4-class", "one"), ("4-class", "other")):
-        found = {**kernel_ridge(sample_repo, config), "name": name}
-        results.save(found, tmp_path / f"{name}.{config}.json")
+        baseline = {**kernel_ridge(sample_repo, config), "name": name}
+        results.save(baseline, tmp_path / f"{name}.{config}.json")
     table = baseline_table(tmp_path)
     assert list(table.header) == ["features", "2-class", "4-class"]
     assert [[bool(cell) for cell in row] for row in table.rows] == [[True, True, True], [True, False, True]]

@@ -1,4 +1,4 @@
-"""A build, a training, a detection and a push that are killed at a random moment, and then run again."""
+"""A build, a training run, a detection and a push, each killed at a random moment and then run again."""
 
 import json
 import os
@@ -11,10 +11,10 @@ from helpers.chats import line
 from helpers.data_repo import contents
 from helpers.hub_server import Hub
 
-KILLS = 20 if "CDCONV_FUZZ" in os.environ else 1  # of each command
+KILLS = 20 if "CDCONV_FUZZ" in os.environ else 1  # for each command
 SEED = random.randrange(10**6) if "CDCONV_FUZZ" in os.environ else 5
-# Once its imports are done, the process dies after so many seconds of CPU time: that does not depend on how busy the
-# machine is. Nothing can be done about the signal, as about that of kill -9; no file is flushed, no block is left.
+# After its imports the process dies after a number of seconds of CPU time, which does not depend on how busy the
+# machine is. Like kill -9, the signal cannot be handled: no file is flushed, and no block is exited.
 DYING = """
 import signal, {module}
 signal.setitimer(signal.ITIMER_PROF, {seconds})
@@ -26,27 +26,27 @@ TOML = (
 SMALL_CHUNKS = "from contradiction.chats import chunks; chunks.CHUNK_WINDOWS = 8\n"
 
 
-def killed(begin, module, seconds, check, restart, done=0):
-    """Runs a command that dies at random moments, until it has died as often as asked; gives the moments.
+def kill_repeatedly(begin, module, seconds, check, restart, done=0):
+    """Runs a command that dies at random moments until it has died `KILLS` times, and returns the moments.
 
     Args:
-        begin: starts the process, after the code that it is given.
-        module: what the process imports before its time begins.
-        seconds: the moments are in so many seconds of CPU time; in fewer where the command needs fewer.
+        begin: starts the process after some given code.
+        module: the module that the process imports before its time starts.
+        seconds: the moments lie within this CPU time, or within less if the command needs less.
         check: called after each death.
-        restart: called after each run that came to its end.
-        done: the exit code of such a run.
+        restart: called after each run that finished.
+        done: the exit code of a finished run.
     """
     chance, moments = random.Random(SEED), []
     while len(moments) < KILLS:
         moment = chance.uniform(0, seconds)
         process = begin(DYING.format(module=module, seconds=moment))
-        _, said = process.communicate(timeout=1800)
+        _, stderr = process.communicate(timeout=1800)
         if process.returncode == done:
             seconds = max(moment / 2, 0.001)
             restart()
             continue
-        assert process.returncode == -signal.SIGPROF, said
+        assert process.returncode == -signal.SIGPROF, stderr
         moments.append(moment)
         check()
     return moments
@@ -57,7 +57,7 @@ def remove(folder):
         shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-def test_a_killed_build_is_made_again_to_the_same_bytes(run, sample_repo, tmp_path):
+def test_a_killed_build_can_be_repeated_with_the_same_bytes(run, sample_repo, tmp_path):
     place, temporary = tmp_path / "place", tmp_path / "tmp"
     place.mkdir()
     temporary.mkdir()
@@ -69,41 +69,43 @@ def test_a_killed_build_is_made_again_to_the_same_bytes(run, sample_repo, tmp_pa
     def whole_or_absent():
         assert not out.exists() or contents(out) == contents(sample_repo)
 
-    moments = killed(begin, "datasets", 3, whole_or_absent, lambda: remove(place))
+    moments = kill_repeatedly(begin, "datasets", 3, whole_or_absent, lambda: remove(place))
     assert run(*arguments)[0] == 0
     assert contents(out) == contents(sample_repo), (SEED, moments)
     assert [*place.iterdir(), *temporary.iterdir()] == [out], (SEED, moments)
 
 
-def test_a_killed_training_goes_on_to_the_same_bytes(run, sample_repo, tmp_path):
+def test_a_killed_training_resumes_to_the_same_bytes(run, sample_repo, tmp_path):
     recipe, place = tmp_path / "tiny.toml", tmp_path / "place"
     recipe.write_text(TOML, encoding="utf-8")
     place.mkdir()
-    asked, out = ("train", recipe, "--data", sample_repo, "--save-steps", 5, "--out"), place / "run"
+    command, out = ("train", recipe, "--data", sample_repo, "--save-steps", 5, "--out"), place / "run"
 
     def result(folder):
-        """All files but the card and the record, which hold times, and what the record says of the epochs."""
+        """All files except the card and the record, which contain times, and the epochs in the record."""
         files = contents(folder)
         files.pop("README.md")
         epochs = json.loads(files.pop("run.json"))["epochs"]
         return files, [(epoch["train_loss"], epoch["validation"]) for epoch in epochs]
 
     def begin(before):
-        return processes.start_cdconv(*asked, out, "--resume", before=before)
+        return processes.start_cdconv(*command, out, "--resume", before=before)
 
-    assert run(*asked, tmp_path / "whole")[0] == 0
+    assert run(*command, tmp_path / "whole")[0] == 0
     whole = result(tmp_path / "whole")
 
     def whole_or_absent():
         assert not (out / "README.md").exists() or result(out) == whole
 
-    moments = killed(begin, "contradiction.training.loop, transformers", 2, whole_or_absent, lambda: remove(place))
-    assert run(*asked, out, "--resume")[0] == 0
+    moments = kill_repeatedly(
+        begin, "contradiction.training.loop, transformers", 2, whole_or_absent, lambda: remove(place)
+    )
+    assert run(*command, out, "--resume")[0] == 0
     assert result(out) == whole, (SEED, moments)
     assert [*place.iterdir()] == [out], (SEED, moments)
 
 
-def test_a_killed_detection_goes_on_to_the_same_bytes(detect, detect_model, sample_chats, small_chunks, tmp_path):
+def test_a_killed_detection_resumes_to_the_same_bytes(detect, detect_model, sample_chats, small_chunks, tmp_path):
     file, place = tmp_path / "chats.jsonl", tmp_path / "place"
     place.mkdir()
     file.write_text("\n".join(["{bad", *map(line, sample_chats)] * 2), encoding="utf-8")
@@ -125,7 +127,9 @@ def test_a_killed_detection_goes_on_to_the_same_bytes(detect, detect_model, samp
             assert name.startswith(".") or expected[name].startswith(content)
 
     module = "contradiction.detector, transformers"
-    moments = killed(begin, module, 2, a_beginning, lambda: remove(place), done=1)  # because inputs are rejected
+    moments = kill_repeatedly(
+        begin, module, 2, a_beginning, lambda: remove(place), done=1
+    )  # exit code 1, because inputs are rejected
     assert detect(file, "--out", out, "--resume")[0] == 1
     assert result(out) == expected, (SEED, moments)
 
@@ -148,7 +152,7 @@ def test_a_killed_push_leaves_all_files_or_none_and_can_be_repeated(quick_model,
                 assert len(repo.commits) < 2 or repo.files == expected.files
                 assert len(repo.commits) <= 2
 
-        moments = killed(begin, "huggingface_hub.hf_api", 0.5, whole_or_empty, hub.repos.clear)
+        moments = kill_repeatedly(begin, "huggingface_hub.hf_api", 0.5, whole_or_empty, hub.repos.clear)
         assert hub_client.push(hub, tmp_path, "model", quick_model).returncode == 0
         [repo] = hub.repos.values()
         assert repo.files == expected.files, (SEED, moments)

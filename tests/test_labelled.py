@@ -1,4 +1,4 @@
-"""An owner's labelled chats: read, turned into rows, calibrated on and trained on."""
+"""Labelled chats of a bot owner: reading, conversion to rows, calibration, and training."""
 
 import json
 import shutil
@@ -29,15 +29,15 @@ def one(*texts, label=HISTORY, **more):
 
 
 def rows_of(tmp_path, record):
-    [found] = labelled.read(write(tmp_path / "one.jsonl", [record]))
-    return [(tuple(row.values()), label) for row, label in found.rows()]
+    [labelled_chat] = labelled.read(write(tmp_path / "one.jsonl", [record]))
+    return [(tuple(row.values()), label) for row, label in labelled_chat.rows()]
 
 
-def test_a_chat_becomes_the_window_with_its_evidence_and_without_a_contradiction_all_windows(tmp_path):
+def test_a_contradiction_becomes_its_evidence_window_and_a_consistent_chat_all_windows(tmp_path):
     first, near = (*CAT[:2], *CAT[4:]), CAT[2:]
     assert rows_of(tmp_path, one(*CAT, evidence=1)) == [(first, HISTORY)]
     assert rows_of(tmp_path, one(*CAT, evidence=[1])) == [(first, HISTORY)]
-    assert rows_of(tmp_path, one(*CAT)) == [], "nobody says which reply is contradicted"
+    assert rows_of(tmp_path, one(*CAT)) == [], "the contradicted reply is not marked"
     assert rows_of(tmp_path, one(*CAT, label="role-confusion")) == [(near, "role-confusion")]
     assert rows_of(tmp_path, one(*CAT, label=NONE)) == [(first, NONE), (near, NONE)]
     assert rows_of(tmp_path, one(*CAT[:4])) == [(CAT[:4], HISTORY)]
@@ -46,7 +46,7 @@ def test_a_chat_becomes_the_window_with_its_evidence_and_without_a_contradiction
 
 
 @pytest.mark.parametrize(
-    ("record", "said"),
+    ("record", "message"),
     [
         (one(*CAT, label="lie"), "one.jsonl:1: label 'lie'; allowed are non-contradiction, intra-sentence"),
         (one(*CAT[:3]), "the last message must be the reply"),
@@ -56,12 +56,12 @@ def test_a_chat_becomes_the_window_with_its_evidence_and_without_a_contradiction
         ({"messages": 3, "reply": "x", "label": NONE}, "it must be a list"),
     ],
 )
-def test_a_line_that_is_not_usable_is_named(tmp_path, record, said):
-    with pytest.raises(InputError, match=said):
+def test_the_error_names_an_unusable_line(tmp_path, record, message):
+    with pytest.raises(InputError, match=message):
         rows_of(tmp_path, record)
 
 
-def test_a_data_repo_has_each_chat_in_one_split_and_is_written_again_only_for_a_changed_file(tmp_path):
+def test_a_data_repo_has_each_chat_in_one_split_and_is_rebuilt_only_for_a_changed_file(tmp_path):
     records = [
         one(f"你养{n // 2}猫吗？", "养了", "叫什么？", f"回复{n}", label=HISTORY if n % 2 else NONE) for n in range(80)
     ]
@@ -106,12 +106,12 @@ epochs = 1
 """
 
 
-def test_from_labels_of_people_to_a_better_threshold_and_a_model_of_ones_own(run, random_model, sample_chats, tmp_path):
+def test_human_labels_give_a_better_threshold_and_a_custom_model(run, random_model, sample_chats, tmp_path):
     folder = shutil.copytree(random_model("4-class"), tmp_path / "model")
     detector = ContradictionDetector.from_pretrained(folder)
     chosen = list({json.dumps(messages): messages for messages in sample_chats}.values())[:160]
     probabilities = np.array([verdict.probability for verdict in detector.batch(chosen)])
-    # This bot contradicts itself where the detector is surer than in four of five chats: its own threshold is too low.
+    # This bot contradicts itself in the top fifth of the probabilities, so the threshold of the detector is too low.
     truth = probabilities > np.quantile(probabilities, 0.8)
     store = LabelStore(tmp_path / "labels.sqlite")
     store.add([(str(number), messages) for number, messages in enumerate(chosen)])
@@ -128,13 +128,13 @@ def test_from_labels_of_people_to_a_better_threshold_and_a_model_of_ones_own(run
     before = chat_calibration._f1(truth, probabilities >= detector.classifier.rule.threshold)
     code, out, err = run("calibrate", folder, "--on", labels)
     assert code == 0, err
-    found = ContradictionDetector.from_pretrained(folder)
-    now = np.array([verdict.is_contradiction for verdict in found.batch(chosen)])
+    loaded = ContradictionDetector.from_pretrained(folder)
+    now = np.array([verdict.is_contradiction for verdict in loaded.batch(chosen)])
     assert before < 0.75 < 0.9 < chat_calibration._f1(truth, now)
-    assert found.classifier.rule.prior == pytest.approx(truth.mean(), abs=1e-4) and found.classifier.rule.curve
+    assert loaded.classifier.rule.prior == pytest.approx(truth.mean(), abs=1e-4) and loaded.classifier.rule.curve
     assert "threshold now" in out and "160, of them 32 contradictions" in out
-    # Its probabilities mean what they say: about as many contradictions as they add up to.
-    assert sum(verdict.probability for verdict in found.batch(chosen)) == pytest.approx(truth.sum(), rel=0.25)
+    # Its probabilities are calibrated: they add up to about the number of contradictions.
+    assert sum(verdict.probability for verdict in loaded.batch(chosen)) == pytest.approx(truth.sum(), rel=0.25)
 
     recipe = tmp_path / "own.toml"
     recipe.write_text(RECIPE, encoding="utf-8")
@@ -144,7 +144,7 @@ def test_from_labels_of_people_to_a_better_threshold_and_a_model_of_ones_own(run
     assert ContradictionDetector.from_pretrained(tmp_path / "own")(chosen[0]).label
 
 
-def test_calibration_on_long_chats_of_two_labels_and_of_too_few(run, random_model, sample_chats, tmp_path):
+def test_calibration_on_long_two_label_chats_and_on_too_few(run, random_model, sample_chats, tmp_path):
     folder = shutil.copytree(random_model("4-class"), tmp_path / "model")
     detector = ContradictionDetector.from_pretrained(folder)
     long = [[*sample_chats[n], *sample_chats[n + 50]] for n in range(60)]

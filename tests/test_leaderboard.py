@@ -1,4 +1,4 @@
-"""The picture of the page of results: who stands on it, in which order, with which labels."""
+"""The plot of the results page: which detectors, in which order, and with which labels."""
 
 import pytest
 from PIL import Image
@@ -13,7 +13,7 @@ REFERENCES = [0, 1, 2, 3] * 25
 
 
 def keep(folder, name, wrong, plain=None, kind="detector", data="these", split="test", config="4-class"):
-    """Keeps an evaluation with the first so many labels wrong: with the decision rule, and without it."""
+    """Saves an evaluation whose first labels are wrong: one number with the decision rule, another without it."""
 
     def labels(count):
         return [(label + 1) % 4 if row < count else label for row, label in enumerate(REFERENCES)]
@@ -36,7 +36,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_all_on_the_test_rows_stand_there_best_first_as_they_decide(folder):
+def test_detectors_on_the_test_rows_are_ranked_by_their_decisions(folder):
     fine, coarse = plots.leaderboard(results.published(folder))
     assert [(line.name, line.kind) for line in fine.methods] == [
         ("better-by-its-rule", "trained"),
@@ -48,12 +48,12 @@ def test_all_on_the_test_rows_stand_there_best_first_as_they_decide(folder):
     assert (fine.config, coarse.config, fine.n) == ("4-class", "2-class", 100)
     accuracy = [line.mean("accuracy") for line in fine.methods]
     assert accuracy == pytest.approx([0.9, 0.8, 0.7, 0.6])
-    # A label of one contradiction for another is right once they are merged.
+    # Confusing one contradiction with another is right once they are merged.
     right = [merge_id("4-class", label) == merge_id("4-class", (label + 1) % 4) for label in REFERENCES[:40]]
     assert coarse.methods[-1].mean("accuracy") == pytest.approx(0.6 + sum(right) / 100)
 
 
-def test_the_picture_is_written_beside_the_page_that_shows_it(folder, run, tmp_path):
+def test_the_plot_is_written_beside_the_page_that_shows_it(folder, run, tmp_path):
     page = tmp_path / "out" / "README.md"
     page.parent.mkdir()
     code, _, _ = run("results", "--folder", folder, "--out", page)
@@ -67,7 +67,7 @@ def test_the_picture_is_written_beside_the_page_that_shows_it(folder, run, tmp_p
         assert tuple(bytes.fromhex(COLOURS[kind][1:])) in shown, kind
 
 
-def test_without_a_detector_on_test_there_is_no_picture(tmp_path):
+def test_without_a_detector_on_test_there_is_no_plot(tmp_path):
     keep(tmp_path, "TF-IDF, all", 20, kind="baseline")
     keep(tmp_path, "on-validation", 0, split="validation")
     assert plots.leaderboard(results.published(tmp_path)) == []

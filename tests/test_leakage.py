@@ -1,4 +1,4 @@
-"""Rows that a detector has seen: said where it is scored on them, never published, and refused as a start."""
+"""Rows that a detector has seen are reported in scores, never published, and not accepted from a start or a teacher."""
 
 import json
 import shutil
@@ -24,7 +24,7 @@ HUB_ID = "user/seen"
 
 
 def trained(config, *before, data_name="CDConv"):
-    """A record: of a model trained on a config, made from others that were trained on these."""
+    """The record of a model trained on a config and made from models that were trained on other configs."""
     ancestors = [{"config": path, "data_name": data_name, "model": f"the {path} one"} for path in before]
     return {"request": {"recipe": {"config": config}, "data_name": data_name}, "ancestors": ancestors}
 
@@ -57,19 +57,19 @@ def trained(config, *before, data_name="CDConv"):
     ],
 )  # fmt: skip
 def test_rows_are_seen_by_the_other_split_and_in_training(record, config, split, why):
-    found = leakage.describe_leakage(record, config, split, "CDConv")
-    assert found == why if why is None else found.startswith(why)
+    leak = leakage.describe_leakage(record, config, split, "CDConv")
+    assert leak == why if why is None else leak.startswith(why)
 
 
 def test_rows_of_another_data_set_are_not_seen():
-    asked = "4-class-grouped", "test"
-    assert leakage.describe_leakage(trained("4-class", data_name="CDConv sample"), *asked, "CDConv") is None
-    assert leakage.describe_leakage(trained("4-class", data_name="CDConv sample"), *asked) is not None
+    evaluated_on = "4-class-grouped", "test"
+    assert leakage.describe_leakage(trained("4-class", data_name="CDConv sample"), *evaluated_on, "CDConv") is None
+    assert leakage.describe_leakage(trained("4-class", data_name="CDConv sample"), *evaluated_on) is not None
 
 
 @pytest.fixture
 def unnamed(sample_repo, tmp_path):
-    """The data repo of the sample, whose card does not say how it is called."""
+    """The data repo of the sample with a card that does not name it."""
     folder = shutil.copytree(sample_repo, tmp_path / "unnamed")
     card = DatasetCard.load(folder / "README.md")
     del card.data.pretty_name
@@ -77,19 +77,22 @@ def unnamed(sample_repo, tmp_path):
     return folder
 
 
-def test_a_data_set_without_a_name_may_be_any(quick_model, unnamed, sample_repo, tmp_path):
+def test_a_data_set_without_a_name_could_be_any_data_set(quick_model, unnamed, sample_repo, tmp_path):
     moved = shutil.copytree(unnamed, tmp_path / "moved")
     assert name_of(unnamed) == name_of(moved) == UNNAMED
     assert run_folder.request(recipe(), unnamed) == run_folder.request(recipe(), moved)
-    asked, why = ("4-class-grouped", "test"), "was trained on 4-class, whose training split holds rows of the test "
+    evaluated_on, why = (
+        ("4-class-grouped", "test"),
+        "was trained on 4-class, whose training split holds rows of the test ",
+    )
     for name, data in (("CDConv sample", unnamed), (UNNAMED, sample_repo), (UNNAMED, moved)):
-        assert evaluate.describe_leakage(trained("4-class", data_name=name), *asked, data).startswith(why)
+        assert evaluate.describe_leakage(trained("4-class", data_name=name), *evaluated_on, data).startswith(why)
     with pytest.raises(InputError, match=r"backbone .*quick: trained on 4-class, whose training split holds test rows"):
         run_folder.request(recipe(backbone=str(quick_model)), unnamed)
 
 
 @pytest.mark.parametrize("odd", [{"request": []}, {"request": {"recipe": "x"}}, {"ancestors": [3]}, {"ancestors": 3}])
-def test_a_file_that_is_no_record_says_nothing(odd):
+def test_a_file_that_is_not_a_record_gives_no_information(odd):
     assert list(leakage.trainings(odd)) == []
 
 
@@ -100,7 +103,7 @@ def test_the_two_splits_share_their_rows(sample_rows):
         assert len(train & test) > len(test) / 3
 
 
-def test_a_figure_of_seen_rows_is_said_and_marked_and_never_published(run, quick_model, sample_repo, tmp_path):
+def test_a_figure_on_seen_rows_is_reported_marked_and_never_published(run, quick_model, sample_repo, tmp_path):
     folder = tmp_path / "results"
     for name, *options in (
         ("fair",),
@@ -120,7 +123,7 @@ def test_a_figure_of_seen_rows_is_said_and_marked_and_never_published(run, quick
     [fair] = results.load(folder)
     assert (fair["config"], fair["split"]) == ("4-class", "test")
     assert results.evaluations_of(quick_model, folder) == [fair]
-    # Files of before there was a mark are told by the record of their run.
+    # Files from before the mark existed are recognised by the record of their run.
     for name in ("grouped", "train"):
         old = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
         del old["leakage"]
@@ -135,7 +138,7 @@ def recipe(config="4-class-grouped", **values):
 
 @pytest.fixture
 def on_the_hub(quick_model):
-    """The quick model as it lies in the cache once it was fetched from the Hub."""
+    """The quick model in the cache, as downloaded from the Hub."""
     folder = f"{constants.HF_HUB_CACHE}/models--{HUB_ID.replace('/', '--')}"
     shutil.copytree(quick_model, f"{folder}/snapshots/{SHA}")
     (ref := Path(folder) / "refs" / "main").parent.mkdir()
@@ -146,13 +149,13 @@ def on_the_hub(quick_model):
 
 @pytest.mark.parametrize("kind", ["backbone", "teacher"])
 @pytest.mark.parametrize("place", ["folder", "hub"])
-def test_a_start_or_a_teacher_that_has_seen_test_rows_is_refused(
+def test_a_start_or_a_teacher_that_has_seen_test_rows_is_rejected(
     kind, place, quick_model, on_the_hub, sample_repo, tmp_path
 ):
     name = on_the_hub if place == "hub" else str(quick_model)
-    asked = recipe(backbone=name) if kind == "backbone" else recipe().with_changes(teachers=[name])
+    run_recipe = recipe(backbone=name) if kind == "backbone" else recipe().with_changes(teachers=[name])
     with pytest.raises(InputError) as error:
-        loop.train(asked, data=sample_repo, out=tmp_path / "next")
+        loop.train(run_recipe, data=sample_repo, out=tmp_path / "next")
     assert str(error.value).startswith(f"{kind} {name}: trained on 4-class, ")
     assert "test rows of 4-class-grouped; take one that was trained on a -grouped config" in str(error.value)
     assert not any(tmp_path.iterdir())
@@ -160,13 +163,13 @@ def test_a_start_or_a_teacher_that_has_seen_test_rows_is_refused(
 
 @pytest.fixture
 def start(quick_model, tmp_path):
-    """Recipe values -> a copy of the quick model whose record says that it was trained by them."""
+    """Recipe values -> a copy of the quick model whose record says that it was trained with them."""
 
     def copied(**values):
         folder = tmp_path / "start"
         shutil.copytree(quick_model, folder, dirs_exist_ok=True)
         run = record.read(folder)
-        # As earlier versions recorded it.
+        # As recorded by earlier versions.
         flat = {"name": "start", "view": "flatten", "config": "4-class", "scratch": {}, "seed": 23, **values}
         run["request"]["recipe"] = {key: value for key, value in flat.items() if value != "older"}
         write_json(folder / "run.json", run)
@@ -180,7 +183,7 @@ OLDER = {"bot": "older", "share": "older"}
 
 
 @pytest.mark.parametrize(
-    ("read", "asked", "why"),
+    ("read", "values", "why"),
     [
         (BOTH, {}, None),
         (OLDER, {}, None),
@@ -212,23 +215,21 @@ OLDER = {"bot": "older", "share": "older"}
         ),
     ],
 )
-def test_a_run_on_a_part_of_the_rows_has_no_start_and_no_teacher_that_has_read_more(
-    read, asked, why, start, sample_repo
-):
+def test_a_run_on_part_of_the_rows_rejects_a_start_or_teacher_that_has_read_more(read, values, why, start, sample_repo):
     name = start(**read)
     starts = [("backbone", recipe("4-class", backbone=name))]
     if read.get("config", "4-class") == "4-class":
         starts.append(("teacher", recipe("4-class").with_changes(teachers=[name])))
     for kind, first in starts:
         if why is None:
-            run_folder.request(first.with_changes(**asked), sample_repo)
+            run_folder.request(first.with_changes(**values), sample_repo)
             continue
         with pytest.raises(InputError) as error:
-            run_folder.request(first.with_changes(**asked), sample_repo)
+            run_folder.request(first.with_changes(**values), sample_repo)
         assert str(error.value).startswith(f"{kind} {name}: {why}")
 
 
-def test_what_part_of_the_rows_a_start_has_read_is_recorded_and_counts_later(start, sample_repo, tmp_path):
+def test_the_share_of_rows_that_a_start_has_read_is_recorded_and_checked_later(start, sample_repo, tmp_path):
     one = loop.train(recipe("4-class", backbone=start(bot="eva", share=0.5)), data=sample_repo, out=tmp_path / "one")
     [before] = record.read(one)["ancestors"]
     assert (before["bot"], before["train_fraction"], before["model"]) == ("eva", 0.5, "start")
@@ -241,14 +242,14 @@ def test_what_part_of_the_rows_a_start_has_read_is_recorded_and_counts_later(sta
         run_folder.request(recipe("4-class", backbone=str(one)).with_changes(train_fraction=0.2), sample_repo)
 
 
-def test_of_a_soup_each_member_counts():
+def test_every_member_of_a_soup_is_checked():
     new = {"data": {"config": "4-class", "train_fraction": 0.5}}
     soup = {"request": {"recipe": {"config": "4-class", "share": 0.1}, "soup": [new]}}
     assert [training.train_fraction for training in leakage.trainings(soup)] == [0.1, 0.5]
 
 
 @pytest.mark.parametrize("table", ["bots", "learning-curve"])
-def test_a_table_of_parts_of_the_rows_is_refused_before_its_first_cell(table, quick_model, sample_repo):
+def test_a_table_on_parts_of_the_rows_is_rejected_before_its_first_cell(table, quick_model, sample_repo):
     with pytest.raises(
         InputError, match=r"^backbone .*quick: trained on (replies of both bots|100 % of the rows), and"
     ):
@@ -256,7 +257,7 @@ def test_a_table_of_parts_of_the_rows_is_refused_before_its_first_cell(table, qu
     assert cells_of("table4", data=sample_repo, methods=["flatten"], configs=["4-class"], backbone=str(quick_model))
 
 
-def test_a_hierarchical_run_is_refused_before_its_first_stage(quick_model, sample_repo, tmp_path):
+def test_a_hierarchical_run_is_rejected_before_its_first_stage(quick_model, sample_repo, tmp_path):
     with pytest.raises(InputError, match=r"backbone .*quick: trained on 4-class, whose"):
         trainers.train(
             recipe(backbone=str(quick_model)).with_changes(method="hierarchical"),
@@ -266,9 +267,9 @@ def test_a_hierarchical_run_is_refused_before_its_first_stage(quick_model, sampl
     assert not any(tmp_path.iterdir())
 
 
-def test_what_a_start_was_made_from_is_recorded_and_counts(quick_model, sample_repo, tmp_path):
-    asked = recipe("2-class", backbone=str(quick_model))
-    one = loop.train(asked, data=sample_repo, out=tmp_path / "one")
+def test_the_origin_of_a_start_is_recorded_and_checked(quick_model, sample_repo, tmp_path):
+    run_recipe = recipe("2-class", backbone=str(quick_model))
+    one = loop.train(run_recipe, data=sample_repo, out=tmp_path / "one")
     before = {
         "config": "4-class",
         "data_name": "CDConv sample",
@@ -278,7 +279,7 @@ def test_what_a_start_was_made_from_is_recorded_and_counts(quick_model, sample_r
         "seed": 23,
     }
     assert record.read(one)["ancestors"] == [before]
-    # As if it had been an NLI stage, which by itself is a start for either split.
+    # As if it were an NLI stage, which by itself is a valid start for either split.
     later = record.read(one)
     later["request"] = with_options(later["request"], config="nli", view="nli")
     write_json(one / "run.json", later)
@@ -286,44 +287,44 @@ def test_what_a_start_was_made_from_is_recorded_and_counts(quick_model, sample_r
         run_folder.request(recipe(backbone=str(one)), sample_repo)
     write_json(one / "run.json", {**later, "ancestors": []})
     assert run_folder.request(recipe(backbone=str(one)), sample_repo)["recipe"]["model"]["backbone"].startswith("one@")
-    # Pruned, it has a record of another name.
+    # A pruned model has a record with another name.
     (one / "run.json").unlink()
     write_json(one / "prune.json", {"backbone": "quick", "ancestors": [before]})
     with pytest.raises(InputError, match="made from quick, which was trained on 4-class"):
         run_folder.request(recipe(backbone=str(one)), sample_repo)
 
 
-def test_a_model_on_the_hub_is_known_by_its_record(run, on_the_hub, sample_repo, tmp_path):
+def test_a_model_on_the_hub_is_checked_by_its_record(run, on_the_hub, sample_repo, tmp_path):
     assert trained_config(on_the_hub) == "4-class"
     options = ("--data", sample_repo, "--config", "4-class-grouped", "--json", tmp_path / "kept.json")
     code, _, err = run("evaluate", on_the_hub, *options)
     assert code == 0
     assert f"cdconv: {HUB_ID} was trained on 4-class, whose training split holds rows" in err
-    asked = recipe("4-class", backbone=on_the_hub)
-    assert run_folder.provenance(asked, True) == {"deterministic": True, "revisions": {HUB_ID: SHA}}
+    run_recipe = recipe("4-class", backbone=on_the_hub)
+    assert run_folder.provenance(run_recipe, True) == {"deterministic": True, "revisions": {HUB_ID: SHA}}
     assert run_folder.provenance(recipe(backbone="user/unknown"), False) == {"deterministic": False, "revisions": {}}
 
 
-def test_a_run_is_not_resumed_under_other_conditions(tmp_path):
-    work, asked = tmp_path / "run.partial", {"recipe": {}}
+def test_a_run_does_not_resume_under_other_conditions(tmp_path):
+    work, request = tmp_path / "run.partial", {"recipe": {}}
     begun = {"deterministic": False, "revisions": {HUB_ID: SHA}}
-    run_folder.open_run(work, asked, False, begun)
+    run_folder.open_run(work, request, False, begun)
     (work / "state").mkdir()
-    run_folder.open_run(work, asked, True, begun)
-    run_folder.open_run(work, asked, True, {**begun, "revisions": {}})  # out of reach
-    (work / "state").rename(work / ".state.host-7.old")  # as a process leaves it that was killed while it replaced it
+    run_folder.open_run(work, request, True, begun)
+    run_folder.open_run(work, request, True, {**begun, "revisions": {}})  # the Hub is not reachable
+    (work / "state").rename(work / ".state.host-7.old")  # as left by a process killed while replacing it
     with pytest.raises(InputError, match="an unfinished run"):
-        run_folder.open_run(work, asked, False, begun)
+        run_folder.open_run(work, request, False, begun)
     assert (work / "state").is_dir()
-    with pytest.raises(InputError, match=r"began without --deterministic; resume it so, or remove it"):
-        run_folder.open_run(work, asked, True, {**begun, "deterministic": True})
+    with pytest.raises(InputError, match=r"began without --deterministic; .*remove it"):
+        run_folder.open_run(work, request, True, {**begun, "deterministic": True})
     with pytest.raises(InputError, match=r"began with user/seen at commit 0123456789ab, and the Hub has ffffffffffff"):
-        run_folder.open_run(work, asked, True, {**begun, "revisions": {HUB_ID: "f" * 40}})
-    write_json(work / "run.json", {"request": {"recipe": {}}})  # of before conditions were recorded
-    run_folder.open_run(work, asked, True, {**begun, "deterministic": True})
+        run_folder.open_run(work, request, True, {**begun, "revisions": {HUB_ID: "f" * 40}})
+    write_json(work / "run.json", {"request": {"recipe": {}}})  # from before conditions were recorded
+    run_folder.open_run(work, request, True, {**begun, "deterministic": True})
 
 
-def test_a_page_of_results_takes_no_figure_of_seen_rows(quick_model, tmp_path):
+def test_a_results_page_omits_figures_on_seen_rows(quick_model, tmp_path):
     metrics = {"name": "remembers", "kind": "detector", "config": "4-class", "split": "train", "seen": "was trained on"}
     write_json(tmp_path / "remembers.json", {**metrics, "run": record.read(quick_model)})
     assert "remembers" not in results_page(tmp_path)

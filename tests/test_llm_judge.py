@@ -1,4 +1,4 @@
-"""A language model as a judge is a method like the others; what it was asked and what that cost is known."""
+"""A language model as a judge is a method like the others. Its requests and their cost are known."""
 
 import json
 import signal
@@ -27,7 +27,7 @@ CAT = ("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没
 
 @pytest.fixture
 def judge(tmp_path, monkeypatch):
-    """Writes a judge that asks a server; gives its folder."""
+    """Writes a judge that calls a server, and returns its folder."""
 
     def written(server, name="judge", **options):
         for variable, value in server.environment.items():
@@ -40,11 +40,11 @@ def judge(tmp_path, monkeypatch):
     return written
 
 
-def says(label):
+def always(label):
     return lambda body: json.dumps({"label": label})
 
 
-def test_a_judge_that_knows_the_labels_is_scored_as_such_with_tokens_time_and_cost(run, judge, sample_repo, tmp_path):
+def test_a_perfect_judge_gets_a_perfect_score_with_tokens_time_and_cost(run, judge, sample_repo, tmp_path):
     rows = load_split(sample_repo, "4-class", "test")
     with ChatServer(scripted(rows, right=0.8)) as server:
         folder = judge(server, prices={"input": 2.0, "output": 6.0})
@@ -64,8 +64,8 @@ def test_a_judge_that_knows_the_labels_is_scored_as_such_with_tokens_time_and_co
     assert server.most_at_once > 1
 
 
-def test_the_prompt_holds_the_guidelines_and_asks_for_one_of_the_labels(judge):
-    with ChatServer(says("history")) as server:
+def test_the_prompt_contains_the_guidelines_and_asks_for_one_of_the_labels(judge):
+    with ChatServer(always("history")) as server:
         verdict = ContradictionDetector.from_pretrained(judge(server))(chat(*CAT))
     [body] = server.requests
     assert question_of(body) == CAT
@@ -76,8 +76,8 @@ def test_the_prompt_holds_the_guidelines_and_asks_for_one_of_the_labels(judge):
     assert verdict.label == "history" and verdict.evidence == (1,) and verdict.checked
 
 
-def test_examples_are_training_rows_of_the_sample_the_labels_in_turn(judge, sample_repo):
-    with ChatServer(says("non-contradiction")) as server:
+def test_examples_are_training_rows_of_the_sample_with_each_label_in_turn(judge, sample_repo):
+    with ChatServer(always("non-contradiction")) as server:
         ContradictionDetector.from_pretrained(judge(server, shots=8))(chat(*CAT))
     [body] = server.requests
     shown = [json.loads(message["content"]) for message in body["messages"][1:-1]]
@@ -86,7 +86,7 @@ def test_examples_are_training_rows_of_the_sample_the_labels_in_turn(judge, samp
         (row["u1"], row["b1"], row["u2"], row["b2"]): NAMES[row["label"]]
         for row in load_split(sample_repo, "4-class", "train")
     }
-    texts = [(*(message["content"] for message in asked["messages"]), asked["reply"]) for asked in shown[::2]]
+    texts = [(*(message["content"] for message in question["messages"]), question["reply"]) for question in shown[::2]]
     assert [train[row] for row in texts] == [answer["label"] for answer in shown[1::2]]
 
 
@@ -96,34 +96,34 @@ def test_several_votes_are_a_majority_and_its_share_is_the_probability(judge):
         folder = judge(server, votes=3, concurrency=1)
         detector = ContradictionDetector.from_pretrained(folder)
         verdict = detector(chat(*CAT))
-        assert detector(chat(*CAT)) == verdict, "what was answered is kept"
+        assert detector(chat(*CAT)) == verdict, "answers are cached"
     assert len(server.requests) == 3 and {body["temperature"] for body in server.requests} == {0.7}
     assert verdict.label == "history"
     assert verdict.probability == pytest.approx(2.3 / 3.4)
 
 
-def test_answers_of_one_server_are_not_those_of_another(judge):
+def test_cached_answers_are_separate_for_each_server(judge):
     """Two servers may serve different models under one name."""
     labels = []
     for label in ("history", "non-contradiction"):
-        with ChatServer(says(label)) as server:
+        with ChatServer(always(label)) as server:
             labels.append(ContradictionDetector.from_pretrained(judge(server))(chat(*CAT)).label)
     assert labels == ["history", "non-contradiction"]
 
 
-def test_an_english_chat_is_judged_and_a_long_one_in_one_request(judge):
+def test_english_and_long_chats_are_each_judged_in_one_request(judge):
     texts = ("Do you have a pet?", "A cat.", "Nice weather?", "Sunny.", "What is its name?", "I never had a pet.")
-    with ChatServer(says("history")) as server:
+    with ChatServer(always("history")) as server:
         detector = ContradictionDetector.from_pretrained(judge(server, language="en"), windowing="unstructured")
         assert detector(chat(*texts)).label == "history"
     [body] = server.requests
-    asked = json.loads(body["messages"][-1]["content"])
-    assert asked == {"messages": chat(*texts[:-1]), "reply": texts[-1]}
+    question = json.loads(body["messages"][-1]["content"])
+    assert question == {"messages": chat(*texts[:-1]), "reply": texts[-1]}
     assert guidelines.MEANINGS["en"]["history"] in body["messages"][0]["content"]
 
 
 def test_a_judge_of_two_labels(judge):
-    with ChatServer(says("contradiction")) as server:
+    with ChatServer(always("contradiction")) as server:
         detector = ContradictionDetector.from_pretrained(judge(server, task="2-class"))
         assert detector(chat(*CAT)).is_contradiction
     assert detector.labels == LABELS["2-class"]
@@ -152,7 +152,7 @@ def test_a_judge_of_two_labels(judge):
         ('{"label": 3}', None),
     ],
 )
-def test_answers_are_read_with_and_without_json(text, label):
+def test_answers_are_parsed_with_and_without_json(text, label):
     assert read_label(text, NAMES) == label
 
 
@@ -170,18 +170,18 @@ def test_an_answer_that_negates_a_label_is_not_that_label(text, label):
     assert read_label(text, LABELS["2-class"]) == label
 
 
-def test_a_server_without_schemas_is_asked_without(judge):
+def test_a_server_without_schema_support_is_called_without_one(judge):
     def faults(number, body):
         return "400" if "response_format" in body else None
 
-    with ChatServer(says("history"), faults) as server:
+    with ChatServer(always("history"), faults) as server:
         detector = ContradictionDetector.from_pretrained(judge(server, concurrency=1))
         assert detector.scan(chat(*CAT, "真的吗？", "真的"))[-1].label == "history"
     refused = [body for body in server.requests if "response_format" in body]
     assert len(refused) == 1 < len(server.requests)
 
 
-def test_an_answer_without_a_label_leaves_its_reply_unchecked_and_the_others_judged(judge, sample_chats):
+def test_an_answer_without_a_label_leaves_only_its_reply_unchecked(judge, sample_chats):
     def answer(body):
         return "我不知道" if question_of(body) == CAT else '{"label": "history"}'
 
@@ -195,7 +195,7 @@ def test_an_answer_without_a_label_leaves_its_reply_unchecked_and_the_others_jud
 
 
 @pytest.mark.parametrize("fault", ["429", "500", "drop", "half", "broken"])
-def test_with_every_third_row_failing_twice_nothing_is_lost_and_nothing_doubled(judge, sample_repo, monkeypatch, fault):
+def test_nothing_is_lost_or_duplicated_if_every_third_row_fails_twice(judge, sample_repo, monkeypatch, fault):
     monkeypatch.setattr(llm_judge, "Endpoint", lambda *args, **options: ENDPOINT(*args, **options, pause=0.001))
     rows = load_split(sample_repo, "4-class", "test").select(range(30))
     failing = {tuple(row[name] for name in ("u1", "b1", "u2", "b2")): 2 for row in rows.select(range(0, 30, 3))}
@@ -206,10 +206,10 @@ def test_with_every_third_row_failing_twice_nothing_is_lost_and_nothing_doubled(
 
     with ChatServer(scripted(rows), faults) as server:
         classifier = load_classifier(judge(server))
-        told = []
-        labels = [found.label for found in classifier.classify(list(rows), on_batch=told.append)]
+        progress = []
+        labels = [prediction.label for prediction in classifier.classify(list(rows), on_batch=progress.append)]
     assert labels == [NAMES[label] for label in rows["label"]]
-    assert sum(told) == classifier.usage()["answers"] == len(rows)
+    assert sum(progress) == classifier.usage()["answers"] == len(rows)
     assert len(server.requests) == len(rows) + 20
 
 
@@ -223,7 +223,7 @@ load_classifier({folder!r}).classify(json.loads(pathlib.Path({rows!r}).read_text
 """
 
 
-def test_a_killed_evaluation_asks_only_for_what_it_lacks(judge, sample_rows, tmp_path):
+def test_a_resumed_evaluation_requests_only_missing_answers(judge, sample_rows, tmp_path):
     file = tmp_path / "rows.json"
     file.write_text(json.dumps(sample_rows[:80]), encoding="utf-8")
     with ChatServer(scripted(sample_rows), seconds=0.02) as server:
@@ -234,28 +234,28 @@ def test_a_killed_evaluation_asks_only_for_what_it_lacks(judge, sample_rows, tmp
             time.sleep(0.01)
         process.send_signal(signal.SIGKILL)
         process.wait()
-        time.sleep(0.1)  # until the requests that were under way have been counted
+        time.sleep(0.1)  # until the requests in progress have been counted
         before = len(server.requests)
         assert 40 <= before < 80
         classifier = load_classifier(folder)
-        labels = [found.label for found in classifier.classify(sample_rows[:80])]
+        labels = [prediction.label for prediction in classifier.classify(sample_rows[:80])]
     assert labels == [NAMES[row["label"]] for row in sample_rows[:80]]
     used = classifier.usage()
     assert used["answers"] == 80
-    # At most those that were under way, and the one that was being written, are asked about twice.
+    # At most the requests in progress and the answer being written are requested twice.
     assert used["cached"] >= before - 4
     assert len(server.requests) - before == 80 - used["cached"]
 
 
-def test_an_endpoint_that_refuses_ends_the_command_in_one_line(run, judge, sample_repo):
-    with ChatServer(says("history"), lambda number, body: "401") as server:
+def test_an_endpoint_that_refuses_requests_ends_the_command_with_one_line(run, judge, sample_repo):
+    with ChatServer(always("history"), lambda number, body: "401") as server:
         code, _, err = run("evaluate", judge(server), "--data", sample_repo)
     assert code == 2
     assert err == f"cdconv: {server.url}/chat/completions: HTTP 401 a fault of the tests: 401\n"
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"api_key": "sk-1"}, "'api_key' is no option of a judge"),
         ({"base_url": "http://x"}, r"\$OPENAI_BASE_URL and \$OPENAI_API_KEY hold them"),
@@ -265,30 +265,30 @@ def test_an_endpoint_that_refuses_ends_the_command_in_one_line(run, judge, sampl
         ({"model": None}, "model: "),
     ],
 )
-def test_a_file_with_a_wrong_or_secret_option_is_refused(judge, options, said):
-    with ChatServer(says("history")) as server, pytest.raises(InputError, match=said):
+def test_a_file_with_a_wrong_or_secret_option_is_rejected(judge, options, message):
+    with ChatServer(always("history")) as server, pytest.raises(InputError, match=message):
         load_classifier(judge(server, **options))
 
 
-def test_without_an_address_the_line_says_which_variable_holds_it(run, judge, sample_repo, monkeypatch):
-    with ChatServer(says("history")) as server:
+def test_the_error_without_an_address_names_the_variable(run, judge, sample_repo, monkeypatch):
+    with ChatServer(always("history")) as server:
         folder = judge(server)
     monkeypatch.delenv("OPENAI_BASE_URL")
     code, _, err = run("evaluate", folder, "--data", sample_repo)
     assert (code, err.count("\n")) == (2, 1) and "$OPENAI_BASE_URL must hold its address" in err
 
 
-def test_a_judge_is_calibrated_like_every_method(judge, sample_repo):
+def test_a_judge_can_be_calibrated_like_every_method(judge, sample_repo):
     rows = load_split(sample_repo, "4-class", "validation")
     with ChatServer(scripted(rows, right=0.7)) as server:
         folder = judge(server)
         before = name_with_digest(str(folder))
         rule = calibrate(folder, rows)
-        found = load_classifier(folder).classify(list(rows))
+        predictions = load_classifier(folder).classify(list(rows))
     assert rule == load_rule(folder) and rule.prior == pytest.approx(
         np.mean([label > 0 for label in rows["label"]]), abs=1e-4
     )
     assert name_with_digest(str(folder)) == before
     assert len(server.requests) == len(rows), "the second time all answers are known"
     assert LLMJudge.load(folder).rule.temperature == rule.temperature
-    assert {name for one in found for name in one.scores} == set(NAMES)
+    assert {name for one in predictions for name in one.scores} == set(NAMES)

@@ -1,4 +1,4 @@
-"""Batches: their order, and how processes share them."""
+"""Batches: their order, and their distribution over processes."""
 
 import pytest
 import torch
@@ -40,9 +40,9 @@ def test_the_labels_that_a_row_may_have():
 
 
 @pytest.mark.parametrize(("rows", "processes"), [(288, 1), (288, 2), (281, 5), (3, 2)])
-def test_the_rows_of_a_step_weigh_alike_however_it_is_shared(rows, processes):
+def test_rows_of_a_step_have_equal_weight_however_it_is_distributed(rows, processes):
     layouts = [Layout(rows, 40, processes, process) for process in range(processes)]
-    read = 40 // processes  # accelerate fills up the last batch, so that all processes read as many
+    read = 40 // processes  # accelerate fills up the last batch, so that all processes read equally many rows
     real = 0
     for step in range(layouts[0].steps):
         own = [layout.own_rows(step, read) for layout in layouts]
@@ -53,12 +53,12 @@ def test_the_rows_of_a_step_weigh_alike_however_it_is_shared(rows, processes):
     assert real == rows
 
 
-def test_a_batch_that_processes_cannot_share_alike_is_refused():
+def test_a_batch_that_does_not_divide_by_the_processes_is_rejected():
     with pytest.raises(InputError, match="batch_size 32.*3 processes"):
         Layout(100, 32, processes=3)
 
 
-def test_a_group_that_two_batches_or_processes_would_share_is_refused():
+def test_a_group_split_between_batches_or_processes_is_rejected():
     groups = [row // 4 for row in range(60)]
     Layout(60, 32, processes=4).check_groups(groups)
     with pytest.raises(InputError, match="batch_size 30 gives each process 30 rows.* take a multiple of 4$"):

@@ -1,4 +1,4 @@
-"""A place is worked at by one process at a time, and a grid can be shared by several."""
+"""Only one process at a time works in a place, and several can share a grid."""
 
 import json
 import os
@@ -25,7 +25,7 @@ TOML = (
     "[scratch]\nhidden_size = 32\nlayers = 1\nheads = 2\nvocabulary = 600\n"
 )
 TRAIN = {"flatten": train, "hierarchical": trainers.train}
-MANY = 10_000  # epochs: such a run goes on until it is killed
+MANY = 10_000  # epochs, so that the run lasts until it is killed
 HOLD = (
     "import sys, time; from contradiction.io.files import locked\n"
     "with locked(sys.argv[1]): print('held', flush=True); time.sleep(600)"
@@ -39,15 +39,15 @@ def recipe(folder, view, epochs):
 
 
 def wait_for(condition, process):
-    until = time.monotonic() + 300  # of a busy machine
+    until = time.monotonic() + 300  # the machine may be busy
     while not condition() and process.poll() is None and time.monotonic() < until:
         time.sleep(0.01)
     assert condition(), process.communicate()[1][-2000:]
 
 
 def holds_state(folder):
-    """Whether a training saved its state below a folder in which it writes and renames meanwhile."""
-    return any("state" in folders for _, folders, _ in os.walk(folder))  # walk() passes over what has just gone
+    """Whether a training run has saved its state below a folder in which it is still writing and renaming."""
+    return any("state" in folders for _, folders, _ in os.walk(folder))  # walk() skips what has just been removed
 
 
 def kill(process):
@@ -56,8 +56,8 @@ def kill(process):
 
 
 @pytest.fixture
-def held():
-    """Locks a path in another process until that is killed, and gives the process."""
+def lock_holder():
+    """Locks a path in another process until that is killed, and returns the process."""
     holders = []
 
     def hold(path):
@@ -72,7 +72,7 @@ def held():
 
 
 @pytest.mark.parametrize("view", TRAIN)
-def test_a_second_process_is_told_so_and_a_killed_one_leaves_no_lock(view, sample_repo, tmp_path):
+def test_a_second_process_is_rejected_and_a_killed_one_leaves_no_lock(view, sample_repo, tmp_path):
     out = tmp_path / "run"
 
     def second():
@@ -81,27 +81,27 @@ def test_a_second_process_is_told_so_and_a_killed_one_leaves_no_lock(view, sampl
     first = processes.start_cdconv("train", recipe(tmp_path, view, MANY), "--data", sample_repo, "--out", out)
     try:
         wait_for(lambda: holds_state(tmp_path / "run.partial"), first)
-        with pytest.raises(LockedError, match=f"^{out}: another process is at work there; .*another place$"):
+        with pytest.raises(LockedError, match=f"^{out}: another process .*another place$"):
             second()
         assert first.poll() is None
     finally:
         kill(first)
-    # The folder is free, so that now its recipe is looked at.
-    with pytest.raises(InputError, match=r"run\.partial: the unfinished run is of another recipe"):
+    # The folder is free, so its recipe is checked now.
+    with pytest.raises(InputError, match=r"run\.partial: .*another recipe"):
         second()
 
 
 @pytest.mark.parametrize("view", TRAIN)
-def test_what_a_killed_run_left_of_its_lock_is_gone_after_a_good_end(view, held, sample_repo, tmp_path):
+def test_the_lock_file_of_a_killed_run_is_removed_by_the_next_successful_run(view, lock_holder, sample_repo, tmp_path):
     out = tmp_path / "run"
-    kill(held(out))
+    kill(lock_holder(out))
     assert (tmp_path / ".run.lock").exists()
     TRAIN[view](load_recipe(recipe(tmp_path, view, 1)), data=sample_repo, out=out)
     assert [path.name for path in tmp_path.iterdir() if path.suffix != ".toml"] == ["run"]
     assert not list(out.rglob("*.lock"))
 
 
-def test_a_lock_is_given_back_whatever_ends_the_block(tmp_path):
+def test_a_lock_is_released_however_the_block_ends(tmp_path):
     with pytest.raises(KeyboardInterrupt), locked(tmp_path / "run"):
         with pytest.raises(LockedError), locked(tmp_path / "run"):
             pass
@@ -111,15 +111,15 @@ def test_a_lock_is_given_back_whatever_ends_the_block(tmp_path):
         pass
 
 
-def test_a_lock_taken_on_a_file_that_is_gone_is_none(tmp_path, held):
-    """One process ends while a second has already opened its file; then comes a third, which makes a new one."""
+def test_a_lock_on_a_deleted_file_does_not_count(tmp_path, lock_holder):
+    """One process ends after a second has opened its file. Then a third creates a new file."""
     import fcntl
 
     with locked(tmp_path / "run"):
         opened = (tmp_path / ".run.lock").open("rb")
     with opened:
-        fcntl.flock(opened, fcntl.LOCK_EX)  # of what the first has removed
-        held(tmp_path / "run")
+        fcntl.flock(opened, fcntl.LOCK_EX)  # the file that the first has removed
+        lock_holder(tmp_path / "run")
         with pytest.raises(LockedError), locked(tmp_path / "run"):
             pass
 
@@ -147,27 +147,27 @@ def grid(encoder, data, out, *more):
     )  # fmt: skip
 
 
-def test_two_grids_on_one_folder_train_each_cell_once_and_the_last_writes_the_whole_table(
+def test_two_grids_in_one_folder_train_each_cell_once_and_the_last_writes_the_full_table(
     encoder, sample_repo, tmp_path
 ):
     out = tmp_path / "out"
     both = [processes.start_cdconv(*grid(encoder, sample_repo, out, "--drop-weights")) for _ in range(2)]
-    said = [process.communicate(timeout=300) for process in both]
-    assert [process.returncode for process in both] == [0, 0], said
-    assert sum(line.count("epoch 1/1") for line, _ in said) == 2
+    outputs = [process.communicate(timeout=300) for process in both]
+    assert [process.returncode for process in both] == [0, 0], outputs
+    assert sum(line.count("epoch 1/1") for line, _ in outputs) == 2
     assert len(list(out.glob("*seed*.test.json"))) == 2
     assert "Missing" not in (out / "table4.md").read_text(encoding="utf-8")
     assert not list(out.rglob("*.lock"))
     assert not list((out / "models").iterdir())
 
 
-def test_a_cell_that_another_process_holds_is_skipped_and_the_rest_goes_on(
-    encoder, held, sample_repo, tmp_path, monkeypatch, capsys
+def test_a_cell_locked_by_another_process_is_skipped_and_the_rest_runs(
+    encoder, lock_holder, sample_repo, tmp_path, monkeypatch, capsys
 ):
     out = tmp_path / "out"
     options = grid(encoder, sample_repo, out)
     monkeypatch.setattr(sys, "argv", ["cdconv", *map(str, options)])
-    holder = held(out / "sentence-pair-4-class-tiny-seed1")
+    holder = lock_holder(out / "sentence-pair-4-class-tiny-seed1")
     with pytest.raises(SystemExit) as exit:
         cli.main()
     assert not exit.value.code
@@ -182,7 +182,7 @@ def test_a_cell_that_another_process_holds_is_skipped_and_the_rest_goes_on(
     assert not list(out.rglob("*.lock"))
 
 
-def test_a_cell_finished_meanwhile_is_not_run_again_and_states_are_kept_as_often_as_asked(
+def test_a_cell_finished_meanwhile_is_not_rerun_and_states_are_saved_at_the_requested_interval(
     encoder, sample_repo, tmp_path, monkeypatch
 ):
     [cell] = cells_of(
@@ -204,27 +204,27 @@ def test_a_cell_finished_meanwhile_is_not_run_again_and_states_are_kept_as_often
     assert not cell.model(tmp_path).exists()
 
 
-def test_verdicts_are_appended_by_one_process_at_a_time(held, run, quick_model, tmp_path):
+def test_verdicts_are_appended_by_one_process_at_a_time(lock_holder, run, quick_model, tmp_path):
     chats, out = tmp_path / "chats.jsonl", tmp_path / "verdicts.jsonl"
     chat = [{"role": "user", "content": "你养猫吗？"}, {"role": "assistant", "content": "我养了一只猫。"}]
     chats.write_text(f"{json.dumps(chat, ensure_ascii=False)}\n" * 3, encoding="utf-8")
-    asked = ("detect", chats, "--model", quick_model, "--out", out)
-    assert run(*asked)[0] == 0
+    command = ("detect", chats, "--model", quick_model, "--out", out)
+    assert run(*command)[0] == 0
     whole = out.read_bytes()
-    holder = held(out)
+    holder = lock_holder(out)
     for options in ((), ("--resume",)):
-        code, _, err = run(*asked, *options)
+        code, _, err = run(*command, *options)
         assert code == 2
         assert err.startswith(f"cdconv: {out}: another process") and err.count("\n") == 1
         assert "wait for it, or name another place" in err
     assert out.read_bytes() == whole
     kill(holder)
-    assert run(*asked, "--resume")[0] == 0
+    assert run(*command, "--resume")[0] == 0
     assert out.read_bytes() == whole
     assert not list(tmp_path.glob(".*.lock"))
 
 
-def test_verdicts_are_free_again_when_an_error_ends_the_run(tmp_path):
+def test_an_error_releases_the_verdicts_file(tmp_path):
     chats = ResumableOutput(tmp_path / "verdicts.jsonl", "line", {}, False)
     with pytest.raises(LockedError):
         ResumableOutput(tmp_path / "verdicts.jsonl", "line", {}, True)

@@ -1,4 +1,4 @@
-"""The losses, held against what they are by definition."""
+"""The losses, compared with their definitions."""
 
 from types import SimpleNamespace
 
@@ -32,12 +32,12 @@ def test_without_options_it_is_cross_entropy(batch):
     assert torch.allclose(loss_with()(*batch), torch.nn.functional.cross_entropy(*batch))
 
 
-def test_balanced_weights_are_those_of_scikit_learn():
+def test_balanced_weights_equal_scikit_learns():
     targets = np.repeat(np.arange(4), COUNTS)
     logits = torch.randn(len(targets), 4, generator=torch.Generator().manual_seed(1))
     weights = torch.tensor(compute_class_weight("balanced", classes=np.arange(4), y=targets), dtype=torch.float32)
     expected = torch.nn.functional.cross_entropy(logits, torch.tensor(targets), weight=weights)
-    # On the whole training split the weights have the mean 1, so the two ways to average agree.
+    # On the whole training split the weights have mean 1, so the two ways to average agree.
     assert loss_with(class_weights="balanced")(logits, torch.tensor(targets)).item() == pytest.approx(expected.item())
 
 
@@ -48,7 +48,7 @@ def test_logit_adjustment_adds_the_log_prior(batch):
     assert torch.allclose(loss_with(logit_adjustment=0.5)(*batch), expected)
 
 
-def test_a_row_that_may_have_several_labels_has_the_loss_of_their_sum(batch):
+def test_a_row_with_several_allowed_labels_has_the_loss_of_their_sum(batch):
     logits, _ = batch
     allowed = torch.tensor([False, True, True, True]).expand(64, 4)
     expected = -logits.softmax(1)[:, 1:].sum(1).log()
@@ -66,27 +66,27 @@ def test_a_row_without_labels_has_no_loss_and_no_gradient(batch):
 CONTRADICTIONS = torch.tensor([False, True, True, True])
 
 
-def test_ranking_compares_the_contradictions_of_a_group_with_its_other_rows():
+def test_the_ranking_loss_compares_contradictions_of_a_group_with_its_other_rows():
     odds = torch.tensor([0.0, 1.0, -2.0, 0.5, 3.0])
     logits = torch.stack([-odds, *([torch.full((5,), -50.0)] * 2), torch.zeros(5)], dim=1)
     allowed = torch.nn.functional.one_hot(torch.tensor([3, 0, 0, 0, 3]), 4).bool()
     groups = torch.tensor([7, 7, 7, 8, 9])
     losses = ranking_loss(logits, allowed, groups, CONTRADICTIONS)
-    # Row 0 is the only contradiction with other rows in its group: rows 1 and 2.
+    # Only the contradiction in row 0 has other rows in its group: rows 1 and 2.
     expected = torch.nn.functional.softplus(odds[1:3] - odds[0]).mean()
     assert losses.tolist() == pytest.approx([expected.item(), 0, 0, 0, 0], abs=1e-5)
 
 
-def test_ranking_is_blind_to_what_the_rows_of_a_group_share():
+def test_the_ranking_loss_ignores_what_the_rows_of_a_group_share():
     logits = torch.randn(4, 4, generator=torch.Generator().manual_seed(2))
     allowed = torch.nn.functional.one_hot(torch.tensor([3, 0, 1, 0]), 4).bool()
     groups = torch.zeros(4, dtype=torch.long)
-    shifted = logits + torch.tensor([5.0, 0, 0, 0])  # lowers the odds of a contradiction alike in every row
+    shifted = logits + torch.tensor([5.0, 0, 0, 0])  # lowers the odds of a contradiction equally in every row
     before, after = (ranking_loss(scores, allowed, groups, CONTRADICTIONS) for scores in (logits, shifted))
     assert torch.allclose(before, after, atol=1e-5)
 
 
-def test_the_objective_adds_ranking_at_its_weight(batch):
+def test_the_objective_adds_the_weighted_ranking_loss(batch):
     logits, targets = batch
     inputs = {"x": logits, GROUP: torch.arange(64) // 8}
     plain, ranked = (
@@ -99,7 +99,7 @@ def test_the_objective_adds_ranking_at_its_weight(batch):
     assert (ranked > plain).any()
 
 
-def test_allowed_labels_count_instead_of_the_targets(batch):
+def test_allowed_labels_replace_the_targets(batch):
     logits, targets = batch
     allowed = torch.tensor([False, True, True, True]).expand(64, 4)
     losses = objective(recipe(), COUNTS)(

@@ -1,4 +1,4 @@
-"""Training claims for fact checking: each change refutes what it should, and an endpoint writes further ones."""
+"""Training claims for fact checking: each change refutes its claim, and an endpoint writes more of them."""
 
 import json
 
@@ -35,15 +35,15 @@ def source(tmp_path):
 def test_only_supported_claims_are_changed_and_each_change_refutes(source):
     rows = made_claims.read_supported(source)
     assert [row.source for row in rows] == ["1", "2"]
-    found = {claim.id: claim for claim in made_claims.made(rows)}
-    assert found["1--0-negation"].reply == "The tower was not built in 1,889 by Gustave Eiffel."
-    assert found["2--0-negation"].reply == "I think it is open."
-    changed = found["1--0-number"].reply
+    claims = {claim.id: claim for claim in made_claims.made(rows)}
+    assert claims["1--0-negation"].reply == "The tower was not built in 1,889 by Gustave Eiffel."
+    assert claims["2--0-negation"].reply == "I think it is open."
+    changed = claims["1--0-number"].reply
     assert changed.startswith("The tower was built in ") and "1,889" not in changed and changed.endswith("Eiffel.")
-    assert found["1--0-entity"].reply == "The tower was built in 1,889 by Jane Austen."
-    assert "2--0-number" not in found and "2--0-entity" not in found  # nothing is shared with the evidence
-    assert {claim.label for claim in found.values() if claim.extra["made"] in made_claims.CHANGES} == {"refutes"}
-    other = found["1--0-passage"]
+    assert claims["1--0-entity"].reply == "The tower was built in 1,889 by Jane Austen."
+    assert "2--0-number" not in claims and "2--0-entity" not in claims  # it shares nothing with the evidence
+    assert {claim.label for claim in claims.values() if claim.extra["made"] in made_claims.CHANGES} == {"refutes"}
+    other = claims["1--0-passage"]
     assert (other.label, other.extra["passages"]) == ("not enough information", CLAIMS[1]["evidence_list"][0][2:3])
 
 
@@ -67,7 +67,7 @@ def test_the_command_writes_the_training_split_of_dialfact(run, source, tmp_path
     assert code == 2 and "go together" in err
 
 
-def test_chats_of_wizard_of_wikipedia_are_read(tmp_path):
+def test_wizard_of_wikipedia_chats_are_read(tmp_path):
     turns = [
         {"speaker": "1_Apprentice", "text": "tell me of it", "checked_sentence": {}},
         {"speaker": "0_Wizard", "text": "It is old.", "checked_sentence": {"partner_Tower_0": "The tower is old."}},
@@ -91,7 +91,7 @@ def test_chats_of_wizard_of_wikipedia_are_read(tmp_path):
             {"speaker": "0_Wizard", "text": None, "checked_sentence": {"title": "fact"}}]}]),
     ],
 )  # fmt: skip
-def test_a_damaged_source_is_one_line(run, tmp_path, name, line):
+def test_a_damaged_source_prints_one_line(run, tmp_path, name, line):
     path = tmp_path / name
     path.write_text(json.dumps(line) + "\n", encoding="utf-8")
     code, _, err = run("corpora", "augment", path, "--out", tmp_path / "augmented.jsonl")
@@ -100,7 +100,7 @@ def test_a_damaged_source_is_one_line(run, tmp_path, name, line):
 
 
 @pytest.mark.parametrize(
-    ("said", "refuted"),
+    ("text", "refuted"),
     [
         ("You can't swim there.", "You can swim there."),
         ("You can’t swim there.", "You can swim there."),
@@ -109,8 +109,8 @@ def test_a_damaged_source_is_one_line(run, tmp_path, name, line):
         ("It opened in May and was full.", "It opened in May and was not full."),
     ],
 )
-def test_a_negation_is_put_in_or_taken_out_as_people_write_it(said, refuted):
-    assert made_claims.negated(made_claims.Row("1", "supports", reply=said), [], np.random.default_rng(0)) == refuted
+def test_a_negation_is_added_or_removed_grammatically(text, refuted):
+    assert made_claims.negated(made_claims.Row("1", "supports", reply=text), [], np.random.default_rng(0)) == refuted
 
 
 def test_a_language_model_writes_a_claim_of_each_kind(run, source, tmp_path, monkeypatch):
@@ -133,7 +133,7 @@ def test_a_language_model_writes_a_claim_of_each_kind(run, source, tmp_path, mon
     assert code == 2 and "http://" in err
 
 
-def test_kept_answers_with_any_line_separator_are_read_back_and_a_wrong_line_is_named(tmp_path):
+def test_saved_answers_with_any_line_separator_are_read_and_a_wrong_line_is_named(tmp_path):
     path = tmp_path / "answers"
     replies = ["one\u2028two", "one\u2029two", "one\x85two", "one\ntwo"]
     lines = [json.dumps(["m", str(number), reply], ensure_ascii=False) for number, reply in enumerate(replies)]
@@ -147,7 +147,7 @@ def test_kept_answers_with_any_line_separator_are_read_back_and_a_wrong_line_is_
     assert path.read_text(encoding="utf-8") == damaged
 
 
-def test_claims_that_were_written_before_a_failure_are_not_asked_for_again(run, source, tmp_path, monkeypatch):
+def test_claims_written_before_a_failure_are_not_requested_again(run, source, tmp_path, monkeypatch):
     out, failing = tmp_path / "augmented.jsonl", iter([True])
     with ChatServer(
         lambda body: " A reply. ", lambda number, body: "401" if number >= 4 and next(failing, False) else None

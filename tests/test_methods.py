@@ -1,4 +1,4 @@
-"""The registry of methods: a new method is one class, and everything else works with it."""
+"""The registry of methods: a new method is one class that works with everything else."""
 
 import shutil
 from pathlib import Path
@@ -75,7 +75,7 @@ def test_a_new_method_judges_chats(folder):
     assert detector(chat("甲", "乙乙", "丙", "丁丁")).scores["contradiction"] == 0.5
 
 
-def test_a_new_method_is_calibrated_and_evaluated(folder, sample_repo):
+def test_a_new_method_can_be_calibrated_and_evaluated(folder, sample_repo):
     rule = calibrate(folder, load_split(sample_repo, "2-class", "validation"))
     assert load_rule(folder) == rule == load_classifier(folder).rule != Rule()
     result = evaluate(ContradictionDetector.from_pretrained(folder), data=sample_repo, config="2-class")
@@ -95,7 +95,7 @@ def test_a_new_method_can_be_a_member_of_an_ensemble(folder, random_model, overl
     assert classifier.classify([{"u1": "甲", "b1": "乙", "u2": "丙", "b2": "丁"}])[0].label in LABELS["2-class"]
 
 
-def test_a_new_method_says_what_its_folder_consists_of(folder, overlap):
+def test_a_new_method_lists_the_files_of_its_folder(folder, overlap):
     assert method_of(folder) is overlap
     assert set(publishing.model(folder).files) == {"overlap.json", "README.md"}
     overlap.FILES = ("words.txt",)
@@ -104,18 +104,18 @@ def test_a_new_method_says_what_its_folder_consists_of(folder, overlap):
     overlap.FILES = ()
 
 
-def test_a_recipe_names_a_method():
+def test_a_recipe_can_name_a_method():
     assert method_named("checkpoint").FINE_TUNES and not method_named("kernel").FINE_TUNES
     with pytest.raises(InputError, match="'oracle'.*checkpoint, hierarchical, kernel"):
         method_named("oracle")
 
 
-def test_a_folder_that_no_method_marks_is_taken_for_a_checkpoint(tmp_path):
+def test_a_folder_without_a_method_marker_counts_as_a_checkpoint(tmp_path):
     with pytest.raises(InputError, match=r"config\.json"):
         load_classifier(tmp_path)
 
 
-def test_a_model_is_named_by_its_folder_and_its_weights(random_model, tmp_path):
+def test_a_model_is_identified_by_its_folder_and_its_weights(random_model, tmp_path):
     folder = random_model("4-class")
     copy = shutil.copytree(folder, tmp_path / folder.name)
     assert name_with_digest(str(copy)) == name_with_digest(str(folder))

@@ -1,4 +1,4 @@
-"""The metric: held against scikit-learn, and against a bootstrap that really resamples rows."""
+"""The metric, compared with scikit-learn and with a bootstrap that really resamples rows."""
 
 import json
 import time
@@ -25,7 +25,7 @@ quick = settings(deadline=None, max_examples=60, database=None)
 
 @st.composite
 def scored_rows(draw: st.DrawFn) -> tuple[str, list[int], list[int]]:
-    """A task with references and predictions; small, so that absent classes are common."""
+    """A task with references and predictions. They are few, so that absent classes are common."""
     task = draw(st.sampled_from(TASKS))
     label = st.integers(0, len(LABELS[task]) - 1)
     rows = draw(st.lists(st.tuples(label, label), min_size=1, max_size=30))
@@ -37,7 +37,7 @@ def merged(labels: list[int] | np.ndarray) -> list[int]:
     return [int(label != 0) for label in labels]
 
 
-def assert_is_what_scikit_learn_says(result: dict, references: list[int], predictions: list[int], task: str) -> None:
+def assert_equals_scikit_learn(result: dict, references: list[int], predictions: list[int], task: str) -> None:
     ids = range(len(LABELS[task]))
     by_class = precision_recall_fscore_support(references, predictions, labels=ids, zero_division=0)
     assert result["accuracy"] == pytest.approx(accuracy_score(references, predictions))
@@ -52,20 +52,20 @@ def assert_is_what_scikit_learn_says(result: dict, references: list[int], predic
 
 @quick
 @given(scored_rows())
-def test_figures_are_those_of_scikit_learn_for_every_task(rows: tuple[str, list[int], list[int]]) -> None:
+def test_figures_equal_scikit_learns_for_every_task(rows: tuple[str, list[int], list[int]]) -> None:
     task, references, predictions = rows
-    assert_is_what_scikit_learn_says(score(references, predictions, task), references, predictions, task)
+    assert_equals_scikit_learn(score(references, predictions, task), references, predictions, task)
 
 
 @quick
 @given(scored_rows())
-def test_two_class_is_the_score_of_merged_labels(rows: tuple[str, list[int], list[int]]) -> None:
+def test_two_class_scores_use_the_merged_labels(rows: tuple[str, list[int], list[int]]) -> None:
     task, references, predictions = rows
     result = score(references, predictions, task)
     assert ("two_class" in result) == (task == "4-class")
     if task == "4-class":
         assert result["two_class"] == score(merged(references), merged(predictions), "2-class")
-        assert_is_what_scikit_learn_says(result["two_class"], merged(references), merged(predictions), "2-class")
+        assert_equals_scikit_learn(result["two_class"], merged(references), merged(predictions), "2-class")
 
 
 @quick
@@ -79,7 +79,7 @@ def test_names_and_ids_score_the_same(rows: tuple[str, list[int], list[int]]) ->
     assert score(tuple(references), iter(predictions), task) == expected
 
 
-def test_merge_rule_keeps_non_contradiction_apart() -> None:
+def test_merge_rule_keeps_non_contradiction_separate() -> None:
     rule = dict(zip(LABELS["4-class"], MERGE.tolist(), strict=True))
     assert rule.pop("non-contradiction") == [1, 0]
     assert all(row == [0, 1] for row in rule.values()) and len(rule) == 3
@@ -106,7 +106,7 @@ def test_results_are_plain_json() -> None:
 def macro_f1_of_resampled_rows(
     references: np.ndarray, predictions: np.ndarray, resamples: int, stratified: bool
 ) -> np.ndarray:
-    """The slow way: draw rows, score them."""
+    """The slow way: it draws rows and scores them."""
     rng = np.random.default_rng(11)
     blocks = [np.flatnonzero(references == label) for label in range(4)] if stratified else [np.arange(len(references))]
     scores = []
@@ -119,7 +119,7 @@ def macro_f1_of_resampled_rows(
 
 
 @pytest.mark.parametrize("stratified", [False, True])
-def test_interval_is_that_of_a_bootstrap_that_resamples_rows(stratified: bool) -> None:
+def test_interval_equals_that_of_a_bootstrap_over_rows(stratified: bool) -> None:
     references = sample(400)
     predictions = noisy(references, 0.6, 1)
     slow = np.quantile(macro_f1_of_resampled_rows(references, predictions, 4000, stratified), [0.025, 0.975])
@@ -134,7 +134,7 @@ def test_accuracy_interval_is_the_binomial_one() -> None:
     assert [low, high] == pytest.approx(binom.ppf([0.025, 0.975], 1000, 0.7) / 1000, abs=0.0011)
 
 
-def test_interval_covers_the_truth_about_as_often_as_it_says() -> None:
+def test_interval_has_about_its_nominal_coverage() -> None:
     population = sample(200_000, seed=5)
     predicted = noisy(population, 0.6, 6)
     truth = score(population, predicted)["macro_f1"]
@@ -149,7 +149,7 @@ def test_interval_covers_the_truth_about_as_often_as_it_says() -> None:
     assert 0.84 <= covered / 200 <= 0.96
 
 
-def test_interval_at_the_size_of_the_test_split_is_about_three_points_to_either_side() -> None:
+def test_interval_at_the_size_of_the_test_split_is_about_plus_or_minus_three_points() -> None:
     references = sample(2332)
     result = score(references, noisy(references, 0.5, 3), bootstrap=2000)
     for part, half_width in ((result, 3.1), (result["two_class"], 1.9)):
@@ -159,7 +159,7 @@ def test_interval_at_the_size_of_the_test_split_is_about_three_points_to_either_
 
 
 def test_stratified_resamples_keep_the_references_of_each_class() -> None:
-    # Of two classes only one is ever predicted: accuracy is then the share of that class, which stratified draws fix.
+    # Only one of two classes is ever predicted. Accuracy is then the share of that class, which stratified draws fix.
     references, predictions = [0] * 30 + [1] * 70, [1] * 100
     fixed = score(references, predictions, "2-class", bootstrap=500, stratified=True)["interval"]
     free = score(references, predictions, "2-class", bootstrap=500)["interval"]
@@ -202,27 +202,29 @@ def test_ten_thousand_resamples_take_well_under_a_second() -> None:
     assert time.perf_counter() - started < 1
 
 
-def test_comparison_is_that_of_rows_resampled_in_pairs() -> None:
+def test_comparison_resamples_rows_in_pairs() -> None:
     references = sample(300)
-    ours, baseline = noisy(references, 0.65, 1), noisy(references, 0.55, 2)
-    # the same rows for both: one generator seed, two scores
-    ours_drawn, baseline_drawn = (macro_f1_of_resampled_rows(references, p, 4000, False) for p in (ours, baseline))
+    predictions, baseline = noisy(references, 0.65, 1), noisy(references, 0.55, 2)
+    # the same resampled rows for both: one seed, two scores
+    ours_drawn, baseline_drawn = (
+        macro_f1_of_resampled_rows(references, p, 4000, False) for p in (predictions, baseline)
+    )
     slow = ours_drawn - baseline_drawn
-    result = compare(references, ours, baseline, bootstrap=40_000)
+    result = compare(references, predictions, baseline, bootstrap=40_000)
     assert result["interval"]["macro_f1_difference"] == pytest.approx(np.quantile(slow, [0.025, 0.975]), abs=0.006)
     assert result["p_value"] == pytest.approx(2 * min((slow <= 0).mean(), (slow >= 0).mean()), abs=0.02)
 
 
 @quick
 @given(scored_rows(), st.integers(0, 2**32))
-def test_differences_are_those_of_two_scores(rows: tuple[str, list[int], list[int]], seed: int) -> None:
+def test_differences_equal_those_of_two_scores(rows: tuple[str, list[int], list[int]], seed: int) -> None:
     task, references, predictions = rows
     baseline = np.random.default_rng(seed).integers(len(LABELS[task]), size=len(references))
     result = compare(references, predictions, baseline, task, bootstrap=3)
-    ours, other = score(references, predictions, task), score(references, baseline, task)
-    parts = [(result, ours, other)]
+    scores, other = score(references, predictions, task), score(references, baseline, task)
+    parts = [(result, scores, other)]
     if task == "4-class":
-        parts.append((result["two_class"], ours["two_class"], other["two_class"]))
+        parts.append((result["two_class"], scores["two_class"], other["two_class"]))
     for contrast, left, right in parts:
         for figure in FIGURES:
             assert contrast[f"{figure}_difference"] == pytest.approx(left[figure] - right[figure])
@@ -247,26 +249,26 @@ def test_equal_predictions_have_p_value_one() -> None:
         assert part["interval"]["accuracy_difference"] == [0.0, 0.0]
 
 
-def test_swapping_the_two_detectors_turns_the_sign_only() -> None:
+def test_swapping_the_two_detectors_changes_only_the_sign() -> None:
     references = sample(500)
-    ours, baseline = noisy(references, 0.55, 1), noisy(references, 0.5, 2)
-    one, other = compare(references, ours, baseline), compare(references, baseline, ours)
+    predictions, baseline = noisy(references, 0.55, 1), noisy(references, 0.5, 2)
+    one, other = compare(references, predictions, baseline), compare(references, baseline, predictions)
     assert one["macro_f1_difference"] == pytest.approx(-other["macro_f1_difference"])
     assert one["p_value"] == pytest.approx(other["p_value"], abs=0.06)
     assert one["mcnemar"]["p_value"] == other["mcnemar"]["p_value"]
 
 
-def test_p_value_of_equally_good_detectors_is_seldom_small() -> None:
+def test_p_value_of_equally_good_detectors_is_rarely_small() -> None:
     p_values = []
     for seed in range(100):
         references = sample(400, seed=seed)
-        ours, baseline = noisy(references, 0.6, 1000 + seed), noisy(references, 0.6, 2000 + seed)
-        p_values.append(compare(references, ours, baseline, bootstrap=300)["p_value"])
+        predictions, baseline = noisy(references, 0.6, 1000 + seed), noisy(references, 0.6, 2000 + seed)
+        p_values.append(compare(references, predictions, baseline, bootstrap=300)["p_value"])
     assert np.mean(np.array(p_values) < 0.1) <= 0.2 and 0.3 <= np.median(p_values) <= 0.7
 
 
-def test_mcnemar_is_the_binomial_computed_by_hand() -> None:
-    # 7 rows only ours has right, 1 only the baseline: 2 (C(8,0) + C(8,1)) / 2^8
+def test_mcnemar_equals_the_binomial_computed_by_hand() -> None:
+    # only ours is right on 7 rows, only the baseline on 1: 2 (C(8,0) + C(8,1)) / 2^8
     references = [1] * 10
     result = compare(references, [1] * 7 + [0] + [1, 0], [0] * 7 + [1] + [1, 0], "2-class", bootstrap=10)
     assert result["mcnemar"] == {
@@ -276,7 +278,7 @@ def test_mcnemar_is_the_binomial_computed_by_hand() -> None:
     }
 
 
-# Another figure is one entry
+# One entry adds a figure
 
 
 def balanced_accuracy(counts):
@@ -284,12 +286,15 @@ def balanced_accuracy(counts):
     return (hits / support).mean(axis=-1)
 
 
-def test_a_figure_is_added_by_one_entry(monkeypatch) -> None:
+def test_one_entry_adds_a_figure(monkeypatch) -> None:
     monkeypatch.setitem(evaluate_metric.FIGURES, "balanced_accuracy", balanced_accuracy)
     references = sample(500)
-    ours, baseline = noisy(references, 0.7, 1), noisy(references, 0.5, 2)
-    result, contrast = score(references, ours, bootstrap=50), compare(references, ours, baseline, bootstrap=50)
-    expected = [balanced_accuracy_score(references, predictions) for predictions in (ours, baseline)]
+    our_predictions, baseline = noisy(references, 0.7, 1), noisy(references, 0.5, 2)
+    result, contrast = (
+        score(references, our_predictions, bootstrap=50),
+        compare(references, our_predictions, baseline, bootstrap=50),
+    )
+    expected = [balanced_accuracy_score(references, predictions) for predictions in (our_predictions, baseline)]
     assert result["balanced_accuracy"] == pytest.approx(expected[0])
     assert contrast["balanced_accuracy_difference"] == pytest.approx(expected[0] - expected[1])
     low, high = result["interval"]["balanced_accuracy"]

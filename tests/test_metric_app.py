@@ -1,4 +1,4 @@
-"""The page of the metric, served and asked by a client."""
+"""The metric page, served to an API client."""
 
 import json
 import os
@@ -28,7 +28,7 @@ print(json.dumps(answers))
 
 @pytest.fixture(scope="module")
 def ask(tmp_path_factory):
-    """Asks the page in a process of its own, once for all questions; gives the tables, or the refusal."""
+    """Serves the page in a separate process and sends all questions. Returns the tables, or the error messages."""
 
     def call(*questions):
         home = tmp_path_factory.mktemp("home")
@@ -62,4 +62,4 @@ def test_the_page_scores_pasted_labels_and_explains_refusals(ask):
     assert comparison == []
     assert [row[:3] for row in persona[3]] == [["persona", "accuracy", 75.0], ["persona", "macro-F1", 90.0]]
     expected = ("predictions[1] is 'hist'", "predictions[1] is ''", "empty", "3 baseline_predictions")
-    assert [said in message for said, message in zip(expected, refused, strict=True)] == [True] * 4
+    assert [part in message for part, message in zip(expected, refused, strict=True)] == [True] * 4

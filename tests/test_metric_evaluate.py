@@ -1,4 +1,4 @@
-"""The metric through `evaluate`: what it refuses, how it is loaded, and that its examples are true."""
+"""The metric through `evaluate`: the input it rejects, its loading, and its examples."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from evaluate_metric.evaluate_metric import LABELS, CDConvMetric, compare, score
 
 
 def run_offline(cache, code) -> str:
-    """Runs code in the checkout, without network and with a cache of its own: an old build would hide faults."""
+    """Runs code in the checkout without network and with a separate cache, because an old build would hide faults."""
     env = {**os.environ, "HF_HOME": str(cache), "HF_HUB_OFFLINE": "1"}
     done = processes.run(code, cwd=METRIC.parent, env=env)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -61,7 +61,7 @@ NAMES_4 = "0-3 or 'non-contradiction', 'intra-sentence', 'role-confusion', 'hist
         ({"stratified": "yes"}, "stratified is 'yes'; allowed are True and False"),
     ],
 )
-def test_bad_input_is_named_with_what_is_allowed(arguments: dict, message: str) -> None:
+def test_the_error_for_bad_input_names_the_allowed_values(arguments: dict, message: str) -> None:
     valid = {"references": [0, 1, 2, 3], "predictions": [0, 1, 2, 3]}
     with pytest.raises(ValueError, match=re.escape(message)):
         score(**{**valid, **arguments})
@@ -69,12 +69,12 @@ def test_bad_input_is_named_with_what_is_allowed(arguments: dict, message: str) 
         compare(**{**valid, "baseline_predictions": arguments.get("references", valid["references"]), **arguments})
 
 
-def test_bad_baseline_is_named_and_a_comparison_needs_resamples() -> None:
+def test_a_bad_baseline_is_named_and_a_comparison_needs_resamples() -> None:
     with pytest.raises(ValueError, match=r"lengths differ: 2 references, 2 predictions, 3 baseline_predictions"):
         compare([0, 1], [0, 1], [0, 1, 1])
     with pytest.raises(ValueError, match=r"baseline_predictions\[1\] is 'no'"):
         compare([0, 1], [0, 1], [0, "no"])
-    with pytest.raises(ValueError, match="bootstrap is 0; a comparison needs at least 1 resample"):
+    with pytest.raises(ValueError, match="bootstrap is 0; .*at least 1"):
         compare([0, 1], [0, 1], [0, 1], bootstrap=0)
 
 
@@ -83,7 +83,7 @@ def metric(tmp_path) -> CDConvMetric:
     return CDConvMetric(cache_dir=str(tmp_path))
 
 
-def test_batches_and_single_rows_give_what_one_call_gives(metric: CDConvMetric) -> None:
+def test_batches_and_single_rows_give_the_same_result_as_one_call(metric: CDConvMetric) -> None:
     references = sample(60)
     predictions = noisy(references, 0.6, 1)
     names = [LABELS["4-class"][label] for label in predictions]
@@ -98,7 +98,7 @@ def test_batches_and_single_rows_give_what_one_call_gives(metric: CDConvMetric) 
     assert metric.compute(bootstrap=50) == expected
 
 
-def test_an_unknown_keyword_is_named_with_those_there_are(metric: CDConvMetric) -> None:
+def test_the_error_for_an_unknown_keyword_lists_the_known_ones(metric: CDConvMetric) -> None:
     with pytest.raises(TypeError, match=r"bootstraps is no argument; .*bootstrap"):
         metric.compute(predictions=[0], references=[0], bootstraps=5)
 
@@ -108,20 +108,20 @@ def test_rows_added_before_count_with_those_given_to_compute(metric: CDConvMetri
     assert metric.compute(predictions=["history"], references=[3]) == score([0, 3, 3], [0, 1, 3])
 
 
-def test_comparison_comes_through_compute(metric: CDConvMetric) -> None:
+def test_compute_returns_the_comparison(metric: CDConvMetric) -> None:
     references = sample(80)
-    ours, baseline = noisy(references, 0.7, 1), noisy(references, 0.5, 2)
-    rows = {"predictions": ours, "references": references, "baseline_predictions": baseline}
+    predictions, baseline = noisy(references, 0.7, 1), noisy(references, 0.5, 2)
+    rows = {"predictions": predictions, "references": references, "baseline_predictions": baseline}
     result = metric.compute(**rows, bootstrap=30, seed=2, confidence_level=0.8, stratified=True)
     options = {"bootstrap": 30, "seed": 2, "confidence_level": 0.8, "stratified": True}
-    assert result.pop("comparison") == compare(references, ours, baseline, **options)
-    assert result == score(references, ours, **options)
+    assert result.pop("comparison") == compare(references, predictions, baseline, **options)
+    assert result == score(references, predictions, **options)
     unasked = metric.compute(**rows)
-    assert "interval" not in unasked and unasked["comparison"] == compare(references, ours, baseline)
+    assert "interval" not in unasked and unasked["comparison"] == compare(references, predictions, baseline)
 
 
 @pytest.mark.parametrize("bad", [1.7, True, "1", None, 4, "contradiction"])
-def test_nothing_is_turned_into_a_class_id_in_silence(metric: CDConvMetric, bad: object) -> None:
+def test_nothing_is_silently_converted_to_a_class_id(metric: CDConvMetric, bad: object) -> None:
     message = re.escape(f"is {bad!r}; allowed for 4-class are {NAMES_4}")
     with pytest.raises(ValueError, match=message):
         metric.compute(predictions=[0, bad], references=[0, 1])
@@ -132,7 +132,7 @@ def test_nothing_is_turned_into_a_class_id_in_silence(metric: CDConvMetric, bad:
     assert len(metric) == 0
 
 
-def test_rows_survive_a_refused_call(metric: CDConvMetric) -> None:
+def test_rows_survive_a_rejected_call(metric: CDConvMetric) -> None:
     metric.add_batch(predictions=[0, 1], references=[0, 3])
     for refused in (
         {"bootstrap": -1},
@@ -147,14 +147,14 @@ def test_rows_survive_a_refused_call(metric: CDConvMetric) -> None:
     assert metric.compute() == score([0, 3], [0, 1])
 
 
-def test_computing_nothing_says_what_is_missing(metric: CDConvMetric) -> None:
-    with pytest.raises(ValueError, match="no rows to score: give predictions and references here, or add them before"):
+def test_computing_without_rows_says_what_is_missing(metric: CDConvMetric) -> None:
+    with pytest.raises(ValueError, match="no rows to score: give predictions and references"):
         metric.compute()
     with pytest.raises(ValueError, match="predictions and references are empty"):
         metric.compute(predictions=[], references=[])
 
 
-def test_metric_says_what_it_takes(metric: CDConvMetric) -> None:
+def test_metric_describes_its_features(metric: CDConvMetric) -> None:
     assert {tuple(value.dtype for value in kinds.values()) for kinds in metric.features} == {
         (p, r) for p in ("int64", "string") for r in ("int64", "string")
     }
@@ -163,12 +163,12 @@ def test_metric_says_what_it_takes(metric: CDConvMetric) -> None:
 
 
 @pytest.mark.parametrize("config", [name + suffix for name in LABELS for suffix in ("", "-grouped")])
-def test_every_config_of_the_data_set_is_one_of_the_metric(config: str, tmp_path) -> None:
+def test_every_config_of_the_data_set_is_a_config_of_the_metric(config: str, tmp_path) -> None:
     named = CDConvMetric(config_name=config, cache_dir=str(tmp_path))
     assert named.compute(predictions=[0, 1], references=[1, 1]) == score([1, 1], [0, 1], config)
 
 
-def test_unknown_config_is_refused_on_loading(tmp_path) -> None:
+def test_unknown_config_is_rejected_on_loading(tmp_path) -> None:
     with pytest.raises(ValueError, match="the task is '3-class'; allowed are"):
         CDConvMetric(config_name="3-class", cache_dir=str(tmp_path))
 
@@ -240,7 +240,7 @@ def test_examples_in_the_text_are_true(tmp_path) -> None:
     assert all(int(line.split()[1]) >= 8 for line in report.splitlines())
 
 
-def test_file_imports_nothing_of_the_project_and_one_module_a_line() -> None:
+def test_metric_file_imports_nothing_of_the_project_and_one_module_per_line() -> None:
     from evaluate.loading import get_imports
 
     file = METRIC / "evaluate_metric.py"

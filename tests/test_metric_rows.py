@@ -1,4 +1,4 @@
-"""The figures of DECODE and of response selection in the metric are those of scikit-learn."""
+"""The DECODE and response-selection figures of the metric equal those of scikit-learn."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ MESSAGES = 6
 
 
 def chats(draw, count):
-    """Random labels and evidence; a contradiction of the references has some, of the predictions maybe none."""
+    """Random labels and evidence. Contradictions have evidence in the references, but not always in the predictions."""
     truth, called = draw.integers(2, size=(2, count))
     gold, named = draw.random((2, count, MESSAGES)) < 0.3
     gold[:, 0] |= ~gold.any(axis=1)
@@ -30,38 +30,38 @@ def chats(draw, count):
     return rows, (truth, called, gold, named)
 
 
-def test_figures_of_decode_are_those_of_scikit_learn():
+def test_decode_figures_equal_scikit_learns():
     (references, predictions), (truth, called, gold, named) = chats(np.random.default_rng(0), 300)
-    found = score_rows(references, predictions, "decode")
-    assert found["n"] == 300 and found["accuracy"] == accuracy_score(truth, called)
+    figures = score_rows(references, predictions, "decode")
+    assert figures["n"] == 300 and figures["accuracy"] == accuracy_score(truth, called)
     expected = precision_recall_fscore_support(truth, called, average="binary")[:3]
-    assert (found["precision"], found["recall"], found["f1"]) == pytest.approx(expected)
+    assert (figures["precision"], figures["recall"], figures["f1"]) == pytest.approx(expected)
     marked = truth == 1
     expected = precision_recall_fscore_support(gold[marked], named[marked], average="micro")[:3]
-    assert tuple(found[f"evidence_{name}"] for name in ("precision", "recall", "f1")) == pytest.approx(expected)
+    assert tuple(figures[f"evidence_{name}"] for name in ("precision", "recall", "f1")) == pytest.approx(expected)
     strict = (truth == called) & (gold == named).all(axis=1)
-    assert found["strict_accuracy"] == pytest.approx(strict.mean())
+    assert figures["strict_accuracy"] == pytest.approx(strict.mean())
 
 
-def test_a_contradiction_whose_evidence_nobody_marked_counts_for_its_label_alone():
+def test_a_contradiction_without_marked_evidence_counts_only_for_its_label():
     unmarked, marked = {"label": 1, "evidence": []}, {"label": 1, "evidence": [0]}
-    found = score_rows([unmarked, marked], [{"label": 1, "evidence": [3]}, marked], "decode")
-    assert (found["evidence_precision"], found["strict_accuracy"], found["accuracy"]) == (1.0, 1.0, 1.0)
-    found = score_rows([unmarked, {"label": 0, "evidence": []}], [marked, marked], "decode")
-    assert (found["evidence_f1"], found["strict_accuracy"], found["recall"]) == (None, None, 1.0)
+    scores = score_rows([unmarked, marked], [{"label": 1, "evidence": [3]}, marked], "decode")
+    assert (scores["evidence_precision"], scores["strict_accuracy"], scores["accuracy"]) == (1.0, 1.0, 1.0)
+    scores = score_rows([unmarked, {"label": 0, "evidence": []}], [marked, marked], "decode")
+    assert (scores["evidence_f1"], scores["strict_accuracy"], scores["recall"]) == (None, None, 1.0)
 
 
-def test_figures_of_selection_are_those_of_scikit_learn():
+def test_selection_figures_equal_scikit_learns():
     draw = np.random.default_rng(1)
     scores, rights = draw.random((200, 4)), draw.integers(4, size=200)
-    found = score_rows(rights, scores, "selection")
+    figures = score_rows(rights, scores, "selection")
     for figure, place in (("r1", 1), ("r2", 2)):
-        assert found[figure] == pytest.approx(top_k_accuracy_score(rights, scores, k=place, labels=range(4)))
-    assert found["mrr"] == pytest.approx(label_ranking_average_precision_score(np.eye(4)[rights], scores))
+        assert figures[figure] == pytest.approx(top_k_accuracy_score(rights, scores, k=place, labels=range(4)))
+    assert figures["mrr"] == pytest.approx(label_ranking_average_precision_score(np.eye(4)[rights], scores))
     assert score_rows([0], [[1.0, 1.0, 0.0]], "selection") == {"n": 1, "r1": 0.5, "r2": 1.0, "mrr": 0.75}
 
 
-def test_intervals_are_as_wide_as_resampled_rows_say():
+def test_intervals_are_as_wide_as_those_of_resampled_rows():
     draw = np.random.default_rng(2)
     scores, rights = draw.random((150, 4)), draw.integers(4, size=150)
     low, high = score_rows(rights, scores, "selection", bootstrap=2000)["interval"]["r1"]
@@ -76,7 +76,7 @@ def test_intervals_are_as_wide_as_resampled_rows_say():
 
 
 @pytest.mark.parametrize(
-    ("task", "references", "predictions", "said"),
+    ("task", "references", "predictions", "message"),
     [
         ("decode", [{"label": 1}], [{"label": 1, "evidence": []}], r"references\[0\] is \{'label': 1\}; allowed"),
         ("decode", [{"label": 2, "evidence": []}], [], r"references\[0\]\['label'\]\[0\] is 2; allowed for 2-class"),
@@ -89,8 +89,8 @@ def test_intervals_are_as_wide_as_resampled_rows_say():
         ("nli", [0], [0], "the task is 'nli'; allowed are 'decode', 'selection'"),
     ],
 )
-def test_a_row_that_is_not_valid_is_named(task, references, predictions, said):
-    with pytest.raises(ValueError, match=said):
+def test_the_error_names_an_invalid_row(task, references, predictions, message):
+    with pytest.raises(ValueError, match=message):
         score_rows(references, predictions, task)
 
 
@@ -104,8 +104,8 @@ def test_evaluate_loads_both_configs(tmp_path):
     metric.add_batch(predictions=predictions[1:], references=references[1:])
     assert metric.compute() == score_rows(references, predictions, "decode")
     ranked = CDConvMetric(config_name="selection", cache_dir=str(tmp_path))
-    found = ranked.compute(predictions=[[0.5, 0.1], [0.2, 0.9]], references=[0, 0], bootstrap=10)
-    assert (found["r1"], found["interval"]["resamples"]) == (0.5, 10)
+    result = ranked.compute(predictions=[[0.5, 0.1], [0.2, 0.9]], references=[0, 0], bootstrap=10)
+    assert (result["r1"], result["interval"]["resamples"]) == (0.5, 10)
     with pytest.raises(ValueError, match="compares no predictions"):
         ranked.compute(predictions=[[1.0, 0.0]], references=[0], baseline_predictions=[[1.0, 0.0]])
     with pytest.raises(ValueError, match="no classes to stratify by"):

@@ -1,4 +1,4 @@
-"""What a model card says is true of the model in the folder: its example, its command, whose work it is made of."""
+"""A model card is true of the model in the folder: its example, its command, and its sources."""
 
 import contextlib
 import io
@@ -32,36 +32,36 @@ def code(card):
 
 
 def changed(folder, out, **entries):
-    """A copy of a model folder with other entries in its record."""
+    """A copy of a model folder with changed entries in its record."""
     copy = shutil.copytree(folder, out)
     write_json(copy / record.NAME, {**record.read(copy), **entries})
     return copy
 
 
-def assert_says_what_it_prints(card, monkeypatch, place):
+def assert_output_matches_comments(card, monkeypatch, place):
     monkeypatch.chdir(place)
-    said = [re.search(r"^# (.+)$", block, flags=re.MULTILINE)[1] for block in code(card)]
+    comments = [re.search(r"^# (.+)$", block, flags=re.MULTILINE)[1] for block in code(card)]
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         for block in code(card):
             exec(block, {})
-    assert printed.getvalue().splitlines() == said
+    assert printed.getvalue().splitlines() == comments
 
 
 def test_the_examples_on_the_shipped_card_print_what_it_says_and_the_verdict_is_right(monkeypatch):
-    assert_says_what_it_prints(CARD, monkeypatch, paths.SHIPPED.parent)
+    assert_output_matches_comments(CARD, monkeypatch, paths.SHIPPED.parent)
     assert re.search(r"^# history 0\.\d+ \(1,\)$", CARD, flags=re.MULTILINE)
     assert "mistaken" not in CARD
 
 
 def test_the_examples_on_the_card_of_any_model_print_what_it_says(quick_model, monkeypatch):
     card = (quick_model / "README.md").read_text(encoding="utf-8")
-    assert_says_what_it_prints(card, monkeypatch, quick_model.parent)
+    assert_output_matches_comments(card, monkeypatch, quick_model.parent)
     label = re.search(r"^# (\S+) 0\.\d+ \(", card, flags=re.MULTILINE)[1]
     assert ("This verdict is wrong" in card) == (label != "history")
 
 
-def test_without_weights_at_hand_nothing_is_claimed(quick_model, tmp_path):
+def test_a_card_without_available_weights_claims_no_output(quick_model, tmp_path):
     copy = shutil.copytree(quick_model, tmp_path / "quick")
     (copy / "model.safetensors").unlink()
     assert [re.findall("^# ", block, flags=re.MULTILINE) for block in code(str(model_card.model_card(copy)))] == [
@@ -70,15 +70,15 @@ def test_without_weights_at_hand_nothing_is_claimed(quick_model, tmp_path):
     ]
 
 
-def test_a_card_shows_the_facade_only_for_what_that_takes(quick_model, tmp_path):
+def test_a_card_shows_the_facade_only_for_models_it_can_load(quick_model, tmp_path):
     request = record.read(quick_model)["request"]
-    asked = with_options(request, config="persona")
-    text = model_card.model_card(changed(quick_model, tmp_path / "copy", request=asked)).text
+    changed_request = with_options(request, config="persona")
+    text = model_card.model_card(changed(quick_model, tmp_path / "copy", request=changed_request)).text
     assert len(code(text)) == 1
     assert "ContradictionDetector(" not in text and "from_pretrained" not in text.split("## Use")[1]
 
 
-def test_the_command_on_a_card_trains_the_same_again(quick_model, sample_repo, tmp_path, monkeypatch):
+def test_the_command_on_a_card_reproduces_the_training(quick_model, sample_repo, tmp_path, monkeypatch):
     card = (quick_model / "README.md").read_text(encoding="utf-8")
     [command] = re.findall(r"`cdconv (train run\.json[^`]*)`", card)
     out = tmp_path / "again"
@@ -92,7 +92,7 @@ def test_the_command_on_a_card_trains_the_same_again(quick_model, sample_repo, t
     assert (out / "model.safetensors").read_bytes() == (quick_model / "model.safetensors").read_bytes()
 
 
-def test_a_card_asks_for_the_folders_that_its_record_names_by_digest(quick_model, tmp_path):
+def test_a_card_has_placeholders_for_folders_that_its_record_names_by_digest(quick_model, tmp_path):
     request = record.read(quick_model)["request"]
     start, teachers = "nli@0123456789ab", ["one@0123456789ab", "some/teacher"]
     taught = with_options(request, backbone=start, teachers=teachers)
@@ -105,13 +105,13 @@ def test_a_card_asks_for_the_folders_that_its_record_names_by_digest(quick_model
     assert "after `--nli` the NLI pairs `pairs@0123456789ab`" in text
 
 
-def test_a_card_says_what_part_each_teacher_has_in_their_opinion(quick_model, tmp_path):
+def test_a_card_gives_the_weight_of_each_teacher(quick_model, tmp_path):
     request = record.read(quick_model)["request"]
 
     def card(**values):
         copy = tmp_path / f"copy {len(list(tmp_path.iterdir()))}"
-        asked = with_options(request, weight=0.8, **values)
-        return model_card.model_card(changed(quick_model, copy, request=asked)).text
+        changed_request = with_options(request, weight=0.8, **values)
+        return model_card.model_card(changed(quick_model, copy, request=changed_request)).text
 
     both = card(teachers=["some/teacher"], ngram_teacher_weight=0.25)
     ngrams = "a cross-fitted linear model of character n-grams"
@@ -122,7 +122,7 @@ def test_a_card_says_what_part_each_teacher_has_in_their_opinion(quick_model, tm
     assert "distilled" not in card()
 
 
-def test_a_card_shows_options_that_this_version_no_longer_has_and_no_command(quick_model, tmp_path):
+def test_a_card_shows_retired_options_and_no_command(quick_model, tmp_path):
     flat = {"name": "old", "view": "flatten", "config": "4-class", "scratch": {}, "kernel": 0.75, "embedder": "e5"}
     request = {**record.read(quick_model)["request"], "recipe": flat}
     text = model_card.model_card(changed(quick_model, tmp_path / "copy", request=request)).text
@@ -130,7 +130,7 @@ def test_a_card_shows_options_that_this_version_no_longer_has_and_no_command(qui
     assert "cdconv train run.json" not in text
 
 
-def test_a_soup_is_not_trained_again_by_one_command(quick_model, tmp_path):
+def test_a_card_of_a_soup_has_no_single_training_command(quick_model, tmp_path):
     run = record.read(quick_model)
     copy = changed(quick_model, tmp_path / "copy", soup=[run, run])
     text = model_card.model_card(copy).text
@@ -138,7 +138,7 @@ def test_a_soup_is_not_trained_again_by_one_command(quick_model, tmp_path):
     assert "`cdconv soup`" in text
 
 
-def test_evaluations_stay_with_a_model_of_whose_origin_more_is_said(quick_model, tmp_path):
+def test_evaluations_stay_with_a_model_whose_origin_is_added_later(quick_model, tmp_path):
     run = record.read(quick_model)
     kept = tmp_path / "kept"
     results.save(
@@ -152,7 +152,7 @@ def test_evaluations_stay_with_a_model_of_whose_origin_more_is_said(quick_model,
     assert [result["name"] for result in results.evaluations_of(quick_model, kept)] == ["own"]
 
 
-def test_runs_of_a_soup_or_stages_tell_weights_apart(quick_model, tmp_path):
+def test_runs_of_a_soup_or_of_stages_identify_the_weights(quick_model, tmp_path):
     run = record.read(quick_model)
     for key, value, other in (
         ("soup", [run, run], [run, {**run, "epochs": []}]),
@@ -166,7 +166,7 @@ def test_runs_of_a_soup_or_stages_tell_weights_apart(quick_model, tmp_path):
         assert [result["name"] for result in results.evaluations_of(copy, kept)] == ["own"]
 
 
-def test_the_shipped_card_names_whose_work_the_detector_is_made_of():
+def test_the_shipped_card_credits_the_sources_of_the_detector():
     from huggingface_hub import ModelCard
 
     assert ModelCard(CARD).data.base_model == E5
@@ -176,32 +176,32 @@ def test_the_shipped_card_names_whose_work_the_detector_is_made_of():
         assert re.search(rf"\[{name}\]\(https://\S+\) \({re.escape(licence)}\)", CARD), name
 
 
-def test_whose_terms_are_not_known_is_named_without():
+def test_a_source_with_an_unknown_licence_is_named_without_one():
     assert credits_sentence(["some/encoder"]) == "the encoder [some/encoder](https://huggingface.co/some/encoder)"
     assert credits_sentence([], ["Mine", "OCNLI"]).startswith("an NLI stage on Mine and [OCNLI](")
     assert credits_sentence([]) is None
 
 
-def test_the_shipped_card_and_the_page_of_results_say_what_it_was_chosen_by():
+def test_the_shipped_card_and_the_results_page_state_the_selection_criterion():
     note = record.read(paths.SHIPPED)["note"]
     assert "before its test rows were read" in note
     page = (results.FOLDER.parent / "README.md").read_text(encoding="utf-8")
     assert [text.count(note) for text in (CARD, page)] == [1, 1]
 
 
-def test_the_settings_of_a_split_stand_once_on_the_shipped_card():
+def test_the_settings_of_a_split_occur_once_on_the_shipped_card():
     assert CARD.count("Settings chosen on validation") == 1
     assert CARD.count("Each threshold was looked up on validation") == 1
 
 
-def test_figures_on_parts_are_those_of_the_analysis_and_stand_where_the_data_is_at_hand(quick_model, sample_repo):
+def test_figures_on_slices_match_the_analysis_and_need_the_data(quick_model, sample_repo):
     from contradiction.detector import ContradictionDetector
     from contradiction.evaluation.error_analysis import load_rows, slices
     from contradiction.evaluation.evaluate import evaluate
 
-    found = evaluate(ContradictionDetector.from_pretrained(quick_model), data=sample_repo, config="4-class")
-    text = model_card.model_card(quick_model, [found], data=sample_repo).text
-    parts = slices(load_rows(found, sample_repo))
+    evaluation = evaluate(ContradictionDetector.from_pretrained(quick_model), data=sample_repo, config="4-class")
+    text = model_card.model_card(quick_model, [evaluation], data=sample_repo).text
+    parts = slices(load_rows(evaluation, sample_repo))
     for name in ("seen", "unseen", "eva", "plato"):
         for group in [
             part for part in parts if part["slice"] == name and part["by"] in ("bot", "u1, b1, u2 in training")
@@ -209,11 +209,11 @@ def test_figures_on_parts_are_those_of_the_analysis_and_stand_where_the_data_is_
             assert f"| {group['by']}: {name} | {group['n']:,} | {100 * group['macro_f1']:.1f} |" in text
     assert "bot: plato" in text
     assert "expected calibration error" in text
-    assert "expected calibration error" not in model_card.model_card(quick_model, [found]).text
+    assert "expected calibration error" not in model_card.model_card(quick_model, [evaluation]).text
     assert "expected calibration error" in CARD
 
 
-def test_settings_on_other_rows_have_a_table_of_their_own(quick_model):
+def test_settings_on_other_rows_have_a_separate_table(quick_model):
     rule = load_rule(quick_model).without_curve()
     one = {
         "name": "any", "split": "test", "rule": rule, "ids": [1, 2], "references": [0, 1],
@@ -252,7 +252,7 @@ def test_a_detector_that_cannot_read_the_example_gets_a_card_without_an_answer(q
         token if token.startswith("[") else f"word{index}": index for token, index in vocabulary.items()
     }
     (folder / "tokenizer.json").write_text(json.dumps(words), encoding="utf-8")
-    (folder / "SHA256SUMS").unlink()  # of the tokenizer before
+    (folder / "SHA256SUMS").unlink()  # it lists the earlier tokenizer
     assert ContradictionDetector.from_pretrained(folder)(model_card.CHAT).label is None
     card = str(model_card.model_card(folder))
     assert "from_pretrained(" in card

@@ -1,4 +1,4 @@
-"""A chat followed message by message: what the detector says of all messages so far, in bounded memory, resumable."""
+"""The monitor follows a chat message by message, agrees with the detector, has bounded memory, and can be resumed."""
 
 import copy
 import json
@@ -21,7 +21,7 @@ CALL = {"role": "assistant", "content": None, "tool_calls": [{"id": "1", "type":
 RESULT = {"role": "tool", "tool_call_id": "1", "content": "晴"}
 MESSAGES = st.fixed_dictionaries(
     {
-        # Mostly the two sides, so that turns come about.
+        # Mostly the two sides, so that there are turns.
         "role": st.sampled_from(["user", "assistant", "user", "assistant", "system", "developer"]),
         "content": st.sampled_from(TEXTS) | st.just(IMAGE),
     }
@@ -29,8 +29,8 @@ MESSAGES = st.fixed_dictionaries(
 QUICKLY = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
-class Counting(CheckpointClassifier):
-    """Notes how many windows each call reads; fails where it is told to."""
+class CountingClassifier(CheckpointClassifier):
+    """Records how many windows each call reads, and fails on request."""
 
     def predict(self, rows, **options):
         if getattr(self, "broken", False):
@@ -41,11 +41,11 @@ class Counting(CheckpointClassifier):
 
 @pytest.fixture
 def counting(random_model):
-    return ContradictionDetector(Counting.load(random_model("4-class")))
+    return ContradictionDetector(CountingClassifier.load(random_model("4-class")))
 
 
 def expected(detector, messages, max_turns):
-    """The detector's verdict on all messages so far, where the last is the assistant's."""
+    """The verdict of the detector on all messages so far, if the last one is by the assistant."""
     if messages[-1]["role"] != "assistant":
         return None
     return detector.with_settings(max_turns=max_turns)(messages)
@@ -54,11 +54,11 @@ def expected(detector, messages, max_turns):
 @pytest.mark.parametrize("windowing", ["windowed", "structured", "unstructured"])
 @QUICKLY
 @given(messages=st.lists(MESSAGES, min_size=1, max_size=14), max_turns=st.integers(1, 4), stop=st.integers(0, 13))
-def test_a_monitor_says_what_the_detector_says_of_all_messages_so_far(detector, windowing, messages, max_turns, stop):
+def test_a_monitor_agrees_with_the_detector_on_all_messages_so_far(detector, windowing, messages, max_turns, stop):
     judge = detector.with_settings(windowing=windowing, threshold=0.3)
     monitor = judge.monitor(max_turns)
     for index, message in enumerate(messages):
-        if index == stop:  # saved here and taken up again
+        if index == stop:  # saved here and resumed
             monitor = Monitor.from_json(judge, monitor.to_json())
         assert monitor.add(message) == expected(judge, messages[: index + 1], max_turns)
     assert len(monitor) == len(messages)
@@ -66,31 +66,31 @@ def test_a_monitor_says_what_the_detector_says_of_all_messages_so_far(detector, 
 
 @QUICKLY
 @given(messages=st.lists(MESSAGES, min_size=1, max_size=14))
-def test_so_does_one_of_a_detector_that_cannot_judge_first_replies(two_class, messages):
+def test_a_monitor_agrees_with_a_detector_that_cannot_judge_first_replies(two_class, messages):
     monitor = two_class.monitor(2)
     for index, message in enumerate(messages):
         assert monitor.add(message) == expected(two_class, messages[: index + 1], 2)
 
 
-def test_calls_of_tools_get_no_verdict_and_count_as_messages(detector):
+def test_tool_calls_get_no_verdict_but_count_as_messages(detector):
     user, reply, *more = chat("你养猫吗？", "养了一只橘猫", "叫什么？", "我没养过猫呀")
     messages = [CALL, user, CALL, RESULT, reply, CALL, *more]
     monitor = detector.monitor()
-    found = [monitor.add(message) for message in messages]
-    assert [index for index, verdict in enumerate(found) if verdict] == [4, 7]
-    assert found[-1] == detector.with_settings(max_turns=MAX_TURNS)(messages)
-    assert (found[-1].reply, len(monitor)) == ((7,), 8)
+    verdicts = [monitor.add(message) for message in messages]
+    assert [index for index, verdict in enumerate(verdicts) if verdict] == [4, 7]
+    assert verdicts[-1] == detector.with_settings(max_turns=MAX_TURNS)(messages)
+    assert (verdicts[-1].reply, len(monitor)) == ((7,), 8)
 
 
-def test_it_says_where_it_stands(detector):
+def test_the_repr_shows_the_progress(detector):
     monitor = detector.monitor(1)
     for message in chat(*"甲乙丙丁戊"):
         monitor.add(message)
     assert repr(monitor) == f"Monitor(model={detector.name!r}, messages=5, turns=2, dropped=1, max_turns=1)"
 
 
-def test_random_chats_reach_what_matters(detector):
-    # Else the properties above could not fail: evidence that lies behind dropped turns, with indices of the whole chat.
+def test_random_chats_cover_the_important_cases(detector):
+    # Otherwise the properties above could not fail: evidence after dropped turns, with indices into the whole chat.
     judge = detector.with_settings(threshold=0.0, categories=["history"])
     monitor = judge.monitor(2)
     *_, last = (monitor.add(message) for message in chat(*["你养猫吗？", "养了一只橘猫"] * 5))
@@ -99,7 +99,7 @@ def test_random_chats_reach_what_matters(detector):
     assert all(word in last.reason for word in ("of 4 earlier turns", "last 2", "max_turns"))
 
 
-def test_several_messages_in_a_row_are_one_reply_that_is_judged_anew(detector):
+def test_consecutive_messages_are_one_reply_that_is_judged_again(detector):
     monitor = detector.monitor()
     messages = [
         *chat("你养猫吗？", "养了一只橘猫", "叫什么？", "我没养过猫呀"),
@@ -115,11 +115,11 @@ def test_only_the_windows_of_the_new_reply_are_read(counting):
     monitor = counting.monitor(3)
     for message in chat(*["你养猫吗？", "养了一只橘猫"] * 6):
         monitor.add(message)
-    # The first reply is read alone, later ones with each earlier turn, and never with more than three.
+    # The first reply is read alone, and later ones with each earlier turn, but never with more than three.
     assert counting.classifier.reads == [1, 1, 2, 3, 3, 3]
 
 
-def test_memory_is_bounded_however_long_the_chat(counting):
+def test_memory_is_bounded_for_any_chat_length(counting):
     monitor = counting.monitor(2)
     sizes = []
     for number in range(120):
@@ -131,7 +131,7 @@ def test_memory_is_bounded_however_long_the_chat(counting):
     assert (state["messages"], state["dropped"], len(state["turns"])) == (240, 117, 3)
 
 
-def test_the_bound_is_that_of_the_settings_else_one_of_its_own(detector):
+def test_the_bound_comes_from_the_settings_or_a_default(detector):
     assert detector.monitor().max_turns == MAX_TURNS
     assert detector.with_settings(max_turns=7).monitor().max_turns == 7
     assert detector.with_settings(max_turns=7).monitor(3).max_turns == 3
@@ -140,7 +140,7 @@ def test_the_bound_is_that_of_the_settings_else_one_of_its_own(detector):
 
 
 @pytest.mark.parametrize(
-    ("message", "said"),
+    ("message", "expected"),
     [
         ("你好", "messages[3] is text"),
         (None, "messages[3] is null"),
@@ -150,7 +150,7 @@ def test_the_bound_is_that_of_the_settings_else_one_of_its_own(detector):
         ({"role": "assistant", "content": "\ud800"}, "messages[3]: content holds a lone surrogate"),
     ],
 )
-def test_a_message_that_is_none_leaves_the_monitor_as_it_was(detector, message, said):
+def test_an_invalid_message_leaves_the_monitor_unchanged(detector, message, expected):
     messages = chat("你养猫吗？", "养了一只橘猫", "叫什么？", "我没养过猫呀")
     monitor = detector.monitor()
     for turn in messages[:3]:
@@ -158,12 +158,12 @@ def test_a_message_that_is_none_leaves_the_monitor_as_it_was(detector, message, 
     before = monitor.to_json()
     with pytest.raises(InputError) as error:
         monitor.add(message)
-    assert said in str(error.value)
+    assert expected in str(error.value)
     assert monitor.to_json() == before
     assert monitor.add(messages[3]) == detector.with_settings(max_turns=MAX_TURNS)(messages)
 
 
-def test_a_model_that_fails_leaves_the_monitor_as_it_was(counting):
+def test_a_failing_model_leaves_the_monitor_unchanged(counting):
     messages = chat("你养猫吗？", "养了一只橘猫", "叫什么？", "我没养过猫呀")
     monitor = counting.monitor(1)
     for turn in messages[:3]:
@@ -177,7 +177,7 @@ def test_a_model_that_fails_leaves_the_monitor_as_it_was(counting):
     assert monitor.add(messages[3]).reply == (3,)
 
 
-def test_it_is_saved_as_json_and_not_pickled(detector, tmp_path):
+def test_a_monitor_is_saved_as_json_and_cannot_be_pickled(detector, tmp_path):
     monitor = detector.monitor()
     for message in chat("你养猫吗？", "养了一只橘猫", "叫什么？"):
         monitor.add(message)
@@ -191,7 +191,7 @@ def test_it_is_saved_as_json_and_not_pickled(detector, tmp_path):
     assert again.add(reply) == monitor.add(reply)
 
 
-def test_a_file_that_holds_no_monitor_is_refused_by_name(detector, tmp_path):
+def test_the_error_names_a_file_that_holds_no_monitor(detector, tmp_path):
     path = tmp_path / "chat.json"
     path.write_text('{"messages": []}', encoding="utf-8")
     with pytest.raises(InputError, match=r"chat\.json: .*JSON object"):
@@ -202,7 +202,7 @@ def test_a_file_that_holds_no_monitor_is_refused_by_name(detector, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "expected_message"),
     [
         ({"format": "chat"}, 'it must be a JSON object with "format": "cdconv monitor"'),
         ({"version": 2}, "the monitor was saved as version 2; this one reads 1"),
@@ -215,28 +215,28 @@ def test_a_file_that_holds_no_monitor_is_refused_by_name(detector, tmp_path):
         ({"dropped": -1}, "damaged: its counts"),
     ],
 )
-def test_a_text_that_is_no_saved_monitor_is_refused(detector, change, said):
+def test_a_text_that_is_not_a_saved_monitor_is_rejected(detector, change, expected_message):
     monitor = detector.monitor()
     for message in chat("你养猫吗？", "养了一只橘猫", "叫什么？"):
         monitor.add(message)
     with pytest.raises(InputError) as error:
         Monitor.from_json(detector, json.dumps({**json.loads(monitor.to_json()), **change}))
-    assert said in str(error.value)
+    assert expected_message in str(error.value)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "null", "{", "你好", pytest.param("[" * 200_000, id="deeply nested")])
-def test_what_is_no_json_object_is_refused(detector, text):
+def test_a_value_that_is_not_a_json_object_is_rejected(detector, text):
     with pytest.raises(InputError, match="saved monitor"):
         Monitor.from_json(detector, text)
 
 
-def test_what_judges_no_replies_monitors_no_chats(random_model):
+def test_a_detector_that_judges_no_replies_cannot_monitor(random_model):
     classifier = CheckpointClassifier.load(random_model("4-class"), view="context-only")
     with pytest.raises(InputError, match="it does not judge the reply of a chat"):
         ContradictionDetector(classifier).monitor()
 
 
-def test_one_folder_is_one_model_however_it_is_spelled(detector, random_model, monkeypatch):
+def test_different_spellings_of_a_folder_are_the_same_model(detector, random_model, monkeypatch):
     monitor = detector.monitor()
     monitor.add({"role": "user", "content": "你养猫吗？"})
     folder = random_model("4-class")

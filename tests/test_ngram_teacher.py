@@ -1,4 +1,4 @@
-"""Teachers that have not read the rows they are asked of: linear models of n-grams."""
+"""Linear n-gram models as teachers, which judge only rows that they were not trained on."""
 
 import numpy as np
 import pytest
@@ -34,45 +34,45 @@ def rows(sample_repo):
     return load_split(sample_repo, "4-class", "train")
 
 
-def of(rows, **columns):
-    """Rows of these columns; what is not named is that of the first row."""
+def rows_with(rows, **columns):
+    """Rows with these columns. The other columns are those of the first row."""
     count = len(next(iter(columns.values())))
     made = rows.select([0] * count).to_dict() | {"id": list(range(count))} | columns
     return type(rows).from_dict(made, features=rows.features)
 
 
-def test_who_says_something_makes_a_difference():
-    said = [{"u2": "是", "b2": "不"}, {"u2": "不", "b2": "是"}] * 4
-    model = LinearModel(("u2", "b2")).fit(said, [0, 1] * 4)
-    assert model.predict(said[:2]).tolist() == [0, 1]
+def test_the_speaker_of_an_utterance_matters():
+    texts = [{"u2": "是", "b2": "不"}, {"u2": "不", "b2": "是"}] * 4
+    model = LinearModel(("u2", "b2")).fit(texts, [0, 1] * 4)
+    assert model.predict(texts[:2]).tolist() == [0, 1]
 
 
 def test_a_column_that_is_blank_in_all_rows_is_skipped():
-    said = [{"b1": " ", "b2": "不"}, {"b1": "", "b2": "是"}] * 4
-    blank, alone = (LinearModel(columns).fit(said, [0, 1] * 4) for columns in (("b1", "b2"), ("b2",)))
-    assert_allclose(blank.predict_proba(said), alone.predict_proba(said))
+    texts = [{"b1": " ", "b2": "不"}, {"b1": "", "b2": "是"}] * 4
+    blank, alone = (LinearModel(columns).fit(texts, [0, 1] * 4) for columns in (("b1", "b2"), ("b2",)))
+    assert_allclose(blank.predict_proba(texts), alone.predict_proba(texts))
     with pytest.raises(InputError, match="all 8 rows are blank in b1"):
-        LinearModel(("b1",)).fit(said, [0, 1] * 4)
+        LinearModel(("b1",)).fit(texts, [0, 1] * 4)
 
 
-def test_a_row_is_judged_by_models_that_have_not_read_it(rows):
-    # The labels are drawn, so that nothing can be learnt but which row has which; a model that has read the rows knows
-    # them all by heart.
+def test_a_row_is_judged_by_models_not_trained_on_it(rows):
+    # The labels are random, so that a model can only memorise them. A model that was trained on the rows knows
+    # them all.
     generator = np.random.default_rng(0)
     texts = ["".join(map(chr, generator.integers(0x4E00, 0x9000, 12))) for _ in range(160)]
     labels = generator.integers(0, 2, 160).tolist()
-    drawn = of(rows, b2=texts, u1=texts, label=labels)
+    drawn = rows_with(rows, b2=texts, u1=texts, label=labels)
     known = LinearModel(("b2",)).fit(list(drawn), labels)
     assert np.mean(known.predict(list(drawn)) == labels) == 1
     for config in ("4-class", "4-class-grouped"):
-        said = distillation.cross_fitted_labels(recipe(config=config), drawn, "ngrams", lambda: LinearModel(("b2",)))
-        assert np.mean(said.argmax(axis=1) == labels) < 0.65
-        assert_allclose(said.sum(axis=1), 1)
-        assert_allclose(said[:, 2:], 0)  # labels that no row has
+        soft = distillation.cross_fitted_labels(recipe(config=config), drawn, "ngrams", lambda: LinearModel(("b2",)))
+        assert np.mean(soft.argmax(axis=1) == labels) < 0.65
+        assert_allclose(soft.sum(axis=1), 1)
+        assert_allclose(soft[:, 2:], 0)  # the labels that no row has
 
 
-def looks(*arguments):
-    """What a model is asked of and what it was fitted to, row by row, where it teaches."""
+def record_fits(*arguments):
+    """For each judged row, the row and the rows that its model was fitted to."""
     looked = []
 
     class Looked:
@@ -81,18 +81,18 @@ def looks(*arguments):
             self.classes_ = np.unique(labels)
             return self
 
-        def predict_proba(self, asked):
-            looked.extend((row, self.rows) for row in asked)
-            return np.full((len(asked), len(self.classes_)), 1 / len(self.classes_))
+        def predict_proba(self, judged_rows):
+            looked.extend((row, self.rows) for row in judged_rows)
+            return np.full((len(judged_rows), len(self.classes_)), 1 / len(self.classes_))
 
     distillation.cross_fitted_labels(*arguments, "looked", Looked)
     return looked
 
 
-def test_a_made_row_is_judged_by_models_that_have_read_neither_of_its_sources(rows):
+def test_a_made_row_is_judged_by_models_trained_on_neither_of_its_sources(rows):
     made = transfer_rows(rows, 1)
     both = made.from_dict({name: [*rows[name], *made[name]] for name in rows.features})
-    read = looks(recipe(transfer_per_row=1), both)
+    read = record_fits(recipe(transfer_per_row=1), both)
     assert len(read) == len(rows) + len(made)
     kinds = set()
     for row, others in read:
@@ -105,42 +105,42 @@ def test_a_made_row_is_judged_by_models_that_have_read_neither_of_its_sources(ro
     assert kinds == {True, False}
 
 
-def test_rows_of_one_context_lie_in_one_fold_where_the_split_is_grouped(rows):
+def test_a_grouped_split_keeps_the_rows_of_a_context_in_one_fold(rows):
     contexts = [f"第{number // 4}句" for number in range(160)]
-    known = list(of(rows, u1=contexts, label=[0, 1] * 80))
+    known = list(rows_with(rows, u1=contexts, label=[0, 1] * 80))
     grouped, free = distillation._folds(known, grouped=True), distillation._folds(known, grouped=False)
     assert len(set(zip(contexts, grouped, strict=True))) == 40 < len(set(zip(contexts, free, strict=True)))
     assert set(grouped) == set(free) == set(range(distillation.FOLDS))
 
 
 @pytest.mark.parametrize("grouped", [False, True])
-def test_no_model_has_read_the_context_of_a_row_where_the_split_is_grouped(rows, grouped):
-    asked = of(rows, u1=[f"第{number // 4}句" for number in range(160)], label=[0, 1] * 80)
-    looked = looks(recipe(config="4-class-grouped" if grouped else "4-class"), asked)
+def test_in_a_grouped_split_no_model_is_trained_on_the_context_of_its_rows(rows, grouped):
+    judged = rows_with(rows, u1=[f"第{number // 4}句" for number in range(160)], label=[0, 1] * 80)
+    looked = record_fits(recipe(config="4-class-grouped" if grouped else "4-class"), judged)
     knew = [row["u1"] in {other["u1"] for other in others} for row, others in looked]
     assert len(knew) == 160
     assert any(knew) != grouped
 
 
-def test_rows_that_name_no_bot_are_judged_like_those_of_one_bot(rows):
+def test_rows_without_a_bot_are_judged_as_one_bot(rows):
     alone = of_bot(rows, "eva")
     made = transfer_rows(alone, 1)
-    asked = alone.from_dict({name: [*alone[name], *made[name]] for name in alone.features})
+    judged = alone.from_dict({name: [*alone[name], *made[name]] for name in alone.features})
     for (row, others), (same, read) in zip(
-        looks(recipe(), asked), looks(recipe(), asked.remove_columns("bot")), strict=True
+        record_fits(recipe(), judged), record_fits(recipe(), judged.remove_columns("bot")), strict=True
     ):
         assert row["id"] == same["id"] and [one["id"] for one in others] == [one["id"] for one in read]
 
 
 @pytest.mark.parametrize(
-    ("labels", "said"), [([0, 1] * 2, "cannot be split into 8 folds"), ([0] * 30, "have only one label")]
+    ("labels", "message"), [([0, 1] * 2, "cannot be split into 8 folds"), ([0] * 30, "have only one label")]
 )
-def test_too_few_rows_are_one_line(rows, labels, said):
-    with pytest.raises(InputError, match=said):
-        distillation.soft_labels(recipe(), of(rows, label=labels))
+def test_too_few_rows_raise_one_line(rows, labels, message):
+    with pytest.raises(InputError, match=message):
+        distillation.soft_labels(recipe(), rows_with(rows, label=labels))
 
 
-def test_the_part_of_ngrams_in_the_opinion(rows, quick_model):
+def test_the_weight_of_the_n_gram_teacher(rows, quick_model):
     few = rows.select(range(64))
     detectors = {"teachers": [str(quick_model)], "ngram_teacher_weight": 0.0}
     alone, lexical = distillation.soft_labels(recipe(**detectors), few), distillation.soft_labels(recipe(), few)
@@ -149,13 +149,13 @@ def test_the_part_of_ngrams_in_the_opinion(rows, quick_model):
     assert_allclose(both, 0.75 * alone + 0.25 * lexical)
 
 
-def test_a_student_of_ngrams_alone_is_trained_on_made_rows_too(sample_repo, tmp_path):
+def test_a_student_of_n_grams_alone_is_also_trained_on_made_rows(sample_repo, tmp_path):
     out = train(recipe(transfer_per_row=1, weight=1.0), data=sample_repo, out=tmp_path / "student")
     assert record.read(out)["request"]["recipe"]["distillation"]["ngram_teacher_weight"] == 1.0
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "message"),
     [
         ({"view": "nli", "config": "nli"}, "needs conversations"),
         ({"target": "history"}, "needs conversations, and all labels"),
@@ -165,6 +165,6 @@ def test_a_student_of_ngrams_alone_is_trained_on_made_rows_too(sample_repo, tmp_
         ({"teachers": ["some/teacher"]}, "below 1, because the other teachers have the rest"),
     ],
 )
-def test_what_quick_models_cannot_teach_is_refused(values, said):
-    with pytest.raises(InputError, match=said):
+def test_settings_that_n_gram_teachers_do_not_support_are_rejected(values, message):
+    with pytest.raises(InputError, match=message):
         recipe(**values)

@@ -1,4 +1,4 @@
-"""NLI corpora: every public format is read alike, and nothing of the validation split is trained on."""
+"""NLI corpora: every public format gives the same pairs, and no validation pair is trained on."""
 
 import hashlib
 import json
@@ -42,11 +42,11 @@ def xnli(path, pairs=PAIRS):
 
 
 @pytest.mark.parametrize(("write", "name"), [(ocnli, "a.json"), (cmnli, "b.json"), (xnli, "c.tsv")])
-def test_every_format_gives_the_same_pairs(tmp_path, write, name):
+def test_every_format_yields_the_same_pairs(tmp_path, write, name):
     assert nli.read(write(tmp_path / name)) == PAIRS
 
 
-def test_a_known_file_with_exchanged_labels_is_put_right(tmp_path, monkeypatch):
+def test_swapped_labels_of_a_known_file_are_corrected(tmp_path, monkeypatch):
     path = cmnli(tmp_path / "dev.json")
     monkeypatch.setattr(pairs, "EXCHANGED", {hashlib.sha256(path.read_bytes()).hexdigest()})
     other = {"entailment": "neutral", "neutral": "entailment", "contradiction": "contradiction"}
@@ -61,7 +61,7 @@ def test_a_known_file_with_exchanged_labels_is_put_right(tmp_path, monkeypatch):
 
 
 def hub_repo(folder, config, texts, names, pairs=PAIRS, unlabelled=0):
-    """A Parquet repo with the columns and the order of label names that the Hub's own has."""
+    """A Parquet repo with the columns and label order of the one on the Hub."""
     rows = [(a, b, names.index(label)) for a, b, label in pairs] + [("甲", "乙", -1)] * unlabelled
     features = Features({texts[0]: Value("string"), texts[1]: Value("string"), "label": ClassLabel(names=names)})
     columns = dict(zip([*texts, "label"], zip(*rows, strict=True), strict=True))
@@ -81,13 +81,13 @@ def hub_repo(folder, config, texts, names, pairs=PAIRS, unlabelled=0):
         ("zh", ("premise", "hypothesis"), ["entailment", "neutral", "contradiction"]),  # facebook/xnli
     ],
 )
-def test_a_data_repo_is_read_by_the_names_of_its_labels(tmp_path, config, texts, names):
+def test_a_data_repo_is_read_by_label_name(tmp_path, config, texts, names):
     repo = hub_repo(tmp_path / "repo", config, texts, names, unlabelled=2)
     assert nli.read(f"{repo}:{config}") == PAIRS
     assert nli.read(f"{repo}:{config}", "validation") == nli.read(f"{repo}:{config}:validation") == PAIRS[:1]
 
 
-def test_files_and_data_repos_go_together(tmp_path):
+def test_files_and_data_repos_can_be_combined(tmp_path):
     repo = hub_repo(tmp_path / "repo", "zh", ("premise", "hypothesis"), list(LABELS["nli"]))
     more = ocnli(tmp_path / "a.json", [("她在跑步", "她在动", "entailment")])
     rows = nli.build([f"{repo}:zh", more], [f"{repo}:zh"], tmp_path / "nli")
@@ -95,7 +95,7 @@ def test_files_and_data_repos_go_together(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("corpus", "said"),
+    ("corpus", "message"),
     [
         ("nowhere.json", "nowhere.json: no such file"),
         ("ocnli/train.json", "ocnli/train.json: no such file"),
@@ -105,11 +105,11 @@ def test_files_and_data_repos_go_together(tmp_path):
         ("{repo}:zh:test", "repo:zh:test: cannot be loaded"),
     ],
 )
-def test_a_corpus_that_is_not_there_is_named(tmp_path, corpus, said):
+def test_the_error_names_a_missing_corpus(tmp_path, corpus, message):
     repo = hub_repo(tmp_path / "repo", "zh", ("premise", "hypothesis"), list(LABELS["nli"]))
     with pytest.raises(InputError) as error:
         nli.read(corpus.format(repo=repo))
-    assert said in str(error.value)
+    assert message in str(error.value)
     assert "\n" not in str(error.value)
 
 
@@ -120,19 +120,19 @@ XNLI_COLUMNS = (
 
 
 def xnli_release(path, rows):
-    """Lines as `xnli.dev.tsv` of XNLI-1.0 has them: language, premise, hypothesis, label."""
+    """Lines in the format of `xnli.dev.tsv` in XNLI-1.0: language, premise, hypothesis, label."""
     lines = [XNLI_COLUMNS]
     for number, (language, one, other, label) in enumerate(rows):
         row = dict.fromkeys(XNLI_COLUMNS, "") | {"language": language, "gold_label": label, "match": "True"}
         row |= {"sentence1": one, "sentence2": other, "promptID": str(number), "pairID": str(number), "genre": "travel"}
-        # What single annotators said is not the label.
+        # The labels of single annotators are not the label.
         row |= {f"label{number}": "neutral" for number in range(1, 6)}
         lines.append([*row.values()])
     path.write_text("".join("\t".join(line) + "\n" for line in lines), encoding="utf-8")
     return path
 
 
-def test_of_xnlis_own_file_the_chinese_rows_are_read(tmp_path):
+def test_only_the_chinese_rows_of_the_xnli_file_are_read(tmp_path):
     rows = [("bg", "Той яде.", "Той спи.", "contradiction"), *(("zh", *pair) for pair in PAIRS)]
     assert nli.read(xnli_release(tmp_path / "xnli.dev.tsv", [*rows, ("zh", "甲", "乙", "-")])) == PAIRS
 
@@ -162,7 +162,7 @@ def test_clues_files_are_read(tmp_path):
         assert nli.read(path) == PAIRS
 
 
-def test_quotes_in_a_tsv_are_text(tmp_path):
+def test_quotes_in_a_tsv_are_plain_text(tmp_path):
     pairs = [('"他说', "他没说", "neutral")]
     assert nli.read(xnli(tmp_path / "a.tsv", pairs)) == pairs
 
@@ -172,7 +172,7 @@ def test_rows_without_consensus_are_dropped(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ('{"sentence1": "甲", "sentence2": "乙", "label": "maybe"}', "a.json:1: label 'maybe'"),
         ('{"sentence1": "甲", "label": "neutral"}', "a.json:1: has sentence1, label"),
@@ -182,12 +182,12 @@ def test_rows_without_consensus_are_dropped(tmp_path):
         ('{"sentence1": "甲", "sentence2": "乙", "label": "neutral"}\n{', "a.json:2: neither"),
     ],
 )
-def test_a_wrong_row_is_refused_by_place(tmp_path, text, said):
+def test_the_error_for_a_wrong_row_names_its_place(tmp_path, text, message):
     path = tmp_path / "a.json"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(InputError) as error:
         nli.read(path)
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 def test_a_validation_pair_is_never_trained_on(tmp_path):
@@ -221,13 +221,13 @@ def test_the_repo_keeps_three_labels_and_merges_them_to_two(tmp_path):
         (("He has a phone", "He has none"), ["en", "zh"]),
     ],
 )
-def test_the_card_names_the_languages_of_the_pairs(tmp_path, texts, languages):
+def test_the_card_lists_the_languages_of_the_pairs(tmp_path, texts, languages):
     rows = [*PAIRS, (*texts, "neutral")]
     nli.build([ocnli(tmp_path / "train.json", rows)], [ocnli(tmp_path / "dev.json", [PAIRS[0]])], tmp_path / "nli")
     assert RepoCard.load(tmp_path / "nli" / "README.md").data.language == languages
 
 
-def test_an_empty_split_is_refused_and_leaves_nothing(tmp_path):
+def test_an_empty_split_is_rejected_and_leaves_nothing(tmp_path):
     with pytest.raises(InputError, match="training split has no rows"):
         nli.build([tmp_path / "dev.json"], [ocnli(tmp_path / "dev.json")], tmp_path / "nli")
     assert not (tmp_path / "nli").exists()
@@ -243,7 +243,7 @@ def test_merging_scores_and_merging_ids_agree():
 
 
 @pytest.mark.parametrize("config", ["nli", "nli-2-class"])
-def test_an_nli_checkpoint_of_three_labels_or_two_is_a_backbone_for_cdconv(tmp_path, sample_repo, config):
+def test_an_nli_checkpoint_with_two_or_three_labels_can_be_a_backbone(tmp_path, sample_repo, config):
     other = [(a + "呢", b, label) for a, b, label in PAIRS]
     nli.build([ocnli(tmp_path / "train.json")], [ocnli(tmp_path / "dev.json", other)], tmp_path / "nli")
     stage = Recipe.of(
@@ -264,6 +264,6 @@ def test_an_nli_checkpoint_of_three_labels_or_two_is_a_backbone_for_cdconv(tmp_p
     assert made.cdconv_view == "flatten"
 
 
-def test_a_line_separator_inside_a_text_is_text(tmp_path):
+def test_a_line_separator_inside_a_text_is_kept(tmp_path):
     pairs = [("他在\u2028吃饭", "他在吃东西", "entailment")]
     assert nli.read(ocnli(tmp_path / "a.json", pairs)) == pairs

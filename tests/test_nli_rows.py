@@ -1,4 +1,4 @@
-"""Pairs of NLI that are read beside the rows, as conversations."""
+"""NLI pairs that training reads beside the rows, as conversations."""
 
 import json
 
@@ -25,7 +25,7 @@ KINDS = ("entailment", "neutral", "contradiction")
 
 @pytest.fixture(scope="module")
 def pairs(tmp_path_factory):
-    """A data repo of NLI, as `cdconv data nli` writes it, of more pairs than the sample has rows."""
+    """An NLI data repo, as `cdconv data nli` writes it, with more pairs than the sample has rows."""
     folder = tmp_path_factory.mktemp("nli")
     corpus = folder / "corpus.tsv"
     lines = [f"前提{number}\t假设{number}\t{KINDS[number % 3]}" for number in range(900)]
@@ -41,38 +41,41 @@ def rows(sample_repo):
     return load_split(sample_repo, "4-class", "train")
 
 
-def test_a_pair_stands_in_a_row_for_its_two_replies_and_only_a_contradiction_is_history(rows, pairs):
+def test_a_pair_becomes_the_two_replies_of_a_row_and_only_a_contradiction_is_history(rows, pairs):
     read = load_split(pairs, "nli", "train")
-    found = nli_rows(rows, read, 2, 23)
+    conversations = nli_rows(rows, read, 2, 23)
     names = rows.features["label"]
     kind = {(pair["premise"], pair["hypothesis"]): read.features["label"].int2str(pair["label"]) for pair in read}
-    assert len(found) == len({(row["b1"], row["b2"]) for row in found}) == 2 * len(rows)
-    for row in found:
+    assert len(conversations) == len({(row["b1"], row["b2"]) for row in conversations}) == 2 * len(rows)
+    for row in conversations:
         expected = "history" if kind[row["b1"], row["b2"]] == "contradiction" else "non-contradiction"
         assert names.int2str(row["label"]) == expected
-    # The user's turns are those of the rows, each as often as was asked for.
-    assert sorted(found["id"]) == sorted([*rows["id"]] * 2)
-    said = {row["id"]: (row["u1"], row["u2"]) for row in rows}
-    assert all(said[row["id"]] == (row["u1"], row["u2"]) for row in found)
-    assert found["b2"][:] == nli_rows(rows, read, 2, 23)["b2"][:] != nli_rows(rows, read, 2, 42)["b2"][:]
+    # The user turns are those of the rows, each repeated the requested number of times.
+    assert sorted(conversations["id"]) == sorted([*rows["id"]] * 2)
+    user_turns = {row["id"]: (row["u1"], row["u2"]) for row in rows}
+    assert all(user_turns[row["id"]] == (row["u1"], row["u2"]) for row in conversations)
+    assert conversations["b2"][:] == nli_rows(rows, read, 2, 23)["b2"][:] != nli_rows(rows, read, 2, 42)["b2"][:]
 
 
-def test_with_two_labels_it_is_a_contradiction(sample_repo, pairs):
+def test_with_two_labels_a_contradictory_pair_is_a_contradiction(sample_repo, pairs):
     two = load_split(sample_repo, "2-class", "train")
-    found = nli_rows(two, load_split(pairs, "nli", "train"), 1, 23)
-    assert {two.features["label"].int2str(label) for label in found["label"]} == {"non-contradiction", "contradiction"}
+    conversations = nli_rows(two, load_split(pairs, "nli", "train"), 1, 23)
+    assert {two.features["label"].int2str(label) for label in conversations["label"]} == {
+        "non-contradiction",
+        "contradiction",
+    }
 
 
-def test_teachers_are_not_asked_of_rows_whose_label_is_certain(rows, pairs):
-    asked = RECIPE.with_changes(nli=str(pairs), context_negatives=1, transfer_per_row=1, teachers=["some/teacher"])
-    made_rows = training_rows(rows, asked)
+def test_teachers_do_not_judge_rows_with_a_certain_label(rows, pairs):
+    recipe = RECIPE.with_changes(nli=str(pairs), context_negatives=1, transfer_per_row=1, teachers=["some/teacher"])
+    made_rows = training_rows(rows, recipe)
     assert made_rows.rows["id"][: len(rows)] == rows["id"]
     assert set(made_rows.rows["label"][len(rows) : made_rows.teacher_rows]) == {None}
     assert None not in made_rows.rows["label"][made_rows.teacher_rows :]
     assert made_rows.rows["b2"][-len(rows) :] == nli_rows(rows, load_split(pairs, "nli", "train"), 1, 23)["b2"]
 
 
-def test_where_the_label_is_certain_the_student_hears_nothing_else(rows, quick_model):
+def test_a_certain_label_is_the_only_target_of_the_student(rows, quick_model):
     from transformers import AutoTokenizer
 
     heard = [[0.25, 0.25, 0.25, 0.25]]
@@ -84,9 +87,9 @@ def test_where_the_label_is_certain_the_student_hears_nothing_else(rows, quick_m
         assert example[SOFT] == [float(label == example["labels"]) for label in range(4)]
 
 
-def test_training_reads_them_and_its_record_and_card_say_which(sample_repo, pairs, tmp_path):
-    asked = RECIPE.with_changes(nli=str(pairs), epochs=1)
-    folder = train(asked, data=sample_repo, out=tmp_path / "run")
+def test_training_reads_nli_pairs_and_the_record_and_card_name_them(sample_repo, pairs, tmp_path):
+    recipe = RECIPE.with_changes(nli=str(pairs), epochs=1)
+    folder = train(recipe, data=sample_repo, out=tmp_path / "run")
     kept = record.read(folder)["request"]["recipe"]["augmentation"]
     assert kept["nli"].startswith("nli@") and kept["nli_pairs_per_row"] == 1
     card = model_card(folder).text
@@ -98,24 +101,24 @@ def test_training_reads_them_and_its_record_and_card_say_which(sample_repo, pair
     require_folders(again.with_changes(nli=str(pairs)), "run.json")
 
 
-def test_too_few_pairs_are_said_to_be(rows, pairs):
+def test_too_few_pairs_are_reported(rows, pairs):
     few = load_split(pairs, "nli", "train").select(range(5))
     with pytest.raises(InputError, match="nli_pairs_per_row: 1 for each of .* and there are 5 pairs; 0 is the most"):
         nli_rows(rows, few, 1, 23)
 
 
 @pytest.mark.parametrize("values", [{"config": "persona"}, {"view": "nli", "config": "nli"}])
-def test_only_a_detector_of_contradictions_reads_them(values):
+def test_only_contradiction_detectors_read_nli_pairs(values):
     with pytest.raises(InputError, match="for a detector of contradictions"):
         RECIPE.with_changes(nli="some/pairs", **values)
 
 
-def test_pairs_that_are_not_there_are_said_to_be_and_how_to_build_them(rows):
-    with pytest.raises(InputError, match="no such folder; `cdconv data nli --out no-such-pairs` builds it"):
+def test_the_error_for_missing_pairs_says_how_to_build_them(rows):
+    with pytest.raises(InputError, match="no such folder; .*`cdconv data nli --out no-such-pairs`"):
         training_rows(rows, RECIPE.with_changes(nli="no-such-pairs"))
 
 
-def test_a_pair_of_which_only_the_contradiction_is_known_is_learnt_as_such(rows, tmp_path, encoder):
+def test_a_pair_known_only_to_contradict_is_learnt_as_any_contradiction(rows, tmp_path, encoder):
     lines = [{"earlier": f"I have {n} cats.", "last": f"I have no cats at all, {n}.", "label": n % 2} for n in range(6)]
     (tmp_path / "pairs.train.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
     (tmp_path / "held_out.tsv").write_text("premise\thypo\tlabel\n他在跑\t他在动\tentailment\n", encoding="utf-8")

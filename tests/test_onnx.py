@@ -1,4 +1,4 @@
-"""ONNX files beside the weights: the verdicts of PyTorch, or no file; and the choice of the fastest backend."""
+"""ONNX files beside the weights give the verdicts of PyTorch or are not saved. The fastest backend is chosen."""
 
 import json
 import shutil
@@ -22,7 +22,7 @@ from contradiction.training.export import export, export_onnx
 
 CHAT = chat("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
 FILES = {"onnx": "onnx/model.onnx", "onnx-int8": "onnx/model_quantized.onnx"}
-# Backend, precision -> how far a probability may be from that of PyTorch in float32.
+# Backend, precision -> the allowed difference from the probabilities of PyTorch in float32.
 TOLERANCE = {
     ("torch", "fp32"): 1e-6,
     ("torch", "bf16"): 0.02,
@@ -41,7 +41,7 @@ def rows(sample_rows):
 
 @pytest.fixture(scope="module")
 def exported(quick_model, rows, tmp_path_factory):
-    """A model folder with both files, and what their comparisons with PyTorch said."""
+    """A model folder with both files, and the results of their comparisons with PyTorch."""
     folder = shutil.copytree(quick_model, tmp_path_factory.mktemp("onnx") / "model")
     return folder, {backend: export_onnx(folder, backend, rows)[0] for backend in FILES}
 
@@ -55,8 +55,8 @@ def test_every_backend_and_batch_size_gives_the_verdicts_of_torch(exported, rows
         pytest.skip("this CPU has no instructions for bf16")
     folder, _ = exported
     texts = [[row[column] for column in ("u1", "b1", "u2", "b2")] for row in rows]
-    long = chat(*(text for each in texts[:40] for text in each))  # more tokens than the model reads, in one window
-    chats = [chat(*each) for each in texts] + [long]
+    long = chat(*(text for pair in texts[:40] for text in pair))  # more tokens than the model reads, in one window
+    chats = [chat(*pair) for pair in texts] + [long]
     exact = ContradictionDetector.from_pretrained(folder, device="cpu")
     other = ContradictionDetector.from_pretrained(folder, backend=backend, precision=precision, device="cpu")
     assert type(other.classifier.backend).NAME == backend
@@ -69,7 +69,7 @@ def test_every_backend_and_batch_size_gives_the_verdicts_of_torch(exported, rows
     assert same >= (len(chats) if tolerance <= EXACT else 0.97 * len(chats))
 
 
-def test_the_comparison_is_what_was_measured(exported, rows):
+def test_the_saved_comparison_matches_the_measurement(exported, rows):
     folder, comparisons = exported
     classifiers = {
         name: ContradictionDetector.from_pretrained(folder, backend=name).classifier for name in ("torch", "onnx-int8")
@@ -81,21 +81,21 @@ def test_the_comparison_is_what_was_measured(exported, rows):
 
 
 @pytest.mark.skipif(find_spec("openvino") is None, reason="needs OpenVINO")
-def test_openvino_is_compared_by_what_it_gives_itself(exported, rows, tmp_path, monkeypatch):
+def test_openvino_is_compared_by_its_own_output(exported, rows, tmp_path, monkeypatch):
     from contradiction.inference.openvino_backend import OpenVinoSession
 
     folder = shutil.copytree(exported[0], tmp_path / "model")
     [compared] = export_onnx(folder, "openvino", rows)
-    assert "openvino_telemetry.main" not in sys.modules, "it would report to its makers"
+    assert "openvino_telemetry.main" not in sys.modules, "it would send telemetry"
     assert (compared.file, compared.agreement) == (folder / FILES["onnx"], 1)
     assert 0 < compared.gap < 1e-4
     real = OpenVinoSession.run
     monkeypatch.setattr(OpenVinoSession, "run", lambda *given: 0 * real(*given) + [0, 0, 0, 9])
-    with pytest.raises(InputError, match="not kept, because fewer than 98% of the labels agree"):
+    with pytest.raises(InputError, match="not kept, .*98% of the labels"):
         export_onnx(folder, "openvino", rows)
 
 
-def test_the_files_are_in_the_manifest_and_a_changed_one_is_refused(exported, tmp_path):
+def test_the_files_are_in_the_manifest_and_a_changed_file_is_rejected(exported, tmp_path):
     folder = shutil.copytree(exported[0], tmp_path / "model")
     listed = (folder / manifest.NAME).read_text(encoding="utf-8")
     assert all(f"  {file}\n" in listed for file in FILES.values())
@@ -107,7 +107,7 @@ def test_the_files_are_in_the_manifest_and_a_changed_one_is_refused(exported, tm
         ContradictionDetector.from_pretrained(folder, backend="onnx")
 
 
-def test_a_file_that_was_made_from_other_weights_is_refused(exported, random_model, tmp_path):
+def test_a_file_exported_from_other_weights_is_rejected(exported, random_model, tmp_path):
     folder = shutil.copytree(random_model("4-class"), tmp_path / "model")
     shutil.copytree(exported[0] / "onnx", folder / "onnx")
     (folder / manifest.NAME).unlink(missing_ok=True)
@@ -115,28 +115,28 @@ def test_a_file_that_was_made_from_other_weights_is_refused(exported, random_mod
         ContradictionDetector.from_pretrained(folder, backend="onnx")
 
 
-def test_a_copy_in_fp16_leaves_the_files_of_the_old_weights_out(exported, tmp_path):
+def test_an_fp16_copy_omits_the_onnx_files_of_the_old_weights(exported, tmp_path):
     half = export(exported[0], tmp_path / "half")
     assert not (half / "onnx").exists()
     ContradictionDetector.from_pretrained(half)(CHAT)
 
 
-def test_a_file_that_loses_too_much_is_not_kept(quick_model, rows, tmp_path, monkeypatch):
+def test_a_file_that_loses_too_much_accuracy_is_not_saved(quick_model, rows, tmp_path, monkeypatch):
     folder = shutil.copytree(quick_model, tmp_path / "model")
     trace = exporting._trace
 
     def damaged(backend, file, weights):
         trace(backend, file, weights)
         graph = onnx.load(file)
-        [bias] = [each for each in graph.graph.initializer if each.name.endswith("classifier.bias")]
+        [bias] = [tensor for tensor in graph.graph.initializer if tensor.name.endswith("classifier.bias")]
         bias.raw_data = np.array([0, 0, 0, 9], np.float32).tobytes()  # every reply becomes `history`
         onnx.save(graph, file)
 
     monkeypatch.setattr(exporting, "_trace", damaged)
     labels = ContradictionDetector.from_pretrained(folder).classify(rows)
-    with pytest.raises(InputError, match=r"not kept, because it loses \d+\.\d+ points of macro-F1, more than 0.5"):
+    with pytest.raises(InputError, match=r"not kept, .*loses \d+\.\d+ points of macro-F1, .*0\.5"):
         export_onnx(folder, "onnx", rows, [result.label for result in labels])
-    with pytest.raises(InputError, match="not kept, because fewer than 98% of the labels agree"):
+    with pytest.raises(InputError, match="not kept, .*98% of the labels"):
         export_onnx(folder, "onnx", rows)
     assert list((folder / "onnx").iterdir()) == []
     assert "onnx" not in (folder / manifest.NAME).read_text(encoding="utf-8")
@@ -153,43 +153,43 @@ def test_the_command_exports_and_the_detector_runs_it(run, quick_model, sample_r
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"backend": "onnx"}, "has no onnx/model.onnx; `cdconv export .* --backend onnx` writes it"),
         ({"backend": "onnx", "precision": "bf16"}, "the backend onnx has no bf16; the backend torch has it"),
         ({"backend": "onnx", "device": "cuda"}, "the backend onnx runs on the CPU, not on 'cuda'"),
     ],
 )
-def test_what_a_backend_lacks_is_said(quick_model, options, said):
-    with pytest.raises(InputError, match=said):
+def test_the_error_says_what_a_backend_lacks(quick_model, options, message):
+    with pytest.raises(InputError, match=message):
         ContradictionDetector.from_pretrained(quick_model, **options)
 
 
-def test_bf16_is_refused_on_a_cpu_without_it(quick_model, monkeypatch):
+def test_bf16_is_rejected_on_a_cpu_without_it(quick_model, monkeypatch):
     monkeypatch.setattr("torch.cpu.get_capabilities", lambda: {"architecture": "x86_64", "avx512_bf16": False})
     with pytest.raises(InputError, match="no instructions for bf16"):
         ContradictionDetector.from_pretrained(quick_model, device="cpu", precision="bf16")
 
 
-def test_auto_measures_once_and_takes_the_fastest(exported, tmp_path, monkeypatch):
+def test_auto_measures_once_and_chooses_the_fastest(exported, tmp_path, monkeypatch):
     folder, _ = exported
     cache = tmp_path / "backends.json"
     monkeypatch.setattr(choice, "_cache", lambda: cache)
     chosen = type(ContradictionDetector.from_pretrained(folder, backend="auto").classifier.backend).NAME
     [(key, remembered)] = read_json(cache).items()
     assert remembered == chosen
-    # What is remembered is taken without a measurement.
+    # A remembered choice is used without a measurement.
     other = "onnx" if chosen == "torch" else "torch"
     cache.write_text(json.dumps({key: other}), encoding="utf-8")
     assert type(ContradictionDetector.from_pretrained(folder, backend="auto").classifier.backend).NAME == other
 
 
-def test_auto_knows_the_version_of_a_runtime_from_another_distribution(tmp_path, monkeypatch):
+def test_auto_finds_the_version_of_a_runtime_from_another_distribution(tmp_path, monkeypatch):
     (tmp_path / "model.onnx").touch()
     monkeypatch.setattr(choice.manifest, "sha256", lambda file: "")
     versions, real = {}, choice.metadata.version
 
-    def version(name):  # as where onnxruntime-gpu is installed
+    def version(name):  # as if onnxruntime-gpu were installed
         if name == "onnxruntime":
             raise choice.metadata.PackageNotFoundError(name)
         return real(name)
@@ -201,7 +201,7 @@ def test_auto_knows_the_version_of_a_runtime_from_another_distribution(tmp_path,
     assert versions["1.0"] != versions["2.0"]
 
 
-def test_auto_without_an_exported_file_is_torch(quick_model, tmp_path, monkeypatch):
+def test_auto_without_an_exported_file_chooses_torch(quick_model, tmp_path, monkeypatch):
     monkeypatch.setattr(choice, "_cache", lambda: tmp_path / "backends.json")
     backend = ContradictionDetector.from_pretrained(quick_model, backend="auto").classifier.backend
     assert type(backend).NAME == "torch"
@@ -209,7 +209,7 @@ def test_auto_without_an_exported_file_is_torch(quick_model, tmp_path, monkeypat
 
 
 @pytest.mark.parametrize("batch_size", [1, 7, 32])
-def test_batches_hold_each_input_once_with_little_padding(batch_size):
+def test_batches_contain_each_input_once_with_little_padding(batch_size):
     lengths = np.random.default_rng(0).integers(5, 512, 500).tolist()
     made = list(batches(lengths, batch_size))
     assert sorted(index for batch in made for index in batch) == list(range(len(lengths)))

@@ -1,4 +1,4 @@
-"""Which parameters decay, how fast they learn, and their average."""
+"""Weight decay, learning rates, and the average of parameters."""
 
 import pytest
 import torch
@@ -20,29 +20,29 @@ def recipe(**options):
 
 
 def settings(model, **options):
-    """Learning rate and weight decay of each parameter, by name."""
+    """The learning rate and weight decay of each parameter, by name."""
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     groups = parameter_groups(model, recipe(learning_rate=1.0, **options))
-    found = {
+    by_name = {
         names[id(parameter)]: (group.get("lr", 1.0), group["weight_decay"])
         for group in groups
         for parameter in group["params"]
     }
-    assert len(found) == len(names) == sum(len(group["params"]) for group in groups)  # each once
-    return found
+    assert len(by_name) == len(names) == sum(len(group["params"]) for group in groups)  # each once
+    return by_name
 
 
-def test_all_learn_alike_and_matrices_decay():
-    found = settings(encoder(), weight_decay=0.01)
-    assert {rate for rate, _ in found.values()} == {1.0}
-    assert found["bert.encoder.layer.0.attention.self.query.weight"][1] == 0.01
-    assert found["bert.encoder.layer.0.attention.self.query.bias"][1] == 0.0
-    assert found["bert.embeddings.LayerNorm.weight"][1] == 0.0
+def test_all_parameters_share_the_learning_rate_and_only_matrices_decay():
+    by_name = settings(encoder(), weight_decay=0.01)
+    assert {rate for rate, _ in by_name.values()} == {1.0}
+    assert by_name["bert.encoder.layer.0.attention.self.query.weight"][1] == 0.01
+    assert by_name["bert.encoder.layer.0.attention.self.query.bias"][1] == 0.0
+    assert by_name["bert.embeddings.LayerNorm.weight"][1] == 0.0
 
 
-def test_the_pooler_and_the_head_may_learn_faster():
-    found = settings(encoder(), head_learning_rate=5.0)
-    fast = {name for name, (rate, _) in found.items() if rate == 5.0}
+def test_the_pooler_and_the_head_can_have_a_higher_learning_rate():
+    by_name = settings(encoder(), head_learning_rate=5.0)
+    fast = {name for name, (rate, _) in by_name.items() if rate == 5.0}
     assert fast == {"bert.pooler.dense.weight", "bert.pooler.dense.bias", "classifier.weight", "classifier.bias"}
 
 
@@ -66,7 +66,7 @@ def snapshot(model):
     return [parameter.detach().clone() for parameter in model.parameters()]
 
 
-def test_the_average_is_the_one_computed_by_hand(inputs):
+def test_the_average_equals_the_one_computed_by_hand(inputs):
     model = encoder()
     average = weight_average(model, 0.75, torch.device("cpu"))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
@@ -81,15 +81,15 @@ def test_the_average_is_the_one_computed_by_hand(inputs):
             now if expected is None else [0.75 * old + 0.25 * new for old, new in zip(expected, now, strict=True)]
         )
     assert not torch.allclose(expected[0], now[0])
-    for found, wanted in zip(average.module.parameters(), expected, strict=True):
-        assert torch.allclose(found, wanted, atol=1e-6)
+    for parameter, wanted in zip(average.module.parameters(), expected, strict=True):
+        assert torch.allclose(parameter, wanted, atol=1e-6)
     with averaged(model, average):
-        for found, wanted in zip(model.parameters(), expected, strict=True):
-            assert torch.allclose(found, wanted, atol=1e-6)
-    assert all(torch.equal(found, wanted) for found, wanted in zip(model.parameters(), now, strict=True))
+        for parameter, wanted in zip(model.parameters(), expected, strict=True):
+            assert torch.allclose(parameter, wanted, atol=1e-6)
+    assert all(torch.equal(parameter, wanted) for parameter, wanted in zip(model.parameters(), now, strict=True))
 
 
-def test_without_an_average_the_weights_are_the_models_own():
+def test_without_averaging_the_weights_are_the_models_own():
     model = encoder()
     before = snapshot(model)
     with averaged(model, None):

@@ -1,4 +1,4 @@
-"""The wheel: installed into an empty environment, it works from any folder without the checkout."""
+"""The wheel, installed into an empty environment, works from any folder without the checkout."""
 
 import os
 import shutil
@@ -24,7 +24,7 @@ def pip(*arguments):
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory) -> Path:
-    """A fresh environment with the wheel of this checkout, which borrows the libraries of the present one."""
+    """A new environment with the wheel of this checkout and the libraries of the current environment."""
     folder = tmp_path_factory.mktemp("package")
     for name in (*PARTS, *BUILT_FROM):
         source, copy = CHECKOUT / name, folder / "source" / name
@@ -44,7 +44,7 @@ def environment(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def call(environment, tmp_path):
-    """Runs a program of the environment in an empty folder."""
+    """Runs a program of the new environment in an empty folder."""
 
     def run(program, *arguments, **options):
         command = [environment / "bin" / program, *map(str, arguments)]
@@ -54,7 +54,7 @@ def call(environment, tmp_path):
     return run
 
 
-def test_the_wheel_holds_every_part_of_the_checkout(environment):
+def test_the_wheel_contains_every_part_of_the_checkout(environment):
     [installed] = environment.glob("lib/python*/site-packages")
     folders = {"space": "contradiction/space", "models/recipes": "contradiction/recipes"}
     for part in PARTS:
@@ -66,14 +66,14 @@ def test_the_wheel_holds_every_part_of_the_checkout(environment):
                 assert inside.read_bytes() == file.read_bytes()
 
 
-def test_the_command_line_answers_and_knows_its_version(call):
+def test_the_command_line_runs_and_prints_its_version(call):
     from contradiction import __version__
 
     assert "Usage: cdconv" in call("cdconv", "--help", check=True).stdout
     assert f"cdconv {__version__} " in call("cdconv", "--version", check=True).stdout
 
 
-def test_recipes_are_found_by_name_and_the_page_and_the_metric_lie_in_the_package(call, environment):
+def test_recipes_are_found_by_name_and_the_package_contains_the_page_and_the_metric(call, environment):
     code = (
         "from contradiction import page, paths; from contradiction.training.recipe_files import load_recipe\n"
         "import cdconv, evaluate_metric.evaluate_metric as metric\n"
@@ -93,7 +93,7 @@ def test_without_the_shipped_detector_a_model_must_be_named(call):
     assert "--model" in done.stderr
 
 
-def test_data_is_built_and_a_chat_is_judged_from_any_folder(call, quick_model, tmp_path):
+def test_data_builds_and_detection_work_from_any_folder(call, quick_model, tmp_path):
     import json
 
     call("cdconv", "data", "build", "--source", "sample", check=True)

@@ -6,17 +6,17 @@ from contradiction.evaluation import paired_tests, results
 from contradiction.labels import merge_id
 
 
-def test_a_rule_fitted_afterwards_counts_only_where_it_is_asked_for():
+def test_a_rule_fitted_afterwards_is_used_only_on_request():
     truth, plain, ruled = [0, 1, 2, 3] * 5, [0, 1, 2, 0] * 5, [1] * 20
     kept = results.evaluation(
         name="any", config="4-class", split="test", data="these", ids=list(range(20)), references=truth,
         predictions=ruled, argmax=plain, run={},
     )  # fmt: skip
-    for rule, said in ((False, plain), (True, ruled)):
+    for rule, labels in ((False, plain), (True, ruled)):
         one, two = paired_tests.run_of(kept, rule=rule), paired_tests.merged_run_of(kept, rule=rule)
-        assert one.predictions == said
-        assert two.predictions == [merge_id("4-class", label) for label in said]
-        assert one.metrics["accuracy"] == pytest.approx(0.75 if said is plain else 0.25)
+        assert one.predictions == labels
+        assert two.predictions == [merge_id("4-class", label) for label in labels]
+        assert one.metrics["accuracy"] == pytest.approx(0.75 if labels is plain else 0.25)
         assert two.metrics["accuracy"] == pytest.approx(0.75)
 
 
@@ -32,9 +32,9 @@ def test_holm_by_hand():
         ([(0.02, 0.04)], 0.04),
         ([(-0.02, 0.04)], 0.04),
         ([(0.0, 1.0)], 1.0),
-        # One-sided 0.005, 0.01, 0.02, 0.4: K / k = 4 / 3 times the third, twice.
+        # One-sided 0.005, 0.01, 0.02, 0.4: the third times K / k = 4 / 3, doubled.
         ([(0.1, 0.01), (0.1, 0.02), (0.1, 0.04), (0.1, 0.8)], 2 * 4 / 3 * 0.02),
-        # Sure in both directions is sure of nothing.
+        # Significance in both directions cancels out.
         ([(0.1, 0.001), (-0.1, 0.001)], 1.0),
         ([(0.1, 0.001), (0.1, 0.003)], 0.003),
     ],
@@ -43,15 +43,15 @@ def test_the_p_values_of_seeds_are_combined_by_direction(tests, p):
     assert paired_tests.combined_p_value(tests) == pytest.approx(p)
 
 
-def test_only_runs_of_one_seed_on_the_same_rows_are_compared():
+def test_only_runs_with_the_same_seed_and_rows_are_compared():
     def line(name, *runs):
         return paired_tests.MethodRuns(name, name, "x", "trained", tuple(paired_tests.Run(*run, {}) for run in runs), 2)
 
     rows, references = list(range(40)), [0, 1] * 20
-    ours = line("ours", (1, rows, references, references), (2, rows, references, references))
-    theirs = line("theirs", (2, rows, references, [0] * 40), (3, rows, references, references))
+    first = line("ours", (1, rows, references, references), (2, rows, references, references))
+    second = line("theirs", (2, rows, references, [0] * 40), (3, rows, references, references))
     others = line("others", (1, rows[::-1], references, references))
-    found = paired_tests.paired_tests([(ours, theirs), (ours, others)], "2-class", 200)
-    assert [(test.name, test.against, test.seeds) for test in found] == [("ours", "theirs", 1)]
-    assert found[0].difference == pytest.approx(1 - 1 / 3)
-    assert found[0].p_value == pytest.approx(2 / 201)
+    tests = paired_tests.paired_tests([(first, second), (first, others)], "2-class", 200)
+    assert [(test.name, test.against, test.seeds) for test in tests] == [("ours", "theirs", 1)]
+    assert tests[0].difference == pytest.approx(1 - 1 / 3)
+    assert tests[0].p_value == pytest.approx(2 / 201)

@@ -1,4 +1,4 @@
-"""A pasted chat: with and without speakers, as JSON, and what is none."""
+"""Pasted chats: with and without speakers, as JSON, and malformed."""
 
 import json
 
@@ -10,7 +10,7 @@ from contradiction.errors import InputError
 MESSAGES = [{"role": "user", "content": "你好"}, {"role": "assistant", "content": "在的"}]
 
 
-def test_without_speakers_lines_alternate_and_empty_ones_are_passed_over():
+def test_without_speakers_lines_alternate_and_empty_ones_are_skipped():
     assert formats.read_pasted("\n 你好 \r\n\n在的\n") == MESSAGES
     assert [turn["role"] for turn in formats.read_pasted("a\nb\nc")] == ["user", "assistant", "user"]
 
@@ -29,11 +29,11 @@ def test_without_speakers_lines_alternate_and_empty_ones_are_passed_over():
         ("**用户**：", "**助手**: "),
     ],
 )
-def test_speakers_are_known_by_many_names(user, bot):
+def test_speakers_are_recognised_by_many_names(user, bot):
     assert formats.read_pasted(f"{user}你好\n{bot} 在的") == MESSAGES
 
 
-def test_a_bot_may_begin_and_a_line_without_a_speaker_goes_on_with_the_message_above():
+def test_a_bot_may_begin_and_a_line_without_a_speaker_continues_the_message_above():
     assert formats.read_pasted("机器人：在的\n随时，时间：全天\n用户：你好\n用户：有人吗") == [
         {"role": "assistant", "content": "在的\n随时，时间：全天"},
         {"role": "user", "content": "你好"},
@@ -55,7 +55,7 @@ def test_what_only_looks_like_a_speaker_or_like_json_is_text(line):
         "\n".join(map(json.dumps, MESSAGES)),
     ],
 )
-def test_json_is_read_as_it_is(text):
+def test_pasted_json_is_read_as_messages(text):
     assert formats.read_pasted(f" {text}\n") == MESSAGES
 
 
@@ -73,7 +73,7 @@ def test_json_is_read_as_it_is(text):
         ('{"text": "你好"}', "an object with the key text; a chat must be "),
     ],
 )
-def test_what_is_no_chat_is_said(text, message):
+def test_text_that_is_not_a_chat_is_reported(text, message):
     with pytest.raises(InputError) as error:
         formats.read_pasted(text)
     assert str(error.value).startswith(message)

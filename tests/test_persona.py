@@ -23,7 +23,7 @@ def history(judge, question, reply):
 
 
 @pytest.mark.parametrize("kind", ["detector", "two_class", "hierarchical"])
-def test_a_reply_is_held_against_each_fact(kind, request):
+def test_a_reply_is_compared_with_each_fact(kind, request):
     judge = request.getfixturevalue(kind)
     scores = history(judge, "你养猫吗？", "我没养过猫呀")
     order = sorted(range(len(FACTS)), key=lambda index: -scores[index])
@@ -44,15 +44,17 @@ def test_a_reply_is_held_against_each_fact(kind, request):
     )
 
 
-def test_a_contradiction_within_the_reply_is_not_against_a_fact(detector, replies):
+def test_a_contradiction_within_the_reply_does_not_contradict_a_fact(detector, replies):
     verdicts = [detector.check(FACTS[:1], reply) for reply in replies]
     assert {verdict.label for verdict in verdicts} <= {NON_CONTRADICTION, HISTORY}
     rows = [{"u1": "", "b1": FACTS[0], "u2": "", "b2": reply} for reply in replies]
     read = [prediction.probabilities for prediction in detector.classifier.predict(rows)]
-    assert any(max(probabilities, key=probabilities.get) == INTRA for probabilities in read), "else it could not fail"
+    assert any(max(probabilities, key=probabilities.get) == INTRA for probabilities in read), (
+        "otherwise the test could not fail"
+    )
 
 
-def test_every_fact_is_read_by_itself_whatever_the_settings(detector):
+def test_every_fact_is_read_separately_whatever_the_settings(detector):
     plain = detector.check(FACTS, "我没养过猫呀", "你养猫吗？")
     for settings in ({"max_turns": 1}, {"windowing": "structured"}, {"windowing": "unstructured"}):
         assert detector.with_settings(**settings).check(FACTS, "我没养过猫呀", "你养猫吗？") == plain
@@ -65,7 +67,7 @@ def test_without_facts_there_is_nothing_to_check(detector):
         assert verdict.reason == "there is no fact to compare the reply with"
 
 
-def test_a_fact_that_cannot_be_read_is_said(detector):
+def test_an_unreadable_fact_is_reported(detector):
     verdict = detector.check(["", "I have a cat, 我", *FACTS], "我没养过猫呀")
     assert verdict.reason.startswith("facts[1] is not in Chinese")
     assert not verdict.checked
@@ -77,13 +79,13 @@ def test_a_fact_that_cannot_be_read_is_said(detector):
 
 
 @pytest.mark.parametrize("reply", ["", "……", "no cat", "🦄"])
-def test_a_reply_that_cannot_be_read_is_never_called_fine(detector, reply):
+def test_an_unreadable_reply_never_passes(detector, reply):
     verdict = detector.check(FACTS, reply)
     assert (verdict.label, verdict.checked) == (None, False)
     assert verdict.reason.startswith("the reply ")
 
 
-def test_only_what_holds_replies_against_earlier_ones_checks_facts(stages, detector, random_model):
+def test_only_detectors_that_compare_replies_can_check_facts(stages, detector, random_model):
     assert ContradictionDetector(stages[HISTORY]).check(FACTS, "我没养过猫呀").label in (OTHER, HISTORY)
     with pytest.raises(InputError, match=r"other, intra-sentence; .*fact"):
         ContradictionDetector(stages[INTRA]).check(FACTS, "我没养过猫呀")
@@ -95,7 +97,7 @@ def test_only_what_holds_replies_against_earlier_ones_checks_facts(stages, detec
 
 
 @pytest.mark.parametrize(
-    ("facts", "reply", "question", "said"),
+    ("facts", "reply", "question", "message"),
     [
         ("我养猫", "好", "", "facts is text; it must be a list of texts"),
         (["我养猫", 3], "好", "", "facts[1] is a number; it must be text"),
@@ -103,13 +105,13 @@ def test_only_what_holds_replies_against_earlier_ones_checks_facts(stages, detec
         (["我养猫"], "好", None, "question is null; it must be text"),
     ],
 )
-def test_what_is_no_text_is_refused(detector, facts, reply, question, said):
+def test_a_value_that_is_not_text_is_rejected(detector, facts, reply, question, message):
     with pytest.raises(InputError) as error:
         detector.check(facts, reply, question)
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
-def test_a_fact_that_is_the_reply_itself_contradicts_nothing(detector):
+def test_a_fact_equal_to_the_reply_does_not_contradict_it(detector):
     verdict = detector.check(["我养了一只猫"], " 我养了一只猫 ")
     assert (verdict.label, verdict.reason) == (None, "the facts say the same as the reply")
     both = detector.check(["我养了一只猫", "我没养过猫"], "我养了一只猫")

@@ -1,4 +1,4 @@
-"""Predictions that concurrent requests share: fair between visitors, bounded, and kept apart where one fails."""
+"""Predictions shared by concurrent requests: fair between visitors, bounded, and isolated from failures."""
 
 import threading
 import time
@@ -13,20 +13,20 @@ from contradiction.serving.predictions import Busy, Cancelled, JoinedPredictions
 
 
 class Panic(BaseException):
-    """As a panic in Rust reaches Python."""
+    """The form in which a Rust panic reaches Python."""
 
 
 class Slow:
-    """Predicts after it is let go, and remembers what it was asked for together."""
+    """Predicts once it is released, and remembers its batches."""
 
     columns = ("b2",)
 
     def __init__(self):
-        self.asked, self.go = [], threading.Event()
+        self.batches, self.go = [], threading.Event()
 
     def predict(self, rows, **_):
         self.go.wait(10)
-        self.asked.append([row["b2"] for row in rows])
+        self.batches.append([row["b2"] for row in rows])
         if any(row["b2"] == "bad" for row in rows):
             raise ValueError("bad")
         if any(row["b2"] == "panic" for row in rows):
@@ -38,8 +38,8 @@ def ticket(seconds=30.0, cost=1_000_000, visitor=""):
     return Ticket(until=time.monotonic() + seconds, cost=cost, visitor=visitor)
 
 
-def ask(predictions, texts, its):
-    with serving(its):
+def ask(predictions, texts, own_ticket):
+    with serving(own_ticket):
         return [prediction.probabilities["none"] for prediction in predictions([{"b2": text} for text in texts])]
 
 
@@ -62,9 +62,9 @@ def test_a_light_request_does_not_wait_for_heavy_ones():
         slow.go.set()
         assert light.result() == [5.0]
         assert all(len(answer.result()) == 500 for answer in heavy)
-    first = next(number for number, texts in enumerate(slow.asked) if "light" in texts)
+    first = next(number for number, texts in enumerate(slow.batches) if "light" in texts)
     assert first <= 3
-    assert len(slow.asked) >= 3000 // 64
+    assert len(slow.batches) >= 3000 // 64
 
 
 @pytest.mark.parametrize(("requests", "rows"), [(150, 1), (6, 500)])
@@ -83,35 +83,35 @@ def test_a_visitor_with_many_requests_delays_no_other(requests, rows):
         wait_for(lambda: predictions.waiting == (requests + 1) * rows)
         slow.go.set()
         assert all(len(answer.result()) == rows for answer in (other, *many)) and first.result()
-    last = max(number for number, texts in enumerate(slow.asked) if any(text.startswith("other") for text in texts))
-    of_other = sum(text.startswith("other") for texts in slow.asked[1 : last + 1] for text in texts)
-    # Until the other visitor is answered, that visitor has half of all rows, or is in the very next pass.
-    assert last == 1 or of_other >= 0.45 * sum(len(texts) for texts in slow.asked[1 : last + 1])
+    last = max(number for number, texts in enumerate(slow.batches) if any(text.startswith("other") for text in texts))
+    of_other = sum(text.startswith("other") for texts in slow.batches[1 : last + 1] for text in texts)
+    # Until the other visitor is answered, that visitor has half of all rows, or is in the next pass.
+    assert last == 1 or of_other >= 0.45 * sum(len(texts) for texts in slow.batches[1 : last + 1])
 
 
-def test_a_request_that_nobody_waits_for_is_not_worked_on():
+def test_an_abandoned_request_is_not_computed():
     slow = Slow()
     predictions = JoinedPredictions(slow)
-    gone, late = ticket(), ticket(seconds=0.2)
+    abandoned, late = ticket(), ticket(seconds=0.2)
     with ThreadPoolExecutor(3) as pool:
         first = pool.submit(ask, predictions, ["first"], ticket())
         wait_for(lambda: predictions._thread and not predictions.waiting)
         others = [
             pool.submit(ask, predictions, [f"{name}-{n}" for n in range(300)], ticket)
-            for name, ticket in (("gone", gone), ("late", late))
+            for name, ticket in (("gone", abandoned), ("late", late))
         ]
         wait_for(lambda: predictions.waiting == 600)
-        gone.cancelled = True
+        abandoned.cancelled = True
         time.sleep(0.25)
         slow.go.set()
         assert first.result() == [5.0]
         for other, error in zip(others, (Cancelled, Late), strict=True):
             with pytest.raises(error):
                 other.result()
-    assert slow.asked == [["first"]]
+    assert slow.batches == [["first"]]
 
 
-def test_a_request_that_fails_takes_no_other_of_its_pass_with_it():
+def test_a_failed_request_does_not_fail_others_in_its_pass():
     slow = Slow()
     predictions = JoinedPredictions(slow)
     with ThreadPoolExecutor(3) as pool:
@@ -125,10 +125,10 @@ def test_a_request_that_fails_takes_no_other_of_its_pass_with_it():
         assert good.result() == [4.0, 4.0]
         with pytest.raises(ValueError, match="bad"):
             bad.result()
-    assert slow.asked[1] == ["bad", "well", "good"]  # they shared a pass
+    assert slow.batches[1] == ["bad", "well", "good"]  # they share a pass
 
 
-def test_a_panic_of_a_tokenizer_ends_one_request_and_not_the_service():
+def test_a_tokenizer_panic_ends_one_request_and_not_the_service():
     slow = Slow()
     slow.go.set()
     predictions = JoinedPredictions(slow)
@@ -137,7 +137,7 @@ def test_a_panic_of_a_tokenizer_ends_one_request_and_not_the_service():
     assert ask(predictions, ["good"], ticket()) == [4.0]
 
 
-def test_an_answer_is_late_also_where_the_pass_takes_longer():
+def test_a_request_times_out_even_while_its_pass_is_running():
     slow = Slow()
     with ThreadPoolExecutor(1) as pool:
         request = pool.submit(ask, JoinedPredictions(slow), ["slow"], ticket(seconds=0.1))
@@ -146,26 +146,26 @@ def test_an_answer_is_late_also_where_the_pass_takes_longer():
         slow.go.set()
 
 
-def test_what_is_known_costs_a_request_nothing():
+def test_cached_results_cost_a_request_nothing():
     slow = Slow()
     slow.go.set()
     predictions = JoinedPredictions(slow)
     for turns in range(1, 20):
-        its = ticket(cost=10)
-        ask(predictions, [f"turn {n:04}" for n in range(turns)], its)
-        assert its.spent == 9
+        own_ticket = ticket(cost=10)
+        ask(predictions, [f"turn {n:04}" for n in range(turns)], own_ticket)
+        assert own_ticket.spent == 9
     with pytest.raises(TooLong, match="more than 10 characters"):
         ask(predictions, ["two", "new rows"], ticket(cost=10))
 
 
-def test_by_default_one_reply_may_be_judged_against_all_turns_that_are_read():
+def test_by_default_a_reply_can_be_judged_against_all_turns_that_are_read():
     slow = Slow()
     slow.go.set()
     rows = [f"{n:04}" + "x" * 2000 for n in range(MAX_TURNS)]
     assert len(ask(JoinedPredictions(slow), rows, ticket(cost=Limits().cost))) == MAX_TURNS
 
 
-def test_more_than_can_be_answered_soon_is_refused():
+def test_more_requests_than_can_be_answered_soon_are_rejected():
     slow = Slow()
     predictions = JoinedPredictions(slow, waiting=100)
     with ThreadPoolExecutor(1) as pool:
@@ -178,7 +178,7 @@ def test_more_than_can_be_answered_soon_is_refused():
     assert ask(predictions, ["more"], ticket()) == [4.0]
 
 
-def test_what_is_remembered_is_bounded():
+def test_the_cache_is_bounded():
     slow = Slow()
     slow.go.set()
     predictions = JoinedPredictions(slow, remembered=10)

@@ -1,10 +1,10 @@
-"""`cdconv probe run` before it talks to a bot: what it costs, and which options it refuses."""
+"""`cdconv probe run` before it calls a bot: the expected cost, and invalid options."""
 
 import pytest
 from helpers.bot_server import Endpoint, serving
 
 
-def test_a_dry_run_says_what_it_costs_and_calls_nothing(tmp_path, run):
+def test_a_dry_run_prints_the_cost_and_calls_nothing(tmp_path, run):
     with serving(Endpoint()) as endpoint:
         code, out, err = run("probe", "run", "--endpoint", endpoint.url, "--out", tmp_path / "run", "--dry-run")
     assert code == 0 and not endpoint.seen and not (tmp_path / "run").exists()
@@ -27,6 +27,6 @@ def test_a_dry_run_says_what_it_costs_and_calls_nothing(tmp_path, run):
         (("--after", "2,2"), "none twice"),
     ],
 )
-def test_wrong_options_are_one_line(options, why, tmp_path, run, detect_model):
+def test_wrong_options_print_one_line(options, why, tmp_path, run, detect_model):
     code, _, err = run("probe", "run", "--out", tmp_path / "run", "--model", detect_model, *options)
     assert code == 2 and why in err and err.count("\n") <= 2 and "s3cret" not in err

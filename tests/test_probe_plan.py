@@ -1,4 +1,4 @@
-"""What the probes ask: the triggers by rules, openings, personas, and the plan."""
+"""The probes: rule-based triggers, openings, personas, and the plan."""
 
 import json
 from random import Random
@@ -14,7 +14,7 @@ SEED = Random(0)
 
 
 @pytest.mark.parametrize(
-    ("said", "question"),
+    ("statement", "question"),
     [
         ("我今年二十六岁了。", "我多大了？"),
         ("我养了两只猫，一只白的。", "我养了几只猫？"),
@@ -28,16 +28,16 @@ SEED = Random(0)
         ("我上个月去了云南旅游。", "我上个月去了哪里？"),
     ],
 )
-def test_a_question_is_about_a_fact_that_was_stated(said, question):
-    assert questions.ask(said, of_bot=False) == question
-    assert questions.ask(said, of_bot=True) == question.replace("我", "你")
-    assert triggers.memory(said, "", SEED) == f"你知道{question[:-1]}吗？"
+def test_a_question_is_about_a_fact_that_was_stated(statement, question):
+    assert questions.ask(statement, of_bot=False) == question
+    assert questions.ask(statement, of_bot=True) == question.replace("我", "你")
+    assert triggers.memory(statement, "", SEED) == f"你知道{question[:-1]}吗？"
 
 
-@pytest.mark.parametrize("said", ["我也不知道", "你呢？", "没有啊", "嗯嗯"])
-def test_what_states_no_fact_is_not_asked_about(said):
-    assert questions.ask(said, of_bot=True) is None
-    assert triggers.inquiring_bot("", said, SEED) == triggers.WHY
+@pytest.mark.parametrize("statement", ["我也不知道", "你呢？", "没有啊", "嗯嗯"])
+def test_no_question_is_asked_about_an_opening_without_a_fact(statement):
+    assert questions.ask(statement, of_bot=True) is None
+    assert triggers.inquiring_bot("", statement, SEED) == triggers.WHY
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_what_states_no_fact_is_not_asked_about(said):
         ("你谈过恋爱吗？", "你没谈过恋爱吗？"),  # not 恋不爱
     ],
 )
-def test_a_negation_is_put_in_or_taken_out(u1, negated):
+def test_a_negation_is_added_or_removed(u1, negated):
     assert triggers.negate(u1, "", SEED) == negated
 
 
@@ -65,21 +65,21 @@ def test_a_synonym_and_an_antonym_replace_whole_words():
     assert triggers.synonym("你呢？", "", SEED) is None
 
 
-def test_every_opening_is_changed_by_a_paraphrase_and_stays_a_question():
-    asked = [text for text in read_openings() if text.endswith("？")]
-    changed = [triggers.paraphrase(text, "", SEED) for text in asked]
-    assert all(new and new != old and new.endswith("？") for old, new in zip(asked, changed, strict=True))
+def test_a_paraphrase_changes_every_opening_and_keeps_it_a_question():
+    questions = [text for text in read_openings() if text.endswith("？")]
+    changed = [triggers.paraphrase(text, "", SEED) for text in questions]
+    assert all(new and new != old and new.endswith("？") for old, new in zip(questions, changed, strict=True))
 
 
-def test_the_package_has_two_hundred_openings_and_each_can_be_used():
+def test_the_package_has_two_hundred_usable_openings():
     openings = read_openings()
-    told = [text for text in openings if not text.endswith("？")]
-    assert len(openings) >= 200 and len(told) >= 60
-    assert all("你" in text for text in openings if text not in told)
-    assert all(text.startswith("我") and questions.ask(text, of_bot=False) for text in told)
+    statements = [text for text in openings if not text.endswith("？")]
+    assert len(openings) >= 200 and len(statements) >= 60
+    assert all("你" in text for text in openings if text not in statements)
+    assert all(text.startswith("我") and questions.ask(text, of_bot=False) for text in statements)
 
 
-def test_a_plan_spreads_the_conversations_and_is_the_same_again():
+def test_a_plan_spreads_the_conversations_and_is_reproducible():
     names = all_triggers((2, 20), False)
     probes = plan(read_openings(), names, 103)
     assert probes == plan(read_openings(), names, 103) != plan(read_openings(), names, 103, seed=1)
@@ -93,12 +93,12 @@ def test_a_plan_spreads_the_conversations_and_is_the_same_again():
     assert all(not probe.u1.endswith("？") for probe in about_the_user)
 
 
-def test_an_opening_is_used_again_only_after_all_others():
+def test_an_opening_is_reused_only_after_all_others():
     probes = plan(["你养猫吗？", "你喜欢狗吗？"], ["short"], 5)
     assert [probe.id.rpartition("/")[2] for probe in probes] == ["0", "0", "1", "1", "2"]
 
 
-def test_a_persona_is_told_and_asked_about(tmp_path):
+def test_a_persona_is_stated_and_asked_about(tmp_path):
     file = tmp_path / "persona.json"
     file.write_text(json.dumps({"姓名": "林小满", "age": 26, "喜欢": ["吃火锅"], "口头禅": "好嘞"}), encoding="utf-8")
     persona = read_persona(file)
@@ -115,7 +115,7 @@ def test_a_persona_is_told_and_asked_about(tmp_path):
     ("content", "where"),
     [("[]", "holds no facts"), ("{bad", "not JSON"), ('{"age": true}', "'age'"), ("[1]", "[0] is a number")],
 )
-def test_a_wrong_persona_is_refused_in_a_line(content, where, tmp_path):
+def test_a_wrong_persona_raises_one_line(content, where, tmp_path):
     file = tmp_path / "persona.json"
     file.write_text(content, encoding="utf-8")
     with pytest.raises(InputError, match="persona.json") as error:
@@ -123,7 +123,7 @@ def test_a_wrong_persona_is_refused_in_a_line(content, where, tmp_path):
     assert where in str(error.value)
 
 
-def test_openings_come_from_a_file_or_from_cdconv(tmp_path, sample_repo, sample_rows):
+def test_openings_can_come_from_a_file_or_from_cdconv(tmp_path, sample_repo, sample_rows):
     text, lines = tmp_path / "mine.txt", tmp_path / "mine.jsonl"
     text.write_text("# mine\n你养猫吗？\n\n我住在北京。\n", encoding="utf-8")
     lines.write_text('{"text": "你养猫吗？"}\n{"text": "我住在北京。"}\n', encoding="utf-8")
@@ -143,7 +143,7 @@ def test_a_plan_that_cannot_be_made_says_why(names, why):
         plan(["你养猫吗？"], names, 3)
 
 
-def test_the_lists_hold_no_word_twice_and_no_word_for_itself():
+def test_the_word_lists_have_no_duplicates_and_map_no_word_to_itself():
     words = lists()
     for name in ("short", "fillers", "occupations"):
         assert len(set(words[name])) == len(words[name])
@@ -152,8 +152,8 @@ def test_the_lists_hold_no_word_twice_and_no_word_for_itself():
 
 
 @pytest.mark.real_data
-def test_rules_change_cdconv_as_its_authors_did(release):
-    """A negation or an antonym by rules applies to most openings of the rows that have one."""
+def test_the_rules_change_cdconv_as_its_authors_did(release):
+    """The negation and antonym rules apply to most openings of the rows with these triggers."""
     rows = [json.loads(line) for line in release.read_text(encoding="utf-8").splitlines()]
     made = {"反义-否定词": triggers.negate, "设问-user-v2": triggers.memory, "反义-反义词": triggers.antonym}
     for method, rule in made.items():

@@ -1,4 +1,4 @@
-"""The report: the true rates of a scripted bot within its intervals, versions compared, the paper's table, pages."""
+"""The report: intervals that contain the true rates of a scripted bot, version comparisons, the paper table, pages."""
 
 import json
 from collections import Counter
@@ -27,7 +27,7 @@ FOUR = list(LABELS["4-class"])
 
 
 class NumbersClassifier(SoftmaxClassifier):
-    """Sees what the scripted bot did, and is wrong as often as the test wants."""
+    """Recognises what the scripted bot did, and errs at the rate that the test sets."""
 
     MARKER = "numbers.json"
 
@@ -49,7 +49,7 @@ class NumbersClassifier(SoftmaxClassifier):
 
 @pytest.fixture(scope="module")
 def judge(tmp_path_factory):
-    """The folder of a judge with known errors, and an evaluation of it on labelled chats of the same kind of bot."""
+    """The folder of a judge with known error rates, and its evaluation on labelled chats of the same kind of bot."""
     folder = tmp_path_factory.mktemp("judge")
     (folder / NumbersClassifier.MARKER).write_text("{}", encoding="utf-8")
     loading.register(NumbersClassifier)
@@ -57,8 +57,8 @@ def judge(tmp_path_factory):
     for number in range(1200):
         chat = [{"role": "user", "content": f"{number}？"}, {"role": "user", "content": f"再问{number}"}]
         b1, b2 = scripted(chat[:1]), scripted(chat)
-        said = {"u1": chat[0]["content"], "b1": b1, "u2": chat[1]["content"], "b2": b2}
-        rows.append({"id": number, **said, "label": true_label(b1, b2)})
+        row = {"u1": chat[0]["content"], "b1": b1, "u2": chat[1]["content"], "b2": b2}
+        rows.append({"id": number, **row, "label": true_label(b1, b2)})
     text = Value("string")
     columns = {"id": Value("int32"), "u1": text, "b1": text, "u2": text, "b2": text, "label": ClassLabel(names=FOUR)}
     data = Dataset.from_list(rows, features=Features(columns))
@@ -74,7 +74,7 @@ def judge(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def probed(judge, tmp_path_factory):
-    """The folder of a run with the scripted bot, by the command line; and what it wrote to stderr."""
+    """The folder of a command-line run with the scripted bot, and its stderr."""
     from contradiction.commands.probe import run_probe
 
     out, (model, evaluation) = tmp_path_factory.mktemp("probe") / "scripted", judge
@@ -90,31 +90,31 @@ def rows_of(folder):
     return [json.loads(line) for line in (folder / "transcript.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
-def test_the_true_rates_of_a_scripted_bot_are_within_the_intervals(probed):
+def test_the_intervals_contain_the_true_rates_of_a_scripted_bot(probed):
     rows, written = rows_of(probed), json.loads((probed / "report.json").read_text(encoding="utf-8"))
     [bot] = written["bots"]
     truth = [true_label(row["b1"], row["b2"]) for row in rows]
     assert bot["accuracy"]["contradiction"]["sensitivity"] == pytest.approx(SENSITIVITY, abs=0.05)
     assert bot["accuracy"]["contradiction"]["specificity"] == pytest.approx(SPECIFICITY, abs=0.02)
-    for kind, found in bot["all"].items():
+    for kind, figures in bot["all"].items():
         true = np.mean([label != "non-contradiction" if kind == "contradiction" else label == kind for label in truth])
-        assert found["low"] <= true <= found["high"], kind
-        assert abs(true - found["estimate"]) < 0.1
+        assert figures["low"] <= true <= figures["high"], kind
+        assert abs(true - figures["estimate"]) < 0.1
     every = bot["all"]["contradiction"]
     true = np.mean([label != "non-contradiction" for label in truth])
-    assert not every["apparent_low"] <= true <= every["apparent_high"]  # the verdicts alone are off
+    assert not every["apparent_low"] <= true <= every["apparent_high"]  # the uncorrected verdicts are biased
     hit = 0
-    for trigger, found in bot["by_trigger"].items():
+    for trigger, figures in bot["by_trigger"].items():
         true = np.mean(
             [label != "non-contradiction" for label, row in zip(truth, rows, strict=True) if row["trigger"] == trigger]
         )
-        hit += found["contradiction"]["low"] <= true <= found["contradiction"]["high"]
+        hit += figures["contradiction"]["low"] <= true <= figures["contradiction"]["high"]
     assert len(bot["by_trigger"]) == 9 and hit >= 8
     consistent = 100 * (1 - np.mean([label != "non-contradiction" for label in truth]))
     assert bot["replies"]["low"] <= consistent <= bot["replies"]["high"]
 
 
-def test_the_intervals_hold_the_truth_as_often_as_they_say():
+def test_the_intervals_have_their_nominal_coverage():
     chance_, held, widths = np.random.default_rng(0), Counter(), []
     for turn in range(300):
         true = (0.02, 0.1, 0.4)[turn % 3]
@@ -124,39 +124,39 @@ def test_the_intervals_hold_the_truth_as_often_as_they_say():
         )
         apparent = true * 0.7 + (1 - true) * 0.15
         called = chance_.random(n) < apparent
-        found = share(called, [str(index) for index in range(n)], accuracy, seed=turn)
-        held[true] += found.low <= true <= found.high
-        widths.append(found.high - found.low)
+        figures = share(called, [str(index) for index in range(n)], accuracy, seed=turn)
+        held[true] += figures.low <= true <= figures.high
+        widths.append(figures.high - figures.low)
     assert all(count >= 91 for count in held.values()), held
     assert np.mean(widths) < 0.2
 
 
-def test_a_detector_that_is_no_better_than_chance_says_nothing():
-    found = share([True] * 30 + [False] * 70, [str(index) for index in range(100)], Accuracy(30, 100, 60, 200))
-    assert (found.estimate, found.low, found.high) == (None, 0.0, 1.0)
-    assert pages.cell(found.to_record()) == "not known"
+def test_a_detector_no_better_than_chance_gives_no_estimate():
+    figures = share([True] * 30 + [False] * 70, [str(index) for index in range(100)], Accuracy(30, 100, 60, 200))
+    assert (figures.estimate, figures.low, figures.high) == (None, 0.0, 1.0)
+    assert pages.cell(figures.to_record()) == "not known"
 
 
-def test_fewer_calls_than_false_alarms_are_no_proof_of_consistency():
-    """The detector is right more often here than where it was measured, so only a bound is known."""
+def test_fewer_calls_than_expected_false_alarms_do_not_prove_consistency():
+    """The detector is right more often here than on the rows where it was measured, so only a bound is known."""
     names = [str(index) for index in range(1000)]
-    found = share([True] * 113 + [False] * 887, names, Accuracy(532, 848, 314, 1484))
-    assert found.estimate is None and (found.low, 0.17 < found.high < 0.24) == (0, True)
-    assert pages.cell(found.to_record()).startswith("not known (at most ")
+    figures = share([True] * 113 + [False] * 887, names, Accuracy(532, 848, 314, 1484))
+    assert figures.estimate is None and (figures.low, 0.17 < figures.high < 0.24) == (0, True)
+    assert pages.cell(figures.to_record()).startswith("not known (at most ")
 
 
-def test_labels_by_people_replace_the_measured_errors(probed, tmp_path, run):
+def test_human_labels_replace_the_measured_error_rates(probed, tmp_path, run):
     rows = rows_of(probed)
     lines = [json.dumps({"id": row["id"], "label": true_label(row["b1"], row["b2"])}) for row in rows[::3]]
     (tmp_path / "labels.jsonl").write_text("\n".join(lines), encoding="utf-8")
     code, _, err = run("probe", "report", probed, "--labels", tmp_path / "labels.jsonl", "--out", tmp_path)
     [bot] = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))["bots"]
-    found = bot["all"]["contradiction"]
+    figures = bot["all"]["contradiction"]
     assert code == 0 and bot["measured_on"] == "120 labelled conversations"
     assert (
-        found["low"]
+        figures["low"]
         <= np.mean([true_label(row["b1"], row["b2"]) != "non-contradiction" for row in rows])
-        <= found["high"]
+        <= figures["high"]
     )
     for wrong in ('{"id": "short/1", "label": "bad"}', "[1]", '{"bot": "x", "id": "short/1", "label": "history"}'):
         (tmp_path / "labels.jsonl").write_text(f"{lines[0]}\n{wrong}", encoding="utf-8")
@@ -165,13 +165,13 @@ def test_labels_by_people_replace_the_measured_errors(probed, tmp_path, run):
 
 
 def test_each_bot_is_corrected_by_its_own_labels(tmp_path):
-    """The detector is always right on one bot, and in four of five replies on the other. Both bots are alike."""
+    """The detector is always right on one bot, and right on four of five replies of the other. The bots are alike."""
     truth = ["non-contradiction" if number % 4 else "history" for number in range(200)]
     flipped = {"history": "non-contradiction", "non-contradiction": "history"}
 
     def source(bot, called):
-        said = dict.fromkeys(("u1", "b1", "u2", "b2"), "")
-        rows = [{"id": str(n), "trigger": "short", "opening": str(n), "label": label, **said} for n, label in called]
+        texts = dict.fromkeys(("u1", "b1", "u2", "b2"), "")
+        rows = [{"id": str(n), "trigger": "short", "opening": str(n), "label": label, **texts} for n, label in called]
         return report.Source(bot, rows, detector="judge")
 
     easy = source("easy", enumerate(truth))
@@ -186,14 +186,14 @@ def test_each_bot_is_corrected_by_its_own_labels(tmp_path):
     errors = [bot["accuracy"]["contradiction"] for bot in built["bots"]]
     assert errors == [{"sensitivity": right, "specificity": right} for right in (1.0, 0.8)]
     assert [bot["all"]["contradiction"]["estimate"] for bot in built["bots"]] == [0.25, 0.25]
-    [found] = built["comparisons"]
-    assert found["all"]["difference"] == 0 and found["all"]["low"] < 0 < found["all"]["high"]
-    assert [each.measured_on for each in labelled(*lines)] == ["200 labelled conversations", None]
+    [comparison] = built["comparisons"]
+    assert comparison["all"]["difference"] == 0 and comparison["all"]["low"] < 0 < comparison["all"]["high"]
+    assert [figures.measured_on for figures in labelled(*lines)] == ["200 labelled conversations", None]
     with pytest.raises(InputError, match="50 labels of easy are all of one kind"):
         labelled(*lines[::4])
 
 
-def test_labels_may_begin_with_a_byte_order_mark_and_must_be_in_utf_8(tmp_path):
+def test_label_files_may_have_a_byte_order_mark_and_must_be_utf_8(tmp_path):
     labels = ("history", "non-contradiction")
     rows = [{"id": f"你{label}", "trigger": "short", "opening": label, "label": label} for label in labels]
     source, file = report.Source("bot", rows, detector="judge"), tmp_path / "labels.jsonl"
@@ -206,11 +206,11 @@ def test_labels_may_begin_with_a_byte_order_mark_and_must_be_in_utf_8(tmp_path):
 
 
 def test_true_labels_are_not_corrected():
-    found = share([True] * 30 + [False] * 70, [str(index) for index in range(100)], None)
-    assert (found.estimate, found.low, found.high) == (0.3, found.apparent_low, found.apparent_high)
+    figures = share([True] * 30 + [False] * 70, [str(index) for index in range(100)], None)
+    assert (figures.estimate, figures.low, figures.high) == (0.3, figures.apparent_low, figures.apparent_high)
 
 
-def test_conversations_with_one_opening_count_as_fewer():
+def test_conversations_that_share_an_opening_count_as_fewer():
     values, own = np.repeat([1.0, 0.0, 0.0], 50), np.arange(150)
     assert design_effect(values, own.astype(str)) == 1
     together = design_effect(values, np.repeat(np.arange(15), 10).astype(str))
@@ -219,18 +219,18 @@ def test_conversations_with_one_opening_count_as_fewer():
     assert clustered.high - clustered.low > 2.5 * (apart.high - apart.low)
 
 
-def test_the_accuracy_is_counted_for_every_kind():
+def test_accuracy_is_reported_for_every_kind():
     truth = ["history"] * 4 + ["role-confusion"] * 2 + ["non-contradiction"] * 4
     called = ["history"] * 3 + ["non-contradiction"] + ["history"] * 2 + ["non-contradiction"] * 3 + ["history"]
-    found = accuracy_of(truth, called)
-    assert found["contradiction"] == Accuracy(5, 6, 1, 4)
-    assert found["history"] == Accuracy(3, 4, 3, 6)
-    assert found["role-confusion"] == Accuracy(0, 2, 0, 8)
-    assert "intra-sentence" not in found
+    accuracies = accuracy_of(truth, called)
+    assert accuracies["contradiction"] == Accuracy(5, 6, 1, 4)
+    assert accuracies["history"] == Accuracy(3, 4, 3, 6)
+    assert accuracies["role-confusion"] == Accuracy(0, 2, 0, 8)
+    assert "intra-sentence" not in accuracies
 
 
 def test_two_versions_are_compared_on_the_same_probes(probed, judge, tmp_path, run):
-    """The better version contradicts itself in the history only; a copy of the first does not differ from it."""
+    """The better version contradicts only its history. A copy of the first version does not differ from it."""
 
     def better(messages):
         reply = scripted(messages)
@@ -249,12 +249,12 @@ def test_two_versions_are_compared_on_the_same_probes(probed, judge, tmp_path, r
     )
     assert code == 1 and "--fail-above allows 1 %" in err
     written = json.loads((tmp_path / "both" / "report.json").read_text(encoding="utf-8"))
-    [found] = written["comparisons"]
-    assert (found["first"], found["second"], found["all"]["n"]) == ("scripted", "better", 360)
+    [comparison] = written["comparisons"]
+    assert (comparison["first"], comparison["second"], comparison["all"]["n"]) == ("scripted", "better", 360)
     true = np.mean(
         [true_label(row["b1"], row["b2"]) in ("intra-sentence", "role-confusion") for row in rows_of(probed)]
     )
-    assert found["all"]["low"] <= -true <= found["all"]["high"] < 0 and found["all"]["p_value"] < 0.001
+    assert comparison["all"]["low"] <= -true <= comparison["all"]["high"] < 0 and comparison["all"]["p_value"] < 0.001
     same = report.build([*report.read(probed), *report.read(probed)])["comparisons"][0]
     assert (same["all"]["difference"], same["all"]["p_value"], same["second"]) == (0, 1, "scripted (2)")
 
@@ -262,7 +262,7 @@ def test_two_versions_are_compared_on_the_same_probes(probed, judge, tmp_path, r
 def test_a_paired_test_of_equal_bots_is_rarely_significant():
     draw, openings = np.random.default_rng(1), [str(index // 2) for index in range(60)]
     tests = [compare(draw.random(60) < 0.3, draw.random(60) < 0.3, openings) for _ in range(30)]
-    assert sum(found.p_value < 0.1 for found in tests) <= 8  # 3 are expected
+    assert sum(test.p_value < 0.1 for test in tests) <= 8  # 3 are expected
 
 
 def test_the_transcript_is_a_data_set_with_the_columns_of_cdconv(probed, tmp_path, run):
@@ -280,7 +280,7 @@ def test_the_transcript_is_a_data_set_with_the_columns_of_cdconv(probed, tmp_pat
     assert "4-class/test" in out + err
 
 
-def test_the_pages_show_the_same_figures_and_escape_what_was_said(probed, tmp_path):
+def test_the_pages_show_the_same_figures_and_escape_the_messages(probed, tmp_path):
     [source] = report.read(probed)
     rows = [{**row, "b2": f"<script>alert(1)</script>{row['b2']}"} for row in source.rows]
     for row in rows:
@@ -296,8 +296,8 @@ def test_the_pages_show_the_same_figures_and_escape_what_was_said(probed, tmp_pa
     assert ElementTree.fromstring(badge).tag.endswith("svg") and every.split()[0] in badge
 
 
-def test_consistent_replies_have_a_bound_where_the_share_of_replies_is_not_known(probed, tmp_path):
-    """A scan calls fewer replies than the false alarms of the detector would explain; the last replies are called."""
+def test_consistent_replies_have_a_bound_if_the_share_of_replies_is_unknown(probed, tmp_path):
+    """A scan calls fewer replies than the expected false alarms of the detector, but it calls the last replies."""
     [source] = report.read(probed)
     rows = [{**row, "replies": 10, "called": 0} for row in source.rows]
     built = report.build([report.Source("scanned", rows, source.detector, source.accuracy, source.measured_on)])
@@ -308,7 +308,7 @@ def test_consistent_replies_have_a_bound_where_the_share_of_replies_is_not_known
     assert all("at least 99." in (tmp_path / name).read_text(encoding="utf-8") for name in ("report.html", "report.md"))
 
 
-def test_the_interval_of_consistent_replies_counts_conversations_with_one_opening_as_fewer():
+def test_the_interval_of_consistent_replies_discounts_conversations_that_share_an_opening():
     rows = [
         {"id": str(number), "trigger": "short", "opening": str(number // 10), "u1": "", "b1": "", "u2": "", "b2": "",
          "label": "history" if number < 50 else "non-contradiction"}
@@ -322,17 +322,17 @@ def test_the_interval_of_consistent_replies_counts_conversations_with_one_openin
 
 
 @pytest.mark.parametrize("as_turns", [False, True])
-def test_a_repeated_question_is_judged_against_the_first_answer_to_it_with_a_persona_too(judge, as_turns):
+def test_a_repeated_question_is_compared_with_its_first_answer_also_with_a_persona(judge, as_turns):
     start = Persona(("我养了9只猫",), as_turns=as_turns).messages()
-    said = {"u1": "你养了几只猫？", "b1": "我养了3只猫", "u2": "你养了几只猫？", "b2": "我养了4只猫"}
+    texts = {"u1": "你养了几只猫？", "b1": "我养了3只猫", "u2": "你养了几只猫？", "b2": "我养了4只猫"}
     chat = [
         {"role": role, "content": text}
         for role, text in (
-            ("user", said["u1"]), ("assistant", said["b1"]), ("user", "今天天气不错"), ("assistant", "我养了4只猫"),
-            ("user", said["u2"]), ("assistant", said["b2"]),
+            ("user", texts["u1"]), ("assistant", texts["b1"]), ("user", "今天天气不错"), ("assistant", "我养了4只猫"),
+            ("user", texts["u2"]), ("assistant", texts["b2"]),
         )
     ]  # fmt: skip
-    row = {"id": "repeat-1/a/0", "trigger": "repeat-1", **said, "messages": [*start, *chat]}
+    row = {"id": "repeat-1/a/0", "trigger": "repeat-1", **texts, "messages": [*start, *chat]}
     detector = ContradictionDetector.from_pretrained(judge[0])
     [judged] = verdicts.judge([row], detector)
     alone = detector(chat[:2] + chat[-2:])
@@ -340,7 +340,7 @@ def test_a_repeated_question_is_judged_against_the_first_answer_to_it_with_a_per
     assert judged["evidence"] == ["我养了3只猫"]
 
 
-def test_examples_are_contradictions_of_different_openings_with_their_evidence(probed):
+def test_examples_are_contradictions_from_different_openings_with_their_evidence(probed):
     [bot] = json.loads((probed / "report.json").read_text(encoding="utf-8"))["bots"]
     rows = {row["id"]: row for row in rows_of(probed)}
     for sort in ("certain", "typical"):
@@ -348,11 +348,11 @@ def test_examples_are_contradictions_of_different_openings_with_their_evidence(p
         assert len({row["opening"] for row in chosen}) == 3
         assert all(row["label"] != "non-contradiction" for row in chosen)
         for example in bot["examples"][sort]:
-            marks = [said["mark"] for said in example["messages"]]
+            marks = [message["mark"] for message in example["messages"]]
             assert marks[-1] == "judged" and ("evidence" in marks) == (example["label"] == "history")
 
 
-def test_the_table_of_the_paper_is_that_of_the_rows(repo, lines, tmp_path, run):
+def test_the_paper_table_matches_the_rows(repo, lines, tmp_path, run):
     """The same report with the true labels as the verdicts: Table 2."""
     code, _, err = run("probe", "report", repo, "--out", tmp_path)
     assert code == 0, err
@@ -361,23 +361,23 @@ def test_the_table_of_the_paper_is_that_of_the_rows(repo, lines, tmp_path, run):
 
     for bot in written["bots"]:
         assert bot["detector"] is None and not bot["accuracy"]
-        for trigger, found in bot["by_trigger"].items():
+        for trigger, figures in bot["by_trigger"].items():
             raw = next(method for method, name in cdconv.TRIGGERS.items() if name == trigger)
             labels = [row["label"] for row in lines if (row["model"], row["method"]) == (bot["bot"], raw)]
             if not labels:
-                assert found is None
+                assert figures is None
                 continue
-            assert found["contradiction"]["n"] == len(labels)
-            assert found["contradiction"]["estimate"] == pytest.approx(
+            assert figures["contradiction"]["n"] == len(labels)
+            assert figures["contradiction"]["estimate"] == pytest.approx(
                 np.mean([label > 0 for label in labels]), abs=1e-5
             )
             for number, kind in enumerate(FOUR[1:], start=1):
-                if kind in found:
-                    assert found[kind]["estimate"] == pytest.approx(
+                if kind in figures:
+                    assert figures[kind]["estimate"] == pytest.approx(
                         np.mean([label == number for label in labels]), abs=1e-5
                     )
 
 
-def test_a_folder_without_verdicts_is_no_run(tmp_path):
+def test_a_folder_without_verdicts_is_not_a_run(tmp_path):
     with pytest.raises(InputError, match="neither the folder of a run"):
         report.read(tmp_path)

@@ -1,4 +1,4 @@
-"""Conversations with bots: endpoints that are out of order, programs, functions, a chat model, and a killed run."""
+"""Conversations with bots: faulty endpoints, programs, functions, a chat model, and a killed run."""
 
 import json
 import shutil
@@ -27,35 +27,35 @@ def probes(count, *names):
     return plan(read_openings(), names or ("short", "inquiring-bot", "repeat-2"), count)
 
 
-def have(endpoint, folder, planned, *, timeout=20.0, limits=QUICK, request=REQUEST, **options):
-    """Runs probes with an endpoint; gives the outcome, the transcript, and the failures as they were told."""
-    told = []
+def run_probes(endpoint, folder, planned, *, timeout=20.0, limits=QUICK, request=REQUEST, **options):
+    """Runs probes with an endpoint and returns the outcome, the transcript, and the reported failures."""
+    failures = []
     bot = EndpointBot(endpoint.url, "bot", timeout=timeout)
     try:
         outcome = run(
             planned, bot, folder, request=request, name="bot", limits=limits,
-            on_failure=lambda probe, why: told.append((probe, why)), **options,
+            on_failure=lambda probe, why: failures.append((probe, why)), **options,
         )  # fmt: skip
     finally:
         bot.close()
-    return outcome, read_transcript(folder / "transcript.jsonl"), told
+    return outcome, read_transcript(folder / "transcript.jsonl"), failures
 
 
 def test_every_conversation_starts_from_a_clean_context(tmp_path):
     planned = probes(9)
     with serving(Endpoint()) as endpoint:
-        outcome, rows, _ = have(endpoint, tmp_path, planned)
+        outcome, rows, _ = run_probes(endpoint, tmp_path, planned)
     assert outcome.done == len(rows) == 9 and {row["id"] for row in rows} == {probe.id for probe in planned}
     first = Counter(row["messages"][0]["content"] for row in rows)
     assert Counter(json.loads(chat)[0]["content"] for chat in endpoint.seen if len(json.loads(chat)) == 1) == first
     for row in rows:
-        said = [message["content"] for message in row["messages"]]
-        assert (said[0], said[1], said[-2], said[-1]) == (row["u1"], row["b1"], row["u2"], row["b2"])
+        texts = [message["content"] for message in row["messages"]]
+        assert (texts[0], texts[1], texts[-2], texts[-1]) == (row["u1"], row["b1"], row["u2"], row["b2"])
         assert row["b2"] == scripted(row["messages"][:-1])
 
 
-def test_an_endpoint_that_is_out_of_order_loses_nothing_and_doubles_nothing(tmp_path):
-    """Each chat meets a fault when it is sent for the first time: 429, 500, a hang, broken and half answers."""
+def test_a_faulty_endpoint_loses_and_duplicates_nothing(tmp_path):
+    """Each chat fails when it is first sent: with 429, 500, a hang, or a broken or partial answer."""
     met = Counter()
 
     def fault(messages, before):
@@ -67,80 +67,80 @@ def test_an_endpoint_that_is_out_of_order_loses_nothing_and_doubles_nothing(tmp_
 
     planned = probes(12)
     with serving(Endpoint(fault=fault)) as endpoint:
-        outcome, rows, told = have(endpoint, tmp_path, planned, timeout=1.5)
-    assert set(met) == set(FAULTS) and not outcome.failed and not told
+        outcome, rows, failures = run_probes(endpoint, tmp_path, planned, timeout=1.5)
+    assert set(met) == set(FAULTS) and not outcome.failed and not failures
     assert sorted(row["id"] for row in rows) == sorted(probe.id for probe in planned)
     assert all(row["b2"] == scripted(row["messages"][:-1]) for row in rows)
 
 
-def test_a_conversation_that_fails_is_told_and_tried_again_by_the_next_run(tmp_path):
+def test_a_failed_conversation_is_reported_and_retried_by_the_next_run(tmp_path):
     planned = probes(6)
     lost = {probe.u1 for probe in planned[:2]}
     broken = Endpoint(fault=lambda messages, before: "500" if messages[0]["content"] in lost else None)
     with serving(broken) as endpoint:
-        outcome, rows, told = have(endpoint, tmp_path, planned)
+        outcome, rows, failures = run_probes(endpoint, tmp_path, planned)
     failed = {probe.id for probe in planned if probe.u1 in lost}
-    assert set(outcome.failed) == failed == {probe for probe, _ in told} and len(rows) == 6 - len(failed)
-    assert all("HTTP 500" in why and "asked 4 times" in why for _, why in told)
+    assert set(outcome.failed) == failed == {probe for probe, _ in failures} and len(rows) == 6 - len(failed)
+    assert all("HTTP 500" in why and "asked 4 times" in why for _, why in failures)
     lines = (tmp_path / "failed.jsonl").read_text(encoding="utf-8").splitlines()
     assert {json.loads(line)["id"] for line in lines} == failed
     with serving(Endpoint()) as endpoint:
-        outcome, rows, _ = have(endpoint, tmp_path, planned)
+        outcome, rows, _ = run_probes(endpoint, tmp_path, planned)
     assert {json.loads(chat)[0]["content"] for chat in endpoint.seen} == lost
     assert outcome.done == len({row["id"] for row in rows}) == len(rows) == 6
     assert not (tmp_path / "failed.jsonl").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("status", ["401", "404"])
-def test_a_wrong_key_or_address_ends_the_run_at_once(status, tmp_path):
+def test_a_wrong_key_or_address_ends_the_run_immediately(status, tmp_path):
     with serving(Endpoint(fault=lambda messages, before: status)) as endpoint:
         with pytest.raises(InputError, match=f"HTTP {status}"):
-            have(endpoint, tmp_path, probes(50))
+            run_probes(endpoint, tmp_path, probes(50))
         assert sum(endpoint.seen.values()) <= 2 * QUICK.at_once
 
 
 def test_a_bot_that_never_answers_ends_the_run(tmp_path):
     with serving(Endpoint(fault=lambda messages, before: "500")) as endpoint:
         with pytest.raises(InputError, match=r"first 10 conversations failed.*HTTP 500"):
-            have(endpoint, tmp_path, probes(50), limits=Limits(at_once=4, retries=0, backoff=0))
+            run_probes(endpoint, tmp_path, probes(50), limits=Limits(at_once=4, retries=0, backoff=0))
 
 
-def test_a_short_run_in_which_all_fails_says_why(tmp_path):
+def test_a_short_run_that_fails_completely_says_why(tmp_path):
     with serving(Endpoint(fault=lambda messages, before: "500")) as endpoint:
         with pytest.raises(InputError, match=r"first 3 conversations failed.*HTTP 500"):
-            have(endpoint, tmp_path, probes(3), limits=Limits(at_once=1, retries=0, backoff=0))
+            run_probes(endpoint, tmp_path, probes(3), limits=Limits(at_once=1, retries=0, backoff=0))
 
 
 def test_a_reply_that_is_cut_inside_an_emoji_is_kept(tmp_path):
     with serving(Endpoint(reply=lambda messages: "我养了3只猫\ud83d")) as endpoint:
-        outcome, rows, _ = have(endpoint, tmp_path, probes(3))
+        outcome, rows, _ = run_probes(endpoint, tmp_path, probes(3))
     assert outcome.done == 3 and {row["b2"] for row in rows} == {"我养了3只猫?"}
 
 
-def test_the_rate_is_kept_over_all_conversations(tmp_path):
+def test_the_rate_limit_holds_across_all_conversations(tmp_path):
     begun = time.monotonic()
     with serving(Endpoint()) as endpoint:
-        have(endpoint, tmp_path, probes(5, "short"), limits=Limits(at_once=5, per_minute=600))
+        run_probes(endpoint, tmp_path, probes(5, "short"), limits=Limits(at_once=5, per_minute=600))
     assert sum(endpoint.seen.values()) == 10 and time.monotonic() - begun >= 0.9
 
 
 def test_the_key_comes_from_the_environment_and_is_never_written(tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     with serving(Endpoint()) as endpoint:
-        have(endpoint, tmp_path, probes(3))
+        run_probes(endpoint, tmp_path, probes(3))
     assert endpoint.keys == {"Bearer sk-secret"}
     assert all("sk-secret" not in file.read_text(encoding="utf-8") for file in tmp_path.iterdir())
 
 
-def test_a_folder_continues_only_its_own_run(tmp_path):
+def test_a_folder_resumes_only_its_own_run(tmp_path):
     with serving(Endpoint()) as endpoint:
-        have(endpoint, tmp_path, probes(3))
+        run_probes(endpoint, tmp_path, probes(3))
         with pytest.raises(InputError, match=r"made with seed 0, not 1"):
-            have(endpoint, tmp_path, probes(3), request={"seed": 1})
+            run_probes(endpoint, tmp_path, probes(3), request={"seed": 1})
 
 
-def test_a_killed_run_goes_on_and_no_conversation_is_lost_or_had_twice(tmp_path, detect_model, cdconv):
-    """kill -9 three times in the middle, and once half a line is left behind."""
+def test_a_killed_run_resumes_and_no_conversation_is_lost_or_repeated(tmp_path, detect_model, cdconv):
+    """The run gets kill -9 three times, and once half a line is left behind."""
     with serving(Endpoint(delay=0.02)) as endpoint:
         command = [
             "probe", "run", "--endpoint", endpoint.url, "--out", tmp_path / "run", "--conversations", "120",
@@ -178,7 +178,7 @@ def test_a_killed_run_goes_on_and_no_conversation_is_lost_or_had_twice(tmp_path,
         (("--backend", "abacus"), "abacus"),
     ],
 )
-def test_what_is_wrong_with_the_detector_is_said_before_the_bot_is_asked(options, why, tmp_path, detect_model, cdconv):
+def test_detector_errors_are_reported_before_the_bot_is_called(options, why, tmp_path, detect_model, cdconv):
     with serving(Endpoint()) as endpoint:
         code, _, err = cdconv(
             "probe", "run", "--endpoint", endpoint.url, "--out", tmp_path / "run", "--conversations", "2",
@@ -187,7 +187,7 @@ def test_what_is_wrong_with_the_detector_is_said_before_the_bot_is_asked(options
     assert code == 2 and why in err and not endpoint.seen
 
 
-def test_only_conversations_that_were_had_count_as_new(tmp_path, detect_model, cdconv):
+def test_only_completed_conversations_count_as_new(tmp_path, detect_model, cdconv):
     lost = {probe.u1 for probe in probes(10, "short")[:3]}
     fault = lambda messages, before: "500" if messages[0]["content"] in lost else None  # noqa: E731
     with serving(Endpoint(fault=fault)) as endpoint:
@@ -206,7 +206,7 @@ def test_only_conversations_that_were_had_count_as_new(tmp_path, detect_model, c
 
 @pytest.fixture
 def cdconv(request):
-    """Calls the command line in this process; the fixture `run` under another name."""
+    """Runs the command line in this process: the fixture `run` under another name."""
     return request.getfixturevalue("run")
 
 
@@ -214,7 +214,7 @@ def _lines(path):
     return path.read_bytes().count(b"\n") if path.exists() else 0
 
 
-def test_a_function_is_a_bot(tmp_path, monkeypatch):
+def test_a_function_can_be_a_bot(tmp_path, monkeypatch):
     (tmp_path / "a_bot.py").write_text(
         "def reply(messages):\n    return f'{len(messages)}：我养了3只猫'\n"
         "def wrong(messages):\n    return 3\n"
@@ -250,7 +250,7 @@ for line in sys.stdin:
 """
 
 
-def test_a_program_is_a_bot_and_is_started_again_when_it_fails(tmp_path):
+def test_a_program_can_be_a_bot_and_is_restarted_when_it_fails(tmp_path):
     file = tmp_path / "bot.py"
     file.write_text(PROGRAM, encoding="utf-8")
     bot = CommandBot(f"{sys.executable} {file}", timeout=60)
@@ -272,7 +272,7 @@ def test_a_program_is_a_bot_and_is_started_again_when_it_fails(tmp_path):
 
 @pytest.fixture(scope="module")
 def chat_model(tmp_path_factory):
-    """A folder with a tiny causal language model of random weights that speaks Chinese characters."""
+    """A folder with a tiny random causal language model of Chinese characters."""
     import torch
     from tokenizers import Regex, Tokenizer, models, pre_tokenizers
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
@@ -296,18 +296,18 @@ def chat_model(tmp_path_factory):
     return folder
 
 
-def test_a_chat_model_of_transformers_is_a_bot(chat_model, tmp_path):
+def test_a_transformers_chat_model_can_be_a_bot(chat_model, tmp_path):
     bot = TransformersBot(str(chat_model), max_new_tokens=8)
     outcome = run(probes(6), bot, tmp_path, request=REQUEST, name="tiny", limits=QUICK)
     rows = read_transcript(tmp_path / "transcript.jsonl")
     assert outcome.done == 6 and all(row["b1"] and row["b2"] for row in rows)
-    assert all(bot.reply(row["messages"][:-1]) == row["b2"] for row in rows)  # the context is all it knows
+    assert all(bot.reply(row["messages"][:-1]) == row["b2"] for row in rows)  # the reply depends on the context alone
     with pytest.raises(InputError, match="no chat model"):
         TransformersBot(str(tmp_path))
 
 
 @pytest.mark.parametrize(
-    ("harm", "said"),
+    ("harm", "message"),
     [
         ("config code of its own", "asks for code of its own"),
         ("weights in a pickle", "not in safetensors"),
@@ -315,7 +315,7 @@ def test_a_chat_model_of_transformers_is_a_bot(chat_model, tmp_path):
         ("weights without a norm", "its checkpoint lacks"),
     ],
 )
-def test_a_chat_model_that_is_hostile_or_damaged_is_refused(chat_model, tmp_path, monkeypatch, harm, said):
+def test_a_malicious_or_damaged_chat_model_is_rejected(chat_model, tmp_path, monkeypatch, harm, message):
     folder = shutil.copytree(chat_model, tmp_path / "model")
     monkeypatch.setattr("builtins.input", lambda *_: "y")
     if harm == "weights in a pickle":
@@ -331,12 +331,12 @@ def test_a_chat_model_that_is_hostile_or_damaged_is_refused(chat_model, tmp_path
         save_file({name: value for name, value in weights.items() if name != "model.norm.weight"}, folder / WEIGHTS)
     else:
         REFUSED[harm](folder)
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=message):
         TransformersBot(str(folder))
     assert not (tmp_path / "mark").exists(), "code ran"
 
 
-def test_the_bot_and_the_writer_get_each_their_own_key(cdconv, tmp_path, monkeypatch):
+def test_the_bot_and_the_writer_get_separate_keys(cdconv, tmp_path, monkeypatch):
     monkeypatch.setattr(probe, "_judge", lambda *_, **__: None)
     monkeypatch.setattr(probe, "_write_report", lambda *_, **__: {})
     for name in ("OPENAI_API_KEY", "BOT_KEY", "WRITER_KEY"):
@@ -361,7 +361,7 @@ def test_the_bot_and_the_writer_get_each_their_own_key(cdconv, tmp_path, monkeyp
     assert keys("d", *both)[2:] == ({"Bearer bot_key"}, {"Bearer bot_key"})
 
 
-def test_a_chat_template_that_refuses_the_chat_is_one_line(chat_model, tmp_path):
+def test_a_chat_template_that_rejects_the_chat_raises_one_line(chat_model, tmp_path):
     folder = shutil.copytree(chat_model, tmp_path / "strict")
     refusal = "{% if messages[0].role == 'system' %}{{ raise_exception('no system role') }}{% endif %}"
     (folder / "chat_template.jinja").write_text(refusal + "{{ messages[-1].content + 1 }}", encoding="utf-8")
@@ -372,7 +372,7 @@ def test_a_chat_template_that_refuses_the_chat_is_one_line(chat_model, tmp_path)
         bot.reply(CHAT)
 
 
-def test_an_endpoint_writes_what_the_user_says_and_rules_stand_in_for_it(tmp_path):
+def test_an_endpoint_writes_user_turns_and_rules_are_the_fallback(tmp_path):
     planned = probes(8, "paraphrasing", "perturb-antonym")
     model = Endpoint(
         reply=lambda messages: "“换个说法的问题？”\n说明：……",
@@ -380,7 +380,7 @@ def test_an_endpoint_writes_what_the_user_says_and_rules_stand_in_for_it(tmp_pat
     )
     with serving(model) as writer, serving(Endpoint()) as endpoint:
         written = EndpointWriter(EndpointBot(writer.url, "writer"), Limits(retries=2, backoff=0.01))
-        _, rows, _ = have(endpoint, tmp_path, planned, writer=written)
+        _, rows, _ = run_probes(endpoint, tmp_path, planned, writer=written)
     by_trigger = {row["trigger"]: row for row in rows}
     assert by_trigger["paraphrasing"]["u2"] == "换个说法的问题？"
     assert {row["written_by"] for row in rows if row["trigger"] == "paraphrasing"} == {"endpoint"}
@@ -389,7 +389,7 @@ def test_an_endpoint_writes_what_the_user_says_and_rules_stand_in_for_it(tmp_pat
     assert {row["written_by"] for row in rows if row["trigger"] == "perturb-antonym"} == {"rules"}
 
 
-def test_the_truth_of_the_scripted_bot_can_be_told_from_its_replies():
+def test_the_true_label_of_the_scripted_bot_follows_from_its_replies():
     kinds = Counter(
         true_label(scripted(chat[:1]), scripted(chat))
         for number in range(400)

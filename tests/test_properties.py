@@ -1,4 +1,4 @@
-"""What holds of every chat, whatever is in it: tried on thousands of generated ones."""
+"""Properties of the verdicts on every chat, tested on thousands of generated chats."""
 
 import random
 from dataclasses import replace
@@ -31,7 +31,7 @@ from contradiction.training.recipe import Recipe
 
 texts = st.lists(st.text(st.characters(exclude_categories=()), max_size=12), min_size=4, max_size=12)
 seeds = st.integers(0, 2**32)
-# A chat made from a seed does not shrink: trying to would only take minutes before a failure is shown.
+# A chat made from a seed does not shrink. Trying to would only delay a failure by minutes.
 many = {
     "phases": (Phase.generate,),
     "deadline": None,
@@ -75,20 +75,20 @@ def hierarchy(sample_rows):
 
 @settings(max_examples=80, **many)
 @given(seeds, texts)
-def test_every_chat_gives_a_verdict_or_one_clear_line(detector, seed, drawn):
+def test_every_chat_gives_a_verdict_or_raises_one_clear_line(detector, seed, drawn):
     chats = chats_of(seed, drawn, 150)
-    for messages, found in zip(chats, judge(detector, chats), strict=True):
-        if not isinstance(found, str):
-            check(found, messages, detector.labels)
+    for messages, result in zip(chats, judge(detector, chats), strict=True):
+        if not isinstance(result, str):
+            check(result, messages, detector.labels)
 
 
 @settings(max_examples=10, **many)
 @given(seeds, texts)
-def test_so_it_is_for_a_hierarchy(hierarchy, seed, drawn):
+def test_every_chat_gives_a_verdict_or_an_error_from_a_hierarchy(hierarchy, seed, drawn):
     chats = chats_of(seed, drawn, 60)
-    for messages, found in zip(chats, judge(hierarchy, chats), strict=True):
-        if not isinstance(found, str):
-            check(found, messages, hierarchy.labels)
+    for messages, result in zip(chats, judge(hierarchy, chats), strict=True):
+        if not isinstance(result, str):
+            check(result, messages, hierarchy.labels)
 
 
 @pytest.mark.parametrize("which", ["detector", "hierarchy"])
@@ -109,7 +109,7 @@ def test_a_verdict_depends_on_its_chat_alone(which, detector, hierarchy, seed, d
 @pytest.mark.parametrize("which", ["detector", "hierarchy"])
 @settings(max_examples=6, **many)
 @given(seed=seeds, drawn=texts)
-def test_a_scan_says_of_each_reply_what_the_chat_up_to_it_gives(which, detector, hierarchy, seed, drawn):
+def test_a_scan_gives_each_reply_the_verdict_of_the_chat_up_to_it(which, detector, hierarchy, seed, drawn):
     judges = {"detector": detector, "hierarchy": hierarchy}[which]
     chats = chats_of(seed, drawn, 20, sound=True)
     scanned = judges.scan_batch(chats)
@@ -142,13 +142,13 @@ def test_a_system_message_changes_nothing_but_indices(detector, seed, drawn):
 
 @settings(max_examples=10, **many)
 @given(seeds)
-def test_two_messages_in_a_row_are_one_with_a_line_break(detector, seed):
+def test_two_consecutive_messages_equal_one_with_a_line_break(detector, seed):
     draw = random.Random(seed)
     split, joined = [], []
     for _ in range(40):
-        said = [(("user", "assistant")[index % 2], draw.choices(PLAIN, k=draw.randrange(1, 4))) for index in range(4)]
-        split.append([{"role": role, "content": text} for role, lines in said for text in lines])
-        joined.append([{"role": role, "content": "\n".join(lines)} for role, lines in said])
+        turns = [(("user", "assistant")[index % 2], draw.choices(PLAIN, k=draw.randrange(1, 4))) for index in range(4)]
+        split.append([{"role": role, "content": text} for role, lines in turns for text in lines])
+        joined.append([{"role": role, "content": "\n".join(lines)} for role, lines in turns])
     for one, other in zip(judge(detector, split), judge(detector, joined), strict=True):
         assert_alike(one, other)
         assert len(one.reply) >= len(other.reply) == 1
@@ -157,7 +157,7 @@ def test_two_messages_in_a_row_are_one_with_a_line_break(detector, seed):
 @pytest.mark.parametrize("task", ["2-class", "4-class"])
 @settings(max_examples=4, **many)
 @given(seed=seeds, drawn=texts)
-def test_a_higher_threshold_calls_no_more_and_a_lower_prior_nothing_likelier(calibrated, task, seed, drawn):
+def test_a_higher_threshold_calls_no_more_and_a_lower_prior_raises_no_probability(calibrated, task, seed, drawn):
     detector = calibrated[task]
     chats = chats_of(seed, drawn, 30, sound=True)
     called = []
@@ -165,7 +165,7 @@ def test_a_higher_threshold_calls_no_more_and_a_lower_prior_nothing_likelier(cal
         verdicts = judge(detector.with_settings(threshold=threshold), chats)
         called.append({number for number, verdict in enumerate(verdicts) if verdict.is_contradiction})
     assert all(later <= earlier for earlier, later in zip(called, called[1:], strict=False))
-    assert called[0] > called[-1], "else it could not fail"
+    assert called[0] > called[-1], "otherwise the test could not fail"
     chances = []
     for prior in (0.9, 0.37, 0.05, 0.001):
         verdicts = judge(detector.with_settings(prior=prior), chats)
@@ -199,7 +199,7 @@ def test_more_turns_never_make_a_contradiction_less_likely(calibrated, task, see
 
 @settings(max_examples=6, **many)
 @given(seeds, texts)
-def test_one_earlier_turn_is_read_alike_by_windows_and_as_a_whole(detector, seed, drawn):
+def test_one_earlier_turn_is_read_the_same_in_windows_and_as_a_whole(detector, seed, drawn):
     chats = [chat for chat in chats_of(seed, drawn, 80, sound=True) if len(read_turns(chat)) == 2]
     whole = judge(detector.with_settings(windowing="unstructured"), chats)
     for one, other in zip(judge(detector, chats), whole, strict=True):
@@ -208,18 +208,18 @@ def test_one_earlier_turn_is_read_alike_by_windows_and_as_a_whole(detector, seed
 
 @settings(max_examples=100, **many)
 @given(seeds, texts)
-def test_no_message_forges_a_border(detector, seed, drawn):
+def test_no_message_can_forge_a_separator(detector, seed, drawn):
     tokenizer = detector.classifier.backend.tokenizer
     draw = random.Random(seed)
     drawn = [text.encode("utf-8", "replace").decode("utf-8") for text in (*drawn, *HOSTILE)]
-    said = [f"我{draw.choice(drawn)}{draw.choice(('', '[SEP]', '[CLS]'))}" for _ in CONVERSATION]
-    one = model_input(dict(zip(CONVERSATION, said, strict=True)), CONVERSATION, tokenizer)
+    utterances = [f"我{draw.choice(drawn)}{draw.choice(('', '[SEP]', '[CLS]'))}" for _ in CONVERSATION]
+    one = model_input(dict(zip(CONVERSATION, utterances, strict=True)), CONVERSATION, tokenizer)
     ids = tokenizer(one["text"], one["text_pair"], verbose=False)["input_ids"]
     special = (tokenizer.sep_token_id, tokenizer.cls_token_id, tokenizer.pad_token_id)
     assert [ids.count(token) for token in special] == [4, 1, 0]
 
 
-def test_chats_of_five_hundred_turns_and_of_a_megabyte_a_message(detector):
+def test_chats_with_five_hundred_turns_or_messages_of_a_megabyte_are_judged(detector):
     long = [{"role": ("user", "assistant")[index % 2], "content": f"我养了{index}只猫"} for index in range(1000)]
     megabyte = [
         [{"role": ("user", "assistant")[index % 2], "content": text} for index in range(6)]
@@ -229,18 +229,21 @@ def test_chats_of_five_hundred_turns_and_of_a_megabyte_a_message(detector):
             *(character * 1_000_000 for character in "a\u0301😀"),
         )
     ]
-    found = judge(detector.with_settings(max_turns=None), [long, *megabyte])
-    for messages, verdict in zip([long, *megabyte], found, strict=True):
+    verdicts = judge(detector.with_settings(max_turns=None), [long, *megabyte])
+    for messages, verdict in zip([long, *megabyte], verdicts, strict=True):
         check(verdict, messages, detector.labels)
-    assert found[0].checked and found[0].reply == (999,)
-    assert not any(verdict.checked for verdict in found[1:])
+    assert verdicts[0].checked and verdicts[0].reply == (999,)
+    assert not any(verdict.checked for verdict in verdicts[1:])
     assert (
-        found[1].reason == "only the last tokens of the history and of the reply were read: the model reads at most 64"
+        verdicts[1].reason
+        == "only the last tokens of the history and of the reply were read: the model reads at most 64"
     )
 
 
-def test_the_chats_above_were_of_every_kind(request):
-    if test_every_chat_gives_a_verdict_or_one_clear_line.__name__ not in {item.name for item in request.session.items}:
+def test_the_generated_chats_covered_every_kind(request):
+    if test_every_chat_gives_a_verdict_or_raises_one_clear_line.__name__ not in {
+        item.name for item in request.session.items
+    }:
         pytest.skip("counts the chats of the tests above, which were left out")
     assert judged["chats"] >= 12_000
     assert judged["checked"] > 2000 and judged["labels"] - judged["checked"] > 200 and judged["errors"] > 2000

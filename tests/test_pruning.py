@@ -1,4 +1,4 @@
-"""Pruning: a smaller vocabulary, the same pieces and the same hidden states for the texts of the corpus."""
+"""Pruning: a smaller vocabulary that keeps the pieces and the hidden states of the texts of the corpus."""
 
 import json
 import random
@@ -22,8 +22,8 @@ from contradiction.errors import InputError
 from contradiction.training.pruning import prune, read_texts
 
 LETTERS = "你我他养猫狗吃饭喝茶abcde"
-OTHERS = "いろはжщ"  # of other languages: what pruning is to remove
-WITHOUT_PIECE = "☃"  # a character that has no piece at all
+OTHERS = "いろはжщ"  # other languages, which pruning must remove
+WITHOUT_PIECE = "☃"  # a character without a piece
 CORPUS = ["你养猫吗", "我养狗", "他吃饭 abc", "喝茶喝茶 de", "你☃我", "ab 喝茶 ☃", "c"]
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>"]
 BERT = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -35,13 +35,13 @@ def words(letters, count):
 
 
 def unigram():
-    """XLM-R's kind, <mask> last as there. Scores in steps, so that many paths of pieces weigh the same."""
+    """As in XLM-R, with <mask> last. The scores are coarse, so that many segmentations tie."""
     chosen = random.Random(3)
-    seen = ["喝茶", "养猫", "养狗", "吃饭", "▁喝茶"]
+    known = ["喝茶", "养猫", "养狗", "吃饭", "▁喝茶"]
     longer = [*words(LETTERS, 300), *words(OTHERS, 100), *(f"▁{letter}" for letter in LETTERS)]
-    pieces = [piece for piece in [*LETTERS, "吗", *OTHERS, *longer] if piece not in seen]
+    pieces = [piece for piece in [*LETTERS, "吗", *OTHERS, *longer] if piece not in known]
     scored = [(piece, -1.0 - chosen.randint(0, 12) / 2) for piece in pieces]
-    likely = [(piece, -1.5) for piece in seen]
+    likely = [(piece, -1.5) for piece in known]
     table = [*((token, 0.0) for token in SPECIAL), ("▁", -2.0), *scored, *likely, ("<mask>", 0.0)]
     made = Tokenizer(models.Unigram(table, unk_id=3))
     made.normalizer = normalizers.NFKC()
@@ -54,7 +54,7 @@ def unigram():
 
 
 def word_piece(splitter=None):
-    """BERT's kind. By default words are split at blanks alone, so that Chinese ones have several pieces, too."""
+    """As in BERT. By default words are split only at spaces, so that Chinese words also have several pieces."""
     longer = [*words(LETTERS, 200), *words(OTHERS, 100)]
     pieces = [*OTHERS, *LETTERS, *longer]
     table = [*pieces[:20], *BERT, *pieces[20:], "吗", *(f"##{piece}" for piece in [*pieces, "吗"] if piece != "c")]
@@ -73,7 +73,7 @@ def fast(made, names):
 
 
 def pieces_of(tokenizer, text):
-    # From ids: `tokenize` shows what is unknown as the text that it stands for.
+    # From ids, because `tokenize` shows the text of an unknown piece.
     return tokenizer.convert_ids_to_tokens(tokenizer(text, add_special_tokens=False)["input_ids"])
 
 
@@ -81,7 +81,7 @@ def write(folder, kind, tokenizer, auto=AutoModel, dtype=torch.float32):
     ids = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in ("pad", "bos", "eos")}
     config = AutoConfig.for_model(
         kind,
-        vocab_size=len(tokenizer) + 3,  # as where rows are padded to a round number
+        vocab_size=len(tokenizer) + 3,  # as if the rows were padded to a round number
         hidden_size=16,
         num_hidden_layers=2,
         num_attention_heads=2,
@@ -100,7 +100,7 @@ KINDS = {"unigram": ("xlm-roberta", unigram), "word-piece": ("bert", word_piece)
 
 @pytest.fixture(scope="module", params=KINDS)
 def pair(request, tmp_path_factory):
-    """A backbone and what pruning makes of it."""
+    """A backbone and the result of pruning it."""
     folder = tmp_path_factory.mktemp("pruning")
     kind, tokenizer_of = KINDS[request.param]
     before = write(folder / "before", kind, tokenizer_of())
@@ -112,7 +112,7 @@ def tokenizers(pair):
     return tuple(AutoTokenizer.from_pretrained(folder) for folder in pair[:2])
 
 
-def test_the_vocabulary_is_smaller_and_holds_no_other_language(pair, tokenizers):
+def test_the_vocabulary_is_smaller_and_has_no_other_language(pair, tokenizers):
     before, after = tokenizers
     assert len(after) < len(before) / 3
     assert set(after.get_vocab()) < set(before.get_vocab())
@@ -122,7 +122,7 @@ def test_the_vocabulary_is_smaller_and_holds_no_other_language(pair, tokenizers)
     assert AutoModel.from_pretrained(pair[1]).get_input_embeddings().weight.shape[0] == len(after)
 
 
-def test_special_tokens_keep_their_names_and_places(pair, tokenizers):
+def test_special_tokens_keep_their_names_and_roles(pair, tokenizers):
     before, after = tokenizers
     assert after.special_tokens_map == before.special_tokens_map
     config = AutoConfig.from_pretrained(pair[1])
@@ -135,7 +135,7 @@ def test_special_tokens_keep_their_names_and_places(pair, tokenizers):
     assert (after.model_max_length, after.padding_side) == (40, "right")
 
 
-def test_texts_of_the_corpus_fall_into_the_same_pieces_and_hidden_states(pair, tokenizers):
+def test_texts_of_the_corpus_have_the_same_pieces_and_hidden_states(pair, tokenizers):
     models_ = [AutoModel.from_pretrained(folder).eval() for folder in pair[:2]]
     assert pair[2].texts == pair[2].unchanged == len(CORPUS)
     states = []
@@ -161,7 +161,7 @@ def test_other_texts_over_the_corpus_characters_become_unknown_nowhere_else(toke
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), kind=st.sampled_from(sorted(KINDS)))
-def test_whatever_the_corpus_is_its_texts_keep_their_pieces(tmp_path_factory, data, kind):
+def test_texts_of_any_corpus_keep_their_pieces(tmp_path_factory, data, kind):
     alphabet = LETTERS + WITHOUT_PIECE + "吗 ж"
     corpus = data.draw(st.lists(st.text(alphabet=alphabet, min_size=1, max_size=25), min_size=1, max_size=12))
     folder = tmp_path_factory.mktemp("any")
@@ -181,7 +181,7 @@ def test_a_word_that_was_unknown_stays_unknown(tmp_path):
     assert pieces_of(tokenizer, "abc xbc") == ["[UNK]", "x", "##bc"]
 
 
-def test_what_an_unknown_character_costs_stays(tmp_path):
+def test_the_cost_of_an_unknown_character_is_unchanged(tmp_path):
     # x has no piece of its own: "xy", "z" costs 40, unknown and "yz" 46. Without the least probable piece, 31.
     scored = [("▁", -2.0), ("y", -20.0), ("z", -20.0), ("xy", -20.0), ("yz", -1.0), ("жж", -35.0)]
     made = Tokenizer(models.Unigram([*((token, 0.0) for token in SPECIAL), *scored], unk_id=3))
@@ -192,7 +192,7 @@ def test_what_an_unknown_character_costs_stays(tmp_path):
     assert pieces_of(tokenizer, "xyz") == ["▁", "xy", "z"]
 
 
-def test_positions_that_are_counted_from_the_padding_stay(tmp_path):
+def test_positions_counted_from_the_padding_id_are_unchanged(tmp_path):
     table = [("ж", -3.0), *((token, 0.0) for token in SPECIAL), ("▁", -2.0), *((letter, -3.0) for letter in LETTERS)]
     made = Tokenizer(models.Unigram(table, unk_id=4))
     before = write(tmp_path / "in", "xlm-roberta", fast(made, {"pad": "<pad>", "unk": "<unk>"}))
@@ -205,7 +205,7 @@ def test_positions_that_are_counted_from_the_padding_stay(tmp_path):
     assert torch.equal(*states)
 
 
-def test_output_embeddings_are_cut_alike_and_the_dtype_stays(tmp_path):
+def test_output_embeddings_are_pruned_too_and_keep_their_dtype(tmp_path):
     before = write(tmp_path / "in", "xlm-roberta", unigram(), AutoModelForMaskedLM, torch.float16)
     prune(before, lambda: CORPUS, tmp_path / "out")
     logits = []
@@ -222,7 +222,7 @@ def test_output_embeddings_are_cut_alike_and_the_dtype_stays(tmp_path):
         torch.testing.assert_close(scores, logits[0][piece], rtol=0, atol=1e-6)
 
 
-def test_weights_that_the_checkpoint_lacks_are_not_made_up(tmp_path):
+def test_missing_weights_are_not_invented(tmp_path):
     from safetensors.torch import load_file, save_file
 
     before = write(tmp_path / "in", "bert", word_piece())
@@ -235,7 +235,7 @@ def test_weights_that_the_checkpoint_lacks_are_not_made_up(tmp_path):
     assert set(after) == {name for name in weights if "pooler" not in name}
 
 
-def test_keep_and_min_count_keep_the_most_used(tmp_path):
+def test_keep_and_min_count_keep_the_most_frequent_pieces(tmp_path):
     before = write(tmp_path / "in", "xlm-roberta", unigram())
     corpus = [*["喝茶喝茶"] * 9, *CORPUS]
     all_of = prune(before, lambda: corpus, tmp_path / "all")
@@ -267,7 +267,7 @@ def byte_pairs():
         ({"out": "in"}, "exists already; remove it, or name another folder$"),
     ],
 )
-def test_what_cannot_be_pruned_is_one_clear_error(options, message, tmp_path):
+def test_a_model_that_cannot_be_pruned_raises_one_clear_error(options, message, tmp_path):
     given = {"backbone": "in", "corpus": lambda: CORPUS, "out": "out"} | options
     folder = write(tmp_path / "in", "bert", word_piece())
     if given["backbone"] == "bpe":
@@ -278,7 +278,7 @@ def test_what_cannot_be_pruned_is_one_clear_error(options, message, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_corpus_is_text_json_lines_or_a_data_repo(tmp_path, sample_repo, sample_rows):
+def test_a_corpus_can_be_text_json_lines_or_a_data_repo(tmp_path, sample_repo, sample_rows):
     (tmp_path / "a.txt").write_text("你好\n\n{不是\n", encoding="utf-8")
     lines = [{"messages": [{"role": "user", "content": "甲"}], "n": 1}, {"b": {"c": "乙\n丙"}, "d": None}]
     (tmp_path / "b.any").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
@@ -296,14 +296,14 @@ def test_a_corpus_is_text_json_lines_or_a_data_repo(tmp_path, sample_repo, sampl
         ("b.txt", None, r"b\.txt: cannot be read \(No such file or directory\)"),
     ],
 )
-def test_a_corpus_that_cannot_be_read_is_one_clear_error(name, content, message, tmp_path):
+def test_an_unreadable_corpus_raises_one_clear_error(name, content, message, tmp_path):
     if content is not None:
         (tmp_path / name).write_bytes(content)
     with pytest.raises(InputError, match=message):
         list(read_texts([tmp_path / name]))
 
 
-def test_the_command_prints_what_it_saved(tmp_path):
+def test_the_command_prints_what_pruning_saved(tmp_path):
     before = write(tmp_path / "in", "bert", word_piece(pre_tokenizers.BertPreTokenizer()))
     (tmp_path / "corpus.txt").write_text("\n".join(CORPUS), encoding="utf-8")
     options = ["--corpus", str(tmp_path / "corpus.txt"), "--out", str(tmp_path / "out")]

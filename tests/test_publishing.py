@@ -1,4 +1,4 @@
-"""What a repo on the Hub holds, and what is checked before anything is sent."""
+"""The content of a repo on the Hub, and the checks before an upload."""
 
 import shutil
 
@@ -15,7 +15,7 @@ def model(quick_model):
     return quick_model
 
 
-def test_a_card_links_the_data_that_the_user_names_and_else_none():
+def test_a_card_links_only_the_data_that_the_user_names():
     shipped_card = publishing.model(paths.SHIPPED, "you/name").card
     assert shipped_card.data.datasets is None
     assert "datasets:" not in str(shipped_card).split("---")[1]
@@ -26,14 +26,14 @@ def test_a_card_links_the_data_that_the_user_names_and_else_none():
         publishing.model(paths.SHIPPED, "you/name", dataset="cdconv")
 
 
-def test_a_push_changes_nothing_of_a_card_but_names_and_nothing_in_the_folder(model):
+def test_a_push_changes_only_names_in_a_card_and_nothing_in_the_folder(model):
     own = (model / "README.md").read_bytes()
     sent = publishing.model(model, "you/name")
     assert (model / "README.md").read_bytes() == own
     assert sent.files["README.md"].decode().replace("you/name", model.name) == own.decode()
 
 
-# What is checked before anything is sent
+# Checks before an upload
 
 
 def broken(model, tmp_path, *remove, card=None):
@@ -46,18 +46,18 @@ def broken(model, tmp_path, *remove, card=None):
 
 
 @pytest.mark.parametrize("name", ["config.json", "tokenizer_config.json", "model.safetensors", "README.md"])
-def test_a_model_folder_without_a_part_is_refused_by_its_name(model, tmp_path, name):
+def test_the_error_names_the_missing_part_of_a_model_folder(model, tmp_path, name):
     with pytest.raises(InputError, match=name.replace("model.safetensors", "no weights")):
         publishing.model(broken(model, tmp_path, name))
 
 
 @pytest.mark.parametrize("card", ["", "# No metadata\n", "---\na: [\n---\n", "---\n- a list\n---\n", "---\nno end\n"])
-def test_a_card_without_metadata_is_refused(model, tmp_path, card):
+def test_a_card_without_metadata_is_rejected(model, tmp_path, card):
     with pytest.raises(InputError, match=r"README\.md: not a valid card"):
         publishing.model(broken(model, tmp_path, card=card))
 
 
-def test_a_hierarchical_model_needs_every_stage_and_is_sent_whole(model, tmp_path):
+def test_a_hierarchical_model_needs_every_stage_and_is_pushed_completely(model, tmp_path):
     folder = tmp_path / "stages"
     for stage in ("first", "second"):
         shutil.copytree(model, folder / stage)
@@ -78,7 +78,7 @@ def test_the_sample_is_not_published_as_cdconv(sample_repo):
     assert "CDConv sample" in publishing.dataset(sample_repo, any_data=True).message
 
 
-def test_data_whose_card_says_cdconv_is_published_without_more_ado(sample_repo, tmp_path):
+def test_data_whose_card_says_cdconv_is_published(sample_repo, tmp_path):
     folder = shutil.copytree(sample_repo, tmp_path / "cdconv")
     card = folder / "README.md"
     text = card.read_text("utf-8").replace("pretty_name: CDConv sample", "pretty_name: CDConv")
@@ -86,7 +86,7 @@ def test_data_whose_card_says_cdconv_is_published_without_more_ado(sample_repo, 
     assert publishing.dataset(folder).message.startswith("CDConv: ")
 
 
-def test_a_data_repo_with_code_or_without_its_parquet_is_refused(sample_repo, tmp_path):
+def test_a_data_repo_with_code_or_without_parquet_is_rejected(sample_repo, tmp_path):
     folder = shutil.copytree(sample_repo, tmp_path / "cdconv")
     (folder / "cdconv.py").write_text("", encoding="utf-8")
     with pytest.raises(InputError, match=r"cdconv\.py: a data repo holds no code"):
@@ -102,7 +102,7 @@ def test_a_data_repo_with_code_or_without_its_parquet_is_refused(sample_repo, tm
 
 @pytest.mark.parametrize("repo_id", ["name", "user/", "/name", "a/b/c", "user/na me", "user/a--b", "用户/name"])
 @pytest.mark.parametrize("check", [check_repo_id, publishing.space])
-def test_a_malformed_id_is_refused(repo_id, check):
+def test_a_malformed_id_is_rejected(repo_id, check):
     with pytest.raises(InputError, match="Hub id"):
         check(repo_id)
 
@@ -112,13 +112,13 @@ def test_the_metric_keeps_its_name_because_evaluate_looks_for_a_file_named_like_
         publishing.metric("user/metric")
 
 
-def test_a_folder_is_no_detector_of_a_space(model, monkeypatch):
+def test_a_local_folder_cannot_be_the_detector_of_a_space(model, monkeypatch):
     monkeypatch.chdir(model.parent.parent)
     with pytest.raises(InputError, match="a local folder"):
         publishing.space(f"{model.parent.name}/{model.name}")
 
 
-def test_caches_and_what_is_not_finished_are_never_sent(model, tmp_path):
+def test_caches_and_unfinished_files_are_never_uploaded(model, tmp_path):
     folder = shutil.copytree(model, tmp_path / "model")
     for name in (
         ".cache/a",
@@ -146,6 +146,6 @@ def test_the_space_holds_the_page_and_the_library_and_nothing_else():
     page = {path.name for path in paths.SPACE.iterdir() if path.is_file()}
     assert {name.partition("/")[0] for name in names} == {*page, "analysis", "contradiction"}
     assert not any(name.startswith("tests/") or "/test_" in name or "__pycache__" in name for name in names)
-    # The packages within it, and what is no Python.
+    # Its subpackages, and the files that are not Python.
     assert {"contradiction/commands/detect.py", "contradiction/training/loop.py"} < names
     assert {"contradiction/templates/analysis.html", "contradiction/templates/model_card.md"} < names

@@ -1,4 +1,4 @@
-"""A raw file: every bad row is one error that names the place, and only the release counts as the release."""
+"""Raw files: a bad row raises one error that names the place, and only the release counts as the release."""
 
 import json
 import re
@@ -18,14 +18,14 @@ LINES = [json.loads(line) for line in SAMPLE.read_text(encoding="utf-8").splitli
 PLAIN = next(line for line in LINES if line["label"] == 0)
 HISTORY = next(line for line in LINES if line["label"] == 3)
 
-# What a raw row may hold, said once more and not taken from the code.
+# The allowed values of a raw row, stated independently of the code.
 BOTS = ["eva", "plato"]
 METHODS = [*TRIGGERS.values()]
 KEYS = ["file", "model", "method", *UTTERANCES, "label"]
 
 
 def is_valid(line):
-    """The raw format, independently of the code."""
+    """Checks the raw format independently of the code."""
 
     def text(value):
         return (
@@ -103,7 +103,7 @@ BAD = {
 
 @pytest.mark.parametrize(("line", "parts"), BAD.values(), ids=BAD)
 @pytest.mark.parametrize("number", [1, 3])
-def test_bad_row_is_refused_with_its_place_and_what_is_allowed(line, parts, number, tmp_path):
+def test_the_error_for_a_bad_row_names_its_place_and_the_allowed_values(line, parts, number, tmp_path):
     lines = [*LINES[:5]]
     lines[number - 1] = line
     path = write(tmp_path / "raw.txt", lines)
@@ -116,14 +116,14 @@ def test_bad_row_is_refused_with_its_place_and_what_is_allowed(line, parts, numb
     assert len(message.splitlines()) == 1
 
 
-def test_the_first_of_several_bad_rows_is_named(tmp_path):
+def test_the_error_names_the_first_of_several_bad_rows(tmp_path):
     path = write(tmp_path / "raw.txt", [*LINES[:4], b"", *LINES[4:8], b"{"])
     with pytest.raises(cdconv.InvalidSourceError, match=r"raw\.txt:5: "):
         cdconv.read_rows(path)
 
 
 @pytest.mark.parametrize("count", range(5))
-def test_too_few_rows_are_refused(count, tmp_path):
+def test_too_few_rows_are_rejected(count, tmp_path):
     with pytest.raises(cdconv.InvalidSourceError, match=rf"raw\.txt: {count} lines; at least 5"):
         cdconv.read_rows(write(tmp_path / "raw.txt", LINES[:count]))
     assert len(cdconv.read_rows(write(tmp_path / "raw.txt", LINES[:5]))) == 5
@@ -151,7 +151,9 @@ VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=2) | st.di
     ascii_only=st.booleans(),
 )
 @settings(deadline=None, max_examples=500, database=None)
-def test_one_changed_field_is_valid_or_named(tmp_path_factory, line, key, value, remove, number, ascii_only):
+def test_a_row_with_one_changed_field_is_valid_or_the_error_names_it(
+    tmp_path_factory, line, key, value, remove, number, ascii_only
+):
     changed = {k: v for k, v in line.items() if k != key} | ({} if remove else {key: value})
     raw = json.dumps(changed, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass")
     lines = [*LINES[:5]]
@@ -169,7 +171,7 @@ def test_one_changed_field_is_valid_or_named(tmp_path_factory, line, key, value,
 
 @given(data=st.data(), junk=st.binary(max_size=3))
 @settings(deadline=None, max_examples=300, database=None)
-def test_changed_bytes_are_valid_or_named(tmp_path_factory, data, junk):
+def test_a_file_with_changed_bytes_is_valid_or_the_error_names_the_place(tmp_path_factory, data, junk):
     raw = b"\n".join(encode(line) for line in LINES[:6])
     start = data.draw(st.integers(0, len(raw)))
     path = tmp_path_factory.getbasetemp() / "bytes.txt"
@@ -184,31 +186,31 @@ def test_changed_bytes_are_valid_or_named(tmp_path_factory, data, junk):
 
 
 def read_default(tmp_path):
-    """The two ways to the default source: the command line's, and the builder's."""
+    """The two ways to the default source: the command line, and the builder."""
     yield lambda: build.find()
     yield lambda: cdconv.CDConv(cache_dir=str(tmp_path / "cache"), config_name="2-class").download_and_prepare()
 
 
 @pytest.mark.parametrize("change", ["cut by a row", "one character"])
-def test_a_file_that_is_not_the_release_is_refused_as_the_default(change, release, tmp_path, monkeypatch):
+def test_a_file_that_is_not_the_release_is_rejected_as_the_default(change, release, tmp_path, monkeypatch):
     raw = release.read_bytes()
     path = tmp_path / "cdconv.txt"
     if change == "cut by a row":
         path.write_bytes(raw[: raw.rstrip(b"\n").rindex(b"\n") + 1])
     else:
         path.write_bytes(raw.replace("不".encode(), "很".encode(), 1))
-    cdconv.read_rows(path)  # every row is valid: only the checksum can tell
+    cdconv.read_rows(path)  # every row is valid, so only the checksum can tell
     monkeypatch.setenv("CDCONV_FILE", str(path))
     for read in read_default(tmp_path):
         with pytest.raises(cdconv.NonMatchingChecksumError) as caught:
             read()
         for part in (str(path), cdconv.sha256(path), cdconv.SHA256, "cut or changed"):
             assert part in str(caught.value)
-    # Named as the source it is a file of one's own.
+    # Named explicitly as the source, it counts as a file of the user.
     assert build.find(str(path)).kind == "custom"
 
 
-def test_a_release_cut_within_a_row_names_that_row(release, tmp_path, monkeypatch):
+def test_the_error_for_a_truncated_release_names_the_row(release, tmp_path, monkeypatch):
     path = tmp_path / "cdconv.txt"
     path.write_bytes(release.read_bytes()[:-40])
     monkeypatch.setenv("CDCONV_FILE", str(path))
@@ -217,14 +219,14 @@ def test_a_release_cut_within_a_row_names_that_row(release, tmp_path, monkeypatc
             read()
 
 
-def test_the_sample_is_not_taken_for_the_release(tmp_path, monkeypatch):
+def test_the_sample_is_not_mistaken_for_the_release(tmp_path, monkeypatch):
     monkeypatch.setenv("CDCONV_FILE", str(SAMPLE))
     for read in read_default(tmp_path):
         with pytest.raises(cdconv.NonMatchingChecksumError):
             read()
 
 
-def test_the_release_is_known_by_its_content(release, tmp_path, monkeypatch):
+def test_the_release_is_recognised_by_its_content(release, tmp_path, monkeypatch):
     assert (release.stat().st_size, cdconv.sha256(release)) == (
         3_084_534,
         "ed8fe0ddb40afb36f9e19ea64c3eee7c319a22230a5b65444af44e8bbb122aab",

@@ -1,4 +1,4 @@
-"""`cdconv detect DIR --engine ray`: the verdicts of one process, each once, whatever is killed; skipped without Ray."""
+"""`cdconv detect DIR --engine ray` gives the verdicts of one process, each once, whatever is killed. Needs Ray."""
 
 import os
 import sys
@@ -17,7 +17,7 @@ from pyarrow import parquet
 from contradiction.chats import ray_engine, readers
 from contradiction.io import cluster
 
-# Not by an import: the address that Ray listens on is set before it.
+# Not with an import, because the address that Ray listens on is set before it.
 needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="needs Ray")
 SMALL_PARTS = "from contradiction.chats import ray_engine; ray_engine.PART_ROWS = 5\n"
 LONG = [message for _ in range(10_000) for message in CHAT[2:]]
@@ -25,7 +25,7 @@ LONG = [message for _ in range(10_000) for message in CHAT[2:]]
 
 @pytest.fixture(scope="module")
 def folder(sample_chats, tmp_path_factory):
-    """Two files of Parquet in a folder, one in a folder of its own; one row holds no chat, one has 10,000 turns."""
+    """A folder with two Parquet files, one in a subfolder. One row holds no chat, and one has 10,000 turns."""
     folder = tmp_path_factory.mktemp("logs") / "chats"
     for name, chats in (("b.parquet", [None, LONG, *sample_chats[:50]]), ("day/a.parquet", sample_chats[50:140])):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -34,7 +34,7 @@ def folder(sample_chats, tmp_path_factory):
     return folder
 
 
-def test_a_part_of_a_file_is_its_rows(folder):
+def test_a_part_of_a_file_holds_its_rows(folder):
     whole = [*readers.open_parquet(folder / "b.parquet").arrivals[0]]
     for rows in (range(1, 6), range(6, 11), range(7, 8), range(50, 53)):
         part = readers.open_parquet(folder / "b.parquet", rows)
@@ -44,35 +44,35 @@ def test_a_part_of_a_file_is_its_rows(folder):
 
 @needs_ray
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ([], "--engine ray writes a folder of Parquet files; name it with --out"),
         (["--out", "o", "--format", "csv"], "leave --text and --format out"),
         (["--out", "o"], "no/folder: is not a folder"),
     ],
 )
-def test_misuse_is_one_line(detect, arguments, said):
+def test_misuse_prints_one_line(detect, arguments, message):
     code, answers, err = detect("no/folder", "--engine", "ray", *arguments)
     assert (code, answers, len(err)) == (2, [], 1)
-    assert said in err[0]
+    assert message in err[0]
 
 
-def test_verdicts_are_not_written_among_the_chats(detect, folder):
-    code, _, [said] = detect(folder, "--engine", "ray", "--out", folder / "verdicts")
-    assert (code, f"lies in {folder}; name a folder outside" in said) == (2, True)
+def test_verdicts_are_not_written_into_the_input_folder(detect, folder):
+    code, _, [message] = detect(folder, "--engine", "ray", "--out", folder / "verdicts")
+    assert (code, f"lies in {folder}; name a folder outside" in message) == (2, True)
     assert not (folder / "verdicts").exists()
 
 
-def test_where_ray_is_missing_the_extra_is_named(detect, folder, monkeypatch, tmp_path):
+def test_the_error_for_missing_ray_names_the_extra(detect, folder, monkeypatch, tmp_path):
     monkeypatch.setattr(cluster, "find_spec", lambda name: None)
-    code, _, [said] = detect(folder, "--engine", "ray", "--out", tmp_path / "out")
-    assert (code, 'pip install "cdconv[ray]"' in said) == (2, True)
+    code, _, [message] = detect(folder, "--engine", "ray", "--out", tmp_path / "out")
+    assert (code, 'pip install "cdconv[ray]"' in message) == (2, True)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_ray_here_has_the_cores_that_the_container_allows(monkeypatch, tmp_path):
-    asked = []
-    ray = SimpleNamespace(init=lambda **options: asked.append(options["num_cpus"]), shutdown=lambda: None)
+def test_local_ray_uses_the_cores_that_the_container_allows(monkeypatch, tmp_path):
+    given_options = []
+    ray = SimpleNamespace(init=lambda **options: given_options.append(options["num_cpus"]), shutdown=lambda: None)
     monkeypatch.setitem(sys.modules, "ray", ray)
     monkeypatch.setattr(cluster, "check_ray", lambda: None)
     monkeypatch.setattr(os, "environ", {"OMP_NUM_THREADS": "1"})
@@ -82,11 +82,11 @@ def test_ray_here_has_the_cores_that_the_container_allows(monkeypatch, tmp_path)
     for cpus in (None, 2):
         with cluster.cluster(cpus=cpus):
             pass
-    assert asked == [3, 2]
+    assert given_options == [3, 2]
 
 
 @needs_ray
-def test_a_run_whose_driver_and_worker_are_killed_ends_with_each_verdict_once(
+def test_a_run_with_a_killed_driver_and_worker_ends_with_each_verdict_once(
     detect, detect_model, folder, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(ray_engine, "PART_ROWS", 5)
@@ -100,7 +100,7 @@ def test_a_run_whose_driver_and_worker_are_killed_ends_with_each_verdict_once(
         driver.kill()
         driver.wait()
     finished = {path: path.stat().st_mtime_ns for path in out.glob("part-*")}
-    gone, alive = psutil.wait_procs(started, timeout=120)
+    ended, alive = psutil.wait_procs(started, timeout=120)
     assert not alive, "Ray ends with its driver"
     parts = ray_engine.parts_of(folder)
     assert 0 < len(finished) < len(parts)
@@ -122,11 +122,11 @@ def test_a_run_whose_driver_and_worker_are_killed_ends_with_each_verdict_once(
     killer.join()
     assert killed
     assert (code, err[-1].split(": ")[-1].split("; ")[-1]) == (1, f"1 rejected → {out}"), err
-    assert {path: path.stat().st_mtime_ns for path in finished} == finished, "what was finished is not done again"
+    assert {path: path.stat().st_mtime_ns for path in finished} == finished, "finished files are not written again"
     assert sorted(path.name for path in out.iterdir()) == ["_request.json", *(part.output for part in parts)]
-    found = parquet.read_table(out).to_pylist()
+    rows = parquet.read_table(out).to_pylist()
     for name in ("b.parquet", "day/a.parquet"):
-        own = sorted((row for row in found if row["file"] == name), key=lambda row: row["row"])
+        own = sorted((row for row in rows if row["file"] == name), key=lambda row: row["row"])
         _, expected, _ = detect(folder / name)
         judged = [row for row in own if row["error"] is None]
         assert [row["row"] for row in own] == list(range(1, parquet.read_metadata(folder / name).num_rows + 1))
@@ -135,7 +135,7 @@ def test_a_run_whose_driver_and_worker_are_killed_ends_with_each_verdict_once(
         assert [row["evidence"] for row in judged] == [verdict["evidence"] for verdict in expected]
         scores = [dict(row["scores"]) for row in judged]
         assert scores == [pytest.approx(verdict["scores"], abs=2e-6) for verdict in expected]
-    code, _, [said] = detect(folder, *arguments)
-    assert (code, "it exists already; --resume continues it" in said) == (2, True)
-    code, _, [said] = detect(folder, *arguments, "--resume", "--threshold", "0.4")
-    assert (code, "was made with threshold unset, not 0.4" in said) == (2, True)
+    code, _, [message] = detect(folder, *arguments)
+    assert (code, "it exists already; --resume continues it" in message) == (2, True)
+    code, _, [message] = detect(folder, *arguments, "--resume", "--threshold", "0.4")
+    assert (code, "was made with threshold unset, not 0.4" in message) == (2, True)

@@ -1,4 +1,4 @@
-"""Files and pipes of chats: every format, and what is said of an input that holds no chat."""
+"""Files and pipes of chats: every format, and the errors for input without a chat."""
 
 import json
 from io import BytesIO
@@ -14,8 +14,8 @@ from contradiction.inputs.views import CONVERSATION
 from contradiction.labels import LABELS
 
 
-def as_files(folder, chats):
-    """The same chats in every form that can be read."""
+def chat_files(folder, chats):
+    """The same chats in every readable format."""
     rows = [{"id": f"c{index}", "messages": chat} for index, chat in enumerate(chats)]
     texts = [[message["content"] for message in chat] for chat in chats]
     columns = [[*TEXTS] for TEXTS in zip(*texts, strict=True)]
@@ -31,9 +31,9 @@ def as_files(folder, chats):
     ]
     (folder / "b.jsonl").write_text("\n".join(map(json.dumps, named)), encoding="utf-8")
     write_csv(folder / "a.tsv", named[0], [row.values() for row in named], delimiter="\t")
-    spoken = [{"id": row["id"], "conversations": sharegpt(row["messages"])} for row in rows]
-    (folder / "c.jsonl").write_text("\n".join(map(json.dumps, spoken)), encoding="utf-8")
-    parquet.write_table(pyarrow.Table.from_pylist(spoken), folder / "d.parquet")
+    conversations = [{"id": row["id"], "conversations": sharegpt(row["messages"])} for row in rows]
+    (folder / "c.jsonl").write_text("\n".join(map(json.dumps, conversations)), encoding="utf-8")
+    parquet.write_table(pyarrow.Table.from_pylist(conversations), folder / "d.parquet")
     parquet.write_table(pyarrow.Table.from_pylist(rows), folder / "a.parquet", row_group_size=7)
     text = pyarrow.table({"messages": [cell for cell, _ in cells], "id": [row["id"] for row in rows]})
     parquet.write_table(text, folder / "b.parquet")
@@ -50,18 +50,18 @@ def as_files(folder, chats):
     return sorted(folder.iterdir())
 
 
-def test_all_forms_of_the_same_chats_give_the_same_verdicts(detect, sample_chats, tmp_path):
-    found = {}
-    for file in as_files(tmp_path, sample_chats[:40]):
+def test_all_formats_of_the_same_chats_give_the_same_verdicts(detect, sample_chats, tmp_path):
+    verdicts = {}
+    for file in chat_files(tmp_path, sample_chats[:40]):
         code, answers, err = detect(file, "--quiet")
         assert (code, err) == (0, [])
         key = "line" if file.suffix in (".ndjson", ".jsonl") else "row"
         assert [answer.pop(key) for answer in answers] == list(range(1, 41))
-        found[file.name] = answers
-    assert len(found) == 11
-    assert [row["id"] for row in found["a.json"]] == [f"c{index}" for index in range(40)]
-    assert all(answers == found["a.json"] for answers in found.values())
-    assert {row["label"] for row in found["a.json"]} <= set(LABELS["4-class"])
+        verdicts[file.name] = answers
+    assert len(verdicts) == 11
+    assert [row["id"] for row in verdicts["a.json"]] == [f"c{index}" for index in range(40)]
+    assert all(answers == verdicts["a.json"] for answers in verdicts.values())
+    assert {row["label"] for row in verdicts["a.json"]} <= set(LABELS["4-class"])
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_all_forms_of_the_same_chats_give_the_same_verdicts(detect, sample_chats
         {"conversations": sharegpt(CHAT)},
     ],
 )
-def test_json_is_one_chat_or_a_list_of_them(detect, content):
+def test_json_is_one_chat_or_a_list_of_chats(detect, content):
     code, answers, _ = detect("--format", "json", stdin=json.dumps(content).encode())
     assert (code, [answer["row"] for answer in answers]) == (0, [1])
     assert answers[0]["checked"]
@@ -100,7 +100,7 @@ BAD = {
 }
 
 
-def test_a_bad_line_is_reported_by_number_kept_and_the_rest_goes_on(detect, tmp_path):
+def test_a_bad_line_is_reported_by_number_and_saved_and_the_rest_is_judged(detect, tmp_path):
     file = tmp_path / "chats.jsonl"
     file.write_bytes(
         b"\n".join([line().encode(), *BAD, line(id="\ud800").encode("utf-8", "surrogatepass"), line().encode()])
@@ -113,23 +113,23 @@ def test_a_bad_line_is_reported_by_number_kept_and_the_rest_goes_on(detect, tmp_
     assert err[-1].endswith(f"; {len(BAD) + 1} rejected → {file}.rejected.jsonl")
     kept = objects(tmp_path / "chats.jsonl.rejected.jsonl")
     assert [answer["line"] for answer in kept] == list(numbers)
-    for result, (raw, said) in zip(kept, BAD.items(), strict=False):
-        assert said in result["error"]
+    for result, (raw, reason) in zip(kept, BAD.items(), strict=False):
+        assert reason in result["error"]
         assert result["input"] == (raw.decode("utf-8", "replace") if len(raw) < 2000 else "[" * 2000 + "…")
 
 
-def test_a_name_that_is_no_valid_unicode_is_carried_escaped(detect):
+def test_a_name_with_invalid_unicode_is_escaped(detect):
     code, [answer], _ = detect(stdin=b'{"id": "\\ud800", "messages": ' + json.dumps(CHAT).encode() + b"}")
     assert (code, answer["id"]) == (0, "\ud800")
 
 
-def test_text_in_the_place_of_messages_is_said(detect):
+def test_text_instead_of_messages_is_reported(detect):
     _, _, [message, _] = detect(stdin=b'{"messages": "hello"}')
     assert "<stdin>:1: messages: text that is not JSON" in message
     assert message.endswith("; it must be a list of messages")
 
 
-def test_where_rejected_lines_cannot_be_written_they_are_only_said(detect, tmp_path):
+def test_rejected_lines_that_cannot_be_saved_are_only_reported(detect, tmp_path):
     file = tmp_path / "chats.jsonl"
     file.write_text("{bad\n" + line(), encoding="utf-8")
     (tmp_path / "chats.jsonl.rejected.jsonl").symlink_to(tmp_path / "no" / "such" / "folder")
@@ -140,7 +140,7 @@ def test_where_rejected_lines_cannot_be_written_they_are_only_said(detect, tmp_p
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "said"),
+    ("name", "content", "message"),
     [
         ("a.csv", "u1,b1,u2,b2\n你,好,吗,好\n".encode("gb18030"), "a.csv:2: not in UTF-8"),
         ("a.csv", "u1,b1,u2,b2\n你,好,吗,好\n".encode("utf-16"), "a.csv:1: not in UTF-8"),
@@ -162,15 +162,15 @@ def test_where_rejected_lines_cannot_be_written_they_are_only_said(detect, tmp_p
         ("a.xlsx", b"", "its name tells no format"),
     ],
 )
-def test_a_file_of_another_kind_is_one_line(detect, name, content, said, tmp_path):
+def test_a_file_of_another_format_prints_one_line(detect, name, content, message, tmp_path):
     (tmp_path / name).write_bytes(content)
     code, answers, err = detect(tmp_path / name)
     assert (code, answers, len(err)) == (2, [], 1)
-    assert said in err[0]
+    assert message in err[0]
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
-def test_csv_through_a_pipe_is_one_line_that_names_the_option(detect):
+def test_csv_through_a_pipe_prints_one_line_that_names_the_option(detect):
     content = ("u1,b1,u2,b2\n" + "你,好,吗,好\n" * 9).encode()
     code, answers, [message] = detect("-", stdin=content)
     assert (code, answers) == (2, [])
@@ -179,7 +179,7 @@ def test_csv_through_a_pipe_is_one_line_that_names_the_option(detect):
 
 
 @pytest.mark.parametrize("bad", [b'"a,b,c,d\n', b'a","\n', b'"a\n\n'])
-def test_many_quotes_that_are_not_closed_take_no_longer_than_other_lines(bad):
+def test_many_unclosed_quotes_take_no_longer_than_other_lines(bad):
     count = 20_000
     file = [b"u1,b1,u2,b2\n", *[bad] * count, "你,好,吗,好\n".encode()]
     entries = list(readers.read_csv((b"".join(file)).splitlines(keepends=True), "a.csv", "csv"))
@@ -189,13 +189,13 @@ def test_many_quotes_that_are_not_closed_take_no_longer_than_other_lines(bad):
     assert entries[-1].end == sum(map(len, file))
 
 
-def test_a_parquet_file_says_how_large_it_is_unpacked(tmp_path):
+def test_the_unpacked_size_of_a_parquet_file_is_known(tmp_path):
     parquet.write_table(pyarrow.table({"messages": ["x" * 10**7]}), tmp_path / "a.parquet", compression="zstd")
     assert (tmp_path / "a.parquet").stat().st_size < 10**5
     assert readers.open_file(tmp_path / "a.parquet").unpacked >= 10**7
 
 
-def test_lines_that_arrive_in_pieces_are_put_together():
+def test_lines_that_arrive_in_pieces_are_joined():
     class Slow(BytesIO):
         def read1(self, size=-1):
             return super().read1(3)
@@ -204,25 +204,25 @@ def test_lines_that_arrive_in_pieces_are_put_together():
     assert [line for lines in readers.arriving_lines(Slow(content)) for line in lines] == content.split(b"\n")
 
 
-def test_a_byte_order_mark_does_not_cost_the_first_line(detect, tmp_path):
+def test_a_byte_order_mark_does_not_lose_the_first_line(detect, tmp_path):
     file = tmp_path / "chats.jsonl"
     file.write_bytes(b"\xef\xbb\xbf" + line().encode() + b"\r\n")
     code, [answer], _ = detect(file)
     assert (code, answer["line"]) == (0, 1)
 
 
-def test_a_logged_request_ends_with_what_was_answered():
-    *asked, answer = CHAT
-    request = {"model": "bot", "messages": asked, "choices": [{"index": 0, "message": answer}]}
+def test_a_logged_request_ends_with_its_response():
+    *request_messages, answer = CHAT
+    request = {"model": "bot", "messages": request_messages, "choices": [{"index": 0, "message": answer}]}
     assert formats.chat_from_json(request) == (CHAT, None)
-    assert formats.chat_from_json(request | {"messages": CHAT}) == (CHAT, None)  # it is there already
-    for others in (None, [], ["A", "B"], "A"):  # of another kind of data
-        assert formats.chat_from_json(request | {"choices": others}) == (asked, None)
+    assert formats.chat_from_json(request | {"messages": CHAT}) == (CHAT, None)  # the reply is already there
+    for others in (None, [], ["A", "B"], "A"):  # from another kind of data
+        assert formats.chat_from_json(request | {"choices": others}) == (request_messages, None)
     with pytest.raises(InputError, match="choices: 2 answers"):
         formats.chat_from_json(request | {"choices": [{"message": answer}] * 2})
 
 
-def test_a_key_that_stands_twice_rejects_the_line(detect):
+def test_a_duplicate_key_rejects_the_line(detect):
     twice = line()[:-1] + ', "messages": []}'
     inside = line().replace('"role": "user"', '"role": "user", "role": "assistant"', 1)
     code, answers, err = detect(stdin="\n".join([twice, inside, line()]).encode())

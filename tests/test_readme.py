@@ -1,4 +1,4 @@
-"""README and docs: their code runs, their commands and files exist, links lead somewhere, figures are the kept ones."""
+"""README and docs: their code runs, their commands, files and links exist, and their figures match the kept results."""
 
 import json
 import re
@@ -26,7 +26,7 @@ KEPT_NAMES = {
     "character n-grams, TF-IDF": "TF-IDF, all",
     "字符 n-gram，TF-IDF": "TF-IDF, all",
 }
-# Headers of columns -> the labels that they show, and whether by the decision rule.
+# Column headers -> the labels that they show, and whether the decision rule applies.
 COLUMNS = {
     "4-class, argmax": ("4-class", False),
     "4-class, rule": ("4-class", True),
@@ -58,9 +58,9 @@ def checkout(sample_repo, tmp_path_factory):
 
 
 @pytest.mark.parametrize("page", **by_path([page for page in MANUAL if blocks(page, "python")]))
-def test_the_python_of_a_page_runs_and_prints_what_its_comments_say(page, checkout, monkeypatch, capsys):
+def test_the_python_code_of_a_page_runs_and_prints_what_its_comments_say(page, checkout, monkeypatch, capsys):
     monkeypatch.chdir(checkout)
-    monkeypatch.setattr(loading, "METHODS", [*loading.METHODS])  # what a page registers ends with this test
+    monkeypatch.setattr(loading, "METHODS", [*loading.METHODS])  # what a page registers is removed after this test
     monkeypatch.setattr(base, "BACKENDS", {**base.BACKENDS})
     monkeypatch.setattr(figures, "FIGURES", [*figures.FIGURES])
     monkeypatch.setattr(evaluate_metric, "FIGURES", {**evaluate_metric.FIGURES})
@@ -73,7 +73,7 @@ def test_the_python_of_a_page_runs_and_prints_what_its_comments_say(page, checko
         printed = printed[match.end() :]
 
 
-def test_the_library_and_the_pipeline_of_the_readme_agree(checkout, monkeypatch, capsys):
+def test_the_library_and_the_pipeline_in_the_readme_agree(checkout, monkeypatch, capsys):
     monkeypatch.chdir(checkout)
     exec("\n".join(blocks(ROOT / "README.md", "python")[-2:]), {"__name__": "page"})
     verdict, scores = capsys.readouterr().out.splitlines()[-2:]
@@ -93,7 +93,7 @@ def test_every_command_and_option_that_a_page_names_exists(page):
 
 
 def command_lines(text):
-    """Every use of the command line on a page: in backticks, and in blocks of shell commands, with lines joined."""
+    """Every command line on a page, in backticks and in blocks of shell commands, with continued lines joined."""
     text = text.replace("\\\n", " ")
     inline = re.findall(r"`(cdconv [^`]+)`", text)
     shell = "".join(re.findall(r"```(?:bash|console)?\n(.*?)```", text, flags=re.DOTALL))
@@ -109,7 +109,7 @@ def test_every_make_target_that_a_page_names_exists(page):
 
 
 @pytest.mark.parametrize("page", **by_path(PAGES))
-def test_every_link_into_the_repository_leads_somewhere(page):
+def test_every_link_into_the_repository_resolves(page):
     for link in re.findall(r"\]\(([^)]+)\)", text_of(page)):
         if "://" in link:
             continue
@@ -121,7 +121,7 @@ def test_every_link_into_the_repository_leads_somewhere(page):
 
 
 def anchors(page):
-    """The anchors that GitHub gives the headings of a page."""
+    """The anchors that GitHub generates for the headings of a page."""
     titles = re.findall(r"^#+ (.+)$", text_of(page), flags=re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
@@ -137,7 +137,7 @@ def toml(value):
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def test_the_page_on_training_names_every_key_of_a_recipe_with_its_default():
+def test_the_training_page_names_every_recipe_key_with_its_default():
     from contradiction.training.recipe import Recipe
     from contradiction.training.recipe_options import TABLES
 
@@ -160,7 +160,7 @@ def plain_cell(cell):
 
 
 def tables(text):
-    """Header and rows of each Markdown table, without the formatting of cells."""
+    """The header and rows of each Markdown table, without cell formatting."""
     for match in re.finditer(r"^\|.+\|\n\|[-:| ]+\|\n(?:\|.*\|\n?)*", text, flags=re.MULTILINE):
         header, _, *rows = (
             [plain_cell(cell.strip()) for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
@@ -170,44 +170,44 @@ def tables(text):
 
 
 @pytest.fixture(scope="module")
-def kept():
+def kept_results():
     """Name and config -> the kept evaluation on the test split."""
     return {(result["name"], result["config"]): result for result in results.load() if result["split"] == "test"}
 
 
 @pytest.mark.parametrize("page", **by_path([ROOT / "README.md", ROOT / "README.zh.md", ROOT / "docs" / "findings.md"]))
-def test_the_figures_of_the_headline_tables_are_those_of_the_kept_results(page, kept):
+def test_the_headline_tables_match_the_kept_results(page, kept_results):
     checked = 0
     for header, rows in tables(text_of(page)):
         suffix = "-grouped" if "grouped" in header[0] else ""
         for name, *cells in rows:
             name = KEPT_NAMES.get(name, re.split(r",(?! e5| all| n-)|，", name)[0])
             for column, cell in zip(header[1:], cells, strict=True):
-                if column in COLUMNS and cell and (name, f"4-class{suffix}") in kept:
+                if column in COLUMNS and cell and (name, f"4-class{suffix}") in kept_results:
                     task, by_rule = COLUMNS[column]
-                    figure = kept_figure(kept, name, task, suffix, by_rule)
+                    figure = kept_figure(kept_results, name, task, suffix, by_rule)
                     assert cell in (figure, figure.partition(" ")[0]), f"{name}, {column}"
                     checked += 1
     assert checked >= 8
 
 
-def kept_figure(kept, name, task, suffix, by_rule):
-    """Macro-F1 with its interval; n-grams are the ones fitted to two labels where the figure is of two."""
-    result = kept[name, f"{task if name.startswith('TF-IDF') and not suffix else '4-class'}{suffix}"]
+def kept_figure(kept_results, name, task, suffix, by_rule):
+    """Macro-F1 with its interval. For two labels, the n-grams are those fitted to two labels."""
+    result = kept_results[name, f"{task if name.startswith('TF-IDF') and not suffix else '4-class'}{suffix}"]
     metrics = result["metrics"] if by_rule or "argmax" not in result else result["argmax"]["metrics"]
     metrics = metrics["two_class"] if task == "2-class" and "two_class" in metrics else metrics
     return f"{percent(metrics['macro_f1'])} ({'–'.join(map(percent, metrics['interval']['macro_f1']))})"
 
 
 @pytest.mark.parametrize("page", **by_path([ROOT / "docs" / "data.md", ROOT / "evaluate_metric" / "README.md"]))
-def test_the_figures_of_the_n_grams_are_those_of_the_kept_results(page, kept):
+def test_the_n_gram_figures_match_the_kept_results(page, kept_results):
     figures = re.findall(r"^\| .+ \| (\d\d\.\d) \| (\d\d\.\d) \|$", text_of(page), flags=re.MULTILINE)
     for view in ("all", "context only", "reply only"):
-        expected = [kept[f"TF-IDF, {view}", config]["metrics"]["macro_f1"] for config in ("2-class", "4-class")]
+        expected = [kept_results[f"TF-IDF, {view}", config]["metrics"]["macro_f1"] for config in ("2-class", "4-class")]
         assert tuple(map(percent, expected)) in figures, view
 
 
-def test_the_sizes_of_the_crossed_corpus_are_those_of_its_files():
+def test_the_sizes_of_the_crossed_corpus_match_its_files():
     from contradiction.data.corpora.crossed import read_all
     from contradiction.data.crossed_checks import size_table
 
@@ -217,29 +217,29 @@ def test_the_sizes_of_the_crossed_corpus_are_those_of_its_files():
     assert rows == [list(row) for row in size_table(read_all()).rows]
 
 
-def test_the_page_of_results_is_the_one_the_kept_results_give():
+def test_the_results_page_is_up_to_date_with_the_kept_results():
     from contradiction.reports.results_page import results_page
 
     assert text_of(ROOT / "models" / "README.md") == results_page()
 
 
-def test_the_line_that_detect_is_said_to_print_is_printed(run, tmp_path):
+def test_detect_prints_the_line_shown_in_the_readme(run, tmp_path):
     block = next(block for block in blocks(ROOT / "docs" / "operators.md", "console") if "cdconv detect" in block)
-    said = json.loads(block.splitlines()[1])
+    expected = json.loads(block.splitlines()[1])
     file = tmp_path / "chats.jsonl"
     file.write_text(json.dumps(chat("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")), encoding="utf-8")
     code, out, _ = run("detect", file)
     printed = json.loads(out)
     assert code == 0
-    assert printed["scores"] == pytest.approx(said["scores"], abs=1e-4)
-    assert printed["probability"] == pytest.approx(said["probability"], abs=1e-4)
+    assert printed["scores"] == pytest.approx(expected["scores"], abs=1e-4)
+    assert printed["probability"] == pytest.approx(expected["probability"], abs=1e-4)
     numbers = {"score", "scores", "probability"}
     assert {key: printed[key] for key in printed if key not in numbers} == {
-        key: said[key] for key in said if key not in numbers
+        key: expected[key] for key in expected if key not in numbers
     }
 
 
-def test_the_recalls_that_operators_can_choose_from_are_those_of_the_shipped_rule():
+def test_the_recalls_offered_to_operators_match_the_shipped_rule():
     from contradiction.methods.loading import load_rule
 
     rule = load_rule(ROOT / "models" / "e5-small-cdconv-soup")

@@ -1,4 +1,4 @@
-"""Recipes: those of the repository load by name, older ones load too, and a wrong one is refused in one clear line."""
+"""Recipes: those of the repository load by name, older ones load too, and a wrong one raises one clear line."""
 
 import json
 import re
@@ -24,7 +24,7 @@ from contradiction.training.recipe_files import (
 DATA = '[data]\nview = "flatten"\nconfig = "4-class"\n'
 MODEL = '[model]\nbackbone = "some/encoder"\n'
 GOOD = DATA + MODEL
-# As recipes were written before they had tables.
+# A recipe from before recipes had tables.
 FLAT = (
     'view = "sentence-pair"\nconfig = "4-class"\nbackbone = "some/encoder"\nshare = 0.5\nepochs = 4\nwarmup = 0.2\n'
     'teachers = ["some/teacher"]\nngrams = 0.5\ndistill = 0.8\ndistill_temperature = 2.0\ntransfer = 3\n'
@@ -33,7 +33,7 @@ FLAT = (
 
 
 @cache
-def kept():
+def kept_evaluations():
     return load(with_rows=False)
 
 
@@ -61,14 +61,14 @@ def test_no_two_options_share_a_name():
     assert set(full_names()) == set(load_recipe("tiny").options())
 
 
-def test_the_defaults_are_the_papers_setup(tmp_path):
+def test_the_defaults_are_the_setup_of_the_paper(tmp_path):
     optimizer = load_recipe(write(tmp_path, GOOD)).optimizer
     assert (optimizer.epochs, optimizer.batch_size) == (5, 32)
     assert (optimizer.warmup_ratio, optimizer.learning_rate) == (0.1, 5e-5)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("epoch = 3\n" + GOOD, "epoch is no option; a recipe has name, seed, precision and the tables [data]"),
         ("epochs = 3\n" + GOOD, "epochs is no option; it belongs to the table [optimizer]"),
@@ -103,16 +103,16 @@ def test_the_defaults_are_the_papers_setup(tmp_path):
         ("focal = 2.0\n" + FLAT, "sets focal, which this version no longer has; remove it"),
     ],
 )
-def test_a_wrong_recipe_is_refused_by_file_key_and_remedy(tmp_path, text, said):
+def test_the_error_for_a_wrong_recipe_names_file_key_and_remedy(tmp_path, text, message):
     path = write(tmp_path, text)
     with pytest.raises(InputError) as error:
         load_recipe(path)
     assert str(error.value).startswith(f"{path}: ")
-    assert said in str(error.value)
+    assert message in str(error.value)
     assert "\n" not in str(error.value)
 
 
-def test_a_hierarchical_recipe_needs_no_view_and_stands_for_a_recipe_a_stage(tmp_path):
+def test_a_hierarchical_recipe_needs_no_view_and_gives_one_recipe_per_stage(tmp_path):
     recipe = load_recipe(write(tmp_path, '[data]\nconfig = "4-class"\n' + MODEL + 'method = "hierarchical"'))
     assert recipe.data.view == "hierarchical"
     assert [(stage.data.view, stage.data.target, stage.model.method) for stage in recipe.stages()] == [
@@ -120,7 +120,7 @@ def test_a_hierarchical_recipe_needs_no_view_and_stands_for_a_recipe_a_stage(tmp
     ]
 
 
-def test_a_recipe_without_tables_means_what_it_meant(tmp_path):
+def test_a_recipe_without_tables_keeps_its_meaning(tmp_path):
     recipe = load_recipe(write(tmp_path, FLAT))
     assert recipe == Recipe.of(
         name="trial", view="sentence-pair", config="4-class", backbone="some/encoder", train_fraction=0.5, epochs=4,
@@ -132,13 +132,13 @@ def test_a_recipe_without_tables_means_what_it_meant(tmp_path):
         assert load_recipe(write(tmp_path, flat)).model.method == method
 
 
-def test_every_old_name_has_a_place_and_no_retired_option_has_one():
+def test_every_old_name_maps_to_an_option_unless_it_is_retired():
     assert set(MOVED.values()) <= set(full_names().values())
     assert not set(RETIRED) & set(full_names())
 
 
 def test_the_recipes_of_all_kept_evaluations_can_still_be_read():
-    recorded = [result["run"]["request"]["recipe"] for result in kept() if result.get("run")]
+    recorded = [result["run"]["request"]["recipe"] for result in kept_evaluations() if result.get("run")]
     assert recorded
     for values in recorded:
         recipe = recorded_recipe(values)
@@ -152,8 +152,8 @@ def test_the_recipes_of_all_kept_evaluations_can_still_be_read():
         assert (recipe.model.method == "kernel") == values.get("frozen", False)
 
 
-def test_a_record_that_set_a_retired_option_loads_and_shows_and_is_not_trained_again(tmp_path):
-    run = next(result["run"] for result in kept() if result["name"] == "e5-small-distilled")
+def test_a_record_with_a_retired_option_loads_and_displays_but_cannot_be_retrained(tmp_path):
+    run = next(result["run"] for result in kept_evaluations() if result["name"] == "e5-small-distilled")
     (tmp_path / "run.json").write_text(json.dumps(run), encoding="utf-8")
     recipe = record.recipe(run["request"])
     assert recipe.retired == {"mixed_views": ["sentence-pair"]}
@@ -165,12 +165,12 @@ def test_a_record_that_set_a_retired_option_loads_and_shows_and_is_not_trained_a
     assert "\n" not in str(error.value)
 
 
-def test_an_unknown_name_lists_the_recipes_there_are():
+def test_the_error_for_an_unknown_name_lists_the_recipes():
     with pytest.raises(InputError, match="no-such-recipe.*tiny"):
         load_recipe("no-such-recipe")
 
 
-def test_changes_are_checked_and_none_leaves_a_value_as_it_is():
+def test_changes_are_checked_and_none_keeps_a_value():
     tiny = load_recipe("tiny")
     assert tiny.with_changes(seed=None, backbone=None) == tiny
     changed = tiny.with_changes(seed=42, backbone="some/encoder")
@@ -183,19 +183,19 @@ def test_changes_are_checked_and_none_leaves_a_value_as_it_is():
     ("key", "full"),
     [("epochs", "optimizer.epochs"), ("optimizer.epochs", "optimizer.epochs"), ("seed", "seed")],
 )
-def test_an_option_is_named_with_or_without_its_table(key, full):
+def test_an_option_can_be_named_with_or_without_its_table(key, full):
     assert option_named(key) == full
 
 
 @pytest.mark.parametrize(
-    ("key", "said"), [("epoch", "are name, seed"), ("loss.epochs", "mean optimizer.epochs"), ("data", "no such")]
+    ("key", "message"), [("epoch", "are name, seed"), ("loss.epochs", "mean optimizer.epochs"), ("data", "no such")]
 )
-def test_an_option_that_there_is_not_is_refused_with_those_there_are(key, said):
-    with pytest.raises(InputError, match=said):
+def test_the_error_for_an_unknown_option_lists_the_known_ones(key, message):
+    with pytest.raises(InputError, match=message):
         option_named(key)
 
 
-def test_defaults_are_those_of_a_recipe_that_sets_nothing(tmp_path):
+def test_defaults_equal_a_recipe_that_sets_nothing(tmp_path):
     options = load_recipe(write(tmp_path, GOOD)).options()
     standard = defaults()
     assert {key for key in options if key not in standard or options[key] != standard[key]} == {
@@ -209,18 +209,18 @@ def recorded(folder, **request):
 
 
 @pytest.mark.parametrize("file", ["", "run.json"], ids=["folder", "file"])
-def test_the_record_of_a_run_is_its_recipe_and_asks_where_its_folders_lie(file, tmp_path):
+def test_the_record_of_a_run_is_its_recipe_and_needs_the_paths_of_its_folders(file, tmp_path):
     own = load_recipe("e5-small-cdconv-nli")
-    run = next(result["run"] for result in kept() if result["name"] == own.name)
+    run = next(result["run"] for result in kept_evaluations() if result["name"] == own.name)
     (tmp_path / "run.json").write_text(json.dumps(run), encoding="utf-8")
     recipe = load_recipe(tmp_path / file)
     start, teachers = {"backbone": own.model.backbone}, {"teachers": own.distillation.teachers}
-    for said, known in (
+    for message, known in (
         ("started from e5-small-sentence-pair-seed42@63dcd1eea411, .*name it by --backbone", {}),
         ("learnt from e5-small-ensemble@.*name it by --teacher", start),
         ("read pairs of nli@.*name it by --nli", start | teachers),
     ):
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(InputError, match=message):
             require_folders(recipe.with_changes(**known), str(tmp_path))
     again = recipe.with_changes(**start, **teachers, base_model=own.model.base_model, nli=own.augmentation.nli)
     require_folders(again, str(tmp_path))
@@ -229,7 +229,7 @@ def test_the_record_of_a_run_is_its_recipe_and_asks_where_its_folders_lie(file, 
 
 
 @pytest.mark.parametrize("tables", [False, True], ids=["flat", "tables"])
-def test_a_record_that_names_a_hub_id_needs_nothing_more(tables, tmp_path):
+def test_a_record_with_a_hub_id_needs_nothing_more(tables, tmp_path):
     values = {"name": "any", "view": "hierarchical", "config": "4-class", "backbone": "some/encoder"}
     if tables:
         values = recorded_recipe(values).recorded()
@@ -238,7 +238,7 @@ def test_a_record_that_names_a_hub_id_needs_nothing_more(tables, tmp_path):
     assert (recipe.data.view, recipe.model.backbone) == ("hierarchical", "some/encoder")
 
 
-def test_teachers_that_a_record_names_by_digest_are_asked_for(tmp_path):
+def test_a_record_with_teacher_digests_needs_their_paths(tmp_path):
     values = {
         "name": "any", "view": "flatten", "config": "4-class", "backbone": "some/encoder",
         "teachers": ["some/teacher", "one@0123456789ab"],
@@ -250,7 +250,7 @@ def test_teachers_that_a_record_names_by_digest_are_asked_for(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("run", "said"),
+    ("run", "message"),
     [
         ("{", "not JSON"),
         ('{"epochs": []}', "not the record of a run"),
@@ -258,15 +258,15 @@ def test_teachers_that_a_record_names_by_digest_are_asked_for(tmp_path):
         ('{"request": {"recipe": {}, "soup": [{}, {}]}}', "of 2 runs; train each of them, then use `cdconv soup`"),
     ],
 )
-def test_what_is_no_record_of_one_run_is_refused_by_its_name(tmp_path, run, said):
+def test_the_error_names_a_file_that_is_not_the_record_of_one_run(tmp_path, run, message):
     (tmp_path / "run.json").write_text(run, encoding="utf-8")
     with pytest.raises(InputError) as error:
         load_recipe(tmp_path)
     assert str(tmp_path / "run.json") in str(error.value)
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
-# What a recipe says to expect, against the kept evaluations of it.
+# The results that a recipe promises, compared with its kept evaluations.
 COMMENTS = {
     name: " ".join(re.findall(r"^# ?(.*)", path.read_text(encoding="utf-8"), flags=re.MULTILINE))
     for name, path in recipe_files().items()
@@ -274,18 +274,18 @@ COMMENTS = {
 
 
 @pytest.mark.parametrize("name", [name for name, text in COMMENTS.items() if "Expect" in text])
-def test_what_a_recipe_says_to_expect_is_what_was_measured(name):
-    said = COMMENTS[name].partition("Expect")[2]
+def test_the_results_that_recipes_promise_match_the_measurements(name):
+    promise = COMMENTS[name].partition("Expect")[2]
     called = re.search(r"saved runs? (?:is|are) named ([\w-]+)", COMMENTS[name])
-    own = [result for result in kept() if result["name"].startswith(called[1] if called else name)]
+    own = [result for result in kept_evaluations() if result["name"].startswith(called[1] if called else name)]
     own = [result for result in own if called or result["name"] == name]
     assert own, "an expectation needs a kept evaluation"
     minutes = {f"{result['run']['minutes']:.0f}" for result in own}
-    assert set(re.findall(r"\bTime: (\d+) minutes", said)) <= minutes
+    assert set(re.findall(r"\bTime: (\d+) minutes", promise)) <= minutes
     figures = {}
     for result in own:
         for metrics in filter(None, (result["metrics"], result.get("argmax", {}).get("metrics"))):
             figures.setdefault(result["split"], set()).add(percent(metrics["macro_f1"]))
     for split in ("validation", "test"):
-        stated = set(re.findall(rf"\b(\d\d\.\d) on {split}", said))
+        stated = set(re.findall(rf"\b(\d\d\.\d) on {split}", promise))
         assert stated <= figures.get(split, set()), split

@@ -1,4 +1,4 @@
-"""Learning curves and single bots: tables of methods that are trained on a part of the rows."""
+"""Learning curves and single bots: tables of methods trained on part of the rows."""
 
 import csv
 import shutil
@@ -27,7 +27,7 @@ OF_HALF = ", 50 % of the rows"
 
 @pytest.fixture(scope="module")
 def curve(grid, options, tmp_path_factory):
-    """The folder of the table 4, copied, with a learning curve in it: two methods, one of them an artefact baseline."""
+    """A copy of the table 4 folder with a learning curve of two methods, one of them an artefact baseline."""
     out = shutil.copytree(grid, tmp_path_factory.mktemp("curve") / "table4")
     command = [
         "reproduce", "learning-curve", "--seeds", "23,42", "--train-fractions", "0.5,1",
@@ -39,7 +39,7 @@ def curve(grid, options, tmp_path_factory):
     return out
 
 
-def test_a_learning_curve_takes_the_finished_cells_of_table_4_and_leaves_its_table(grid, curve):
+def test_a_learning_curve_reuses_the_finished_cells_of_table_4_and_leaves_its_table_unchanged(grid, curve):
     new = {path.name for path in curve.glob("*.test.json")} - {path.name for path in grid.glob("*.test.json")}
     assert new == {
         f"{name}-seed{seed}.test.json"
@@ -49,7 +49,7 @@ def test_a_learning_curve_takes_the_finished_cells_of_table_4_and_leaves_its_tab
     assert (curve / "table4.md").read_bytes() == (grid / "table4.md").read_bytes()
 
 
-def test_the_learning_curve_says_what_the_predictions_say_and_tests_each_share_against_the_next(curve):
+def test_the_learning_curve_matches_the_predictions_and_tests_adjacent_shares(curve):
     page = (curve / "learning-curve.md").read_text(encoding="utf-8")
     section = page.split("## 4-class,")[1].split("## 2-class")[0]
     for share, name in (("50 %", "-share0.5"), ("100 %", "")):
@@ -81,13 +81,15 @@ def test_the_learning_curve_says_what_the_predictions_say_and_tests_each_share_a
     ],
     ids=str,
 )
-def test_each_share_is_held_against_n_grams_of_its_own_rows(sample_repo, encoders, tmp_path, shares, values, configs):
+def test_each_share_is_compared_with_n_grams_fitted_to_the_same_rows(
+    sample_repo, encoders, tmp_path, shares, values, configs
+):
     cells = cells_of(
         "learning-curve", data=sample_repo, seeds=(23, 42), train_fractions=shares, backbone=str(encoders / "tiny"),
         methods=["flatten"], configs=configs, values={**VALUES, **values},
     )  # fmt: skip
     whole = {config: panels.baselines_of(config, [], sample_repo, tmp_path, fit=True)[-1] for config in configs}
-    # What the encoders say makes no difference here.
+    # The predictions of the encoders do not matter here.
     done = {cell.name: {**whole[cell.config], "run": {"request": cell.request}} for cell in cells}
     beside = {
         config: panels.baselines_of(config, cells, sample_repo, tmp_path, fit=True) for config in configs_of(cells)
@@ -99,7 +101,7 @@ def test_each_share_is_held_against_n_grams_of_its_own_rows(sample_repo, encoder
             for share in shares
             for part in [f", {100 * share:g} % of the rows"]
         ]
-        if panel.config == "2-class" in configs and 1 in shares:  # all rows are the same for both kinds
+        if panel.config == "2-class" in configs and 1 in shares:  # the full set of rows is the same for both kinds
             expected.append(("flatten, 100 % of the rows, 4-class merged", "TF-IDF, all", 2))
         tested = [(test.name, test.against, test.seeds) for test in panel.tests if "TF-IDF" in test.against]
         assert tested == expected
@@ -111,7 +113,7 @@ def test_each_share_is_held_against_n_grams_of_its_own_rows(sample_repo, encoder
             assert part["subset"] == (f"{part['share']:g} of {drawn_by}" if part["share"] < 1 else "")
 
 
-def test_n_grams_of_a_share_are_fitted_to_the_rows_that_the_encoder_reads(curve, sample_repo):
+def test_n_grams_of_a_share_are_fitted_to_the_rows_of_the_encoder(curve, sample_repo):
     for seed in (23, 42):
         recipe = load_recipe(curve / "models" / f"flatten-4-class-tiny-share0.5-seed{seed}").with_changes(
             backbone="some/encoder"
@@ -128,9 +130,9 @@ def test_n_grams_of_a_share_are_fitted_to_the_rows_that_the_encoder_reads(curve,
     assert not [result for result in results.load(curve) if result["kind"] == "baseline" and "part" in result]
 
 
-def test_the_csv_of_a_learning_curve_holds_the_rows_read(curve, sample_repo):
+def test_the_csv_of_a_learning_curve_has_the_number_of_training_rows(curve, sample_repo):
     with (curve / "learning-curve.csv").open(encoding="utf-8", newline="") as file:
-        found = {int(row["rows"]) for row in csv.DictReader(file) if row["kind"] == "trained"}
+        row_counts = {int(row["rows"]) for row in csv.DictReader(file) if row["kind"] == "trained"}
     rows = len(load_split(sample_repo, "4-class", "train"))
     runs = [
         read_json(curve / "models" / f"flatten-4-class-tiny{name}-seed23" / "run.json") for name in ("-share0.5", "")
@@ -139,11 +141,11 @@ def test_the_csv_of_a_learning_curve_holds_the_rows_read(curve, sample_repo):
         (0.5, 2),
         (1.0, 1),
     ]
-    assert max(found) == rows
-    assert min(found) == pytest.approx(rows / 2, abs=2)
+    assert max(row_counts) == rows
+    assert min(row_counts) == pytest.approx(rows / 2, abs=2)
 
 
-def test_the_plot_of_a_learning_curve_has_a_curve_a_method_and_a_point_a_share(curve, sample_repo, encoders):
+def test_the_plot_of_a_learning_curve_has_a_curve_per_method_and_a_point_per_share(curve, sample_repo, encoders):
     from matplotlib.figure import Figure
 
     from contradiction.reproduction import table
@@ -161,8 +163,10 @@ def test_the_plot_of_a_learning_curve_has_a_curve_a_method_and_a_point_a_share(c
     assert drawn.keys() == {"flatten", "reply-only", "n-grams of all utterances", "artefact baseline, all rows"}
     ngrams = sorted((line.rows, 100 * line.mean("macro_f1")) for line in panel.baselines if "all" in line.name)
     assert len(ngrams) == 2
-    for found, expected in zip(drawn["n-grams of all utterances"].get_data(), zip(*ngrams, strict=True), strict=True):
-        assert list(found) == pytest.approx(expected)
+    for drawn_values, expected in zip(
+        drawn["n-grams of all utterances"].get_data(), zip(*ngrams, strict=True), strict=True
+    ):
+        assert list(drawn_values) == pytest.approx(expected)
     for drawn, method in zip(axes.containers, ("flatten", "reply-only"), strict=True):
         means = [100 * line.mean("macro_f1") for line in panel.methods if line.method == method]
         assert list(drawn.lines[0].get_ydata()) == pytest.approx(means)
@@ -171,27 +175,27 @@ def test_the_plot_of_a_learning_curve_has_a_curve_a_method_and_a_point_a_share(c
 
 @pytest.fixture(scope="module")
 def by_bot(grid, options, tmp_path_factory):
-    """The folder of the table 4, copied, with flatten trained on one bot's replies, too."""
+    """A copy of the table 4 folder in which flatten is also trained on the replies of one bot."""
     out = shutil.copytree(grid, tmp_path_factory.mktemp("bots") / "table4")
     command = ["reproduce", "bots", "--seeds", "23", "--methods", "flatten", "--configs", "4-class", "--out", out]
     assert not cli.app([*map(str, command), *map(str, options)], standalone_mode=False)
     return out
 
 
-def test_a_bot_is_left_out_of_training_and_of_the_choice_of_a_checkpoint(by_bot, sample_repo):
+def test_a_bot_is_excluded_from_training_and_checkpoint_selection(by_bot, sample_repo):
     for bot in BOTS:
         folder = by_bot / "models" / f"flatten-4-class-tiny-{bot}-seed23"
         run = read_json(folder / "run.json")
         rows, checks = (of_bot(load_split(sample_repo, "4-class", split), bot) for split in ("train", "validation"))
         assert 0 < len(rows) < len(load_split(sample_repo, "4-class", "train"))
         assert run["request"]["recipe"]["data"]["bot"] == bot
-        # As many steps as on all rows.
+        # The number of steps is the same as on all rows.
         assert len(run["epochs"]) == round(len(load_split(sample_repo, "4-class", "train")) / len(rows))
         assert run["epochs"][0]["validation"]["n"] == len(checks)
         assert f"replies of {bot} alone" in (folder / "README.md").read_text(encoding="utf-8")
 
 
-def test_what_is_learnt_from_one_bot_is_tested_on_each(by_bot, sample_repo):
+def test_a_model_trained_on_one_bot_is_tested_on_each_bot(by_bot, sample_repo):
     page = (by_bot / "bots.md").read_text(encoding="utf-8")
     rows = load_split(sample_repo, "4-class", "test")
     for bot, other in (BOTS, BOTS[::-1]):
@@ -216,17 +220,17 @@ def test_what_is_learnt_from_one_bot_is_tested_on_each(by_bot, sample_repo):
         ]
         assert all(f"\n| {beside} |" in section for beside in ngrams)
     with (by_bot / "bots.csv").open(encoding="utf-8", newline="") as file:
-        found = {(row["bot"], row["trained_on"]) for row in csv.DictReader(file) if row["kind"] == "trained"}
-    assert found == {(bot, trained) for bot in BOTS for trained in (*BOTS, "")}
+        bot_pairs = {(row["bot"], row["trained_on"]) for row in csv.DictReader(file) if row["kind"] == "trained"}
+    assert bot_pairs == {(bot, trained) for bot in BOTS for trained in (*BOTS, "")}
     assert (by_bot / "bots.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_bot_that_no_test_row_is_of_has_no_panel(by_bot, sample_repo, encoders):
+def test_a_bot_without_test_rows_has_no_panel(by_bot, sample_repo, encoders):
     cells = cells_of(
         "bots", data=sample_repo, methods=["flatten"], configs=["4-class"], seeds=[23], values=VALUES,
         backbone=str(encoders / "tiny"),
     )  # fmt: skip
     done = finished(cells, by_bot)
     assert done
-    found = panels_of("bots", cells, done, {}, dict.fromkeys(load_split(sample_repo, "4-class", "test")["id"], "eva"))
-    assert {panel.bot for panel in found} == {"eva"}
+    panels = panels_of("bots", cells, done, {}, dict.fromkeys(load_split(sample_repo, "4-class", "test")["id"], "eva"))
+    assert {panel.bot for panel in panels} == {"eva"}

@@ -1,4 +1,4 @@
-"""The run of a grid: what is trained, what is skipped, what a kill, a mistake or another run leaves."""
+"""The run of a grid: what is trained or skipped, and what a kill, a user error or another run leaves."""
 
 import shutil
 import signal
@@ -22,7 +22,7 @@ from contradiction.training.loop import train
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["table6"], "table4, table5, learning-curve, bots"),
         (["table4", "--methods", "flat"], "method 'flat' does not exist"),
@@ -51,11 +51,11 @@ from contradiction.training.loop import train
         (["table4", "--data", "no/such/folder"], "no/such/folder: no such folder"),
     ],
 )
-def test_a_users_mistake_is_one_line_and_leaves_nothing(reproduce, options, tmp_path, arguments, said):
+def test_a_user_error_prints_one_line_and_leaves_nothing(reproduce, options, tmp_path, arguments, message):
     out = tmp_path / "out"
     code, _, err = reproduce(*options, "--out", out, *arguments)
     assert (code, err.count("\n")) == (2, 1)
-    assert said in err
+    assert message in err
     assert not out.exists()
 
 
@@ -68,17 +68,17 @@ def test_a_second_run_trains_nothing_and_writes_the_same_table(grid, reproduce, 
     assert "written, 10 of 10 cells" in out
 
 
-def test_a_dry_run_reckons_with_what_finished_cells_took(grid, reproduce, options, tmp_path):
+def test_a_dry_run_estimates_from_the_times_of_finished_cells(grid, reproduce, options, tmp_path):
     out = tmp_path / "out"
     out.mkdir()
     shutil.copy(grid / "flatten-4-class-tiny-seed23.test.json", out)
-    code, said, _ = reproduce("table4", *options, "--seeds", "23", "--configs", "4-class", "--out", out, "--dry-run")
+    code, stdout, _ = reproduce("table4", *options, "--seeds", "23", "--configs", "4-class", "--out", out, "--dry-run")
     assert (code, [path.name for path in out.iterdir()]) == (0, ["flatten-4-class-tiny-seed23.test.json"])
-    assert "3 cells, 1 finished" in said
-    assert "measured on the finished cells on this hardware" in said
+    assert "3 cells, 1 finished" in stdout
+    assert "measured on the finished cells on this hardware" in stdout
 
 
-def test_an_evaluation_of_the_same_run_counts_under_any_name_and_another_does_not(
+def test_an_evaluation_of_the_same_run_counts_under_any_name_and_another_run_does_not(
     grid, cells, encoders, sample_repo, tmp_path
 ):
     cell = next(cell for cell in cells if cell.name == "flatten-2-class-tiny-seed42")
@@ -88,10 +88,10 @@ def test_an_evaluation_of_the_same_run_counts_under_any_name_and_another_does_no
         kept = evaluate(ContradictionDetector.from_pretrained(folder), data=sample_repo, config="2-class")
         save(kept, tmp_path / str(epochs) / "some name.json")
     assert finished(cells, tmp_path / "2") == {}
-    found = finished(cells, tmp_path / "1")
-    assert list(found) == [cell.name]
-    # The grid is nothing but such runs: the same predictions come out of it.
-    assert found[cell.name]["predictions"] == read_json(grid / f"{cell.name}.test.json")["predictions"]
+    results = finished(cells, tmp_path / "1")
+    assert list(results) == [cell.name]
+    # The grid consists of such runs and gives the same predictions.
+    assert results[cell.name]["predictions"] == read_json(grid / f"{cell.name}.test.json")["predictions"]
 
 
 @pytest.mark.skipif(find_spec("ray") is None, reason="needs Ray")
@@ -107,7 +107,7 @@ def test_cells_that_run_on_ray_have_the_same_predictions(grid, reproduce, option
     assert "2 of 2 cells are finished already" in reproduce(*few, "--engine", "ray")[2]
 
 
-def test_shards_on_two_machines_make_the_same_table_as_one(grid, reproduce, options, tmp_path):
+def test_shards_on_two_machines_give_the_same_table_as_one(grid, reproduce, options, tmp_path):
     few = [*options, "--seeds", "42", "--configs", "4-class", "--methods", "sentence-pair,flatten"]
     both = tmp_path / "both"
     both.mkdir()
@@ -120,18 +120,18 @@ def test_shards_on_two_machines_make_the_same_table_as_one(grid, reproduce, opti
             shutil.copy(file, both)
     whole = shutil.copytree(grid, tmp_path / "whole")
     for folder in (both, whole):
-        code, said, _ = reproduce("table4", *few, "--out", folder, "--only-table")
-        assert (code, "2 of 2 cells" in said) == (0, True)
+        code, stdout, _ = reproduce("table4", *few, "--out", folder, "--only-table")
+        assert (code, "2 of 2 cells" in stdout) == (0, True)
     for name in ("table4.md", "table4.csv"):
         tables = [
-            # Minutes are measured, and differ.
+            # Minutes are measured, so they differ.
             (folder / name).read_text(encoding="utf-8").partition("## Runs")[0]
             for folder in (both, whole)
         ]
         assert tables[0] == tables[1]
 
 
-def test_a_killed_grid_goes_on_where_it_stopped(grid, reproduce, options, tmp_path):
+def test_a_killed_grid_resumes_where_it_stopped(grid, reproduce, options, tmp_path):
     out = tmp_path / "out"
     few = [*options, "--seeds", "23", "--configs", "4-class", "--methods", "flatten,hierarchical", "--out", out]
     killed = processes.start_cdconv("reproduce", "table4", *few)
@@ -153,7 +153,7 @@ def test_a_killed_grid_goes_on_where_it_stopped(grid, reproduce, options, tmp_pa
         assert predictions(out, name) == predictions(grid, name)
 
 
-def test_what_another_run_left_is_never_overwritten(grid, reproduce, options):
+def test_the_files_of_another_run_are_never_overwritten(grid, reproduce, options):
     before = times(grid)
     code, _, err = reproduce("table4", *options, "--seeds", "23", "--set", "epochs=2", "--out", grid)
     assert (code, err.count("\n")) == (2, 1 + 1)  # the first line says where hierarchical is not trained
@@ -164,13 +164,13 @@ def test_what_another_run_left_is_never_overwritten(grid, reproduce, options):
     assert times(grid) == before
 
 
-def test_a_failing_cell_is_one_line_and_the_rest_goes_on(
+def test_a_failing_cell_prints_one_line_and_the_rest_runs(
     reproduce, options, encoders, sample_repo, sample_rows, tmp_path
 ):
-    """Table 5, where one of two NLI checkpoints has no NLI head: it trains, but cannot be asked as it is."""
+    """Table 5 with two NLI checkpoints, of which one has no NLI head: it trains, but cannot predict zero-shot."""
     headless = shutil.copytree(encoders / "tiny", tmp_path / "headless")
     out = tmp_path / "out"
-    code, said, err = reproduce(
+    code, stdout, err = reproduce(
         "table5", *options, "--seeds", "23", "--configs", "2-class", "--methods", "sentence-pair", "--out", out,
         "--nli", encoders / "tiny-nli", "--nli", headless,
     )  # fmt: skip
@@ -179,14 +179,14 @@ def test_a_failing_cell_is_one_line_and_the_rest_goes_on(
     assert len(failures) == 1
     assert failures[0].startswith("cdconv: zero-shot-sentence-pair-2-class-headless failed: ")
     assert "headless: its checkpoint lacks 2 weights, for instance classifier" in failures[0]
-    assert "written, 4 of 5 cells" in said
+    assert "written, 4 of 5 cells" in stdout
     assert "Missing: zero-shot-sentence-pair-2-class-headless." in (out / "table5.md").read_text(encoding="utf-8")
     for line in ("from tiny", "from tiny-nli", "from headless"):
         assert markdown_row(out, "2-class", f"sentence-pair {line}", "table5")[-1] == "1 of 1"
     assert markdown_row(out, "2-class", "sentence-pair from tiny-nli – sentence-pair from tiny", "table5")[-1] == "1"
 
 
-def test_a_table_is_written_where_the_weights_of_its_start_are_gone(grid, options, encoders, tmp_path):
+def test_a_table_is_written_even_if_the_weights_of_its_start_are_missing(grid, options, encoders, tmp_path):
     out = shutil.copytree(grid, tmp_path / "table4")
     (out / "table4.md").unlink()
     digest = read_json(out / "models" / "flatten-4-class-tiny-seed23" / "run.json")["request"]["recipe"]["model"][
@@ -197,7 +197,7 @@ def test_a_table_is_written_where_the_weights_of_its_start_are_gone(grid, option
     assert digest in command
     with pytest.raises(InputError, match="reply-only-4-class-tiny-seed23: starts from tiny@.*name its folder, or"):
         cli.app([*command, "--methods", "reply-only", "--configs", "4-class"], standalone_mode=False)
-    for words in (["--only-table"], []):  # nothing is left to train
+    for words in (["--only-table"], []):  # nothing needs training
         cli.app([*command, *words], standalone_mode=False)
         assert (out / "table4.md").read_bytes() == (grid / "table4.md").read_bytes()
         (out / "table4.md").unlink()
@@ -217,4 +217,4 @@ def test_zero_shot_is_the_probability_of_a_contradiction_of_the_nli_checkpoint(e
             next(score["score"] for score in scores if score["label"] == "CONTRADICTION") for scores in classify(inputs)
         ]
         assert_allclose([contradiction for _, contradiction in probabilities], expected, atol=1e-5)
-        assert np.std(expected) > 1e-3, "else any score would do"
+        assert np.std(expected) > 1e-3, "otherwise any score would pass"

@@ -1,4 +1,4 @@
-"""The table of a finished grid says what its predictions say."""
+"""The table of a finished grid matches its predictions."""
 
 import csv
 import statistics
@@ -17,7 +17,7 @@ from contradiction.reproduction.table import curve_plot, method_plot, score_tabl
 from evaluate_metric.evaluate_metric import compare
 
 
-def test_the_table_says_what_the_predictions_say(grid):
+def test_the_table_matches_the_predictions(grid):
     for config, method in [("4-class", "hierarchical"), ("2-class", "flatten"), ("4-class", "sentence-pair")]:
         kept = [evaluation(grid, f"{method}-{config}-tiny-seed{seed}") for seed in (23, 42)]
         row = markdown_row(grid, config, method)
@@ -46,7 +46,7 @@ def test_merged_lines_are_four_class_labels_merged(grid):
     assert row[1] == f"{statistics.mean(merged):.1f} ± {statistics.stdev(merged):.1f}"
 
 
-def test_the_csv_holds_every_line_and_figure(grid):
+def test_the_csv_contains_every_line_and_figure(grid):
     with (grid / "table4.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     lines = {(row["config"], row["method"], row["kind"]) for row in rows}
@@ -61,25 +61,27 @@ def test_the_csv_holds_every_line_and_figure(grid):
     assert float(one["low"]) == pytest.approx(kept["interval"]["macro_f1"][0], abs=1e-6)
 
 
-def test_each_seed_is_tested_by_the_metric_and_the_tests_of_a_config_are_corrected_together(grid):
+def test_each_seed_is_tested_with_the_metric_and_the_tests_of_a_config_are_corrected_together(grid):
     rows = {}
     for method in ("flatten", "hierarchical"):
         tests = []
         for seed in (23, 42):
-            ours, theirs = (evaluation(grid, f"{name}-4-class-tiny-seed{seed}") for name in (method, "sentence-pair"))
-            result = compare(ours["references"], ours["predictions"], theirs["predictions"])
+            trained, opponent = (
+                evaluation(grid, f"{name}-4-class-tiny-seed{seed}") for name in (method, "sentence-pair")
+            )
+            result = compare(trained["references"], trained["predictions"], opponent["predictions"])
             tests.append((result["macro_f1_difference"], result["p_value"]))
         row = markdown_row(grid, "4-class", f"{method} – sentence-pair")
         assert row[1] == f"{100 * statistics.mean(difference for difference, _ in tests):+.1f}"
         assert row[3] == f"{paired_tests.combined_p_value(tests):.3f}"
         rows[method] = row
     third = markdown_row(grid, "4-class", "flatten – hierarchical")
-    found = [(row[3], row[4]) for row in (*rows.values(), third)]
-    smallest = min(found)
+    cells = [(row[3], row[4]) for row in (*rows.values(), third)]
+    smallest = min(cells)
     assert float(smallest[1]) == pytest.approx(min(1, 3 * float(smallest[0])), abs=0.0016)
 
 
-def test_the_context_alone_can_be_a_cell_and_is_named_as_what_it_is(reproduce, options, tmp_path):
+def test_a_context_only_cell_is_labelled_as_such(reproduce, options, tmp_path):
     out = tmp_path / "out"
     few = ["--seeds", "23", "--configs", "4-class", "--methods", "context-only", "--out", out]
     assert reproduce("table4", *options, *few)[0] == 0
@@ -90,7 +92,7 @@ def test_the_context_alone_can_be_a_cell_and_is_named_as_what_it_is(reproduce, o
     assert "*reply-only* and *context-only* are" in (out / "table4.md").read_text(encoding="utf-8")
 
 
-def test_the_plot_shows_the_kinds_that_there_are(grid, encoders, sample_repo, cells, tmp_path):
+def test_the_plot_shows_the_kinds_present(grid, encoders, sample_repo, cells, tmp_path):
     from PIL import Image
 
     from contradiction.reproduction import table
@@ -101,7 +103,7 @@ def test_the_plot_shows_the_kinds_that_there_are(grid, encoders, sample_repo, ce
         return {kind for kind, colour in table.COLOURS.items() if tuple(bytes.fromhex(colour[1:])) in drawn}
 
     assert colours(grid / "table4.png") == {"trained", "merged", "baseline"}
-    # The paper's figure stands only beside results on the paper's data.
+    # The figure of the paper is shown only beside results on the data of the paper.
     done = finished(cells, grid)
     official = [_renamed(cell) for cell in cells]
     panels = panels_of("table4", official, done, {}, bootstrap=10)
@@ -123,7 +125,7 @@ def test_one_entry_adds_a_method_to_cells_tables_and_plots(encoders, sample_repo
         "learning-curve", data=sample_repo, methods=["role-confusion"], configs=["4-class"], seeds=[23],
         train_fractions=[0.5, 1.0], backbone=str(encoders / "tiny"), values=VALUES,
     )  # fmt: skip
-    # What an encoder predicts makes no difference here.
+    # The predictions of an encoder do not matter here.
     [evaluation] = tfidf(sample_repo, "4-class", views=["flatten"])
     done = {cell.name: {**evaluation, "run": {"request": cell.request}} for cell in cells}
     panels = panels_of("learning-curve", cells, done, {}, bootstrap=2)

@@ -1,4 +1,4 @@
-"""The lock file, which `make setup` installs: hashes of all packages but torch, and no address that they come from."""
+"""The lock file that `make setup` installs: hashes of all packages except torch, and no package index address."""
 
 import re
 from importlib.metadata import distributions
@@ -21,11 +21,11 @@ def pinned():
 
 
 def locked():
-    """Name -> the versions in the lock file, of which one is for this version of Python."""
+    """Name -> the versions in the lock file, one of which is for this version of Python."""
     lines = (CHECKOUT / "requirements.lock").read_text(encoding="utf-8").splitlines()
     lines = [line for line in lines if not line.startswith("#")]
     others = [line for line in lines if not HASH.fullmatch(line)]
-    assert [line for line in others if not PINNED.fullmatch(line)] == []  # no address of an index either
+    assert [line for line in others if not PINNED.fullmatch(line)] == []  # no index address either
     assert all(HASH.fullmatch(after) for line, after in pairwise(lines) if line in others)
     versions = {}
     for line in others:
@@ -42,7 +42,7 @@ def test_every_package_but_torch_is_locked_in_the_version_that_is_pinned():
     }, "`make lock` writes the lock file after a change"
 
 
-def test_what_locked_packages_need_is_locked():
+def test_the_dependencies_of_locked_packages_are_locked():
     versions, missing = locked(), set()
     for name in versions:
         if _version(name) in versions[name]:
@@ -55,16 +55,16 @@ def test_what_locked_packages_need_is_locked():
 def test_the_licence_of_every_locked_package_is_listed():
     rows = (CHECKOUT / "docs" / "licences.md").read_text(encoding="utf-8").splitlines()[4:]
     listed = {canonicalize_name(row.split("|")[1].strip()): row.split("|")[2].strip() for row in rows}
-    here = {name for name, versions in locked().items() if _version(name) in versions}
-    here.discard("setuptools")  # which the list leaves out, as pip
-    assert here
-    assert {name for name in here if not listed.get(name)} == set(), "`make licences` writes the list"
+    installed = {name for name, versions in locked().items() if _version(name) in versions}
+    installed.discard("setuptools")  # the list omits it, and pip
+    assert installed
+    assert {name for name in installed if not listed.get(name)} == set(), "`make licences` writes the list"
 
 
 def _installed(name):
-    """The package in this environment; None for one of another system.
+    """The package in this environment, or None if it belongs to another system.
 
-    An imported package may put others, which it brings along, on the path. They do not count.
+    An imported package may add bundled packages to the path. They do not count.
     """
     return next(iter(distributions(name=name, path=[get_path("purelib"), get_path("platlib")])), None)
 

@@ -1,4 +1,4 @@
-"""Candidate replies in order, the least likely contradiction first."""
+"""Candidate replies ordered by increasing probability of a contradiction."""
 
 import itertools
 import random
@@ -21,8 +21,8 @@ CHAT = [
 FACTS = ("我养了一只橘猫", "我天天喝茶", "我住在北京", "我是一名老师")
 
 
-class Counting(CheckpointClassifier):
-    """Notes how many windows each call reads."""
+class CountingClassifier(CheckpointClassifier):
+    """Records how many windows each call reads."""
 
     def predict(self, rows, **options):
         self.reads = [*getattr(self, "reads", []), len(rows)]
@@ -42,7 +42,7 @@ def test_candidates_are_ordered_by_the_probability_of_a_contradiction(kind, requ
     judge = request.getfixturevalue(kind)
     ranked = judge.rerank(CHAT, replies)
     assert sorted(candidate.index for candidate in ranked) == list(range(len(replies)))
-    assert [candidate.index for candidate in ranked] != list(range(len(replies))), "else it could not fail"
+    assert [candidate.index for candidate in ranked] != list(range(len(replies))), "otherwise the test could not fail"
     for candidate in ranked:
         alone = judge(answered(candidate.reply))
         assert candidate.reply == replies[candidate.index]
@@ -56,8 +56,8 @@ def test_candidates_are_ordered_by_the_probability_of_a_contradiction(kind, requ
         assert before.probability <= after.probability + TIE
 
 
-def test_equal_texts_keep_the_given_order_and_are_judged_once(random_model):
-    counting = ContradictionDetector(Counting.load(random_model("4-class")))
+def test_equal_texts_keep_their_order_and_are_judged_once(random_model):
+    counting = ContradictionDetector(CountingClassifier.load(random_model("4-class")))
     ranked = counting.rerank(CHAT, ["我没养过猫呀", "叫小橘", "我没养过猫呀", "叫小橘", "我没养过猫呀"])
     order = [candidate.index for candidate in ranked]
     assert order in ([0, 2, 4, 1, 3], [1, 3, 0, 2, 4])
@@ -66,9 +66,9 @@ def test_equal_texts_keep_the_given_order_and_are_judged_once(random_model):
 
 
 @pytest.mark.parametrize("size", [1, 5, 7, 32])
-def test_texts_that_the_model_reads_alike_keep_the_given_order_in_any_batch(detector, sample_rows, size):
-    # The tokenizer makes the same pieces of them, but as texts they differ, so that each is read in other company: in
-    # batches of 5 their probabilities differ in the last bits.
+def test_texts_with_equal_tokens_keep_their_order_in_any_batch(detector, sample_rows, size):
+    # The tokenizer gives them the same pieces, but the texts differ, so that they are in different batches: in
+    # batches of 5, their probabilities differ in the last bits.
     alike = ["我没养过猫呀", "我 没养过猫呀", "我没 养过猫呀", " 我没养过猫呀"]
     pieces = {tuple(detector.classifier.backend.tokenizer(text)["input_ids"]) for text in alike}
     assert len(pieces) == 1
@@ -78,7 +78,7 @@ def test_texts_that_the_model_reads_alike_keep_the_given_order_in_any_batch(dete
     assert [candidate.reply for candidate in ranked if candidate.reply in alike] == alike
 
 
-def test_what_differs_by_less_than_a_tie_keeps_the_given_order():
+def test_differences_below_the_tie_tolerance_keep_the_order():
     def ranked(*probabilities):
         return [
             Ranked(index, "", Verdict(NON_CONTRADICTION, 0.5, {}, probability=probability))
@@ -89,7 +89,7 @@ def test_what_differs_by_less_than_a_tie_keeps_the_given_order():
     assert [candidate.index for candidate in _sort(ranked(0.5 + 4e-6, 0.5, 0.1))] == [2, 1, 0]
 
 
-def test_what_was_not_read_is_never_before_what_was(detector):
+def test_unread_candidates_never_come_before_read_ones(detector):
     long = "我没养过猫呀" * 20
     given = ["……", long, "叫小橘", "I have no cat", "我没养过猫呀", "🦄" * 3]
     ranked = detector.rerank(CHAT, given)
@@ -100,7 +100,7 @@ def test_what_was_not_read_is_never_before_what_was(detector):
     assert ranked[2].verdict.label is not None
 
 
-def test_only_the_categories_asked_for_count(detector, replies):
+def test_only_the_requested_categories_count(detector, replies):
     ranked = detector.with_settings(categories=[INTRA]).rerank(CHAT, replies)
     assert [candidate.probability for candidate in ranked] == [candidate.verdict.scores[INTRA] for candidate in ranked]
     assert [candidate.index for candidate in ranked] != [
@@ -108,7 +108,7 @@ def test_only_the_categories_asked_for_count(detector, replies):
     ]
 
 
-def test_of_stages_the_one_asked_for_decides_whatever_the_others_say(hierarchical, stages, replies):
+def test_only_the_requested_stage_decides_the_order(hierarchical, stages, replies):
     only = hierarchical.with_settings(categories=[HISTORY])
     ranked = only.rerank(CHAT, replies)
     for candidate in ranked:
@@ -117,22 +117,22 @@ def test_of_stages_the_one_asked_for_decides_whatever_the_others_say(hierarchica
         surest = max(row.probabilities[HISTORY] for row in stages[HISTORY].predict(rows))
         assert candidate.probability == pytest.approx(surest, abs=1e-6)
     called = [candidate.verdict.is_contradiction for candidate in ranked]
-    assert called == sorted(called), "what is called stands behind what is not"
+    assert called == sorted(called), "called candidates come after the others"
     assert len({*called}) == 2
 
 
-def test_a_chat_without_a_message_is_an_empty_history(detector, two_class, replies):
+def test_an_empty_chat_is_an_empty_history(detector, two_class, replies):
     for judge, known in ((detector, True), (two_class, False)):
         ranked = judge.rerank([], replies[:5])
         assert all((candidate.verdict.label is not None) == known for candidate in ranked)
         assert {candidate.verdict.reply for candidate in ranked} == {(0,)}
-    # What cannot be judged keeps the order of the bot.
+    # Candidates that cannot be judged keep the order of the bot.
     assert [candidate.index for candidate in ranked] == list(range(5))
     assert "this is the first reply" in ranked[0].verdict.reason
 
 
 @pytest.mark.parametrize(
-    ("messages", "candidates", "said"),
+    ("messages", "candidates", "message"),
     [
         (CHAT, [], "candidates is empty"),
         (CHAT, "叫小橘", "candidates is text; it must be a list of texts"),
@@ -143,13 +143,13 @@ def test_a_chat_without_a_message_is_an_empty_history(detector, two_class, repli
         ([{"role": "user"}], ["叫小橘"], "messages[0] has no 'content'"),
     ],
 )
-def test_what_cannot_be_put_in_order_is_refused(detector, messages, candidates, said):
+def test_candidates_that_cannot_be_ranked_are_rejected(detector, messages, candidates, message):
     with pytest.raises(InputError) as error:
         detector.rerank(messages, candidates)
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
-def test_a_model_without_contradictions_puts_nothing_in_order(random_model):
+def test_a_model_without_a_contradiction_label_cannot_rank(random_model):
     persona = ContradictionDetector.from_pretrained(random_model("persona"))
     with pytest.raises(InputError, match="none of them is a contradiction"):
         persona.rerank(CHAT, ["叫小橘"])
@@ -157,7 +157,7 @@ def test_a_model_without_contradictions_puts_nothing_in_order(random_model):
         persona.check(FACTS, "叫小橘")
 
 
-def test_the_order_does_not_hang_on_the_order_handed_in(detector, replies):
+def test_the_ranking_does_not_depend_on_the_input_order(detector, replies):
     shuffled = list(replies)
     random.Random(0).shuffle(shuffled)
     first, second = detector.rerank(CHAT, replies), detector.rerank(CHAT, shuffled)

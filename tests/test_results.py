@@ -1,4 +1,4 @@
-"""The kept results: what is added comes back, one run stands for a name, and every file is whole or the old one."""
+"""The kept results: what is added can be loaded, a name means one run, and every file is complete or the old one."""
 
 import csv
 import json
@@ -38,19 +38,19 @@ def without_probabilities(result):
     return {key: value for key, value in result.items() if key not in ("probabilities", "page", "leakage")}
 
 
-def test_what_is_added_comes_back_with_probabilities_in_four_digits(one, tmp_path):
+def test_added_evaluations_load_with_probabilities_in_four_digits(one, tmp_path):
     baseline = {**evaluation("TF-IDF", run=None, kind="baseline"), "probabilities": None}
     del baseline["run"], baseline["probabilities"]
     results.add([one, baseline], tmp_path)
-    found = {result["name"]: result for result in results.load(tmp_path)}
-    assert without_probabilities(found["any"]) == without_probabilities(one)
-    assert np.abs(np.array(found["any"]["probabilities"]) - one["probabilities"]).max() <= 0.5001e-4
-    assert found["any"]["probabilities"] == np.round(one["probabilities"], 4).tolist()
-    assert without_probabilities(found["TF-IDF"]) == without_probabilities({**baseline, "run": {}})
-    assert "probabilities" not in found["TF-IDF"]
+    by_name = {result["name"]: result for result in results.load(tmp_path)}
+    assert without_probabilities(by_name["any"]) == without_probabilities(one)
+    assert np.abs(np.array(by_name["any"]["probabilities"]) - one["probabilities"]).max() <= 0.5001e-4
+    assert by_name["any"]["probabilities"] == np.round(one["probabilities"], 4).tolist()
+    assert without_probabilities(by_name["TF-IDF"]) == without_probabilities({**baseline, "run": {}})
+    assert "probabilities" not in by_name["TF-IDF"]
 
 
-def test_anybody_can_read_the_files(one, tmp_path):
+def test_result_files_are_readable_by_everyone(one, tmp_path):
     import pyarrow.parquet as pq
 
     results.add([one], tmp_path)
@@ -67,19 +67,19 @@ def test_anybody_can_read_the_files(one, tmp_path):
     assert table["prediction"] == [names[label] for label in one["predictions"]]
 
 
-def test_a_second_evaluation_of_a_run_replaces_its_rows_alone(one, tmp_path):
+def test_a_second_evaluation_of_a_run_replaces_only_its_rows(one, tmp_path):
     others = [evaluation("other"), evaluation(split="validation")]
     results.add([one, *others], tmp_path)
     again = {**one, **evaluation(seed=2)}
     results.add([again], tmp_path)
-    found = {(result["name"], result["split"]): result for result in results.load(tmp_path)}
-    assert len(found) == 3
-    assert found["any", "test"]["predictions"] == again["predictions"] != one["predictions"]
-    assert found["other", "test"]["predictions"] == others[0]["predictions"]
-    assert found["any", "validation"]["predictions"] == others[1]["predictions"]
+    by_run = {(result["name"], result["split"]): result for result in results.load(tmp_path)}
+    assert len(by_run) == 3
+    assert by_run["any", "test"]["predictions"] == again["predictions"] != one["predictions"]
+    assert by_run["other", "test"]["predictions"] == others[0]["predictions"]
+    assert by_run["any", "validation"]["predictions"] == others[1]["predictions"]
 
 
-def test_another_run_of_the_same_name_is_refused_and_nothing_is_written(one, tmp_path):
+def test_another_run_of_the_same_name_is_rejected_and_nothing_is_written(one, tmp_path):
     results.add([one], tmp_path)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     for other in (evaluation(epoch=0.7, split="validation"), evaluation(kind="baseline")):
@@ -91,18 +91,18 @@ def test_another_run_of_the_same_name_is_refused_and_nothing_is_written(one, tmp
         results.load(tmp_path)
 
 
-def test_a_json_file_beside_the_kept_results_counts_too(one, tmp_path):
+def test_a_json_file_beside_the_kept_results_is_loaded_too(one, tmp_path):
     results.add([one], tmp_path)
     again = evaluation(seed=2)
     results.save(again, tmp_path / "again.json")
     results.save(evaluation("new"), tmp_path / "new.json")
     (tmp_path / "notes.json").write_text("{}", encoding="utf-8")
-    found = {result["name"]: result for result in results.load(tmp_path)}
-    assert found.keys() == {"any", "new"}
-    assert found["any"]["predictions"] == again["predictions"]
+    by_name = {result["name"]: result for result in results.load(tmp_path)}
+    assert by_name.keys() == {"any", "new"}
+    assert by_name["any"]["predictions"] == again["predictions"]
 
 
-def test_only_what_is_asked_for_is_read(one, tmp_path):
+def test_only_the_requested_results_are_read(one, tmp_path):
     results.add([one, evaluation(split="validation"), evaluation("other", kind="baseline")], tmp_path)
     assert [result["split"] for result in results.load(tmp_path, names=["any"])] == ["test", "validation"]
     assert [result["name"] for result in results.load(tmp_path, kind="baseline")] == ["other"]
@@ -114,13 +114,13 @@ def test_only_what_is_asked_for_is_read(one, tmp_path):
     assert "predictions" not in summary
 
 
-def test_rows_seen_in_training_are_kept_with_a_note_and_never_loaded(one, tmp_path):
+def test_results_on_rows_seen_in_training_are_saved_with_a_note_and_never_loaded(one, tmp_path):
     results.add([one, evaluation("seen", seen="was trained on these")], tmp_path)
     assert [row["leakage"] for row in results_store.read_metrics(tmp_path)] == ["", "was trained on these"]
     assert [result["name"] for result in results.load(tmp_path)] == ["any"]
 
 
-def test_what_only_the_tables_of_reproduction_show_is_not_on_the_page_of_results(one, tmp_path):
+def test_the_results_page_omits_results_that_only_reproduction_tables_show(one, tmp_path):
     results.add([one], tmp_path)
     results.add([evaluation("cell")], tmp_path, page="reproduction")
     assert [result["name"] for result in results.published(tmp_path)] == ["any"]
@@ -128,7 +128,7 @@ def test_what_only_the_tables_of_reproduction_show_is_not_on_the_page_of_results
 
 
 @pytest.mark.parametrize(
-    ("damage", "said"),
+    ("damage", "message"),
     [
         (
             lambda folder: (folder / "predictions" / "4-class.test.parquet").unlink(),
@@ -141,12 +141,12 @@ def test_what_only_the_tables_of_reproduction_show_is_not_on_the_page_of_results
         (lambda folder: edit(folder, '""temperature""', "temperature"), "metrics.csv: the row of 'any'"),
     ],
 )
-def test_a_damaged_file_is_named_in_one_line(one, tmp_path, damage, said):
+def test_a_one_line_error_names_a_damaged_file(one, tmp_path, damage, message):
     results.add([one], tmp_path)
     damage(tmp_path)
     with pytest.raises(InputError) as error:
         results.load(tmp_path)
-    assert said in str(error.value)
+    assert message in str(error.value)
     assert "\n" not in str(error.value)
 
 
@@ -155,7 +155,7 @@ def edit(folder, old, new):
     file.write_text(file.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
 
 
-def test_an_interrupted_write_leaves_what_was_there_and_adding_again_mends_it(one, tmp_path, monkeypatch):
+def test_an_interrupted_write_keeps_the_old_file_and_adding_again_repairs_it(one, tmp_path, monkeypatch):
     results.add([one], tmp_path)
     kept = (tmp_path / "metrics.csv").read_bytes()
 
@@ -171,8 +171,8 @@ def test_an_interrupted_write_leaves_what_was_there_and_adding_again_mends_it(on
     with pytest.raises(InputError, match="by the predictions; add it again"):
         results.load(tmp_path)
     results.add([one], tmp_path)
-    [found] = results.load(tmp_path)
-    assert found["predictions"] == one["predictions"]
+    [result] = results.load(tmp_path)
+    assert result["predictions"] == one["predictions"]
 
 
 def test_the_command_adds_files_and_folders(run, one, tmp_path):
@@ -183,17 +183,17 @@ def test_the_command_adds_files_and_folders(run, one, tmp_path):
     contrast = {"name": "two", "pairs": "0" * 16, "contrast": {"all": counts}}
     (tmp_path / "more" / "contrast.json").write_text(json.dumps(contrast), encoding="utf-8")
     out = tmp_path / "kept"
-    code, said, _ = run("results", "add", tmp_path / "one.json", tmp_path / "more", "--folder", out)
-    assert (code, "2 evaluations and 1 counts" in said) == (0, True)
+    code, stdout, _ = run("results", "add", tmp_path / "one.json", tmp_path / "more", "--folder", out)
+    assert (code, "2 evaluations and 1 counts" in stdout) == (0, True)
     assert {result["name"] for result in results.load(out)} == {"any", "two"}
     assert (out / "contrast.csv").read_text(encoding="utf-8").splitlines()[1] == f"two,{'0' * 16},all,6,1,2"
     for arguments in ([tmp_path / "more" / "notes.json"], [tmp_path / "nothing.json"], [one["name"], "--page", "x"]):
-        code, _, said = run("results", "add", *arguments, "--folder", out)
-        assert (code, said.count("\n")) == (2, 1)
+        code, _, stderr = run("results", "add", *arguments, "--folder", out)
+        assert (code, stderr.count("\n")) == (2, 1)
 
 
-def test_the_kept_results_of_the_project_are_whole_and_small():
+def test_the_kept_results_of_the_project_are_complete_and_small():
     names = {(row["name"], row["config"], row["split"]) for row in results_store.read_metrics(paths.RESULTS)}
-    evaluations = results.load()  # every figure is checked against the predictions
+    evaluations = results.load()  # this checks every figure against the predictions
     assert len(evaluations) == len(names) > 100
     assert sum(path.stat().st_size for path in paths.RESULTS.rglob("*") if path.is_file()) < 4_000_000

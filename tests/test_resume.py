@@ -1,4 +1,4 @@
-"""A run that is stopped at any step, by whatever, goes on to the bytes of an uninterrupted one."""
+"""A run stopped at any step, for any reason, resumes to the bytes of an uninterrupted one."""
 
 import contextlib
 import json
@@ -19,14 +19,14 @@ from contradiction.training.recipe_files import load_recipe
 from contradiction.training.run_folder import explain_write_errors
 from contradiction.training.tracking import Tracker
 
-# Everything at once that has a state of its own or draws random numbers.
+# Everything that has its own state or draws random numbers, all at once.
 TOML = (
     'view = "flatten"\nconfig = "4-class"\n'
     "epochs = 2\nbatch_size = 16\nlearning_rate = 3e-3\n"
     'class_weights = "balanced"\nema = 0.9\n'
     "[scratch]\nhidden_size = 32\nlayers = 1\nheads = 2\nvocabulary = 600\n"
 )
-STEPS = 18  # an epoch: 288 rows
+STEPS = 18  # per epoch of 288 rows
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def assert_same(folder, whole):
     assert (folder / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
 
 
-def test_a_process_killed_inside_an_epoch_goes_on_to_the_same_bytes(recipe, whole, sample_repo, tmp_path):
+def test_a_process_killed_within_an_epoch_resumes_to_the_same_bytes(recipe, whole, sample_repo, tmp_path):
     out = tmp_path / "killed"
     state = tmp_path / "killed.partial" / "state"
     process = processes.start_cdconv("train", recipe, "--data", sample_repo, "--out", out, "--save-steps", 3)
@@ -68,7 +68,7 @@ def test_a_process_killed_inside_an_epoch_goes_on_to_the_same_bytes(recipe, whol
 
 
 @pytest.mark.parametrize("stops", [(1,), (7, 16), (STEPS, STEPS + 1, 2 * STEPS)])
-def test_a_run_stopped_after_any_step_goes_on_to_the_same_bytes(
+def test_a_run_stopped_after_any_step_resumes_to_the_same_bytes(
     recipe, whole, sample_repo, tmp_path, monkeypatch, stops
 ):
     real, reached = Tracker.step, []
@@ -90,7 +90,7 @@ def test_a_run_stopped_after_any_step_goes_on_to_the_same_bytes(
     assert lost <= 5 * len(stops), "more was run again than the steps since the last state"
 
 
-def test_what_a_kill_at_the_very_end_left_goes(recipe, whole, sample_repo, tmp_path):
+def test_files_left_by_a_kill_at_the_very_end_are_removed(recipe, whole, sample_repo, tmp_path):
     done, left = (shutil.copytree(whole, tmp_path / name) for name in ("run", "run.partial"))
     (left / "state").mkdir()
     before = (done / "model.safetensors").stat().st_mtime_ns
@@ -99,7 +99,7 @@ def test_what_a_kill_at_the_very_end_left_goes(recipe, whole, sample_repo, tmp_p
     assert not left.exists()
 
 
-def test_a_state_is_not_resumed_by_another_number_of_processes(recipe, sample_repo, tmp_path, monkeypatch):
+def test_a_state_cannot_be_resumed_with_another_number_of_processes(recipe, sample_repo, tmp_path, monkeypatch):
     monkeypatch.setattr(training, "evaluate_epoch", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         train(load_recipe(recipe), data=sample_repo, out=tmp_path / "run", save_steps=5)
@@ -113,7 +113,7 @@ def test_a_state_is_not_resumed_by_another_number_of_processes(recipe, sample_re
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A file system of 4 MB, and what makes it larger."""
+    """A file system of 4 MB, and a function that enlarges it."""
     folder = tmp_path / "disk"
     folder.mkdir()
 
@@ -129,12 +129,12 @@ def small_disk(tmp_path):
     if done.returncode:
         pytest.skip(f"mounting a small file system is not permitted here: {done.stderr.strip()}")
     yield folder, lambda: mount("remount,size=20m")
-    # Lazily: a failed write may leave a file open until the garbage is collected.
+    # Lazily, because a failed write may leave a file open until garbage collection.
     subprocess.run(["umount", "-l", str(folder)], check=True, timeout=20)
 
 
-def fill(folder):
-    """Leaves no room on the file system of a folder."""
+def fill_disk(folder):
+    """Fills the file system of a folder."""
     with (folder / "else").open("ab", buffering=0) as file, contextlib.suppress(OSError):
         while file.write(b"0" * 4096):
             pass
@@ -150,32 +150,30 @@ def fill(folder):
     ],
     ids=["safetensors", "torch, small", "torch, large", "text"],
 )
-def test_whatever_writes_to_a_full_disk_says_so_alike(small_disk, write):
+def test_every_writer_reports_a_full_disk_the_same_way(small_disk, write):
     folder, _ = small_disk
-    fill(folder)
+    fill_disk(folder)
     with (
-        pytest.raises(InputError, match=r"disk: cannot be written, 0 MB are free \(.+\); .* make room"),
+        pytest.raises(InputError, match=r"disk: cannot be written, 0 MB .*\(.+\); .*make room"),
         explain_write_errors(folder),
     ):
         write(folder / "file")
 
 
-def test_other_errors_while_writing_stay_what_they_are(tmp_path):
+def test_other_write_errors_are_unchanged(tmp_path):
     with pytest.raises(RuntimeError, match="out of memory") as error, explain_write_errors(tmp_path):
         raise RuntimeError("out of memory")
     assert not isinstance(error.value, InputError)
 
 
-def test_a_full_disk_is_said_in_one_line_and_loses_no_finished_epoch(
-    recipe, whole, sample_repo, small_disk, monkeypatch
-):
+def test_a_full_disk_prints_one_line_and_loses_no_finished_epoch(recipe, whole, sample_repo, small_disk, monkeypatch):
     folder, enlarge = small_disk
-    # Once the first epoch is kept, something else takes the room that is left.
+    # Once the first epoch is saved, something else fills the disk.
     real = training.save_state
 
     def then_the_disk_fills_up(*arguments):
         real(*arguments)
-        fill(folder)
+        fill_disk(folder)
 
     monkeypatch.setattr(training, "save_state", then_the_disk_fills_up)
     with pytest.raises(InputError, match=r"run\.partial: cannot be written, .* make room, then --resume") as error:
@@ -185,7 +183,7 @@ def test_a_full_disk_is_said_in_one_line_and_loses_no_finished_epoch(
     assert not list(work.rglob("*.partial")), "what was half written takes room"
     assert len(json.loads((work / "state" / "progress.json").read_text(encoding="utf-8"))["epochs"]) == 1
     monkeypatch.setattr(training, "save_state", real)
-    with pytest.raises(InputError, match="cannot be written"):  # as long as the disk is full, and still nothing is lost
+    with pytest.raises(InputError, match="cannot be written"):  # the disk is still full, and nothing is lost
         train(load_recipe(recipe), data=sample_repo, out=folder / "run", resume=True)
     enlarge()
     train(load_recipe(recipe), data=sample_repo, out=folder / "run", resume=True)

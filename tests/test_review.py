@@ -1,4 +1,4 @@
-"""Labels of people: who labels what, how far they agree, what is exported, and what a kill leaves."""
+"""Human labels: who labels what, how far people agree, what is exported, and what survives a kill."""
 
 import json
 import os
@@ -35,8 +35,8 @@ def store(tmp_path):
     return LabelStore(tmp_path / "labels.sqlite")
 
 
-def test_two_people_label_every_chat_and_a_third_those_on_which_they_differ(store):
-    assert store.add(chats(4)) == 4 and store.add(chats(5)) == 1, "only what is new is added"
+def test_two_people_label_every_chat_and_a_third_resolves_differences(store):
+    assert store.add(chats(4)) == 4 and store.add(chats(5)) == 1, "only new chats are added"
     anna, ben, carla = (store.join(name) for name in ("Anna", "  Ben ", "Carla"))
     assert (anna, ben, carla, store.join("Anna")) == (1, 2, 3, 1)
     assert store.next(carla) is None
@@ -68,7 +68,7 @@ def test_two_people_label_every_chat_and_a_third_those_on_which_they_differ(stor
     assert exported[0]["messages"] == chats(1)[0][1]
 
 
-def test_the_progress_of_a_third_does_not_take_a_report_of_the_whole_review(store, monkeypatch):
+def test_the_progress_of_a_third_person_needs_no_report_of_the_whole_review(store, monkeypatch):
     checks = [("s0", chat("你好", "嗯"), INTRA)]
     store.add(chats(4), checks)
     for person, labels in ((1, [NONE] * 5), (2, [NONE, *[HISTORY] * 4])):
@@ -108,14 +108,14 @@ def test_the_final_label(labels, final):
     assert decide(labels) == final
 
 
-def test_spot_checks_are_mixed_in_scored_and_not_exported(store):
+def test_spot_checks_are_mixed_in_and_scored_but_not_exported(store):
     checks = [(f"s{n}", chat("你好", f"嗯{n}"), INTRA) for n in range(2)]
     assert store.add(chats(6), checks) == 8
     person = store.join("Anna")
     order = []
     for label in [NONE] * 2 + [INTRA] + [NONE] * 5:
         item = store.next(person)
-        assert item.id == len(order) + 1, "the number tells nothing"
+        assert item.id == len(order) + 1, "the number reveals nothing"
         order.append(item.name)
         store.put(person, item.id, label)
     assert order == ["c0", "c1", "s0", "c2", "c3", "c4", "s1", "c5"]
@@ -126,17 +126,17 @@ def test_spot_checks_are_mixed_in_scored_and_not_exported(store):
     assert {one["id"] for one in store.export()} == {f"c{n}" for n in range(6)}
 
 
-def test_wrong_labels_evidence_people_and_files_are_refused(store, tmp_path):
+def test_wrong_labels_evidence_people_and_files_are_rejected(store, tmp_path):
     store.add(chats(1))
     store.join("Anna")
-    for arguments, said in (
+    for arguments, message in (
         ((1, 1, "wrong"), "label 'wrong'"),
         ((1, 1, HISTORY, 0), "evidence 0"),
         ((1, 1, NONE, 1), "evidence 1"),
         ((2, 1, NONE), "person 2"),
         ((1, 9, NONE), "chat 9"),
     ):
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(InputError, match=message):
             store.put(*arguments)
     with pytest.raises(InputError, match="1 to 40 characters"):
         store.join(" ")
@@ -146,7 +146,7 @@ def test_wrong_labels_evidence_people_and_files_are_refused(store, tmp_path):
         LabelStore(other)
 
 
-def test_many_writers_at_a_time_lose_nothing(store):
+def test_concurrent_writers_lose_nothing(store):
     store.add(chats(40))
     people = [store.join(name) for name in ("Anna", "Ben")]
 
@@ -174,7 +174,7 @@ class Client:
             return answer.read() if path == "" else json.load(answer)
 
     def wait(self, process):
-        until = time.monotonic() + 300  # of a busy machine
+        until = time.monotonic() + 300  # the machine may be busy
         while time.monotonic() < until:
             assert process.poll() is None, process.communicate()
             try:
@@ -192,7 +192,7 @@ def chat_file(tmp_path):
     return file
 
 
-def test_a_kill_in_the_middle_of_two_annotators_loses_no_label_that_was_acknowledged(run, chat_file, tmp_path):
+def test_a_kill_during_annotation_loses_no_acknowledged_label(run, chat_file, tmp_path):
     port = free_port()
     command = ["review", chat_file, "--port", port]
     process = start_cdconv(*command)
@@ -224,7 +224,7 @@ def test_a_kill_in_the_middle_of_two_annotators_loses_no_label_that_was_acknowle
     with sqlite3.connect(labels) as file:
         kept = set(file.execute("SELECT item, person FROM labels"))
     assert set(acknowledged) <= kept and len(kept) <= len(acknowledged) + 2
-    # The next start goes on where the first ended.
+    # The next start continues where the first ended.
     process = start_cdconv(*command)
     try:
         client = Client(port)

@@ -1,4 +1,4 @@
-"""The page of the review in a browser: two people and a third, by the keyboard alone."""
+"""The review page in a browser: two people and a third use only the keyboard."""
 
 import json
 import threading
@@ -20,7 +20,7 @@ LONG = chat("你养猫吗？", "养了一只橘猫", "今天天气好", "是啊"
 
 @contextmanager
 def serve(store):
-    """The page in a thread; gives its address."""
+    """Serves the page in a thread and returns its address."""
     import uvicorn
 
     from contradiction.serving.review import application
@@ -85,17 +85,17 @@ def test_two_people_and_a_third_label_by_the_keyboard(store, browser):
         anna.keyboard.press("g")
         press(anna, "1", done="1 of 4")
         press(anna, "2", done="2 of 4")
-        # A change of mind: back, another label, and on.
+        # A correction: go back, choose another label, and continue.
         anna.keyboard.press("Backspace")
         anna.locator("li.judged", has_text="在的1").wait_for()
         anna.keyboard.press("1")
         anna.locator("li.judged", has_text="我没养过猫").wait_for()
-        # The contradicted message: up from the nearest to the first.
+        # The contradicted message: move up from the nearest to the first.
         anna.keyboard.press("4")
         assert anna.locator("li.choosable").count() == 2
         assert anna.locator("li.chosen p").inner_text() == "是啊"
         press(anna, "ArrowUp", "Enter", done="3 of 4")
-        assert anna.locator("li p").all_inner_texts() == [ATTACK, ATTACK], "text stays text"
+        assert anna.locator("li p").all_inner_texts() == [ATTACK, ATTACK], "markup is shown as text"
         press(anna, "1", done="4 of 4")
         assert "All done" in anna.locator("#work").inner_text()
 
@@ -103,9 +103,9 @@ def test_two_people_and_a_third_label_by_the_keyboard(store, browser):
         assert ben.locator("aside dd").all_inner_texts() == [*guidelines.MEANINGS["zh"].values()]
         axe = pytest.importorskip("axe_playwright_python.sync_playwright")
         for tab in (anna, ben):
-            found = axe.Axe().run(tab).response["violations"]
+            violations = axe.Axe().run(tab).response["violations"]
             assert [
-                (one["id"], one["nodes"][0]["target"]) for one in found if one["impact"] in ("serious", "critical")
+                (one["id"], one["nodes"][0]["target"]) for one in violations if one["impact"] in ("serious", "critical")
             ] == []
         press(ben, "1", done="1 / 4")
         press(ben, "3", done="2 / 4")
@@ -127,7 +127,7 @@ def test_two_people_and_a_third_label_by_the_keyboard(store, browser):
     assert hosts == {"127.0.0.1"} and complaints == []
 
 
-def test_a_label_that_the_server_did_not_take_is_sent_again(store, browser):
+def test_a_label_that_the_server_did_not_accept_is_sent_again(store, browser):
     with serve(store) as url:
         tab = browser.new_page(locale="en-US")
         tab.set_default_timeout(60_000)

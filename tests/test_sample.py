@@ -1,4 +1,4 @@
-"""The embedded sample: in the format of CDConv, complete enough for every step, none of it from CDConv, and crossed."""
+"""The embedded sample has the format of CDConv, is complete enough for every step, copies nothing, and is crossed."""
 
 import json
 import unicodedata
@@ -20,7 +20,7 @@ FIRSTS = [row["u1"] for row in ROWS]
 
 
 def words(text):
-    """A text without punctuation and spaces."""
+    """The text without punctuation and spaces."""
     return "".join(char for char in text if unicodedata.category(char)[0] not in "PZ")
 
 
@@ -51,7 +51,7 @@ def test_sample_holds_every_value_of(column, values):
 
 @pytest.mark.parametrize("split", SPLITS, ids=["official", "grouped"])
 @pytest.mark.parametrize("task", cdconv.LABELS)
-def test_every_class_stands_in_every_split_of_the_sample(task, split):
+def test_every_class_is_in_every_split_of_the_sample(task, split):
     for side, rows in SPLITS[split].items():
         labels = {cdconv.label_of(row, task) for row in rows} - {None}
         assert labels == set(range(len(cdconv.LABELS[task]))), side
@@ -69,20 +69,20 @@ def test_sample_shows_the_leak_of_the_official_split_and_its_cure():
 
 
 def test_no_sentence_of_the_sample_is_from_the_release(release):
-    ours = {text for text in utterances(SAMPLE) if len(text) >= 6}
-    assert len(ours) > 500  # there is something to compare
-    assert ours & utterances(release) == set()
+    sample = {text for text in utterances(SAMPLE) if len(text) >= 6}
+    assert len(sample) > 500  # there is enough to compare
+    assert sample & utterances(release) == set()
 
 
-def test_no_sentence_of_the_sample_is_one_that_detectors_learn_from_the_crossed_corpus():
-    ours = {text for text in utterances(SAMPLE) if len(text) >= 6}
+def test_no_sentence_of_the_sample_is_in_the_crossed_training_corpus():
+    sample = {text for text in utterances(SAMPLE) if len(text) >= 6}
     rows = [row for split in ("train", "validation") for item in read(split) for row in item.judged()]
     learned = {words(text) for row in rows for text in (row.reply, *(message["content"] for message in row.messages))}
     assert len(learned) > 1000
-    assert ours & learned == set()
+    assert sample & learned == set()
 
 
-def test_neither_the_reply_nor_its_length_nor_the_chat_alone_tells_a_contradiction():
+def test_neither_the_reply_nor_its_length_nor_the_chat_alone_reveals_a_contradiction():
     replies = [row["b2"] for row in ROWS]
     chats = [" ".join(row[column] for column in ("u1", "b1", "u2")) for row in ROWS]
     assert 0.4 < ngram_auc(replies, CONTRADICTS, FIRSTS) < 0.6
@@ -90,7 +90,7 @@ def test_neither_the_reply_nor_its_length_nor_the_chat_alone_tells_a_contradicti
     assert 0.4 < roc_auc_score(CONTRADICTS, [len(reply) for reply in replies]) < 0.6
 
 
-def test_four_rows_share_their_first_message_and_what_contradicts_in_one_fits_in_another():
+def test_four_rows_share_their_first_message_and_a_reply_that_contradicts_one_fits_another():
     blocks = {first: [row for row in ROWS if row["u1"] == first] for first in FIRSTS}
     assert {len(rows) for rows in blocks.values()} == {4}
     sides = [
@@ -100,6 +100,6 @@ def test_four_rows_share_their_first_message_and_what_contradicts_in_one_fits_in
     assert len(crossed) > 80
     for wrong, right in crossed:
         for column in ("b1", "u2", "b2"):
-            # Of characters, because replies that contradict themselves exchange clauses with their twins.
+            # Characters, because self-contradictory replies swap clauses with their counterparts.
             used = [Counter("".join(row[column] for row in side)) for side in (wrong, right)]
             assert used[0] == used[1], (wrong[0]["u1"], column)

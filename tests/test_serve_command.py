@@ -1,4 +1,4 @@
-"""The command ``cdconv serve``, up to where it listens."""
+"""The command ``cdconv serve``, up to the point where it listens."""
 
 import socket
 
@@ -8,12 +8,12 @@ from helpers.chats import line
 from contradiction.paths import CHECKOUT, SHIPPED
 
 
-def test_the_image_holds_the_shipped_detector():
+def test_the_image_contains_the_shipped_detector():
     assert f"ARG MODEL=models/{SHIPPED.name}\n" in (CHECKOUT / "Dockerfile").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "environment", "said"),
+    ("arguments", "environment", "message"),
     [
         (["--token", ""], {}, "the token is empty"),
         (["--token", "geheim "], {}, "the token begins or ends with a space"),
@@ -22,22 +22,22 @@ def test_the_image_holds_the_shipped_detector():
         (["--revision", "v1"], {}, "a folder, which has no revision 'v1'"),
     ],
 )
-def test_the_command_refuses_what_is_not_usable_before_it_starts(
-    run, monkeypatch, random_model, arguments, environment, said
+def test_the_command_rejects_unusable_options_before_it_starts(
+    run, monkeypatch, random_model, arguments, environment, message
 ):
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     code, _, error = run("serve", "--model", random_model("4-class"), *arguments)
     assert code == 2
-    assert said in error
+    assert message in error
 
 
 @pytest.mark.parametrize(
     ("host", "options", "warned"),
     [("0.0.0.0", [], True), ("0.0.0.0", ["--token", "geheim"], False), ("127.0.0.1", [], False)],
 )
-def test_an_open_service_for_other_machines_says_so(run, random_model, host, options, warned):
-    with socket.create_server((host, 0)) as taken:  # so that the command ends
+def test_a_service_open_to_other_machines_prints_a_warning(run, random_model, host, options, warned):
+    with socket.create_server((host, 0)) as taken:  # so that the command fails and ends
         port = taken.getsockname()[1]
         code, _, error = run("serve", "--model", random_model("4-class"), "--host", host, "--port", port, *options)
     assert code == 2
@@ -45,7 +45,7 @@ def test_an_open_service_for_other_machines_says_so(run, random_model, host, opt
 
 
 @pytest.mark.parametrize(("host", "shown"), [("127.0.0.1", "127.0.0.1"), ("::1", "[::1]")])
-def test_the_address_of_a_page_is_a_url(run, monkeypatch, tmp_path, host, shown):
+def test_the_address_of_a_page_is_a_valid_url(run, monkeypatch, tmp_path, host, shown):
     file = tmp_path / "chats.jsonl"
     file.write_text(line(), encoding="utf-8")
     monkeypatch.setattr("uvicorn.run", lambda *args, **options: None)

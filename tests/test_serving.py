@@ -1,4 +1,4 @@
-"""The REST service: verdicts of the façade, for many callers at a time, and refusals in words."""
+"""The REST service: verdicts of the façade for many concurrent clients, and rejections with a reason."""
 
 import asyncio
 import os
@@ -56,7 +56,7 @@ def same(record, verdict):
     assert [*record] == [*expected]
 
 
-def test_it_says_what_the_facade_says(client, detector):
+def test_the_service_returns_the_verdicts_of_the_facade(client, detector):
     same(post(client, "judge", messages=CHAT), detector(CHAT))
     for record, verdict in zip(post(client, "scan", messages=CHAT)["verdicts"], detector.scan(CHAT), strict=True):
         same(record, verdict)
@@ -72,19 +72,19 @@ def test_it_says_what_the_facade_says(client, detector):
     )
 
 
-def test_settings_are_those_of_the_library(client, detector):
+def test_the_service_accepts_the_settings_of_the_library(client, detector):
     settings = {"threshold": 0.0, "categories": ["history"], "max_turns": 1}
     same(post(client, "judge", messages=CHAT, **settings), detector.with_settings(**settings)(CHAT))
 
 
-def test_the_clauses_that_clash_are_places_in_messages(client):
-    found = post(client, "clauses", messages=CHAT, threshold=0.0, categories=["history"])["clauses"]
-    assert [verdict["message"] for verdict in found] == [1, 3]
+def test_contradictory_clauses_are_given_as_spans_in_messages(client):
+    clauses = post(client, "clauses", messages=CHAT, threshold=0.0, categories=["history"])["clauses"]
+    assert [verdict["message"] for verdict in clauses] == [1, 3]
     assert post(client, "clauses", messages=CHAT, threshold=1.0)["clauses"] == []
 
 
 @pytest.mark.parametrize(
-    ("path", "body", "said"),
+    ("path", "body", "message"),
     [
         ("judge", {}, "messages: Field required"),
         ("judge", {"messages": []}, "messages is empty"),
@@ -97,21 +97,21 @@ def test_the_clauses_that_clash_are_places_in_messages(client):
         ("rerank", {"messages": CHAT[:3], "candidates": ["好"] * 65}, "candidates are 65; at most 64 are allowed"),
     ],
 )
-def test_what_is_not_usable_is_refused_in_words(client, path, body, said):
+def test_unusable_requests_are_rejected_with_a_reason(client, path, body, message):
     status, error = refusal(client.post(f"/v1/{path}", json=body))
     assert status == 422
-    assert said in error
+    assert message in error
 
 
-def test_what_is_no_json_or_too_large_is_refused_in_words(client):
+def test_invalid_json_and_large_bodies_are_rejected_with_a_reason(client):
     status, error = refusal(client.post("/v1/judge", content=b"{bad", headers={"content-type": "application/json"}))
     assert (status, "JSON" in error) == (422, True)
-    for body in (b"x" * 600_000, iter([b"x" * 300_000] * 2)):  # with a length, and without one
+    for body in (b"x" * 600_000, iter([b"x" * 300_000] * 2)):  # with and without a content length
         status, error = refusal(client.post("/v1/judge", content=body, headers={"content-type": "application/json"}))
         assert (status, error) == (413, "the request is too large; at most 524,288 bytes are read")
 
 
-def test_a_token_is_asked_for_where_there_is_one(detector):
+def test_a_configured_token_is_required(detector):
     with bounded(detector, token="geheim") as client:
         assert client.get("/healthz").status_code == 200
         for headers in ({}, {"authorization": "Bearer other"}):
@@ -120,20 +120,20 @@ def test_a_token_is_asked_for_where_there_is_one(detector):
         assert client.post("/v1/judge", json={"messages": CHAT}, headers=right).status_code == 200
 
 
-def test_the_scheme_of_a_token_has_no_case_and_its_description_is_open(detector):
+def test_the_token_scheme_is_case_insensitive_and_the_api_description_is_public(detector):
     with bounded(detector, token="geheim") as client:
         right = {"authorization": "bearer geheim"}
         assert client.post("/v1/judge", json={"messages": CHAT}, headers=right).status_code == 200
         assert client.get("/docs").status_code == client.get("/openapi.json").status_code == 200
 
 
-def test_a_token_may_hold_any_characters(detector):
+def test_a_token_may_contain_any_characters(detector):
     with bounded(detector, token="秘密é") as client:
         for token, status in (("秘密é", 200), ("秘密e", 401)):
             assert client.get("/metrics", headers={"authorization": f"Bearer {token}".encode()}).status_code == status
 
 
-def test_the_description_names_every_path_and_field_and_nothing_outside(client):
+def test_the_api_description_covers_every_path_and_field_and_loads_nothing_external(client):
     answer = client.get("/docs")
     document = client.get("/openapi.json").json()
     assert not re.search(r"https?:|//|<script|<link|@import|url\(", answer.text)
@@ -141,8 +141,8 @@ def test_the_description_names_every_path_and_field_and_nothing_outside(client):
     assert set(re.findall("<h2><code>[A-Z]+ (.+?)</code>", answer.text)) == set(document["paths"]) == set(PATHS)
     links, places = (set(re.findall(f'{name}="#?(.+?)"', answer.text)) for name in ("href", "id"))
     assert links and links <= places == set(document["components"]["schemas"])
-    assert "我没养过猫呀" in answer.text  # of the example
-    assert client.get("/redoc").status_code == 404  # whose scripts are those of another host
+    assert "我没养过猫呀" in answer.text  # from the example
+    assert client.get("/redoc").status_code == 404  # it would load scripts from another host
 
 
 @pytest.mark.parametrize("headers", [{}, {"authorization": "Bearer"}, {"authorization": "Bearer "}])
@@ -159,7 +159,7 @@ def test_an_empty_token_lets_nobody_in(detector, headers):
         ("GET", "/nowhere", b"", 404),
     ],
 )
-def test_every_error_has_one_shape(client, method, path, content, status):
+def test_every_error_has_the_same_form(client, method, path, content, status):
     answer = client.request(method, path, content=content, headers={"content-type": "application/json"})
     assert answer.status_code == status
     assert list(answer.json()) == ["error"]
@@ -172,7 +172,7 @@ class Broken:
         raise OSError("no memory")
 
 
-def test_a_failure_of_the_model_has_the_shape_of_every_error(detector):
+def test_a_model_failure_has_the_form_of_every_error(detector):
     service = Service(detector)
     service.predictions = service.detector.classifier.predict = JoinedPredictions(Broken())
     with TestClient(application(service), raise_server_exceptions=False) as client:
@@ -180,7 +180,7 @@ def test_a_failure_of_the_model_has_the_shape_of_every_error(detector):
         assert refusal(answer) == (500, "the service failed; its log says why")
 
 
-def test_the_errors_of_other_paths_are_left_to_a_page_around_the_service(detector):
+def test_the_service_leaves_errors_of_other_paths_to_the_surrounding_app(detector):
     page = FastAPI(exception_handlers=handlers(SERVICE_PATHS))
     page.include_router(router(Service(detector), Metrics(PATHS)))
     client = TestClient(page)
@@ -192,7 +192,7 @@ def test_large_counts_are_exact():
     assert "cdconv_rows_total 1234567" in Metrics(()).text({"cdconv_rows_total": ("Rows.", 1234567)}).splitlines()
 
 
-def test_it_counts_what_it_answers(detector):
+def test_the_metrics_count_the_answers(detector):
     with bounded(detector) as client:
         for _ in range(2):
             post(client, "judge", messages=CHAT)
@@ -206,7 +206,7 @@ def test_it_counts_what_it_answers(detector):
     assert "cdconv_rows_repeated_total 1" in lines
 
 
-def test_answers_are_read_as_what_they_are_and_kept_by_nobody(client):
+def test_answers_declare_their_type_and_forbid_caching(client):
     headers = client.get("/healthz").headers
     assert (headers["x-content-type-options"], headers["cache-control"]) == ("nosniff", "no-store")
 
@@ -221,7 +221,7 @@ def test_concurrent_requests_share_forward_passes_and_get_their_own_verdicts(det
     assert service.predictions.passes < service.predictions.rows
 
 
-def test_a_visitor_takes_no_more_than_the_places_and_turns_of_one(detector):
+def test_one_visitor_cannot_take_the_capacity_of_others(detector):
     service = Service(detector, Limits(requests=8, visitor=4, turns=2))
     running, most, go = set(), [], threading.Event()
 
@@ -233,8 +233,8 @@ def test_a_visitor_takes_no_more_than_the_places_and_turns_of_one(detector):
         return number
 
     async def ask_all():
-        asked = [service.answer_in_turn(lambda n=n: work("one", n), "one") for n in range(6)]
-        one = asyncio.gather(*asked, return_exceptions=True)
+        requests = [service.answer_in_turn(lambda n=n: work("one", n), "one") for n in range(6)]
+        one = asyncio.gather(*requests, return_exceptions=True)
         other = asyncio.create_task(service.answer_in_turn(lambda: work("other", 0), "other"))
         async with asyncio.timeout(60):
             while ("other", 0) not in running or len(running) < 3:
@@ -249,7 +249,7 @@ def test_a_visitor_takes_no_more_than_the_places_and_turns_of_one(detector):
     assert service.working == 0 and not service._turns
 
 
-def test_a_request_that_waits_too_long_for_its_turn_is_late(detector):
+def test_a_request_that_waits_too_long_times_out(detector):
     service, has_turn, go = Service(detector, Limits(turns=1, seconds=1)), threading.Event(), threading.Event()
 
     def work():
@@ -269,7 +269,7 @@ def test_a_request_that_waits_too_long_for_its_turn_is_late(detector):
     assert asyncio.run(ask_both())
 
 
-def test_it_needs_no_more_than_its_requirements(random_model):
+def test_the_service_needs_only_its_requirements(random_model):
     names = (CHECKOUT / "requirements-serve.txt").read_text(encoding="utf-8").splitlines()[1:]
     assert set(names) <= set((CHECKOUT / "requirements.txt").read_text(encoding="utf-8").splitlines())
     others = dict.fromkeys(

@@ -1,4 +1,4 @@
-"""What the settings of an operator make of the probabilities."""
+"""The effect of operator settings on the probabilities."""
 
 import numpy as np
 import pytest
@@ -20,23 +20,23 @@ NAMES = LABELS["4-class"]
 RULE = Rule(prior=0.4, curve=CURVE)
 
 
-def test_a_precision_asked_for_is_reached_with_the_most_recall():
+def test_a_requested_precision_is_reached_with_the_highest_recall():
     assert Settings(threshold="precision>=0.8").threshold_for(RULE) == 0.7
     assert Settings(threshold=" precision >= .6 ").threshold_for(RULE) == 0.4
     # 0.03 * 0.2 / (0.03 * 0.2 + 0.97 * 0.01) = 0.38 is the best at 3 %.
     with pytest.raises(InputError, match=r"precision 0\.5 .*prior of 0\.03.* best was 0\.38"):
         Settings(threshold="precision>=0.5", prior=0.03).threshold_for(RULE)
     limit = Settings(threshold="precision>=0.3", prior=0.03).threshold_for(RULE)
-    # The threshold moves with the probabilities: the same replies are called.
+    # The threshold moves with the probabilities, so the same replies are called.
     assert limit == pytest.approx(0.9 * (0.03 / 0.4) / (0.9 * (0.03 / 0.4) + 0.1 * (0.97 / 0.6)))
 
 
-def test_a_precision_cannot_be_asked_of_some_categories_only():
+def test_a_precision_cannot_be_requested_for_some_categories_only():
     with pytest.raises(InputError, match="all categories"):
         Settings(threshold="precision>=0.8", categories=["history"]).threshold_for(RULE)
 
 
-def test_a_prior_moves_the_odds_by_the_ratio_of_the_priors_odds():
+def test_a_prior_multiplies_the_odds_by_the_ratio_of_prior_odds():
     scores = dict(zip(NAMES, (0.4, 0.1, 0.2, 0.3), strict=True))
     after = Settings(prior=0.03).correct(scores, "4-class", RULE)
     assert sum(after.values()) == pytest.approx(1)
@@ -46,14 +46,14 @@ def test_a_prior_moves_the_odds_by_the_ratio_of_the_priors_odds():
     assert Settings(prior=0.4).correct(scores, "4-class", RULE) == pytest.approx(scores)
 
 
-def test_a_prior_at_which_nothing_would_be_called_is_refused():
+def test_a_prior_at_which_nothing_would_be_called_is_rejected():
     assert Settings(prior=0.3).threshold_for(RULE) == 0.5
     with pytest.raises(InputError, match=r"prior of 0\.03 .*precision>="):
         Settings(prior=0.03).threshold_for(RULE)
     assert Settings(prior=0.03, threshold=0.1).threshold_for(RULE) == 0.1
 
 
-def test_sure_probabilities_stay_sure_at_any_prior():
+def test_probabilities_of_0_and_1_stay_at_any_prior():
     for sure in ((1.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0)):
         scores = dict(zip(NAMES, sure, strict=True))
         assert Settings(prior=0.03).correct(scores, "4-class", RULE) == pytest.approx(scores)
@@ -75,18 +75,18 @@ def test_an_operator_threshold_replaces_the_rule(calibrated, sample_rows):
         assert after.scores[NON_CONTRADICTION] > before.scores[NON_CONTRADICTION]
 
 
-def test_the_kind_is_the_most_probable_one_that_is_asked_for(detector, sample_rows):
+def test_the_kind_is_the_most_probable_requested_one(detector, sample_rows):
     chats = [chat(*(row[column] for column in ("u1", "b1", "u2", "b2"))) for row in sample_rows[:20]]
     called = detector.with_settings(threshold=0.0).batch(chats)
     assert [verdict.kind for verdict in called] == [
         max(CATEGORIES, key=verdict.scores.__getitem__) for verdict in called
     ]
-    assert len({verdict.kind for verdict in called}) > 1, "else it could not fail"
+    assert len({verdict.kind for verdict in called}) > 1, "the test needs other labels"
     allowed = detector.with_settings(threshold=0.0, categories=[HISTORY]).batch(chats)
     assert {verdict.kind for verdict in allowed} == {HISTORY}
 
 
-def test_without_a_threshold_the_cut_of_the_rule_decides_and_offsets_do_not(detector, sample_rows):
+def test_without_a_threshold_the_rules_threshold_decides_and_offsets_do_not(detector, sample_rows):
     chats = [chat(*(row[column] for column in ("u1", "b1", "u2", "b2"))) for row in sample_rows[:20]]
     cut = float(np.median([verdict.probability for verdict in detector.batch(chats)]))
     rule = Rule(offsets={"role-confusion": 30.0}, threshold=cut)
@@ -96,8 +96,8 @@ def test_without_a_threshold_the_cut_of_the_rule_decides_and_offsets_do_not(dete
     assert len({verdict.contradiction for verdict in verdicts}) == 2
 
 
-def test_below_a_threshold_the_most_probable_of_the_other_labels_is_given(detector, random_model, sample_rows):
-    model = stand_in(random_model("4-class"), LABELS["nli"])
+def test_below_a_threshold_the_most_probable_other_label_is_given(detector, random_model, sample_rows):
+    model = with_new_head(random_model("4-class"), LABELS["nli"])
     model.classifier.bias.data[LABELS["nli"].index("neutral")] = 100
     classifier = CheckpointClassifier(TorchBackend(model, detector.classifier.backend.tokenizer), "flatten")
     chats = [chat(*(row[column] for column in ("u1", "b1", "u2", "b2"))) for row in sample_rows[:10]]
@@ -105,32 +105,25 @@ def test_below_a_threshold_the_most_probable_of_the_other_labels_is_given(detect
     assert {verdict.label for verdict in verdicts} == {"neutral"}
 
 
-def stand_in(folder, labels):
-    """The tiny model with other labels."""
+def with_new_head(folder, labels):
+    """The tiny model with a new head for other labels."""
     set_seed(5)
     model = BertForSequenceClassification.from_pretrained(folder, num_labels=len(labels), ignore_mismatched_sizes=True)
     model.config.id2label = dict(enumerate(labels))
     return model
 
 
-@pytest.fixture(scope="module")
-def long(sample_rows):
-    """A chat of 24 short messages made of the sample's first turns, each of another context."""
-    seen = {row["u1"]: row for row in sample_rows if len(row["u1"] + row["b1"]) < 24}
-    return chat(*(text for row in list(seen.values())[:12] for text in (row["u1"], row["b1"])))
-
-
-def test_categories_that_the_labels_do_not_tell_are_refused(two_class):
+def test_categories_missing_from_the_labels_are_rejected(two_class):
     with pytest.raises(InputError, match="categories .*history"):
         two_class.with_settings(categories=[HISTORY])
 
 
-def test_the_probability_is_what_a_threshold_is_held_against(detector, two_class, long):
+def test_the_threshold_is_compared_with_the_probability(detector, two_class, long_chat):
     for judge in (detector, two_class, detector.with_settings(categories=[HISTORY])):
-        probability = judge(long).probability
-        assert judge.with_settings(threshold=probability)(long).is_contradiction
-        assert not judge.with_settings(threshold=probability + 1e-6)(long).is_contradiction
-    verdict = detector(long)
+        probability = judge(long_chat).probability
+        assert judge.with_settings(threshold=probability)(long_chat).is_contradiction
+        assert not judge.with_settings(threshold=probability + 1e-6)(long_chat).is_contradiction
+    verdict = detector(long_chat)
     assert verdict.probability == pytest.approx(1 - verdict.scores[NON_CONTRADICTION])
     assert detector(chat("在吗", "？！")).probability is None
 
@@ -142,7 +135,7 @@ def test_categories_are_a_set(two_class, detector):
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         ({"windowing": "whole"}, "windowing 'whole'; allowed are windowed, structured, unstructured"),
         ({"max_turns": 0}, "max_turns 0; it must be a whole number, 1 or more"),
@@ -161,10 +154,10 @@ def test_categories_are_a_set(two_class, detector):
         ({"max_turns": "3"}, "max_turns '3'; it must be a whole number"),
     ],
 )
-def test_a_wrong_setting_is_refused(detector, settings, said):
+def test_a_wrong_setting_is_rejected(detector, settings, message):
     with pytest.raises(InputError) as error:
         detector.with_settings(**settings)
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 def test_a_model_that_reads_two_replies_cannot_read_unstructured(random_model):
@@ -175,7 +168,9 @@ def test_a_model_that_reads_two_replies_cannot_read_unstructured(random_model):
     assert (verdict.label, verdict.checked) == (None, False)
 
 
-def test_categories_that_are_off_are_never_called(detector, long):
+def test_disabled_categories_are_never_called(detector, long_chat):
     only = detector.with_settings(categories=[INTRA])
-    assert {verdict.label for verdict in only.scan(long)} <= {NON_CONTRADICTION, INTRA}
-    assert {verdict.label for verdict in detector.scan(long)} - {NON_CONTRADICTION, INTRA}, "else it could not fail"
+    assert {verdict.label for verdict in only.scan(long_chat)} <= {NON_CONTRADICTION, INTRA}
+    assert {verdict.label for verdict in detector.scan(long_chat)} - {NON_CONTRADICTION, INTRA}, (
+        "otherwise the test could not fail"
+    )

@@ -1,4 +1,4 @@
-"""The detector in models/: it loads offline, says what it said when it was shipped, and scores what its card says."""
+"""The detector in models/ loads offline, gives the verdicts it gave when shipped, and has the scores on its card."""
 
 from pathlib import Path
 
@@ -23,20 +23,20 @@ def detector():
     return ContradictionDetector.from_pretrained(SHIPPED)
 
 
-def test_the_folder_is_small_and_whole():
+def test_the_shipped_folder_is_small_and_complete():
     files = {path.name: path.stat().st_size for path in Path(SHIPPED).iterdir()}
     assert sum(files.values()) < 60e6
     assert {"config.json", "model.safetensors", "run.json", "tokenizer.json", "README.md"} <= set(files)
 
 
-def test_the_pipeline_gives_the_probabilities_that_the_facade_calibrates(detector):
+def test_the_pipeline_gives_the_uncalibrated_probabilities_of_the_facade(detector):
     classify = pipeline("text-classification", model=SHIPPED, top_k=None, dtype="float32")
     texts = dict(zip(("u1", "b1", "u2", "b2"), CHAT, strict=True))
-    found = {
+    probabilities = {
         classification["label"]: classification["score"]
         for classification in classify([detector.classifier.model_input(texts)])[0]
     }
-    assert detector.classifier.uncalibrated(detector(chat(*CHAT)).scores) == pytest.approx(found, abs=1e-4)
+    assert detector.classifier.uncalibrated(detector(chat(*CHAT)).scores) == pytest.approx(probabilities, abs=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -45,20 +45,20 @@ def test_the_pipeline_gives_the_probabilities_that_the_facade_calibrates(detecto
         (CHAT, "history", 0.8054),
         (("你会开车吗？", "我会开车，开了十年", "带我去兜风吧", "我不会开车"), "history", 0.8192),
         (("你好", "我是北京人", "北京好玩吗？", "我是上海人，没去过北京"), "history", 0.7444),
-        # A contradiction, but of another kind.
+        # A contradiction, but of the wrong kind.
         ((*BALL, "打了十年，上个月才第一次摸篮球"), "history", 0.3421),
         ((*BALL, "你从小学打到大学，这还用问我呀"), "role-confusion", 0.4329),
         (("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "它叫橘子"), "non-contradiction", 0.9305),
-        # Wrong, and known to be: it is here so that a better detector is noticed.
+        # A known error. It is here so that a better detector is noticed.
         (("你喜欢吃辣吗？", "喜欢，我是四川人", "我也喜欢吃辣", "我不吃辣"), "non-contradiction", 0.8928),
     ],
 )
-def test_a_few_chats_are_judged_as_they_were(detector, texts, label, score):
+def test_verdicts_on_a_few_chats_have_not_changed(detector, texts, label, score):
     verdict = detector(chat(*texts))
     assert (verdict.label, verdict.score) == (label, pytest.approx(score, abs=2e-3))
 
 
-def test_a_precision_can_be_asked_for(detector):
+def test_a_precision_can_be_requested(detector):
     assert detector.with_settings(threshold="precision>=0.8")(chat(*CHAT)).label == "history"
     assert detector.with_settings(threshold="precision>=0.5", prior=0.03)(chat(*CHAT)).label == "non-contradiction"
     with pytest.raises(InputError, match=r"precision 0\.9 .*prior of 0\.03; the best was 0\.72"):

@@ -14,17 +14,17 @@ TRADITIONAL = chat("你養過貓嗎？", "沒養過，我對貓毛過敏。", "�
 SIMPLIFIED = chat("你养过猫吗？", "没养过，我对猫毛过敏。", "那妳周末做什么？", "在家里陪我养的两只猫。")
 
 
-def test_what_a_character_becomes_hangs_on_its_word():
+def test_the_conversion_of_a_character_depends_on_its_word():
     assert simplified("頭髮乾了，乾隆發財") == "头发干了，乾隆发财"
 
 
 @given(st.text(st.characters(max_codepoint=0x2E7F, exclude_categories=["Cs"])))
-def test_what_is_no_chinese_stays_as_it_is(text):
+def test_text_that_is_not_chinese_is_unchanged(text):
     assert simplified(text) == text
 
 
 @pytest.mark.parametrize("view", ["flatten", "sentence-pair", "reply-only"])
-def test_a_model_reads_either_as_the_same(detector, view):
+def test_a_model_reads_both_scripts_alike(detector, view):
     names = ("u1", "b1", "u2", "b2")
     rows = [
         dict(zip(names, (message["content"] for message in messages), strict=True))
@@ -34,24 +34,24 @@ def test_a_model_reads_either_as_the_same(detector, view):
     assert one == other
 
 
-def test_a_vocabulary_made_from_texts_has_what_a_model_reads_of_them():
+def test_a_vocabulary_built_from_texts_uses_simplified_characters():
     recipe = Recipe.of(name="new", view="flatten", config="4-class", scratch={"hidden_size": 32, "heads": 2})
     tokenizer = initialize_model(recipe, recipe.labels, [text["content"] for text in TRADITIONAL] * 2)[1]
     assert {"养", "猫"} < tokenizer.get_vocab().keys()
     assert not {"養", "貓"} & tokenizer.get_vocab().keys()
 
 
-def test_a_corpus_is_read_as_it_stands_and_as_a_model_reads_it(tmp_path):
+def test_a_pruning_corpus_is_read_unchanged_and_simplified(tmp_path):
     (tmp_path / "corpus.txt").write_text("你養過貓嗎？\n你好\n", encoding="utf-8")
     assert list(read_texts([tmp_path / "corpus.txt"])) == ["你養過貓嗎？", "你养过猫吗？", "你好"]
 
 
-def test_verdicts_do_not_hang_on_the_characters(detector):
+def test_verdicts_do_not_depend_on_the_script(detector):
     assert detector.scan(TRADITIONAL) == detector.scan(SIMPLIFIED)
     assert detector.why_unreadable("貓") is None and detector.why_unreadable("猫") is None
 
 
-def test_the_data_set_is_simplified_already(release):
+def test_the_data_set_is_already_simplified(release):
     import cdconv
 
     texts = {row[column] for row in cdconv.read_rows(release) for column in cdconv.UTTERANCES}

@@ -1,4 +1,4 @@
-"""Soups: the mean of runs from one start is a detector like any other, and what cannot be averaged is refused."""
+"""Soups: the mean of runs from one start is a detector like any other. Incompatible runs are rejected."""
 
 import json
 import shutil
@@ -46,27 +46,27 @@ def weights(folder):
 
 def test_each_weight_is_the_mean_of_the_runs(mean, runs):
     ones = [weights(run) for run in runs]
-    found = weights(mean)
-    assert found.keys() == ones[0].keys()
-    for name, tensor in found.items():
+    mean_weights = weights(mean)
+    assert mean_weights.keys() == ones[0].keys()
+    for name, tensor in mean_weights.items():
         torch.testing.assert_close(tensor, sum(one[name] for one in ones) / 3)
-    assert any(not torch.equal(found[name], ones[0][name]) for name in found)
+    assert any(not torch.equal(mean_weights[name], ones[0][name]) for name in mean_weights)
 
 
-def test_it_is_a_detector_like_any_other(mean, sample_repo, tmp_path):
+def test_a_soup_is_a_detector_like_any_other(mean, sample_repo, tmp_path):
     detector = ContradictionDetector.from_pretrained(mean)
     assert detector.classifier.rule.curve, "the rule is chosen for the mean, on validation"
-    [found] = pipeline("text-classification", model=str(mean))([{"text": "你养猫吗？", "text_pair": "养"}])
-    assert found["label"] in detector.labels
+    [scores] = pipeline("text-classification", model=str(mean))([{"text": "你养猫吗？", "text_pair": "养"}])
+    assert scores["label"] in detector.labels
     assert export(mean, tmp_path / "half").is_dir()
     assert run(mean, sample_repo, tmp_path / "further").is_dir()
 
 
-def test_it_can_be_a_member_of_an_ensemble(mean, runs, sample_repo, tmp_path):
+def test_a_soup_can_be_a_member_of_an_ensemble(mean, runs, sample_repo, tmp_path):
     both = ensemble([mean, runs[0]], tmp_path / "both", data=sample_repo)
     run = record.read(both)
     assert "soup" not in run["request"] and len(run["request"]["ensemble"]) == 2
-    with pytest.raises(InputError, match=r"of 2 runs; train each of them, then use `cdconv ensemble`"):
+    with pytest.raises(InputError, match=r"of 2 runs; .*`cdconv ensemble`"):
         load_recipe(both)
     card = model_card(both).text
     assert "`mean`: view flatten, 1 epochs" in card and "the mean of the weights of this run and 2 more" in card
@@ -75,29 +75,29 @@ def test_it_can_be_a_member_of_an_ensemble(mean, runs, sample_repo, tmp_path):
     assert names == [f"both, run 1, run {number}" for number in (1, 2, 3)] + ["both, run 2"]
 
 
-def test_an_exported_member_does_not_make_it_float16(runs, sample_repo, tmp_path):
+def test_an_exported_member_does_not_make_the_soup_float16(runs, sample_repo, tmp_path):
     half = export(runs[0], tmp_path / "half")
-    found = soup([half, runs[1]], tmp_path / "mean", data=sample_repo)
+    folder = soup([half, runs[1]], tmp_path / "mean", data=sample_repo)
     assert read_json(half / "config.json")["dtype"] == "float16"
-    assert read_json(found / "config.json")["dtype"] == "float32"
-    assert {tensor.dtype for tensor in weights(found).values()} == {torch.float32}
+    assert read_json(folder / "config.json")["dtype"] == "float32"
+    assert {tensor.dtype for tensor in weights(folder).values()} == {torch.float32}
 
 
-def test_the_record_and_the_card_say_what_went_in(mean, runs):
-    found = record.read(mean)
-    assert [member["seed"] for member in found["request"]["soup"]] == [1, 2, 3]
-    assert found["soup"] == [record.read(run) for run in runs]
-    assert found["minutes"] == pytest.approx(sum(record.read(run)["minutes"] for run in runs), abs=0.1)
+def test_the_record_and_the_card_name_the_members(mean, runs):
+    mean_record = record.read(mean)
+    assert [member["seed"] for member in mean_record["request"]["soup"]] == [1, 2, 3]
+    assert mean_record["soup"] == [record.read(run) for run in runs]
+    assert mean_record["minutes"] == pytest.approx(sum(record.read(run)["minutes"] for run in runs), abs=0.1)
     card = model_card(mean).text
     assert "- a model soup: the mean of the weights of 3 runs from this one start\n" in card
     for run in runs:
-        its = record.read(run)["request"]["recipe"]
-        steps = its["optimizer"]
-        line = f"- `{its['name']}`:\n  - {steps['epochs']} epochs of batches of {steps['batch_size']}, AdamW, "
-        assert f"{line}peak rate {steps['learning_rate']}, seed {its['seed']}, fp32\n" in card
+        recipe = record.read(run)["request"]["recipe"]
+        steps = recipe["optimizer"]
+        line = f"- `{recipe['name']}`:\n  - {steps['epochs']} epochs of batches of {steps['batch_size']}, AdamW, "
+        assert f"{line}peak rate {steps['learning_rate']}, seed {recipe['seed']}, fp32\n" in card
 
 
-def test_what_does_not_fit_together_is_refused(runs, quick_model, sample_repo, random_model, tmp_path):
+def test_incompatible_runs_are_rejected(runs, quick_model, sample_repo, random_model, tmp_path):
     other = run(quick_model, sample_repo, tmp_path / "pairs", view="sentence-pair")
     further = run(runs[0], sample_repo, tmp_path / "further")
     changed = tmp_path / "changed"
@@ -113,7 +113,7 @@ def test_what_does_not_fit_together_is_refused(runs, quick_model, sample_repo, r
         run_of = read_json(folder / "run.json")
         start_of = run_of["request"]["recipe"]["model"]["backbone"]
         write_json(folder / "run.json", run_of | {"revisions": {start_of: commit}})
-    for models, said in (
+    for models, message in (
         (moved, f"at the commits {'b' * 40} and {'a' * 40}; a soup needs"),
         (runs[:1], "at least two models"),
         ([*runs, runs[0]], "each named once"),
@@ -124,13 +124,13 @@ def test_what_does_not_fit_together_is_refused(runs, quick_model, sample_repo, r
         ([runs[0], changed], "have different tokenizers"),
         ([runs[0], shorter], "read 64 and 256 tokens; a soup needs equal limits"),
     ):
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(InputError, match=message):
             soup(models, tmp_path / "out", data=sample_repo)
     with pytest.raises(InputError, match="exists already"):
         soup(runs, runs[0], data=sample_repo)
     assert not (tmp_path / "out").exists()
 
 
-def test_data_that_the_runs_were_not_trained_on_is_refused(runs, other_repo, tmp_path):
+def test_data_that_the_runs_were_not_trained_on_is_rejected(runs, other_repo, tmp_path):
     with pytest.raises(InputError, match="not the data that"):
         soup(runs, tmp_path / "out", data=other_repo)

@@ -1,4 +1,4 @@
-"""Where in the replies a contradiction lies: clauses, the pair that clashes, and its place in the messages."""
+"""Locating a contradiction in the replies: clauses, the contradictory pair, and its spans in the messages."""
 
 from itertools import combinations
 
@@ -16,7 +16,7 @@ from contradiction.spans import clauses
 from contradiction.verdict import Verdict
 
 
-class Counting(CheckpointClassifier):
+class RecordingClassifier(CheckpointClassifier):
     """Keeps the rows that each call reads."""
 
     def predict(self, rows, **options):
@@ -26,7 +26,7 @@ class Counting(CheckpointClassifier):
 
 @pytest.fixture(scope="module")
 def detector(random_model):
-    return ContradictionDetector(Counting.load(random_model("4-class")))
+    return ContradictionDetector(RecordingClassifier.load(random_model("4-class")))
 
 
 def text_at(messages, span):
@@ -58,66 +58,68 @@ def history_probability(detector, *rows):
         ("😀！好", ["😀", "好"]),
     ],
 )
-def test_clauses_stand_between_punctuation_and_spaces(text, expected):
+def test_clauses_are_delimited_by_punctuation_and_spaces(text, expected):
     assert [text[start:end] for start, end in clauses(text)] == expected
 
 
 @given(st.text("我猫a1,.，。!? \n、……\u3000😀", max_size=30))
-def test_clauses_are_in_order_apart_and_lose_no_word(text):
-    found = clauses(text)
-    assert all(start < end for start, end in found)
-    assert all(before[1] < after[0] for before, after in combinations(found, 2))
-    kept = "".join(text[start:end] for start, end in found)
+def test_clauses_are_ordered_disjoint_and_lose_no_word(text):
+    spans = clauses(text)
+    assert all(start < end for start, end in spans)
+    assert all(before[1] < after[0] for before, after in combinations(spans, 2))
+    kept = "".join(text[start:end] for start, end in spans)
     assert [result for result in kept if result in "我猫a1😀"] == [
         character for character in text if character in "我猫a1😀"
     ]
 
 
-def test_within_a_reply_the_pair_that_clashes_most_is_found(detector):
+def test_the_most_contradictory_pair_of_clauses_in_a_reply_is_located(detector):
     parts = ["我养了一只橘猫", "它很乖", "我没养过猫呀", "天天喝茶"]
     messages = chat("你养猫吗？", "，".join(parts))
-    found = detector.locate(messages, Verdict(INTRA, 0.9, {}, reply=(1,)))
+    clash = detector.locate(messages, Verdict(INTRA, 0.9, {}, reply=(1,)))
     pairs = list(combinations(parts, 2))
     scores = history_probability(detector, *(("", one, "你养猫吗？", other) for one, other in pairs))
-    assert (text_at(messages, found.earlier), text_at(messages, found.later)) == pairs[scores.index(max(scores))]
-    assert sorted(scores)[-1] - sorted(scores)[-2] > 1e-4, "else the pair is a matter of chance"
+    assert (text_at(messages, clash.earlier), text_at(messages, clash.later)) == pairs[scores.index(max(scores))]
+    assert sorted(scores)[-1] - sorted(scores)[-2] > 1e-4, "otherwise the best pair is a tie"
 
 
-def test_of_history_the_clauses_without_which_the_clash_is_least_are_found(detector):
+def test_for_history_the_clauses_whose_removal_lowers_the_score_most_are_located(detector):
     old, new = ["养了一只橘猫", "很乖", "你呢"], ["我没养过猫呀", "我喜欢喝茶"]
     messages = chat("你养猫吗？", "，".join(old), "它叫什么？", "，".join(new))
-    found = detector.locate(messages, Verdict(HISTORY, 0.9, {}, evidence=(1,), reply=(3,)))
-    assert len(detector.classifier.rows) == len(old) + len(new), "what it costs"
+    clash = detector.locate(messages, Verdict(HISTORY, 0.9, {}, evidence=(1,), reply=(3,)))
+    assert len(detector.classifier.rows) == len(old) + len(new), "one call per clause"
 
     def without(parts):
         return ["，".join(part for part in parts if part != left) for left in parts]
 
-    ours = history_probability(detector, *(("你养猫吗？", text, "它叫什么？", "，".join(new)) for text in without(old)))
-    theirs = history_probability(
+    without_earlier = history_probability(
+        detector, *(("你养猫吗？", text, "它叫什么？", "，".join(new)) for text in without(old))
+    )
+    without_later = history_probability(
         detector, *(("你养猫吗？", "，".join(old), "它叫什么？", text) for text in without(new))
     )
-    assert text_at(messages, found.earlier) == old[ours.index(min(ours))]
-    assert text_at(messages, found.later) == new[theirs.index(min(theirs))]
-    assert (found.earlier.message, found.later.message) == (1, 3)
+    assert text_at(messages, clash.earlier) == old[without_earlier.index(min(without_earlier))]
+    assert text_at(messages, clash.later) == new[without_later.index(min(without_later))]
+    assert (clash.earlier.message, clash.later.message) == (1, 3)
 
 
-def test_of_history_replies_of_one_clause_are_that_one_and_cost_nothing(detector):
+def test_for_history_single_clause_replies_need_no_calls(detector):
     messages = chat("你养猫吗？", "养了一只橘猫。", "它叫什么？", "（我没养过猫呀）")
     detector.classifier.rows = None
-    found = detector.locate(messages, Verdict(HISTORY, 0.9, {}, evidence=(1,), reply=(3,)))
-    assert (text_at(messages, found.earlier), text_at(messages, found.later)) == ("养了一只橘猫", "（我没养过猫呀）")
+    clash = detector.locate(messages, Verdict(HISTORY, 0.9, {}, evidence=(1,), reply=(3,)))
+    assert (text_at(messages, clash.earlier), text_at(messages, clash.later)) == ("养了一只橘猫", "（我没养过猫呀）")
     assert detector.classifier.rows == []
 
 
-def test_the_evidence_named_is_the_one_that_is_searched(detector):
+def test_the_search_uses_the_named_evidence(detector):
     messages = chat("你养猫吗？", "养了一只橘猫，很乖", "喝茶吗？", "天天喝茶，不喝酒", "酒呢？", "我只喝酒，不喝茶")
     for index in (1, 3):
-        found = detector.locate(messages, Verdict(HISTORY, 0.9, {}, evidence=(index,), reply=(5,)))
-        assert (found.earlier.message, found.later.message) == (index, 5)
+        clash = detector.locate(messages, Verdict(HISTORY, 0.9, {}, evidence=(index,), reply=(5,)))
+        assert (clash.earlier.message, clash.later.message) == (index, 5)
         assert detector.classifier.rows[0]["u1"] == messages[index - 1]["content"]
 
 
-def test_a_reply_of_one_clause_and_no_contradiction_have_nothing_to_locate(detector):
+def test_a_single_clause_or_no_contradiction_gives_nothing_to_locate(detector):
     messages = chat("你养猫吗？", "养了一只橘猫", "它叫什么？", "我没养过猫呀")
     for verdict in (
         Verdict(INTRA, 0.9, {}, reply=(3,)),
@@ -133,7 +135,7 @@ def test_a_reply_of_one_clause_and_no_contradiction_have_nothing_to_locate(detec
         assert detector.locate(chat("你养猫吗？", replies[0], "它叫什么？", replies[1]), history) is None
 
 
-def test_by_default_the_verdict_is_asked_for(detector):
+def test_by_default_locate_computes_the_verdict(detector):
     messages = chat("你养猫吗？", "养了一只橘猫，很乖", "它叫什么？", "我没养过猫呀，喝茶")
     sure = detector.with_settings(threshold=0.0, categories=[HISTORY])
     assert detector.with_settings(threshold=1.0).locate(messages) is None
@@ -141,7 +143,7 @@ def test_by_default_the_verdict_is_asked_for(detector):
     assert sure.locate(messages).verdict == sure(messages)
 
 
-def test_a_two_class_detector_locates_where_it_names_evidence(random_model):
+def test_a_two_class_detector_locates_clauses_if_it_names_evidence(random_model):
     two_class = ContradictionDetector.from_pretrained(random_model("2-class"), threshold=0.0)
     messages = chat("你养猫吗？", "养了一只橘猫，很乖", "它叫什么？", "我没养过猫呀，喝茶")
     assert two_class.locate(messages) is None
@@ -167,10 +169,10 @@ def test_spans_lie_in_the_message_that_holds_the_clause(detector):
             detector, *(("你养猫吗？", text, "叫什么？", "真的，\n我没养过猫") for text in left.values())
         )
         lowest = dict(zip(left, scores, strict=True))
-        found = detector.locate(messages, Verdict(HISTORY, 0.9, {}, evidence=(1, 2, 4, 5), reply=(7, 8)))
-        assert text_at(messages, found.earlier) == min(lowest, key=lowest.get)
-        places.add(found.earlier.message)
-    assert places == {2, 5}, "else one place was never asked for"
+        clash = detector.locate(messages, Verdict(HISTORY, 0.9, {}, evidence=(1, 2, 4, 5), reply=(7, 8)))
+        assert text_at(messages, clash.earlier) == min(lowest, key=lowest.get)
+        places.add(clash.earlier.message)
+    assert places == {2, 5}, "both places must be tried"
 
 
 PARTS = st.sampled_from(["我养猫", "没有，", "。真的！", "", " ", "好 的", "，，", "\n是的\n"])
@@ -179,7 +181,7 @@ RUN = st.lists(PARTS, min_size=1, max_size=4)
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(old=RUN, new=RUN)
-def test_spans_are_clauses_of_the_messages_whatever_stands_in_a_row(detector, old, new):
+def test_spans_are_clauses_of_the_messages_also_for_consecutive_messages(detector, old, new):
     messages = [{"role": "user", "content": "在吗"}]
     messages += [{"role": "assistant", "content": text} for text in ["对", *old]]
     messages += [{"role": "user", "content": "真的吗"}]
@@ -195,7 +197,7 @@ def test_spans_are_clauses_of_the_messages_whatever_stands_in_a_row(detector, ol
         assert (within.earlier.message, within.earlier.end) < (within.later.message, within.later.start)
 
 
-def test_what_does_not_fit_the_chat_is_refused(detector, random_model):
+def test_a_verdict_that_does_not_match_the_chat_is_rejected(detector, random_model):
     messages = chat("你养猫吗？", "养了一只橘猫", "它叫什么？", "我没养过猫呀")
     with pytest.raises(InputError, match=r"\(1,\).*\(3,\)"):
         detector.locate(messages, Verdict(INTRA, 0.9, {}, reply=(1,)))

@@ -1,4 +1,4 @@
-"""The assertion for people who test chatbots."""
+"""The assertion for chatbot tests."""
 
 import re
 from dataclasses import replace
@@ -17,7 +17,7 @@ CHAT = chat("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "�
 
 @pytest.fixture(scope="module")
 def history_only(detector):
-    """Calls every reply after the first a contradiction of the history, so that the report is known."""
+    """Calls every reply after the first a history contradiction, so that the report is known."""
     return detector.with_settings(threshold=0.0, categories=(HISTORY,))
 
 
@@ -27,7 +27,7 @@ def failure(messages, **options):
     return str(error.value)
 
 
-def test_a_contradicted_chat_fails_and_is_shown_with_marks(history_only):
+def test_a_contradictory_chat_fails_and_is_shown_with_marks(history_only):
     score = history_only(CHAT).score
     assert failure(CHAT, detector=history_only, scan=False).splitlines() == [
         "1 of 1 replies contradictory",
@@ -38,19 +38,19 @@ def test_a_contradicted_chat_fails_and_is_shown_with_marks(history_only):
     ]
 
 
-def test_a_threshold_that_nothing_reaches_passes_what_another_fails(detector):
+def test_an_unreachable_threshold_passes_a_chat_that_fails_otherwise(detector):
     assert_consistent(CHAT, detector=detector, threshold=1.0)
     assert "contradictory" in failure(CHAT, detector=detector, threshold=0.0)
 
 
-def test_scan_judges_every_reply_else_only_the_last(history_only):
+def test_scan_judges_every_reply_and_the_default_only_the_last(history_only):
     long = [*CHAT, *chat("那狗呢？", "养了两条狗")]
     for scan, judged in ((True, ["[1]", "[3]", "[5]"]), (False, ["[5]"])):
         report = failure(long, detector=history_only, scan=scan)
         assert re.findall(r"^! (\[\d\])", report, flags=re.MULTILINE) == judged
 
 
-def test_what_was_not_judged_fails_with_its_reason_unless_allowed(detector):
+def test_an_unjudged_reply_fails_with_its_reason_unless_allowed(detector):
     english = [*CHAT[:3], {"role": "assistant", "content": "I never had a cat, 呀"}]
     report = failure(english, detector=detector, threshold=1.0)
     assert report.splitlines()[0] == "1 of 2 replies unchecked"
@@ -58,7 +58,7 @@ def test_what_was_not_judged_fails_with_its_reason_unless_allowed(detector):
     assert_consistent(english, detector=detector, threshold=1.0, allow_unchecked=True)
 
 
-def test_text_that_was_cut_fails_too(detector):
+def test_truncated_text_fails_too(detector):
     cut = chat("很" * 100, *[message["content"] for message in CHAT[1:]])
     assert "not checked: the first" in failure(cut, detector=detector, threshold=1.0)
 
@@ -69,7 +69,7 @@ def test_a_chat_without_a_reply_does_not_pass(detector):
     assert_consistent(only, detector=detector, allow_unchecked=True)
 
 
-def test_the_first_reply_may_go_unjudged_only_beside_others(random_model):
+def test_the_first_reply_may_be_unjudged_only_if_others_are_judged(random_model):
     two_class = ContradictionDetector.from_pretrained(random_model("2-class"))
     first, second = two_class.scan(CHAT)
     assert (first.label, second.checked) == (None, True)
@@ -77,7 +77,7 @@ def test_the_first_reply_may_go_unjudged_only_beside_others(random_model):
     assert "this is the first reply" in failure(CHAT[:2], detector=two_class, threshold=1.0)
 
 
-def test_a_folder_is_loaded_once_a_process_also_from_the_variable(random_model, monkeypatch):
+def test_a_folder_is_loaded_once_per_process_also_from_the_variable(random_model, monkeypatch):
     folder = random_model("4-class")
     testing._load_once.cache_clear()
     monkeypatch.setenv("CDCONV_MODEL", str(folder))
@@ -86,13 +86,13 @@ def test_a_folder_is_loaded_once_a_process_also_from_the_variable(random_model, 
     assert (testing._load_once.cache_info().misses, testing._load_once.cache_info().hits) == (1, 1)
 
 
-def test_without_a_detector_it_says_where_one_is_named(monkeypatch):
+def test_the_error_without_a_detector_says_how_to_name_one(monkeypatch):
     monkeypatch.delenv("CDCONV_MODEL", raising=False)
     with pytest.raises(InputError, match=r"detector=.*\$CDCONV_MODEL"):
         assert_consistent(CHAT)
 
 
-def test_a_detectors_own_settings_stay_where_none_are_given(detector):
+def test_a_detectors_own_settings_apply_unless_others_are_given(detector):
     strict = replace(detector.settings, threshold=0.0)
     called = ContradictionDetector(detector.classifier, strict)
     assert "contradictory" in failure(CHAT, detector=called, max_turns=1)

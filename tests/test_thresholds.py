@@ -1,4 +1,4 @@
-"""What probabilities are worth: bins and operating points by hand, and settings of an operator on test."""
+"""The quality of probabilities: bins and operating points by hand, and operator settings on test."""
 
 import shutil
 
@@ -35,15 +35,15 @@ def test_calibration_error_of_two_bins_by_hand():
     assert calibration_error(bins) == pytest.approx(0.5 * 0.3 + 0.5 * 0.3)
 
 
-def test_bins_weigh_by_their_rows():
-    # Five rows say 0.2 and two 0.9: the median is 0.2, so that the bins hold five rows and two.
+def test_bins_are_weighted_by_their_rows():
+    # Five rows have 0.2 and two have 0.9. The median is 0.2, so the bins hold five rows and two.
     truth = np.array([True, False, False, False, False, True, False])
     bins = reliability(truth, np.array([0.2] * 5 + [0.9] * 2), bins=2)
     assert [bin_["n"] for bin_ in bins] == [5, 2]
     assert calibration_error(bins) == pytest.approx(2 / 7 * abs(0.9 - 0.5))
 
 
-def test_every_row_is_in_one_bin_with_its_equals():
+def test_rows_with_equal_probabilities_share_one_bin():
     rng = np.random.default_rng(3)
     given = rng.random(500).round(2)  # with ties
     truth = rng.random(500) < given**2
@@ -53,12 +53,12 @@ def test_every_row_is_in_one_bin_with_its_equals():
     assert sum(bin_["n"] * bin_["mean_probability"] for bin_ in bins) == pytest.approx(given.sum())
 
 
-# From the surest down: c c n c n n n n (c a contradiction): precision 1, 1, 2/3, 3/4, 3/5, ...
+# By decreasing probability: c c n c n n n n (c is a contradiction): precision 1, 1, 2/3, 3/4, 3/5, ...
 TRUTH = np.array([True, True, False, True, False, False, False, False])
 GIVEN = np.array([0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2])
 
 
-def test_the_operating_point_keeps_the_most_recall():
+def test_the_operating_point_has_the_highest_recall():
     low, middle, high = operating_points(threshold_curve(TRUTH, GIVEN), 8, 3 / 8, targets=(0.5, 0.7, 0.9))
     assert (low["threshold"], low["recall"]) == (0.6, 1)  # 3 of 6 is enough, but 3 of 4 has fewer false alarms
     assert (middle["threshold"], middle["precision"]) == (0.6, pytest.approx(0.75))
@@ -70,26 +70,26 @@ def test_the_operating_point_keeps_the_most_recall():
     )
 
 
-def test_at_another_share_the_same_threshold_has_another_precision():
+def test_precision_at_a_threshold_depends_on_the_prior():
     (point,) = operating_points(threshold_curve(TRUTH, GIVEN), 8, 0.03, targets=(0.13,))
     # TPR 1 and FPR 1/5 at the threshold 0.6: 0.03 / (0.03 + 0.97 / 5) = 0.1339...
     assert point["threshold"] == 0.6
     assert point["precision"] == pytest.approx(0.03 / (0.03 + 0.97 / 5))
     assert point["alarms_per_1000"] == pytest.approx(30 + 970 / 5)
-    # The worse end of both intervals, then the better.
+    # The worse ends of both intervals, then the better ones.
     (recall, best), (fewest, alarms) = wilson(3, 3), wilson(1, 5)
     assert point["low"] == pytest.approx(0.03 * recall / (0.03 * recall + 0.97 * alarms))
     assert point["high"] == pytest.approx(0.03 * best / (0.03 * best + 0.97 * fewest))
 
 
-def test_what_cannot_be_reached_is_said_with_the_best_there_is():
+def test_an_unreachable_precision_is_reported_with_the_best_available():
     truth = np.array([False, True, True, False])
     (point,) = operating_points(threshold_curve(truth, np.array([0.9, 0.8, 0.7, 0.6])), 4, 0.5, targets=(0.9,))
     assert not point["reached"]
     assert (point["threshold"], point["precision"]) == (0.7, pytest.approx(2 / 3))
 
 
-def test_the_curve_is_that_of_scikit_learn():
+def test_the_curve_equals_scikit_learns():
     rng = np.random.default_rng(5)
     given = rng.random(200).round(2)
     truth = rng.random(200) < given
@@ -103,7 +103,7 @@ def test_the_curve_is_that_of_scikit_learn():
 
 # At 0.6: precision 0.8 at a prior of one half; at 0.4: 2/3.
 RULE = Rule(temperature=2.0, prior=0.5, curve=(Point(0.6, 0.4, 0.1), Point(0.4, 0.8, 0.4)))
-# Probability of a contradiction, and whether it is one.
+# The probability of a contradiction, and whether it is one.
 CASES = [(0.9, 1), (0.7, 1), (0.65, 0), (0.5, 1), (0.45, 0), (0.41, 0), (0.3, 1), (0.1, 0), (0.05, 0)]
 RESULT = {
     "name": "case",
@@ -125,20 +125,20 @@ def test_outcomes_counted_by_hand():
     assert (eighty.threshold, eighty.hits, eighty.alarms) == (0.6, 2, 1)
     assert eighty.precision == pytest.approx(0.5 * 2 / 4 / (0.5 * 2 / 4 + 0.5 * 1 / 5))
     assert ninety.threshold is None
-    # At a prior of 3 % a probability of 0.9 has odds of 9 · 3/97, below one half: nothing is called.
+    # At a prior of 3 %, a probability of 0.9 has odds of 9 · 3/97. It is below one half, so nothing is called.
     assert (in_use[0].threshold, in_use[0].hits, in_use[0].alarms) == (0.5, 0, 0)
     assert np.isnan(in_use[0].precision)
     assert [outcome.threshold for outcome in in_use[1:]] == [None] * 3
 
 
-def test_the_interval_of_precision_takes_those_of_both_rates():
+def test_the_interval_of_precision_combines_those_of_both_rates():
     eighty = outcomes(RESULT, RULE)[2]
     (low, high), (few, many) = wilson(2, 4), wilson(1, 5)
     assert eighty.precision_interval == pytest.approx((low / (low + many), high / (high + few)))
     assert eighty.precision_interval[0] < eighty.precision < eighty.precision_interval[1]
 
 
-def test_the_table_says_what_was_not_reached_and_what_calls_nothing():
+def test_the_table_shows_unreached_precisions_and_settings_that_call_nothing():
     rows = table(RESULT, RULE).rows
     assert rows[3] == ("precision>=0.9", "50.0 %, validation's", NOT_REACHED, "", "", "")
     assert rows[4][:4] == ("0.5", "3.0 %", "0.500", "nothing called")
@@ -146,7 +146,7 @@ def test_the_table_says_what_was_not_reached_and_what_calls_nothing():
 
 
 @pytest.mark.parametrize(
-    ("change", "rule", "said"),
+    ("change", "rule", "message"),
     [
         ({"split": "validation"}, RULE, "settings are chosen on validation and measured on test"),
         ({"config": "persona"}, RULE, "config 'persona' has no contradictions"),
@@ -156,11 +156,11 @@ def test_the_table_says_what_was_not_reached_and_what_calls_nothing():
         ({"references": [0] * 9}, RULE, "are all contradictions, or none is one"),
     ],
 )
-def test_where_outcomes_cannot_be_had_it_is_said(change, rule, said):
-    assert said in str(missing_reason({**RESULT, **change}, rule))
+def test_unavailable_outcomes_are_reported(change, rule, message):
+    assert message in str(missing_reason({**RESULT, **change}, rule))
 
 
-def test_outcomes_are_what_the_facade_calls(quick_model, sample_repo):
+def test_outcomes_match_the_verdicts_of_the_facade(quick_model, sample_repo):
     from contradiction.data.splits import load_split
 
     detector = ContradictionDetector.from_pretrained(quick_model)
@@ -181,21 +181,21 @@ def test_outcomes_are_what_the_facade_calls(quick_model, sample_repo):
     assert reached
 
 
-def test_a_kept_evaluation_is_not_scored_again_and_another_rule_is(run, quick_model, sample_repo, tmp_path):
+def test_a_kept_evaluation_is_reused_unless_the_rule_changed(run, quick_model, sample_repo, tmp_path):
     model, kept = shutil.copytree(quick_model, tmp_path / "quick"), tmp_path / "kept"
-    asked = ["evaluate", model, "--data", sample_repo, "--settings", "--results", kept]
-    code, first, err = run(*asked, "--json", kept / "quick.json")
+    command = ["evaluate", model, "--data", sample_repo, "--settings", "--results", kept]
+    code, first, err = run(*command, "--json", kept / "quick.json")
     assert (code, err) == (0, "")
-    code, second, err = run(*asked)
+    code, second, err = run(*command)
     assert (code, second) == (0, first)
-    assert err.startswith(f"cdconv: {kept} ") and err.count("\n") == 1, "it says where the evaluation is kept"
+    assert err.startswith(f"cdconv: {kept} ") and err.count("\n") == 1, "the line says where the evaluation is kept"
     assert "Settings chosen on validation, on 4-class, test split" in second
     save_rule(model, Rule(temperature=3.0, threshold=0.4, prior=0.4, curve=(Point(0.5, 0.5, 0.5),)))
-    code, _, err = run(*asked)
+    code, _, err = run(*command)
     assert (code, err) == (0, "")
 
 
-def test_a_card_names_the_rule_and_holds_the_settings(run, quick_model, sample_repo, tmp_path):
+def test_a_card_names_the_rule_and_lists_the_settings(run, quick_model, sample_repo, tmp_path):
     model, kept = shutil.copytree(quick_model, tmp_path / "quick"), tmp_path / "kept"
     rule = load_rule(model)
     run("evaluate", model, "--data", sample_repo, "--json", kept / "quick.json")

@@ -1,4 +1,4 @@
-"""Trackers: a real event file, read back; and a clear line where a tracker is not there."""
+"""Trackers: a real event file that is read back, and a clear line if a tracker is missing."""
 
 import pytest
 from accelerate import Accelerator
@@ -19,26 +19,26 @@ QUICK = Recipe.of(
 )
 
 
-def test_the_curves_of_a_run_are_in_the_trackers_file(sample_repo, tmp_path):
+def test_the_tracker_file_contains_the_curves_of_a_run(sample_repo, tmp_path):
     from contradiction.training import record
 
     out = train(QUICK, data=sample_repo, out=tmp_path / "run", track="tensorboard")
-    found = scalars(tmp_path / "run.tracking")
+    curves = scalars(tmp_path / "run.tracking")
     epochs = record.read(out)["epochs"]
-    steps = 18  # an epoch: 288 rows of 16
+    steps = 18  # per epoch: 288 rows in batches of 16
     for tag, values in (
         ("train/epoch_loss", [epoch["train_loss"] for epoch in epochs]),
         ("validation/macro_f1", [epoch["validation"]["macro_f1"] for epoch in epochs]),
         ("validation/accuracy", [epoch["validation"]["accuracy"] for epoch in epochs]),
     ):
-        assert [step for step, _ in found[tag]] == [steps, 2 * steps]
-        assert [value for _, value in found[tag]] == pytest.approx(values, rel=1e-5)
-    assert [step for step, _ in found["train/loss"]] == [10, 20, 30]
-    assert all(0.5 < value < 3 for _, value in found["train/loss"])
+        assert [step for step, _ in curves[tag]] == [steps, 2 * steps]
+        assert [value for _, value in curves[tag]] == pytest.approx(values, rel=1e-5)
+    assert [step for step, _ in curves["train/loss"]] == [10, 20, 30]
+    assert all(0.5 < value < 3 for _, value in curves["train/loss"])
     # The linear schedule: 4 of 36 steps of warm-up, then down to zero.
     expected = [5e-5 * (36 - step) / 32 for step in (10, 20, 30)]
-    assert [value for _, value in found["train/learning_rate"]] == pytest.approx(expected, rel=1e-4)
-    assert not list(out.rglob("events.*")), "the model folder is published as it is"
+    assert [value for _, value in curves["train/learning_rate"]] == pytest.approx(expected, rel=1e-4)
+    assert not list(out.rglob("events.*")), "the model folder is published unchanged"
 
 
 def test_the_loss_tracked_is_the_mean_over_all_rows_since_the_last_entry(sample_repo, tmp_path, monkeypatch):
@@ -56,18 +56,18 @@ def test_the_loss_tracked_is_the_mean_over_all_rows_since_the_last_entry(sample_
         return row_losses
 
     monkeypatch.setattr(loop, "objective", recorded)
-    # 288 rows: seven steps of 40, and one of eight.
+    # 288 rows: seven steps of 40, and one of 8.
     recipe = QUICK.with_changes(epochs=3, batch_size=40, learning_rate=3e-3)
     train(recipe, data=sample_repo, out=tmp_path / "run", track="tensorboard")
     assert len(losses) == 3 * 288
     until_10, until_20 = 288 + 2 * 40, 2 * 288 + 4 * 40
     means = [sum(part) / len(part) for part in (losses[:until_10], losses[until_10:until_20])]
-    found = scalars(tmp_path / "run.tracking")["train/loss"]
-    assert [step for step, _ in found] == [10, 20]
-    assert [value for _, value in found] == pytest.approx(means, rel=1e-5)
+    tracked = scalars(tmp_path / "run.tracking")["train/loss"]
+    assert [step for step, _ in tracked] == [10, 20]
+    assert [value for _, value in tracked] == pytest.approx(means, rel=1e-5)
 
 
-def test_a_run_has_its_name_and_one_that_goes_on_keeps_it(sample_repo, tmp_path, monkeypatch):
+def test_a_run_has_a_name_and_a_resumed_run_keeps_it(sample_repo, tmp_path, monkeypatch):
     opened = []
     real = Accelerator.init_trackers
 
@@ -91,7 +91,7 @@ def test_a_run_has_its_name_and_one_that_goes_on_keeps_it(sample_repo, tmp_path,
     assert [trackio["resume"] for trackio, _ in opened] == ["never", "allow", "never", "never"]
 
 
-def test_a_tracker_that_does_not_start_is_one_clear_line(sample_repo, tmp_path):
+def test_a_tracker_that_does_not_start_prints_one_clear_line(sample_repo, tmp_path):
     (tmp_path / "run.tracking").write_text("in the way", encoding="utf-8")
     with pytest.raises(InputError, match=r"^--track tensorboard: cannot be started \(.*run\.tracking"):
         train(QUICK, data=sample_repo, out=tmp_path / "run", track="tensorboard")
@@ -104,20 +104,20 @@ def test_tracking_changes_nothing_in_the_model(sample_repo, tmp_path):
     assert (plain / "model.safetensors").read_bytes() == (tracked / "model.safetensors").read_bytes()
 
 
-def test_what_a_tracker_is_told_of_a_recipe_are_plain_values():
+def test_a_tracker_receives_plain_recipe_values():
     recipe = QUICK.with_changes(teachers=["a", "b"])
-    told = dict(tracking._flat(recipe.model_dump()))
-    assert {type(value) for value in told.values()} <= {str, int, float, bool}  # TensorBoard's own takes no lists
-    assert (told["distillation.teachers"], told["model.scratch.layers"]) == ("a, b", 1)
+    values = dict(tracking._flat(recipe.model_dump()))
+    assert {type(value) for value in values.values()} <= {str, int, float, bool}  # TensorBoard's own takes no lists
+    assert (values["distillation.teachers"], values["model.scratch.layers"]) == ("a, b", 1)
 
 
-def test_an_unknown_tracker_is_refused_before_anything_is_done(sample_repo, tmp_path):
+def test_an_unknown_tracker_is_rejected_before_any_work(sample_repo, tmp_path):
     with pytest.raises(InputError, match="--track notebook: no such tracker; .*tensorboard.*wandb"):
         train(QUICK, data=sample_repo, out=tmp_path / "run", track="notebook")
     assert not list(tmp_path.iterdir())
 
 
-def test_a_tracker_that_is_not_installed_names_its_package():
+def test_the_error_for_a_missing_tracker_names_its_package():
     from accelerate.tracking import get_available_trackers
 
     missing = [name for name in ("comet_ml", "clearml", "swanlab") if name not in map(str, get_available_trackers())]

@@ -1,4 +1,4 @@
-"""Training: what a run leaves behind, and that a killed one ends as if nothing had happened."""
+"""Training: the output of a run. A killed run ends as if nothing had happened."""
 
 import json
 import re
@@ -40,7 +40,7 @@ def record(folder):
 
 
 def curve(folder):
-    """What a run went through: it must agree to the last bit, also where the checkpoint kept is an early one."""
+    """The training curve of a run. It must agree to the last bit, even if an early checkpoint is kept."""
     return [(epoch["train_loss"], epoch["validation"]) for epoch in record(folder)["epochs"]]
 
 
@@ -49,7 +49,7 @@ def finished(sample_repo, tmp_path_factory):
     return train(QUICK, data=sample_repo, out=tmp_path_factory.mktemp("runs") / "finished")
 
 
-def test_a_run_leaves_a_plain_checkpoint_with_label_names(finished):
+def test_a_run_saves_a_plain_checkpoint_with_label_names(finished):
     config = json.loads((finished / "config.json").read_text(encoding="utf-8"))
     assert config["id2label"] == {
         "0": "non-contradiction",
@@ -64,7 +64,7 @@ def test_a_run_leaves_a_plain_checkpoint_with_label_names(finished):
     assert not finished.with_name("finished.partial").exists()
 
 
-def test_the_record_says_what_was_run_on_what_and_what_came_of_it(finished):
+def test_the_record_holds_the_recipe_the_data_and_the_results(finished):
     run = record(finished)
     assert run["request"]["recipe"] == QUICK.recorded()
     assert run["request"]["data_name"] == "CDConv sample"
@@ -77,7 +77,7 @@ def test_the_record_says_what_was_run_on_what_and_what_came_of_it(finished):
 
 
 def test_the_checkpoint_kept_is_the_best_one_not_the_last(sample_repo, tmp_path, monkeypatch):
-    # The first epoch is declared the best; the run goes on, and the weights kept must still be those of a 1-epoch run
+    # The first epoch is declared the best. The run goes on, and the saved weights must still be those of a 1-epoch run
     # under the same schedule.
     scores = iter([0.9, 0.1, 0.2])
     real = training.evaluate_epoch
@@ -94,7 +94,7 @@ def test_the_checkpoint_kept_is_the_best_one_not_the_last(sample_repo, tmp_path,
     assert any((weights[name] != kept[2][name].numpy()).any() for name in weights)
 
 
-def test_the_same_seed_gives_the_same_bytes_and_another_does_not(finished, sample_repo, tmp_path):
+def test_the_same_seed_gives_the_same_bytes_and_another_seed_does_not(finished, sample_repo, tmp_path):
     again = train(QUICK, data=sample_repo, out=tmp_path / "again")
     assert (again / "model.safetensors").read_bytes() == (finished / "model.safetensors").read_bytes()
     other = train(QUICK.with_changes(seed=42), data=sample_repo, out=tmp_path / "other")
@@ -127,7 +127,7 @@ def test_a_run_that_fails_resumes_to_the_weights_of_its_last_epoch(sample_repo, 
     calls = []
 
     def better_each_time(*arguments):
-        # So that the weights kept are those of the last epoch, long after the failure.
+        # The saved weights are then those of the last epoch, long after the failure.
         calls.append(1)
         if len(calls) == fails_at:
             raise OSError(28, "No space left on device")
@@ -149,7 +149,7 @@ def test_a_run_that_fails_resumes_to_the_weights_of_its_last_epoch(sample_repo, 
         assert (out / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
 
 
-def test_a_finished_run_is_left_alone_by_resume_and_never_overwritten(finished, sample_repo):
+def test_resume_leaves_a_finished_run_alone_and_nothing_overwrites_it(finished, sample_repo):
     before = (finished / "model.safetensors").stat().st_mtime_ns
     assert train(QUICK, data=sample_repo, out=finished, resume=True) == finished
     with pytest.raises(InputError, match="exists already"):
@@ -159,7 +159,7 @@ def test_a_finished_run_is_left_alone_by_resume_and_never_overwritten(finished, 
     assert (finished / "model.safetensors").stat().st_mtime_ns == before
 
 
-def test_a_loss_that_is_not_finite_stops_with_the_rows(sample_repo, tmp_path):
+def test_a_non_finite_loss_stops_training_and_names_the_rows(sample_repo, tmp_path):
     wild = QUICK.with_changes(learning_rate=1e30)
     with pytest.raises(InputError, match=r"step \d+ of epoch \d+: the loss is (nan|inf) on the rows \[\d+"):
         train(wild, data=sample_repo, out=tmp_path / "wild")
@@ -175,20 +175,20 @@ def test_a_collapse_onto_one_class_is_recorded(sample_repo, tmp_path):
 def test_labels_that_are_never_predicted_are_named():
     matrix = [[9, 0, 0, 3], [2, 0, 0, 1], [1, 0, 0, 2], [4, 0, 0, 5]]
     scores = {"macro_f1": 0.3, "collapsed": False, "labels": list(QUICK.labels), "confusion_matrix": matrix}
-    said = "epoch 1/2: loss 0.500, validation macro-F1 30.0"
-    assert training._summary(0, 2, 0.5, scores) == f"{said} (never predicted: intra-sentence, role-confusion)"
+    line = "epoch 1/2: loss 0.500, validation macro-F1 30.0"
+    assert training._summary(0, 2, 0.5, scores) == f"{line} (never predicted: intra-sentence, role-confusion)"
     one = {**scores, "collapsed": True, "confusion_matrix": [[12, 0, 0, 0], [3, 0, 0, 0], [3, 0, 0, 0], [9, 0, 0, 0]]}
-    assert training._summary(0, 2, 0.5, one).startswith(f"{said} (the model predicts the same label for every row")
+    assert training._summary(0, 2, 0.5, one).startswith(f"{line} (the model predicts the same label for every row")
     all_of_them = {**scores, "confusion_matrix": [[9, 1, 1, 1], [2, 1, 0, 0], [1, 0, 1, 1], [4, 0, 0, 5]]}
-    assert training._summary(0, 2, 0.5, all_of_them) == said
+    assert training._summary(0, 2, 0.5, all_of_them) == line
 
 
 def test_training_does_not_read_the_test_split(sample_repo, tmp_path, monkeypatch):
-    asked = []
+    splits = []
     real = run_folder.load_split
-    monkeypatch.setattr(run_folder, "load_split", lambda *rest: asked.append(rest[2]) or real(*rest))
+    monkeypatch.setattr(run_folder, "load_split", lambda *rest: splits.append(rest[2]) or real(*rest))
     train(QUICK.with_changes(epochs=1), data=sample_repo, out=tmp_path / "run")
-    assert asked == ["train", "validation"]
+    assert splits == ["train", "validation"]
 
 
 @pytest.mark.parametrize("config", ["2-class", "persona", "4-class-grouped"])
@@ -198,7 +198,7 @@ def test_every_task_and_split_trains(config, sample_repo, tmp_path):
     assert (out / "model.safetensors").is_file()
 
 
-def test_a_missing_backbone_is_one_clear_sentence(sample_repo, tmp_path):
+def test_a_missing_backbone_raises_one_clear_error(sample_repo, tmp_path):
     with pytest.raises(InputError, match="backbone '.*nowhere': neither a folder with an encoder"):
         train(
             QUICK.with_changes(backbone=str(tmp_path / "nowhere")),
@@ -208,8 +208,8 @@ def test_a_missing_backbone_is_one_clear_sentence(sample_repo, tmp_path):
 
 
 def test_two_processes_learn_what_one_process_learns(sample_repo, tmp_path):
-    # Without dropout, whose masks differ from process to process, the loss curves must agree whatever else a step does.
-    # The last step has so few rows that one process has none of them.
+    # Without dropout, whose masks differ between processes, the loss curves must agree whatever else a step does.
+    # The last step has so few rows that one process has none.
     recipe = tmp_path / "quick.toml"
     recipe.write_text(
         'view = "flatten"\nconfig = "4-class"\nepochs = 2\nbatch_size = 40\nlearning_rate = 3e-3\ndropout = 0.0\n'
@@ -220,10 +220,10 @@ def test_two_processes_learn_what_one_process_learns(sample_repo, tmp_path):
     one = train(load_recipe(recipe), data=sample_repo, out=tmp_path / "one", track="tensorboard")
     command = ["train", recipe, "--data", sample_repo, "--out", tmp_path / "two", "--track", "tensorboard"]
     both = processes.start_two(*command)
-    said = [process.communicate(timeout=600) for process in both]
-    assert [process.returncode for process in both] == [0, 0], said
-    out = "".join(out for out, _ in said)
-    assert out.count("epoch 1/2") == out.count("trained; next") == 1, "one process speaks for all"
+    outputs = [process.communicate(timeout=600) for process in both]
+    assert [process.returncode for process in both] == [0, 0], outputs
+    out = "".join(out for out, _ in outputs)
+    assert out.count("epoch 1/2") == out.count("trained; next") == 1, "only one process prints"
     assert [record(folder)["processes"] for folder in (one, tmp_path / "two")] == [1, 2]
     single, double = (record(folder)["epochs"] for folder in (one, tmp_path / "two"))
     for alone, together in zip(single, double, strict=True):
@@ -231,10 +231,10 @@ def test_two_processes_learn_what_one_process_learns(sample_repo, tmp_path):
         assert together["validation"]["n"] == alone["validation"]["n"]
         assert together["validation"]["macro_f1"] == pytest.approx(alone["validation"]["macro_f1"], abs=0.02)
     tracked = [scalars(tmp_path / f"{name}.tracking")["train/loss"] for name in ("one", "two")]
-    assert tracked[1] == [(10, pytest.approx(tracked[0][0][1], abs=1e-5))], "of the rows of both"
+    assert tracked[1] == [(10, pytest.approx(tracked[0][0][1], abs=1e-5))], "the loss covers the rows of both processes"
 
 
-def test_a_backbone_is_recorded_by_what_it_is_not_by_where_it_lies(finished, sample_repo, tmp_path):
+def test_a_backbone_is_recorded_by_its_content_not_its_path(finished, sample_repo, tmp_path):
     recipe = QUICK.with_changes(backbone=str(finished), epochs=1)
     out = train(recipe, data=sample_repo, out=tmp_path / "run")
     recorded = record(out)["request"]["recipe"]["model"]["backbone"]
@@ -246,7 +246,7 @@ def test_a_backbone_is_recorded_by_what_it_is_not_by_where_it_lies(finished, sam
     assert train(again, data=sample_repo, out=out, resume=True) == out
 
 
-def test_ctrl_c_is_said_in_one_line_and_leaves_nothing_half_written(sample_repo, tmp_path):
+def test_ctrl_c_prints_one_line_and_leaves_nothing_half_written(sample_repo, tmp_path):
     recipe = tmp_path / "long.toml"
     recipe.write_text(TOML.replace("epochs = 3", "epochs = 500"), encoding="utf-8")
     process = processes.start_cdconv("train", recipe, "--data", sample_repo, "--out", tmp_path / "run")
@@ -254,10 +254,10 @@ def test_ctrl_c_is_said_in_one_line_and_leaves_nothing_half_written(sample_repo,
         processes.wait_for(tmp_path / "run.partial" / "state", process)
     finally:
         process.send_signal(signal.SIGINT)
-        said = process.communicate(timeout=300)[1]
+        stderr = process.communicate(timeout=300)[1]
     assert process.returncode == 130
-    assert said.rstrip().endswith("cdconv: interrupted")
-    assert "Traceback" not in said
+    assert stderr.rstrip().endswith("cdconv: interrupted")
+    assert "Traceback" not in stderr
     assert not (tmp_path / "run").exists()
 
 
@@ -275,7 +275,7 @@ def test_a_run_recorded_before_recipes_had_tables_is_still_the_same_run(finished
         train(QUICK.with_changes(ema=0.9), data=sample_repo, out=old, resume=True)
 
 
-def test_what_is_validated_and_kept_are_the_averaged_weights(sample_repo, tmp_path, monkeypatch):
+def test_the_averaged_weights_are_validated_and_saved(sample_repo, tmp_path, monkeypatch):
     weights, validated, runs = [], [], []
     real_prepare, real_evaluate = training._prepare, training.evaluate_epoch
 
@@ -306,18 +306,18 @@ def test_what_is_validated_and_kept_are_the_averaged_weights(sample_repo, tmp_pa
     assert torch.allclose(torch.tensor(kept), expected, atol=1e-6)
 
 
-def test_the_deterministic_switch_holds_while_training_and_changes_nothing_on_a_cpu(
+def test_the_deterministic_option_applies_while_training_and_changes_nothing_on_a_cpu(
     finished, sample_repo, tmp_path, monkeypatch
 ):
-    seen = []
+    modes = []
     real = training.evaluate_epoch
     monkeypatch.setattr(
         training,
         "evaluate_epoch",
-        lambda *rest: seen.append(torch.are_deterministic_algorithms_enabled()) or real(*rest),
+        lambda *rest: modes.append(torch.are_deterministic_algorithms_enabled()) or real(*rest),
     )
     out = train(QUICK, data=sample_repo, out=tmp_path / "run", deterministic=True)
-    assert seen == [True] * 3
+    assert modes == [True] * 3
     assert not torch.are_deterministic_algorithms_enabled()
     assert record(out)["deterministic"] is True
     assert record(finished)["deterministic"] is False
@@ -326,13 +326,13 @@ def test_the_deterministic_switch_holds_while_training_and_changes_nothing_on_a_
 
 @pytest.mark.parametrize("run", [train, trainers.train])
 @pytest.mark.parametrize("out", [".", "/"])
-def test_a_place_without_a_name_is_refused_before_any_work(run, out):
-    with pytest.raises(InputError, match=f"^{re.escape(out)}: names no new folder; name one inside it, for instance"):
+def test_an_output_path_without_a_name_is_rejected_before_any_work(run, out):
+    with pytest.raises(InputError, match=f"^{re.escape(out)}: names no new folder; .*inside it"):
         run(QUICK, data="no-such-data", out=out)
 
 
 @pytest.mark.parametrize("method", ["checkpoint", "hierarchical"])
-def test_fp16_is_refused_on_a_cpu_where_it_would_be_fp32_under_another_name(method, sample_repo, tmp_path):
+def test_fp16_training_is_rejected_on_a_cpu(method, sample_repo, tmp_path):
     run = trainers.train if method == "hierarchical" else train
     with pytest.raises(InputError, match="^precision 'fp16' is for GPUs; on a CPU bf16 is the fast one"):
         run(QUICK.with_changes(precision="fp16", method=method), data=sample_repo, out=tmp_path / "run")
@@ -341,7 +341,7 @@ def test_fp16_is_refused_on_a_cpu_where_it_would_be_fp32_under_another_name(meth
     assert not any(tmp_path.iterdir())
 
 
-def test_a_second_precision_in_one_process_is_one_clear_sentence(finished, sample_repo, tmp_path):
+def test_a_second_precision_in_one_process_raises_one_clear_error(finished, sample_repo, tmp_path):
     with pytest.raises(InputError, match="precision 'bf16' cannot be used here: .*already been initialized"):
         train(QUICK.with_changes(precision="bf16"), data=sample_repo, out=tmp_path / "run")
     with pytest.raises(InputError, match="precision 'bf16' cannot be used here"):

@@ -1,4 +1,4 @@
-"""On a full disk and in a read-only folder: one line that names the place, exit code 2, and nothing changed."""
+"""A full disk or a read-only folder gives one line that names the place and exit code 2, and changes nothing."""
 
 import os
 import resource
@@ -13,7 +13,7 @@ from helpers.data_repo import contents
 from contradiction.data.splits import load_split
 from contradiction.errors import InputError
 
-# Command -> the size in bytes that no file exceeds on the full disk. Of each, some is written before that.
+# Command -> the maximum file size in bytes on the full disk. Each command writes something before it reaches that.
 LIMITS = {"build": 200_000, "training": 20_000, "evaluation": 2_000, "export": 20_000, "rule": 300, "card": 500}
 TOML = (
     'view = "flatten"\nconfig = "4-class"\nepochs = 1\nlearning_rate = 3e-3\n'
@@ -30,7 +30,7 @@ def recipe(tmp_path_factory):
 
 @pytest.fixture
 def place(quick_model, sample_repo, tmp_path):
-    """A folder with a model in it; the data is in the cache of `datasets`, which lies elsewhere."""
+    """A folder with a model in it. The data is in the cache of `datasets`, which is elsewhere."""
     load_split(sample_repo, "4-class", "train")
     shutil.copytree(quick_model, tmp_path / "place" / "model")
     return tmp_path / "place"
@@ -38,7 +38,7 @@ def place(quick_model, sample_repo, tmp_path):
 
 @contextmanager
 def full(limit):
-    """No file grows beyond so many bytes, as on a disk that is full by then."""
+    """Limits the size of every file to a number of bytes, as on a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
     try:
@@ -49,7 +49,7 @@ def full(limit):
 
 @contextmanager
 def read_only(folder):
-    """Nothing can be written in the folder, which the superuser can where only its mode forbids it."""
+    """Makes a folder read-only, also for the superuser, who can ignore file modes."""
     if os.getuid():
         folder.chmod(0o555)
         try:
@@ -80,7 +80,7 @@ def arguments(command, place, recipe, repo):
 
 @pytest.mark.parametrize("command", LIMITS)
 @pytest.mark.parametrize("how", ["full", "read-only"])
-def test_what_cannot_be_written_is_one_line_and_changes_nothing(how, command, run, place, recipe, sample_repo):
+def test_a_failed_write_prints_one_line_and_changes_nothing(how, command, run, place, recipe, sample_repo):
     before = contents(place)
     with full(LIMITS[command]) if how == "full" else read_only(place):
         code, _, err = run(*arguments(command, place, recipe, sample_repo))
@@ -88,11 +88,11 @@ def test_what_cannot_be_written_is_one_line_and_changes_nothing(how, command, ru
     assert (code, last.startswith("cdconv: "), "Traceback" in err) == (2, True, False), err
     assert str(place) in last
     left = contents(place)
-    left.pop("new.partial/run.json", None)  # of a training that has not begun
+    left.pop("new.partial/run.json", None)  # from a training run that has not started
     assert left == before
 
 
-def test_verdicts_that_a_full_disk_ends_are_continued(detect, sample_chats, small_chunks, tmp_path):
+def test_a_detection_stopped_by_a_full_disk_can_be_resumed(detect, sample_chats, small_chunks, tmp_path):
     file, out, whole = (tmp_path / name for name in ("chats.jsonl", "out.jsonl", "whole.jsonl"))
     file.write_text("\n".join(map(line, sample_chats[:40])), encoding="utf-8")
     assert detect(file, "--out", whole)[0] == 0
@@ -105,22 +105,22 @@ def test_verdicts_that_a_full_disk_ends_are_continued(detect, sample_chats, smal
     assert out.read_bytes() == whole.read_bytes()
 
 
-def test_chats_and_a_model_in_a_read_only_folder_are_judged(detect, place):
+def test_chats_and_a_model_in_a_read_only_folder_can_be_used(detect, place):
     file = place / "chats.jsonl"
     file.write_text("{bad\n" + line(), encoding="utf-8")
     with read_only(place):
         code, answers, err = detect(file, model=place / "model")
         assert (code, [answer["line"] for answer in answers]) == (1, [2])
         assert [message for message in err if f"{file}.rejected.jsonl: " in message and "only shown here" in message]
-        code, _, [said] = detect(file, "--out", place / "verdicts.jsonl", model=place / "model")
-        assert (code, str(place) in said) == (2, True)
+        code, _, [expected_message] = detect(file, "--out", place / "verdicts.jsonl", model=place / "model")
+        assert (code, str(place) in expected_message) == (2, True)
     assert {path.name for path in place.iterdir()} == {"model", "chats.jsonl"}
 
 
-def test_a_full_disk_under_the_cache_of_datasets_is_said(sample_repo, tmp_path, monkeypatch):
+def test_a_full_disk_under_the_datasets_cache_is_reported(sample_repo, tmp_path, monkeypatch):
     repo = shutil.copytree(sample_repo, tmp_path / "cdconv")
     monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
-    said = rf"^{repo}: config '4-class' cannot be loaded \(.*too large"
-    with full(2_000), pytest.raises(InputError, match=said) as error:
+    message = rf"^{repo}: config '4-class' cannot be loaded \(.*too large"
+    with full(2_000), pytest.raises(InputError, match=message) as error:
         load_split(repo, "4-class", "test")
     assert "\n" not in str(error.value)

@@ -1,4 +1,4 @@
-"""Pushing, against a Hub on 127.0.0.1: again, in private, or into trouble."""
+"""Pushing to a Hub on 127.0.0.1: repeated, private, and failing pushes."""
 
 import shutil
 
@@ -27,7 +27,7 @@ def assert_refused(answer, *said):
     assert [part for part in said if part not in line] == [], line
 
 
-def test_a_hub_without_variables_gets_the_space_and_the_user_is_told_what_to_set(hub, tmp_path):
+def test_a_hub_without_variables_gets_the_space_and_the_output_says_what_to_set(hub, tmp_path):
     hub.lack = "/variables"
     answer = push(hub, tmp_path, "space", "--model", "user/tiny")
     assert (answer.returncode, answer.stdout) == (0, f"{hub.url}/spaces/user/name\n")
@@ -35,7 +35,7 @@ def test_a_hub_without_variables_gets_the_space_and_the_user_is_told_what_to_set
     assert len(hub.repos["space", "user/name"].commits) == 2
 
 
-def test_a_second_push_makes_a_commit_only_of_what_has_changed(hub, model, tmp_path):
+def test_a_second_push_commits_only_changes(hub, model, tmp_path):
     folder = shutil.copytree(model, tmp_path / "model")
     push(hub, tmp_path, "model", folder)
     again = push(hub, tmp_path, "model", folder)
@@ -49,7 +49,7 @@ def test_a_second_push_makes_a_commit_only_of_what_has_changed(hub, model, tmp_p
     assert sum(command == "PUT" for command, _ in hub.requests) == 1
 
 
-def test_a_push_deletes_what_an_earlier_one_left_and_says_so(hub, model, tmp_path):
+def test_a_push_deletes_files_of_an_earlier_one_and_reports_it(hub, model, tmp_path):
     push(hub, tmp_path, "model", model)
     repo = hub.repos["model", "user/name"]
     stale = {"stages.json": b"{}", "history/model.safetensors": b"weights"}
@@ -65,7 +65,7 @@ def test_a_push_deletes_what_an_earlier_one_left_and_says_so(hub, model, tmp_pat
     assert len(repo.commits) == 4
 
 
-def test_private_arrives_and_is_not_promised_of_a_repo_that_is_public(hub, tmp_path):
+def test_private_is_applied_and_rejected_for_an_existing_public_repo(hub, tmp_path):
     where = "user/evaluate_metric"
     assert push(hub, tmp_path, "metric", "--private", repo=where).returncode == 0
     repo = hub.repos["space", where]
@@ -76,7 +76,7 @@ def test_private_arrives_and_is_not_promised_of_a_repo_that_is_public(hub, tmp_p
 
 
 @pytest.mark.parametrize(
-    ("variables", "repo", "said"),
+    ("variables", "repo", "messages"),
     [
         ({"HF_TOKEN": "hf_wrong"}, "user/evaluate_metric", ("the Hub does not know this token", "hf auth login")),
         ({"HF_TOKEN": ""}, "user/evaluate_metric", ("no token", "hf auth login")),
@@ -85,14 +85,14 @@ def test_private_arrives_and_is_not_promised_of_a_repo_that_is_public(hub, tmp_p
         ({"HF_ENDPOINT": "http://127.0.0.1:9"}, "user/evaluate_metric", ("the connection to the Hub failed",)),
     ],
 )
-def test_who_cannot_publish_is_told_in_one_line_what_to_do(hub, tmp_path, variables, repo, said):
+def test_missing_permission_prints_one_line_that_says_what_to_do(hub, tmp_path, variables, repo, messages):
     answer = push(hub, tmp_path, "metric", repo=repo, **variables)
-    assert_refused(answer, repo, *said)
+    assert_refused(answer, repo, *messages)
     assert answer.stderr.count("\n") == 1
     assert hub.repos == {}
 
 
-def test_a_card_that_the_hub_refuses_makes_no_repo(hub, model, tmp_path):
+def test_a_card_that_the_hub_rejects_creates_no_repo(hub, model, tmp_path):
     folder = shutil.copytree(model, tmp_path / "model")
     card = folder / "README.md"
     card.write_text(card.read_text("utf-8").replace("cc0-1.0", "mine"), encoding="utf-8")
@@ -101,7 +101,7 @@ def test_a_card_that_the_hub_refuses_makes_no_repo(hub, model, tmp_path):
 
 
 @pytest.mark.parametrize("drop", ["/commit/", "/large/"])
-def test_a_connection_that_breaks_during_an_upload_leaves_no_commit(hub, model, tmp_path, drop):
+def test_a_broken_connection_during_an_upload_leaves_no_commit(hub, model, tmp_path, drop):
     hub.drop = drop
     assert_refused(
         push(hub, tmp_path, "model", model, before=NO_WAITING), "the connection to the Hub failed", "push again"
@@ -112,7 +112,7 @@ def test_a_connection_that_breaks_during_an_upload_leaves_no_commit(hub, model, 
     assert len(hub.repos["model", "user/name"].commits) == 2
 
 
-def test_a_dry_run_lists_the_files_with_sizes_and_asks_nobody(hub, model, sample_repo, tmp_path):
+def test_a_dry_run_lists_the_files_with_sizes_and_sends_no_requests(hub, model, sample_repo, tmp_path):
     for kind, arguments, upload in [
         ("model", [model], publishing.model(model, "user/evaluate_metric")),
         ("dataset", ["--folder", sample_repo, "--any-data"], publishing.dataset(sample_repo, any_data=True)),
@@ -128,13 +128,13 @@ def test_a_dry_run_lists_the_files_with_sizes_and_asks_nobody(hub, model, sample
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_mistake_is_one_line_and_exit_code_2(hub, tmp_path):
-    for arguments, said in [
+def test_a_user_error_prints_one_line_and_exits_with_2(hub, tmp_path):
+    for arguments, message in [
         (["model", "no/such/folder"], "no/such/folder: no such folder"),
         (["dataset"], "cdconv: cdconv: no such folder"),
         (["metric"], "USER/evaluate_metric"),
     ]:
         answer = push(hub, tmp_path, *arguments)
-        assert_refused(answer, said)
+        assert_refused(answer, message)
         assert answer.stderr.count("\n") == 1
     assert hub.requests == []

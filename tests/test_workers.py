@@ -1,4 +1,4 @@
-"""`cdconv detect --workers`: the bytes of one process, whatever is killed."""
+"""`cdconv detect --workers` gives the bytes of a single process, whatever is killed."""
 
 import os
 import time
@@ -32,29 +32,29 @@ def parts(file, size=8):
         chunks.CHUNK_WINDOWS = before
 
 
-def test_a_killed_worker_is_replaced_and_nothing_is_lost_doubled_or_out_of_order(load, mixed):
-    todo, said = parts(mixed), []
+def test_a_killed_worker_is_replaced_and_nothing_is_lost_duplicated_or_reordered(load, mixed):
+    todo, restarts = parts(mixed), []
     expected = list(chunks.judge_in_turn(load(), "line", todo))
     arriving = Queue()
-    with Workers(2, load, "line", on_note=said.append) as workers:
+    with Workers(2, load, "line", on_note=restarts.append) as workers:
         judged = workers.judge(iter(arriving.get, None))
-        found = []
+        results = []
         for number, entries in enumerate(todo):
             if number == 2:
                 workers._workers[0]._process.kill()
             arriving.put(entries)
-            found.append(next(judged))  # hangs unless a result comes before the next chunk is there
+            results.append(next(judged))  # hangs unless a result arrives before the next chunk is available
         arriving.put(None)
         assert list(judged) == []
         assert list(workers.judge(todo[:1])) == expected[:1]
         ended = [worker._process for worker in workers._workers]
-    assert found == expected
-    assert len(said) == 1 and said[0].startswith("a worker process was killed; another one judges lines ")
+    assert results == expected
+    assert len(restarts) == 1 and restarts[0].startswith("a worker process was killed; another one judges lines ")
     assert not any(process.is_alive() for process in ended)
 
 
 @pytest.mark.parametrize("ending", [partial(os._exit, 1), partial(ContradictionDetector.from_pretrained, "no/model")])
-def test_workers_that_cannot_begin_are_one_line(ending):
+def test_workers_that_cannot_start_print_one_line(ending):
     with pytest.raises(
         InputError, match="a worker process was killed while it loaded|no/model: neither a model"
     ) as error:
@@ -62,7 +62,7 @@ def test_workers_that_cannot_begin_are_one_line(ending):
     assert "\n" not in str(error.value)
 
 
-def test_a_run_killed_with_its_workers_is_continued_to_the_bytes_of_one_process(
+def test_a_run_killed_with_its_workers_resumes_to_the_bytes_of_one_process(
     detect, sample_chats, detect_model, small_chunks, tmp_path
 ):
     file, whole, cut = (tmp_path / name for name in ("chats.jsonl", "whole.jsonl", "cut.jsonl"))
@@ -87,9 +87,9 @@ def test_a_run_killed_with_its_workers_is_continued_to_the_bytes_of_one_process(
 
 
 def children(pid):
-    """The processes that a process started to work for it."""
-    found = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8").split()
-    return [int(child) for child in found if running(child)]
+    """The worker processes of a process."""
+    pids = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8").split()
+    return [int(child) for child in pids if running(child)]
 
 
 def running(pid):
@@ -99,7 +99,7 @@ def running(pid):
         return False
 
 
-def test_threads_are_those_that_the_process_may_use(monkeypatch, tmp_path):
+def test_the_thread_count_respects_affinity_quota_and_omp_num_threads(monkeypatch, tmp_path):
     monkeypatch.setattr(cluster, "QUOTA", tmp_path / "cpu.max")
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
     monkeypatch.delenv("OMP_NUM_THREADS")

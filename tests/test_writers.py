@@ -17,7 +17,7 @@ from contradiction.methods.loading import save_rule
 
 @pytest.fixture
 def whole(detect, mixed, small_chunks, tmp_path):
-    """What an uninterrupted run keeps: the verdicts, and beside them what is rejected and what was asked."""
+    """The output of an uninterrupted run: the verdicts, and beside them the rejected lines and the run options."""
     out = tmp_path / "whole.jsonl"
     assert detect(mixed, "--out", out)[0] == 1
     return out
@@ -33,7 +33,7 @@ def kept(out):
     return [path.read_bytes() for path in (out, rejected_path(out))]
 
 
-def test_out_takes_whole_lines_and_is_never_overwritten(detect, mixed, tmp_path):
+def test_out_receives_complete_lines_and_is_never_overwritten(detect, mixed, tmp_path):
     out = tmp_path / "folder" / "v.jsonl"
     code, answers, err = detect(mixed, "--out", out)
     assert (code, answers) == (1, [])
@@ -43,27 +43,27 @@ def test_out_takes_whole_lines_and_is_never_overwritten(detect, mixed, tmp_path)
     assert err[-1].split(" → ") == [shown[0], f"{out}.rejected.jsonl"]
     assert shown[1] == f"{mixed}.rejected.jsonl"
     before = kept(out)
-    code, _, [said] = detect(mixed, "--out", out)
-    assert (code, "--resume continues it" in said) == (2, True)
+    code, _, [summary] = detect(mixed, "--out", out)
+    assert (code, "--resume continues it" in summary) == (2, True)
     assert kept(out) == before
 
 
-def until(file, number):
-    """The lines of a file up to a number of the input."""
+def lines_until(file, number):
+    """The lines of a file up to a line number of the input."""
     lines = file.read_bytes().splitlines(keepends=True)
     return b"".join(line for line in lines if json.loads(line)["line"] <= number)
 
 
-def test_a_run_cut_anywhere_ends_with_the_same_files(detect, mixed, whole):
-    # The last number among what is rejected, and among the verdicts: those of a part are written after them.
+def test_a_run_interrupted_anywhere_ends_with_the_same_files(detect, mixed, whole):
+    # The last number among the rejected lines and among the verdicts. The verdicts of a chunk are written after them.
     for refused, answered, torn in (
         (0, 0, b'{"line"'), (10, 10, b""), (28, 20, b'{"line": 21, "id": '), (28, 29, b""), (28, 33, b"\xe5"),
         (46, 45, b""), (57, 45, b"{"),
     ):  # fmt: skip
         cut = copied(whole, "cut.jsonl")
-        cut.write_bytes(until(whole, answered) + torn)
+        cut.write_bytes(lines_until(whole, answered) + torn)
         rejected = rejected_path(cut)
-        rejected.write_bytes(until(rejected, refused))
+        rejected.write_bytes(lines_until(rejected, refused))
         code, _, err = detect(mixed, "--out", cut, "--resume")
         assert kept(cut) == kept(whole), (refused, answered, torn)
         count = [len(result.splitlines()) for result in kept(whole)]
@@ -75,7 +75,7 @@ def test_a_run_cut_anywhere_ends_with_the_same_files(detect, mixed, whole):
 SMALL_CHUNKS = "from contradiction.chats import chunks; chunks.CHUNK_WINDOWS = 8\n"
 
 
-def test_a_killed_process_is_continued_to_the_same_files(detect, sample_chats, detect_model, small_chunks, tmp_path):
+def test_a_killed_process_resumes_to_the_same_files(detect, sample_chats, detect_model, small_chunks, tmp_path):
     file, whole, cut = (tmp_path / name for name in ("chats.jsonl", "whole.jsonl", "cut.jsonl"))
     file.write_text("\n".join(["{bad", *map(line, sample_chats[:300])]), encoding="utf-8")
     detect(file, "--out", whole)
@@ -90,38 +90,43 @@ def test_a_killed_process_is_continued_to_the_same_files(detect, sample_chats, d
     assert (code, err[-1].split(", ")[0]) == (1, "cdconv: 300 chats")
 
 
-def test_only_the_same_run_is_continued(detect, mixed, whole, detect_model, tmp_path):
+def test_only_the_same_run_can_be_resumed(detect, mixed, whole, detect_model, tmp_path):
     before = kept(whole)
     moved = shutil.copytree(detect_model, tmp_path / "moved")
     (moved / "README.md").write_text("a card bears on no verdict", encoding="utf-8")
     same = shutil.copy(mixed, tmp_path / "renamed.jsonl")
-    assert detect(same, "--out", whole, "--resume", "--batch-size", "8", model=moved)[0] == 1  # for what is rejected
+    assert (
+        detect(same, "--out", whole, "--resume", "--batch-size", "8", model=moved)[0] == 1
+    )  # because of the rejected lines
     assert [len(result.splitlines()) for result in kept(whole)] == [len(path.splitlines()) for path in before]
     before = kept(whole)
     save_rule(moved, Rule(temperature=2))
     other = tmp_path / "other.jsonl"
     other.write_bytes(mixed.read_bytes() + b"\n" + line().encode())
-    for said, arguments, options in (
+    for expected_message, arguments, options in (
         ("another model", [mixed], {"model": moved}),
         ("another input", [other], {}),
         ("threshold unset, not 0.4", [mixed, "--threshold", "0.4"], {}),
         ("scan false, not true", [mixed, "--scan"], {}),
     ):
         code, _, [message] = detect(*arguments, "--out", whole, "--resume", **options)
-        assert (code, f"was made with {said}; --resume continues only the same run" in message) == (2, True), message
+        assert (code, f"was made with {expected_message}; --resume continues only the same run" in message) == (
+            2,
+            True,
+        ), message
     assert kept(whole) == before
     (tmp_path / "whole.jsonl.run.json").unlink()
     code, _, [message] = detect(mixed, "--out", whole, "--resume")
     assert (code, "no whole.jsonl.run.json" in message) == (2, True)
 
 
-def test_resume_starts_where_nothing_is_yet(detect, mixed, tmp_path):
+def test_resume_starts_a_new_run_if_there_is_none(detect, mixed, tmp_path):
     out = tmp_path / "v.jsonl"
     detect(mixed, "--out", out, "--resume")
     assert objects(out) == detect(mixed)[1]
 
 
-def test_a_file_that_is_none_of_ours_is_not_cut(detect, mixed, tmp_path):
+def test_a_foreign_file_is_not_truncated(detect, mixed, tmp_path):
     out = tmp_path / "v.jsonl"
     detect(mixed, "--out", out)
     out.write_text('{"line": 1, "label": null, "checked": false}\nnotes\n', encoding="utf-8")
@@ -130,8 +135,8 @@ def test_a_file_that_is_none_of_ours_is_not_cut(detect, mixed, tmp_path):
     assert "notes" in out.read_text(encoding="utf-8")
 
 
-def test_the_input_is_never_written_over(detect, tmp_path):
-    """By its own name, by that of what lies beside OUT, or by a link to it."""
+def test_the_input_is_never_overwritten(detect, tmp_path):
+    """The input may be named as OUT, as a file beside OUT, or through a link."""
     content = (line() + "\n{\n").encode()
     for name in ("a.jsonl", "a.jsonl.rejected.jsonl", "a.jsonl.run.json"):
         for link in (None, os.symlink, os.link):
@@ -151,32 +156,32 @@ def test_the_input_is_never_written_over(detect, tmp_path):
 
 
 @pytest.mark.parametrize("out", [False, True])
-def test_a_file_of_rejected_lines_is_not_replaced_without_a_word(detect, tmp_path, out, small_chunks):
+def test_a_file_of_rejected_lines_is_not_replaced_silently(detect, tmp_path, out, small_chunks):
     file = tmp_path / "chats.jsonl"
     name, options = (tmp_path / "v.jsonl", ["--out", tmp_path / "v.jsonl"]) if out else (file, [])
-    there = rejected_path(name)
-    there.write_text("notes\n", encoding="utf-8")
-    file.write_text("\n".join([line(), *["{"] * 20]), encoding="utf-8")  # of more than one part
+    rejected = rejected_path(name)
+    rejected.write_text("notes\n", encoding="utf-8")
+    file.write_text("\n".join([line(), *["{"] * 20]), encoding="utf-8")  # more than one chunk
     code, _, err = detect(file, "--quiet", *options)
-    notes = [message for message in err if message.startswith(f"cdconv: {there}: ")]
+    notes = [message for message in err if message.startswith(f"cdconv: {rejected}: ")]
     assert (code, len(notes)) == (1, 1)
-    assert [answer["line"] for answer in objects(there)] == [*range(2, 22)]
+    assert [answer["line"] for answer in objects(rejected)] == [*range(2, 22)]
 
 
-def test_a_file_of_rejected_lines_stays_where_nothing_is_rejected(detect, tmp_path):
+def test_a_file_of_rejected_lines_stays_if_nothing_is_rejected(detect, tmp_path):
     file = tmp_path / "chats.jsonl"
     file.write_text(line(), encoding="utf-8")
-    there = rejected_path(file)
-    there.write_text("notes\n", encoding="utf-8")
+    rejected = rejected_path(file)
+    rejected.write_text("notes\n", encoding="utf-8")
     assert detect(file, "--quiet")[::2] == (0, [])
-    assert there.read_text(encoding="utf-8") == "notes\n"
+    assert rejected.read_text(encoding="utf-8") == "notes\n"
 
 
 @pytest.mark.parametrize("which", ["verdicts", "rejected"])
-def test_a_run_from_which_a_line_was_removed_is_not_continued(detect, mixed, whole, which):
+def test_a_run_with_a_removed_line_cannot_be_resumed(detect, mixed, whole, which):
     out = copied(whole, "cut.jsonl")
     file = out if which == "verdicts" else rejected_path(out)
     lines = file.read_bytes().splitlines(keepends=True)
     file.write_bytes(b"".join(lines[:1] + lines[2:]))
-    code, _, [said] = detect(mixed, "--out", out, "--resume")
-    assert (code, "lines were removed or added" in said) == (2, True)
+    code, _, [message] = detect(mixed, "--out", out, "--resume")
+    assert (code, "lines were removed or added" in message) == (2, True)

@@ -1,4 +1,4 @@
-"""A chat endpoint on loopback whose bot is scripted, contradicts itself at known rates, and can be out of order."""
+"""A chat endpoint on loopback with a scripted bot that contradicts itself at known rates and can fail on purpose."""
 
 import hashlib
 import json
@@ -8,7 +8,7 @@ from collections import Counter
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-# The true shares of conversations whose last reply contradicts something, by kind.
+# The true share of conversations whose last reply is a contradiction, by kind.
 RATES = {"history": 0.15, "intra-sentence": 0.08, "role-confusion": 0.05}
 FAULTS = ("429", "500", "hang", "broken JSON", "half an answer", "no completion")
 
@@ -19,42 +19,42 @@ def chance(*parts) -> float:
 
 
 def scripted(messages) -> str:
-    """The reply of the scripted bot: it has as many cats as its first answer says, or contradicts that."""
-    asked = [message["content"] for message in messages if message["role"] == "user"]
-    cats = 2 + int(6 * chance(asked[0]))
-    if len(asked) == 1:
-        return f"“{asked[0]}”？我养了{cats}只猫"
-    draw = chance("kind", *asked)
+    """The reply of the scripted bot: it repeats the number of cats in its first answer, or contradicts it."""
+    user_texts = [message["content"] for message in messages if message["role"] == "user"]
+    cats = 2 + int(6 * chance(user_texts[0]))
+    if len(user_texts) == 1:
+        return f"“{user_texts[0]}”？我养了{cats}只猫"
+    draw = chance("kind", *user_texts)
     for kind, rate in RATES.items():
         if draw < rate:
             return {
-                "history": f"“{asked[-1]}”？我养了{cats + 1}只猫",
-                "intra-sentence": f"“{asked[-1]}”？我养了{cats}只猫，我没养猫",
-                "role-confusion": f"“{asked[-1]}”？你养了{cats}只猫",
+                "history": f"“{user_texts[-1]}”？我养了{cats + 1}只猫",
+                "intra-sentence": f"“{user_texts[-1]}”？我养了{cats}只猫，我没养猫",
+                "role-confusion": f"“{user_texts[-1]}”？你养了{cats}只猫",
             }[kind]
         draw -= rate
-    return f"“{asked[-1]}”？我养了{cats}只猫"
+    return f"“{user_texts[-1]}”？我养了{cats}只猫"
 
 
 def true_label(b1: str, b2: str) -> str:
-    """Which contradiction a reply of the scripted bot is; what it quotes is left aside."""
+    """The true label of a reply of the scripted bot, which ignores what the reply quotes."""
     b1, b2 = (text.rpartition("”")[2] for text in (b1, b2))
     if "没养猫" in b2:
         return "intra-sentence"
     if "你养了" in b2:
         return "role-confusion"
-    said = [re.findall(r"养了(\d)只猫", text)[-1] for text in (b1, b2)]
-    return "history" if said[0] != said[1] else "non-contradiction"
+    cats = [re.findall(r"养了(\d)只猫", text)[-1] for text in (b1, b2)]
+    return "history" if cats[0] != cats[1] else "non-contradiction"
 
 
 class Endpoint:
-    """What the server is told, and what it has seen.
+    """What the server does, and what it has received.
 
     Attributes:
         reply: messages -> the text of the reply.
-        fault: (messages, how often they were sent before) -> one of ``FAULTS`` or a status; None for a good answer.
+        fault: (messages, how often they were sent before) -> one of ``FAULTS``, a status, or None for a good answer.
         seen: chat -> how often it was sent.
-        keys: the headers of authorization.
+        keys: the authorization headers received.
     """
 
     def __init__(self, reply=scripted, fault=lambda messages, before: None, delay=0.0):
@@ -65,7 +65,7 @@ class Endpoint:
 
 @contextmanager
 def serving(endpoint):
-    """Serves an endpoint on a free port of loopback inside the block."""
+    """Serves an endpoint on a free loopback port inside the block."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"

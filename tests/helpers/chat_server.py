@@ -1,4 +1,4 @@
-"""An OpenAI-compatible chat endpoint on 127.0.0.1 whose answers a function writes, and which can fail on purpose.
+"""An OpenAI-compatible chat endpoint on 127.0.0.1. A function writes its answers, and it can fail on purpose.
 
 with ChatServer(lambda body: "你好") as server:
     ...  # clients, with the environment variables of server.environment
@@ -19,15 +19,15 @@ class ChatServer:
     """The server.
 
     Args:
-        answer: from the body of a request to the text of the answer.
-        faults: from the number of a request (from 0) and its body to one of `FAULTS`, the bytes of an answer, or None
+        answer: maps the body of a request to the text of the answer.
+        faults: maps the number of a request (from 0) and its body to one of `FAULTS`, the bytes of an answer, or None
             for a good answer.
-        seconds: before each answer.
+        seconds: the delay before each answer.
 
     Attributes:
-        requests: the bodies of all requests, in the order in which they came.
-        keys: the keys that were sent with them.
-        most_at_once: the most requests that were worked on at the same time.
+        requests: the bodies of all requests, in order of arrival.
+        keys: the keys sent with them.
+        most_at_once: the largest number of requests in progress at the same time.
     """
 
     def __init__(self, answer, faults=lambda number, body: None, seconds=0.0):
@@ -99,7 +99,7 @@ class Handler(BaseHTTPRequestHandler):
             self.send(200, {"choices": [{"message": {"content": None}}]})
         else:
             text = chat.answer(body)
-            said = {
+            completion = {
                 "object": "chat.completion",
                 "model": body["model"],
                 "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}],
@@ -108,7 +108,7 @@ class Handler(BaseHTTPRequestHandler):
                     "completion_tokens": len(text),
                 },
             }
-            self.send(200, said, half=fault == "half")
+            self.send(200, completion, half=fault == "half")
 
     def send(self, status, value, headers=None, half=False):
         content = value if isinstance(value, bytes) else json.dumps(value, ensure_ascii=False).encode()
@@ -119,7 +119,7 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         try:
             self.wfile.write(content[: len(content) // 2] if half else content)
-        except OSError:  # the caller has gone
+        except OSError:  # the client has disconnected
             self.close_connection = True
         if half:
             self.close_connection = True

@@ -5,7 +5,7 @@ import json
 
 
 def chat(*texts: str) -> list[dict[str, str]]:
-    """The messages of a chat, whose user speaks first and whose sides take turns."""
+    """The messages of a chat in which the user speaks first and the sides alternate."""
     return [{"role": ("user", "assistant")[index % 2], "content": text} for index, text in enumerate(texts)]
 
 
@@ -21,6 +21,11 @@ def line(messages=CHAT, **more):
 
 def objects(path):
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def write_jsonl(path, rows):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
 
 
 def write_csv(path, header, rows, encoding="utf-8", **dialect):

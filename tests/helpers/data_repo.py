@@ -1,11 +1,11 @@
-"""The configs and counts of the data set, said once more and not taken from the code; and readers of a data repo."""
+"""The configs and counts of the data set, stated independently of the code, and readers of a data repo."""
 
 import json
 
 import yaml
 
 CONFIGS = ["2-class", "4-class", "persona", "2-class-grouped", "4-class-grouped", "persona-grouped"]
-IN_REPO = [*CONFIGS, "crossed"]  # which tests/test_crossed_corpus.py looks into
+IN_REPO = [*CONFIGS, "crossed"]  # covered by tests/test_crossed_corpus.py
 SPLITS = ["train", "validation", "test"]
 UTTERANCES = ["u1", "b1", "u2", "b2"]
 NAMES = {
@@ -40,7 +40,7 @@ COUNTS = {
 
 
 def encode(line):
-    """A line of a raw file, where it is not one already."""
+    """A line of a raw file as bytes."""
     return line if isinstance(line, bytes) else json.dumps(line, ensure_ascii=False).encode("utf-8")
 
 
@@ -55,11 +55,11 @@ def contents(folder):
 
 
 def header(repo):
-    """The card's YAML, and its body."""
+    """The YAML metadata and the body of the card."""
     _, front, body = (repo / "README.md").read_text(encoding="utf-8").split("---\n", 2)
     return yaml.safe_load(front), body
 
 
 def table_rows(body):
-    """Cells of every table row in Markdown or on the terminal, as one string each, single spaced."""
+    """Every row of the Markdown or terminal tables in a text: its cells joined by single spaces."""
     return {" ".join(line.replace("|", " ").split()) for line in body.splitlines()}

@@ -1,4 +1,4 @@
-"""Rows and evaluations for tests: worked out by hand, or drawn at random."""
+"""Rows and evaluations for tests, made by hand or at random."""
 
 import numpy as np
 
@@ -25,7 +25,7 @@ def row(number, **changes):
 
 
 def evaluated(references, predictions, probabilities=None, rows=None, config="4-class"):
-    """An evaluation of label ids. By default the prediction has probability 0.7 and the others share the rest."""
+    """An evaluation of label ids. By default the predicted label has probability 0.7 and the others share the rest."""
     names = LABELS[config]
     probabilities = probabilities or [
         [0.7 if index == chosen else 0.3 / (len(names) - 1) for index in range(len(names))] for chosen in predictions
@@ -42,6 +42,6 @@ def sample(rows: int, seed: int = 0) -> np.ndarray:
 
 
 def noisy(references: np.ndarray, share_right: float, seed: int) -> np.ndarray:
-    """Predictions that are right on about this share of rows and otherwise drawn from the references' own classes."""
+    """Predictions that are right on about this share of rows and otherwise permuted references."""
     rng = np.random.default_rng(seed)
     return np.where(rng.random(len(references)) < share_right, references, rng.permutation(references))

@@ -1,4 +1,4 @@
-"""Generated chats of every kind, good and bad, and what must hold of every verdict on them."""
+"""Generated chats of every kind, valid and invalid, and the properties of every verdict on them."""
 
 import json
 import random
@@ -15,7 +15,7 @@ from contradiction.verdict import Verdict
 
 judged: Counter[str] = Counter()
 
-LIMIT = 64  # tokens that the tiny models read
+LIMIT = 64  # tokens: the input limit of the tiny models
 PLAIN = (
     "你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀", "18", "ok好", "我也喜欢你", "今天天气很好，去走走",
 )  # fmt: skip
@@ -49,10 +49,10 @@ NO_CHAT = (
 
 
 class Odd(UserDict):
-    """A mapping that is no dict."""
+    """A mapping that is not a dict."""
 
 
-def a_message(draw, drawn, sound):
+def make_message(draw, drawn, sound):
     text = draw.choice(draw.choices((PLAIN, HOSTILE, drawn), (6, 1, 1))[0])
     content, role = text, draw.choices(("user", "assistant", "system", "developer"), (10, 10, 1, 1))[0]
     if draw.random() < 0.05:
@@ -71,9 +71,9 @@ def a_message(draw, drawn, sound):
     return made({"role": role, "content": content, "name": 3})
 
 
-def a_chat(draw, drawn, sound=False):
-    messages = [a_message(draw, drawn, sound) for _ in range(draw.choice((1, 2, 3, 4, 4, 4, 5, 6, 8)))]
-    if len(messages) > 2 and draw.random() < 0.6:  # else few are well-ordered
+def make_chat(draw, drawn, sound=False):
+    messages = [make_message(draw, drawn, sound) for _ in range(draw.choice((1, 2, 3, 4, 4, 4, 5, 6, 8)))]
+    if len(messages) > 2 and draw.random() < 0.6:  # otherwise few chats would alternate
         for index, message in enumerate(messages):
             if type(message) is dict:
                 message["role"] = ("user", "assistant")[index % 2]
@@ -87,7 +87,7 @@ def a_chat(draw, drawn, sound=False):
 
 def chats_of(seed, drawn, number, sound=False):
     draw = random.Random(seed)
-    made = [a_chat(draw, drawn, sound) for _ in range(number)]
+    made = [make_chat(draw, drawn, sound) for _ in range(number)]
     return [chat for chat in made if readable(chat)] if sound else made
 
 
@@ -99,7 +99,7 @@ def readable(messages):
 
 
 def judge(detector, chats):
-    """The verdict on each chat, or the error, which must name the chat and a place in it, in one short line."""
+    """The verdict on each chat, or its error: one short line that names the chat and the place in it."""
     judged["chats"] += len(chats)
     answers, sound, left = {}, [], list(range(len(chats)))
     while left:
@@ -107,25 +107,25 @@ def judge(detector, chats):
             answers.update(zip(left, detector.batch([chats[number] for number in left]), strict=True))
             break
         except InputError as error:
-            said = str(error)
+            message = str(error)
             assert isinstance(error, ValueError)
-            assert len(said) <= 300 and said.isprintable(), said
+            assert len(message) <= 300 and message.isprintable(), message
             place = 0
             if len(left) > 1:
-                number, _, said = said.partition(": ")
+                number, _, message = message.partition(": ")
                 place = int(number.removeprefix("chats[").removesuffix("]"))
-            assert said.startswith("messages"), said
-            answers[left[place]] = said
-            sound, left = sound + left[:place], left[place + 1 :]  # what comes before the first bad chat is sound
+            assert message.startswith("messages"), message
+            answers[left[place]] = message
+            sound, left = sound + left[:place], left[place + 1 :]  # the chats before the first bad one are sound
     answers.update(zip(sound, detector.batch([chats[number] for number in sound]), strict=True))
-    found = [answers[number] for number in range(len(chats))]
-    judged["errors"] += sum(isinstance(answer, str) for answer in found)
-    judged["labels"] += sum(isinstance(answer, Verdict) and answer.label is not None for answer in found)
-    judged["checked"] += sum(isinstance(answer, Verdict) and answer.checked for answer in found)
-    return found
+    results = [answers[number] for number in range(len(chats))]
+    judged["errors"] += sum(isinstance(answer, str) for answer in results)
+    judged["labels"] += sum(isinstance(answer, Verdict) and answer.label is not None for answer in results)
+    judged["checked"] += sum(isinstance(answer, Verdict) and answer.checked for answer in results)
+    return results
 
 
-def said_in(message):
+def text_of(message):
     content = message["content"] or ""
     parts = [content] if isinstance(content, str) else content
     return "".join(part if isinstance(part, str) else part.get("text", "") for part in parts)
@@ -137,12 +137,12 @@ def is_all_text(message):
     )
 
 
-def han(text):
+def count_han(text):
     return sum("\u4e00" <= character <= "\u9fff" for character in text)
 
 
 def check(verdict, messages, labels):
-    """What must hold of any verdict; how it is read is told here by Han characters, each of which is a token."""
+    """Checks the properties of a verdict. It counts the text read in Han characters, each of which is a token."""
     assert isinstance(verdict, Verdict)
     json.dumps(asdict(verdict), ensure_ascii=False).encode("utf-8")
     assert (verdict.label is None) == (verdict.score is None) == (not verdict.scores)
@@ -161,13 +161,13 @@ def check(verdict, messages, labels):
         assert all(index < first and messages[index]["role"] == "assistant" for index in group)
     assert not verdict.evidence or verdict.label == HISTORY
     if verdict.checked:
-        said = [index for index in range(last + 1) if messages[index]["role"] in ("user", "assistant")]
-        assert all(is_all_text(messages[index]) for index in said)
-        before = [index for index in said if index < first and messages[index]["role"] == "assistant"]
-        turn = [index for index in said if index > max(before, default=-1)]
-        spoken = han("".join(said_in(messages[index]) for index in turn))
-        assert spoken <= LIMIT
-        assert all(han(said_in(messages[index])) + spoken <= LIMIT for index in before)
+        spoken_to = [index for index in range(last + 1) if messages[index]["role"] in ("user", "assistant")]
+        assert all(is_all_text(messages[index]) for index in spoken_to)
+        before = [index for index in spoken_to if index < first and messages[index]["role"] == "assistant"]
+        turn = [index for index in spoken_to if index > max(before, default=-1)]
+        turn_length = count_han("".join(text_of(messages[index]) for index in turn))
+        assert turn_length <= LIMIT
+        assert all(count_han(text_of(messages[index])) + turn_length <= LIMIT for index in before)
 
 
 def assert_alike(one, other):

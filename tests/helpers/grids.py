@@ -1,4 +1,4 @@
-"""A grid of tiny encoders, trained once a process, and what lies in its folder."""
+"""A grid of tiny encoders, trained once per process, and readers of its folder."""
 
 from functools import partial
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 from contradiction.io.files import read_json
 
-# Of a tiny encoder, and recipe values of all cells.
+# The size of the tiny encoder, and the recipe values of all cells.
 SIZE = {"hidden_size": 32, "layers": 1, "heads": 2, "vocabulary": 600}
 VALUES = {"epochs": 1, "learning_rate": 0.01, "class_weights": "balanced"}
 
@@ -19,7 +19,7 @@ def times(folder):
 
 
 def evaluation(folder, name):
-    """The kept test evaluation of a cell, as the table reads it: without a rule fitted afterwards."""
+    """The saved test evaluation of a cell, as the table reads it: without a rule fitted afterwards."""
     kept = read_json(folder / f"{name}.test.json")
     return {**kept, **kept.get("argmax", {})}
 
@@ -29,7 +29,7 @@ def predictions(folder, name):
 
 
 def markdown_row(folder, title, name, table="table4"):
-    """The cells of a method's line in a section of a table's page."""
+    """The cells of the row of a method in a section of the page of a table."""
     section = (folder / f"{table}.md").read_text(encoding="utf-8").split(f"## {title},")[1]
     line = next(line for line in section.splitlines() if line.startswith(f"| {name} |"))
     return [cell.strip() for cell in line.strip("|").split("|")]
@@ -40,7 +40,7 @@ SET = [word for key, value in VALUES.items() for word in ("--set", f"{key}={valu
 
 @pytest.fixture(scope="session")
 def encoders(sample_rows, tmp_path_factory):
-    """Folders of a tiny encoder without a head, and of a tiny NLI checkpoint with labels in capitals."""
+    """A folder with a tiny encoder without a head and a tiny NLI checkpoint with labels in capitals."""
     import torch
 
     from contradiction.inputs.views import CONVERSATION
@@ -52,7 +52,7 @@ def encoders(sample_rows, tmp_path_factory):
     labels = ("CONTRADICTION", "NEUTRAL", "ENTAILMENT")
     torch.manual_seed(0)
     model, tokenizer = initialize_model(Recipe.of(name="tiny", view="nli", config="nli", scratch=SIZE), labels, texts)
-    for parameter in model.parameters():  # larger and centred, so that random weights tell inputs apart
+    for parameter in model.parameters():  # larger and centred, so that random weights distinguish inputs
         parameter.data.mul_(4)
     with torch.no_grad():
         batch = tokenizer(texts[:200], padding=True, return_tensors="pt")
@@ -60,7 +60,7 @@ def encoders(sample_rows, tmp_path_factory):
         for parameter in model.classifier.parameters():
             parameter.mul_(20)
     model.save_pretrained(parent / "tiny-nli")
-    model.config.num_labels = 2  # as an encoder that was never fine-tuned says: LABEL_0, LABEL_1
+    model.config.num_labels = 2  # as in an encoder that was never fine-tuned: LABEL_0, LABEL_1
     model.bert.save_pretrained(parent / "tiny")
     for name in ("tiny", "tiny-nli"):
         tokenizer.save_pretrained(parent / name)
@@ -69,7 +69,7 @@ def encoders(sample_rows, tmp_path_factory):
 
 @pytest.fixture
 def reproduce(run):
-    """Calls `cdconv reproduce` in this process; gives exit code, stdout and stderr."""
+    """Runs `cdconv reproduce` in this process and returns exit code, stdout and stderr."""
     return partial(run, "reproduce")
 
 

@@ -1,4 +1,4 @@
-"""Model folders that are damaged or mean harm: each is a change to a good folder, by a name that says what it does."""
+"""Damaged and malicious model folders: each is a named change to a good folder."""
 
 import json
 import pickle
@@ -15,7 +15,7 @@ CODE = "from pathlib import Path\nPath({mark!r}).touch()\nclass It: pass\n"
 
 
 class Harm:
-    """Unpickled, it leaves a mark."""
+    """Creates a marker file when it is unpickled."""
 
     def __init__(self, mark):
         self.mark = mark
@@ -81,7 +81,7 @@ def _cut(name, share):
 
 
 def _flip(folder):
-    """Exponent bits of one weight in the middle of the file."""
+    """Flips an exponent bit of one weight in the middle of the file."""
     content = bytearray((folder / WEIGHTS).read_bytes())
     content[len(content) // 2] ^= 0x10
     (folder / WEIGHTS).write_bytes(content)
@@ -128,7 +128,7 @@ KEYS = (
     "max_position_embeddings", "type_vocab_size", "model_type", "id2label", "architectures", "layer_norm_eps",
 )  # fmt: skip
 
-# Name -> what is done to the folder. Every one of them is refused.
+# Name -> the change to the folder. Loading must reject every one of them.
 REFUSED = {
     "weights cut in half": _cut(WEIGHTS, 0.5),
     "weights cut in the header": _cut(WEIGHTS, 0.001),
@@ -204,7 +204,7 @@ REFUSED = {
     "tokenizer options limit 2": _set(OPTIONS, model_max_length=2),
 }
 
-# What only the manifest can tell from a good model.
+# Changes that only the manifest can distinguish from a good model.
 ONLY_BY_MANIFEST = {
     "weights with a byte flipped": _flip,
     "vocabulary shuffled": _json(TOKENIZER, _shuffled),
@@ -222,12 +222,12 @@ ONLY_BY_MANIFEST = {
     "an adapter": _write("adapter_config.json", b'{"base_model_name_or_path": "somebody/else"}'),
 }
 
-# A list of members -> an ensemble of them. Every one leaves the folder.
+# Lists of members of an ensemble. Each list has a member outside the folder.
 OUTSIDE = (["../other", "member"], ["member", "/etc"], [".", "member"], ["", "member"], ["member", "link"])
 
 
 def ensemble(folder, member, names):
-    """An ensemble folder with a member, a link to a folder outside, and a list of other members."""
+    """Makes an ensemble folder with a member, a link to an outside folder, and the listed member names."""
     shutil.copytree(member, folder / "member")
     shutil.copytree(member, folder.parent / "other")
     (folder / "link").symlink_to(folder.parent / "other")

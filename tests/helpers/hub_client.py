@@ -1,4 +1,4 @@
-"""Clients of the Hub in ``hub_server``: each a process of its own, with its own caches."""
+"""Clients of the Hub in ``hub_server``. Each is a separate process with its own caches."""
 
 import json
 import os
@@ -12,26 +12,26 @@ NO_WAITING = "import time; time.sleep = lambda seconds: None\n"  # the library w
 
 
 def environment(hub, home, **variables):
-    """The environment of a client, with its caches in the folder `home`."""
+    """The environment variables of a client whose caches are in the folder `home`."""
     kept = {name: value for name, value in os.environ.items() if name not in NEVER and "proxy" not in name.lower()}
     own = {"HF_HOME": str(home), "HF_UPDATE_DOWNLOAD_COUNTS": "0"}
     return kept | own | hub.environment | variables
 
 
 def run(hub, home, code, **variables):
-    """Runs code in a client and gives what it said."""
+    """Runs code in a client and returns the completed process."""
     done = processes.run(code, cwd=home, env=environment(hub, home, **variables))
     assert done.returncode == 0, done.stderr
     return done
 
 
 def python(hub, home, code, **variables):
-    """Runs code in a client; the last line that it prints is JSON, and its value is given."""
+    """Runs code in a client and returns the JSON value on its last line of output."""
     return json.loads(run(hub, home, code, **variables).stdout.splitlines()[-1])
 
 
 def new_python(hub, home, code):
-    """The same in a new interpreter: a fork does not always find a module that a library has just written."""
+    """Like `python`, in a new interpreter: a fork does not always find a module that a library has just written."""
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=home, env=environment(hub, home), capture_output=True, encoding="utf-8"
     )

@@ -1,10 +1,10 @@
-"""A small Hub on 127.0.0.1, with its state in memory: as much of the protocol as the Hugging Face libraries use.
+"""A small in-memory Hub on 127.0.0.1 that implements the part of the protocol that the Hugging Face libraries use.
 
     with Hub() as hub:
         ...  # clients in other processes, with the environment variables of hub.environment
         hub.repos["model", "user/name"].commits
 
-Written after what the clients send. It has one user, `user`, whose token is `TOKEN`.
+It is modelled on the requests of the clients. It has one user, `user`, whose token is `TOKEN`.
 """
 
 import base64
@@ -46,7 +46,7 @@ class Repo:
 
 
 def etag(name: str, content: bytes) -> str:
-    """What the Hub calls a file's oid: SHA-256 of a large one, git's hash of any other."""
+    """The oid of a file on the Hub: SHA-256 for a large file, the git hash for any other."""
     if name.endswith(LARGE):
         return hashlib.sha256(content).hexdigest()
     return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
@@ -56,11 +56,11 @@ class Hub:
     """The server.
 
     Attributes:
-        repos: by kind and id.
-        requests: method and path of each request, in order.
-        drop: the connection is dropped half-way through the body of a request whose path matches this pattern.
-        lack: a request whose path matches this pattern has no route.
-        busy: a request whose path matches this pattern is answered 429.
+        repos: (kind, id) -> repo.
+        requests: the method and path of each request, in order.
+        drop: a pattern of paths. The server drops the connection half-way through the body of a matching request.
+        lack: a pattern of paths that have no route.
+        busy: a pattern of paths that are answered with status 429.
     """
 
     def __init__(self):
@@ -113,8 +113,8 @@ class Handler(BaseHTTPRequestHandler):
             if re.search(self.hub.busy, self.path):
                 raise Refusal(429, "too many requests")
             for pattern, route in routes:
-                if found := re.fullmatch(pattern, f"{self.command} {self.path}"):
-                    return route(self, body, **found.groupdict())
+                if match := re.fullmatch(pattern, f"{self.command} {self.path}"):
+                    return route(self, body, **match.groupdict())
             raise Refusal(404, f"no route for {self.command} {self.path}")
         except Refusal as refusal:
             headers = {"X-Error-Message": str(refusal), **refusal.headers}
@@ -134,7 +134,7 @@ class Handler(BaseHTTPRequestHandler):
     def log_message(self, *_):
         pass
 
-    # What a request may do, and to what.
+    # Permissions and lookups.
 
     @property
     def known(self) -> bool:
@@ -145,10 +145,10 @@ class Handler(BaseHTTPRequestHandler):
             raise Refusal(401, "Invalid username or password.")
 
     def repo(self, kind: str, id: str) -> Repo:
-        found = self.hub.repos.get((kind, id))
-        if found is None or (found.private and not self.known):
+        repo = self.hub.repos.get((kind, id))
+        if repo is None or (repo.private and not self.known):
             raise Refusal(404, "Repository not found", "RepoNotFound")
-        return found
+        return repo
 
     def commit_at(self, kind: str, id: str, revision: str | None) -> Commit:
         for commit in reversed(self.repo(kind, id).commits):
@@ -160,31 +160,31 @@ class Handler(BaseHTTPRequestHandler):
 
     def create(self, body):
         self.authorize()
-        asked = json.loads(body)
-        kind, id = asked.get("type", "model"), f"{asked['organization'] or 'user'}/{asked['name']}"
-        if asked["organization"] not in (None, "user"):
+        request = json.loads(body)
+        kind, id = request.get("type", "model"), f"{request['organization'] or 'user'}/{request['name']}"
+        if request["organization"] not in (None, "user"):
             raise Refusal(403, f"You don't have the rights to create a {kind} under the namespace")
         url = {"url": f"{self.hub.url}/{PREFIX[kind]}{id}"}
         if (kind, id) in self.hub.repos:
             return self.answer(url, 409)
         first = Commit("initial commit", {".gitattributes": b"*.parquet filter=lfs diff=lfs merge=lfs -text\n"})
-        self.hub.repos[kind, id] = Repo(asked.get("visibility") == "private", [first])
+        self.hub.repos[kind, id] = Repo(request.get("visibility") == "private", [first])
         self.answer(url)
 
     def validate_yaml(self, body):
         content = json.loads(body)["content"]
-        found = re.search(r"^license: *(\S+)$", content, re.M)
-        errors = [{"message": '"license" is not valid'}] if found and found[1] not in LICENSES else []
+        license = re.search(r"^license: *(\S+)$", content, re.M)
+        errors = [{"message": '"license" is not valid'}] if license and license[1] not in LICENSES else []
         if errors and self.headers.get("Accept") == "text/plain":
             return self.answer(f"- Error: {errors[0]['message']}".encode(), 400)
         self.answer({"errors": errors, "warnings": []}, 400 if errors else 200)
 
     def preupload(self, body, kind, id, revision):
         self.authorize()
-        there = self.commit_at(kind, id, revision).files
+        existing = self.commit_at(kind, id, revision).files
         names = [file["path"] for file in json.loads(body)["files"]]
         modes = {name: "lfs" if name.endswith(LARGE) else "regular" for name in names}
-        oids = {name: etag(name, there[name]) if name in there else None for name in names}
+        oids = {name: etag(name, existing[name]) if name in existing else None for name in names}
         answer = [{"path": n, "uploadMode": modes[n], "shouldIgnore": False, "oid": oids[n]} for n in names]
         self.answer({"files": answer})
 
@@ -210,8 +210,8 @@ class Handler(BaseHTTPRequestHandler):
     def variables(self, body, id):
         self.authorize()
         variables = self.repo("space", id).variables
-        asked = json.loads(body)
-        variables[asked["key"]] = asked["value"]
+        variable = json.loads(body)
+        variables[variable["key"]] = variable["value"]
         self.answer({key: {"value": value} for key, value in variables.items()})
 
     def large_files(self, body, prefix, id):
@@ -238,17 +238,17 @@ class Handler(BaseHTTPRequestHandler):
     def tree(self, body, kind, id, revision, folder=None):
         files = self.commit_at(kind, id, revision).files
         inside = f"{folder}/" if folder else ""
-        found, folders = [], set()
+        entries, folders = [], set()
         for name in (name for name in files if name.startswith(inside)):
             head, slash, _ = name.removeprefix(inside).partition("/")
             if slash and inside + head not in folders:
                 folders.add(inside + head)
-                found.append({"type": "directory", "path": inside + head, "oid": "0" * 40, "size": 0})
+                entries.append({"type": "directory", "path": inside + head, "oid": "0" * 40, "size": 0})
             if not slash or "recursive=true" in self.requestline:
-                found.append(self.entry(name, files[name]))
-        if folder and not found:
+                entries.append(self.entry(name, files[name]))
+        if folder and not entries:
             raise Refusal(404, f"{folder} does not exist", "EntryNotFound")
-        self.answer(found)
+        self.answer(entries)
 
     def entry(self, name, content):
         entry = {"type": "file", "path": name, "size": len(content), "oid": etag(name, content)}
@@ -263,8 +263,8 @@ class Handler(BaseHTTPRequestHandler):
             raise Refusal(404, "Entry not found", "EntryNotFound", commit.sha)
         content = commit.files[name]
         headers = {"X-Repo-Commit": commit.sha, "ETag": f'"{etag(name, content)}"', "Accept-Ranges": "bytes"}
-        if asked := re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", "")):
-            start, end = int(asked[1]), min(int(asked[2] or len(content)), len(content) - 1)
+        if byte_range := re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", "")):
+            start, end = int(byte_range[1]), min(int(byte_range[2] or len(content)), len(content) - 1)
             headers["Content-Range"] = f"bytes {start}-{end}/{len(content)}"
             return self.answer(content[start : end + 1], 206, headers)
         self.answer(content, 200, headers)

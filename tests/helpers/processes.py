@@ -1,7 +1,7 @@
-"""Fresh Python processes in a fraction of a second: forks of one process that has imported the heavy libraries.
+"""New Python processes in a fraction of a second, forked from one process that has imported the heavy libraries.
 
-Only libraries that read no environment variable of Hugging Face are imported beforehand, so that each process reads
-its own: the address of the Hub, the token, the caches, the offline mode.
+Only libraries that read no Hugging Face environment variables are imported beforehand, so that each process reads
+its own values: the address of the Hub, the token, the caches, the offline mode.
 """
 
 import gc
@@ -53,7 +53,7 @@ class Process:
         return self._process.exitcode
 
     def communicate(self, timeout=None):
-        """Waits for the end and gives stdout and stderr."""
+        """Waits for the end and returns stdout and stderr."""
         self.wait(timeout)
         return tuple(
             Path(path).read_text(encoding="utf-8") if Path(path).exists() else "" for path in self._streams[1:]
@@ -61,19 +61,19 @@ class Process:
 
 
 def start(code, *, cwd=".", env=None, stdin="") -> Process:
-    """Starts Python code like ``python -c``, by default in this environment."""
+    """Starts Python code like ``python -c``, by default with the environment variables of this process."""
     return Process(code, cwd, os.environ if env is None else env, stdin)
 
 
 def run(code, **options) -> subprocess.CompletedProcess:
-    """Runs Python code to its end; options as of :func:`start`."""
+    """Runs Python code to its end. The options are those of :func:`start`."""
     process = start(code, **options)
     stdout, stderr = process.communicate()
     return subprocess.CompletedProcess(code, process.returncode, stdout, stderr)
 
 
 def cdconv(*arguments, before="", **options) -> subprocess.CompletedProcess:
-    """Runs the command line, after some code where it is given; options as of :func:`start`."""
+    """Runs the command line, optionally after some code. The options are those of :func:`start`."""
     return run(before + CDCONV.format(arguments=[*map(str, arguments)]), **options)
 
 
@@ -83,9 +83,9 @@ def start_cdconv(*arguments, before="", **options) -> Process:
 
 
 def start_two(*arguments, **options) -> list[Process]:
-    """Starts the command line as two processes that train together, as a launcher does but without one.
+    """Starts the command line as two processes that train together, as a launcher would.
 
-    Not `accelerate launch --cpu`, which without MPI starts a single process and says nothing.
+    It avoids `accelerate launch --cpu`, which without MPI silently starts a single process.
     """
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = str(free.getsockname()[1])
@@ -97,7 +97,7 @@ def start_two(*arguments, **options) -> list[Process]:
 
 
 def wait_for(path: Path, *running: Process, seconds=300) -> bool:
-    """Whether a path came to be while the processes were running; the time is that of a busy machine."""
+    """Waits until a path exists or a process ends, and returns whether it exists. The machine may be busy."""
     until = time.monotonic() + seconds
     while not path.exists() and all(process.poll() is None for process in running) and time.monotonic() < until:
         time.sleep(0.002)

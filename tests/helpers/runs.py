@@ -9,7 +9,7 @@ from contradiction.training import record
 
 
 def with_options(request, **options):
-    """The request of a run with other values of its recipe."""
+    """The request of a run with changed recipe values."""
     return {**request, "recipe": record.recipe(request).with_changes(**options).recorded()}
 
 
@@ -19,7 +19,7 @@ CHANGES_LABELS = Rule(0.7, {"history": -0.3}, {"role-confusion": 0.2}, 0.77, 0.4
 
 def scalars(folder):
     """All scalars in the event files below a folder: tag -> [(step, value)]."""
-    found = {}  # a record is its length in 8 bytes, a check in 4, the event, a check in 4
+    values_by_tag = {}  # a record: its length (8 bytes), a checksum (4), the event, a checksum (4)
     for path in sorted(folder.rglob("events.out.tfevents.*")):
         data, place = path.read_bytes(), 0
         while place < len(data):
@@ -28,5 +28,5 @@ def scalars(folder):
             place += 16 + length
             for value in event.summary.value:
                 if value.HasField("simple_value"):
-                    found.setdefault(value.tag, []).append((event.step, value.simple_value))
-    return found
+                    values_by_tag.setdefault(value.tag, []).append((event.step, value.simple_value))
+    return values_by_tag

@@ -1,4 +1,4 @@
-"""A judge of known quality for `chat_server`: it knows the labels of some rows and errs as often as it is told."""
+"""A judge of known quality for `chat_server`: it knows the labels of some rows and errs at a given rate."""
 
 import json
 from hashlib import sha256
@@ -9,19 +9,19 @@ NAMES = LABELS["4-class"]
 
 
 def question_of(body):
-    """What a request asks: the texts of the messages and the reply."""
-    asked = json.loads(body["messages"][-1]["content"])
-    return (*(message["content"] for message in asked["messages"]), asked["reply"])
+    """The question in a request: the texts of the messages and the reply."""
+    question = json.loads(body["messages"][-1]["content"])
+    return (*(message["content"] for message in question["messages"]), question["reply"])
 
 
 def scripted(rows, right=1.0, names=NAMES):
-    """The answer to a request.
+    """A function that answers requests.
 
     Args:
-        rows: with u1, b1, u2, b2 and the class id `label`.
-        right: the share of the rows on which it is right; on the others it names one of the other labels. Which rows
-            these are follows from their texts, so a row has the same answer each time.
-        names: the labels.
+        rows: dicts with u1, b1, u2, b2 and the class id `label`.
+        right: the share of rows on which it is right. On the others it gives another label. Which rows
+            these are depends on their texts, so a row always has the same answer.
+        names: the label names.
     """
     truth = {tuple(row[name] for name in ("u1", "b1", "u2", "b2")): row["label"] for row in rows}
 

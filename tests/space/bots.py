@@ -1,4 +1,4 @@
-"""A chatbot behind a real server on 127.0.0.1: what the user says last chooses how it answers, well or badly."""
+"""A chatbot behind a real server on 127.0.0.1. The last user message selects how it answers or fails."""
 
 import json
 import threading
@@ -15,28 +15,28 @@ def completion(content):
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Speaks the chat completions of OpenAI."""
+    """Implements the OpenAI chat completions API."""
 
     def log_message(self, *_):
         pass
 
-    def do_GET(self):  # where a redirect would lead
-        self.server.asked.append(self.path)
+    def do_GET(self):  # the target of the redirect
+        self.server.received.append(self.path)
         self.answer(200, completion("redirected"))
 
     def do_POST(self):
-        asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        self.server.asked.append({"path": self.path, "key": self.headers["authorization"], **asked})
-        said = asked["messages"][-1]["content"]
-        if said == "status":
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        self.server.received.append({"path": self.path, "key": self.headers["authorization"], **body})
+        last_message = body["messages"][-1]["content"]
+        if last_message == "status":
             self.answer(500, b"secret of the server")
-        elif said == "redirect":
+        elif last_message == "redirect":
             self.send_response(302)
             self.send_header("location", f"http://127.0.0.1:{self.server.server_port}/elsewhere")
             self.end_headers()
-        elif said == "hang":
+        elif last_message == "hang":
             self.server.go.wait(30)
-        elif said == "drip":  # a byte now and then: no single part is late
+        elif last_message == "drip":  # a byte now and then, so no single part is late
             self.send_response(200)
             self.end_headers()
             for _ in range(100):
@@ -56,7 +56,7 @@ class Handler(BaseHTTPRequestHandler):
                 "half": b'{"choices": [{"message": {"content": "\\ud800"}}]}',
                 "markup": completion("<img src=x onerror=\"alert('owned')\">你好"),
             }
-            self.answer(200, bodies.get(said, completion(REPLY)))
+            self.answer(200, bodies.get(last_message, completion(REPLY)))
 
     def answer(self, status, body):
         self.send_response(status)
@@ -67,9 +67,9 @@ class Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def chatbot():
-    """The server; ``asked`` holds what reached it, and ``go`` lets go of those who hang."""
+    """The server. ``received`` holds its requests, and ``go`` releases the hanging ones."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.asked, server.go = [], threading.Event()
+    server.received, server.go = [], threading.Event()
     server.url = f"http://127.0.0.1:{server.server_port}/v1"
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()

@@ -1,4 +1,4 @@
-"""A page that is served once a process, what the façade says of the same chats, and the modules of the page."""
+"""A page served once per process, the verdicts of the façade on the same chats, and the modules of the page."""
 
 import sys
 from types import ModuleType
@@ -18,7 +18,7 @@ def model(random_model):
 
 @pytest.fixture(scope="session")
 def facade(model):
-    """What the façade says of a chat; one by one, because batching moves the last bits."""
+    """The verdict of the façade on a chat. Chats are judged one by one, because batching changes the last bits."""
     detector = ContradictionDetector.from_pretrained(model)
     return lambda chat: detector(messages(*chat))
 
@@ -39,7 +39,7 @@ def url(model, log):
 def client(url):
     from gradio_client import Client
 
-    return Client(url, verbose=False, httpx_kwargs={"timeout": 120})  # of a busy machine
+    return Client(url, verbose=False, httpx_kwargs={"timeout": 120})  # seconds, because the machine may be busy
 
 
 @pytest.fixture(scope="session")
@@ -49,7 +49,7 @@ def app() -> ModuleType:
 
 @pytest.fixture(scope="session")
 def part(app):
-    """A module of the page by its name."""
+    """Imports a module of the page by name."""
     return lambda name: sys.modules[name]
 
 
@@ -71,7 +71,7 @@ def detectors(random_model):
 def connected(app, part, detectors, bot_server):
     bot = part("bot").Bot(bot_server.url, "small-bot", KEY, seconds=1.0)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(app, "LOOKS", 1)  # this page deletes files soon
+        patch.setattr(app, "LOOKS", 1)  # makes this page delete files soon
         patch.setattr(app, "KEPT", 1)
         demo, url = app.serve(detectors[0], "127.0.0.1", free_port(), detectors[1:], bot)
     yield url

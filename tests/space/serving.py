@@ -1,4 +1,4 @@
-"""Pages as real processes on 127.0.0.1, and the chats of the sample that they are asked about."""
+"""Pages as real processes on 127.0.0.1, and the chats of the sample that tests send to them."""
 
 import asyncio
 import json
@@ -30,12 +30,12 @@ def free_port() -> int:
 
 @contextmanager
 def served(command, port, log: Path, **environment):
-    """A page in a process of its own, from its first answer to its end by its own pid."""
+    """Runs a page in a separate process inside the block. It starts when the page first responds."""
     url = f"http://127.0.0.1:{port}/"
     with log.open("wb") as output:
         process = subprocess.Popen(command, stdout=output, stderr=output, env=ENVIRONMENT | environment, cwd=ROOT)
     try:
-        until = time.monotonic() + 300  # of a busy machine
+        until = time.monotonic() + 300  # the machine may be busy
         while time.monotonic() < until:
             assert process.poll() is None, log.read_text(encoding="utf-8")
             try:
@@ -52,7 +52,7 @@ def served(command, port, log: Path, **environment):
 
 
 def with_tools(url, ask):
-    """What ``ask`` gives for a session of an MCP client with a page."""
+    """Calls ``ask`` with the session of an MCP client connected to a page."""
     from mcp import ClientSession
     from mcp.client.streamable_http import streamable_http_client
 
@@ -68,10 +68,10 @@ def with_tools(url, ask):
 
 
 def call_tool(url, name, **arguments):
-    """The answer of a tool of a page."""
+    """Calls a tool of a page and returns its answer."""
     return with_tools(url, lambda session: session.call_tool(name, arguments))
 
 
 def probabilities(answer):
-    """Those of the labels, in an answer of `/judge`."""
+    """The label probabilities in an answer of `/judge`."""
     return {confidence["label"]: confidence["confidence"] for confidence in answer[1]["confidences"]}

@@ -1,4 +1,4 @@
-"""The demo page and that of the metric, as real processes, seen in a browser."""
+"""The demo page and the metric page, as real processes in a real browser."""
 
 import base64
 import json
@@ -34,7 +34,7 @@ def chromium():
 
 @pytest.fixture
 def open_tab(chromium):
-    """Opens tabs, which must not have spoken to another host nor complained by the end of the test."""
+    """Opens tabs. By the end of the test they must not have contacted another host or logged errors."""
     contexts, hosts, complaints = [], set(), []
 
     def open_one(**options):
@@ -56,13 +56,13 @@ def open_tab(chromium):
 
 
 def serious_violations(tab):
-    """What axe-core finds that keeps somebody from using the page."""
+    """The serious accessibility violations that axe-core finds on the page."""
     from axe_playwright_python.sync_playwright import Axe
 
-    found = Axe().run(tab).response["violations"]
+    violations = Axe().run(tab).response["violations"]
     return [
         (violation["id"], node["target"])
-        for violation in found
+        for violation in violations
         if violation["impact"] in ("serious", "critical")
         for node in violation["nodes"]
     ]
@@ -79,36 +79,40 @@ def marks(tab):
     return tab.locator(".cd-mark").all_inner_texts()
 
 
-def test_a_visitor_types_a_chat_and_sees_the_verdict_of_the_facade(open_tab, url, facade):
-    chat, verdict = next((chat, said) for chat in CHATS if (said := facade(chat)).kind == "history")
+def test_a_typed_chat_gets_the_verdict_of_the_facade(open_tab, url, facade):
+    chat, verdict = next((chat, judged) for chat in CHATS if (judged := facade(chat)).kind == "history")
     tab = open_tab()
     tab.goto(url)
     marks(tab)  # of the first example
     tab.get_by_role("button", name="Clear", exact=True).click()
     box = tab.locator("#cd-box")
-    for text in chat:  # Enter sends, and the side changes by itself
+    for text in chat:  # Enter sends, and the side changes automatically
         box.fill(text)
         box.press("Enter")
     tab.locator(".cd-messages li").nth(3).locator(".cd-mark").wait_for()
     assert tab.locator(".cd-text").all_inner_texts() == list(chat)
-    said = tab.locator(".cd-messages li").nth(3).locator(".cd-mark").inner_text()
-    assert "Contradiction" in said and verdict.certainty in said and f"{verdict.probability:.0%}".rstrip("%") in said
+    evidence_text = tab.locator(".cd-messages li").nth(3).locator(".cd-mark").inner_text()
+    assert (
+        "Contradiction" in evidence_text
+        and verdict.certainty in evidence_text
+        and f"{verdict.probability:.0%}".rstrip("%") in evidence_text
+    )
     assert "contradicted by" in tab.locator(".cd-messages li").nth(1).inner_text()
-    # The address holds the chat: another visitor sees the same.
+    # The address contains the chat, so another visitor sees the same.
     other = open_tab()
     other.goto(tab.url)
     other.locator(".cd-messages li").nth(3).locator(".cd-mark").wait_for()
     assert other.locator(".cd-text").all_inner_texts() == list(chat)
-    # Deleted by the keyboard: nothing is left to contradict.
+    # After deletion by keyboard nothing is left to contradict.
     tab.get_by_role("button", name="Delete message 2").focus()
     tab.keyboard.press("Enter")
     tab.locator(".cd-messages li").nth(3).wait_for(state="detached")
-    # A high threshold calls nothing.
+    # At a high threshold nothing is called a contradiction.
     tab.get_by_label("Threshold", exact=False).first.press("End")
     tab.locator(".cd-status.fine").wait_for()
 
 
-def test_an_example_a_paste_and_an_edit_are_judged_on_a_phone_in_chinese(open_tab, url):
+def test_an_example_a_paste_and_an_edit_are_judged_on_a_chinese_phone(open_tab, url):
     tab = open_tab(locale="zh-HK", color_scheme="dark")
     tab.set_viewport_size({"width": 390, "height": 844})
     tab.goto(f"{url}?__theme=dark")
@@ -126,7 +130,7 @@ def test_an_example_a_paste_and_an_edit_are_judged_on_a_phone_in_chinese(open_ta
     tab.locator(".cd-text", has_text="你好呀，我叫小明").wait_for()
     tab.get_by_role("button", name="English").click()
     tab.locator("h1", has_text="Does the bot").wait_for()
-    tab.locator(".cd-text", has_text="你好呀，我叫小明").wait_for()  # the chat outlives the switch
+    tab.locator(".cd-text", has_text="你好呀，我叫小明").wait_for()  # the chat survives the switch
     assert tab.get_by_role("tab", name="A file of chats").count() == 1
 
 
@@ -135,12 +139,12 @@ def test_axe_finds_no_serious_violation(open_tab, url, scheme):
     tab = open_tab(color_scheme=scheme)
     tab.goto(f"{url}?__theme={scheme}")
     marks(tab)
-    found = {}
+    violations = {}
     for name in ("Chat", "A file of chats", "How good is it?", "Use it in code"):
         tab.get_by_role("tab", name=name, exact=True).click()
         tab.get_by_role("tab", name=name, exact=True, selected=True).wait_for()
-        found[name] = serious_violations(tab)
-    assert not any(found.values()), found
+        violations[name] = serious_violations(tab)
+    assert not any(violations.values()), violations
 
 
 def test_markup_is_shown_as_text_wherever_it_comes_from(open_tab, url, tmp_path):
@@ -165,7 +169,9 @@ def test_markup_is_shown_as_text_wherever_it_comes_from(open_tab, url, tmp_path)
 
 def test_a_file_is_judged_filtered_and_downloaded(open_tab, url, facade, tmp_path):
     file = tmp_path / "chats.jsonl"
-    both = [next(chat for chat in CHATS if facade(chat[:2]).contradiction is said) for said in (True, False)]
+    both = [
+        next(chat for chat in CHATS if facade(chat[:2]).contradiction is contradicts) for contradicts in (True, False)
+    ]
     file.write_text("\n".join(json.dumps(messages(*chat)) for chat in both), encoding="utf-8")
     tab = open_tab()
     tab.goto(url)
@@ -183,7 +189,7 @@ def test_a_file_is_judged_filtered_and_downloaded(open_tab, url, facade, tmp_pat
     assert len(Path(download.value.path()).read_text(encoding="utf-8").splitlines()) == 2
 
 
-def test_one_file_is_judged_at_a_time_and_stop_ends_the_work(open_tab, url, tmp_path):
+def test_one_file_is_judged_at_a_time_and_stop_cancels_it(open_tab, url, tmp_path):
     file = tmp_path / "chats.jsonl"
     chats = [messages(*(f"{chat}-{turn}你好" for turn in range(12))) for chat in range(400)]
     file.write_text("\n".join(json.dumps(chat) for chat in chats), encoding="utf-8")
@@ -207,17 +213,17 @@ def test_one_file_is_judged_at_a_time_and_stop_ends_the_work(open_tab, url, tmp_
     other.get_by_text("A file of yours is being judged").wait_for()
     assert "judged" not in other.locator("#said textarea").input_value()
     tab.locator("#stop").click()
-    tab.wait_for_timeout(3000)  # until the chats that were begun are done
+    tab.wait_for_timeout(3000)  # until the started chats are done
     before = predicted()
     tab.wait_for_timeout(2000)
     assert predicted() == before
-    # The visitor may go on with another file.
+    # The visitor can continue with another file.
     tab.locator("#run").click()
     wait_for(lambda: predicted() > before, seconds=60)
 
 
-def test_what_is_copied_asks_for_the_same_verdicts(open_tab, url, facade):
-    chat, verdict = next((chat, said) for chat in CHATS if (said := facade(chat)).contradiction)
+def test_copied_code_gives_the_same_verdicts(open_tab, url, facade):
+    chat, verdict = next((chat, judged) for chat in CHATS if (judged := facade(chat)).contradiction)
     tab = open_tab(permissions=["clipboard-read", "clipboard-write"])
     tab.goto(address(url, chat))
     tab.locator(".cd-messages li").nth(3).locator(".cd-mark").wait_for()
@@ -236,19 +242,19 @@ def test_what_is_copied_asks_for_the_same_verdicts(open_tab, url, facade):
         assert json.load(answer)["verdicts"][-1]["kind"] == verdict.kind
 
 
-def test_examples_are_sorted_in_four_ways_and_a_click_shows_one(open_tab, url):
+def test_examples_sort_in_four_ways_and_a_click_shows_one(open_tab, url):
     tab = open_tab()
     tab.goto(url)
     marks(tab)
     for name in ("Two replies", "Kind", "Trigger", "Persona", "Longer chats"):
         tab.get_by_role("button", name=name, exact=True).click()
         choice = tab.locator(".cd-examples button").last
-        said = choice.inner_text().split("→")[-1].strip()
+        label = choice.inner_text().split("→")[-1].strip()
         choice.click()
-        tab.locator(".cd-messages[aria-busy=false] .cd-text", has_text=said).first.wait_for()
+        tab.locator(".cd-messages[aria-busy=false] .cd-text", has_text=label).first.wait_for()
 
 
-def test_a_visitor_chats_with_the_connected_bot_and_sees_each_reply_marked(open_tab, connected, detectors):
+def test_each_reply_of_the_connected_bot_is_marked(open_tab, connected, detectors):
     tab = open_tab()
     tab.goto(connected)
     marks(tab)
@@ -261,11 +267,11 @@ def test_a_visitor_chats_with_the_connected_bot_and_sees_each_reply_marked(open_
     replies = tab.locator(".cd-messages li.bot .cd-text").all_inner_texts()
     assert replies == [REPLY, "<img src=x onerror=\"alert('owned')\">你好"]
     assert tab.locator("img[src=x]").count() == 0
-    # With another detector, the same chat is judged by it: this one says no kind.
+    # Another detector judges the same chat. This one gives no kind.
     tab.get_by_label("Detector").select_option(Path(detectors[1].name).name)
     tab.locator(".cd-messages[aria-busy=false]").wait_for()
     assert Path(detectors[1].name).name in base64.urlsafe_b64decode(tab.url.split("#chat=")[1] + "==").decode()
-    # The bot can be silenced; then the visitor writes both sides.
+    # The bot can be switched off. Then the visitor writes both sides.
     tab.get_by_label("small-bot replies").uncheck()
     box.fill("你好")
     box.press("Enter")
@@ -273,8 +279,8 @@ def test_a_visitor_chats_with_the_connected_bot_and_sees_each_reply_marked(open_
     assert tab.locator(".cd-messages li").count() == 5
 
 
-def test_a_fault_of_the_bot_is_said_and_the_bot_can_be_asked_again(connected, chromium):
-    context = chromium.new_context(locale="zh-CN")  # a browser complains of the status itself, so not by open_tab
+def test_a_bot_failure_is_shown_and_the_bot_can_be_called_again(connected, chromium):
+    context = chromium.new_context(locale="zh-CN")  # not open_tab: the browser logs the status as an error
     tab = context.new_page()
     tab.goto(connected)
     tab.get_by_role("button", name="清空").click()
@@ -308,6 +314,6 @@ def test_the_page_of_the_metric_scores_its_example(open_tab, tmp_path):
         chinese.get_by_role("button", name="计算").wait_for()
         chinese.get_by_text("83.3").locator("visible=true").first.wait_for()
         assert "__i18n__" not in chinese.inner_text("body")
-        for each in (tab, chinese):  # before the server ends, of which a page would complain
-            each.close()
+        for page in (tab, chinese):  # before the server ends, or the page would log an error
+            page.close()
     assert "Traceback" not in (tmp_path / "metric.log").read_text(encoding="utf-8")

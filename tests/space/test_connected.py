@@ -1,4 +1,4 @@
-"""A page with several detectors and a connected chatbot: what the owner named at the start, and nothing else."""
+"""A page with several detectors and a connected chatbot serves what the owner named at the start and nothing else."""
 
 import socket
 
@@ -27,7 +27,7 @@ def names(detectors):
 # Detectors
 
 
-def test_a_request_chooses_among_the_detectors_that_the_owner_named(web, detectors, connected):
+def test_a_request_can_choose_among_the_detectors_that_the_owner_named(web, detectors, connected):
     from gradio_client import Client
 
     assert web.get("healthz").json()["detectors"] == names(detectors)
@@ -48,7 +48,7 @@ def test_no_request_makes_the_page_load_anything(web, name, detectors):
         assert answer.json()["error"].endswith(", ".join(names(detectors)))
 
 
-def test_two_detectors_of_one_name_are_refused(app, detectors):
+def test_two_detectors_with_the_same_name_are_rejected(app, detectors):
     with pytest.raises(InputError, match="each needs a name of its own"):
         app.serve(detectors[0], "127.0.0.1", free_port(), [detectors[0]])
 
@@ -56,22 +56,22 @@ def test_two_detectors_of_one_name_are_refused(app, detectors):
 # The chatbot
 
 
-def reply(web, said, **body):
-    answer = web.post("v1/reply", json={"messages": [{"role": "user", "content": said}], **body})
+def reply(web, text, **body):
+    answer = web.post("v1/reply", json={"messages": [{"role": "user", "content": text}], **body})
     return answer.status_code, answer.json()
 
 
-def test_the_bot_answers_the_chat_and_gets_no_more_than_it(web, bot_server):
+def test_the_bot_answers_the_chat_and_receives_nothing_else(web, bot_server):
     chat = [*messages("你好", "你好呀"), *ASKED]
     answer = web.post("v1/reply", json={"messages": chat})
     assert (answer.status_code, answer.json()) == (200, {"reply": REPLY})
-    asked = bot_server.asked[-1]
-    assert (asked["path"], asked["key"], asked["model"]) == ("/v1/chat/completions", f"Bearer {KEY}", "small-bot")
-    assert asked["messages"] == chat
+    request = bot_server.received[-1]
+    assert (request["path"], request["key"], request["model"]) == ("/v1/chat/completions", f"Bearer {KEY}", "small-bot")
+    assert request["messages"] == chat
 
 
 @pytest.mark.parametrize(
-    ("fault", "said"),
+    ("fault", "message"),
     [
         ("status", "the bot answered with status 500"),
         ("redirect", "the bot answered with status 302"),
@@ -84,13 +84,13 @@ def test_the_bot_answers_the_chat_and_gets_no_more_than_it(web, bot_server):
         ("huge", "the bot answered more than can be read"),
     ],
 )
-def test_a_fault_of_the_bot_is_one_sentence_without_its_address(web, bot_server, fault, said):
-    assert reply(web, fault) == (502, {"error": said})
-    assert "/elsewhere" not in bot_server.asked
+def test_a_bot_failure_is_reported_in_one_sentence_without_its_address(web, bot_server, fault, message):
+    assert reply(web, fault) == (502, {"error": message})
+    assert "/elsewhere" not in bot_server.received
     assert reply(web, "你好") == (200, {"reply": REPLY})  # and the next request is answered
 
 
-def test_half_a_character_is_no_failure(web):
+def test_half_a_character_is_not_a_failure(web):
     assert reply(web, "half") == (200, {"reply": "?"})
     answer = web.post(
         "v1/reply",
@@ -100,7 +100,7 @@ def test_half_a_character_is_no_failure(web):
     assert (answer.status_code, answer.json()) == (200, {"reply": REPLY})
 
 
-def test_a_bot_that_is_not_there_is_said(part):
+def test_a_missing_bot_is_reported(part):
     import asyncio
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -110,7 +110,7 @@ def test_a_bot_that_is_not_there_is_said(part):
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "message"),
     [
         ({"messages": []}, "the last message before a reply must be the user's"),
         ({"messages": messages("你好", "你好呀")}, "the last message before a reply must be the user's"),
@@ -121,42 +121,42 @@ def test_a_bot_that_is_not_there_is_said(part):
         ({"messages": [{"role": "user", "content": "好" * 8001}]}, "at most 60 messages and 8,000 characters"),
     ],
 )
-def test_a_visitor_sends_messages_alone(web, bot_server, body, said):
-    before = len(bot_server.asked)
+def test_a_visitor_can_send_only_messages(web, bot_server, body, message):
+    before = len(bot_server.received)
     answer = web.post("v1/reply", json=body)
     assert answer.status_code == 422
-    assert said in answer.json()["error"]
-    assert len(bot_server.asked) == before
+    assert message in answer.json()["error"]
+    assert len(bot_server.received) == before
 
 
 def test_each_visitor_waits_for_one_reply_at_a_time(web, bot_server):
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(2) as pool:
-        before = len(bot_server.asked)
+        before = len(bot_server.received)
         first = pool.submit(reply, web, "hang")
-        wait_for(lambda: len(bot_server.asked) > before)
+        wait_for(lambda: len(bot_server.received) > before)
         assert reply(web, "你好") == (503, {"error": "the bot is busy; try again soon"})
         assert first.result()[0] == 502
     assert reply(web, "你好")[0] == 200
 
 
 @pytest.mark.parametrize("key", ["geheim\n", "秘密"])
-def test_a_key_that_no_header_can_hold_is_refused_and_not_shown(part, key):
+def test_a_key_that_no_header_can_hold_is_rejected_and_not_shown(part, key):
     with pytest.raises(InputError, match="CDCONV_BOT_KEY") as error:
         part("bot").Bot("http://127.0.0.1:1/v1", "nobody", key)
     assert key.strip() not in str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--bot-url", "http://127.0.0.1:1/v1"], "a bot needs both"),
         (["--bot-url", "file:///etc/passwd", "--bot-model", "x"], "not an address of HTTP"),
         (["--bot-url", "http://[::1/v1", "--bot-model", "x"], "not an address of HTTP"),
     ],
 )
-def test_a_bot_that_cannot_be_meant_is_refused_before_anything_is_loaded(run, model, arguments, said):
+def test_an_invalid_bot_address_is_rejected_before_anything_is_loaded(run, model, arguments, message):
     code, out, error = run("space", "--model", model, "--port", free_port(), *arguments)
     assert (code, out) == (2, "")
-    assert said in error
+    assert message in error

@@ -1,4 +1,4 @@
-"""The demo page as a real process, asked by a client; and what it needs to start."""
+"""The demo page as a real process with an API client, and the requirements of its start."""
 
 import json
 import socket
@@ -24,17 +24,20 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:gradio")
 
 def test_the_public_functions_are_named_typed_and_described(client):
     endpoints = client.view_api(return_format="dict", print_info=False)["named_endpoints"]
-    names = {path: [parameter["parameter_name"] for parameter in its["parameters"]] for path, its in endpoints.items()}
+    names = {
+        path: [parameter["parameter_name"] for parameter in endpoint["parameters"]]
+        for path, endpoint in endpoints.items()
+    }
     assert names == {
         "/judge": ["messages", "threshold", "prior", "detector"],
         "/scan": ["messages", "threshold", "prior", "detector"],
         "/rerank": ["messages", "candidates", "detector"],
         "/check": ["facts", "reply", "question", "detector"],
     }
-    assert all(its["description"] for its in endpoints.values())
+    assert all(endpoint["description"] for endpoint in endpoints.values())
 
 
-def test_the_public_functions_are_tools_of_mcp(url):
+def test_the_public_functions_are_mcp_tools(url):
     tools = {tool.name: tool for tool in with_tools(url, lambda session: session.list_tools()).tools}
     assert set(tools) == {"judge", "scan", "rerank", "check"}
     assert all(tool.description for tool in tools.values())
@@ -65,7 +68,7 @@ def test_candidates_and_facts_are_judged_as_the_library_does(client, model):
         (messages(*["好"] * 500), "the chat has 500 messages; at most 400 are allowed"),
     ],
 )
-def test_what_is_no_chat_is_one_clear_message(client, log, chat, message):
+def test_a_malformed_chat_raises_one_clear_error(client, log, chat, message):
     from gradio_client.exceptions import AppError
 
     with pytest.raises(AppError) as error:
@@ -78,7 +81,7 @@ def test_twenty_calls_at_once_get_the_verdicts_of_the_facade(url, facade):
     from gradio_client import Client
 
     def ask(chat):
-        # A client of its own: one client in several threads loses answers when its stream of events ends.
+        # A client per thread: a shared client loses answers when its event stream ends.
         with closing(Client(url, verbose=False, httpx_kwargs={"timeout": 120})) as client:
             return client.predict(messages(*chat), api_name="/judge")
 
@@ -90,7 +93,7 @@ def test_twenty_calls_at_once_get_the_verdicts_of_the_facade(url, facade):
         assert answer["scores"] == pytest.approx(facade(chat).scores, abs=1e-5)
 
 
-def test_a_large_upload_is_refused_and_answers_carry_a_policy(url):
+def test_a_large_upload_is_rejected_and_responses_carry_a_policy(url):
     with urllib.request.urlopen(url, timeout=60) as answer:
         policy, kind = answer.headers["content-security-policy"], answer.headers["x-content-type-options"]
         assert b"defineProperty(navigator" in answer.read()
@@ -126,29 +129,29 @@ def test_an_uploaded_file_is_deleted_whatever_its_name(connected, name):
     wait_for(lambda: not path.exists(), seconds=120)
 
 
-def test_no_file_of_the_server_is_read(connected):
+def test_no_server_file_can_be_read(connected):
     import httpx
 
     with httpx.Client(base_url=connected, timeout=60) as web:
         runs = [
-            its
-            for its in web.get("config").json()["dependencies"]
-            if len(its["inputs"]) == 2 == len(its["outputs"]) - 2
+            dependency
+            for dependency in web.get("config").json()["dependencies"]
+            if len(dependency["inputs"]) == 2 == len(dependency["outputs"]) - 2
         ]
         assert len(runs) == 1
         for path in ("/etc/passwd", "../../etc/passwd", str(ROOT / "pyproject.toml"), "http://127.0.0.1:1/chats.jsonl"):
             file = {"path": path, "meta": {"_type": "gradio.FileData"}}
-            asked = {"fn_index": runs[0]["id"], "data": [file, None], "session_hash": "hostile"}
-            answer = web.post("gradio_api/queue/join", json=asked)
-            said = answer.text
+            request = {"fn_index": runs[0]["id"], "data": [file, None], "session_hash": "hostile"}
+            answer = web.post("gradio_api/queue/join", json=request)
+            text = answer.text
             if answer.status_code == 200:
-                said = web.get("gradio_api/queue/data", params={"session_hash": "hostile"}).text
-                assert '"success":true' not in said
-            assert "root:" not in said and "[project]" not in said
+                text = web.get("gradio_api/queue/data", params={"session_hash": "hostile"}).text
+                assert '"success":true' not in text
+            assert "root:" not in text and "[project]" not in text
             assert web.get(f"gradio_api/file={path}").status_code in (400, 403, 404)
 
 
-def test_files_are_refused_in_words_while_those_of_others_take_the_room(part, tmp_path):
+def test_uploads_are_rejected_with_a_reason_while_other_files_fill_the_space(part, tmp_path):
     from starlette.responses import PlainTextResponse
     from starlette.testclient import TestClient
 
@@ -164,7 +167,7 @@ def test_files_are_refused_in_words_while_those_of_others_take_the_room(part, tm
 @pytest.mark.parametrize(
     "path", ["", "config", "docs", "v1/nowhere", "gradio_api/info", "analysis/plots/confusion.png"]
 )
-def test_every_answer_of_the_page_carries_the_policy(connected, path):
+def test_every_response_of_the_page_carries_the_policy(connected, path):
     import httpx
 
     headers = httpx.get(f"{connected}{path}", timeout=60).headers
@@ -172,10 +175,10 @@ def test_every_answer_of_the_page_carries_the_policy(connected, path):
     assert (headers["x-content-type-options"], headers["referrer-policy"]) == ("nosniff", "no-referrer")
 
 
-def test_the_terminal_says_the_address_and_no_advice_of_gradio(client, url, log):
-    said = log.read_text(encoding="utf-8")
-    assert f"The page is at {url} (Ctrl+C ends it)" in said
-    assert "share" not in said
+def test_the_terminal_shows_the_address_and_no_gradio_advice(client, url, log):
+    output = log.read_text(encoding="utf-8")
+    assert f"The page is at {url} (Ctrl+C ends it)" in output
+    assert "share" not in output
 
 
 def test_a_2_class_detector_gets_a_page_too(app, random_model):
@@ -194,19 +197,19 @@ def test_a_2_class_detector_gets_a_page_too(app, random_model):
 # The Space as a folder
 
 
-def test_the_card_of_the_space_names_the_versions_that_are_installed():
+def test_the_space_card_names_the_installed_versions():
     import gradio
     from huggingface_hub import SpaceCard
 
     card = SpaceCard.load(ROOT / "space" / "README.md").data
     assert (card.sdk, card.sdk_version, card.license) == ("gradio", gradio.__version__, "apache-2.0")
     assert (ROOT / "space" / card.app_file).is_file()
-    assert len(card.short_description) <= 60  # the Hub refuses more
+    assert len(card.short_description) <= 60  # the Hub rejects more
     pinned = (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()
     assert set((ROOT / "space" / "requirements.txt").read_text(encoding="utf-8").split()) <= set(pinned)
 
 
-def test_the_page_needs_no_more_than_its_requirements(model):
+def test_the_page_needs_only_its_requirements(model):
     others = dict.fromkeys("accelerate cdconv datasets evaluate scipy sklearn".split())
     code = (
         f"import sys; sys.modules.update({others}); sys.path.insert(0, {str(SPACE)!r}); "
@@ -216,12 +219,12 @@ def test_the_page_needs_no_more_than_its_requirements(model):
     assert done.returncode == 0, done.stderr
 
 
-# A mistake is one line on stderr, and exit code 2
+# A user error is one line on stderr, and exit code 2
 
 
 @pytest.fixture
 def refused(run):
-    """Calls `cdconv space` and gives what it says on stderr."""
+    """Runs `cdconv space`, which must fail, and returns its stderr."""
 
     def call(*arguments) -> str:
         code, out, err = run("space", *arguments)
@@ -232,23 +235,23 @@ def refused(run):
     return call
 
 
-def test_a_taken_port_is_one_clear_line(refused, model):
+def test_a_taken_port_prints_one_clear_line(refused, model):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         message = refused("--model", model, "--port", port)
     assert f"127.0.0.1:{port}: address already in use; --host and --port" in message
 
 
-def test_a_host_that_is_not_this_machine_is_one_clear_line(refused, model):
+def test_a_host_that_is_not_this_machine_prints_one_clear_line(refused, model):
     message = refused("--model", model, "--host", "192.0.2.1", "--port", free_port())
     assert "cannot assign requested address; --host and --port" in message
 
 
-def test_a_missing_model_is_one_clear_line(refused, tmp_path):
+def test_a_missing_model_prints_one_clear_line(refused, tmp_path):
     message = refused("--model", tmp_path, "--port", free_port())
     assert f"{tmp_path}: " in message and "config.json" in message
 
 
-def test_a_missing_gradio_is_one_clear_line(refused, model, monkeypatch):
+def test_missing_gradio_prints_one_clear_line(refused, model, monkeypatch):
     monkeypatch.setitem(sys.modules, "gradio", None)
     assert 'pip install "cdconv[space]"' in refused("--model", model, "--port", free_port())

@@ -1,4 +1,4 @@
-"""The same chats on every way in: one verdict."""
+"""Every interface gives the same verdict on the same chats."""
 
 import ast
 import json
@@ -18,7 +18,7 @@ ASKED = [*SHORT, LONG, NOT_JUDGED]
 
 
 def rounded(record):
-    """A record as every way in gives it: lists for tuples, and digits that do not depend on the batch."""
+    """A record in a common form: lists instead of tuples, and only digits that do not depend on the batch."""
     return json.loads(json.dumps(record), parse_float=lambda text: round(float(text), 4))
 
 
@@ -29,18 +29,18 @@ def detector(model):
 
 @pytest.fixture(scope="module")
 def expected(detector):
-    """What the façade says: of the last reply of each chat, and of all its replies."""
+    """The verdicts of the façade on the last reply of each chat, and on all its replies."""
     return [
         (rounded(detector(chat).to_record()), [rounded(verdict.to_record()) for verdict in detector.scan(chat)])
         for chat in ASKED
     ]
 
 
-def test_the_chats_get_verdicts_of_all_sorts(expected):
-    said = [verdict for _, verdicts in expected for verdict in verdicts]
-    assert {line["contradiction"] for line in said} == {True, False, None}
-    assert len({line["kind"] for line in said}) > 2
-    assert len({line["certainty"] for line in said}) > 2
+def test_the_chats_get_verdicts_of_all_kinds(expected):
+    all_verdicts = [verdict for _, verdicts in expected for verdict in verdicts]
+    assert {line["contradiction"] for line in all_verdicts} == {True, False, None}
+    assert len({line["kind"] for line in all_verdicts}) > 2
+    assert len({line["certainty"] for line in all_verdicts}) > 2
 
 
 def by_monitor(detector, url, client, detect, chat):
@@ -72,12 +72,12 @@ def by_functions_of_the_page(detector, url, client, detect, chat):
 
 def by_mcp(detector, url, client, detect, chat):
     # Gradio writes the answer of a tool as a Python literal.
-    said = [ast.literal_eval(call_tool(url, name, messages=chat).content[0].text) for name in ("judge", "scan")]
-    return rounded(said[0]), rounded(said[1])
+    answers = [ast.literal_eval(call_tool(url, name, messages=chat).content[0].text) for name in ("judge", "scan")]
+    return rounded(answers[0]), rounded(answers[1])
 
 
 @pytest.mark.parametrize("way", [by_monitor, by_command_line, by_rest, by_functions_of_the_page, by_mcp])
-def test_every_way_in_gives_the_verdict_of_the_facade(way, detector, url, client, detect, expected):
+def test_every_interface_gives_the_verdict_of_the_facade(way, detector, url, client, detect, expected):
     for chat, (last, every) in zip(ASKED, expected, strict=True):
         said_last, said_every = way(detector, url, client, detect, chat)
         assert said_last == last

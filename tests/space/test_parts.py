@@ -1,4 +1,4 @@
-"""The parts of the demo page: its words, its examples, and what it makes of files and of pasted chats."""
+"""The parts of the demo page: its texts, its examples, and its handling of files and pasted chats."""
 
 import json
 import re
@@ -41,7 +41,7 @@ def service(app, model):
         ({"accept-language": "en", "cookie": "cdconv-language=<script>"}, "ENGLISH"),
     ],
 )
-def test_a_visitor_is_answered_in_the_language_that_was_chosen_or_comes_first(part, headers, language):
+def test_the_page_uses_the_chosen_or_else_the_preferred_language(part, headers, language):
     import gradio
     from starlette.requests import Request
 
@@ -50,7 +50,7 @@ def test_a_visitor_is_answered_in_the_language_that_was_chosen_or_comes_first(pa
     assert locales.words_of(gradio.Request(Request(scope))) is getattr(locales, language)
 
 
-def test_both_languages_say_the_same_things(part):
+def test_both_languages_have_the_same_texts(part):
     locales = part("locales")
     assert list(locales.CHINESE) == list(locales.ENGLISH)
     for key, english in locales.ENGLISH.items():
@@ -68,15 +68,15 @@ def test_both_languages_say_the_same_things(part):
         ("你好", "你好", "再见", "好" * 2000),
     ],
 )
-def test_what_was_not_read_is_said_in_chinese_too(part, facade, utterances):
-    said = part("locales").in_words(facade(utterances).reason, part("locales").CHINESE)
-    assert not re.search("[A-Za-z]{2}|[;,]", re.sub(r"messages\[\d\]", "", said))
+def test_unread_text_is_reported_in_chinese_too(part, facade, utterances):
+    reason = part("locales").in_words(facade(utterances).reason, part("locales").CHINESE)
+    assert not re.search("[A-Za-z]{2}|[;,]", re.sub(r"messages\[\d\]", "", reason))
 
 
 # Examples
 
 
-def test_there_is_an_example_of_every_kind_and_its_kind_is_that_of_the_sample(part):
+def test_every_kind_has_an_example_with_the_label_of_the_sample(part):
     examples = part("samples")
     labels = {chat: LABELS["4-class"][row["label"]] for chat, row in zip(CHATS, ROWS, strict=True)}
     shown = examples.examples()
@@ -107,7 +107,7 @@ def test_every_kind_of_example_has_a_name_in_both_languages(part):
     assert part("samples").TRIGGERS == cdconv.TRIGGERS
 
 
-def test_both_replies_of_a_pair_answer_the_same_chat_and_hardly_differ(part):
+def test_both_replies_of_a_pair_answer_the_same_chat_and_differ_little(part):
     pairs = part("samples").pairs()
     assert len(pairs) >= 3
     for pair in pairs:
@@ -120,15 +120,15 @@ def test_both_replies_of_a_pair_answer_the_same_chat_and_hardly_differ(part):
 
 
 def judged(part, service, path, words="ENGLISH"):
-    told = []
+    progress = []
     batch, locales = part("batch"), part("locales")
-    *_, last = batch.judge_file(service, path, getattr(locales, words), told.append)
-    return *last, told
+    *_, last = batch.judge_file(service, path, getattr(locales, words), progress.append)
+    return *last, progress
 
 
 @pytest.fixture(scope="module")
 def kept():
-    """Three chats, one line that is none, and a chat that cannot be judged, as JSON lines."""
+    """JSON lines: three chats, one invalid line, and a chat that cannot be judged."""
     lines = [
         json.dumps({"id": f"c{n}", "messages": messages(*chat)}, ensure_ascii=False) for n, chat in enumerate(CHATS[:3])
     ]
@@ -139,29 +139,34 @@ def kept():
 def test_a_file_of_chats_becomes_a_table_and_a_file_of_verdicts(part, service, kept, tmp_path):
     path = tmp_path / "chats.jsonl"
     path.write_text(kept, encoding="utf-8")
-    said, grouped, rows, out, told = judged(part, service, path)
+    summary, grouped, rows, out, progress = judged(part, service, path)
     expected = [verdict for chat in CHATS[:3] for verdict in service.detector.scan(messages(*chat))]
-    found = sum(bool(verdict.contradiction) for verdict in expected)
-    assert [int(number) for number in re.findall(r"\d+", said)] == [4, 6, found, 1]  # the last hold no chat
-    assert [row[0] for row in rows] == ["c0", "c0", "c1", "c1", "c2", "c2", "5"]  # this model judges first replies too
+    contradictions = sum(bool(verdict.contradiction) for verdict in expected)
+    assert [int(number) for number in re.findall(r"\d+", summary)] == [
+        4,
+        6,
+        contradictions,
+        1,
+    ]  # the last lines hold no chat
+    assert [row[0] for row in rows] == ["c0", "c0", "c1", "c1", "c2", "c2", "5"]  # this model also judges first replies
     assert [row[2] == "Contradiction" for row in rows[:6]] == [verdict.contradiction for verdict in expected]
     assert rows[6][2] == "Not judged" and rows[6][6] == "the reply holds no words"
-    assert sum(group == "contradictions" for group, _ in grouped) == found
-    assert told[-1] == 1.0
+    assert sum(group == "contradictions" for group, _ in grouped) == contradictions
+    assert progress[-1] == 1.0
     written = [json.loads(line) for line in Path(out).read_text(encoding="utf-8").splitlines()]
     assert [answer["line"] for answer in written] == [1, 2, 3, 5]
     assert written[0]["verdicts"][1]["label"] == expected[1].label
 
 
 class Slow(str):
-    """A visitor's address that takes so long to look up that two clicks surely meet."""
+    """A visitor's address that takes so long to look up that two clicks overlap."""
 
     def __hash__(self):
         time.sleep(0.05)
         return super().__hash__()
 
 
-def test_two_clicks_at_once_start_one_run(part, service, kept, tmp_path):
+def test_two_simultaneous_clicks_start_one_run(part, service, kept, tmp_path):
     import gradio
     from starlette.requests import Request
 
@@ -169,7 +174,7 @@ def test_two_clicks_at_once_start_one_run(part, service, kept, tmp_path):
     path.write_text(kept, encoding="utf-8")
     with gradio.Blocks() as page:
         part("batch").draw({"random": service}, str, page)
-    [run] = [its.fn for its in page.fns.values() if its.name == "run"]
+    [run] = [function.fn for function in page.fns.values() if function.name == "run"]
     scope = {"type": "http", "headers": [], "client": (Slow("192.0.2.1"), 1)}
 
     def click(_):
@@ -192,20 +197,20 @@ def test_csv_and_parquet_give_the_same_verdicts(part, service, tmp_path):
     assert {row[2] for row in one} <= {"有矛盾", "没有矛盾"}
 
 
-def test_a_file_of_too_many_chats_is_judged_in_part_and_says_so(part, service, tmp_path, monkeypatch):
+def test_a_file_with_too_many_chats_is_judged_partly_with_a_notice(part, service, tmp_path, monkeypatch):
     path = tmp_path / "chats.jsonl"
     path.write_text("\n".join([json.dumps(messages("你好", "你好"))] * 40), encoding="utf-8")
     monkeypatch.setattr(part("batch"), "CHATS", 20)
-    said = judged(part, service, path)[0]
-    assert said.startswith("20 chats")
-    assert "more than 20 chats" in said
+    summary = judged(part, service, path)[0]
+    assert summary.startswith("20 chats")
+    assert "more than 20 chats" in summary
     path.write_text("\n".join(["x", json.dumps(messages("你好", "你好"))] * 20), encoding="utf-8")
-    said = judged(part, service, path)[0]
-    assert said.startswith("10 chats")
-    assert "10 lines hold no chat" in said and "more than 20 chats" in said
+    summary = judged(part, service, path)[0]
+    assert summary.startswith("10 chats")
+    assert "10 lines hold no chat" in summary and "more than 20 chats" in summary
 
 
-def test_a_parquet_file_that_is_large_when_it_is_unpacked_is_refused(part, tmp_path):
+def test_a_parquet_file_that_is_large_when_unpacked_is_rejected(part, tmp_path):
     import pyarrow
     from pyarrow import parquet
 
@@ -216,13 +221,13 @@ def test_a_parquet_file_that_is_large_when_it_is_unpacked_is_refused(part, tmp_p
     assert "解压后超过 5 MB" in part("locales").in_words(str(error.value), part("locales").CHINESE)
 
 
-def test_a_chat_that_is_too_long_costs_no_other_its_verdict(part, model, tmp_path):
+def test_a_chat_that_is_too_long_does_not_affect_the_others(part, model, tmp_path):
     service = Service(ContradictionDetector.from_pretrained(model), Limits(cost=100))
     chats = [CHATS[0], [f"{n}" + "好" * 40 for n in range(20)], CHATS[1]]
     path = tmp_path / "chats.jsonl"
     path.write_text("\n".join(json.dumps(messages(*chat)) for chat in chats), encoding="utf-8")
-    said, grouped, rows, out, _ = judged(part, service, path)
-    assert said.startswith("3 chats, 4 replies judged")
+    summary, grouped, rows, out, _ = judged(part, service, path)
+    assert summary.startswith("3 chats, 4 replies judged")
     assert [row[0] for row in rows] == ["1", "1", "2", "3", "3"]
     assert rows[2][2:] == ["Not judged", "", "", "", part("locales").ENGLISH["tooLong"]]
     assert grouped[2][0] == "others"
@@ -230,25 +235,25 @@ def test_a_chat_that_is_too_long_costs_no_other_its_verdict(part, model, tmp_pat
     assert ["error" in path for path in written] == [False, True, False]
 
 
-def test_a_file_that_is_damaged_further_on_keeps_the_verdicts_before(part, service, tmp_path):
+def test_a_file_damaged_further_on_keeps_the_verdicts_before(part, service, tmp_path):
     lines = [",".join(COLUMNS), *[",".join(CHATS[n]) for n in range(3)]]
     path = tmp_path / "chats.csv"
     path.write_bytes("\n".join(lines).encode() + b"\n\xff,a,b,c\n")
-    said, _, rows, out, _ = judged(part, service, path)
-    assert said.startswith("3 chats")
-    assert "cannot be read further: chats.csv:5: not in UTF-8" in said
+    summary, _, rows, out, _ = judged(part, service, path)
+    assert summary.startswith("3 chats")
+    assert "cannot be read further: chats.csv:5: not in UTF-8" in summary
     assert len(rows) == 6
     assert len(Path(out).read_text(encoding="utf-8").splitlines()) == 3
 
 
-def test_a_file_that_was_deleted_meanwhile_is_said_in_the_language_of_the_visitor(part, service, tmp_path):
+def test_a_deleted_file_is_reported_in_the_language_of_the_visitor(part, service, tmp_path):
     with pytest.raises(InputError, match="choose it again") as error:
         judged(part, service, tmp_path / "gone.jsonl")
     assert "重新选择" in part("locales").in_words(str(error.value), part("locales").CHINESE)
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"PK\x03\x04" * 10, b"x" * 5_000_001])
-def test_a_file_that_is_none_of_chats_is_refused_in_words(part, service, tmp_path, content):
+def test_a_file_without_chats_is_rejected_with_a_reason(part, service, tmp_path, content):
     path = tmp_path / "chats.parquet"
     path.write_bytes(content)
     with pytest.raises(InputError):
@@ -268,7 +273,7 @@ def test_a_pasted_chat_is_read_as_the_library_reads_it(app, text, expected):
     assert app.read_pasted(text) == expected
 
 
-def test_what_an_analysis_says_is_shown_as_text(part, tmp_path):
+def test_an_analysis_is_shown_as_text(part, tmp_path):
     understand = part("understand")
     assert understand.analysis_html(tmp_path) is None
     kept = understand.analysis_html()
