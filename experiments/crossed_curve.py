@@ -1,0 +1,91 @@
+"""Does a detector learn to compare from more crossed quadruples? Trains one recipe on nested parts of the corpus.
+
+    .venv/bin/python experiments/crossed_curve.py --quadruples 750 1500 3000 6000
+
+Each part holds whole batches, of each style about in its proportion, and contains the smaller parts. All runs have the
+same recipe and the same number of epochs. The table shows the validation split, with the 95 % bootstrap intervals of
+`cdconv evaluate --config crossed`. A run that was stopped continues, and finished runs are kept: start the command
+again.
+"""
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from contradiction import ContradictionDetector
+from contradiction.data.corpora.crossed import Quadruple, batches, read
+from contradiction.errors import InputError
+from contradiction.evaluation.crossed import ALL, judge_items, summary
+from contradiction.io.tables import Table, interval, percent
+from contradiction.training.loop import train
+from contradiction.training.recipe_files import load_recipe
+
+
+def nested_parts(
+    sizes: Mapping[str, int], styles: Mapping[str, str], wanted: Sequence[int], seed: int
+) -> list[list[str]]:
+    """Names of batches for each wanted number of quadruples; each part contains the smaller ones.
+
+    The next batch is the smallest one of the style that is furthest below its share of the whole corpus.
+
+    Args:
+        sizes: batch -> quadruples.
+        styles: batch -> style.
+        wanted: numbers of quadruples; a part has at least this many.
+        seed: the seed of the order of batches of equal size.
+    """
+    draw = np.random.default_rng(seed)
+    left = sorted(sizes, key=lambda name: (sizes[name], draw.random()))
+    total = {style: sum(sizes[name] for name in sizes if styles[name] == style) for style in set(styles.values())}
+    chosen: list[str] = []
+    parts = []
+    for number in sorted(wanted):
+        while left and sum(sizes[name] for name in chosen) < number:
+            have = {style: sum(sizes[name] for name in chosen if styles[name] == style) for style in total}
+            open_styles = {styles[name] for name in left}
+            style = min(sorted(open_styles), key=lambda style: have[style] / total[style])
+            name = next(name for name in left if styles[name] == style)
+            left.remove(name)
+            chosen.append(name)
+        parts.append(list(chosen))
+    return parts
+
+
+def main() -> None:
+    """Parses the arguments, trains what is missing, prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--quadruples", type=int, nargs="+", required=True)
+    parser.add_argument("--recipe", default="e5-small-crossed-long")
+    parser.add_argument("--seed", type=int, default=23)
+    parser.add_argument("--data", default="cdconv", help="the data repo of CDConv")
+    parser.add_argument("--out", type=Path, default=Path("runs/crossed-curve"))
+    options = parser.parse_args()
+
+    items = [item for item in read("train") if isinstance(item, Quadruple)]
+    sizes: dict[str, int] = {}
+    for item in items:
+        sizes[item.batch] = sizes.get(item.batch, 0) + 1
+    styles = {name: batch.style for name, batch in batches().items() if name in sizes}
+    validation = read("validation")
+    rows = []
+    for names in nested_parts(sizes, styles, options.quadruples, options.seed):
+        number = sum(sizes[name] for name in names)
+        recipe = load_recipe(options.recipe).with_changes(crossed_batches=names, seed=options.seed)
+        model = train(recipe, data=options.data, out=options.out / str(number), resume=True, save_steps=200)
+        figures = summary(judge_items(ContradictionDetector.from_pretrained(model), validation))[ALL]
+        cells = (
+            f"{percent(figures[key])} ({interval(figures['interval'][key])})" for key in ("in_order", "both_right")
+        )
+        rows.append((f"{number:,}", *cells, percent(figures["auc"])))
+    header = ("quadruples", "in order, %", "both right, %", "AUC, %")
+    print(Table("Crossed validation split, by the number of quadruples in training", header, rows).markdown())
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except InputError as error:
+        sys.exit(f"crossed_curve: {error}")
