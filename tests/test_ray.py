@@ -96,11 +96,15 @@ def test_a_run_with_a_killed_driver_and_worker_ends_with_each_verdict_once(
     try:
         assert processes.wait_for(out / "part-000003.parquet", driver), driver.communicate()[1][-2000:]
     finally:
-        started = psutil.Process(driver._process.pid).children(recursive=True)
+        started = [
+            child
+            for child in psutil.Process(driver._process.pid).children(recursive=True)
+            if not child.name().endswith("Agent")  # Ray's agents hold no work, and end after a minute
+        ]
         driver.kill()
         driver.wait()
     finished = {path: path.stat().st_mtime_ns for path in out.glob("part-*")}
-    ended, alive = psutil.wait_procs(started, timeout=120)
+    ended, alive = psutil.wait_procs(started, timeout=60)
     assert not alive, "Ray ends with its driver"
     parts = ray_engine.parts_of(folder)
     assert 0 < len(finished) < len(parts)
