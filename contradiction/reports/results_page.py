@@ -24,7 +24,6 @@ from contradiction.reports.tables import (
     COLLAPSED,
     backbone_name,
     baseline_table,
-    class_table,
     contrast_results_table,
     run_table,
     score_table,
@@ -46,7 +45,7 @@ def results_page(folder: str | Path = results.FOLDER) -> str:
         "results.md",
         plot=LEADERBOARD if leaderboard(evaluations) else None,
         tables=_score_tables(evaluations, detectors),
-        classes=[class_table(result) for result in detectors],
+        classes=_class_tables(detectors),
         comparisons={config: tables for config in configs if (tables := comparison_tables(evaluations, config))},
         ablations={split: result for split in SPLITS if (result := ablation(detectors, split))},
         notes={result["name"]: result["run"]["note"] for result in detectors if (result.get("run") or {}).get("note")},
@@ -62,20 +61,44 @@ def results_page(folder: str | Path = results.FOLDER) -> str:
 
 def _score_tables(evaluations: list[dict[str, Any]], detectors: list[dict[str, Any]]) -> list[Any]:
     """A table of scores for each config and split that a detector was evaluated on, with the baselines on its rows."""
-    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for result in detectors:
-        groups.setdefault((result["config"], result["split"]), []).append(result)
     tables = []
-    for (config, split), group in sorted(groups.items(), key=_order):
+    for (config, split), group in _by_split(detectors):
         baselines = [
             result
             for result in evaluations
             if result["kind"] == results.BASELINE
             and (result["config"], result["split"], result["data"]) == (config, split, group[0]["data"])
         ]
-        title = f"{config}, {split} split (n = {group[0]['metrics']['n']:,})"
-        tables.append(score_table(results.best_first([*group, *baselines]), title))
+        tables.append(score_table(results.best_first([*group, *baselines]), _title(config, split, group)))
     return tables
+
+
+def _class_tables(detectors: list[dict[str, Any]]) -> list[Table]:
+    """A table for each config and split: F1, precision and recall of each class, a row for each detector."""
+    tables = []
+    for (config, split), group in _by_split(detectors):
+        classes = list(group[0]["metrics"]["per_class"])
+        rows = []
+        for result in results.best_first(group):
+            scores = [result["metrics"]["per_class"][name] for name in classes]
+            rows.append((result["name"], *(_f1_precision_recall(of_class) for of_class in scores)))
+        tables.append(Table(_title(config, split, group), ("detector", *classes), rows))
+    return tables
+
+
+def _f1_precision_recall(scores: Mapping[str, float]) -> str:
+    return f"{percent(scores['f1'])} ({percent(scores['precision'])} / {percent(scores['recall'])})"
+
+
+def _title(config: str, split: str, group: Sequence[Mapping[str, Any]]) -> str:
+    return f"{config}, {split} split (n = {group[0]['metrics']['n']:,})"
+
+
+def _by_split(detectors: list[dict[str, Any]]) -> list[tuple[tuple[str, str], list[dict[str, Any]]]]:
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for result in detectors:
+        groups.setdefault((result["config"], result["split"]), []).append(result)
+    return sorted(groups.items(), key=_order)
 
 
 def _order(group: tuple[tuple[str, str], Any]) -> tuple[bool, bool, str]:
