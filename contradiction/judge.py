@@ -19,6 +19,7 @@ from contradiction.verdict import NOTHING_BEFORE, Clash, Verdict
 # The number of windows that are classified together: enough that a batch holds inputs of similar length, and few enough
 # for a machine with little memory.
 CHUNK = 8192
+LONGEST_CACHED = 1000  # characters of a text
 
 
 @dataclass(frozen=True)
@@ -52,8 +53,6 @@ class Judge:
         task: the task of the classifier.
         labels: the labels of the classifier.
         columns: the utterances that the classifier reads.
-        why_unreadable: a function from a text to the reason why it cannot be judged, in words that follow the name of
-            the text (``holds no words``); it returns None if the text can be judged.
 
     Raises:
         InputError: the settings do not fit this classifier.
@@ -66,7 +65,7 @@ class Judge:
             classifier.name, classifier.task, classifier.labels, classifier.columns,
         )  # fmt: skip
         # Cached, because in a long chat the same earlier replies are checked for every later reply.
-        self.why_unreadable = lru_cache(maxsize=4096)(self._why_unreadable)
+        self._why_short_unreadable = lru_cache(maxsize=4096)(self._why_unreadable)
         rule = classifier.rule
         self._contradictions = tuple(name for name in self.labels if name in CONTRADICTIONS.get(self.task, ()))
         if self.settings.categories != CATEGORIES and not set(self.settings.categories) <= set(self.labels):
@@ -165,6 +164,10 @@ class Judge:
             reply=reply,
             further=further if names_evidence else (),
         )
+
+    def why_unreadable(self, text: str) -> str | None:
+        """Why a text cannot be judged, in words that follow its name (``holds no words``); None if it can be judged."""
+        return self._why_short_unreadable(text) if len(text) <= LONGEST_CACHED else self._why_unreadable(text)
 
     def _why_unreadable(self, text: str) -> str | None:
         if is_blank(text):

@@ -20,6 +20,7 @@ from contradiction.verdict import Verdict
 _BORDER = re.compile(r"[，。！？；：…—～!?;~\r\n]|[,.:](?![0-9A-Za-z])|(?<![0-9A-Za-z])[,.:]|\s(?![!-~])|(?<![!-~])\s")
 
 Clause = tuple[int, int]  # start and end in a text
+MAX_CLAUSES = 64  # of a reply: each is compared with each
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,8 @@ def locate(judge: Judge, messages: Messages, verdict: Verdict | None = None) -> 
         contradiction within a reply of a single clause, or a reply that has no clause, such as ～.
 
     Raises:
-        InputError: the chat is not usable, the verdict is on another reply, or the model does not read earlier replies.
+        InputError: the chat is not usable, the verdict is on another reply, a reply has more than ``MAX_CLAUSES``
+            clauses, or the model does not read earlier replies.
     """
     if "b1" not in judge.columns:
         raise InputError(f"{judge.name} reads {', '.join(judge.columns)}; locating clauses needs b1, the earlier reply")
@@ -115,9 +117,17 @@ def _find_turn(turns: Sequence[Turn], evidence: tuple[int, ...]) -> Turn:
     raise InputError(f"the verdict names {evidence} as evidence, which is not an earlier reply of the chat")
 
 
+def _checked_clauses(reply: str) -> list[Clause]:
+    """The clauses of a reply; raises InputError if there are too many to compare each with each."""
+    parts = clauses(reply)
+    if len(parts) > MAX_CLAUSES:
+        raise InputError(f"a reply has {len(parts):,} clauses; clauses are located in at most {MAX_CLAUSES}")
+    return parts
+
+
 def _most_contradictory_pair(judge: Judge, judged: Turn) -> tuple[Clause, Clause] | None:
     """The two clauses of a reply that most likely contradict each other; None if it has only one clause."""
-    pairs = list(combinations(clauses(judged.reply), 2))
+    pairs = list(combinations(_checked_clauses(judged.reply), 2))
     if not pairs:
         return None
     texts = [(judged.reply[slice(*first)], judged.reply[slice(*second)]) for first, second in pairs]
@@ -127,7 +137,7 @@ def _most_contradictory_pair(judge: Judge, judged: Turn) -> tuple[Clause, Clause
 
 def _most_important_clauses(judge: Judge, earlier: Turn, judged: Turn) -> tuple[Clause, Clause] | None:
     """The clause of each of two replies without which a contradiction is least likely; None if one has no clause."""
-    old, new = clauses(earlier.reply), clauses(judged.reply)
+    old, new = _checked_clauses(earlier.reply), _checked_clauses(judged.reply)
     if not (old and new):
         return None
     shortened = [(replace(earlier, reply=text), judged) for text in _leave_one_out(earlier.reply, old)]

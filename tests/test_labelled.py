@@ -83,13 +83,20 @@ def test_a_data_repo_has_each_chat_in_one_split_and_is_rebuilt_only_for_a_change
     assert len(load_split(labelled.build(file).folder, "4-class", "train")) == 36
     (tmp_path / "mine.data").mkdir()
     (tmp_path / "mine.data" / "letter.txt").write_text("dear", encoding="utf-8")
-    with pytest.raises(InputError, match="no data repo of labelled chats"):
+    with pytest.raises(InputError, match="not a data repo of labelled chats"):
         labelled.build(shutil.copy(file, tmp_path / "mine.jsonl"))
     with pytest.raises(InputError, match="needs at least 5 chats"):
         labelled.build(write(tmp_path / "few.jsonl", records[:4]))
     short = [one(f"你好{n}", f"回复{n}", label=HISTORY if n % 2 else NONE) for n in range(8)]
     with pytest.raises(InputError, match="4 rows with a contradiction and 4 without; .* at least 5 of each"):
         labelled.build(write(tmp_path / "few.jsonl", short))
+
+
+def test_parts_of_one_chat_belong_to_the_same_split(tmp_path):
+    longer = one(*CAT, "再见", "再见", label=NONE)
+    records = [one(*CAT[:4], label=NONE), one(*CAT, label=NONE), longer, one("你养猫吗？", "没有", "那狗呢？", "养了")]
+    contexts = [labelled_chat.context for labelled_chat in labelled.read(write(tmp_path / "labels.jsonl", records))]
+    assert len(set(contexts[:3])) == 1 and contexts[3] not in contexts[:3]
 
 
 RECIPE = """

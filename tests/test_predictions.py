@@ -128,6 +128,33 @@ def test_a_failed_request_does_not_fail_others_in_its_pass():
     assert slow.batches[1] == ["bad", "well", "good"]  # they share a pass
 
 
+def test_after_a_failed_pass_only_requests_that_still_wait_are_tried_again():
+    slow = Slow()
+    predictions = JoinedPredictions(slow)
+    with ThreadPoolExecutor(4) as pool:
+        first = pool.submit(ask, predictions, ["first"], ticket())
+        wait_for(lambda: predictions._jobs == {} and predictions._thread is not None)
+        bad = pool.submit(ask, predictions, ["bad"], ticket())
+        gone = ticket()
+        impatient = pool.submit(ask, predictions, ["impatient"], gone)
+        wait_for(lambda: predictions.waiting == 2)
+        predict = slow.predict
+
+        def leave(rows, **options):
+            if len(rows) > 1:
+                gone.cancelled = True  # the caller leaves while the joint pass runs
+            return predict(rows, **options)
+
+        predictions._predict = leave
+        slow.go.set()
+        assert first.result() == [5.0]
+        with pytest.raises(ValueError, match="bad"):
+            bad.result()
+        with pytest.raises(Cancelled):
+            impatient.result()
+    assert slow.batches == [["first"], ["bad", "impatient"], ["bad"]]
+
+
 def test_a_tokenizer_panic_ends_one_request_and_not_the_service():
     slow = Slow()
     slow.go.set()

@@ -12,7 +12,7 @@ from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.labels import CONTRADICTION, HISTORY, INTRA, NON_CONTRADICTION, ROLE
 from contradiction.methods.checkpoint import CheckpointClassifier
-from contradiction.spans import clauses
+from contradiction.spans import MAX_CLAUSES, clauses
 from contradiction.verdict import Verdict
 
 
@@ -133,6 +133,16 @@ def test_a_single_clause_or_no_contradiction_gives_nothing_to_locate(detector):
     history = Verdict(HISTORY, 0.9, {}, evidence=(1,), reply=(3,))
     for replies in (("～", "我没养过猫呀，喝茶"), ("养了一只橘猫，很乖", "~"), ("～", "～")):
         assert detector.locate(chat("你养猫吗？", replies[0], "它叫什么？", replies[1]), history) is None
+
+
+def test_replies_of_too_many_clauses_are_rejected_before_anything_is_read(detector):
+    long = "我，" * (MAX_CLAUSES + 1)
+    chats = {INTRA: chat("在吗", "在", "你好", long), HISTORY: chat("你好", long, "你好", "没有")}
+    for label, messages in chats.items():
+        evidence = (1,) if label == HISTORY else ()
+        verdict = Verdict(label, 0.9, {}, evidence=evidence, reply=(len(messages) - 1,))
+        with pytest.raises(InputError, match=f"{MAX_CLAUSES + 1} clauses"):
+            detector.locate(messages, verdict)
 
 
 def test_by_default_locate_computes_the_verdict(detector):

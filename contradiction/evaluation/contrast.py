@@ -25,7 +25,7 @@ from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation.figures import RESAMPLES
 from contradiction.inputs.views import CONVERSATION
-from contradiction.io.files import write_text
+from contradiction.io.files import locked, write_text
 from contradiction.io.tables import Table, interval, percent
 from contradiction.labels import LABELS, is_contradiction, task_of
 from contradiction.paths import SAMPLE
@@ -148,17 +148,18 @@ def add(results: Iterable[Mapping[str, Any]], folder: str | Path) -> None:
         folder: the folder of saved results.
     """
     path = Path(folder) / FILE
-    rows = _read(path)
-    for result in results:
-        rows = [row for row in rows if row["detector"] != result["name"]]
-        for phenomenon, counts in result["contrast"].items():
-            row = {"detector": result["name"], "file": result["pairs"], "phenomenon": phenomenon}
-            rows.append(row | {key: str(counts[key]) for key in COUNTS})
-    text = StringIO()
-    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(sorted(rows, key=lambda row: row["detector"]))
-    write_text(path, text.getvalue())
+    with locked(path, wait=True):
+        rows = _read(path)
+        for result in results:
+            rows = [row for row in rows if row["detector"] != result["name"]]
+            for phenomenon, counts in result["contrast"].items():
+                row = {"detector": result["name"], "file": result["pairs"], "phenomenon": phenomenon}
+                rows.append(row | {key: str(counts[key]) for key in COUNTS})
+        text = StringIO()
+        writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(sorted(rows, key=lambda row: row["detector"]))
+        write_text(path, text.getvalue())
 
 
 def load(folder: str | Path) -> dict[str, Counts]:

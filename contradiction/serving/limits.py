@@ -29,5 +29,5 @@ class Limits:
     cost: int = MAX_TURNS * LONGEST_ROW
     seconds: float = 30.0
     requests: int = 256
-    visitor: int = 256
-    turns: int = 64
+    visitor: int = 128
+    turns: int = 32

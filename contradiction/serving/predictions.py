@@ -1,5 +1,6 @@
 """Predictions that concurrent requests share: joined into forward passes, remembered, and fair between visitors."""
 
+import hashlib
 import threading
 import time
 from collections import OrderedDict, deque
@@ -17,7 +18,7 @@ from contradiction.serving.limits import LONGEST_ROW
 
 SLICE = 16  # rows of a visitor before the next visitor's turn in a forward pass: a light request overtakes a heavy one
 BATCH = 64  # rows of all requests in a forward pass
-Key = tuple[str | tuple[str, ...], ...]
+Key = bytes  # a digest of a row: the rows themselves may be long, and many are remembered
 
 
 class Busy(Exception):
@@ -129,7 +130,7 @@ class JoinedPredictions:
             Busy, Late, Cancelled: the request cannot be answered, see there.
         """
         ticket = _TICKET.get()
-        keys = [tuple(row[column] for column in self._columns) for row in rows]
+        keys = [_key(row, self._columns) for row in rows]
         if ticket:
             ticket.check()
         with self._change:
@@ -140,7 +141,7 @@ class JoinedPredictions:
             self.repeated += len(keys) - len(missing)
             if missing:
                 if ticket:
-                    _charge(ticket, missing)
+                    _charge(ticket, missing.values(), self._columns)
                 job = _Job(deque(missing.items()), ticket)
                 if self._waiting() and self._waiting() + len(missing) > self._most:
                     raise Busy
@@ -183,10 +184,7 @@ class JoinedPredictions:
     def _take(self) -> list[tuple[_Job, Key, Row]]:
         """The rows of the next forward pass: some of each visitor in turn, those that waited longest first."""
         for job in [job for jobs in self._jobs.values() for job in jobs]:
-            try:
-                if job.ticket:
-                    job.ticket.check()
-            except (Cancelled, Late) as error:
+            if error := _no_longer_wanted(job):
                 self._remove(job)
                 _end(job, error)
         taken: list[tuple[_Job, Key, Row]] = []
@@ -218,7 +216,13 @@ class JoinedPredictions:
             jobs = {id(job): job for job, _, _ in taken}
             if len(jobs) > 1:
                 for job in jobs.values():
-                    self._answer([part for part in taken if part[0] is job])
+                    # Where the model is a service that does not answer, the callers stop waiting one after another.
+                    if ended := _no_longer_wanted(job):
+                        with self._change:
+                            self._remove(job)
+                        _end(job, ended)
+                    else:
+                        self._answer([part for part in taken if part[0] is job])
                 return
             job = taken[0][0]
             with self._change:
@@ -248,8 +252,23 @@ def joined(classifier: Classifier, predictions: JoinedPredictions) -> Classifier
     return same
 
 
-def _charge(ticket: Ticket, keys: Iterable[Key]) -> None:
-    ticket.spent += sum(min(sum(map(_characters, key)), LONGEST_ROW) for key in keys)
+def _key(row: Row, columns: Sequence[str]) -> Key:
+    values = repr([row[column] for column in columns])
+    return hashlib.sha256(values.encode("utf-8", "backslashreplace")).digest()
+
+
+def _no_longer_wanted(job: _Job) -> Cancelled | Late | None:
+    """Why nobody waits for an answer any more; None if somebody does."""
+    try:
+        if job.ticket:
+            job.ticket.check()
+    except (Cancelled, Late) as error:
+        return error
+    return None
+
+
+def _charge(ticket: Ticket, rows: Iterable[Row], columns: Sequence[str]) -> None:
+    ticket.spent += sum(min(sum(_characters(row[column]) for column in columns), LONGEST_ROW) for row in rows)
     if ticket.spent > ticket.cost:
         raise TooLong(
             f"the chat is too long to be judged at once: each reply is compared with every earlier one, which takes "

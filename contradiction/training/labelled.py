@@ -51,9 +51,13 @@ class LabelledChat:
 
     @property
     def context(self) -> str:
-        """A digest of the chat without its last reply; chats with one context belong to the same split."""
-        texts = [text for turn in self.turns[:-1] for text in (turn.user, turn.reply)]
-        return hashlib.sha256("\n".join([*texts, self.turns[-1].user]).encode()).hexdigest()
+        """A digest of the first turn; chats that begin alike, such as parts of one chat, belong to the same split.
+
+        Of a chat of one turn it is a digest of the user's message, because the reply is judged.
+        """
+        first = self.turns[0]
+        texts = [first.user, first.reply] if len(self.turns) > 1 else [first.user]
+        return hashlib.sha256("\n".join(texts).encode()).hexdigest()
 
     def rows(self) -> list[tuple[Row, str]]:
         """The chat as rows of two turns with their labels; empty where the row with the contradiction is unknown."""
