@@ -49,7 +49,7 @@ def test_a_contradiction_becomes_its_evidence_window_and_a_consistent_chat_all_w
     ("record", "message"),
     [
         (one(*CAT, label="lie"), "one.jsonl:1: label 'lie'; allowed are non-contradiction, intra-sentence"),
-        (one(*CAT[:3]), "the last message must be the reply"),
+        (one(*CAT[:3]), "the last message must be"),
         (one(*CAT, evidence=2), r"evidence 2; it must be the index of an earlier message of the assistant \(1, 3\)"),
         ({"messages": chat(*CAT)}, "the key 'label' is missing"),
         ({"messages": [{"role": "bot"}], "label": NONE}, r"messages\[0\]: role 'bot'"),
