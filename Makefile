@@ -32,7 +32,8 @@ demo: setup
 # A file of tests runs in one process, which makes its fixtures once; files that share a slow fixture run together
 # (tests/conftest.py). They start in the order of their names. By their numbers of tests, which is the default, slow files of
 # few tests would come last and leave the other processes idle.
-WORKERS = -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+# One process more than there are cores, because many tests wait for processes that they start.
+WORKERS = -n $$(( $$(nproc 2>/dev/null || echo 2) + 1 )) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 test: setup .venv-legacy/.ready lint
 	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest $(WORKERS)
 
