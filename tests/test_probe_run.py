@@ -140,7 +140,7 @@ def test_a_folder_resumes_only_its_own_run(tmp_path):
 
 
 def test_a_killed_run_resumes_and_no_conversation_is_lost_or_repeated(tmp_path, detect_model, cdconv):
-    """The run gets kill -9 three times, and once half a line is left behind."""
+    """The run gets kill -9 twice, and half a line is left behind each time."""
     with serving(Endpoint(delay=0.02)) as endpoint:
         command = [
             "probe", "run", "--endpoint", endpoint.url, "--out", tmp_path / "run", "--conversations", "120",
