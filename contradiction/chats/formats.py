@@ -46,8 +46,8 @@ def _object_of_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """A JSON object without duplicate keys, of which Python would silently keep the last value."""
     values = dict(pairs)
     if len(values) < len(pairs):
-        seen: set[str] = set()
-        duplicate = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        counts = Counter(name for name, _ in pairs)
+        duplicate = next(name for name, count in counts.items() if count > 1)
         raise InputError(f"ambiguous JSON: an object has the key {duplicate[:60]!r} twice")
     return values
 
