@@ -1,4 +1,4 @@
-"""The detector in models/ loads offline, gives the verdicts it gave when shipped, and has the scores on its card."""
+"""The detectors in models/ load offline, and give the verdicts that were saved; the card of the shipped one is true."""
 
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from contradiction.detector import ContradictionDetector
 from contradiction.errors import InputError
 from contradiction.evaluation import results
 from contradiction.labels import LABELS
+from contradiction.paths import CHECKOUT
 
 CHAT = ("你养猫吗？", "养了一只橘猫", "它叫什么名字？", "我没养过猫呀")
 BALL = ("动作这么溜，你打篮球多少年了？", "十年了，从小学打到大学", "动作这么溜，你玩篮球多少年了？")
@@ -65,8 +66,10 @@ def test_a_precision_can_be_requested(detector):
         detector.with_settings(threshold="precision>=0.9", prior=0.03)
 
 
-def test_every_sixteenth_test_row_is_classified_as_the_saved_result_says(detector, release):
-    [saved] = results.load(config="4-class", split="test", names=[Path(SHIPPED).name])
+@pytest.mark.parametrize("folder", [SHIPPED, "models/e5-small-crossed-cdconv"], ids=lambda folder: Path(folder).name)
+def test_every_sixteenth_test_row_is_classified_as_the_saved_result_says(folder, release):
+    detector = ContradictionDetector.from_pretrained(CHECKOUT / folder)
+    [saved] = results.load(config="4-class", split="test", names=[Path(folder).name])
     rows = cdconv.official_split(cdconv.read_rows(release))["test"]
     assert [row["id"] for row in rows] == list(saved["ids"])
     some = range(0, len(rows), 16)
