@@ -1,6 +1,7 @@
 """The metric of CDConv: accuracy, macro-F1 and the figures of every class, with bootstrap intervals and paired tests.
 
-`score` and `compare` are plain functions, and `score_rows` gives the figures of DECODE and of response selection.
+`score` and `compare` are plain functions, and `score_rows` gives the figures of the crossed chats, of DECODE and of
+response selection.
 `CDConvMetric` makes them available to `evaluate.load`. The file is a Hub Space of its own: it imports nothing of this
 project, and one module a line, which `evaluate` needs.
 """
@@ -26,8 +27,8 @@ LABELS: dict[str, tuple[str, ...]] = {
     "verifiable": ("not verifiable", "verifiable"),
 }
 # Tasks whose rows are more than a label, see `score_rows`.
-DECODE, SELECTION = "decode", "selection"
-ROW_TASKS = (DECODE, SELECTION)
+CROSSED, DECODE, SELECTION = "crossed", "decode", "selection"
+ROW_TASKS = (CROSSED, DECODE, SELECTION)
 # Each config of the data set has a twin with this ending; the labels are the same.
 GROUPED = "-grouped"
 
@@ -60,6 +61,7 @@ Args:
     baseline_predictions (optional): the predictions of another detector for the same rows, in the same order.
     bootstrap (int): number of resamples for the intervals; 0, the default, for none. A comparison then takes 2,000.
     seed, confidence_level, stratified: how rows are resampled; 0, 0.95 and False by default. See `score`.
+    threshold (float): the config "crossed" calls a probability from here on a contradiction; 0.5 by default.
 
 Returns:
     The result of `score`; with baseline_predictions also "comparison", the result of `compare`.
@@ -233,8 +235,15 @@ def score_rows(
     bootstrap: int = 0,
     seed: int = 0,
     confidence_level: float = 0.95,
+    threshold: float = 0.5,
 ) -> dict[str, Any]:
     """Scores rows that are more than a label.
+
+    "crossed", for the crossed chats of the data set: a prediction is the probability of a contradiction, a reference a
+    row with "id", "item" and "label" (an id or name of "4-class"). All rows of an item must be there. Each chat has one
+    consistent and one contradicting reply. The figures are "in_order", the chats whose contradicting reply has the
+    higher probability (a tie counts one half); "both_right", the chats with one probability on each side of
+    `threshold`; and "all_right", the items with all chats right. "n" counts items, and the intervals resample them.
 
     "decode", after DECODE (Nie et al., 2021): both lists hold a dict for each chat, with "label" (an id or name of
     "2-class") and "evidence" (the indices of the messages that the reply contradicts). The figures are "accuracy";
@@ -247,7 +256,8 @@ def score_rows(
     equal scores the rank of the right reply is as if they were shuffled.
 
     Returns:
-        "n", and the figures as fractions; one that is 0 / 0 is None. With bootstrap also "interval", as in `score`.
+        "n" (rows, or items of "crossed"), and the figures as fractions; one that is 0 / 0 is None. With bootstrap also
+        "interval", as in `score`.
 
     Raises:
         ValueError: an argument is not valid; the message names it, its value and what is allowed.
@@ -255,6 +265,9 @@ def score_rows(
     Examples:
         >>> score_rows([2, 0], [[0.1, 0.3, 0.9], [0.2, 0.7, 0.1]], "selection")["mrr"]
         0.75
+        >>> pair = [{"id": "t-good", "item": "t", "label": 0}, {"id": "t-bad", "item": "t", "label": "intra-sentence"}]
+        >>> score_rows(pair, [0.6, 0.8], "crossed")
+        {'n': 1, 'in_order': 1.0, 'both_right': 0.0, 'all_right': 0.0}
         >>> chats = [{"label": 1, "evidence": [1, 3]}, {"label": 0, "evidence": []}]
         >>> answers = [{"label": "contradiction", "evidence": [1]}, {"label": 0, "evidence": []}]
         >>> figures = score_rows(chats, answers, "decode")
@@ -265,8 +278,12 @@ def score_rows(
         raise ValueError(f"the task is {short(task)}; allowed are {', '.join(map(repr, ROW_TASKS))}")
     resampling = Bootstrap(bootstrap, seed, confidence_level)
     columns = _columns(task, references=references, predictions=predictions)
-    count, figures = (_evidence_counts, _evidence_figures) if task == DECODE else (_ranks, _rank_figures)
-    counts = np.array([count(*row) for row in zip(columns["references"], columns["predictions"], strict=True)], float)
+    rows = list(zip(columns["references"], columns["predictions"], strict=True))
+    if task == CROSSED:
+        counts, figures = np.array(_item_counts(rows, _probability(threshold, "threshold")), float), _item_figures
+    else:
+        count, figures = (_evidence_counts, _evidence_figures) if task == DECODE else (_ranks, _rank_figures)
+        counts = np.array([count(*row) for row in rows], float)
     totals = {name: value.item() for name, value in figures(counts.sum(axis=0)).items()}
     result: dict[str, Any] = {
         "n": len(counts),
@@ -278,6 +295,36 @@ def score_rows(
         drawn = {name: values for name, values in figures(draws).items() if result[name] is not None}
         result["interval"] = resampling.interval(drawn)
     return result
+
+
+def _item_counts(rows: list[tuple[dict[str, Any], float]], threshold: float) -> list[list[float]]:
+    items: dict[str, dict[str, dict[bool, float]]] = {}
+    for row, probability in rows:
+        # The id of a quadruple's row ends with the letters of its chat and its reply; a pair has one chat.
+        suffix = row["id"].rpartition("-")[2]
+        chat = items.setdefault(row["item"], {}).setdefault(suffix[0] if len(suffix) == 2 else "", {})
+        contradicts = row["label"] > 0
+        if contradicts in chat:
+            kind = "contradicting" if contradicts else "consistent"
+            raise ValueError(f"references have a second {kind} reply to the chat of {row['id']!r}; give each row once")
+        chat[contradicts] = probability
+    counts = []
+    for item, chats in items.items():
+        if any(len(chat) < 2 for chat in chats.values()):
+            raise ValueError(f"references lack a row of item {item!r}; give all rows of an item")
+        order = [(chat[True] > chat[False]) + 0.5 * (chat[True] == chat[False]) for chat in chats.values()]
+        right = [chat[False] < threshold <= chat[True] for chat in chats.values()]
+        counts.append([1, len(chats), sum(order), sum(right), all(right)])
+    return counts
+
+
+def _item_figures(sums: np.ndarray) -> dict[str, np.ndarray]:
+    items, chats, order, right, all_right = np.moveaxis(sums, -1, 0)
+    return {
+        "in_order": _share(order, chats),
+        "both_right": _share(right, chats),
+        "all_right": _share(all_right, items),
+    }
 
 
 def _evidence_counts(reference: dict[str, Any], prediction: dict[str, Any]) -> list[int]:
@@ -349,6 +396,20 @@ def _ids(values: object, argument: str, task: str) -> list[int]:
     return ids
 
 
+def _probability(value: object, where: str) -> float:
+    if not isinstance(value, int | float | np.floating) or isinstance(value, bool) or not 0 <= value <= 1:
+        raise ValueError(f"{where} is {short(value)}; allowed are probabilities from 0 to 1")
+    return float(value)
+
+
+def _crossed(row: object, where: str) -> dict[str, Any]:
+    """A row of the crossed chats with its label as a number."""
+    if not isinstance(row, abc.Mapping) or not all(isinstance(row.get(name), str) for name in ("id", "item")):
+        raise ValueError(f"{where} is {short(row)}; allowed are dicts with 'id', 'item' and 'label'")
+    [label] = _ids([row.get("label")], f"{where}['label']", "4-class")
+    return {"id": row["id"], "item": row["item"], "label": label}
+
+
 def _evidence(row: object, where: str) -> dict[str, Any]:
     """A row of DECODE with its label as a number."""
     if not isinstance(row, abc.Mapping) or {"label", "evidence"} - set(row):
@@ -372,6 +433,24 @@ def _scores(row: object, where: str) -> list[float]:
     return [float(value) for value in values]
 
 
+def _right(row: Any, where: str) -> int:
+    """The index of the right reply of an item."""
+    if not _is_integer(row) or row < 0:
+        raise ValueError(f"{where} is {short(row)}; allowed is the index of the right reply")
+    return int(row)
+
+
+# How a row of a task is read, by whether it is a reference.
+READERS: dict[tuple[str, bool], abc.Callable[[Any, str], Any]] = {
+    (CROSSED, True): _crossed,
+    (CROSSED, False): _probability,
+    (DECODE, True): _evidence,
+    (DECODE, False): _evidence,
+    (SELECTION, True): _right,
+    (SELECTION, False): _scores,
+}
+
+
 def _rows(values: object, argument: str, task: str) -> list[Any]:
     """The rows of a column: class ids, or what else a task has. Raises ValueError for a row that is not valid."""
     if task not in ROW_TASKS:
@@ -381,13 +460,7 @@ def _rows(values: object, argument: str, task: str) -> list[Any]:
         raise ValueError(f"{argument} is {short(values)}; allowed are lists or arrays of rows")
     rows: list[Any] = []
     for index, row in enumerate(listed):
-        where = f"{argument}[{index}]"
-        if task == DECODE or argument != "references":
-            rows.append((_evidence if task == DECODE else _scores)(row, where))
-        elif _is_integer(row) and row >= 0:
-            rows.append(int(row))
-        else:
-            raise ValueError(f"{where} is {short(row)}; allowed is the index of the right reply")
+        rows.append(READERS[task, argument == "references"](row, f"{argument}[{index}]"))
     return rows
 
 
@@ -489,7 +562,7 @@ def _contrast(counts: np.ndarray, draws: np.ndarray, resampling: Bootstrap) -> d
 
 @add_start_docstrings(_DESCRIPTION, _KWARGS_DESCRIPTION)
 class CDConvMetric(evaluate.Metric):
-    """The configs are "4-class" (the default), the other keys of `LABELS`, "decode" and "selection".
+    """The configs are "4-class" (the default), the other keys of `LABELS`, "crossed", "decode" and "selection".
 
     Those of labels also have a twin with "-grouped" at its end.
     """
@@ -504,6 +577,9 @@ class CDConvMetric(evaluate.Metric):
         elif self.task == DECODE:
             row = {"label": kinds[0], "evidence": datasets.List(kinds[0])}
             pairs = [(row, row)]
+        elif self.task == CROSSED:
+            row = {"id": kinds[1], "item": kinds[1], "label": kinds[0]}
+            pairs = [(datasets.Value("float64"), row)]
         return evaluate.MetricInfo(
             description=_DESCRIPTION,
             citation=_CITATION,
@@ -532,10 +608,11 @@ class CDConvMetric(evaluate.Metric):
         **options: Any,
     ) -> dict[str, Any] | None:
         """Scores the rows given here and those added before. Raises ValueError and keeps all rows on invalid input."""
-        if unknown := [name for name in options if name not in Bootstrap.__dataclass_fields__]:
-            known = ", ".join(Bootstrap.__dataclass_fields__)
-            raise TypeError(f"{unknown[0]} is no argument; the arguments are {known}")
-        Bootstrap(**options)
+        known = [*Bootstrap.__dataclass_fields__, *(["threshold"] if self.task == CROSSED else [])]
+        if unknown := [name for name in options if name not in known]:
+            raise TypeError(f"{unknown[0]} is no argument; the arguments are {', '.join(known)}")
+        _probability(options.get("threshold", 0.5), "threshold")
+        Bootstrap(**{name: value for name, value in options.items() if name != "threshold"})
         columns: dict[str, list[Any]] = {}
         if self.task in ROW_TASKS and baseline_predictions is not None:
             raise ValueError(f"the config {self.task!r} compares no predictions; leave baseline_predictions out")

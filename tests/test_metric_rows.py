@@ -1,4 +1,4 @@
-"""The DECODE and response-selection figures of the metric equal those of scikit-learn."""
+"""The figures of DECODE and of response selection equal scikit-learn's, and those of crossed chats the library's."""
 
 import numpy as np
 import pytest
@@ -9,6 +9,9 @@ from sklearn.metrics import (
     top_k_accuracy_score,
 )
 
+from contradiction.data.corpora.crossed import Quadruple, read
+from contradiction.evaluation.crossed import JudgedItem, summary
+from contradiction.verdict import Verdict
 from evaluate_metric.evaluate_metric import CDConvMetric, score_rows
 
 MESSAGES = 6
@@ -61,6 +64,25 @@ def test_selection_figures_equal_scikit_learns():
     assert score_rows([0], [[1.0, 1.0, 0.0]], "selection") == {"n": 1, "r1": 0.5, "r2": 1.0, "mrr": 0.75}
 
 
+def crossed_rows(count):
+    """Some quadruples and pairs of the test split, the rows of the data set for them, and random probabilities."""
+    items = [*read("test")[:count], *[item for item in read("test") if not isinstance(item, Quadruple)][:count]]
+    rows = [{"id": row.id, "item": row.item, "label": row.label} for item in items for row in item.judged()]
+    return items, rows, np.random.default_rng(4).integers(6, size=len(rows)) / 5  # with ties
+
+
+def test_crossed_figures_equal_the_librarys():
+    items, rows, probabilities = crossed_rows(30)
+    verdicts = iter(Verdict("history" if p >= 0.4 else "non-contradiction", p, {}, p) for p in probabilities.tolist())
+    expected = summary([JudgedItem(item, tuple(next(verdicts) for _ in item.judged())) for item in items])["all"]
+    order = np.random.default_rng(5).permutation(len(rows))  # the rows may come in any order
+    figures = score_rows([rows[i] for i in order], probabilities[order], "crossed", threshold=0.4, bootstrap=500)
+    names = ("in_order", "both_right", "all_right")
+    assert figures["n"] == 60 and [figures[name] for name in names] == pytest.approx([expected[n] for n in names])
+    for name in names:
+        assert figures["interval"][name] == pytest.approx(expected["interval"][name], abs=0.03)
+
+
 def test_intervals_are_as_wide_as_those_of_resampled_rows():
     draw = np.random.default_rng(2)
     scores, rights = draw.random((150, 4)), draw.integers(4, size=150)
@@ -86,12 +108,31 @@ def test_intervals_are_as_wide_as_those_of_resampled_rows():
         ("selection", [0], [0.1], r"predictions\[0\] is 0.1; allowed"),
         ("selection", [0, 1], [[0.1, 0.2]], "lengths differ"),
         ("selection", [], [], "are empty"),
-        ("nli", [0], [0], "the task is 'nli'; allowed are 'decode', 'selection'"),
+        ("crossed", [{"id": "t-good", "label": 0}], [0.1], r"references\[0\] is .*; allowed are dicts with 'id'"),
+        ("crossed", [{"id": "t-good", "item": "t", "label": 4}], [0.1], r"references\[0\]\['label'\]\[0\] is 4"),
+        ("crossed", [{"id": "t-good", "item": "t", "label": 0}], [1.1], r"predictions\[0\] is 1.1; allowed are prob"),
+        ("crossed", [{"id": "t-good", "item": "t", "label": 0}], [0.1], "lack a row of item 't'"),
+        ("crossed", [{"id": "t-good", "item": "t", "label": 0}] * 2, [0.1] * 2, "second consistent reply .* 't-good'"),
+        ("nli", [0], [0], "the task is 'nli'; allowed are 'crossed', 'decode', 'selection'"),
     ],
 )
 def test_the_error_names_an_invalid_row(task, references, predictions, message):
     with pytest.raises(ValueError, match=message):
         score_rows(references, predictions, task)
+
+
+def test_evaluate_loads_the_config_of_crossed_chats(tmp_path):
+    _, rows, probabilities = crossed_rows(3)
+    metric = CDConvMetric(config_name="crossed", cache_dir=str(tmp_path))
+    expected = score_rows(rows, probabilities, "crossed", threshold=0.7)
+    assert metric.compute(predictions=probabilities, references=rows, threshold=0.7) == expected
+    for row, probability in zip(rows, probabilities, strict=True):
+        metric.add(prediction=probability, reference=row)
+    assert metric.compute() == score_rows(rows, probabilities, "crossed")
+    with pytest.raises(ValueError, match="threshold is 50; allowed are probabilities"):
+        metric.compute(predictions=probabilities, references=rows, threshold=50)
+    with pytest.raises(TypeError, match="threshold is no argument"):
+        CDConvMetric(cache_dir=str(tmp_path)).compute(predictions=[0], references=[0], threshold=0.5)
 
 
 def test_evaluate_loads_both_configs(tmp_path):
